@@ -1,0 +1,1 @@
+"""stateproc: open the memory of Flink jobs as typed DataFrames."""

@@ -1,0 +1,78 @@
+"""The one family of errors that stateproc raises; every message says where, what, and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Where:
+    """A place in a snapshot: file, byte offset in it, operator and state. Any part may be unknown."""
+
+    file: str | None = None
+    offset: int | None = None
+    operator: str | None = None
+    state: str | None = None
+
+    def __str__(self) -> str:
+        parts = []
+        if self.file is not None:
+            parts.append(f"file {self.file}")
+        if self.offset is not None:
+            parts.append(f"byte {self.offset}")
+        if self.operator is not None:
+            parts.append(f"operator {self.operator}")
+        if self.state is not None:
+            parts.append(f"state '{self.state}'")
+        return ", ".join(parts)
+
+
+class SnapshotError(Exception):
+    """Base of all errors about a snapshot.
+
+    ``message`` says what was found and expected, ``where`` the place, ``advice`` what to do.
+    """
+
+    def __init__(self, message: str, *, where: Where | None = None, advice: str | None = None) -> None:
+        super().__init__(message, where, advice)
+        self.message = message
+        self.where = where or Where()
+        self.advice = advice
+
+    def __str__(self) -> str:
+        place = str(self.where)
+        text = f"{self.message} [{place}]" if place else self.message
+        return f"{text}\n  → {self.advice}" if self.advice else text
+
+    def at(self, **where: Any) -> SnapshotError:
+        """This error with the still unknown parts of its place filled in (``file=``, ``operator=`` …)."""
+        known = {name: value for name, value in where.items() if getattr(self.where, name) is None}
+        return type(self)(self.message, where=replace(self.where, **known), advice=self.advice)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.message, self.where, self.advice)
+
+
+def _rebuild(kind: type[SnapshotError], message: str, where: Where, advice: str | None) -> SnapshotError:
+    return kind(message, where=where, advice=advice)
+
+
+class CorruptSnapshot(SnapshotError):
+    """Bytes that no Flink writes: truncated, altered, or not the format they claim to be."""
+
+
+class UnsupportedSnapshot(SnapshotError):
+    """Valid, as far as seen, but of a version, format or class that cannot be read (yet, or from bytes alone)."""
+
+
+class MissingFile(SnapshotError):
+    """A file of the snapshot, or the snapshot itself, is not where it should be."""
+
+
+class NotFound(SnapshotError):
+    """No operator, state or table of that name in the snapshot; the advice offers the nearest names."""
+
+
+class InvalidOption(SnapshotError):
+    """An option or argument given by the user does not fit."""
