@@ -1,1 +1,24 @@
+"""``_metadata`` V2 to V6 as frozen dataclasses: snapshot, operators, subtasks; handles in ``handles``."""
 
+from stateproc.metadata.reader import read_metadata
+from stateproc.metadata.releases import flink_version_range
+from stateproc.metadata.snapshot import (
+    CheckpointProperties,
+    MasterState,
+    OperatorState,
+    SnapshotMetadata,
+    SubtaskState,
+)
+from stateproc.metadata.walk import StreamUse, walk_stream_handles
+
+__all__ = [
+    "CheckpointProperties",
+    "MasterState",
+    "OperatorState",
+    "SnapshotMetadata",
+    "StreamUse",
+    "SubtaskState",
+    "flink_version_range",
+    "read_metadata",
+    "walk_stream_handles",
+]

@@ -1,0 +1,113 @@
+"""Handles of in-flight network buffers (ChannelStateHandleSerializerV1 and V2), of unaligned checkpoints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from stateproc.metadata.stream_handles import (
+    TAKE_AGAIN,
+    StreamHandle,
+    longs,
+    required_stream_handle,
+    size_of,
+)
+from stateproc.wire.cursor import Cursor
+
+Direction: TypeAlias = Literal["in", "out"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelHandle:
+    """Buffers of one channel: InputChannelStateHandle ("in") or ResultSubpartitionStateHandle ("out").
+
+    ``group`` and ``channel`` are gate and channel index for "in", partition and subpartition index for "out".
+    """
+
+    direction: Direction
+    subtask: int
+    group: int
+    channel: int
+    offsets: tuple[int, ...]
+    size: int
+    stream: StreamHandle
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelPart:
+    """One channel's share in a :class:`MergedChannelHandle`."""
+
+    group: int
+    channel: int
+    size: int
+    offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MergedChannelHandle:
+    """Buffers of several channels of a subtask in one stream (since metadata V6)."""
+
+    direction: Direction
+    subtask: int
+    size: int
+    stream: StreamHandle
+    parts: tuple[ChannelPart, ...]
+
+
+ChannelStateHandle: TypeAlias = ChannelHandle | MergedChannelHandle
+
+_TAGS: dict[int, tuple[Direction, bool]] = {
+    1: ("in", False),
+    2: ("out", False),
+    3: ("in", True),
+    4: ("out", True),
+}
+
+
+def read_channel_handle(cursor: Cursor, version: int, direction: Direction) -> ChannelStateHandle:
+    """One channel handle of metadata ``version``. Raises CorruptSnapshot, UnsupportedSnapshot."""
+    if version < 6:
+        return _plain(cursor, direction)
+    at = cursor.pos
+    tag = cursor.u8()
+    if tag not in _TAGS:
+        cursor.corrupt(f"unknown tag {tag} of a channel state handle", at=at, advice=TAKE_AGAIN)
+    tagged_direction, merged = _TAGS[tag]
+    if tagged_direction != direction:
+        cursor.corrupt(
+            f"channel state tagged '{tagged_direction}' among '{direction}'", at=at, advice=TAKE_AGAIN
+        )
+    return _merged(cursor, direction) if merged else _plain(cursor, direction)
+
+
+def _plain(cursor: Cursor, direction: Direction) -> ChannelHandle:
+    subtask, group, channel = cursor.i32(), cursor.i32(), cursor.i32()
+    count = cursor.count("channel state offsets", 8)
+    return ChannelHandle(
+        direction=direction,
+        subtask=subtask,
+        group=group,
+        channel=channel,
+        offsets=longs(cursor, count, "channel state offsets"),
+        size=size_of(cursor, "channel state size"),
+        stream=required_stream_handle(cursor, "channel state"),
+    )
+
+
+def _merged(cursor: Cursor, direction: Direction) -> MergedChannelHandle:
+    subtask = cursor.i32()
+    size = size_of(cursor, "channel state size")
+    stream = required_stream_handle(cursor, "channel state")
+    length = cursor.count("bytes of channel offsets")
+    inner = Cursor(cursor.data, file=cursor.file, base=cursor.base, pos=cursor.pos, end=cursor.pos + length)
+    parts = tuple(_part(inner) for _ in range(inner.count("channels", 20)))
+    inner.finish("the channel offsets")
+    cursor.pos = inner.pos
+    return MergedChannelHandle(direction, subtask, size, stream, parts)
+
+
+def _part(cursor: Cursor) -> ChannelPart:
+    group, channel = cursor.i32(), cursor.i32()
+    size = size_of(cursor, "channel state size")
+    count = cursor.count("channel state offsets", 8)
+    return ChannelPart(group, channel, size, longs(cursor, count, "channel state offsets"))

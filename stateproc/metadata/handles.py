@@ -1,0 +1,61 @@
+"""All state handles of ``_metadata``, type bytes 0 to 17, in one place to import from."""
+
+from stateproc.metadata.channel_state import (
+    ChannelHandle,
+    ChannelPart,
+    ChannelStateHandle,
+    MergedChannelHandle,
+    read_channel_handle,
+)
+from stateproc.metadata.keyed_handles import (
+    ChangelogHandle,
+    FileChangelogHandle,
+    IncrementalHandle,
+    InMemoryChangelogHandle,
+    KeyedHandle,
+    KeyGroupsHandle,
+    read_keyed_handle,
+)
+from stateproc.metadata.operator_handles import (
+    DistributionMode,
+    OperatorHandle,
+    OperatorStreamHandle,
+    StatePartition,
+    read_operator_handle,
+)
+from stateproc.metadata.stream_handles import (
+    ByteStreamHandle,
+    EmptySegmentHandle,
+    FileHandle,
+    RelativeFileHandle,
+    SegmentHandle,
+    StreamHandle,
+    read_stream_handle,
+)
+
+__all__ = [
+    "ByteStreamHandle",
+    "ChangelogHandle",
+    "ChannelHandle",
+    "ChannelPart",
+    "ChannelStateHandle",
+    "DistributionMode",
+    "EmptySegmentHandle",
+    "FileChangelogHandle",
+    "FileHandle",
+    "InMemoryChangelogHandle",
+    "IncrementalHandle",
+    "KeyGroupsHandle",
+    "KeyedHandle",
+    "MergedChannelHandle",
+    "OperatorHandle",
+    "OperatorStreamHandle",
+    "RelativeFileHandle",
+    "SegmentHandle",
+    "StatePartition",
+    "StreamHandle",
+    "read_channel_handle",
+    "read_keyed_handle",
+    "read_operator_handle",
+    "read_stream_handle",
+]

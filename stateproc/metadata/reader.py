@@ -1,0 +1,187 @@
+"""Reading ``_metadata`` V2 to V6 (Flink's Checkpoints and MetadataV2V3SerializerBase)."""
+
+from __future__ import annotations
+
+from stateproc.metadata.channel_state import ChannelStateHandle, Direction, read_channel_handle
+from stateproc.metadata.keyed_handles import KeyedHandle, read_keyed_handle
+from stateproc.metadata.operator_handles import OperatorHandle, read_operator_handle
+from stateproc.metadata.properties import read_properties
+from stateproc.metadata.snapshot import MasterState, OperatorState, SnapshotMetadata, SubtaskState
+from stateproc.metadata.stream_handles import TAKE_AGAIN, ByteStreamHandle, read_stream_handle
+from stateproc.wire.cursor import Cursor
+
+MAGIC = 0x4960672D
+MASTER_STATE_MAGIC = 0xC96B1696
+FIRST_VERSION, LAST_VERSION = 2, 6
+
+
+def read_metadata(data: bytes | memoryview, *, file: str) -> SnapshotMetadata:
+    """The snapshot that the bytes of a ``_metadata`` file describe; ``file`` names it in errors.
+
+    Raises CorruptSnapshot for anything but a complete and consistent file, bytes left over included, and
+    UnsupportedSnapshot for versions and handle types that are older or newer than V2 to V6.
+    """
+    cursor = Cursor(data, file=file)
+    version = _header(cursor)
+    at = cursor.pos
+    checkpoint_id = cursor.i64()
+    if checkpoint_id < 0:
+        cursor.corrupt(f"negative checkpoint id {checkpoint_id}", at=at, advice=TAKE_AGAIN)
+    master_states = tuple(_master_state(cursor) for _ in range(cursor.count("master states", 8)))
+    operators = tuple(_operator(cursor, version) for _ in range(cursor.count("operators", 28)))
+    properties = read_properties(cursor) if version >= 4 else None
+    cursor.finish("the snapshot's metadata")
+    return SnapshotMetadata(version, checkpoint_id, master_states, operators, properties)
+
+
+def _header(cursor: Cursor) -> int:
+    """Magic number and version."""
+    if cursor.remaining < 8 or cursor.i32() & 0xFFFFFFFF != MAGIC:
+        cursor.corrupt(
+            f"not a _metadata file: it does not start with {MAGIC:08X}",
+            at=0,
+            advice="give the snapshot's directory or its _metadata file; an empty file means that the "
+            "snapshot was never completed",
+        )
+    version = cursor.i32()
+    if FIRST_VERSION <= version <= LAST_VERSION:
+        return version
+    advice = {
+        1: "Flink 1.1 and 1.2 wrote it; restore it in Flink 1.3 to 1.7 and take a new savepoint there",
+    }.get(
+        version, "a newer Flink may have written it, then a newer stateproc is needed; or the file is damaged"
+    )
+    cursor.unsupported(
+        f"_metadata version {version} (known are {FIRST_VERSION} to {LAST_VERSION})", at=4, advice=advice
+    )
+
+
+def _master_state(cursor: Cursor) -> MasterState:
+    at = cursor.pos
+    if cursor.i32() & 0xFFFFFFFF != MASTER_STATE_MAGIC:
+        cursor.corrupt("a master state does not start with its magic number", at=at, advice=TAKE_AGAIN)
+    length = cursor.count("bytes of a master state")
+    inner = Cursor(cursor.data, file=cursor.file, base=cursor.base, pos=cursor.pos, end=cursor.pos + length)
+    version, name, payload = inner.i32(), inner.utf(), inner.bytes32()
+    inner.finish("a master state")
+    cursor.pos = inner.pos
+    return MasterState(name, version, payload)
+
+
+def _operator(cursor: Cursor, version: int) -> OperatorState:
+    name = cursor.utf() if version >= 5 else ""
+    uid = cursor.utf() if version >= 5 else ""
+    operator_id = bytes(cursor.take(16, "an operator id")).hex()
+    at = cursor.pos
+    parallelism, max_parallelism = cursor.i32(), cursor.i32()
+    if not 0 <= parallelism <= max_parallelism:
+        cursor.corrupt(
+            f"operator {operator_id} of parallelism {parallelism} with maximum {max_parallelism}",
+            at=at,
+            advice=TAKE_AGAIN,
+        )
+    coordinator = _coordinator(cursor, version)
+    subtasks = _subtasks(cursor, version, parallelism, max_parallelism)
+    return OperatorState(
+        operator_id=operator_id,
+        parallelism=parallelism,
+        max_parallelism=max_parallelism,
+        name=name or None,
+        uid=uid or None,
+        coordinator=coordinator,
+        subtasks=subtasks or (),
+        finished=subtasks is None,
+    )
+
+
+def _coordinator(cursor: Cursor, version: int) -> ByteStreamHandle | None:
+    """The coordinator's state, always inline; V2 has the chain length there, which nobody reads."""
+    if version == 2:
+        cursor.i32()
+        return None
+    at = cursor.pos
+    handle = read_stream_handle(cursor)
+    if handle is not None and not isinstance(handle, ByteStreamHandle):
+        cursor.corrupt("coordinator state that is not inside _metadata", at=at, advice=TAKE_AGAIN)
+    return handle
+
+
+def _subtasks(
+    cursor: Cursor, version: int, parallelism: int, max_parallelism: int
+) -> tuple[SubtaskState, ...] | None:
+    """The subtasks' states; None if the operator had finished (V3+, count -1)."""
+    at = cursor.pos
+    if version >= 3:
+        if cursor.i32() == -1:
+            return None
+        cursor.pos = at
+    count = cursor.count("subtask states", 4)
+    if count > parallelism:
+        cursor.corrupt(f"{count} subtasks at parallelism {parallelism}", at=at, advice=TAKE_AGAIN)
+    subtasks: list[SubtaskState] = []
+    seen: set[int] = set()
+    for _ in range(count):
+        at = cursor.pos
+        index = cursor.i32()
+        finished = version >= 3 and index < 0
+        index = -(index + 1) if finished else index
+        if not 0 <= index < parallelism or index in seen:
+            cursor.corrupt(
+                f"subtask index {index} at parallelism {parallelism}, or twice", at=at, advice=TAKE_AGAIN
+            )
+        seen.add(index)
+        state = SubtaskState(index, finished=True) if finished else _subtask(cursor, version, index)
+        _check_key_groups(cursor, state, max_parallelism, at)
+        subtasks.append(state)
+    return tuple(subtasks)
+
+
+def _subtask(cursor: Cursor, version: int, index: int) -> SubtaskState:
+    if version == 2:
+        _legacy_state(cursor)
+    return SubtaskState(
+        index=index,
+        managed_operator=_optional_operator(cursor),
+        raw_operator=_optional_operator(cursor),
+        managed_keyed=read_keyed_handle(cursor),
+        raw_keyed=read_keyed_handle(cursor),
+        input_channels=_channels(cursor, version, "in") if version >= 3 else (),
+        output_channels=_channels(cursor, version, "out") if version >= 3 else (),
+    )
+
+
+def _legacy_state(cursor: Cursor) -> None:
+    """V2: a duration nobody reads, and the number of states of Flink 1.1's kind."""
+    cursor.i64()
+    at = cursor.pos
+    if cursor.i32() != 0:
+        cursor.unsupported(
+            "state of Flink 1.1's kind",
+            at=at,
+            advice="restore it in Flink 1.3 and take a new savepoint there",
+        )
+
+
+def _optional_operator(cursor: Cursor) -> OperatorHandle | None:
+    at = cursor.pos
+    present = cursor.i32()
+    if present not in (0, 1):
+        cursor.corrupt(f"{present} operator state handles where one at most can be", at=at, advice=TAKE_AGAIN)
+    return read_operator_handle(cursor) if present else None
+
+
+def _channels(cursor: Cursor, version: int, direction: Direction) -> tuple[ChannelStateHandle, ...]:
+    count = cursor.count("channel state handles", 14)
+    return tuple(read_channel_handle(cursor, version, direction) for _ in range(count))
+
+
+def _check_key_groups(cursor: Cursor, state: SubtaskState, max_parallelism: int, at: int) -> None:
+    handles: tuple[KeyedHandle | None, ...] = (state.managed_keyed, state.raw_keyed)
+    for handle in handles:
+        if handle is not None and handle.key_groups.stop > max_parallelism:
+            cursor.corrupt(
+                f"key groups up to {handle.key_groups.stop - 1} in subtask {state.index} of an operator "
+                f"with {max_parallelism} key groups",
+                at=at,
+                advice=TAKE_AGAIN,
+            )

@@ -1,0 +1,65 @@
+"""Every stream of a snapshot, with the part it plays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from stateproc.metadata.handles import (
+    ChangelogHandle,
+    FileChangelogHandle,
+    IncrementalHandle,
+    KeyedHandle,
+    KeyGroupsHandle,
+    StreamHandle,
+)
+from stateproc.metadata.snapshot import OperatorState, SnapshotMetadata, SubtaskState
+
+
+class StreamUse(NamedTuple):
+    """A stream handle and its role, such as "managed keyed" or "rocksdb shared 000012.sst".
+
+    ``subtask`` is None for coordinator state. Changelog segments in memory are no streams and not listed.
+    """
+
+    operator: OperatorState
+    subtask: int | None
+    role: str
+    handle: StreamHandle
+
+
+def walk_stream_handles(metadata: SnapshotMetadata) -> Iterator[StreamUse]:
+    """All stream handles of ``metadata`` in file order; shared files come as often as referenced."""
+    for operator in metadata.operators:
+        if operator.coordinator is not None:
+            yield StreamUse(operator, None, "coordinator", operator.coordinator)
+        for subtask in operator.subtasks:
+            for role, handle in _of_subtask(subtask):
+                yield StreamUse(operator, subtask.index, role, handle)
+
+
+def _of_subtask(subtask: SubtaskState) -> Iterator[tuple[str, StreamHandle]]:
+    if subtask.managed_operator is not None:
+        yield "managed operator", subtask.managed_operator.stream
+    if subtask.raw_operator is not None:
+        yield "raw operator", subtask.raw_operator.stream
+    if subtask.managed_keyed is not None:
+        yield from _of_keyed("managed keyed", subtask.managed_keyed)
+    if subtask.raw_keyed is not None:
+        yield from _of_keyed("raw keyed", subtask.raw_keyed)
+    for channel in (*subtask.input_channels, *subtask.output_channels):
+        yield f"channel {channel.direction}", channel.stream
+
+
+def _of_keyed(role: str, handle: KeyedHandle) -> Iterator[tuple[str, StreamHandle]]:
+    if isinstance(handle, KeyGroupsHandle):
+        yield role, handle.stream
+    elif isinstance(handle, IncrementalHandle):
+        yield "rocksdb meta", handle.meta
+        yield from ((f"rocksdb shared {name}", stream) for name, stream in handle.shared)
+        yield from ((f"rocksdb private {name}", stream) for name, stream in handle.private)
+    elif isinstance(handle, FileChangelogHandle):
+        yield from (("changelog segment", stream) for _, stream in handle.segments)
+    elif isinstance(handle, ChangelogHandle):
+        for inner in (*handle.materialized, *handle.non_materialized):
+            yield from _of_keyed(role, inner)
