@@ -80,7 +80,7 @@ class InMemoryChangelogHandle:
 
 @dataclass(frozen=True, slots=True)
 class FileChangelogHandle:
-    """Types 10, 13: ChangelogStateHandleStreamImpl; a segment is (offset in the uncompressed content, file)."""
+    """Types 10, 13: ChangelogStateHandleStreamImpl; a segment is (offset in the plain content, file)."""
 
     type_byte: int
     first_key_group: int

@@ -66,7 +66,10 @@ class EmptySegmentHandle:
         return 0
 
 
-StreamHandle: TypeAlias = "ByteStreamHandle | FileHandle | RelativeFileHandle | SegmentHandle | EmptySegmentHandle | KeyGroupsHandle"
+PlainHandle: TypeAlias = (
+    ByteStreamHandle | FileHandle | RelativeFileHandle | SegmentHandle | EmptySegmentHandle
+)
+StreamHandle: TypeAlias = "PlainHandle | KeyGroupsHandle"
 
 
 def read_stream_handle(cursor: Cursor) -> StreamHandle | None:

@@ -14,7 +14,8 @@ class JavaObject:
     """An instance: its fields by name, merged over the class hierarchy (a subclass's field wins).
 
     ``by_class`` keeps the fields of each class apart, most general class first. ``annotations`` holds, by
-    class, what that class's own ``writeObject`` or ``writeExternal`` wrote: block data as bytes, objects as values.
+    class, what that class's own ``writeObject`` or ``writeExternal`` wrote: block data as bytes, objects as
+    values.
     Compared by identity: the same object referenced twice in the stream is the same object here.
     """
 

@@ -1,0 +1,172 @@
+"""fsspec file systems by Flink's URIs; what goes wrong becomes an error that says what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from stateproc.errors import InvalidOption, MissingFile, Where
+
+StorageOptions = Mapping[str, Any]
+
+_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
+
+_FSSPEC_NAMES = {"s3a": "s3", "s3n": "s3", "s3p": "s3", "wasb": "abfs", "wasbs": "abfss", "gs": "gcs"}
+"""Flink's and Hadoop's schemes whose name in fsspec is another."""
+
+_PACKAGES = {
+    "s3": "s3fs",
+    "gcs": "gcsfs",
+    "abfs": "adlfs",
+    "abfss": "adlfs",
+    "hdfs": "pyarrow (and Hadoop's native library)",
+    "oss": "ossfs",
+}
+KNOWN_SCHEMES = frozenset({"file", "viewfs", "webhdfs", "swift", "cosn", *_PACKAGES, *_FSSPEC_NAMES})
+"""Where Flink keeps snapshots; a handle pointing elsewhere is not followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a directory: its last path component, size in bytes, and whether it is a directory."""
+
+    name: str
+    size: int
+    is_directory: bool
+
+
+def scheme_of(uri: str) -> str:
+    """The scheme of a URI, in lower case; "file" for local paths."""
+    match = _SCHEME.match(uri)
+    found = match.group(1).lower() if match else "file"
+    return "file" if found == "local" else found
+
+
+def normalize(uri: str) -> str:
+    """``uri`` without trailing slashes; file URIs in any of their spellings as plain local paths."""
+    if scheme_of(uri) == "file":
+        path = uri
+        match = _SCHEME.match(uri)
+        if match:
+            path = "/" + uri[match.end() :].lstrip("/").removeprefix("localhost/")
+        return path.rstrip("/") or "/"
+    return uri.rstrip("/")
+
+
+def join(directory: str, *names: str) -> str:
+    return "/".join([directory.rstrip("/"), *names])
+
+
+def parent(uri: str) -> str:
+    """The directory that holds ``uri``; a root is its own parent."""
+    head, slash, _ = uri.rpartition("/")
+    if not slash or head.endswith(("/", ":")):
+        return uri
+    return head or "/"
+
+
+def basename(uri: str) -> str:
+    return uri.rpartition("/")[2]
+
+
+def filesystem(uri: str, options: StorageOptions | None = None) -> tuple[Any, str]:
+    """The fsspec file system of ``uri`` and the path in it.
+
+    ``options`` go to the file system, unless it is the local one. Raises InvalidOption where fsspec has no
+    such file system or the package it needs is not installed.
+    """
+    uri = normalize(uri)
+    scheme = scheme_of(uri)
+    if "::" in uri:
+        raise InvalidOption(f"chained URIs are not followed: {uri}", where=Where(file=uri))
+    name = _FSSPEC_NAMES.get(scheme, scheme)
+    with explained(uri):
+        if name == "file":
+            return _local(), uri
+        import fsspec
+
+        rest = uri.partition(":")[2]
+        fs, path = fsspec.core.url_to_fs(f"{name}:{rest}", **dict(options or {}))
+        return fs, path
+
+
+@lru_cache(maxsize=1)
+def _local() -> Any:
+    from fsspec.implementations.local import LocalFileSystem
+
+    return LocalFileSystem()
+
+
+def list_directory(uri: str, options: StorageOptions | None = None) -> list[Entry]:
+    """The entries of a directory, by name. Raises MissingFile, InvalidOption."""
+    fs, path = filesystem(uri, options)
+    with explained(uri):
+        fs.invalidate_cache()
+        listed = fs.ls(path, detail=True)
+    entries = [
+        Entry(basename(info["name"].rstrip("/")), int(info.get("size") or 0), info["type"] == "directory")
+        for info in listed
+        if info["name"].rstrip("/") != path.rstrip("/")
+    ]
+    return sorted(entries, key=lambda entry: entry.name)
+
+
+def kind_of(uri: str, options: StorageOptions | None = None) -> tuple[str, int] | None:
+    """("file", size) or ("directory", 0) of what stands at ``uri``; None if nothing does."""
+    fs, path = filesystem(uri, options)
+    try:
+        with explained(uri):
+            info = fs.info(path)
+    except MissingFile as error:
+        if isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
+            return None
+        raise
+    return ("directory", 0) if info["type"] == "directory" else ("file", int(info["size"]))
+
+
+def read_range(uri: str, start: int, end: int, options: StorageOptions | None = None) -> bytes:
+    """Bytes ``start`` to ``end`` of a file; fewer if it ends earlier. Raises MissingFile, InvalidOption."""
+    if start == end:
+        return b""
+    fs, path = filesystem(uri, options)
+    with explained(uri):
+        return bytes(fs.cat_file(path, start=start, end=end))
+
+
+@contextmanager
+def explained(uri: str) -> Iterator[None]:
+    """Turns what fsspec raises into the package's errors."""
+    try:
+        yield
+    except ImportError as error:
+        scheme = scheme_of(uri)
+        package = _PACKAGES.get(_FSSPEC_NAMES.get(scheme, scheme), f"fsspec[{scheme}]")
+        raise InvalidOption(
+            f"{scheme}:// needs a package that is not installed ({error})",
+            where=Where(file=uri),
+            advice=f"pip install {package}",
+        ) from error
+    except ValueError as error:
+        raise InvalidOption(
+            f"no file system for this path: {error}",
+            where=Where(file=uri),
+            advice="give a local path, or a URI that fsspec knows, such as s3://, gs://, abfs:// or hdfs://",
+        ) from error
+    except FileNotFoundError as error:
+        raise MissingFile("no such file", where=Where(file=uri)) from error
+    except PermissionError as error:
+        raise MissingFile(
+            "access denied",
+            where=Where(file=uri),
+            advice="check the file's permissions, or the credentials in the storage options",
+        ) from error
+    except (OSError, TypeError) as error:
+        raise MissingFile(
+            f"cannot be read: {error}",
+            where=Where(file=uri),
+            advice="check the address and the storage options (credentials, endpoint)",
+        ) from error

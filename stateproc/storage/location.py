@@ -1,0 +1,22 @@
+"""Where a snapshot is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotLocation:
+    """A snapshot's directory and its ``_metadata``; local ones as plain absolute paths.
+
+    ``note`` tells what was chosen where the path given left a choice. ``storage_options`` go to fsspec.
+    ``path_mapping`` maps prefixes of the files' URIs to where these files are now.
+    """
+
+    directory_uri: str
+    metadata_uri: str
+    note: str | None = None
+    storage_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    path_mapping: Mapping[str, str] = field(default_factory=dict, hash=False)

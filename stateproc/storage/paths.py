@@ -1,0 +1,125 @@
+"""From the path a user gives to the snapshot meant by it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import NoReturn
+
+from stateproc.errors import MissingFile, Where
+from stateproc.storage.filesystem import (
+    StorageOptions,
+    basename,
+    join,
+    kind_of,
+    list_directory,
+    normalize,
+    parent,
+    scheme_of,
+)
+from stateproc.storage.location import SnapshotLocation
+
+METADATA = "_metadata"
+_CHECKPOINT = re.compile(r"chk-(\d+)")
+_JOB = re.compile(r"[0-9a-f]{32}")
+_MOST_NAMES = 12
+
+
+def locate(
+    path: str | os.PathLike[str],
+    storage_options: StorageOptions | None = None,
+    path_mapping: Mapping[str, str] | None = None,
+) -> SnapshotLocation:
+    """The snapshot at ``path``: its directory, its ``_metadata`` file, or a directory above it.
+
+    Of a job's checkpoint directory the newest completed ``chk-N`` is taken, and said so in ``note``; of any
+    other directory the one snapshot or job in it. Raises MissingFile, saying what is there instead, where there
+    is none or more than one to choose from.
+    """
+    uri = normalize(os.fspath(path))
+    if scheme_of(uri) == "file":
+        uri = os.path.abspath(os.path.expanduser(uri))
+    options = dict(storage_options or {})
+    kind = kind_of(uri, options)
+    if kind is None:
+        _refuse_missing(uri, options)
+    found = _of_file(uri) if kind[0] == "file" else _of_directory(uri, options)
+    return replace(found, storage_options=options, path_mapping=dict(path_mapping or {}))
+
+
+def _of_file(uri: str) -> SnapshotLocation:
+    return SnapshotLocation(directory_uri=parent(uri), metadata_uri=uri)
+
+
+def _of_directory(uri: str, options: StorageOptions) -> SnapshotLocation:
+    entries = list_directory(uri, options)
+    if any(entry.name == METADATA and not entry.is_directory for entry in entries):
+        return SnapshotLocation(directory_uri=uri, metadata_uri=join(uri, METADATA))
+    directories = [entry.name for entry in entries if entry.is_directory]
+    checkpoints = _checkpoints(directories)
+    if checkpoints:
+        return _newest(uri, checkpoints, options)
+    inside = [name for name in directories if _JOB.fullmatch(name) or name.startswith("savepoint-")]
+    if len(inside) == 1:
+        found = _of_directory(join(uri, inside[0]), options)
+        return replace(found, note=found.note or f"opened {inside[0]}, the only snapshot in {uri}")
+    if inside:
+        raise MissingFile(
+            f"{len(inside)} snapshots to choose from: {_some(inside)}",
+            where=Where(file=uri),
+            advice="give the path of one of them",
+        )
+    names = [entry.name for entry in entries]
+    raise MissingFile(
+        f"no {METADATA} here, but {_some(names) if names else 'nothing at all'}",
+        where=Where(file=uri),
+        advice="give a savepoint's directory, a chk-N directory, or a job's checkpoint directory; without "
+        f"{METADATA} a snapshot was never completed",
+    )
+
+
+def _checkpoints(names: list[str]) -> list[str]:
+    """The chk-N of ``names``, newest first."""
+    matches = [match for name in names if (match := _CHECKPOINT.fullmatch(name))]
+    return [match.group(0) for match in sorted(matches, key=lambda match: -int(match.group(1)))]
+
+
+def _newest(uri: str, checkpoints: list[str], options: StorageOptions) -> SnapshotLocation:
+    for position, name in enumerate(checkpoints):
+        directory = join(uri, name)
+        kind = kind_of(join(directory, METADATA), options)
+        if kind is not None and kind[0] == "file":
+            skipped = f"; not completed: {_some(checkpoints[:position])}" if position else ""
+            note = f"opened {name}, the newest completed checkpoint in {uri}{skipped}"
+            return SnapshotLocation(directory, join(directory, METADATA), note)
+    raise MissingFile(
+        f"none of the checkpoints here is completed: {_some(checkpoints)} lack {METADATA}",
+        where=Where(file=uri),
+        advice="not even Flink can restore these; use an older or a retained checkpoint",
+    )
+
+
+def _refuse_missing(uri: str, options: StorageOptions) -> NoReturn:
+    """Raise MissingFile with the nearest directory that exists and the nearest names in it."""
+    missing, above = uri, parent(uri)
+    while above != missing and kind_of(above, options) is None:
+        missing, above = above, parent(above)
+    if above == missing:
+        raise MissingFile("nothing there", where=Where(file=uri), advice="check the path")
+    names = [entry.name for entry in list_directory(above, options)]
+    near = get_close_matches(basename(missing), names, n=3, cutoff=0.5)
+    if near:
+        advice = f"did you mean {' or '.join(join(above, name) for name in near)}?"
+    else:
+        advice = f"{above} holds {_some(names) if names else 'nothing'}"
+    raise MissingFile(
+        f"nothing there: no '{basename(missing)}' in {above}", where=Where(file=uri), advice=advice
+    )
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[:_MOST_NAMES])
+    return shown if len(names) <= _MOST_NAMES else f"{shown} and {len(names) - _MOST_NAMES} more"

@@ -1,0 +1,146 @@
+"""Byte sources: ranged, checked, picklable access to what a stream handle points at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from stateproc.errors import CorruptSnapshot, MissingFile, SnapshotError, Where
+from stateproc.storage.filesystem import kind_of, read_range
+
+_TRUNCATED = "the file is truncated or was replaced; restore it from a copy or take the snapshot again"
+
+
+class ByteSource(Protocol):
+    """A run of bytes with a name for errors. Picklable, opens nothing until read."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def size(self) -> int:
+        """Length in bytes."""
+
+    def read(self, start: int, length: int) -> bytes:
+        """Exactly ``length`` bytes from ``start``. Raises CorruptSnapshot, MissingFile."""
+
+    def read_all(self, limit: int) -> bytes:
+        """Everything, refused with CorruptSnapshot if over ``limit`` bytes."""
+
+
+@dataclass(frozen=True)
+class InlineSource:
+    """Bytes that stood in ``_metadata`` itself."""
+
+    name: str
+    data: bytes = field(repr=False)
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+    def read(self, start: int, length: int) -> bytes:
+        check_range(self, start, length)
+        return self.data[start : start + length]
+
+    def read_all(self, limit: int) -> bytes:
+        check_limit(self, limit)
+        return self.data
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """``size`` bytes from ``base`` of a file.
+
+    ``whole``: the file must be exactly that long, else at least. The file is looked for under ``uri``, then
+    under ``fallbacks``; that, and its length, is checked once, at the first read.
+    """
+
+    uri: str
+    size: int
+    base: int = 0
+    whole: bool = True
+    fallbacks: tuple[str, ...] = ()
+    storage_options: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
+    _found: list[str] = field(default_factory=list, init=False, compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        return self._found[0] if self._found else self.uri
+
+    def read(self, start: int, length: int) -> bytes:
+        check_range(self, start, length)
+        uri = self._resolve()
+        at = self.base + start
+        data = read_range(uri, at, at + length, self.storage_options)
+        if len(data) != length:
+            raise CorruptSnapshot(
+                f"{length} bytes wanted, {len(data)} there",
+                where=Where(file=uri, offset=at),
+                advice=_TRUNCATED,
+            )
+        return data
+
+    def read_all(self, limit: int) -> bytes:
+        check_limit(self, limit)
+        return self.read(0, self.size)
+
+    def _resolve(self) -> str:
+        if not self._found:
+            self._found.append(self._search())
+        return self._found[0]
+
+    def _search(self) -> str:
+        """The first place where the file is; its length must fit.
+
+        A place out of reach is passed over, and its error raised only if the file is nowhere else either.
+        """
+        failure: SnapshotError | None = None
+        for uri in (self.uri, *self.fallbacks):
+            try:
+                kind = kind_of(uri, self.storage_options)
+            except SnapshotError as error:
+                failure = failure or error
+                continue
+            if kind is not None and kind[0] == "file":
+                self._check_length(uri, kind[1])
+                return uri
+        if failure is not None:
+            raise failure
+        tried = f"; also looked for {', '.join(self.fallbacks)}" if self.fallbacks else ""
+        raise MissingFile(
+            f"a file of the snapshot is missing{tried}",
+            where=Where(file=self.uri),
+            advice="copy the file there, or, if the files were moved, tell where with "
+            "path_mapping={'old prefix': 'new prefix'}",
+        )
+
+    def _check_length(self, uri: str, length: int) -> None:
+        wanted = self.base + self.size
+        at_least = "" if self.whole else "at least "
+        if length < wanted or (self.whole and length != wanted):
+            raise CorruptSnapshot(
+                f"the file has {length} bytes where the snapshot says {at_least}{wanted}",
+                where=Where(file=uri, offset=min(length, wanted)),
+                advice=_TRUNCATED,
+            )
+
+
+def check_range(source: ByteSource, start: int, length: int) -> None:
+    """Raise CorruptSnapshot unless ``length`` bytes from ``start`` lie inside ``source``."""
+    if start < 0 or length < 0 or start + length > source.size:
+        raise CorruptSnapshot(
+            f"bytes {start} to {start + length} are outside of {source.size} bytes",
+            where=Where(file=source.name, offset=start),
+            advice="an offset or a length in the snapshot is damaged; take it again or use a copy",
+        )
+
+
+def check_limit(source: ByteSource, limit: int) -> None:
+    if source.size > limit:
+        raise CorruptSnapshot(
+            f"{source.size} bytes where at most {limit} are sensible",
+            where=Where(file=source.name),
+            advice="the size in the snapshot is damaged, or this is another kind of file",
+        )
