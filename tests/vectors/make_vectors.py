@@ -1,0 +1,151 @@
+"""Write serializer vectors: values serialized by real Flink releases, as JSON that tests decode.
+
+`make_vectors.py 1.20.3 2.3.0` fetches each release with Maven, compiles the generator under `java/` against it, runs it
+and writes `flink-<release>.json` beside this file. Needs a JDK 17 and `mvn`; nothing else of the project does.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+GENERATOR = "stateproc.vectors.Main"
+SCALA_ENUM = "stateproc/vectors/scala"
+
+# Artifact -> releases that have it (first inclusive, last exclusive); "_S" marks names with a Scala suffix.
+Release = tuple[int, ...]
+ALWAYS: tuple[Release, Release] = ((1, 0), (9, 0))
+PLAIN: dict[str, tuple[Release, Release]] = {
+    "flink-core": ALWAYS,
+    "flink-java": ((1, 0), (2, 0)),
+    "flink-avro": ALWAYS,
+    "flink-table-common": ALWAYS,
+    "flink-runtime": ((1, 14), (9, 0)),
+    "flink-streaming-java": ((1, 15), (9, 0)),
+    "flink-cep": ((1, 15), (9, 0)),
+    "flink-table-runtime": ((1, 15), (9, 0)),
+    "flink-table-api-java": ((1, 9), (9, 0)),
+    "flink-python": ((1, 16), (9, 0)),
+    "flink-state-processor-api": ((2, 0), (9, 0)),
+}
+SUFFIXED: dict[str, tuple[Release, Release]] = {
+    "flink-runtime": ((1, 0), (1, 14)),
+    "flink-streaming-java": ((1, 0), (1, 15)),
+    "flink-cep": ((1, 0), (1, 15)),
+    "flink-table-runtime-blink": ((1, 9), (1, 14)),
+    "flink-table-runtime": ((1, 14), (1, 15)),
+    "flink-scala": ((1, 0), (2, 0)),
+    "flink-streaming-scala": ((1, 0), (2, 0)),
+    "flink-table-api-scala": ((2, 0), (9, 0)),
+    "flink-statebackend-rocksdb": ((1, 0), (1, 13)),
+    "flink-gelly": ((1, 8), (1, 17)),
+}
+# Versioned on its own; the newest line that still holds the old FlinkKafkaProducer of that release.
+KAFKA: dict[Release, tuple[str, str]] = {
+    (1, 20): ("flink-connector-kafka", "3.4.0-1.20"),
+    (1, 19): ("flink-connector-kafka", "3.3.0-1.19"),
+}
+OPENS = ("java.lang", "java.util", "java.time", "java.net", "java.io", "java.math", "java.text", "java.util.concurrent", "java.util.concurrent.atomic")
+
+
+def parse(version: str) -> Release:
+    """The release as numbers: `1.20.3` -> (1, 20, 5)."""
+    return tuple(int(part) for part in version.split("."))
+
+
+def scala_binary(release: Release) -> str:
+    """The Scala line whose jars every serializer of this release exists for."""
+    return "2.11" if release < (1, 13) else "2.12"
+
+
+def dependencies(version: str) -> list[tuple[str, str, str]]:
+    """Maven coordinates (group, artifact, version) holding the serializers of one release."""
+    release = parse(version)
+    names = [name for name, (first, last) in PLAIN.items() if first <= release < last]
+    names += [
+        f"{name}_{scala_binary(release)}" for name, (first, last) in SUFFIXED.items() if first <= release < last
+    ]
+    found = [("org.apache.flink", name, version) for name in names]
+    if release[:2] in KAFKA:
+        found.append(("org.apache.flink", *KAFKA[release[:2]]))
+    elif (1, 8) <= release < (1, 17):
+        suffix = "" if release >= (1, 15) else f"_{scala_binary(release)}"
+        found.append(("org.apache.flink", f"flink-connector-kafka{suffix}", version))
+    return found
+
+
+def pom(version: str) -> str:
+    """A throw-away Maven project depending on one Flink release."""
+    entries = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{number}</version></dependency>"
+        for group, name, number in dependencies(version)
+    )
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        f"<groupId>stateproc</groupId><artifactId>vectors</artifactId><version>{version}</version>"
+        f"<dependencies>{entries}</dependencies></project>"
+    )
+
+
+def cache(version: str) -> Path:
+    """Where jars and classes of one release live, outside the repository."""
+    root = Path(os.environ.get("STATEPROC_CACHE", Path.home() / ".cache" / "stateproc"))
+    return root / f"vectors-{version}"
+
+
+def fetch(version: str) -> Path:
+    """The directory holding the jars of one release, filled through Maven once."""
+    room = cache(version)
+    jars = room / "jars"
+    if not (jars / ".complete").exists():
+        room.mkdir(parents=True, exist_ok=True)
+        (room / "pom.xml").write_text(pom(version), encoding="utf-8")
+        subprocess.run(
+            [
+                *("mvn", "-q", "-B", "-f", str(room / "pom.xml")),
+                *("dependency:copy-dependencies", f"-DoutputDirectory={jars}"),
+            ],
+            check=True,
+        )
+        (jars / ".complete").touch()
+    return jars
+
+
+def compile_generator(version: str, jars: Path) -> Path:
+    """Compile `java/` against one release; sources under `records/` need the POJO records of 1.19 and later."""
+    classes = cache(version) / "classes"
+    classes.mkdir(parents=True, exist_ok=True)
+    sources = [str(path) for path in sorted((HERE / "java").rglob("*.java"))]
+    subprocess.run(
+        ["javac", "-nowarn", "-proc:none", "-g", "-d", str(classes), "-cp", f"{jars}/*", *sources], check=True
+    )
+    return classes
+
+
+def run(version: str) -> Path:
+    """Run the generator on one release and return the JSON file it wrote."""
+    jars = fetch(version)
+    classes = compile_generator(version, jars)
+    target = HERE / f"flink-{version}.json"
+    opens = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENS]
+    subprocess.run(
+        [
+            *("java", "-Xmx1g", "-XX:+UseSerialGC", "-Duser.timezone=UTC", *opens),
+            *("-cp", f"{classes}:{jars}/*", GENERATOR, version, str(target)),
+        ],
+        check=True,
+    )
+    return target
+
+
+def main(versions: list[str]) -> None:
+    """Write the vectors of every release named on the command line."""
+    for version in versions or ["1.20.3", "2.3.0"]:
+        print(run(version))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
