@@ -1,0 +1,49 @@
+"""The VM's output: many growing columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class Columns:
+    """Columns of raw values. ``table[c]`` = (address, used, room), the last two in bytes."""
+
+    LIMIT = 2**31 - 1
+    _FIRST_ROOM = 1024
+
+    def __init__(self, n: int) -> None:
+        self.table = np.zeros((n, 3), dtype=np.int64)
+        self.saved = np.zeros(n, dtype=np.int64)
+        self._data: list[Bytes] = [np.empty(0, dtype=np.uint8)] * n
+        for column in range(n):
+            self._allot(column, self._FIRST_ROOM)
+
+    def _allot(self, column: int, room: int) -> None:
+        """Give the column ``room`` bytes, keeping what it holds."""
+        data: Bytes = np.empty(room, dtype=np.uint8)
+        used = int(self.table[column, 1])
+        data[:used] = self._data[column][:used]
+        self._data[column] = data
+        self.table[column] = data.ctypes.data, used, room
+
+    def grow(self, column: int, need: int) -> bool:
+        """Make room for ``need`` more bytes in ``column``; False if it would pass 2 GiB."""
+        used, room = int(self.table[column, 1]), int(self.table[column, 2])
+        if used + need > self.LIMIT:
+            return False
+        self._allot(column, min(self.LIMIT, max(2 * room, used + need)))
+        return True
+
+    def clear(self) -> None:
+        self.table[:, 1] = 0
+
+    def view(self, column: int) -> Bytes:
+        """The column's bytes, until it is written to again."""
+        return self._data[column][: int(self.table[column, 1])]
+
+    def take(self, column: int, dtype: npt.DTypeLike) -> npt.NDArray[np.generic]:
+        """The column's values, copied out."""
+        return self.view(column).view(dtype).copy()

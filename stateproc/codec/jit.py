@@ -1,0 +1,87 @@
+"""One way to compile a kernel: numba, cached on disk where a cache can be written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def kernel(function: Function) -> Function:
+    """Compile ``function`` with numba at its first call; the machine code is cached where that is possible.
+
+    numba refuses ``cache=True`` at import when neither the package's folder nor the user's cache folder can be
+    written (containers with a read-only file system): then the kernel is compiled in every process instead.
+    """
+    try:
+        return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
+    except RuntimeError:
+        return numba.njit(nogil=True)(function)  # type: ignore[no-any-return]
+
+
+def _load(bits: int, *, swap: bool = False, signed: bool = False) -> Any:
+    """An intrinsic ``load(address)``: the integer of ``bits`` that lies there, aligned or not.
+
+    Narrow ones come as int64, so that they mix with other int64s; unsigned 64 bits as uint64.
+    """
+
+    def typing(_context: Any, address: Any) -> Any:
+        signature = (types.uint64 if bits == 64 and not signed else types.int64)(types.int64)
+
+        def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            place = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
+            value = builder.load(place)
+            value.align = 1
+            if swap:
+                value = builder.bswap(value)
+            if bits == 64:
+                return value
+            return (builder.sext if signed else builder.zext)(value, ir.IntType(64))
+
+        return signature, generate
+
+    return intrinsic(typing)
+
+
+def _store(bits: int) -> Any:
+    """An intrinsic ``store(address, value)``: the low ``bits`` of value, native order, aligned or not."""
+
+    def typing(_context: Any, address: Any, value: Any) -> Any:
+        signature = types.void(types.int64, types.int64)
+
+        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            value = args[1] if bits == 64 else builder.trunc(args[1], ir.IntType(bits))
+            stored = builder.store(value, builder.inttoptr(args[0], ir.IntType(bits).as_pointer()))
+            stored.align = 1
+            return context.get_dummy_value()
+
+        return signature, generate
+
+    return intrinsic(typing)
+
+
+# Kernels work on addresses rather than on arrays: passing arrays between kernels counts references, which costs
+# more than the work itself. Every address is checked against its range by the code around the load or store.
+load_u8, load_i32, load_i64 = _load(8), _load(32, signed=True), _load(64, signed=True)
+load_be16, load_be32, load_be64 = _load(16, swap=True), _load(32, swap=True), _load(64, swap=True)
+load_le16, load_le32, load_le64 = _load(16), _load(32), _load(64)
+store_8, store_16, store_32, store_64 = _store(8), _store(16), _store(32), _store(64)
+
+
+@kernel
+def copy_bytes(target: int, source: int, n: int) -> None:
+    """Copy ``n`` bytes between addresses that do not overlap."""
+    k = 0
+    while k + 8 <= n:
+        store_64(target + k, np.int64(load_le64(source + k)))
+        k += 8
+    while k < n:
+        store_8(target + k, np.int64(load_u8(source + k)))
+        k += 1

@@ -1,0 +1,82 @@
+"""What a layout is: how bytes lie, told so that a program can read them and Arrow can hold them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stateproc.codec import ops
+from stateproc.codec.builder import Assembler, Builder, Taken
+
+
+class Layout(ABC):
+    """How one value lies in bytes. Layouts are frozen dataclasses: equal layouts read alike."""
+
+    @property
+    @abstractmethod
+    def arrow_type(self) -> pa.DataType:
+        """The Arrow type the value is decoded to."""
+
+    @property
+    def size(self) -> int | None:
+        """The number of bytes of every value; None if values differ."""
+        return None
+
+    @property
+    def min_size(self) -> int:
+        """No value is shorter; what a count of values is checked against."""
+        return self.size or 0
+
+    @abstractmethod
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        """Emit the ops that read one value, ask for the columns they fill; return how these become Arrow.
+
+        ``nullable``: a null may be filled in from outside, so that the columns must be able to tell.
+        """
+
+    def skip(self, b: Builder) -> None:
+        """Emit the ops that pass one value by."""
+        if self.size is not None:
+            if self.size:
+                b.op(ops.SKIP, self.size)
+            return
+        with b.unkept():
+            self.emit(b, False)
+
+    def to_python(self, value: Any) -> Any:
+        """From what Arrow's ``as_py`` gives to the value a Python user expects."""
+        return value
+
+
+def is_valid(taken: Taken, column: int) -> npt.NDArray[np.bool_]:
+    """A validity column as booleans."""
+    return taken.column(column, np.uint8).astype(np.bool_)
+
+
+def validity_buffer(valid: npt.NDArray[np.bool_]) -> pa.Buffer | None:
+    """Arrow's validity bitmap; None if nothing is null."""
+    if valid.all():
+        return None
+    return pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
+def offsets_of(lengths: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Arrow offsets of items of these lengths; negative lengths (nulls) count as zero."""
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(np.maximum(lengths, 0), out=offsets[1:])
+    if offsets[-1] > 2**31 - 1:
+        raise OverflowError("over 2^31 items in one batch")
+    return offsets.astype(np.int32)
+
+
+def with_nulls(array: pa.Array, null: npt.NDArray[np.bool_]) -> pa.Array:
+    """``array`` with the rows of ``null`` made null."""
+    if not null.any():
+        return array
+    import pyarrow.compute as pc
+
+    return pc.if_else(pa.array(~null), array, pa.scalar(None, array.type))

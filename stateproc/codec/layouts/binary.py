@@ -1,0 +1,230 @@
+"""Table API's binary rows, arrays and maps: little-endian fixed slots, variable parts behind them.
+
+Source of the format: org.apache.flink.table.data.binary.{BinaryRowData, BinaryArrayData, BinaryMapData}.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from stateproc.codec import ops
+from stateproc.codec.builder import Assembler, Builder
+from stateproc.codec.layouts.base import Layout
+from stateproc.codec.layouts.collections import as_map, list_array
+from stateproc.codec.layouts.nesting import struct_array
+from stateproc.codec.layouts.numbers import number_array
+from stateproc.codec.layouts.rows import ROW_KIND_FIELD, kind_array, row_to_python
+
+@dataclass(frozen=True)
+class VariableSlot(Layout):
+    """A slot of offset and length of a value elsewhere in the row; up to 7 bytes may be ``inlined``."""
+
+    inner: Layout
+    inlined: bool = False
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return self.inner.arrow_type
+
+    @property
+    def size(self) -> int:
+        return 8
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        b.op(ops.ENTER, ops.ENTER_SLOT_OR_INLINE if self.inlined else ops.ENTER_SLOT)
+        assemble = self.inner.emit(b, nullable)
+        b.op(ops.LEAVE)
+        return assemble
+
+    def skip(self, b: Builder) -> None:
+        b.op(ops.SKIP, 8)
+
+    def to_python(self, value: Any) -> Any:
+        return self.inner.to_python(value)
+
+
+@dataclass(frozen=True)
+class WideTimestampSlot(Layout):
+    """TIMESTAMP(p > 3): nanoseconds of the millisecond in the slot's low half, the milliseconds at its offset.
+
+    Decodes to struct<nanos: int32, millis: int64>; wrap it in a conversion.
+    """
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return pa.struct([pa.field("nanos", pa.int32()), pa.field("millis", pa.int64())])
+
+    @property
+    def size(self) -> int:
+        return 8
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        valid, nanos, millis = b.column(1, 0), b.column(4, 0), b.column(8, 0)
+        b.op(ops.PUT1, valid, 1)
+        b.op(ops.L4, nanos)
+        b.op(ops.ENTER, ops.ENTER_HALF)
+        b.op(ops.L8, millis)
+        b.op(ops.LEAVE)
+        fields = list(self.arrow_type)
+        children: list[Assembler] = [
+            lambda taken: number_array(taken, -1, nanos, pa.int32()),
+            lambda taken: number_array(taken, -1, millis, pa.int64()),
+        ]
+        return lambda taken: struct_array(taken, valid, fields, children)
+
+
+@dataclass(frozen=True)
+class BinaryRow(Layout):
+    """A row that fills its range: null bits (byte 0 the RowKind), one 8-byte slot per field, the variable part."""
+
+    fields: tuple[tuple[str, Layout], ...]
+    keep_kind: bool = False
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        fields = [pa.field(name, layout.arrow_type) for name, layout in self.fields]
+        if self.keep_kind:
+            fields.append(pa.field(ROW_KIND_FIELD, pa.string()))
+        return pa.struct(fields)
+
+    @property
+    def _null_bytes(self) -> int:
+        return (len(self.fields) + 63 + 8) // 64 * 8
+
+    @property
+    def min_size(self) -> int:
+        return self._null_bytes + 8 * len(self.fields)
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        marked = nullable or not self.fields
+        valid = b.column(1, 0) if marked else -1
+        if marked:
+            b.op(ops.PUT1, valid, 1)
+        b.op(ops.HEADER, self.min_size)
+        kind = b.column(1, 0) if self.keep_kind else -1
+        b.op(ops.F1, kind)
+        children = [self._field(b, index, layout) for index, (_, layout) in enumerate(self.fields)]
+        if self.keep_kind:
+            children.append(lambda taken: kind_array(taken, kind))
+        b.op(ops.SKIP_REST)
+        fields = list(self.arrow_type)
+        return lambda taken: struct_array(taken, valid, fields, children)
+
+    def _field(self, b: Builder, index: int, layout: Layout) -> Assembler:
+        first, fill, behind = b.columns_made, b.later_fill(), b.label()
+        b.op(ops.SLOT, index + 8, self._null_bytes + 8 * index, fill, behind)
+        assemble = layout.emit(b, True)
+        b.place(behind)
+        b.set_fill(fill, first)
+        return assemble
+
+    def to_python(self, value: Any) -> Any:
+        return row_to_python(self.fields, value)
+
+
+@dataclass(frozen=True)
+class BinaryArray(Layout):
+    """An array that fills its range: i32 count, null bits, elements of ``width`` bytes, the variable part."""
+
+    item: Layout
+    width: int
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return pa.list_(self.item.arrow_type)
+
+    @property
+    def min_size(self) -> int:
+        return 4
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        counts = b.column(4, -1)
+        behind, fill = b.label(), b.later_fill()
+        b.op(ops.ARRAY, self.width, -1)
+        again = b.here()
+        with b.items():
+            first = b.columns_made
+            b.op(ops.ARRAY_NEXT, self.width, fill, counts, behind)
+            items = self.item.emit(b, True)
+            b.set_fill(fill, first)
+        b.op(ops.JUMP, again)
+        b.place(behind)
+        return lambda taken: list_array(taken, counts, items, self.arrow_type)
+
+    def to_python(self, value: Any) -> Any:
+        return None if value is None else [self.item.to_python(item) for item in value]
+
+
+@dataclass(frozen=True)
+class BinaryMap(Layout):
+    """A map that fills its range: little-endian i32 size of the key array, the key array, the value array."""
+
+    keys: BinaryArray
+    values: BinaryArray
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return pa.map_(self.keys.item.arrow_type, self.values.item.arrow_type)
+
+    @property
+    def min_size(self) -> int:
+        return 12
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        b.op(ops.ENTER, ops.ENTER_LE32)
+        keys = self.keys.emit(b, nullable)
+        b.op(ops.LEAVE)
+        b.op(ops.ENTER, ops.ENTER_REST)
+        values = self.values.emit(b, nullable)
+        b.op(ops.LEAVE)
+
+        def assemble(taken: Any) -> pa.Array:
+            key_lists, value_lists = keys(taken), values(taken)
+            if key_lists.offsets != value_lists.offsets:
+                raise UnevenMap
+            pairs = pa.StructArray.from_arrays([key_lists.values, value_lists.values], names=["key", "value"])
+            lists = pa.Array.from_buffers(
+                pa.list_(pairs.type), len(key_lists), key_lists.buffers()[:2], children=[pairs]
+            )
+            return as_map(lists, self.arrow_type)
+
+        return assemble
+
+    def to_python(self, value: Any) -> Any:
+        if value is None:
+            return None
+        return [(self.keys.item.to_python(key), self.values.item.to_python(item)) for key, item in value]
+
+
+class UnevenMap(Exception):
+    """Internal: a binary map has more keys than values, or fewer."""
+
+
+@dataclass(frozen=True)
+class Sized(Layout):
+    """An i32 size, then a value that fills so many bytes."""
+
+    inner: Layout
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return self.inner.arrow_type
+
+    @property
+    def min_size(self) -> int:
+        return 4 + self.inner.min_size
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        b.op(ops.ENTER, ops.ENTER_I32)
+        assemble = self.inner.emit(b, nullable)
+        b.op(ops.LEAVE)
+        return assemble
+
+    def skip(self, b: Builder) -> None:
+        b.op(ops.BYTES, -1, -1, ops.LENGTH_I32, 0)
+
+    def to_python(self, value: Any) -> Any:
+        return self.inner.to_python(value)

@@ -1,0 +1,191 @@
+"""Lists, maps and arrays of numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.codec import ops
+from stateproc.codec.builder import Assembler, Builder, Taken
+from stateproc.codec.layouts.base import Layout, offsets_of, validity_buffer
+from stateproc.codec.layouts.nesting import Struct
+
+
+def list_array(taken: Taken, counts: int, items: Assembler, arrow_type: pa.DataType) -> pa.Array:
+    """The Arrow array of a list or map: ``counts`` the column of item counts, -1 for null."""
+    sizes = taken.column(counts, np.int32)
+    buffers = [validity_buffer(sizes >= 0), pa.py_buffer(offsets_of(sizes))]
+    return pa.Array.from_buffers(arrow_type, len(sizes), buffers, children=[items(taken)])
+
+
+def map_type(key: pa.DataType, value: pa.DataType) -> pa.DataType:
+    return pa.map_(key, value)
+
+
+@dataclass(frozen=True)
+class Counted(Layout):
+    """A count (ops.COUNT_*), then so many items."""
+
+    item: Layout
+    count: int = ops.COUNT_I32
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return pa.list_(self.item.arrow_type)
+
+    @property
+    def min_size(self) -> int:
+        return {ops.COUNT_I32: 4, ops.COUNT_U16: 2}.get(self.count, 1)
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        counts = b.column(4, -1)
+        items = self._emit_items(b, counts)
+        return lambda taken: list_array(taken, counts, items, self.arrow_type)
+
+    def _emit_items(self, b: Builder, counts: int) -> Assembler:
+        behind = b.label()
+        b.op(ops.READ_COUNT, self.count)
+        b.op(ops.LOOP, counts, self.item.min_size, behind)
+        body = b.here()
+        with b.items():
+            items = self.item.emit(b, False)
+        b.op(ops.NEXT, counts, body)
+        b.place(behind)
+        return items
+
+    def to_python(self, value: Any) -> Any:
+        return None if value is None else [self.item.to_python(item) for item in value]
+
+
+@dataclass(frozen=True)
+class Delimited(Layout):
+    """Items up to the end of the range with one ',' between them: list state in canonical and RocksDB entries."""
+
+    item: Layout
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return pa.list_(self.item.arrow_type)
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        counts = b.column(4, -1)
+        behind = b.label()
+        b.op(ops.DELIMITED)
+        again = b.here()
+        b.op(ops.DELIMITED_NEXT, counts, behind)
+        with b.items():
+            items = self.item.emit(b, False)
+        b.op(ops.JUMP, again)
+        b.place(behind)
+        return lambda taken: list_array(taken, counts, items, self.arrow_type)
+
+    def to_python(self, value: Any) -> Any:
+        return None if value is None else [self.item.to_python(item) for item in value]
+
+
+@dataclass(frozen=True)
+class Blocks(Layout):
+    """Avro's arrays and maps: blocks of a varint count and so many items, ended by a count of 0."""
+
+    item: Layout
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return pa.list_(self.item.arrow_type)
+
+    @property
+    def min_size(self) -> int:
+        return 1
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        counts = b.column(4, -1)
+        behind = b.label()
+        b.op(ops.BLOCKS)
+        again = b.here()
+        b.op(ops.BLOCK_NEXT, counts, self.item.min_size, behind)
+        with b.items():
+            items = self.item.emit(b, False)
+        b.op(ops.JUMP, again)
+        b.place(behind)
+        return lambda taken: list_array(taken, counts, items, self.arrow_type)
+
+    def to_python(self, value: Any) -> Any:
+        return None if value is None else [self.item.to_python(item) for item in value]
+
+
+@dataclass(frozen=True)
+class Mapping(Layout):
+    """A list of two-field structs, seen as a map. ``entries`` is a layout of list<struct<key, value>>."""
+
+    entries: Layout
+
+    @classmethod
+    def of(cls, key: Layout, value: Layout) -> Mapping:
+        """An i32 count, then key and value so many times."""
+        return cls(Counted(Struct((("key", key), ("value", value)))))
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        entry = self.entries.arrow_type.value_type
+        return map_type(entry.field(0).type, entry.field(1).type)
+
+    @property
+    def min_size(self) -> int:
+        return self.entries.min_size
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        entries = self.entries.emit(b, nullable)
+        return lambda taken: as_map(entries(taken), self.arrow_type)
+
+    def to_python(self, value: Any) -> Any:
+        if value is None:
+            return None
+        pairs = self.entries.to_python([{"key": key, "value": item} for key, item in value])
+        return [(pair["key"], pair["value"]) for pair in pairs]
+
+
+def as_map(entries: pa.ListArray, arrow_type: pa.DataType) -> pa.Array:
+    """A list of (key, value) structs as a map array over the same buffers. Raises NullKey."""
+    pairs = entries.values
+    keys, values = pairs.field(0), pairs.field(1)
+    if keys.null_count:
+        raise NullKey
+    fields = [pa.field("key", keys.type, nullable=False), pa.field("value", values.type)]
+    children = [pa.Array.from_buffers(pa.struct(fields), len(pairs), [None], children=[keys, values])]
+    return pa.Array.from_buffers(arrow_type, len(entries), entries.buffers()[:2], children=children)
+
+
+class NullKey(Exception):
+    """Internal: a map has a null key, which neither Arrow nor Spark can hold."""
+
+
+@dataclass(frozen=True)
+class Numbers(Layout):
+    """An i32 count and so many big-endian numbers of ``type``, copied in one go."""
+
+    type: pa.DataType
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return pa.list_(self.type)
+
+    @property
+    def min_size(self) -> int:
+        return 4
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        counts = b.column(4, -1)
+        data = b.column(0)
+        width = 1 if pa.types.is_boolean(self.type) else int(self.type.bit_width) // 8
+        b.op(ops.NUMBERS, counts, data, width)
+
+        def values(taken: Taken) -> pa.Array:
+            if pa.types.is_boolean(self.type):
+                return pa.array(taken.column(data, np.uint8) != 0)
+            native = np.dtype(self.type.to_pandas_dtype())
+            return pa.array(taken.column(data, native.newbyteorder(">")).astype(native))
+
+        return lambda taken: list_array(taken, counts, values, self.arrow_type)

@@ -1,0 +1,247 @@
+"""Structs, null marks, choices and conversions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from stateproc.codec import ops
+from stateproc.codec.builder import Assembler, Builder, Taken
+from stateproc.codec.layouts.base import Layout, is_valid, validity_buffer
+
+
+def struct_array(
+    taken: Taken, valid: int, fields: list[pa.Field], children: list[Assembler]
+) -> pa.StructArray:
+    """The Arrow array of a struct: ``valid`` its validity column or -1."""
+    arrays = [child(taken) for child in children]
+    if valid >= 0:
+        present = is_valid(taken, valid)
+        n, mask = len(present), validity_buffer(present)
+    else:
+        n, mask = len(arrays[0]), None
+    return pa.Array.from_buffers(pa.struct(fields), n, [mask], children=arrays)
+
+
+@dataclass(frozen=True)
+class Struct(Layout):
+    """Named values one after another."""
+
+    fields: tuple[tuple[str, Layout], ...]
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return pa.struct([pa.field(name, layout.arrow_type) for name, layout in self.fields])
+
+    @property
+    def size(self) -> int | None:
+        sizes = [layout.size for _, layout in self.fields]
+        return None if any(size is None for size in sizes) else sum(size or 0 for size in sizes)
+
+    @property
+    def min_size(self) -> int:
+        return sum(layout.min_size for _, layout in self.fields)
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        marked = nullable or not self.fields
+        valid = b.column(1, 0) if marked else -1
+        if marked:
+            b.op(ops.PUT1, valid, 1)
+        children = [layout.emit(b, False) for _, layout in self.fields]
+        fields = list(self.arrow_type)
+        return lambda taken: struct_array(taken, valid, fields, children)
+
+    def to_python(self, value: Any) -> Any:
+        if value is None:
+            return None
+        return {name: layout.to_python(value[name]) for name, layout in self.fields}
+
+
+@dataclass(frozen=True)
+class Marked(Layout):
+    """One byte, then the value unless the byte is ``null_byte``.
+
+    ``pad``: bytes that follow a null in the value's place (-1: whatever is left of the range is ignored).
+    """
+
+    inner: Layout
+    null_byte: int = 1
+    pad: int = 0
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return self.inner.arrow_type
+
+    @property
+    def size(self) -> int | None:
+        inner = self.inner.size
+        return 1 + inner if inner is not None and inner == self.pad else None
+
+    @property
+    def min_size(self) -> int:
+        return 1 + (min(self.pad, self.inner.min_size) if self.pad > 0 else 0)
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        first, fill, behind = b.columns_made, b.later_fill(), b.label()
+        b.op(ops.NULL_IF, self.null_byte, fill, behind, self.pad)
+        assemble = self.inner.emit(b, True)
+        b.place(behind)
+        b.set_fill(fill, first)
+        return assemble
+
+    def to_python(self, value: Any) -> Any:
+        return None if value is None else self.inner.to_python(value)
+
+
+@dataclass(frozen=True)
+class Converted(Layout):
+    """Bytes that lie as ``inner`` does; ``convert`` makes the Arrow array people want of them, vectorised.
+
+    ``plain`` turns what ``as_py`` gives into a Python value.
+    """
+
+    inner: Layout
+    type: pa.DataType
+    convert: Callable[[pa.Array], pa.Array]
+    plain: Callable[[Any], Any] | None = None
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return self.type
+
+    @property
+    def size(self) -> int | None:
+        return self.inner.size
+
+    @property
+    def min_size(self) -> int:
+        return self.inner.min_size
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        inner = self.inner.emit(b, nullable)
+        return lambda taken: self.convert(inner(taken))
+
+    def to_python(self, value: Any) -> Any:
+        return value if value is None or self.plain is None else self.plain(value)
+
+
+@dataclass(frozen=True)
+class Option:
+    """One way a :class:`Choice` can go: the tag's value and the fields that follow."""
+
+    tag: int
+    name: str
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class Choice(Layout):
+    """A tag of ``tag_size`` bytes (1 or 4), then one of several values; a struct with one field set.
+
+    ``null_tag``: the tag of a null without a value.
+    """
+
+    options: tuple[Option, ...]
+    tag_size: int = 1
+    null_tag: int | None = None
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return pa.struct([pa.field(option.name, option.layout.arrow_type) for option in self.options])
+
+    @property
+    def min_size(self) -> int:
+        return self.tag_size
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        first = b.columns_made
+        valid = b.column(1, 0)
+        ways = [b.label() for _ in self.options]
+        null_way, behind, null_fill = b.label(), b.label(), b.later_fill()
+        pairs: list[Any] = []
+        for option, way in zip(self.options, ways, strict=True):
+            pairs += (option.tag, way)
+        if self.null_tag is not None:
+            pairs += (self.null_tag, null_way)
+        b.op(ops.SWITCH, self.tag_size, len(pairs) // 2, -1, *pairs)
+        fills = [b.later_fill() for _ in self.options]
+        children: list[Assembler] = []
+        ranges: list[tuple[int, int]] = []
+        for index, (option, way) in enumerate(zip(self.options, ways, strict=True)):
+            b.place(way)
+            b.op(ops.PUT1, valid, 1)
+            for other, fill in enumerate(fills):
+                if other != index:
+                    b.op(ops.FILL, fill)
+            begin = b.columns_made
+            children.append(option.layout.emit(b, True))
+            ranges.append((begin, b.columns_made))
+            b.op(ops.JUMP, behind)
+        for fill, (begin, stop) in zip(fills, ranges, strict=True):
+            b.set_fill(fill, begin, stop)
+        if self.null_tag is not None:
+            b.place(null_way)
+            b.op(ops.FILL, null_fill)
+            b.set_fill(null_fill, first)
+        b.place(behind)
+        fields = list(self.arrow_type)
+        return lambda taken: struct_array(taken, valid, fields, children)
+
+    def to_python(self, value: Any) -> Any:
+        if value is None:
+            return None
+        return {option.name: option.layout.to_python(value[option.name]) for option in self.options}
+
+
+@dataclass(frozen=True)
+class Prefixed(Layout):
+    """``skipped`` bytes that say nothing, then the value."""
+
+    skipped: Layout
+    inner: Layout
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return self.inner.arrow_type
+
+    @property
+    def min_size(self) -> int:
+        return self.skipped.min_size + self.inner.min_size
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        self.skipped.skip(b)
+        return self.inner.emit(b, nullable)
+
+    def to_python(self, value: Any) -> Any:
+        return self.inner.to_python(value)
+
+
+@dataclass(frozen=True)
+class Hosted(Layout):
+    """A value that only Python can read: ``read`` gets a cursor and leaves it behind the value.
+
+    Slow (a Python call per value): for formats that no program can describe. Values must fit ``type``.
+    """
+
+    read: Callable[[Any], Any]
+    type: pa.DataType
+    least: int = 1
+    plain: Callable[[Any], Any] | None = None
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return self.type
+
+    @property
+    def min_size(self) -> int:
+        return self.least
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        column = b.host(self.read)
+        return lambda taken: pa.array(taken.hosted(column), type=self.type)
+
+    def to_python(self, value: Any) -> Any:
+        return value if value is None or self.plain is None else self.plain(value)

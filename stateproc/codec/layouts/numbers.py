@@ -1,0 +1,125 @@
+"""Fixed-width and varint numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.codec import ops
+from stateproc.codec.builder import Assembler, Builder, Taken
+from stateproc.codec.layouts.base import Layout, is_valid, validity_buffer
+
+_BIG = {1: ops.F1, 2: ops.F2, 4: ops.F4, 8: ops.F8}
+_LITTLE = {1: ops.F1, 2: ops.L2, 4: ops.L4, 8: ops.L8}
+_NUMPY = {
+    pa.int8(): np.int8, pa.int16(): np.int16, pa.int32(): np.int32, pa.int64(): np.int64,
+    pa.uint8(): np.uint8, pa.float32(): np.float32, pa.float64(): np.float64, pa.uint16(): np.uint16,
+}  # fmt: skip
+
+
+def number_column(b: Builder, width: int, nullable: bool) -> tuple[int, int]:
+    """Columns (validity or -1, values) of a number."""
+    valid = b.column(1, 0) if nullable else -1
+    if nullable and valid >= 0:
+        b.op(ops.PUT1, valid, 1)
+    return valid, b.column(width, 0)
+
+
+def number_array(taken: Taken, valid: int, column: int, arrow_type: pa.DataType) -> pa.Array:
+    """The Arrow array of a number's columns."""
+    values = taken.column(column, _NUMPY[arrow_type])
+    mask = validity_buffer(is_valid(taken, valid)) if valid >= 0 else None
+    return pa.Array.from_buffers(arrow_type, len(values), [mask, pa.py_buffer(values)])
+
+
+@dataclass(frozen=True)
+class Number(Layout):
+    """An integer or float of 1, 2, 4 or 8 bytes; ``type`` an Arrow number type."""
+
+    type: pa.DataType
+    big_endian: bool = True
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return self.type
+
+    @property
+    def size(self) -> int:
+        return int(self.type.bit_width) // 8
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        valid, column = number_column(b, self.size, nullable)
+        b.op((_BIG if self.big_endian else _LITTLE)[self.size], column)
+        return lambda taken: number_array(taken, valid, column, self.type)
+
+
+@dataclass(frozen=True)
+class Boolean(Layout):
+    """One byte, 0 or 1."""
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return pa.bool_()
+
+    @property
+    def size(self) -> int:
+        return 1
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        valid, column = number_column(b, 1, nullable)
+        b.op(ops.BOOL, column)
+
+        def assemble(taken: Taken) -> pa.Array:
+            values = taken.column(column, np.uint8).astype(np.bool_)
+            mask = validity_buffer(is_valid(taken, valid)) if valid >= 0 else None
+            bits = pa.py_buffer(np.packbits(values, bitorder="little"))
+            return pa.Array.from_buffers(pa.bool_(), len(values), [mask, bits])
+
+        return assemble
+
+
+@dataclass(frozen=True)
+class VarNumber(Layout):
+    """A varint; ``kind`` one of ops.VARINT_*, ``type`` int32 or int64."""
+
+    type: pa.DataType
+    kind: int
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return self.type
+
+    @property
+    def min_size(self) -> int:
+        return 1
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        width = int(self.type.bit_width) // 8
+        valid, column = number_column(b, width, nullable)
+        b.op(ops.VARINT, column, width, self.kind)
+        return lambda taken: number_array(taken, valid, column, self.type)
+
+
+@dataclass(frozen=True)
+class Nothing(Layout):
+    """A value that says nothing: always null, after ``size_`` bytes that are not looked at."""
+
+    size_: int = 0
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        # Spark has no column of nothing that it can ship through Arrow in every place; a null boolean it has.
+        return pa.bool_()
+
+    @property
+    def size(self) -> int:
+        return self.size_
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        column = b.column(1, 0)
+        if self.size_:
+            b.op(ops.SKIP, self.size_)
+        b.op(ops.PUT1, column, 0)
+        return lambda taken: pa.nulls(len(taken.column(column, np.uint8)), pa.bool_())

@@ -1,0 +1,136 @@
+"""Structs with a null mask: Flink's Row, and lists whose nulls stand in a mask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.codec import ops
+from stateproc.codec.builder import Assembler, Builder, Taken
+from stateproc.codec.layouts.base import Layout
+from stateproc.codec.layouts.collections import list_array
+from stateproc.codec.layouts.nesting import struct_array
+
+ROW_KINDS = ("+I", "-U", "+U", "-D")
+ROW_KIND_FIELD = "row_kind"
+
+
+def kind_array(taken: Taken, column: int) -> pa.Array:
+    """A column of RowKind bytes as the strings +I, -U, +U, -D."""
+    kinds = taken.column(column, np.int8)
+    if len(kinds) and (kinds.min() < 0 or kinds.max() > 3):
+        raise BadRowKind
+    return pa.DictionaryArray.from_arrays(pa.array(kinds), pa.array(ROW_KINDS)).cast(pa.string())
+
+
+class BadRowKind(Exception):
+    """Internal: a row's kind is none of Flink's four."""
+
+
+def row_to_python(fields: tuple[tuple[str, Layout], ...], value: Any) -> Any:
+    """A row as a dict; its kind only if it is not the usual +I."""
+    if value is None:
+        return None
+    row = {name: layout.to_python(value[name]) for name, layout in fields}
+    if value.get(ROW_KIND_FIELD, "+I") != "+I":
+        row[ROW_KIND_FIELD] = value[ROW_KIND_FIELD]
+    return row
+
+
+@dataclass(frozen=True)
+class MaskedRow(Layout):
+    """RowSerializer: a mask (most significant bit first, two leading kind bits if ``has_kind``), non-null fields.
+
+    ``keep_kind``: the row's kind is kept as a last field.
+    """
+
+    fields: tuple[tuple[str, Layout], ...]
+    has_kind: bool = True
+    keep_kind: bool = False
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        fields = [pa.field(name, layout.arrow_type) for name, layout in self.fields]
+        if self.keep_kind:
+            fields.append(pa.field(ROW_KIND_FIELD, pa.string()))
+        return pa.struct(fields)
+
+    @property
+    def _lead(self) -> int:
+        return 2 if self.has_kind else 0
+
+    @property
+    def min_size(self) -> int:
+        return (len(self.fields) + self._lead + 7) // 8
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        marked = nullable or not self.fields
+        valid = b.column(1, 0) if marked else -1
+        if marked:
+            b.op(ops.PUT1, valid, 1)
+        b.op(ops.MASK, self.min_size)
+        children = [self._field(b, index, layout) for index, (_, layout) in enumerate(self.fields)]
+        if self.keep_kind:
+            kind = b.column(1, 0)
+            if self.has_kind:
+                b.op(ops.MASK_KIND, kind)
+            else:
+                b.op(ops.PUT1, kind, 0)
+            children.append(lambda taken: kind_array(taken, kind))
+        b.op(ops.POP, 1)
+        fields = list(self.arrow_type)
+        return lambda taken: struct_array(taken, valid, fields, children)
+
+    def _field(self, b: Builder, index: int, layout: Layout) -> Assembler:
+        first, fill, behind = b.columns_made, b.later_fill(), b.label()
+        b.op(ops.MASK_BIT, index + self._lead, fill, behind)
+        assemble = layout.emit(b, True)
+        b.place(behind)
+        b.set_fill(fill, first)
+        return assemble
+
+    def to_python(self, value: Any) -> Any:
+        return row_to_python(self.fields, value)
+
+
+@dataclass(frozen=True)
+class MaskedList(Layout):
+    """Table's LinkedListSerializer: an i32 count, one mask bit per item (if ``has_mask``), the non-null items."""
+
+    item: Layout
+    has_mask: bool = True
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return pa.list_(self.item.arrow_type)
+
+    @property
+    def min_size(self) -> int:
+        return 4
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        counts = b.column(4, -1)
+        behind, next_item, fill = b.label(), b.label(), b.later_fill()
+        b.op(ops.READ_COUNT, ops.COUNT_I32)
+        if self.has_mask:
+            b.op(ops.MASK, -1)
+        b.op(ops.LOOP, counts, 0 if self.has_mask else self.item.min_size, behind)
+        body = b.here()
+        with b.items():
+            first = b.columns_made
+            if self.has_mask:
+                b.op(ops.MASK_LOOP_BIT, fill, next_item)
+            items = self.item.emit(b, True)
+            b.set_fill(fill, first)
+        b.place(next_item)
+        b.op(ops.NEXT, counts, body)
+        b.place(behind)
+        if self.has_mask:
+            b.op(ops.POP, 1)
+        return lambda taken: list_array(taken, counts, items, self.arrow_type)
+
+    def to_python(self, value: Any) -> Any:
+        return None if value is None else [self.item.to_python(item) for item in value]

@@ -1,0 +1,96 @@
+"""Strings and byte strings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.codec import ops
+from stateproc.codec.builder import Assembler, Builder, Taken
+from stateproc.codec.layouts.base import Layout, offsets_of, validity_buffer
+
+
+def blob_columns(b: Builder) -> tuple[int, int]:
+    """Columns (lengths, -1 for null; bytes)."""
+    lengths = b.column(4, -1)
+    return lengths, b.column(0)
+
+
+def blob_array(taken: Taken, lengths: int, data: int, arrow_type: pa.DataType) -> pa.Array:
+    """The Arrow array of a blob's columns; ``arrow_type`` string (bytes known to be UTF-8) or binary."""
+    sizes = taken.column(lengths, np.int32)
+    mask = validity_buffer(sizes >= 0)
+    buffers = [mask, pa.py_buffer(offsets_of(sizes)), pa.py_buffer(taken.column(data, np.uint8))]
+    return pa.Array.from_buffers(arrow_type, len(sizes), buffers)
+
+
+@dataclass(frozen=True)
+class FlinkString(Layout):
+    """StringValue.writeString (``bias`` 1: the length is stored plus one, 0 is null) or StringValue.write (0)."""
+
+    bias: int = 1
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return pa.string()
+
+    @property
+    def min_size(self) -> int:
+        return 1
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        lengths, data = blob_columns(b)
+        b.op(ops.FSTR, lengths, data, self.bias)
+        return lambda taken: blob_array(taken, lengths, data, pa.string())
+
+
+@dataclass(frozen=True)
+class JavaUtf(Layout):
+    """java.io.DataOutput.writeUTF."""
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return pa.string()
+
+    @property
+    def min_size(self) -> int:
+        return 2
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        lengths, data = blob_columns(b)
+        b.op(ops.MUTF, lengths, data)
+        return lambda taken: blob_array(taken, lengths, data, pa.string())
+
+
+@dataclass(frozen=True)
+class Blob(Layout):
+    """Bytes: ``length`` one of ops.LENGTH_*; ``fixed`` the size if LENGTH_FIXED; ``text``: they are UTF-8."""
+
+    length: int = ops.LENGTH_I32
+    fixed: int = 0
+    text: bool = False
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return pa.string() if self.text else pa.binary()
+
+    @property
+    def size(self) -> int | None:
+        return self.fixed if self.length == ops.LENGTH_FIXED else None
+
+    @property
+    def min_size(self) -> int:
+        return {ops.LENGTH_I32: 4, ops.LENGTH_U16: 2, ops.LENGTH_FIXED: self.fixed}.get(self.length, 0)
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        lengths, data = blob_columns(b)
+        b.op(ops.BYTES, lengths, data, self.length, self.fixed)
+
+        def assemble(taken: Taken) -> pa.Array:
+            array = blob_array(taken, lengths, data, pa.binary())
+            # The cast checks that the bytes are UTF-8 (ArrowInvalid if not).
+            return array.cast(pa.string()) if self.text else array
+
+        return assemble

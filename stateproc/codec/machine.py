@@ -1,0 +1,123 @@
+"""Runs a program over buffers: makes room, calls the host for what only Python can read, reports damage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stateproc.codec import ops, vm
+from stateproc.codec.builder import Program, Taken
+from stateproc.codec.columns import Columns
+from stateproc.errors import CorruptSnapshot
+from stateproc.wire import Cursor
+
+Bytes = npt.NDArray[np.uint8]
+Positions = npt.NDArray[np.int64]
+
+
+class DecodeFailure(Exception):
+    """Internal: the outcome ``code`` at ``position`` of the buffer, in row ``row``; readers give it a place."""
+
+    def __init__(self, code: int, position: int, row: int) -> None:
+        super().__init__(ops.MESSAGES.get(code, "the value is damaged"), position, row)
+        self.code = code
+        self.position = position
+        self.row = row
+
+
+class Machine:
+    """One program and its output columns, reused from batch to batch. Not thread-safe."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._columns = Columns(max(1, program.n_columns))
+        self._hosted: dict[int, list[Any]] = {column: [] for _, column in program.hosts}
+        self._reg = np.zeros(ops.REGISTERS, dtype=np.int64)
+        self._stack = np.zeros(vm.STACK_WORDS, dtype=np.int64)
+
+    def run(self, data: Bytes, starts: Positions, ends: Positions, first: int, last: int) -> int:
+        """Decode rows ``first`` to ``last`` (exclusive); the row reached, less if columns are full.
+
+        ``starts``, ``ends``: int64 [segments, rows], positions in ``data``. Raises DecodeFailure.
+        """
+        self._begin(first)
+        return self._drive(data, starts, ends, last, False)
+
+    def run_stream(self, data: Bytes, start: int, end: int, limit: int) -> tuple[int, int]:
+        """Decode at most ``limit`` rows that follow one another; (rows decoded, position behind them).
+
+        Stops early, without an error, where the next row needs bytes behind ``end``.
+        """
+        self._begin(0)
+        span_start, span_end = np.array([[start]], np.int64), np.array([[end]], np.int64)
+        if limit <= 0:
+            return 0, start
+        try:
+            rows = self._drive(data, span_start, span_end, limit, True)
+        except DecodeFailure as failure:
+            if failure.code != ops.SHORT:
+                raise
+            rows = failure.row
+        return rows, int(self._reg[ops.POS])
+
+    def taken(self) -> Taken:
+        """The filled columns, for assemblers; they stay valid when the machine runs on."""
+        hosted = {column: list(values) for column, values in self._hosted.items()}
+        return Taken(self._columns.take, hosted)
+
+    def _begin(self, first: int) -> None:
+        self._columns.clear()
+        for values in self._hosted.values():
+            values.clear()
+        self._reg[:] = 0
+        self._reg[ops.ROW] = first
+
+    def _drive(self, data: Bytes, starts: Positions, ends: Positions, last: int, stream: bool) -> int:
+        columns, reg, program = self._columns, self._reg, self.program
+        first = int(reg[ops.ROW])
+        while True:
+            status = vm.run(
+                program.code, program.fills.ctypes.data, program.names.ctypes.data, data.ctypes.data,
+                starts, ends, last, stream, columns.table.ctypes.data, len(columns.table), columns.saved,
+                reg, reg.ctypes.data, self._stack,
+            )  # fmt: skip
+            if status == ops.DONE:
+                return int(reg[ops.ROW])
+            if status == ops.CALL_HOST:
+                self._call_host(data)
+                continue
+            self._forget_unfinished()
+            if status == ops.GROW:
+                if columns.grow(int(reg[ops.AUX]), int(reg[ops.NEED])):
+                    continue
+                if int(reg[ops.ROW]) > first:
+                    return int(reg[ops.ROW])
+                raise DecodeFailure(ops.BAD_COUNT, int(reg[ops.ROW_POS]), int(reg[ops.ROW]))
+            raise DecodeFailure(status, int(reg[ops.COUNT]), int(reg[ops.ROW]))
+
+    def _call_host(self, data: Bytes) -> None:
+        reg = self._reg
+        reader, column = self.program.hosts[int(reg[ops.AUX])]
+        cursor = Cursor(data.data, pos=int(reg[ops.POS]), end=int(reg[ops.END]))
+        try:
+            value = reader(cursor)
+        except CorruptSnapshot as error:
+            raise HostFailure(error, int(reg[ops.ROW])) from error
+        if column >= 0:
+            self._hosted[column].append(value)
+        reg[ops.POS] = cursor.pos
+
+    def _forget_unfinished(self) -> None:
+        """Host values of a row that was taken back go too: as many stay as the column has marks."""
+        for column, values in self._hosted.items():
+            del values[int(np.count_nonzero(self._columns.view(column))) :]
+
+
+class HostFailure(DecodeFailure):
+    """Internal: a host reader refused the bytes; ``error`` is its own error, placed within the buffer."""
+
+    def __init__(self, error: CorruptSnapshot, row: int) -> None:
+        super().__init__(ops.BAD_TAG, error.where.offset or 0, row)
+        self.error = error

@@ -1,0 +1,830 @@
+"""The decode VM: one kernel that interprets a program over rows of bytes into columns.
+
+A column is an address, the bytes used there and the bytes of room. A row is all or nothing: when room runs out in the middle, what
+the row has written is taken back, the caller makes room, and the row starts again. The whole state of a run is in
+``reg`` and ``stack``, so that a run can stop (for room, for a value only Python can read) and go on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from stateproc.codec import ops
+from stateproc.codec.jit import (
+    copy_bytes, kernel, load_be16, load_be32, load_be64, load_i32, load_i64, load_le16, load_le32, load_le64,
+    load_u8, store_8, store_16, store_32, store_64,
+)  # fmt: skip
+from stateproc.codec.ops import *  # noqa: F403  (numba reads opcodes as module constants)
+from stateproc.codec.text import TOO_SHORT, modified_utf8, varint_units
+
+STACK_WORDS = 4096
+_MARGIN = 16
+
+
+@kernel
+def _fits(columns: int, col: int, n: int, reg: int) -> bool:
+    """Whether ``n`` more bytes fit into the column; if not, tell which column needs how much."""
+    entry = columns + 24 * col
+    if load_i64(entry + 8) + n <= load_i64(entry + 16):
+        return True
+    store_64(reg + 8 * ops.AUX, col)
+    store_64(reg + 8 * ops.NEED, n)
+    return False
+
+
+@kernel
+def _place(columns: int, col: int) -> int:
+    """The address behind the column's last value."""
+    entry = columns + 24 * col
+    return load_i64(entry) + load_i64(entry + 8)
+
+
+@kernel
+def _advance(columns: int, col: int, n: int) -> None:
+    entry = columns + 24 * col + 8
+    store_64(entry, load_i64(entry) + n)
+
+
+@kernel
+def _put(columns: int, col: int, width: int, value: int, reg: int) -> bool:
+    """Append ``value`` in ``width`` bytes; False if there is no room."""
+    if col < 0:
+        return True
+    if not _fits(columns, col, width, reg):
+        return False
+    at = _place(columns, col)
+    if width == 1:
+        store_8(at, value)
+    elif width == 2:
+        store_16(at, value)
+    elif width == 4:
+        store_32(at, value)
+    else:
+        store_64(at, value)
+    _advance(columns, col, width)
+    return True
+
+
+@kernel
+def _fill(columns: int, fills: int, at: int, reg: int) -> bool:
+    """Append one null to every column of a subtree: the ``at``-th word counts triples (column, width, value)."""
+    entry = fills + 4 * at
+    for _ in range(load_i32(entry)):
+        if not _put(columns, load_i32(entry + 4), load_i32(entry + 8), load_i32(entry + 12), reg):
+            return False
+        entry += 12
+    return True
+
+
+@kernel
+def _copy(columns: int, col: int, source: int, n: int, reg: int) -> bool:
+    """Append ``n`` bytes from the address ``source`` to the column."""
+    if col < 0:
+        return True
+    if not _fits(columns, col, n, reg):
+        return False
+    copy_bytes(_place(columns, col), source, n)
+    _advance(columns, col, n)
+    return True
+
+
+@kernel
+def _varint(pos: int, end: int, kind: int, reg: int) -> int:
+    """A varint of the kind; the new position goes to ``reg[NEED]`` (-1: too short, -2: too long)."""
+    wide = kind == ops.VARINT_U64 or kind == ops.VARINT_Z64
+    value = np.uint64(0)
+    shift = 0
+    while True:
+        if pos >= end:
+            store_64(reg + 8 * ops.NEED, -1)
+            return 0
+        byte = np.uint64(load_u8(pos))
+        pos += 1
+        if wide and shift == 56:
+            # Kryo's ninth byte has no continuation bit: it carries eight bits.
+            value |= byte << np.uint64(56)
+            break
+        value |= (byte & np.uint64(0x7F)) << np.uint64(shift)
+        if byte < np.uint64(0x80):
+            break
+        shift += 7
+        if not wide and shift > 28:
+            store_64(reg + 8 * ops.NEED, -2)
+            return 0
+    store_64(reg + 8 * ops.NEED, pos)
+    if kind == ops.VARINT_Z64:
+        return np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1))
+    if kind == ops.VARINT_U64:
+        return np.int64(value)
+    value &= np.uint64(0xFFFFFFFF)
+    if kind == ops.VARINT_Z32:
+        return np.int64(np.int32(np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1))))
+    return np.int64(np.int32(np.uint32(value)))
+
+
+@kernel
+def _name_matches(pos: int, n: int, name: int) -> bool:
+    """Whether the ``n`` bytes at ``pos`` are the name at the address ``name`` (u16 length, bytes)."""
+    if np.int64(load_be16(name)) != n:
+        return False
+    for k in range(n):
+        if load_u8(name + 2 + k) != load_u8(pos + k):
+            return False
+    return True
+
+
+@kernel
+def run(
+    prog: Any,
+    fills: int,
+    names: int,
+    source: int,
+    starts: Any,
+    ends: Any,
+    last_row: int,
+    stream: bool,
+    columns: int,
+    n_columns: int,
+    saved: Any,
+    reg: Any,
+    reg_at: int,
+    stack: Any,
+) -> int:
+    """Decode rows ``reg[ROW]`` up to ``last_row``; returns an outcome of :mod:`stateproc.codec.ops`.
+
+    prog: int32. fills (int32 table), names (padded by 8 bytes), source (the bytes), columns (int64 triples of
+    address, used, room), reg_at (``reg``): addresses. starts, ends: int64 [segments, rows], positions in the
+    source, inside it (checked by the caller). stream: rows follow one another in the range of row 0, segment 0.
+    saved: int64 per column, the ``used`` at the row's start. reg, stack: int64.
+
+    Invariant: base <= pos <= end, inside the source, at the start of every instruction; every read is checked
+    against end before it is made.
+    """
+    row = reg[ops.ROW]
+    pc = reg[ops.PC]
+    pos = source + reg[ops.POS]
+    end = source + reg[ops.END]
+    sp = reg[ops.SP]
+    base = source + reg[ops.BASE]
+    count = reg[ops.COUNT]
+    status = ops.RUNNING
+    if reg[ops.STARTED] == 0:
+        if row >= last_row:
+            return ops.DONE
+        reg[ops.STARTED] = 1
+        if not stream or row == 0:
+            pos = source + starts[0, 0 if stream else row]
+            end = source + ends[0, 0 if stream else row]
+        base = pos
+        pc = 0
+        sp = 0
+        reg[ops.ROW_POS] = pos - source
+        for c in range(n_columns):
+            saved[c] = load_i64(columns + 24 * c + 8)
+    while True:
+        op = prog[pc]
+        if op == F8:
+            if end - pos < 8:
+                status = SHORT
+                break
+            if not _put(columns, prog[pc + 1], 8, np.int64(load_be64(pos)), reg_at):
+                status = GROW
+                break
+            pos += 8
+            pc += 2
+        elif op == FSTR:
+            # The varint is one byte for all but long strings.
+            if pos >= end:
+                status = SHORT
+                break
+            n = np.int64(load_u8(pos))
+            at = pos + 1
+            if n >= 0x80:
+                n = _varint(pos, end, VARINT_U32, reg_at)
+                at = reg[ops.NEED]
+                if at < 0:
+                    status = SHORT if at == -1 else BAD_STRING
+                    break
+                if n < 0:
+                    status = BAD_STRING
+                    break
+            n -= prog[pc + 3]
+            if n > end - at:
+                status = SHORT
+                break
+            col = prog[pc + 2]
+            if n <= 0:
+                if not _put(columns, prog[pc + 1], 4, n, reg_at):
+                    status = GROW
+                    break
+            elif col < 0:
+                for _ in range(n):
+                    while at < end and load_u8(at) >= 0x80:
+                        at += 1
+                    at += 1
+                if at > end:
+                    status = SHORT
+                    break
+            else:
+                if not _fits(columns, col, 3 * n + 8, reg_at):
+                    status = GROW
+                    break
+                at, written = varint_units(at, end, n, _place(columns, col))
+                if written < 0:
+                    status = SHORT if written == TOO_SHORT else BAD_STRING
+                    break
+                if not _put(columns, prog[pc + 1], 4, written, reg_at):
+                    status = GROW
+                    break
+                _advance(columns, col, written)
+            pos = at
+            pc += 4
+        elif op == NULL_IF:
+            if pos >= end:
+                status = SHORT
+                break
+            mark = load_u8(pos)
+            if mark > 1:
+                status = BAD_MARK
+                break
+            pos += 1
+            if mark == prog[pc + 1]:
+                if not _fill(columns, fills, prog[pc + 2], reg_at):
+                    status = GROW
+                    break
+                pad = prog[pc + 4]
+                if pad < 0:
+                    pos = end
+                elif pad > end - pos:
+                    status = SHORT
+                    break
+                else:
+                    pos += pad
+                pc = prog[pc + 3]
+            else:
+                pc += 5
+        elif op == PUT1:
+            if not _put(columns, prog[pc + 1], 1, prog[pc + 2], reg_at):
+                status = GROW
+                break
+            pc += 3
+        elif op == F4:
+            if end - pos < 4:
+                status = SHORT
+                break
+            if not _put(columns, prog[pc + 1], 4, np.int32(np.uint32(load_be32(pos))), reg_at):
+                status = GROW
+                break
+            pos += 4
+            pc += 2
+        elif op == ROW_END:
+            if not stream and pos != end:
+                status = LEFTOVER
+                break
+            row += 1
+            if row >= last_row:
+                reg[ops.STARTED] = 0
+                status = DONE
+                break
+            if not stream:
+                pos = source + starts[0, row]
+                end = source + ends[0, row]
+            base = pos
+            pc = 0
+            sp = 0
+            reg[ops.ROW_POS] = pos - source
+            for c in range(n_columns):
+                saved[c] = load_i64(columns + 24 * c + 8)
+        elif op == SEGMENT:
+            if pos != end:
+                status = LEFTOVER
+                break
+            pos = source + starts[prog[pc + 1], row]
+            end = source + ends[prog[pc + 1], row]
+            base = pos
+            pc += 2
+        elif op == SKIP:
+            if end - pos < prog[pc + 1]:
+                status = SHORT
+                break
+            pos += prog[pc + 1]
+            pc += 2
+        elif op == F1:
+            if pos >= end:
+                status = SHORT
+                break
+            if not _put(columns, prog[pc + 1], 1, load_u8(pos), reg_at):
+                status = GROW
+                break
+            pos += 1
+            pc += 2
+        elif op == BOOL:
+            if pos >= end:
+                status = SHORT
+                break
+            if load_u8(pos) > 1:
+                status = BAD_MARK
+                break
+            if not _put(columns, prog[pc + 1], 1, load_u8(pos), reg_at):
+                status = GROW
+                break
+            pos += 1
+            pc += 2
+        elif op == F2 or op == L2:
+            if end - pos < 2:
+                status = SHORT
+                break
+            value = load_be16(pos) if op == F2 else load_le16(pos)
+            if not _put(columns, prog[pc + 1], 2, np.int16(np.uint16(value)), reg_at):
+                status = GROW
+                break
+            pos += 2
+            pc += 2
+        elif op == L4:
+            if end - pos < 4:
+                status = SHORT
+                break
+            if not _put(columns, prog[pc + 1], 4, np.int32(np.uint32(load_le32(pos))), reg_at):
+                status = GROW
+                break
+            pos += 4
+            pc += 2
+        elif op == L8:
+            if end - pos < 8:
+                status = SHORT
+                break
+            if not _put(columns, prog[pc + 1], 8, np.int64(load_le64(pos)), reg_at):
+                status = GROW
+                break
+            pos += 8
+            pc += 2
+        elif op == JUMP:
+            pc = prog[pc + 1]
+        elif op == BYTES or op == NUMBERS:
+            kind = prog[pc + 3]
+            width = 1
+            n = np.int64(0)
+            at = pos
+            if op == NUMBERS:
+                width = kind
+                kind = LENGTH_I32
+            if kind == LENGTH_I32:
+                if end - pos < 4:
+                    status = SHORT
+                    break
+                n = np.int64(np.int32(np.uint32(load_be32(pos))))
+                at += 4
+            elif kind == LENGTH_U16:
+                if end - pos < 2:
+                    status = SHORT
+                    break
+                n = np.int64(load_be16(pos))
+                at += 2
+            elif kind == LENGTH_REST:
+                n = end - pos
+            else:
+                n = np.int64(prog[pc + 4])
+            if n < 0:
+                status = BAD_COUNT
+                break
+            if n * width > end - at:
+                status = SHORT
+                break
+            if not _copy(columns, prog[pc + 2], at, n * width, reg_at):
+                status = GROW
+                break
+            if not _put(columns, prog[pc + 1], 4, n, reg_at):
+                status = GROW
+                break
+            pos = at + n * width
+            pc += 4 if op == NUMBERS else 5
+        elif op == MUTF:
+            if end - pos < 2:
+                status = SHORT
+                break
+            n = np.int64(load_be16(pos))
+            if n > end - pos - 2:
+                status = SHORT
+                break
+            col = prog[pc + 2]
+            if col >= 0:
+                if not _fits(columns, col, n + 8, reg_at):
+                    status = GROW
+                    break
+                written = modified_utf8(pos + 2, pos + 2 + n, _place(columns, col))
+                if written < 0:
+                    status = BAD_STRING
+                    break
+                if not _put(columns, prog[pc + 1], 4, written, reg_at):
+                    status = GROW
+                    break
+                _advance(columns, col, written)
+            pos += 2 + n
+            pc += 3
+        elif op == FILL:
+            if not _fill(columns, fills, prog[pc + 1], reg_at):
+                status = GROW
+                break
+            pc += 2
+        elif op == PUT4:
+            if not _put(columns, prog[pc + 1], 4, prog[pc + 2], reg_at):
+                status = GROW
+                break
+            pc += 3
+        elif op == VARINT:
+            value = _varint(pos, end, prog[pc + 3], reg_at)
+            at = reg[ops.NEED]
+            if at < 0:
+                status = SHORT if at == -1 else BAD_COUNT
+                break
+            if prog[pc + 2] == 4:
+                ok = _put(columns, prog[pc + 1], 4, value, reg_at)
+            else:
+                ok = _put(columns, prog[pc + 1], 8, value, reg_at)
+            if not ok:
+                status = GROW
+                break
+            pos = at
+            pc += 4
+        elif op == SWITCH:
+            kind = prog[pc + 1]
+            if end - pos < kind:
+                status = SHORT
+                break
+            tag = count
+            if kind == 1:
+                tag = np.int64(load_u8(pos))
+            elif kind == 4:
+                tag = np.int64(np.int32(np.uint32(load_be32(pos))))
+            target = prog[pc + 3]
+            for k in range(prog[pc + 2]):
+                if prog[pc + 4 + 2 * k] == tag:
+                    target = prog[pc + 5 + 2 * k]
+                    break
+            if target < 0:
+                status = BAD_TAG
+                break
+            pos += kind
+            pc = target
+        elif op == SWITCH_NAME:
+            if end - pos < 2:
+                status = SHORT
+                break
+            n = np.int64(load_be16(pos))
+            if n > end - pos - 2:
+                status = SHORT
+                break
+            target = prog[pc + 2]
+            for k in range(prog[pc + 1]):
+                if _name_matches(pos + 2, n, names + prog[pc + 3 + 2 * k]):
+                    target = prog[pc + 4 + 2 * k]
+                    break
+            if target < 0:
+                status = BAD_TAG
+                break
+            pos += 2 + n
+            pc = target
+        elif op == READ_COUNT:
+            kind = prog[pc + 1]
+            if kind == COUNT_I32:
+                if end - pos < 4:
+                    status = SHORT
+                    break
+                count = np.int64(np.int32(np.uint32(load_be32(pos))))
+                pos += 4
+            elif kind == COUNT_U16:
+                if end - pos < 2:
+                    status = SHORT
+                    break
+                count = np.int64(load_be16(pos))
+                pos += 2
+            else:
+                count = _varint(pos, end, VARINT_U32, reg_at)
+                at = reg[ops.NEED]
+                if at < 0:
+                    status = SHORT if at == -1 else BAD_COUNT
+                    break
+                pos = at
+            pc += 2
+        elif op == LOOP:
+            cost = np.int64(prog[pc + 2])
+            if count < 0 or (cost == 0 and count > 0x100000):
+                status = BAD_COUNT
+                break
+            if count * cost > end - pos:
+                status = SHORT
+                break
+            if count == 0:
+                if not _put(columns, prog[pc + 1], 4, 0, reg_at):
+                    status = GROW
+                    break
+                pc = prog[pc + 3]
+            else:
+                stack[sp] = count
+                stack[sp + 1] = count
+                sp += 2
+                pc += 4
+        elif op == NEXT:
+            stack[sp - 1] -= 1
+            if stack[sp - 1] > 0:
+                pc = prog[pc + 2]
+            else:
+                if not _put(columns, prog[pc + 1], 4, stack[sp - 2], reg_at):
+                    status = GROW
+                    break
+                sp -= 2
+                pc += 3
+        elif op == BLOCKS or op == DELIMITED:
+            stack[sp] = 0
+            stack[sp + 1] = 0
+            sp += 2
+            pc += 1
+        elif op == BLOCK_NEXT:
+            if stack[sp - 1] == 0:
+                n = _varint(pos, end, VARINT_U64, reg_at)
+                at = reg[ops.NEED]
+                if at < 0:
+                    status = SHORT
+                    break
+                cost = np.int64(prog[pc + 2])
+                if n < 0 or (cost == 0 and n + stack[sp - 2] > 0x100000) or n > 0x7FFFFFFF:
+                    status = BAD_COUNT
+                    break
+                if n * cost > end - at:
+                    status = SHORT
+                    break
+                pos = at
+                stack[sp - 1] = n
+                if n == 0:
+                    if not _put(columns, prog[pc + 1], 4, stack[sp - 2], reg_at):
+                        status = GROW
+                        break
+                    sp -= 2
+                    pc = prog[pc + 3]
+                    continue
+            stack[sp - 1] -= 1
+            stack[sp - 2] += 1
+            pc += 4
+        elif op == DELIMITED_NEXT:
+            if stack[sp - 2] > 0 and pos < end:
+                if load_u8(pos) != 0x2C:
+                    status = BAD_MARK
+                    break
+                pos += 1
+            if pos >= end:
+                if not _put(columns, prog[pc + 1], 4, stack[sp - 2], reg_at):
+                    status = GROW
+                    break
+                sp -= 2
+                pc = prog[pc + 2]
+            else:
+                stack[sp - 2] += 1
+                pc += 3
+        elif op == MASK:
+            n = np.int64(prog[pc + 1])
+            if n < 0:
+                if count < 0:
+                    status = BAD_COUNT
+                    break
+                n = (count + 7) >> 3
+            if end - pos < n:
+                status = SHORT
+                break
+            stack[sp] = pos
+            sp += 1
+            pos += n
+            pc += 2
+        elif op == MASK_BIT or op == MASK_LOOP_BIT:
+            shift = 0
+            if op == MASK_BIT:
+                i = np.int64(prog[pc + 1])
+                at = stack[sp - 1]
+                shift = 1
+            else:
+                i = stack[sp - 2] - stack[sp - 1]
+                at = stack[sp - 3]
+            if (load_u8(at + (i >> 3)) >> (7 - (i & 7))) & 1:
+                if not _fill(columns, fills, prog[pc + 1 + shift], reg_at):
+                    status = GROW
+                    break
+                pc = prog[pc + 2 + shift]
+            else:
+                pc += 3 + shift
+        elif op == MASK_KIND:
+            bits = load_u8(stack[sp - 1])
+            if not _put(columns, prog[pc + 1], 1, ((bits >> 7) & 1) | ((bits >> 5) & 2), reg_at):
+                status = GROW
+                break
+            pc += 2
+        elif op == POP:
+            sp -= prog[pc + 1]
+            pc += 2
+        elif op == ENTER:
+            kind = prog[pc + 1]
+            resume = pos
+            start = pos
+            n = np.int64(0)
+            if kind == ENTER_REST:
+                n = end - pos
+                resume = end
+            elif kind == ENTER_I32 or kind == ENTER_LE32:
+                if end - pos < 4:
+                    status = SHORT
+                    break
+                raw = load_be32(pos) if kind == ENTER_I32 else load_le32(pos)
+                n = np.int64(np.int32(np.uint32(raw)))
+                start = pos + 4
+                if n < 0:
+                    status = BAD_COUNT
+                    break
+                if n > end - start:
+                    status = SHORT
+                    break
+                resume = start + n
+            elif kind == ENTER_HALF:
+                if end - pos < 4:
+                    status = SHORT
+                    break
+                offset = np.int64(load_le32(pos))
+                n = 8
+                resume = pos + 4
+                if offset > end - base or n > end - base - offset:
+                    status = BAD_OFFSET
+                    break
+                start = base + offset
+            else:
+                if end - pos < 8:
+                    status = SHORT
+                    break
+                slot = load_le64(pos)
+                resume = pos + 8
+                if kind == ENTER_SLOT_OR_INLINE and slot >> np.uint64(63):
+                    n = np.int64((slot >> np.uint64(56)) & np.uint64(0x7F))
+                    start = pos
+                    if n > 7:
+                        status = BAD_OFFSET
+                        break
+                else:
+                    n = np.int64(slot & np.uint64(0xFFFFFFFF))
+                    offset = np.int64(slot >> np.uint64(32))
+                    if offset > end - base or n > end - base - offset:
+                        status = BAD_OFFSET
+                        break
+                    start = base + offset
+            if sp + 3 + _MARGIN > STACK_WORDS:
+                status = TOO_DEEP
+                break
+            stack[sp] = end
+            stack[sp + 1] = base
+            stack[sp + 2] = resume
+            sp += 3
+            pos = start
+            base = start
+            end = start + n
+            pc += 2
+        elif op == LEAVE:
+            sp -= 3
+            end = stack[sp]
+            base = stack[sp + 1]
+            pos = stack[sp + 2]
+            pc += 1
+        elif op == HEADER:
+            if end - base < prog[pc + 1]:
+                status = SHORT
+                break
+            pc += 2
+        elif op == SLOT:
+            bit = np.int64(prog[pc + 1])
+            if (load_u8(base + (bit >> 3)) >> (bit & 7)) & 1:
+                if not _fill(columns, fills, prog[pc + 3], reg_at):
+                    status = GROW
+                    break
+                pc = prog[pc + 4]
+            else:
+                pos = base + prog[pc + 2]
+                pc += 5
+        elif op == ARRAY:
+            if end - base < 4:
+                status = SHORT
+                break
+            n = np.int64(np.int32(np.uint32(load_le32(base))))
+            if n < 0:
+                status = BAD_COUNT
+                break
+            first = base + 4 + ((n + 31) >> 5) * 4
+            if n * np.int64(prog[pc + 1]) > end - first:
+                status = SHORT
+                break
+            if sp + 4 + _MARGIN > STACK_WORDS:
+                status = TOO_DEEP
+                break
+            stack[sp] = base + 4
+            stack[sp + 1] = first
+            stack[sp + 2] = n
+            stack[sp + 3] = n
+            sp += 4
+            pc += 3
+        elif op == ARRAY_NEXT:
+            if stack[sp - 1] == 0:
+                if not _put(columns, prog[pc + 3], 4, stack[sp - 2], reg_at):
+                    status = GROW
+                    break
+                sp -= 4
+                pos = end
+                pc = prog[pc + 4]
+            else:
+                i = stack[sp - 2] - stack[sp - 1]
+                stack[sp - 1] -= 1
+                if (load_u8(stack[sp - 4] + (i >> 3)) >> (i & 7)) & 1:
+                    if not _fill(columns, fills, prog[pc + 2], reg_at):
+                        status = GROW
+                        break
+                else:
+                    pos = stack[sp - 3] + i * prog[pc + 1]
+                    pc += 5
+        elif op == SKIP_REST:
+            pos = end
+            pc += 1
+        elif op == EXPECT:
+            if pos >= end:
+                status = SHORT
+                break
+            if load_u8(pos) != prog[pc + 1]:
+                status = BAD_TAG
+                break
+            pos += 1
+            pc += 2
+        elif op == MARK:
+            if not _put(columns, prog[pc + 1], 8, pos - source, reg_at):
+                status = GROW
+                break
+            pc += 2
+        elif op == PUSH_POS:
+            stack[sp] = pos
+            sp += 1
+            pc += 1
+        elif op == LENGTH_SUFFIX:
+            sp -= 1
+            n = pos - stack[sp]
+            while True:
+                if pos >= end:
+                    status = SHORT
+                    break
+                if load_u8(pos) != n & 0xFF:
+                    status = BAD_TAG
+                    break
+                pos += 1
+                n >>= 8
+                if n == 0:
+                    break
+            if status != RUNNING:
+                break
+            pc += 1
+        elif op == SPAN:
+            n = pos - stack[sp - 1]
+            if not _copy(columns, prog[pc + 2], stack[sp - 1], n, reg_at):
+                status = GROW
+                break
+            if not _put(columns, prog[pc + 1], 4, n, reg_at):
+                status = GROW
+                break
+            sp -= 1
+            pc += 3
+        elif op == HOST:
+            if not _put(columns, prog[pc + 2], 1, 1, reg_at):
+                status = GROW
+                break
+            reg[ops.AUX] = prog[pc + 1]
+            pc += 3
+            status = CALL_HOST
+            break
+        else:
+            status = BAD_TAG
+            break
+        if sp + _MARGIN > STACK_WORDS:
+            status = TOO_DEEP
+            break
+    if status != DONE and status != CALL_HOST:
+        # Take back what the row has written; it starts again if the caller resumes.
+        for c in range(n_columns):
+            store_64(columns + 24 * c + 8, saved[c])
+        reg[ops.STARTED] = 1
+        failed_at = pos
+        pos = source + reg[ops.ROW_POS]
+        pc = 0
+        sp = 0
+        if not stream:
+            end = source + ends[0, row]
+        base = pos
+        reg[ops.COUNT] = failed_at - source
+    else:
+        reg[ops.COUNT] = count
+    reg[ops.ROW] = row
+    reg[ops.PC] = pc
+    reg[ops.POS] = pos - source
+    reg[ops.END] = end - source
+    reg[ops.SP] = sp
+    reg[ops.BASE] = base - source
+    return status
