@@ -6,6 +6,7 @@ and writes `flink-<release>.json` beside this file. Needs a JDK 17 and `mvn`; no
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -138,6 +139,7 @@ def run(version: str) -> Path:
         ],
         check=True,
     )
+    json.loads(target.read_bytes())
     return target
 
 

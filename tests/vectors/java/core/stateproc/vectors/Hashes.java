@@ -105,35 +105,34 @@ final class Hashes {
 
     private static void values(List<Object> found) throws Exception {
         for (Object value : new Object[] {0L, 1L, -1L, 1L << 40, Long.MIN_VALUE}) {
-            add(found, "LongValue", value, new LongValue((Long) value));
+            addTree(found, "LongValue", value, new LongValue((Long) value));
         }
         for (Object value : new Object[] {0, 1, -1, Integer.MIN_VALUE}) {
-            add(found, "IntValue", value, new IntValue((Integer) value));
+            addTree(found, "IntValue", value, new IntValue((Integer) value));
         }
         for (Object value : new Object[] {0.0, -0.0, 1.5, Double.NaN}) {
-            add(found, "DoubleValue", value, new DoubleValue((Double) value));
-            add(found, "FloatValue", value, new FloatValue(((Double) value).floatValue()));
+            addTree(found, "DoubleValue", Encode.value(value), new DoubleValue((Double) value));
+            addTree(found, "FloatValue", Encode.value(value), new FloatValue(((Double) value).floatValue()));
         }
         for (Object value : new Object[] {"", "a", "é€𝄞", "long enough for several rounds"}) {
-            add(found, "StringValue", value, new StringValue((String) value));
+            addTree(found, "StringValue", value, new StringValue((String) value));
         }
-        add(found, "BooleanValue", (Object) true, new BooleanValue(true));
-        add(found, "BooleanValue", (Object) false, new BooleanValue(false));
-        add(found, "ByteValue", (Object) (byte) -5, new ByteValue((byte) -5));
-        add(found, "ShortValue", (Object) (short) -5, new ShortValue((short) -5));
-        add(found, "CharValue", (Object) 'x', new CharValue('x'));
-        add(found, "NullValue", (Object) null, NullValue.getInstance());
+        addTree(found, "BooleanValue", true, new BooleanValue(true));
+        addTree(found, "BooleanValue", false, new BooleanValue(false));
+        addTree(found, "ByteValue", (byte) -5, new ByteValue((byte) -5));
+        addTree(found, "ShortValue", (short) -5, new ShortValue((short) -5));
+        addTree(found, "CharValue", "x", new CharValue('x'));
+        addTree(found, "NullValue", null, NullValue.getInstance());
     }
 
     private static void add(List<Object> found, String type, Object... keys) throws Exception {
-        boolean boxed = type.endsWith("Value");
-        for (Object key : boxed ? new Object[] {keys[1]} : keys) {
-            add(found, type, boxed ? Encode.value(keys[0]) : Encode.value(key), key);
+        for (Object key : keys) {
+            addTree(found, type, Encode.value(key), key);
         }
     }
 
     /** One key with its JSON form; also used for the keys of SQL jobs. */
-    static void add(List<Object> found, String type, Object tree, Object key) {
+    static void addTree(List<Object> found, String type, Object tree, Object key) {
         Map<String, Object> groups = Json.object();
         for (int max : new int[] {128, 1000, 32768}) {
             groups.put(Integer.toString(max), KeyGroupRangeAssignment.assignToKeyGroup(key, max));

@@ -44,8 +44,10 @@ final class Json {
             out.append(']');
         } else if (tree instanceof CharSequence) {
             writeString(tree.toString(), out);
-        } else {
+        } else if (tree == null || tree instanceof Number || tree instanceof Boolean) {
             out.append(tree);
+        } else {
+            throw new IllegalArgumentException("no JSON form: " + tree.getClass());
         }
     }
 
