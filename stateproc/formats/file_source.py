@@ -1,0 +1,96 @@
+"""FileSource: the splits of files being read (FileSourceSplitSerializer)."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from stateproc.formats.format import Format, Row
+from stateproc.wire.cursor import Cursor
+
+_NO_OFFSET = -1
+
+
+def read_split(cursor: Cursor) -> Row:
+    """Version 1 as written today, with the file's modification time (epoch ms) and size."""
+    return _read_split(cursor, with_file=True)
+
+
+def read_old_split(cursor: Cursor) -> Row:
+    """Version 1 as written at first, without them."""
+    return _read_split(cursor, with_file=False)
+
+
+def _read_split(cursor: Cursor, *, with_file: bool) -> Row:
+    return {
+        "split_id": cursor.utf(),
+        "path": _read_path(cursor),
+        "offset": _read_size(cursor),
+        "length": _read_size(cursor),
+        "file_modification_time": cursor.i64() if with_file else None,
+        "file_size": cursor.i64() if with_file else None,
+        "hosts": [cursor.utf() for _ in range(cursor.count("hosts", 2))],
+        **_read_position(cursor),
+    }
+
+
+def _read_size(cursor: Cursor) -> int:
+    at = cursor.pos
+    size = cursor.i64()
+    if size < 0:
+        cursor.corrupt(f"offset or length {size}", at=at)
+    return size
+
+
+def _read_position(cursor: Cursor) -> Row:
+    """CheckpointedPosition; its offset -1 means that a reader has none."""
+    if not cursor.boolean():
+        return {"reader_offset": None, "records_after_offset": None}
+    offset, records = cursor.i64(), cursor.i64()
+    if offset < _NO_OFFSET or records < 0:
+        cursor.corrupt(f"reader position {offset}, {records}")
+    return {"reader_offset": None if offset == _NO_OFFSET else offset, "records_after_offset": records}
+
+
+def _read_path(cursor: Cursor) -> str | None:
+    """org.apache.flink.core.fs.Path: whether there is one, then the parts of its URI."""
+    if not cursor.boolean():
+        return None
+    scheme, user, host = (_read_nullable(cursor) for _ in range(3))
+    port = cursor.i32()
+    path, query, fragment = (_read_nullable(cursor) for _ in range(3))
+    authority = (
+        None
+        if host is None
+        else "".join([f"{user}@" if user is not None else "", host, f":{port}" if port >= 0 else ""])
+    )
+    return "".join(
+        [
+            f"{scheme}:" if scheme is not None else "",
+            f"//{authority}" if authority is not None else "",
+            path or "",
+            f"?{query}" if query is not None else "",
+            f"#{fragment}" if fragment is not None else "",
+        ]
+    )
+
+
+def _read_nullable(cursor: Cursor) -> str | None:
+    return cursor.fstr() if cursor.boolean() else None
+
+
+_COLUMNS = pa.struct(
+    [
+        ("split_id", pa.string()),
+        ("path", pa.string()),
+        ("offset", pa.int64()),
+        ("length", pa.int64()),
+        ("file_modification_time", pa.int64()),
+        ("file_size", pa.int64()),
+        ("hosts", pa.list_(pa.string())),
+        ("reader_offset", pa.int64()),
+        ("records_after_offset", pa.int64()),
+    ]
+)
+
+SPLIT = Format("file", _COLUMNS, {1: read_split})
+OLD_SPLIT = Format("file", _COLUMNS, {1: read_old_split})

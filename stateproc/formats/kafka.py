@@ -1,0 +1,254 @@
+"""Kafka connector: splits with their offsets, enumerator state, writer state and committables.
+
+Offsets are numbers as Kafka has them; negative ones are markers of the connector: -1 latest, -2 earliest,
+-3 the consumer group's committed offset. A stopping offset of null means that the split is unbounded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from stateproc.formats.format import Format, Row
+from stateproc.formats.versioned import Versioned
+from stateproc.wire.cursor import Cursor
+
+LATEST, EARLIEST, COMMITTED = -1, -2, -3
+_NO_STOPPING_OFFSET = -(1 << 63)
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_LONGEST_TRANSACTIONAL_ID = 32767
+
+
+def read_split(cursor: Cursor) -> Row:
+    """KafkaPartitionSplitSerializer, version 0."""
+    row = _read_topic_partition(cursor)
+    at = cursor.pos
+    starting, stopping = cursor.i64(), cursor.i64()
+    if starting < COMMITTED or (stopping < COMMITTED and stopping != _NO_STOPPING_OFFSET):
+        cursor.corrupt(f"offsets {starting} to {stopping} of a Kafka split", at=at)
+    return {
+        **row,
+        "starting_offset": starting,
+        "stopping_offset": None if stopping == _NO_STOPPING_OFFSET else stopping,
+    }
+
+
+def _read_topic_partition(cursor: Cursor) -> Row:
+    at = cursor.pos
+    topic, partition = cursor.utf(), cursor.i32()
+    if not _TOPIC.fullmatch(topic) or partition < 0:
+        cursor.corrupt(f"no Kafka topic and partition: '{topic[:40]}', {partition}", at=at)
+    return {"topic": topic, "partition": partition}
+
+
+SPLIT = Format(
+    name="kafka",
+    arrow_type=pa.struct(
+        [
+            ("topic", pa.string()),
+            ("partition", pa.int32()),
+            ("starting_offset", pa.int64()),
+            ("stopping_offset", pa.int64()),
+        ]
+    ),
+    readers={0: read_split},
+)
+
+
+# KafkaSourceEnumStateSerializer. Every version gives the same row: partitions, and whether their first
+# discovery is done (null where the version does not tell).
+
+
+def _read_enumerator_v0(cursor: Cursor) -> Row:
+    """SerdeUtils.serializeSplitAssignments: splits by subtask."""
+    subtasks = cursor.count("subtasks", 8)
+    split_version = cursor.i32()
+    partitions = []
+    for _ in range(subtasks):
+        subtask = cursor.i32()
+        if subtask < 0:
+            cursor.corrupt(f"subtask {subtask}")
+        partitions += [
+            _partition(_read_wrapped_split(cursor, split_version), assigned=True)
+            for _ in range(cursor.count("splits", 4))
+        ]
+    return _enumerator(cursor, partitions)
+
+
+def _read_enumerator_v1(cursor: Cursor) -> Row:
+    n = cursor.count("partitions", 6)
+    partitions = [_partition(_read_topic_partition(cursor), assigned=True) for _ in range(n)]
+    return _enumerator(cursor, partitions)
+
+
+def _read_enumerator_v2(cursor: Cursor) -> Row:
+    n = cursor.count("partitions", 10)
+    partitions = [
+        _partition(_read_topic_partition(cursor), assigned=_read_assigned(cursor)) for _ in range(n)
+    ]
+    return _enumerator(cursor, partitions, _read_flag(cursor))
+
+
+def _read_enumerator_v3(cursor: Cursor) -> Row:
+    n = cursor.count("partitions", 8)
+    split_version = cursor.i32()
+    partitions = []
+    for _ in range(n):
+        split = _read_wrapped_split(cursor, split_version)
+        partitions.append(_partition(split, assigned=_read_assigned(cursor)))
+    return _enumerator(cursor, partitions, _read_flag(cursor))
+
+
+def _read_wrapped_split(cursor: Cursor, version: int) -> Row:
+    at = cursor.pos
+    row = SPLIT.read(Versioned(version, cursor.bytes32()))
+    if row is None:
+        cursor.corrupt("not a Kafka split", at=at)
+    return row
+
+
+def _read_assigned(cursor: Cursor) -> bool:
+    """AssignmentStatus: 0 assigned, 1 not (UNASSIGNED_INITIAL, later UNASSIGNED)."""
+    at = cursor.pos
+    status = cursor.i32()
+    if status not in (0, 1):
+        cursor.corrupt(f"assignment status {status}", at=at)
+    return status == 0
+
+
+def _read_flag(cursor: Cursor) -> bool:
+    at = cursor.pos
+    flag = cursor.u8()
+    if flag > 1:
+        cursor.corrupt(f"boolean {flag}", at=at)
+    return flag == 1
+
+
+def _partition(row: Row, *, assigned: bool) -> Row:
+    return {"starting_offset": None, "stopping_offset": None, **row, "assigned": assigned}
+
+
+def _enumerator(cursor: Cursor, partitions: list[Row], initial_discovery_finished: bool | None = None) -> Row:
+    # A few zero bytes could be any source's: without a partition nothing says that it is Kafka.
+    if not partitions:
+        cursor.corrupt("no partition that shows this to be Kafka's")
+    return {"partitions": partitions, "initial_discovery_finished": initial_discovery_finished}
+
+
+ENUMERATOR = Format(
+    name="kafka",
+    arrow_type=pa.struct(
+        [
+            ("partitions", pa.list_(pa.struct([*SPLIT.arrow_type, ("assigned", pa.bool_())]))),
+            ("initial_discovery_finished", pa.bool_()),
+        ]
+    ),
+    readers={
+        0: _read_enumerator_v0,
+        1: _read_enumerator_v1,
+        2: _read_enumerator_v2,
+        3: _read_enumerator_v3,
+    },
+)
+
+
+def _read_writer_v1(cursor: Cursor) -> Row:
+    """KafkaWriterStateSerializer, version 1: the prefix is all there is."""
+    return {
+        "transactional_id_prefix": _read_transactional_id(cursor),
+        "owned_subtask": None,
+        "owned_subtasks": None,
+        "transaction_ownership": None,
+        "precommitted": None,
+    }
+
+
+_OWNERSHIP = ("IMPLICIT_BY_SUBTASK_ID", "EXPLICIT_BY_WRITER_STATE")
+
+
+def _read_writer_v2(cursor: Cursor) -> Row:
+    """KafkaWriterStateSerializer, version 2 (connector 4.0); -1 is unknown."""
+    row = _read_writer_v1(cursor)
+    at = cursor.pos
+    subtask, subtasks, ownership = cursor.i32(), cursor.i32(), cursor.i32()
+    if subtask < -1 or subtasks < -1 or not 0 <= ownership < len(_OWNERSHIP):
+        cursor.corrupt(f"subtask {subtask} of {subtasks}, transaction ownership {ownership}", at=at)
+    transactions = [
+        {"transactional_id": _read_transactional_id(cursor), "checkpoint_id": cursor.i64()}
+        for _ in range(cursor.count("transactions", 10))
+    ]
+    return {
+        **row,
+        "owned_subtask": None if subtask == -1 else subtask,
+        "owned_subtasks": None if subtasks == -1 else subtasks,
+        "transaction_ownership": _OWNERSHIP[ownership],
+        "precommitted": transactions,
+    }
+
+
+def _read_transactional_id(cursor: Cursor) -> str:
+    at = cursor.pos
+    text = cursor.utf()
+    if not text or len(text) > _LONGEST_TRANSACTIONAL_ID or not text.isprintable():
+        cursor.corrupt("not a transactional id", at=at)
+    return text
+
+
+WRITER = Format(
+    name="kafka",
+    arrow_type=pa.struct(
+        [
+            ("transactional_id_prefix", pa.string()),
+            ("owned_subtask", pa.int32()),
+            ("owned_subtasks", pa.int32()),
+            ("transaction_ownership", pa.string()),
+            (
+                "precommitted",
+                pa.list_(pa.struct([("transactional_id", pa.string()), ("checkpoint_id", pa.int64())])),
+            ),
+        ]
+    ),
+    readers={1: _read_writer_v1, 2: _read_writer_v2},
+)
+
+
+def _read_committable_v1(cursor: Cursor) -> Row:
+    """KafkaCommittableSerializer, version 1."""
+    at = cursor.pos
+    epoch, producer_id = cursor.i16(), cursor.i64()
+    if epoch < -1 or producer_id < -1:
+        cursor.corrupt(f"producer {producer_id}, epoch {epoch}", at=at)
+    return {
+        "transactional_id": _read_transactional_id(cursor),
+        "producer_id": producer_id,
+        "epoch": epoch,
+        "prepared_transaction": None,
+    }
+
+
+def _read_committable_v2(cursor: Cursor) -> Row:
+    """Version 2: and the prepared transaction's state, if there is one."""
+    row = _read_committable_v1(cursor)
+    return {**row, "prepared_transaction": cursor.utf() if _read_flag(cursor) else None}
+
+
+_COMMITTABLE_READERS: dict[int, Callable[[Cursor], dict[str, Any]]] = {
+    1: _read_committable_v1,
+    2: _read_committable_v2,
+}
+
+COMMITTABLE = Format(
+    name="kafka",
+    arrow_type=pa.struct(
+        [
+            ("transactional_id", pa.string()),
+            ("producer_id", pa.int64()),
+            ("epoch", pa.int16()),
+            ("prepared_transaction", pa.string()),
+        ]
+    ),
+    readers=_COMMITTABLE_READERS,
+)

@@ -1,0 +1,123 @@
+"""Sinks (FLIP-143, 191): writer state, and committables that wait for their commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from stateproc.errors import CorruptSnapshot
+from stateproc.formats import kafka
+from stateproc.formats.format import Format, Row
+from stateproc.formats.versioned import VERSIONED_TYPE, Versioned, read_versioned, read_versioned_list
+from stateproc.wire.cursor import Cursor
+
+WRITERS: tuple[Format, ...] = (kafka.WRITER,)
+"""Formats of `writer_raw_states` elements, tried in order."""
+
+COMMITTABLES: tuple[Format, ...] = (kafka.COMMITTABLE,)
+"""Formats of committables, tried in order."""
+
+MAGIC = 0xB91F252C
+REQUEST_STATES = ("RECEIVED", "RETRY", "FAILED", "COMMITTED")
+"""CommitRequestState, by ordinal."""
+
+_NEWEST_CHECKPOINT_VERSION, _NEWEST_SUBTASK_VERSION = 1, 2
+
+_REQUEST_TYPE = pa.struct(
+    [
+        ("checkpoint_id", pa.int64()),
+        ("subtask", pa.int32()),
+        ("retries", pa.int32()),
+        ("request_state", pa.string()),
+        *VERSIONED_TYPE,
+    ]
+)
+
+
+def committer_columns(items: Sequence[Versioned | None]) -> pa.Array | None:
+    """One struct per element of `streaming_committer_raw_states`: version, and its committables as a list.
+
+    Known committables have their own columns besides ``version`` and ``payload``. None if the elements are
+    something else (other committers use the state's name, too).
+    """
+    try:
+        rows = [None if item is None else read_committer(item) for item in items]
+    except CorruptSnapshot:
+        return None
+    requests = [request for row in rows if row is not None for request in row["committables"]]
+    payloads = [Versioned(request["version"], request["payload"]) for request in requests]
+    request_type = _REQUEST_TYPE
+    for known in COMMITTABLES:
+        decoded = known.read_all(payloads) if payloads else None
+        if decoded is not None:
+            request_type = pa.struct([*_REQUEST_TYPE, *known.arrow_type])
+            for request, columns in zip(requests, decoded, strict=True):
+                request.update(columns)
+            break
+    return pa.array(rows, pa.struct([("version", pa.int32()), ("committables", pa.list_(request_type))]))
+
+
+def read_committer(item: Versioned) -> Row:
+    """CommittableCollectorSerializer, version 2 (since 1.15), and StreamingCommitterStateSerializer, 1.
+
+    Raises CorruptSnapshot if ``item`` is something else.
+    """
+    cursor = Cursor(item.payload)
+    if cursor.i32() & 0xFFFFFFFF != MAGIC:
+        cursor.corrupt("no committer state: its magic number is missing", at=0)
+    if item.version == 1:
+        requests = [_request(committable) for committable in read_versioned_list(cursor)]
+    elif item.version == 2:
+        requests = [
+            request for checkpoint in read_versioned_list(cursor) for request in _read_checkpoint(checkpoint)
+        ]
+    else:
+        cursor.corrupt(f"committer state of version {item.version}", at=0)
+    cursor.finish("the committer's state")
+    return {"version": item.version, "committables": requests}
+
+
+def _read_checkpoint(item: Versioned) -> list[Row]:
+    cursor = _known(item, _NEWEST_CHECKPOINT_VERSION)
+    checkpoint_id = cursor.i64()
+    if item.version >= 1:
+        cursor.i32()  # number of subtasks
+    requests = [
+        {**request, "checkpoint_id": checkpoint_id}
+        for subtask in read_versioned_list(cursor)
+        for request in _read_subtask(subtask)
+    ]
+    cursor.finish("a checkpoint's committables")
+    return requests
+
+
+def _read_subtask(item: Versioned) -> list[Row]:
+    cursor = _known(item, _NEWEST_SUBTASK_VERSION)
+    subtask = cursor.i32() if item.version >= 1 else None
+    requests = [{**_read_request(request), "subtask": subtask} for request in read_versioned_list(cursor)]
+    # Counts of committables, drained (not since version 2) and failed.
+    cursor.take(8 if item.version >= 2 else 12)
+    cursor.finish("a subtask's committables")
+    return requests
+
+
+def _read_request(item: Versioned) -> Row:
+    cursor = _known(item, 0)
+    committable = read_versioned(cursor)
+    retries, state = cursor.i32(), cursor.i32()
+    if not 0 <= state < len(REQUEST_STATES):
+        cursor.corrupt(f"commit request state {state}")
+    cursor.finish("a commit request")
+    return {**_request(committable), "retries": retries, "request_state": REQUEST_STATES[state]}
+
+
+def _request(committable: Versioned) -> Row:
+    return {"version": committable.version, "payload": committable.payload}
+
+
+def _known(item: Versioned, newest: int) -> Cursor:
+    cursor = Cursor(item.payload)
+    if item.version > newest:
+        cursor.corrupt(f"committables of version {item.version}, where {newest} is the newest known")
+    return cursor

@@ -1,0 +1,61 @@
+"""FLIP-27 sources: splits in `SourceReaderState`, the enumerator in the coordinator's state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stateproc.errors import CorruptSnapshot
+from stateproc.formats import file_source, kafka
+from stateproc.formats.format import Format
+from stateproc.formats.versioned import Versioned, read_versioned
+from stateproc.wire.cursor import Cursor
+
+SPLITS: tuple[Format, ...] = (kafka.SPLIT, file_source.SPLIT, file_source.OLD_SPLIT)
+"""Formats of `SourceReaderState` elements, tried in order."""
+
+ENUMERATORS: tuple[Format, ...] = (kafka.ENUMERATOR,)
+"""Formats of enumerator checkpoints, tried in order."""
+
+_SERDE_VERSIONS = (0, 1)
+
+
+def read_coordinator(data: bytes, file: str = "<bytes>") -> dict[str, Any]:
+    """The state of an operator coordinator, which may be of any kind: only sources are opened.
+
+    ``kind`` is "source" (SourceCoordinatorSerdeUtils) or "bytes", then with ``data`` as it is. A source has
+    ``serde_version``, ``enumerator_version`` and ``enumerator`` (bytes), ``format`` and ``decoded`` (None
+    where the enumerator's format is not known), and ``assignments``: what serde version 0 wrote behind it.
+    """
+    cursor = Cursor(data, file=file)
+    try:
+        serde_version, enumerator, rest = _read_source(cursor)
+    except CorruptSnapshot:
+        return {"kind": "bytes", "data": bytes(data)}
+    name, decoded = _decode(enumerator)
+    return {
+        "kind": "source",
+        "serde_version": serde_version,
+        "enumerator_version": enumerator.version,
+        "enumerator": enumerator.payload,
+        "format": name,
+        "decoded": decoded,
+        "assignments": rest,
+    }
+
+
+def _read_source(cursor: Cursor) -> tuple[int, Versioned, bytes]:
+    serde_version = cursor.i32()
+    if serde_version not in _SERDE_VERSIONS:
+        cursor.corrupt(f"no source coordinator of serde version {serde_version}", at=0)
+    enumerator = read_versioned(cursor)
+    rest = bytes(cursor.take(cursor.remaining)) if serde_version == 0 else b""
+    cursor.finish("the enumerator's checkpoint")
+    return serde_version, enumerator, rest
+
+
+def _decode(enumerator: Versioned) -> tuple[str | None, dict[str, Any] | None]:
+    for known in ENUMERATORS:
+        row = known.read(enumerator)
+        if row is not None:
+            return known.name, row
+    return None, None
