@@ -63,9 +63,11 @@ ARRAY = 45  # elem_size len_col                 push an element counter
 ARRAY_NEXT = 46  # elem_size fill len_col pc    to the next non-null element, or keep the count and jump
 # --- the way out ---------------------------------------------------------------------------------------------
 HOST = 47  # id col                             stop: a Python function reads this value
+CONSTANT = 48  # len_col data_col byte         keep one byte that the input does not hold
 
 VARINT_U32, VARINT_Z32, VARINT_U64, VARINT_Z64 = 0, 1, 2, 3
-LENGTH_I32, LENGTH_U16, LENGTH_REST, LENGTH_FIXED = 0, 1, 2, 3
+# LENGTH_TAG_MINUS_4: the last SWITCH's tag less four, as in BigIntSerializer.
+LENGTH_I32, LENGTH_U16, LENGTH_REST, LENGTH_FIXED, LENGTH_TAG_MINUS_4 = 0, 1, 2, 3, 4
 COUNT_I32, COUNT_U16, COUNT_VARINT = 0, 1, 2
 # ENTER_HALF: the position is behind the low half of a slot whose high half is the offset of 8 bytes.
 ENTER_I32, ENTER_LE32, ENTER_REST, ENTER_SLOT, ENTER_SLOT_OR_INLINE, ENTER_HALF = 0, 1, 2, 3, 4, 5

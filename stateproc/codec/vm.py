@@ -384,6 +384,8 @@ def run(
                 at += 2
             elif kind == LENGTH_REST:
                 n = end - pos
+            elif kind == LENGTH_TAG_MINUS_4:
+                n = count - 4
             else:
                 n = np.int64(prog[pc + 4])
             if n < 0:
@@ -466,6 +468,7 @@ def run(
             if target < 0:
                 status = BAD_TAG
                 break
+            count = tag
             pos += kind
             pc = target
         elif op == SWITCH_NAME:
@@ -792,6 +795,15 @@ def run(
                 break
             sp -= 1
             pc += 3
+        elif op == CONSTANT:
+            col = prog[pc + 2]
+            if not _put(columns, col, 1, prog[pc + 3], reg_at):
+                status = GROW
+                break
+            if not _put(columns, prog[pc + 1], 4, 1, reg_at):
+                status = GROW
+                break
+            pc += 4
         elif op == HOST:
             if not _put(columns, prog[pc + 2], 1, 1, reg_at):
                 status = GROW

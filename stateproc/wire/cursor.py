@@ -15,7 +15,8 @@ class Cursor:
     """Reads big-endian values in order; every read is checked against the end before it is made.
 
     ``file`` and ``base`` (the offset of ``data[0]`` in that file) only serve error messages.
-    ``depth`` counts nested structures, see :meth:`nested`.
+    ``depth`` counts nested structures, see :meth:`nested`. ``assumed_sizes``: position → size of payloads whose
+    size a caller has found out by other means.
     """
 
     MAX_DEPTH = 64
@@ -29,6 +30,7 @@ class Cursor:
         self.pos = pos
         self.end = len(self.data) if end is None else end
         self.depth = 0
+        self.assumed_sizes: dict[int, int] = {}
 
     @property
     def offset(self) -> int:

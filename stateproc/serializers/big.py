@@ -1,0 +1,107 @@
+"""BigInteger and BigDecimal: org.apache.flink.api.common.typeutils.base.{BigInt,BigDec}Serializer.
+
+An i32 n: 0 null, 1, 2, 3 the constants 0, 1, 10, else n - 4 bytes of two's complement. Arrow and Spark have no
+unbounded numbers: both come as decimal text, exact, in BigDecimal.toString's form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from stateproc.codec.builder import Assembler, Builder
+from stateproc.codec.decimals import decimal_text, unscaled
+from stateproc.codec import ops
+from stateproc.codec.layouts import Layout
+from stateproc.codec.layouts.numbers import number_array
+from stateproc.codec.layouts.strings import blob_array, blob_columns
+from stateproc.serializers.base import LayoutContext, Serializer
+from stateproc.serializers.registry import simple, snapshot
+from stateproc.wire import Cursor
+
+_CONSTANTS = {1: b"\x00", 2: b"\x01", 3: b"\x0a"}
+
+
+@dataclass(frozen=True)
+class BigNumber(Layout):
+    """A BigInteger, and behind it the i32 scale of a BigDecimal unless the number is null."""
+
+    scaled: bool
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return pa.string()
+
+    @property
+    def min_size(self) -> int:
+        return 4
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        first = b.columns_made
+        lengths, data = blob_columns(b)
+        scales = b.column(4, 0) if self.scaled else -1
+        null_fill, scale, behind = b.later_fill(), b.label(), b.label()
+        ways = [b.label() for _ in range(4)]
+        pairs: list[Any] = []
+        for tag, way in enumerate(ways):
+            pairs += (tag, way)
+        other = b.label()
+        b.op(ops.SWITCH, 4, len(ways), other, *pairs)
+        b.place(ways[0])
+        b.op(ops.FILL, null_fill)
+        b.set_fill(null_fill, first)
+        b.op(ops.JUMP, behind)
+        for tag, constant in _CONSTANTS.items():
+            b.place(ways[tag])
+            b.op(ops.CONSTANT, lengths, data, constant[0])
+            b.op(ops.JUMP, scale)
+        b.place(other)
+        b.op(ops.BYTES, lengths, data, ops.LENGTH_TAG_MINUS_4, 0)
+        b.place(scale)
+        if self.scaled:
+            b.op(ops.F4, scales)
+        b.place(behind)
+
+        def assemble(taken: Any) -> pa.Array:
+            raws = blob_array(taken, lengths, data, pa.binary()).to_pylist()
+            if not self.scaled:
+                return pa.array([None if raw is None else str(unscaled(raw)) for raw in raws], pa.string())
+            by = number_array(taken, -1, scales, pa.int32()).to_pylist()
+            texts = [
+                None if raw is None else decimal_text(unscaled(raw), scale) for raw, scale in zip(raws, by, strict=True)
+            ]
+            return pa.array(texts, pa.string())
+
+        return assemble
+
+    def to_python(self, value: Any) -> Any:
+        if value is None:
+            return None
+        return Decimal(value) if self.scaled else int(value)
+
+
+@dataclass(frozen=True)
+class Big(Serializer):
+    """BigIntSerializer, BigDecSerializer."""
+
+    scaled: bool
+
+    def layout(self, ctx: LayoutContext) -> Layout:
+        return BigNumber(self.scaled)
+
+    @property
+    def type_name(self) -> str:
+        return "BigDecimal" if self.scaled else "BigInteger"
+
+
+for _name, _scaled in (("BigInt", False), ("BigDec", True)):
+    _class_name = f"org.apache.flink.api.common.typeutils.base.{_name}Serializer${_name}SerializerSnapshot"
+
+    def _read(cursor: Cursor, version: int, *, name: str = _class_name, scaled: bool = _scaled) -> Serializer:
+        simple(cursor, version, name)
+        return Big(scaled)
+
+    snapshot(_class_name)(_read)

@@ -1,0 +1,89 @@
+"""Numbers, characters, strings: org.apache.flink.api.common.typeutils.base and the org.apache.flink.types values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.codec.layouts import Boolean, Converted, FlinkString, Layout, Nothing, Number
+from stateproc.codec.temporal import ints, nulls
+from stateproc.serializers.base import VARIABLE, LayoutContext, Serializer
+from stateproc.serializers.registry import simple, snapshot
+from stateproc.wire import Cursor
+
+_BASE = "org.apache.flink.api.common.typeutils.base."
+
+
+def character(units: pa.Array) -> pa.Array:
+    """UTF-16 units as strings of one character; half of a surrogate pair becomes U+FFFD."""
+    values, null = ints(units) & 0xFFFF, nulls(units)
+    table = {int(unit): "�" if 0xD800 <= unit < 0xE000 else chr(int(unit)) for unit in np.unique(values)}
+    return pa.array([None if gone else table[int(unit)] for unit, gone in zip(values, null, strict=True)], pa.string())
+
+
+_CHARACTER = Converted(Number(pa.int16()), pa.string(), character)
+
+# name, type as people write it, layout, getLength()
+SCALARS: tuple[tuple[str, str, Layout, int], ...] = (
+    ("Boolean", "Boolean", Boolean(), 1),
+    ("Byte", "Byte", Number(pa.int8()), 1),
+    ("Short", "Short", Number(pa.int16()), 2),
+    ("Int", "Integer", Number(pa.int32()), 4),
+    ("Long", "Long", Number(pa.int64()), 8),
+    ("Float", "Float", Number(pa.float32()), 4),
+    ("Double", "Double", Number(pa.float64()), 8),
+    ("Char", "Character", _CHARACTER, 2),
+    ("String", "String", FlinkString(), VARIABLE),
+    ("BooleanValue", "BooleanValue", Boolean(), 1),
+    ("ByteValue", "ByteValue", Number(pa.int8()), 1),
+    ("ShortValue", "ShortValue", Number(pa.int16()), 2),
+    ("IntValue", "IntValue", Number(pa.int32()), 4),
+    ("LongValue", "LongValue", Number(pa.int64()), 8),
+    ("FloatValue", "FloatValue", Number(pa.float32()), 4),
+    ("DoubleValue", "DoubleValue", Number(pa.float64()), 8),
+    ("CharValue", "CharValue", _CHARACTER, 2),
+    ("StringValue", "StringValue", FlinkString(bias=0), VARIABLE),
+    ("NullValue", "NullValue", Nothing(0), 0),
+    ("Void", "Void", Nothing(1), 1),
+)
+
+
+@dataclass(frozen=True)
+class Scalar(Serializer):
+    """A serializer without parameters; ``name`` a row of SCALARS (or of a table like it)."""
+
+    name: str
+    type: str
+    bytes: Layout
+    size: int
+
+    def layout(self, ctx: LayoutContext) -> Layout:
+        return self.bytes
+
+    @property
+    def length(self) -> int:
+        return self.size
+
+    @property
+    def type_name(self) -> str:
+        return self.type
+
+
+def register_scalars(rows: tuple[tuple[str, str, Layout, int], ...], pattern: str) -> None:
+    """Register rows (name, type, layout, length) under ``pattern`` with {} for the name."""
+    for row in rows:
+        serializer = Scalar(*row)
+        class_name = pattern.format(row[0], row[0])
+
+        def read(cursor: Cursor, version: int, *, made: Scalar = serializer, name: str = class_name) -> Serializer:
+            simple(cursor, version, name)
+            return made
+
+        snapshot(class_name)(read)
+
+
+register_scalars(SCALARS, _BASE + "{}Serializer${}SerializerSnapshot")
+# Serializers whose one byte says nothing, of other packages.
+register_scalars((("VoidNamespace", "VoidNamespace", Nothing(1), 0),), "org.apache.flink.runtime.state.{}Serializer${}SerializerSnapshot")
