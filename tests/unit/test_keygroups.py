@@ -24,7 +24,7 @@ from stateproc.keygroups.ranges import (
 from stateproc.keygroups.scalars import binary_row_hash
 
 VECTORS = Path(__file__).parents[1] / "vectors"
-FILES = {path.name: json.loads(path.read_text()) for path in sorted(VECTORS.glob("*flink-*.json"))}
+FILES = {path.name: json.loads(path.read_text()) for path in sorted(VECTORS.glob("shared-flink-*.json"))}
 INT, LONG, STRING = KeyHash("int"), KeyHash("long"), KeyHash("string")
 
 
@@ -46,16 +46,15 @@ def test_default_max_parallelism_is_flinks(vector: list[int]) -> None:
     assert default_max_parallelism(vector[0]) == vector[1]
 
 
-# Besides the vectors of real Flink: published values of the hash, both halves as little-endian bytes.
+# Published values of the hash, both halves as little-endian bytes; real Flink's ids: test_keygroups_flink.
 PUBLISHED_IDS = [
-    ["", "00" * 16],
-    ["The quick brown fox jumps over the lazy dog", "6c1b07bc7bbc4be347939ac4a93c437a"],
+    ("", "00" * 16),
+    ("The quick brown fox jumps over the lazy dog", "6c1b07bc7bbc4be347939ac4a93c437a"),
 ]
 
 
-@pytest.mark.parametrize("vector", [*PUBLISHED_IDS, *vectors("operator_ids")])
-def test_operator_id_is_flinks(vector: Any) -> None:
-    uid, expected = (vector["uid"], vector["id"]) if isinstance(vector, dict) else vector
+@pytest.mark.parametrize(("uid", "expected"), PUBLISHED_IDS)
+def test_operator_id_is_murmur3_x64_128(uid: str, expected: str) -> None:
     assert operator_id(uid) == expected
 
 
