@@ -30,8 +30,8 @@ def to_plain(value: JavaValue) -> Any:
 
     Boxed values, BigInteger, enums (their constant) and classes (their name) stand for themselves;
     BigDecimal, UUID and Date (ISO-8601, UTC) are strings, bytes base64. Collections are lists, maps lists of
-    {"key", "value"}. Any other object is {"class": name, "fields": {…}}, with "written" for what its class wrote
-    by itself. A reference back to an enclosing object is {"class": name, "cycle": true}. Raises
+    {"key", "value"}. Any other object is {"class": name, "fields": {…}}, with "written" for what its class
+    wrote by itself. A reference back to an enclosing object is {"class": name, "cycle": true}. Raises
     UnsupportedSnapshot for graphs of over a million values or 128 levels.
     """
     return _Plain().of(value)
