@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Context
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,9 @@ from stateproc.keygroups.buffers import byte_rows, fields, numbers
 from stateproc.keygroups.key_hash import KeyHash
 
 Slots = NDArray[np.uint64]
+
+# Room for all digits of a DECIMAL(38): the default context would round.
+_EXACT = Context(prec=80)
 
 
 @dataclass(frozen=True)
@@ -84,17 +88,18 @@ def _plain(column: pa.Array) -> pa.Array:
     if pa.types.is_date32(column.type):
         return column.view(pa.int32())
     if pa.types.is_time(column.type):
-        return column.cast(pa.time32("ms")).view(pa.int32())
+        return _cast(column, pa.time32("ms")).view(pa.int32())
     return column
 
 
 def _boolean(column: pa.Array, _kind: KeyHash) -> Part:
-    return Part(numbers(column.cast(pa.uint8()), np.uint64))
+    return Part(numbers(_cast(column, pa.uint8()), np.uint64))
 
 
 def _decimal(column: pa.Array, kind: KeyHash) -> Part:
     unscaled = [
-        None if v is None else int(v.scaleb(kind.scale)) for v in _scaled(column, kind.scale).to_pylist()
+        None if v is None else int(v.scaleb(kind.scale, _EXACT))
+        for v in _cast(column, pa.decimal128(38, kind.scale)).to_pylist()
     ]
     if kind.precision <= 18:
         return Part(np.array([v or 0 for v in unscaled], np.int64).view(np.uint64))
@@ -105,11 +110,11 @@ def _decimal(column: pa.Array, kind: KeyHash) -> Part:
     )
 
 
-def _scaled(column: pa.Array, scale: int) -> pa.Array:
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
     try:
-        return column.cast(pa.decimal128(38, scale))
-    except pa.ArrowInvalid as e:
-        raise InvalidOption(f"a DECIMAL key does not fit its type: {e}") from e
+        return column.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
+        raise InvalidOption(f"a key does not fit its type {kind}: {e}") from e
 
 
 def _java_length(value: int) -> int:

@@ -15,14 +15,18 @@ Longs: TypeAlias = NDArray[np.int64]
 
 
 def numbers(array: pa.Array, dtype: type[np.generic]) -> NDArray[Any]:
-    """A primitive array as numpy, nulls as 0."""
+    """A numeric array as numpy, nulls as 0. Raises InvalidOption for any other column."""
+    if not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
+        raise InvalidOption(f"a number is expected where the column is {array.type}")
     filled = array.fill_null(0) if array.null_count else array
     return np.ascontiguousarray(filled.to_numpy(zero_copy_only=False), dtype=dtype)
 
 
 def byte_rows(array: pa.Array) -> tuple[Longs, NDArray[np.uint8]]:
-    """Offsets and bytes of a string or binary array."""
+    """Offsets and bytes of a string or binary array. Raises InvalidOption for any other column."""
     text = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
+    if not (text or pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type)):
+        raise InvalidOption(f"text or bytes are expected where the column is {array.type}")
     flat = array.cast(pa.large_string() if text else pa.large_binary())
     buffers = flat.buffers()
     data = np.frombuffer(buffers[2], np.uint8) if buffers[2] is not None else np.empty(0, np.uint8)

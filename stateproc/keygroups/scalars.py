@@ -141,6 +141,8 @@ def _each(array: pa.Array, hash_of: Callable[[str], int]) -> Ints:
 
 
 def _truths(array: pa.Array) -> NDArray[np.bool_]:
+    if not pa.types.is_boolean(array.type):
+        raise InvalidOption(f"booleans are expected where the column is {array.type}")
     filled = array.fill_null(False)
     return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.bool_)
 

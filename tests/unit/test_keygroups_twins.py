@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import random
 import struct
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -352,8 +353,6 @@ def test_binary_row_bytes() -> None:
         "ns": 1_000_001,
         "nested": {"x": -1},
     }
-    from decimal import Decimal
-
     value = {**value, "small": Decimal("-1.50"), "big": Decimal("655.36")}
     fixed = 8 + 9 * 8
     expected = (
@@ -375,6 +374,18 @@ def test_binary_row_bytes() -> None:
     array = pa.array([value], arrow)
     assert binary_rows(array, kind).to_pylist() == [expected]
     assert hash_codes(array, kind).tolist() == [murmur_bytes(expected)]
+
+
+@pytest.mark.parametrize("digits", ["9" * 38, "-" + "9" * 38, "1" + "0" * 36 + "1", "-128", "127", "128"])
+def test_binary_row_keeps_all_digits_of_a_decimal(digits: str) -> None:
+    kind = KeyHash("rowdata", (KeyHash("decimal", precision=38, scale=0),))
+    array = pa.array([{"d": Decimal(digits)}], pa.struct([("d", pa.decimal128(38, 0))]))
+    (row,) = binary_rows(array, kind).to_pylist()
+    length, offset = struct.unpack("<ii", row[8:16])
+    assert (offset, len(row)) == (16, 32)
+    assert int.from_bytes(row[16 : 16 + length], "big", signed=True) == int(digits)
+    # BigInteger.toByteArray is as short as the sign bit allows.
+    assert length == 1 or not -(1 << 8 * length - 9) <= int(digits) < 1 << 8 * length - 9
 
 
 def test_binary_row_of_57_fields_has_two_words_of_null_bits() -> None:
@@ -402,6 +413,10 @@ def test_columns_that_do_not_fit_the_key_are_refused() -> None:
         (pa.array([{"a": 1}]), KeyHash("tuple", (INT, INT))),
         (pa.array([1]), KeyHash("list", (INT,))),
         (pa.array([1]), KeyHash("enum")),
+        (pa.array(["a"]), LONG),
+        (pa.array([1]), KeyHash("boolean")),
+        (pa.array([1]), KeyHash("string_data")),
+        (pa.array([{"a": "x"}]), KeyHash("rowdata", (KeyHash("decimal", precision=5),))),
         (pa.array([{"k": "?", "a": 1}]), KeyHash("row_with_kind", (LONG,))),
     ]:
         with pytest.raises(InvalidOption):
