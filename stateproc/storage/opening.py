@@ -23,8 +23,8 @@ _LONGEST_TAIL = 5
 def open_handle(handle: StreamHandle, location: SnapshotLocation) -> ByteSource:
     """The bytes of ``handle`` in the snapshot at ``location``; touches no file yet.
 
-    Raises CorruptSnapshot for relative paths that leave the snapshot's directory, UnsupportedSnapshot for URIs
-    of no storage that Flink writes to.
+    Raises CorruptSnapshot for relative paths that leave the snapshot's directory, UnsupportedSnapshot for
+    URIs of no storage that Flink writes to.
     """
     if isinstance(handle, ByteStreamHandle):
         return InlineSource(f"{location.metadata_uri} ({handle.name})", handle.data)
@@ -94,9 +94,9 @@ def _mapped(written: str, location: SnapshotLocation) -> list[str]:
 
 
 def _relocated(written: str, location: SnapshotLocation) -> list[str]:
-    """The same tail (name, ``shared/name``, ``<job>/shared/name`` …) under the snapshot's directory and above.
+    """The same tail (name, ``shared/name``, ``<job>/shared/name``) under the snapshot's directory or above.
 
-    Flink names these files by random UUIDs, so that one found elsewhere is the one meant; lengths are checked.
+    Flink names these files by random UUIDs, so one found elsewhere is the one meant; its length is checked.
     """
     parts = [part for part in written.split("/") if part not in ("", ".", "..")]
     roots = [location.directory_uri]

@@ -36,8 +36,8 @@ def locate(
     """The snapshot at ``path``: its directory, its ``_metadata`` file, or a directory above it.
 
     Of a job's checkpoint directory the newest completed ``chk-N`` is taken, and said so in ``note``; of any
-    other directory the one snapshot or job in it. Raises MissingFile, saying what is there instead, where there
-    is none or more than one to choose from.
+    other directory the one snapshot or job in it. Raises MissingFile, saying what is there instead, where
+    there is none or more than one to choose from.
     """
     uri = normalize(os.fspath(path))
     if scheme_of(uri) == "file":

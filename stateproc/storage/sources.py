@@ -108,7 +108,8 @@ class FileSource:
                 return uri
         if failure is not None:
             raise failure
-        tried = f"; also looked for {', '.join(self.fallbacks)}" if self.fallbacks else ""
+        more = f" and in {len(self.fallbacks) - 1} more places" if len(self.fallbacks) > 1 else ""
+        tried = f"; also looked for {self.fallbacks[0]}{more}" if self.fallbacks else ""
         raise MissingFile(
             f"a file of the snapshot is missing{tried}",
             where=Where(file=self.uri),
