@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import random
 import time
@@ -220,6 +221,24 @@ def test_savepoint_properties(savepoint_format: str) -> None:
     found = parse(mb.metadata(4, [], properties=mb.savepoint_properties(savepoint_format))).properties
     flags = {"forced": True, "unclaimed": False}
     assert found == CheckpointProperties(True, savepoint_format, "Savepoint", flags)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("release", ["1.16.3", "1.20.5", "2.3.0"])
+def test_properties_that_real_flink_wrote(release: str) -> None:
+    """forSavepoint(true, NATIVE), forSavepoint(false, CANONICAL), forCheckpoint(RETAIN_ON_CANCELLATION)."""
+    written = json.loads((Path(__file__).parent / "checkpoint_properties.json").read_text())[release]
+    found = {
+        kind: parse(mb.metadata(4, [], properties=bytes.fromhex(text))).properties
+        for kind, text in written.items()
+    }
+    kinds = {kind: (some.is_savepoint, some.format, some.name) for kind, some in found.items()}
+    assert kinds == {
+        "NATIVE": (True, "NATIVE", "Savepoint"),
+        "CANONICAL": (True, "CANONICAL", "Savepoint"),
+        "CHECKPOINT": (False, None, "Checkpoint"),
+    }
+    assert {kind for kind, some in found.items() if some.flags["forced"]} == {"NATIVE"}
+    assert {kind for kind, some in found.items() if some.flags["discardFinished"]} == {"CHECKPOINT"}
 
 
 @pytest.mark.parametrize(
