@@ -17,6 +17,7 @@ from stateproc.keygroups.scalars import SCALARS, binary_row_hash, byte_array_has
 from stateproc.keygroups.times import TIMES
 
 _31 = np.int32(31)
+_BARE_IN_ROW = frozenset({"row_1_12", "row_1_12_with_kind"})
 _ROW_KINDS = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}
 
 
@@ -53,7 +54,7 @@ def _tuple(array: pa.Array, kind: KeyHash) -> Ints:
 
 
 def _row(array: pa.Array, kind: KeyHash) -> Ints:
-    """Row (RowUtils.deepHashCodeRow), kind INSERT; a struct of the fields."""
+    """Row since Flink 1.13 (RowUtils.deepHashCodeRow), kind INSERT; a struct of the fields."""
     return _fields_hash(fields(array), array, kind, _deep)
 
 
@@ -63,8 +64,17 @@ def _row_with_kind(array: pa.Array, kind: KeyHash) -> Ints:
     return codes
 
 
+def _row_1_12(array: pa.Array, kind: KeyHash) -> Ints:
+    """Row of Flink 1.12: the polynomial starts with the RowKind, and a nested Row counts as its hash."""
+    return _fields_hash(fields(array), array, kind, _deep, start=0)
+
+
+def _row_1_12_with_kind(array: pa.Array, kind: KeyHash) -> Ints:
+    return _fields_hash(fields(array)[1:], array, kind, _deep, start=_row_kinds(array))
+
+
 def _legacy_row(array: pa.Array, kind: KeyHash) -> Ints:
-    """Row before Flink 1.13: Arrays.deepHashCode of the fields."""
+    """Row up to Flink 1.11: Arrays.deepHashCode of the fields."""
     return _fields_hash(fields(array), array, kind, _arrays_deep)
 
 
@@ -76,8 +86,10 @@ def _legacy_row_with_kind(array: pa.Array, kind: KeyHash) -> Ints:
 Element = Callable[[pa.Array, KeyHash], Ints]
 
 
-def _fields_hash(columns: list[pa.Array], array: pa.Array, kind: KeyHash, element: Element) -> Ints:
-    codes = np.ones(len(array), np.int32)
+def _fields_hash(
+    columns: list[pa.Array], array: pa.Array, kind: KeyHash, element: Element, *, start: Ints | int = 1
+) -> Ints:
+    codes = np.zeros(len(array), np.int32) + np.asarray(start, np.int32)
     for column, child in _paired(columns, kind.children, array):
         codes = codes * _31 + element(column, child)
     return codes
@@ -101,6 +113,8 @@ def _deep(array: pa.Array, kind: KeyHash) -> Ints:
         return _zero_at_nulls(_polynomial(array, kind.children[0], _deep), array)
     if kind.kind == "map":
         return _zero_at_nulls(_entry_sums(array, kind, _deep) + np.int32(1), array)
+    if kind.kind in _BARE_IN_ROW:
+        return hash_codes(array, kind)
     codes = _array(array, kind) if kind.kind == "array" else hash_codes(array, kind)
     return _zero_at_nulls(codes + _31, array)
 
@@ -167,6 +181,8 @@ COMPOSITES: dict[str, Callable[[pa.Array, KeyHash], Ints]] = {
     "tuple": _tuple,
     "row": _row,
     "row_with_kind": _row_with_kind,
+    "row_1_12": _row_1_12,
+    "row_1_12_with_kind": _row_1_12_with_kind,
     "legacy_row": _legacy_row,
     "legacy_row_with_kind": _legacy_row_with_kind,
     "list": _list,

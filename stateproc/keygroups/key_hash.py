@@ -22,7 +22,9 @@ class KeyHash:
 
 # A Java array's own hashCode is its identity; only Row looks into arrays.
 _DEEP_ONLY = frozenset({"array"})
-_LOOKS_INTO_ARRAYS = frozenset({"row", "row_with_kind", "legacy_row", "legacy_row_with_kind"})
+_LOOKS_INTO_ARRAYS = frozenset(
+    f"{row}{kind}" for row in ("row", "row_1_12", "legacy_row") for kind in ("", "_with_kind")
+)
 _PASSES_ON = frozenset({"list", "map", "array"})
 
 

@@ -260,6 +260,44 @@ def test_composites(java: str, value: Any, plain_value: Any, arrow: pa.DataType,
     assert codes * len(expected) == expected
 
 
+# Computed by running each release on: Row("a", 1), Row(Row(1), "z"), Row(List(1, 2)), Row(Map("k", 1)),
+# Row(int[]{1, -1}), Row(String[]{"a", null}). Row.hashCode changed with 1.12 and again with 1.13.
+ROWS_BY_RELEASE = {
+    ("1.8.3", "legacy_row"): [3969, 2075, 1025, 137, 1022, 3999],
+    ("1.11.6", "legacy_row"): [3969, 2075, 1025, 137, 1022, 3999],
+    ("1.12.7", "row_1_12"): [4000, 1145, 1986, 171, 1022, 4929],
+    ("1.13.6", "row"): [4961, 4028, 2017, 202, 1053, 4960],
+}
+
+
+@pytest.mark.parametrize(("release", "kind"), ROWS_BY_RELEASE)
+def test_rows_of_each_release(release: str, kind: str) -> None:
+    rows: list[tuple[dict[str, Any], pa.DataType, tuple[KeyHash, ...]]] = [
+        ({"f0": "a", "f1": 1}, struct(pa.string(), pa.int32()), (STRING, INT)),
+        (
+            {"f0": {"f0": 1}, "f1": "z"},
+            struct(struct(pa.int32()), pa.string()),
+            (KeyHash(kind, (INT,)), STRING),
+        ),
+        ({"f0": [1, 2]}, struct(INT_LIST), (KeyHash("list", (INT,)),)),
+        ({"f0": [("k", 1)]}, struct(MAP), (KeyHash("map", (STRING, INT)),)),
+        ({"f0": [1, -1]}, struct(INT_LIST), (KeyHash("array", (INT,)),)),
+        ({"f0": ["a", None]}, struct(pa.list_(pa.string())), (KeyHash("object_array", (STRING,)),)),
+    ]
+    codes = [int(hash_codes(pa.array([v], arrow), KeyHash(kind, fields))[0]) for v, arrow, fields in rows]
+    assert codes == ROWS_BY_RELEASE[release, kind]
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("legacy_row_with_kind", 131), ("row_1_12_with_kind", 131), ("row_with_kind", 162)],
+)
+def test_deleted_row_of_each_release(kind: str, expected: int) -> None:
+    arrow = pa.struct([("kind", pa.string()), ("f0", pa.int32())])
+    codes = hash_codes(pa.array([{"kind": "-D", "f0": 7}], arrow), KeyHash(kind, (INT,)))
+    assert codes.tolist() == [expected]
+
+
 def test_key_groups() -> None:
     assert HASHES
     for max_parallelism in (128, 1000, 32768):
