@@ -176,6 +176,11 @@ class Builder:
         self._hosts.append((reader, column))
         return column
 
+    def refuse(self, reader: HostReader) -> None:
+        """Emit a call of ``reader`` that never returns a value: it raises an error that explains the bytes."""
+        self.op(ops.HOST, len(self._hosts), -1)
+        self._hosts.append((reader, -1))
+
     def build(self) -> Program:
         code = []
         for word in self._code:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from stateproc.codec import ops, vm
 from stateproc.codec.builder import Program, Taken
 from stateproc.codec.columns import Columns
-from stateproc.errors import CorruptSnapshot
+from stateproc.errors import SnapshotError
 from stateproc.wire import Cursor
 
 Bytes = npt.NDArray[np.uint8]
@@ -33,7 +33,7 @@ class Machine:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._columns = Columns(max(1, program.n_columns))
-        self._hosted: dict[int, list[Any]] = {column: [] for _, column in program.hosts}
+        self._hosted: dict[int, list[Any]] = {column: [] for _, column in program.hosts if column >= 0}
         self._reg = np.zeros(ops.REGISTERS, dtype=np.int64)
         self._stack = np.zeros(vm.STACK_WORDS, dtype=np.int64)
 
@@ -103,7 +103,7 @@ class Machine:
         cursor = Cursor(data.data, pos=int(reg[ops.POS]), end=int(reg[ops.END]))
         try:
             value = reader(cursor)
-        except CorruptSnapshot as error:
+        except SnapshotError as error:
             raise HostFailure(error, int(reg[ops.ROW])) from error
         if column >= 0:
             self._hosted[column].append(value)
@@ -118,6 +118,6 @@ class Machine:
 class HostFailure(DecodeFailure):
     """Internal: a host reader refused the bytes; ``error`` is its own error, placed within the buffer."""
 
-    def __init__(self, error: CorruptSnapshot, row: int) -> None:
+    def __init__(self, error: SnapshotError, row: int) -> None:
         super().__init__(ops.BAD_TAG, error.where.offset or 0, row)
         self.error = error

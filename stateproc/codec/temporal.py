@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stateproc.codec.errors import BadValue
 from stateproc.codec.layouts.base import with_nulls
 
 Longs = npt.NDArray[np.int64]
@@ -20,7 +21,7 @@ DAY_NANOS = DAY_SECONDS * 10**9
 I64_MIN = -(2**63)
 
 
-class OutOfRange(Exception):
+class OutOfRange(BadValue):
     """Internal: a date or time that the chosen Arrow type cannot hold; the message says which."""
 
 
@@ -121,7 +122,9 @@ def iso_time(nanos: int) -> str:
     text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     if fraction:
         digits = f"{fraction:09d}"
-        text += "." + (digits[:3] if digits.endswith("000000") else digits[:6] if digits.endswith("000") else digits)
+        text += "." + (
+            digits[:3] if digits.endswith("000000") else digits[:6] if digits.endswith("000") else digits
+        )
     return text
 
 

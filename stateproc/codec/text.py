@@ -112,7 +112,11 @@ def modified_utf8(pos: int, end: int, at: int) -> int:
                 return NOT_A_STRING
             pos += 2
         elif lead & 0xF0 == 0xE0 and pos + 2 < end:
-            unit = ((lead & 0x0F) << 12) | ((np.int64(load_u8(pos + 1)) & 0x3F) << 6) | (np.int64(load_u8(pos + 2)) & 0x3F)
+            unit = (
+                ((lead & 0x0F) << 12)
+                | ((np.int64(load_u8(pos + 1)) & 0x3F) << 6)
+                | (np.int64(load_u8(pos + 2)) & 0x3F)
+            )
             if np.int64(load_u8(pos + 1)) & 0xC0 != 0x80 or np.int64(load_u8(pos + 2)) & 0xC0 != 0x80:
                 return NOT_A_STRING
             pos += 3

@@ -71,7 +71,8 @@ class BigNumber(Layout):
                 return pa.array([None if raw is None else str(unscaled(raw)) for raw in raws], pa.string())
             by = number_array(taken, -1, scales, pa.int32()).to_pylist()
             texts = [
-                None if raw is None else decimal_text(unscaled(raw), scale) for raw, scale in zip(raws, by, strict=True)
+                None if raw is None else decimal_text(unscaled(raw), scale)
+                for raw, scale in zip(raws, by, strict=True)
             ]
             return pa.array(texts, pa.string())
 

@@ -7,7 +7,17 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from stateproc.codec import ops
-from stateproc.codec.layouts import Blob, Counted, FlinkString, Layout, Mapping, Marked, MaskedList, Numbers, Struct
+from stateproc.codec.layouts import (
+    Blob,
+    Counted,
+    FlinkString,
+    Layout,
+    Mapping,
+    Marked,
+    MaskedList,
+    Numbers,
+    Struct,
+)
 from stateproc.serializers.base import LayoutContext, Serializer
 from stateproc.serializers.registry import composite, simple, snapshot
 from stateproc.wire import Cursor
@@ -72,7 +82,11 @@ class ListOf(Serializer):
 
     @property
     def type_name(self) -> str:
-        return f"{self.element.type_name}[]" if self.kind == "Array" else f"{self.kind}<{self.element.type_name}>"
+        return (
+            f"{self.element.type_name}[]"
+            if self.kind == "Array"
+            else f"{self.kind}<{self.element.type_name}>"
+        )
 
     @property
     def nested(self) -> tuple[Serializer, ...]:

@@ -159,9 +159,13 @@ class Temporal(Serializer):
 
 
 for _kind in TEMPORAL:
-    _class_name = f"org.apache.flink.api.common.typeutils.base.{_kind.name}Serializer${_kind.name}SerializerSnapshot"
+    _class_name = (
+        f"org.apache.flink.api.common.typeutils.base.{_kind.name}Serializer${_kind.name}SerializerSnapshot"
+    )
 
-    def _read(cursor: Cursor, version: int, *, name: str = _class_name, kind: TemporalKind = _kind) -> Serializer:
+    def _read(
+        cursor: Cursor, version: int, *, name: str = _class_name, kind: TemporalKind = _kind
+    ) -> Serializer:
         simple(cursor, version, name)
         return Temporal(kind)
 

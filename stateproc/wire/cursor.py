@@ -22,7 +22,13 @@ class Cursor:
     MAX_DEPTH = 64
 
     def __init__(
-        self, data: bytes | memoryview, *, file: str = "<bytes>", base: int = 0, pos: int = 0, end: int | None = None
+        self,
+        data: bytes | memoryview,
+        *,
+        file: str = "<bytes>",
+        base: int = 0,
+        pos: int = 0,
+        end: int | None = None,
     ) -> None:
         self.data = memoryview(data)
         self.file = file
@@ -149,6 +155,14 @@ class Cursor:
 
     def unnested(self) -> None:
         self.depth -= 1
+
+    def part(self, length: int) -> Cursor:
+        """A cursor over the next ``length`` bytes, which this one passes."""
+        start = self.pos
+        self.take(length, "a frame")
+        inner = Cursor(self.data, file=self.file, base=self.base, pos=start, end=self.pos)
+        inner.depth, inner.assumed_sizes = self.depth, self.assumed_sizes
+        return inner
 
     def finish(self, what: str) -> None:
         """Refuse bytes left over."""

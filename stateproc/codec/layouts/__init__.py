@@ -1,7 +1,14 @@
 """The layouts: a small set of ways in which bytes lie, from which every serializer's format is put together."""
 
 from stateproc.codec.layouts.base import Layout, with_nulls
-from stateproc.codec.layouts.binary import BinaryArray, BinaryMap, BinaryRow, Sized, VariableSlot, WideTimestampSlot
+from stateproc.codec.layouts.binary import (
+    BinaryArray,
+    BinaryMap,
+    BinaryRow,
+    Sized,
+    VariableSlot,
+    WideTimestampSlot,
+)
 from stateproc.codec.layouts.collections import Blocks, Counted, Delimited, Mapping, Numbers
 from stateproc.codec.layouts.nesting import Choice, Converted, Hosted, Marked, Option, Prefixed, Struct
 from stateproc.codec.layouts.numbers import Boolean, Nothing, Number, VarNumber

@@ -12,11 +12,13 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder
+from stateproc.codec.errors import BadValue
 from stateproc.codec.layouts.base import Layout
 from stateproc.codec.layouts.collections import as_map, list_array
 from stateproc.codec.layouts.nesting import struct_array
 from stateproc.codec.layouts.numbers import number_array
 from stateproc.codec.layouts.rows import ROW_KIND_FIELD, kind_array, row_to_python
+
 
 @dataclass(frozen=True)
 class VariableSlot(Layout):
@@ -184,7 +186,7 @@ class BinaryMap(Layout):
         def assemble(taken: Any) -> pa.Array:
             key_lists, value_lists = keys(taken), values(taken)
             if key_lists.offsets != value_lists.offsets:
-                raise UnevenMap
+                raise UnevenMap("a binary map has not as many values as keys")
             pairs = pa.StructArray.from_arrays([key_lists.values, value_lists.values], names=["key", "value"])
             lists = pa.Array.from_buffers(
                 pa.list_(pairs.type), len(key_lists), key_lists.buffers()[:2], children=[pairs]
@@ -199,7 +201,7 @@ class BinaryMap(Layout):
         return [(self.keys.item.to_python(key), self.values.item.to_python(item)) for key, item in value]
 
 
-class UnevenMap(Exception):
+class UnevenMap(BadValue):
     """Internal: a binary map has more keys than values, or fewer."""
 
 

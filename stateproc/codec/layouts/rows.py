@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Taken
+from stateproc.codec.errors import BadValue
 from stateproc.codec.layouts.base import Layout
 from stateproc.codec.layouts.collections import list_array
 from stateproc.codec.layouts.nesting import struct_array
@@ -22,11 +23,11 @@ def kind_array(taken: Taken, column: int) -> pa.Array:
     """A column of RowKind bytes as the strings +I, -U, +U, -D."""
     kinds = taken.column(column, np.int8)
     if len(kinds) and (kinds.min() < 0 or kinds.max() > 3):
-        raise BadRowKind
+        raise BadRowKind("a row's kind is none of +I, -U, +U, -D")
     return pa.DictionaryArray.from_arrays(pa.array(kinds), pa.array(ROW_KINDS)).cast(pa.string())
 
 
-class BadRowKind(Exception):
+class BadRowKind(BadValue):
     """Internal: a row's kind is none of Flink's four."""
 
 

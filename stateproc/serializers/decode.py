@@ -1,0 +1,41 @@
+"""Decode single values: the same codec as everywhere, for tests and for curious people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.codec.decoder import ValueDecoder
+from stateproc.codec.machine import DecodeFailure, HostFailure
+from stateproc.errors import CorruptSnapshot, Where
+from stateproc.serializers.base import LayoutContext, Serializer
+
+UNREADABLE = (OverflowError, pa.ArrowInvalid)
+
+
+def decode_one(serializer: Serializer, data: bytes, options: dict[str, Any]) -> Any:
+    """The Python value of ``data``; see Serializer.decode."""
+    settings: dict[str, Any] = {"temporal": "exact", "row_kind": True, "tail": True} | options
+    layout = serializer.layout(LayoutContext(**settings))
+    raw = np.frombuffer(data + bytes(8), dtype=np.uint8)
+    try:
+        array = ValueDecoder(layout).decode(raw, np.zeros(1, np.int64), np.array([len(data)], np.int64))
+    except HostFailure as failure:
+        raise failure.error.at(file="<bytes>") from failure
+    except DecodeFailure as failure:
+        where = Where(file="<bytes>", offset=failure.position)
+        raise CorruptSnapshot(f"{failure.args[0]} (type {serializer.type_name})", where=where) from failure
+    except Exception as error:
+        raise as_corrupt(error, serializer.type_name) from error
+    return layout.to_python(array[0].as_py())
+
+
+def as_corrupt(error: Exception, what: str) -> Exception:
+    """An assembler's complaint about values as a CorruptSnapshot; any other error as it is."""
+    from stateproc.codec.errors import BadValue
+
+    if isinstance(error, (BadValue, *UNREADABLE)):
+        return CorruptSnapshot(f"{error or type(error).__name__} (type {what})", where=Where(file="<bytes>"))
+    return error

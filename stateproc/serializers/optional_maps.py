@@ -1,0 +1,33 @@
+"""LinkedOptionalMapSerializer: a framed map whose keys and values may be missing; in POJO and Kryo snapshots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stateproc.wire import Cursor
+
+_MAGIC = 0x000004F2C69A3D70
+
+
+@dataclass(frozen=True)
+class OptionalEntry:
+    """One entry: its name, and cursors over the frames of key and value (None: not written)."""
+
+    name: str
+    key: Cursor | None
+    value: Cursor | None
+
+
+def read_optional_map(cursor: Cursor) -> tuple[OptionalEntry, ...]:
+    """i64 magic, i32 n, n x { utf name, bool [bytes32 key], bool [bytes32 value] }."""
+    at = cursor.pos
+    if cursor.i64() != _MAGIC:
+        cursor.corrupt("an optional map does not begin with its magic number", at=at)
+    return tuple(
+        OptionalEntry(cursor.utf(), _frame(cursor), _frame(cursor))
+        for _ in range(cursor.count("optional map entries", 4))
+    )
+
+
+def _frame(cursor: Cursor) -> Cursor | None:
+    return cursor.part(cursor.i32()) if cursor.boolean() else None

@@ -1,0 +1,176 @@
+"""POJOs: org.apache.flink.api.java.typeutils.runtime.PojoSerializer.
+
+A value: u8 flags 1 null | 2 this class | 4 a subclass by name | 8 a registered subclass by tag, then for 2 each
+field in the snapshot's order as null mark and value, else the subclass serializer's whole output.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from stateproc.codec import ops
+from stateproc.codec.builder import Builder, Label
+from stateproc.codec.layouts import Layout, Marked
+from stateproc.codec.layouts.merging import Merged, Shape
+from stateproc.errors import UnsupportedSnapshot
+from stateproc.serializers.base import LayoutContext, Serializer, simple_name
+from stateproc.serializers.opaque import Opaque
+from stateproc.serializers.optional_maps import OptionalEntry, read_optional_map
+from stateproc.serializers.registry import UnknownSnapshotClass, expect_version, read_versioned, snapshot
+from stateproc.wire import Cursor
+
+_NULL, _EXACT, _BY_NAME, _BY_TAG = 1, 2, 4, 8
+CLASS_FIELD = "class"
+
+
+@dataclass(frozen=True)
+class Subclass:
+    """A subclass the snapshot lists: registered ones have a tag in the data, others are named there."""
+
+    class_name: str
+    serializer: Serializer
+    tag: int | None
+
+
+@dataclass(frozen=True)
+class Pojo(Serializer):
+    """PojoSerializer: fields in the order of the snapshot, subclasses as far as it lists them."""
+
+    class_name: str
+    fields: tuple[tuple[str, Serializer], ...]
+    subclasses: tuple[Subclass, ...] = ()
+
+    def layout(self, ctx: LayoutContext) -> Layout:
+        known = self.subclasses + self._described(ctx)
+        shapes = [Shape(self.class_name, self._steps(ctx.inner))]
+        taken = dict(shapes[0].steps)
+        for subclass in known:
+            shapes.append(_subclass_shape(subclass, ctx.inner, taken))
+        choose = partial(_choose, class_name=self.class_name, subclasses=known)
+        return Merged(tuple(shapes), choose, CLASS_FIELD if known else None)
+
+    def _steps(self, ctx: LayoutContext) -> tuple[tuple[str, Layout], ...]:
+        return tuple((name, Marked(field.layout(ctx))) for name, field in self.fields)
+
+    def _described(self, ctx: LayoutContext) -> tuple[Subclass, ...]:
+        """Classes the user has described that can be subclasses: they have all fields of this one."""
+        if not ctx.classes:
+            return ()
+        from stateproc.serializers.classes import described_pojo
+
+        listed = {self.class_name} | {subclass.class_name for subclass in self.subclasses}
+        own = {name for name, _ in self.fields}
+        found = []
+        for name in ctx.classes:
+            pojo = None if name in listed else described_pojo(name, ctx.classes)
+            if pojo is not None and own < {field for field, _ in pojo.fields}:
+                same = dict(self.fields)
+                fields = tuple((field, same.get(field, serializer)) for field, serializer in pojo.fields)
+                found.append(Subclass(name, Pojo(name, fields), None))
+        return tuple(found)
+
+    @property
+    def type_name(self) -> str:
+        return f"Pojo {simple_name(self.class_name)}"
+
+    @property
+    def nested(self) -> tuple[Serializer, ...]:
+        return tuple(serializer for _, serializer in self.fields)
+
+
+def _subclass_shape(subclass: Subclass, ctx: LayoutContext, taken: dict[str, Layout]) -> Shape:
+    """A subclass's shape; a field that another shape has otherwise gets the class's name before its own."""
+    serializer = subclass.serializer
+    if isinstance(serializer, Pojo):
+        fields = [(name, Marked(field.layout(ctx))) for name, field in serializer.fields]
+        lead: list[tuple[str, Layout]] = [("", Exact())]
+    else:
+        fields, lead = [(simple_name(subclass.class_name), serializer.layout(ctx))], []
+    steps: list[tuple[str, Layout]] = []
+    for name, layout in fields:
+        chosen = name if taken.get(name, layout) == layout else f"{simple_name(subclass.class_name)}_{name}"
+        taken[chosen] = layout
+        steps.append((chosen, layout))
+    return Shape(subclass.class_name, tuple(lead + steps))
+
+
+@dataclass(frozen=True)
+class Exact(Layout):
+    """The flags byte of a value that is exactly of its class."""
+
+    @property
+    def arrow_type(self) -> Any:
+        import pyarrow as pa
+
+        return pa.bool_()
+
+    @property
+    def min_size(self) -> int:
+        return 1
+
+    def emit(self, b: Builder, nullable: bool) -> Any:
+        b.op(ops.EXPECT, _EXACT)
+        return lambda taken: None
+
+
+def _choose(
+    b: Builder, ways: list[Label], null_way: Label, *, class_name: str, subclasses: tuple[Subclass, ...]
+) -> None:
+    by_name, by_tag, unknown = b.label(), b.label(), b.label()
+    b.op(ops.SWITCH, 1, 4, -1, _NULL, null_way, _EXACT, ways[0], _BY_NAME, by_name, _BY_TAG, by_tag)
+    listed = list(zip(subclasses, ways[1:], strict=True))
+    b.place(by_name)
+    names: list[Any] = []
+    for subclass, way in listed:
+        if subclass.tag is None:
+            names += (b.name(subclass.class_name.encode()), way)
+    b.op(ops.SWITCH_NAME, len(names) // 2, unknown, *names)
+    b.place(by_tag)
+    tags: list[Any] = []
+    for subclass, way in listed:
+        if subclass.tag is not None:
+            tags += (subclass.tag, way)
+    b.op(ops.SWITCH, 1, len(tags) // 2, -1, *tags)
+    b.place(unknown)
+    b.refuse(partial(_refuse_subclass, class_name=class_name))
+
+
+def _refuse_subclass(cursor: Cursor, *, class_name: str) -> None:
+    at = cursor.pos
+    name = cursor.utf()
+    raise UnsupportedSnapshot(
+        f"a value is of class {name!r}, a subclass of {class_name!r} that the snapshot does not list "
+        "(heap snapshots list none), so its fields are unknown",
+        where=cursor.where(at),
+        advice=f"describe it: classes={{{name!r}: {{'field': 'type', …}}}} with all its fields, inherited ones too",
+    )
+
+
+@snapshot("org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot")
+def _read_pojo(cursor: Cursor, version: int) -> Serializer:
+    expect_version(cursor, "PojoSerializerSnapshot", version, 2)
+    class_name = cursor.utf()
+    fields = tuple((entry.name, _field_serializer(cursor, entry)) for entry in read_optional_map(cursor))
+    registered = tuple(
+        Subclass(entry.name, _field_serializer(cursor, entry), tag)
+        for tag, entry in enumerate(read_optional_map(cursor))
+    )
+    others = tuple(
+        Subclass(entry.name, _field_serializer(cursor, entry), None) for entry in read_optional_map(cursor)
+    )
+    return Pojo(class_name, fields, registered + others)
+
+
+def _field_serializer(cursor: Cursor, entry: OptionalEntry) -> Serializer:
+    """The framed serializer of an entry; one of an unknown class is skipped by its frame."""
+    if entry.value is None:
+        return Opaque(entry.name)
+    entry.value.depth = cursor.depth
+    try:
+        serializer = read_versioned(entry.value)
+    except UnknownSnapshotClass as unknown:
+        return Opaque(unknown.class_name)
+    entry.value.finish(f"the serializer of {entry.name!r}")
+    return serializer
