@@ -1,0 +1,119 @@
+"""Which cases each Flink release writes: a job × a mode, as rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from jars import RELEASES, line_number
+
+
+@dataclass(frozen=True)
+class Case:
+    """One snapshot to write; `snapshot` is `canonical`, `native` or `checkpoint`."""
+
+    job: str
+    mode: str
+    backend: str
+    snapshot: str
+    parallelism: int = 2
+    max_parallelism: int = 128
+    compression: bool = False
+    options: tuple[tuple[str, str], ...] = ()
+    since: tuple[int, int] = (1, 8)
+
+    @property
+    def name(self) -> str:
+        """The folder of the case below its release."""
+        return f"{self.job}-{self.mode}" if self.mode else self.job
+
+
+JOBS = {
+    "kitchen": ("Jobs", "kitchen"),
+    "windows": ("Jobs", "windows"),
+    "operators": ("Jobs", "operators"),
+    "tiny": ("Jobs", "tiny"),
+}
+"""Job → the Java class and method that build it."""
+
+INLINE = (("state.backend.fs.memory-threshold", "1mb"), ("state.storage.fs.memory-threshold", "1mb"))
+FILES = (("state.backend.fs.memory-threshold", "0"), ("state.storage.fs.memory-threshold", "0"))
+HEAP_TIMERS = (("state.backend.rocksdb.timer-service.factory", "HEAP"),)
+ROCKSDB_TIMERS = (("state.backend.rocksdb.timer-service.factory", "ROCKSDB"),)
+INCREMENTAL = (("state.backend.incremental", "true"), ("execution.checkpointing.incremental", "true"))
+
+MAIN = (
+    Case("", "hashmap-canonical", "hashmap", "canonical", options=FILES),
+    Case("", "rocksdb-canonical", "rocksdb", "canonical", options=FILES + ROCKSDB_TIMERS),
+    Case("", "hashmap-checkpoint", "hashmap", "checkpoint", options=FILES),
+    Case(
+        "",
+        "rocksdb-incremental",
+        "rocksdb",
+        "checkpoint",
+        parallelism=1,
+        options=FILES + INCREMENTAL + ROCKSDB_TIMERS,
+    ),
+)
+MORE = (
+    Case("", "hashmap-canonical-inline", "hashmap", "canonical", options=INLINE),
+    Case("", "hashmap-canonical-snappy", "hashmap", "canonical", compression=True, options=FILES),
+    Case("", "rocksdb-canonical-snappy", "rocksdb", "canonical", compression=True, options=FILES + ROCKSDB_TIMERS),
+    Case("", "rocksdb-canonical-heaptimers", "rocksdb", "canonical", options=FILES + HEAP_TIMERS),
+    Case("", "hashmap-canonical-1024", "hashmap", "canonical", max_parallelism=1024, options=INLINE),
+    Case("", "rocksdb-canonical-1024", "rocksdb", "canonical", 1, 1024, options=INLINE + ROCKSDB_TIMERS),
+    Case("", "hashmap-checkpoint-1024", "hashmap", "checkpoint", 1, 1024, options=INLINE),
+    Case("", "hashmap-checkpoint-snappy", "hashmap", "checkpoint", 1, compression=True, options=FILES),
+    Case("", "hashmap-checkpoint-inline", "hashmap", "checkpoint", options=INLINE),
+    Case("", "rocksdb-full", "rocksdb", "checkpoint", 1, options=FILES + ROCKSDB_TIMERS),
+    Case("", "rocksdb-full-heaptimers", "rocksdb", "checkpoint", 1, options=FILES + HEAP_TIMERS),
+    Case("", "hashmap-native", "hashmap", "native", options=FILES, since=(1, 15)),
+    Case("", "rocksdb-native", "rocksdb", "native", 1, options=FILES + ROCKSDB_TIMERS, since=(1, 15)),
+)
+"""Modes every job is run in, and modes only the newest releases write."""
+
+FULL = ("1.20", "2.3")
+
+ALSO_WINDOWS = (
+    "hashmap-canonical",
+    "rocksdb-canonical",
+    "hashmap-checkpoint",
+    "rocksdb-incremental",
+    "hashmap-canonical-1024",
+    "rocksdb-canonical-snappy",
+    "hashmap-checkpoint-1024",
+    "hashmap-native",
+)
+ALSO_OPERATORS = (
+    "hashmap-canonical",
+    "rocksdb-canonical",
+    "hashmap-checkpoint",
+    "hashmap-canonical-inline",
+    "hashmap-canonical-snappy",
+)
+OLDER = (
+    ("kitchen", "hashmap-canonical"),
+    ("kitchen", "rocksdb-canonical"),
+    ("kitchen", "hashmap-checkpoint"),
+    ("windows", "hashmap-checkpoint"),
+    ("windows", "rocksdb-canonical"),
+    ("operators", "hashmap-canonical"),
+    ("tiny", "rocksdb-incremental"),
+)
+"""What the other releases write: small, but every layout that changed between releases."""
+
+NEWEST = (
+    *(("kitchen", mode.mode) for mode in MAIN + MORE),
+    *(("windows", mode) for mode in ALSO_WINDOWS),
+    *(("operators", mode) for mode in ALSO_OPERATORS),
+)
+
+
+def cases(release: str) -> list[Case]:
+    """The cases of `release`, the most used modes first."""
+    modes = {mode.mode: mode for mode in MAIN + MORE}
+    wanted = NEWEST if release in FULL else OLDER
+    rows = [replace(modes[mode], job=job) for job, mode in wanted]
+    return [row for row in rows if line_number(release) >= row.since]
+
+
+__all__ = ["JOBS", "RELEASES", "Case", "cases"]

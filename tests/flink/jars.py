@@ -1,0 +1,105 @@
+"""Fetches the jars of one Flink release from Maven Central into a cache outside the repository.
+
+`python jars.py 1.20` prints the class path. The cache is `$STATEPROC_CACHE` or `~/.cache/stateproc`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+RELEASES = {
+    "1.8": "1.8.3",
+    "1.9": "1.9.3",
+    "1.10": "1.10.2",
+    "1.11": "1.11.6",
+    "1.12": "1.12.7",
+    "1.13": "1.13.6",
+    "1.14": "1.14.6",
+    "1.15": "1.15.4",
+    "1.16": "1.16.3",
+    "1.17": "1.17.2",
+    "1.18": "1.18.1",
+    "1.19": "1.19.3",
+    "1.20": "1.20.3",
+    "2.0": "2.0.1",
+    "2.1": "2.1.1",
+    "2.2": "2.2.0",
+    "2.3": "2.3.0",
+}
+"""Release line → the version its fixtures are written by."""
+
+KAFKA_CONNECTOR = {"1.20": "3.4.0-1.20", "2.3": "4.0.1-2.0"}
+SQL = ("1.20", "2.3")
+CHANGELOG_SINCE = (1, 18)
+
+
+def line_number(release: str) -> tuple[int, int]:
+    """`"1.20"` → `(1, 20)`, so that releases compare in their order."""
+    major, minor = release.split(".")
+    return int(major), int(minor)
+
+
+def artifacts(release: str) -> list[tuple[str, str, str]]:
+    """The Maven coordinates `(group, artifact, version)` the jobs of one release need."""
+    version = RELEASES[release]
+    number = line_number(release)
+    old = "_2.12" if number < (1, 15) else ""
+    runtime = "_2.12" if number < (1, 14) else ""
+    flink = [
+        f"flink-streaming-java{old}",
+        f"flink-clients{old}",
+        f"flink-runtime{runtime}",
+        f"flink-statebackend-rocksdb{old}",
+    ]
+    if number >= CHANGELOG_SINCE:
+        flink += ["flink-statebackend-changelog", "flink-dstl-dfs"]
+    if release in KAFKA_CONNECTOR:
+        flink.append("flink-connector-base")
+    if release in SQL:
+        flink += ["flink-table-planner-loader", "flink-table-runtime", "flink-table-api-java-bridge", "flink-avro"]
+    found = [("org.apache.flink", name, version) for name in flink]
+    if release in KAFKA_CONNECTOR:
+        found.append(("org.apache.flink", "flink-connector-kafka", KAFKA_CONNECTOR[release]))
+    return [*found, ("org.slf4j", "slf4j-nop", "1.7.36")]
+
+
+def pom(release: str) -> str:
+    """A project that has nothing but the dependencies of one release."""
+    dependencies = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
+        f"<version>{version}</version></dependency>"
+        for group, artifact, version in artifacts(release)
+    )
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        f"<groupId>stateproc</groupId><artifactId>fixtures-{release}</artifactId><version>1</version>"
+        f"<dependencies>{dependencies}</dependencies></project>"
+    )
+
+
+def cache() -> Path:
+    """The directory that holds what is fetched and built, outside the repository."""
+    return Path(os.environ.get("STATEPROC_CACHE") or Path.home() / ".cache" / "stateproc")
+
+
+def jars(release: str) -> list[Path]:
+    """The jars of `release`, fetched on first use and whenever the list of artifacts changes."""
+    home = cache() / f"flink-{RELEASES[release]}"
+    target, project = home / "jars", home / "pom.xml"
+    wanted = pom(release)
+    if not (home / "complete").is_file() or project.read_text() != wanted:
+        home.mkdir(parents=True, exist_ok=True)
+        (home / "complete").unlink(missing_ok=True)
+        project.write_text(wanted)
+        command = ["mvn", "-q", "-B", "-f", str(project), "dependency:copy-dependencies"]
+        subprocess.run([*command, f"-DoutputDirectory={target}", "-DincludeScope=runtime"], check=True)
+        (home / "complete").touch()
+    return sorted(target.glob("*.jar"))
+
+
+if __name__ == "__main__":
+    for argument in sys.argv[1:]:
+        print(os.pathsep.join(map(str, jars(argument))))

@@ -1,0 +1,129 @@
+"""Has real Flink write the fixtures: `python make_fixtures.py [--release R] [--case C]` (see README.md)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from cases import JOBS, RELEASES, Case, cases
+from jars import cache, jars, line_number
+
+HERE = Path(__file__).parent
+FIXTURES = HERE.parent / "fixtures"
+RUN_ROOT = Path("/tmp/stateproc-fixtures")
+"""Where Flink writes; fixed, because absolute URIs inside the snapshots name it."""
+
+OPENED = ("java.lang", "java.lang.invoke", "java.lang.reflect", "java.net", "java.nio", "java.text")
+OPENED += ("java.time", "java.util", "java.util.concurrent", "java.util.concurrent.atomic", "sun.nio.ch")
+JAVA = ["java", "-Xmx2g", *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in OPENED)]
+JAVA += ["--add-exports=java.base/sun.net.util=ALL-UNNAMED", "-XX:+IgnoreUnrecognizedVMOptions"]
+JAVA += ["-Djava.security.manager=allow"]
+
+
+def source_folders(release: str) -> list[Path]:
+    """The folders of Java sources that make up the jobs of `release`."""
+    line = "v1" if line_number(release) < (2, 0) else "v2"
+    names = ["common", f"compat_{line}", *(["modern"] if release in ("1.20", "2.3") else [])]
+    return [HERE / "jobs" / name for name in names if (HERE / "jobs" / name).is_dir()]
+
+
+def compiled(release: str) -> str:
+    """Compiles the jobs and returns the class path to run them with."""
+    classes = cache() / f"flink-{RELEASES[release]}" / "classes"
+    shutil.rmtree(classes, ignore_errors=True)
+    classes.mkdir(parents=True)
+    path = os.pathsep.join(map(str, jars(release)))
+    sources = [str(file) for folder in source_folders(release) for file in sorted(folder.rglob("*.java"))]
+    target = ["--release", "8" if line_number(release) < (2, 0) else "11"]
+    command = ["javac", *target, "-nowarn", "-Xlint:-options", "-proc:none", "-cp", path, "-d", str(classes)]
+    subprocess.run([*command, *sources], check=True)
+    return os.pathsep.join([str(classes), path])
+
+
+def backend_options(case: Case, release: str) -> list[tuple[str, str]]:
+    """The options that choose the state backend, whose names changed in 1.13 and 2.0."""
+    name = case.backend
+    if name == "hashmap" and line_number(release) < (1, 13):
+        name = "filesystem"
+    return [("state.backend" if line_number(release) < (2, 0) else "state.backend.type", name)]
+
+
+def plan_line(case: Case, release: str) -> str:
+    """The case as a line of the plan that `fixtures.Runner` reads."""
+    fields = [case.name, *JOBS[case.job], case.snapshot, str(case.parallelism), str(case.max_parallelism)]
+    options = [*backend_options(case, release), *case.options]
+    return "\t".join([*fields, str(case.compression).lower(), *(f"{key}={value}" for key, value in options)])
+
+
+def publish(case: Case, release: str) -> None:
+    """Moves what a case wrote into the repository and says in a manifest what it is."""
+    run, home = RUN_ROOT / release / case.name, FIXTURES / release / case.name
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    taken = Path((run / "snapshot.path").read_text().strip())
+    checkpoint = case.snapshot == "checkpoint"
+    root = run / "snapshot" if checkpoint else taken
+    shutil.copytree(root, home / "snapshot")
+    shutil.copy(run / "expected.jsonl", home / "expected.jsonl")
+    manifest = {
+        "release": release,
+        "flink": RELEASES[release],
+        "case": case.name,
+        "job": case.job,
+        "mode": case.mode,
+        "backend": case.backend,
+        "kind": case.snapshot,
+        "parallelism": case.parallelism,
+        "max_parallelism": case.max_parallelism,
+        "compression": case.compression,
+        "options": dict(case.options),
+        "snapshot": str(Path("snapshot") / taken.relative_to(root)),
+        "original_root": f"file:{root}",
+    }
+    (home / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n")
+    drop_unfinished(home / manifest["snapshot"], checkpoint)
+
+
+def drop_unfinished(snapshot: Path, checkpoint: bool) -> None:
+    """Removes directories of checkpoints that were cancelled with the job."""
+    if checkpoint:
+        for sibling in snapshot.parent.glob("chk-*"):
+            if sibling != snapshot:
+                shutil.rmtree(sibling)
+
+
+def run(release: str, wanted: list[Case]) -> list[str]:
+    """Runs cases in one JVM and publishes those that worked; returns the names of the others."""
+    root = RUN_ROOT / release
+    for case in wanted:
+        shutil.rmtree(root / case.name, ignore_errors=True)
+    root.mkdir(parents=True, exist_ok=True)
+    plan = root / "plan.tsv"
+    plan.write_text("\n".join(plan_line(case, release) for case in wanted) + "\n")
+    subprocess.run([*JAVA, "-cp", compiled(release), "fixtures.Runner", str(plan), str(root)], check=False)
+    done = [case for case in wanted if (root / case.name / "snapshot.path").is_file()]
+    for case in done:
+        publish(case, release)
+    return [case.name for case in wanted if case not in done]
+
+
+def main() -> int:
+    """Parses the arguments and runs; the exit code is 1 when a case failed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--release", action="append", choices=list(RELEASES), help="default: all")
+    parser.add_argument("--case", action="append", help="default: all cases of the release")
+    arguments = parser.parse_args()
+    failed = []
+    for release in arguments.release or list(RELEASES):
+        wanted = [case for case in cases(release) if not arguments.case or case.name in arguments.case]
+        failed += [f"{release}/{name}" for name in run(release, wanted)]
+    print("failed:" if failed else "all written", *failed)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
