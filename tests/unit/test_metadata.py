@@ -399,6 +399,39 @@ def test_many_files_parse_in_seconds() -> None:
     assert sum(1 for _ in walk_stream_handles(found)) == 50 * 1001
 
 
+def test_every_kind_of_handle_as_flink_2_3_wrote_it() -> None:
+    """Written by MetadataHandles.java through Flink's own Checkpoints.storeCheckpointMetadata."""
+    found = parse(bytes.fromhex((Path(__file__).parent / "metadata_2_3_0.hex").read_text()))
+    first, second, third = found.operators[0].subtasks
+    inline, whole = ByteStreamHandle("inline", b"\1\2\3"), FileHandle("file:/c/job/shared/f", 77)
+    assert (found.version, found.checkpoint_id) == (6, 12)
+    assert found.master_states == (MasterState("hook", 1, b"\5"),)
+    assert found.operators[0].operator_id == "0000000000000001fffffffffffffffe"
+    assert (found.operators[0].name, found.operators[0].uid) == ("name", "uid")
+    assert found.operators[0].coordinator == inline
+    merged = first.managed_operator
+    assert isinstance(merged.stream, SegmentHandle)
+    assert (merged.stream.path, merged.stream.start, merged.stream.size) == ("file:/c/job/shared/seg", 10, 20)
+    assert (merged.task_owned_dir, merged.shared_dir) == ("file:/c/owned", "file:/c/shared")
+    assert first.raw_operator == OperatorStreamHandle(4, (StatePartition("s", "UNION", (4, 8)),), inline)
+    incremental, (memory, log) = first.managed_keyed.materialized[0], first.managed_keyed.non_materialized
+    assert incremental.shared == (("1.sst", merged.stream),) and incremental.private == (("CURRENT", inline),)
+    assert incremental.backend_id == "00000000-0000-0000-0000-000000000001"
+    assert memory.changes == ((-1, b"\t"), (2, b"\x08\x07")) and (memory.from_sqn, memory.to_sqn) == (3, 5)
+    assert log.segments == ((33, whole),) and (log.size, log.checkpointed_size) == (77, 70)
+    assert (first.managed_keyed.materialization_id, first.managed_keyed.checkpoint_id) == (2, 6)
+    assert (first.raw_keyed.type_byte, first.raw_keyed.offsets) == (12, (0, 5, 9, 12))
+    parts = (ChannelPart(0, 1, 3, (4,)), ChannelPart(0, 2, 3, (6, 8)))
+    assert first.input_channels == (
+        ChannelHandle("in", 0, 0, 1, (4,), 3, inline),
+        MergedChannelHandle("in", 0, 6, inline, parts),
+    )
+    assert first.output_channels == (ChannelHandle("out", 0, 1, 2, (4,), 3, inline),)
+    assert second == SubtaskState(1, managed_keyed=KeyGroupsHandle(7, 0, (0, 5, 9, 12), inline))
+    assert third == SubtaskState(2, finished=True)
+    assert found.operators[1].finished and found.operators[1].uid is None
+
+
 def test_snapshots_of_real_flink_parse_to_the_last_byte() -> None:
     for path in FIXTURES:
         found = read_metadata(path.read_bytes(), file=str(path))
