@@ -433,6 +433,7 @@ def test_every_kind_of_handle_as_flink_2_3_wrote_it() -> None:
 
 
 def test_snapshots_of_real_flink_parse_to_the_last_byte() -> None:
+    assert FIXTURES
     for path in FIXTURES:
         found = read_metadata(path.read_bytes(), file=str(path))
         assert found.operators, path

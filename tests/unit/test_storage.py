@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from stateproc.errors import CorruptSnapshot, InvalidOption, MissingFile, UnsupportedSnapshot
+from stateproc.metadata import read_metadata, walk_stream_handles
 from stateproc.metadata.handles import (
     ByteStreamHandle,
     EmptySegmentHandle,
@@ -207,6 +208,19 @@ def test_missing_files_say_where_they_were_looked_for(location: SnapshotLocation
     with pytest.raises(MissingFile, match=r"also looked for .*/chk-4/u and in") as caught:
         source.read(0, 1)
     assert caught.value.where.file == "/old/shared/u" and "path_mapping" in str(caught.value)
+
+
+def test_every_file_of_real_snapshots_is_found_after_their_move() -> None:
+    """The fixtures' absolute handles still name the directory in which Flink wrote them."""
+    snapshots = sorted((Path(__file__).parents[1] / "fixtures").glob("**/_metadata"))
+    kinds = set()
+    for path in snapshots:
+        location = locate(path)
+        for use in walk_stream_handles(read_metadata(path.read_bytes(), file=str(path))):
+            source = open_handle(use.handle, location)
+            assert len(source.read_all(1 << 30)) == source.size
+            kinds.add(type(use.handle))
+    assert {ByteStreamHandle, RelativeFileHandle, FileHandle} <= kinds
 
 
 class Counting:
