@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 GENERATOR = "stateproc.vectors.Main"
-SCALA_ENUM = "stateproc/vectors/scala"
 
 # Artifact -> releases that have it (first inclusive, last exclusive); "_S" marks names with a Scala suffix.
 Release = tuple[int, ...]
+Artifact = tuple[str, str, str]  # group, name, version
 ALWAYS: tuple[Release, Release] = ((1, 0), (9, 0))
 PLAIN: dict[str, tuple[Release, Release]] = {
     "flink-core": ALWAYS,
@@ -44,6 +45,15 @@ SUFFIXED: dict[str, tuple[Release, Release]] = {
     "flink-statebackend-rocksdb": ((1, 0), (1, 13)),
     "flink-gelly": ((1, 8), (1, 17)),
 }
+# Source folders under java/ -> releases they are for.
+GROUPS: dict[str, tuple[Release, Release]] = {
+    "core": ALWAYS,
+    "avro": ALWAYS,
+    "cep": ALWAYS,
+    "scala": ALWAYS,
+    "table": ((1, 12), (9, 0)),
+    "records": ((1, 19), (9, 0)),
+}
 # Versioned on its own; the newest line that still holds the old FlinkKafkaProducer of that release.
 KAFKA: dict[Release, tuple[str, str]] = {
     (1, 20): ("flink-connector-kafka", "3.4.0-1.20"),
@@ -62,7 +72,7 @@ def scala_binary(release: Release) -> str:
     return "2.11" if release < (1, 13) else "2.12"
 
 
-def dependencies(version: str) -> list[tuple[str, str, str]]:
+def dependencies(version: str) -> list[Artifact]:
     """Maven coordinates (group, artifact, version) holding the serializers of one release."""
     release = parse(version)
     names = [name for name, (first, last) in PLAIN.items() if first <= release < last]
@@ -78,11 +88,11 @@ def dependencies(version: str) -> list[tuple[str, str, str]]:
     return found
 
 
-def pom(version: str) -> str:
+def pom(version: str, artifacts: list[Artifact]) -> str:
     """A throw-away Maven project depending on one Flink release."""
     entries = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{number}</version></dependency>"
-        for group, name, number in dependencies(version)
+        for group, name, number in artifacts
     )
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
@@ -98,31 +108,40 @@ def cache(version: str) -> Path:
 
 
 def fetch(version: str) -> Path:
-    """The directory holding the jars of one release, filled through Maven once."""
+    """The directory holding the jars of one release, filled through Maven once; says which artifacts are not there."""
     room = cache(version)
     jars = room / "jars"
-    if not (jars / ".complete").exists():
+    artifacts = dependencies(version)
+    while not (jars / ".complete").exists():
         room.mkdir(parents=True, exist_ok=True)
-        (room / "pom.xml").write_text(pom(version), encoding="utf-8")
-        subprocess.run(
-            [
-                *("mvn", "-q", "-B", "-f", str(room / "pom.xml")),
-                *("dependency:copy-dependencies", f"-DoutputDirectory={jars}"),
-            ],
-            check=True,
-        )
-        (jars / ".complete").touch()
+        (room / "pom.xml").write_text(pom(version, artifacts), encoding="utf-8")
+        command = ["mvn", "-q", "-B", "-f", str(room / "pom.xml"), "dependency:copy-dependencies"]
+        done = subprocess.run([*command, f"-DoutputDirectory={jars}"], capture_output=True, text=True)
+        missing = [one for one in artifacts if f"{one[0]}:{one[1]}:jar:{one[2]}" in done.stdout]
+        if done.returncode == 0:
+            (jars / ".complete").touch()
+        elif missing:
+            print(f"not in the repository: {missing}", file=sys.stderr)
+            artifacts = [one for one in artifacts if one not in missing]
+        else:
+            raise SystemExit(done.stdout + done.stderr)
     return jars
 
 
 def compile_generator(version: str, jars: Path) -> Path:
-    """Compile `java/` against one release; sources under `records/` need the POJO records of 1.19 and later."""
+    """Compile the groups under `java/` that this release has."""
     classes = cache(version) / "classes"
-    classes.mkdir(parents=True, exist_ok=True)
-    sources = [str(path) for path in sorted((HERE / "java").rglob("*.java"))]
-    subprocess.run(
-        ["javac", "-nowarn", "-proc:none", "-g", "-d", str(classes), "-cp", f"{jars}/*", *sources], check=True
-    )
+    shutil.rmtree(classes, ignore_errors=True)
+    classes.mkdir(parents=True)
+    release = parse(version)
+    sources = [
+        str(path)
+        for group, (first, last) in GROUPS.items()
+        if first <= release < last
+        for path in sorted((HERE / "java" / group).rglob("*.java"))
+    ]
+    options = ["-nowarn", "-proc:none", "-g", "-encoding", "UTF-8", "-d", str(classes), "-cp", f"{jars}/*"]
+    subprocess.run(["javac", *options, *sources], check=True)
     return classes
 
 

@@ -9,7 +9,7 @@ public final class Main {
     /** One class per group of serializers; those whose sources do not compile in a release are not there. */
     private static final String[] TOPICS = {
         "Scalars", "Collections", "Composites", "Pojos", "KryoValues", "KryoClasses", "RuntimeTypes", "Records",
-        "AvroTypes", "TableTypes", "CepTypes", "ScalaTypes", "ConnectorTypes", "Keys", "Hashes"
+        "AvroTypes", "TableTypes", "SequencedMultiset", "CepTypes", "ScalaTypes", "ConnectorTypes", "Keys", "Hashes", "TableHashes"
     };
 
     private Main() {}

@@ -33,6 +33,7 @@ final class RuntimeTypes {
         vectors.attempt("Java", () -> vectors.add("Java", (TypeSerializer<?>) Reflect.create(STATE + "JavaSerializer"),
                 "é", 5L, -1, new ArrayList<>(Arrays.asList("a", "b")), new java.util.Date(5), true, 1.5));
         vectors.attempt("TTL", () -> ttl(vectors));
+        vectors.attempt("TTL v2", () -> ttlOfV2(vectors));
         vectors.attempt("Timer", () -> timers(vectors));
         windows(vectors);
         vectors.attempt("StreamElement", () -> streamElements(vectors));
@@ -56,6 +57,12 @@ final class RuntimeTypes {
                         (TypeSerializer<?>) Reflect.create(STATE + "ttl.TtlAwareSerializer", inner), value);
             });
         }
+    }
+
+    /** The TTL wrapper of the asynchronous states of 2.x. */
+    private static void ttlOfV2(Vectors vectors) throws Exception {
+        vectors.addPairs("Ttl v2 of String", Reflect.create(STATE + "v2.ttl.TtlStateFactory$TtlSerializer", LONG, STRING),
+                ttlValue("é", 5L), Json.object("last_access", 5L, "value", "é"));
     }
 
     private static Object ttlValue(Object value, long lastAccess) throws Exception {
@@ -162,7 +169,8 @@ final class RuntimeTypes {
     }
 
     private static void twoPhaseCommit(Vectors vectors) throws Exception {
-        String sink = STREAMING + "api.functions.sink.TwoPhaseCommitSinkFunction$";
+        String old = STREAMING + "api.functions.sink.TwoPhaseCommitSinkFunction$";
+        String sink = Reflect.exists(old + "State") ? old : STREAMING + "api.functions.sink.legacy.TwoPhaseCommitSinkFunction$";
         Object first = Reflect.create(sink + "TransactionHolder", "t1", 10L);
         Object second = Reflect.create(sink + "TransactionHolder", "t2", 20L);
         Object one = Json.object("transaction", "t1", "start", 10L);
