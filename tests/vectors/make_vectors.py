@@ -58,6 +58,8 @@ GROUPS: dict[str, tuple[Release, Release]] = {
 KAFKA: dict[Release, tuple[str, str]] = {
     (1, 20): ("flink-connector-kafka", "3.4.0-1.20"),
     (1, 19): ("flink-connector-kafka", "3.3.0-1.19"),
+    (2, 0): ("flink-connector-kafka", "4.0.1-2.0"),
+    (2, 3): ("flink-connector-kafka", "4.0.1-2.0"),
 }
 OPENS = ("java.lang", "java.util", "java.time", "java.net", "java.io", "java.math", "java.text", "java.util.concurrent", "java.util.concurrent.atomic")
 

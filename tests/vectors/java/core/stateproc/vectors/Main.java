@@ -8,7 +8,7 @@ import java.nio.file.Paths;
 public final class Main {
     /** One class per group of serializers; those whose sources do not compile in a release are not there. */
     private static final String[] TOPICS = {
-        "Scalars", "Collections", "Composites", "Pojos", "KryoValues", "KryoClasses", "RuntimeTypes", "Records",
+        "Scalars", "Collections", "Composites", "UserValues", "Pojos", "KryoValues", "KryoClasses", "RuntimeTypes", "Records",
         "AvroTypes", "TableTypes", "SequencedMultiset", "CepTypes", "ScalaTypes", "ConnectorTypes", "Keys", "Hashes", "TableHashes"
     };
 
