@@ -45,12 +45,15 @@ class Machine:
         self._begin(first)
         return self._drive(data, starts, ends, last, False)
 
-    def run_stream(self, data: Bytes, start: int, end: int, limit: int) -> tuple[int, int]:
+    def run_stream(
+        self, data: Bytes, start: int, end: int, limit: int, *, append: bool = False
+    ) -> tuple[int, int]:
         """Decode at most ``limit`` rows that follow one another; (rows decoded, position behind them).
 
-        Stops early, without an error, where the next row needs bytes behind ``end``.
+        Stops early, without an error, where the next row needs bytes behind ``end``. ``append``: the rows go behind
+        those that the columns hold already.
         """
-        self._begin(0)
+        self._begin(0, append)
         span_start, span_end = np.array([[start]], np.int64), np.array([[end]], np.int64)
         if limit <= 0:
             return 0, start
@@ -67,10 +70,15 @@ class Machine:
         hosted = {column: list(values) for column, values in self._hosted.items()}
         return Taken(self._columns.take, hosted)
 
-    def _begin(self, first: int) -> None:
+    def clear(self) -> None:
+        """Forget the rows decoded so far."""
         self._columns.clear()
         for values in self._hosted.values():
             values.clear()
+
+    def _begin(self, first: int, append: bool = False) -> None:
+        if not append:
+            self.clear()
         self._reg[:] = 0
         self._reg[ops.ROW] = first
 

@@ -1,0 +1,95 @@
+"""Canonical keyed savepoints: the raw entries of one state.
+
+Format: org.apache.flink.runtime.state.FullSnapshotAsyncWriter, FullSnapshotRestoreOperation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from stateproc.errors import CorruptSnapshot, Where
+from stateproc.readers import scanning
+from stateproc.readers.blocks import Block, KeyGroupRange, plain_blocks, snappy_blocks
+from stateproc.readers.entries import RawEntries
+from stateproc.storage import ByteSource
+
+_ENTRIES_AT_ONCE = 1 << 16
+
+
+def canonical_entries(
+    source: ByteSource,
+    ranges: Sequence[KeyGroupRange],
+    *,
+    compressed: bool,
+    prefix: int,
+    state_id: int,
+    n_states: int,
+) -> Iterator[RawEntries]:
+    """The entries of state ``state_id`` in these key groups, at most 65,536 at a time, in file order.
+
+    ``prefix``: width of the key-group prefix (1 or 2 bytes). Raises CorruptSnapshot, MissingFile.
+    """
+    blocks = snappy_blocks(source, ranges) if compressed else plain_blocks(source, ranges)
+    scan = _Scan(source.name, prefix, state_id, n_states)
+    for block in blocks:
+        yield from scan.feed(block)
+    scan.finish()
+
+
+class _Scan:
+    """Feeds blocks to the kernel; an entry cut off at a block's end waits for the next block."""
+
+    def __init__(self, file: str, prefix: int, state_id: int, n_states: int) -> None:
+        self._file, self._prefix, self._state_id, self._n_states = file, prefix, state_id, n_states
+        self._reg = np.zeros(4, dtype=np.int64)
+        self._reg[scanning.STATE] = scanning.BETWEEN_GROUPS
+        self._held = np.zeros(0, dtype=np.uint8)
+        self._held_at = 0
+        self._groups: list[tuple[int, int]] = []
+
+    def feed(self, block: Block) -> Iterator[RawEntries]:
+        held = len(self._held)
+        if held:
+            data = np.concatenate([self._held, block.data])
+            file_at = self._held_at
+        else:
+            data, file_at = block.data, block.file_at
+        self._groups += [(key_group, at + held) for key_group, at in block.groups]
+        groups = np.array([key_group for key_group, _ in self._groups], dtype=np.int32)
+        starts = np.array([at for _, at in self._groups], dtype=np.int64)
+        reg = self._reg
+        reg[scanning.POS], reg[scanning.GROUP] = 0, 0
+        while True:
+            out = np.empty((4, _ENTRIES_AT_ONCE), dtype=np.int64)
+            key_groups = np.empty(_ENTRIES_AT_ONCE, dtype=np.int32)
+            outcome, n = scanning.scan(
+                data.ctypes.data, len(data), reg, groups, starts, self._prefix, self._state_id, self._n_states,
+                out, key_groups,
+            )  # fmt: skip
+            if n:
+                yield RawEntries(data, key_groups[:n], out[:, :n], self._file, file_at, not block.compressed)
+            if outcome in scanning.MESSAGES:
+                at = file_at + int(reg[scanning.POS]) if not block.compressed else file_at
+                raise CorruptSnapshot(
+                    scanning.MESSAGES[outcome],
+                    where=Where(file=self._file, offset=at),
+                    advice="the file is damaged; use a copy or take the snapshot again",
+                )
+            if outcome != scanning.FULL:
+                break
+        pos, done = int(reg[scanning.POS]), int(reg[scanning.GROUP])
+        self._held, self._held_at = data[pos:], file_at + pos if not block.compressed else block.file_at
+        self._groups = [(key_group, at - pos) for key_group, at in self._groups[done:]]
+        if block.last:
+            self.finish()
+
+    def finish(self) -> None:
+        """Refuse an entry or a key group that has begun and not ended."""
+        if len(self._held) or self._groups or self._reg[scanning.STATE] != scanning.BETWEEN_GROUPS:
+            raise CorruptSnapshot(
+                "a key group is cut off in the middle of an entry",
+                where=Where(file=self._file, offset=self._held_at),
+                advice="the file is truncated, or a length in it is damaged; use a copy or take the snapshot again",
+            )

@@ -1,0 +1,188 @@
+"""Native heap snapshots: HashMapStateBackend checkpoints and native savepoints, heap savepoints before 1.13.
+
+Format: org.apache.flink.runtime.state.heap.HeapSnapshotStrategy; per key group its i32 id, then for every state
+u16 id, i32 number of entries, entries (namespace, key, value; of queues: elements).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.codec.machine import Bytes, Machine
+from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
+from stateproc.readers.blocks import Block, KeyGroupRange, plain_blocks, snappy_blocks
+from stateproc.readers.failures import placed
+from stateproc.readers.programs import EntryProgram, Form, entry_program, skip_program
+from stateproc.readers.rows import KEY_GROUP, RAW_KEY, finished_rows, key_group_array, record_batch, state_fields
+from stateproc.readers.states import KeyedState
+from stateproc.serializers import LayoutContext, Undecodable
+from stateproc.storage import ByteSource
+
+_ROWS_AT_ONCE = 1 << 16
+_DAMAGED = "the file is damaged; use a copy or take the snapshot again"
+_GROUP_HEAD, _SECTION_HEAD = 4, 6
+
+
+def heap_batches(
+    source: ByteSource,
+    ranges: Sequence[KeyGroupRange],
+    states: Sequence[KeyedState | str],
+    target: KeyedState,
+    ctx: LayoutContext,
+    *,
+    compressed: bool,
+    flatten: bool = False,
+    raw_keys: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """Batches of ``target``'s rows in these key groups. ``states``: all of the header's by id, or why not.
+
+    Raises CorruptSnapshot; UnsupportedSnapshot where the values of a state before it have no known end.
+    """
+    blocks = snappy_blocks(source, ranges, _GROUP_HEAD) if compressed else plain_blocks(source, ranges)
+    walk = _Walk(source.name, states, target, ctx, flatten, raw_keys)
+    for block in blocks:
+        yield from walk.feed(block)
+
+
+@dataclass
+class _Position:
+    """Where the walk is: before a group (``group`` None), before a section (``left`` None), inside one."""
+
+    group: int | None = None
+    sections: int = 0
+    state: int = 0
+    left: int | None = None
+    seen: set[int] = field(default_factory=set)
+
+
+class _Walk:
+    """Walks the sections of key groups, decodes those of the target and passes the others."""
+
+    def __init__(
+        self,
+        file: str,
+        states: Sequence[KeyedState | str],
+        target: KeyedState,
+        ctx: LayoutContext,
+        flatten: bool,
+        raw_keys: bool,
+    ) -> None:
+        self._file, self._states, self._target, self._ctx, self._flatten = file, states, target, ctx, flatten
+        self._program: EntryProgram = entry_program(target, Form.STREAM, ctx, raw_keys=raw_keys)
+        self._machine = Machine(self._program.program)
+        fields = state_fields(target, ctx, flatten)
+        self._schema = pa.schema(fields + [pa.field(RAW_KEY, pa.binary())] if raw_keys else fields)
+        self._skippers: dict[int, Machine] = {}
+        self._at = _Position()
+        self._held: Bytes = np.zeros(0, dtype=np.uint8)
+        self._pending: list[tuple[int, int]] = []
+
+    def feed(self, block: Block) -> Iterator[pa.RecordBatch]:
+        held = len(self._held)
+        data = np.concatenate([self._held, block.data]) if held else block.data
+        starts = [(key_group, at + held) for key_group, at in block.groups]
+        file_at = block.file_at - (0 if block.compressed else held)
+
+        def offset(position: int) -> int:
+            return file_at if block.compressed else file_at + position
+
+        with placed(self._file, offset, self._target.name):
+            pos = 0
+            while True:
+                limit = starts[0][1] if starts else len(data)
+                if self._at.group is None:
+                    if not starts:
+                        pos = len(data)
+                        break
+                    key_group, pos = starts[0]
+                    if len(data) - pos < _GROUP_HEAD:
+                        break
+                    starts.pop(0)
+                    found = int.from_bytes(data[pos : pos + 4].tobytes(), "big", signed=True)
+                    if found != key_group:
+                        raise self._damage(f"key group {found} where {key_group} should begin", offset(pos))
+                    self._at = _Position(group=key_group)
+                    pos += _GROUP_HEAD
+                    continue
+                pos, waiting = yield from self._section(data, pos, limit, offset)
+                if waiting:
+                    if starts or block.last:
+                        raise self._damage("a key group is cut off in the middle of a state", offset(pos))
+                    break
+            yield from self._flush()
+        self._held = data[pos:]
+
+    def _section(self, data: Bytes, pos: int, limit: int, offset: Callable[[int], int]
+    ) -> Generator[pa.RecordBatch, None, tuple[int, bool]]:
+        """One step in a group; returns (position, whether it needs more bytes)."""
+        at = self._at
+        if at.left is None:
+            if at.sections == len(self._states):
+                if pos != limit:
+                    raise self._damage("bytes are left over behind the states of a key group", offset(pos))
+                self._at = _Position()
+                return pos, False
+            if limit - pos < _SECTION_HEAD:
+                return pos, True
+            at.state = int.from_bytes(data[pos : pos + 2].tobytes(), "big")
+            at.left = int.from_bytes(data[pos + 2 : pos + 6].tobytes(), "big", signed=True)
+            if at.state >= len(self._states) or at.state in at.seen or at.left < 0:
+                raise self._damage(f"a section of state {at.state} with {at.left} entries", offset(pos))
+            at.seen.add(at.state)
+            at.sections += 1
+            pos += _SECTION_HEAD
+        wanted = at.state == self._target.state_id
+        machine = self._machine if wanted else self._skipper(at.state, at.left, offset(pos))
+        while at.left:
+            rows, pos = machine.run_stream(data, pos, limit, min(at.left, _ROWS_AT_ONCE), append=wanted)
+            at.left -= rows
+            if wanted and rows:
+                self._pending.append((at.group or 0, rows))
+                if sum(n for _, n in self._pending) >= _ROWS_AT_ONCE:
+                    yield from self._flush()
+            if rows == 0:
+                return pos, True
+        at.left = None
+        if wanted:
+            # Nothing behind the target's section concerns it: on to the next key group.
+            self._at = _Position()
+        return pos, False
+
+    def _skipper(self, state: int, entries: int, offset: int) -> Machine:
+        if state not in self._skippers:
+            described = self._states[state]
+            try:
+                if isinstance(described, str):
+                    raise Undecodable(described)
+                self._skippers[state] = Machine(skip_program(described, self._ctx))
+            except Undecodable as reason:
+                if entries == 0:
+                    return self._machine
+                name = described if isinstance(described, str) else described.name
+                raise UnsupportedSnapshot(
+                    f"state '{self._target.name}' is hidden behind {entries} entries of state '{name}' in key group "
+                    f"{self._at.group}, whose values have no known end: {reason.message}",
+                    where=Where(file=self._file, offset=offset),
+                    advice=reason.advice or "take a canonical savepoint instead: there every entry has its length",
+                ) from reason
+        return self._skippers[state]
+
+    def _flush(self) -> Iterator[pa.RecordBatch]:
+        if not self._pending:
+            return
+        taken = self._machine.taken()
+        columns = self._program.assemble(taken)
+        groups, counts = zip(*self._pending, strict=True)
+        columns[KEY_GROUP] = key_group_array(np.repeat(np.array(groups, dtype=np.int32), counts))
+        if self._program.raw_keys is not None:
+            columns[RAW_KEY] = self._program.raw_keys(taken)
+        self._machine.clear()
+        self._pending.clear()
+        yield record_batch(finished_rows(self._target, columns, self._flatten), self._schema)
+
+    def _damage(self, what: str, offset: int) -> CorruptSnapshot:
+        return CorruptSnapshot(what, where=Where(self._file, offset, state=self._target.name), advice=_DAMAGED)

@@ -1,0 +1,103 @@
+"""Operator state: list, union and broadcast states of one subtask's file.
+
+Format: org.apache.flink.runtime.state.DefaultOperatorStateBackendSnapshotStrategy. List elements lie one behind
+the other, each at an offset of the handle; a broadcast state is one i32 count and so many keys and values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.codec.decoder import ValueDecoder
+from stateproc.codec.layouts import Counted, Struct
+from stateproc.errors import CorruptSnapshot, Where
+from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
+from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
+from stateproc.readers.blocks import decompress_frames, whole_frames
+from stateproc.readers.failures import placed
+from stateproc.serializers import LayoutContext
+from stateproc.storage import ByteSource
+
+_READ_AT_ONCE = 16 << 20
+
+
+def element_ranges(
+    handle: OperatorStreamHandle, partition: StatePartition, source: ByteSource
+) -> list[tuple[int, int]]:
+    """Start and stop of every element of ``partition`` in the file."""
+    everything = sorted({offset for other in handle.states for offset in other.offsets} | {source.size})
+    behind = dict(zip(everything, everything[1:], strict=False))
+    ranges = []
+    for offset in partition.offsets:
+        if offset < 0 or offset > source.size or (offset == source.size and partition.mode == "BROADCAST"):
+            raise CorruptSnapshot(
+                f"an element of state '{partition.name}' begins at byte {offset} of {source.size}",
+                where=Where(file=source.name, offset=max(0, offset), state=partition.name),
+                advice="the offsets in _metadata do not fit the file: one of the two is damaged",
+            )
+        ranges.append((offset, behind.get(offset, offset)))
+    return ranges
+
+
+def list_elements(
+    source: ByteSource, ranges: Sequence[tuple[int, int]], info: StateMetaInfo, ctx: LayoutContext, compressed: bool
+) -> Iterator[pa.Array]:
+    """The elements of a list or union state, in order, in bounded pieces."""
+    serializer = info.value_serializer
+    if serializer is None:
+        raise CorruptSnapshot(f"state '{info.name}' has no value serializer", where=Where(file=source.name))
+    decoder = ValueDecoder(serializer.layout(ctx))
+    for data, starts, stops, file_at in _pieces(source, ranges, compressed):
+        with placed(source.name, lambda position, at=file_at: at + position, info.name):  # type: ignore[misc]
+            yield decoder.decode(data, starts, stops)
+
+
+def broadcast_entries(
+    source: ByteSource, ranges: Sequence[tuple[int, int]], info: StateMetaInfo, ctx: LayoutContext, compressed: bool
+) -> Iterator[pa.StructArray]:
+    """The entries of a broadcast state as structs of key and value."""
+    key, value = info.key_serializer, info.value_serializer
+    if key is None or value is None:
+        raise CorruptSnapshot(f"broadcast state '{info.name}' lacks a serializer", where=Where(file=source.name))
+    layout = Counted(Struct((("key", key.layout(ctx.inner)), ("value", value.layout(ctx.inner)))))
+    decoder = ValueDecoder(layout)
+    for data, starts, stops, file_at in _pieces(source, ranges, compressed):
+        with placed(source.name, lambda position, at=file_at: at + position, info.name):  # type: ignore[misc]
+            yield decoder.decode(data, starts, stops).values
+
+
+def _pieces(
+    source: ByteSource, ranges: Sequence[tuple[int, int]], compressed: bool
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, int]]:
+    """(bytes, starts, stops, file offset) of neighbouring elements, about 16 MB at a time."""
+    if compressed:
+        for start, stop in ranges:
+            raw = source.read(start, stop - start)
+            if whole_frames(raw, source.name, start) != len(raw):
+                raise CorruptSnapshot("a compressed element is cut off", where=Where(file=source.name, offset=start))
+            plain = np.frombuffer(decompress_frames(raw, source.name, start), dtype=np.uint8)
+            yield plain, np.zeros(1, np.int64), np.array([len(plain)], np.int64), start
+        return
+    index = 0
+    while index < len(ranges):
+        first = ranges[index][0]
+        last = index
+        while (
+            last + 1 < len(ranges)
+            and ranges[last + 1][0] == ranges[last][1]
+            and ranges[last + 1][1] - first <= _READ_AT_ONCE
+        ):
+            last += 1
+        piece = np.array(ranges[index : last + 1], dtype=np.int64) - first
+        data = np.frombuffer(source.read(first, ranges[last][1] - first), dtype=np.uint8)
+        yield data, np.ascontiguousarray(piece[:, 0]), np.ascontiguousarray(piece[:, 1]), first
+        index = last + 1
+
+
+def state_info(header: OperatorHeader, partition: StatePartition) -> StateMetaInfo | None:
+    """The header's entry for a partition of the handle."""
+    group = header.broadcast if partition.mode == "BROADCAST" else header.states
+    return next((info for info in group if info.name == partition.name), None)

@@ -1,0 +1,99 @@
+"""What a keyed state is, as the header tells: kind, serializers, and how its entries lie."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from stateproc.metadata.backend import KEY_VALUE, KEY_VALUE_V2, PRIORITY_QUEUE, StateMetaInfo
+from stateproc.serializers import Serializer
+from stateproc.serializers.collections import ListOf, MapOf
+from stateproc.serializers.runtime import Timer, Ttl
+
+TIMER_PREFIX = "_timer_state/"
+
+
+class StateKind(enum.Enum):
+    """Flink's StateDescriptor.Type, and timers."""
+
+    VALUE = "value"
+    LIST = "list"
+    MAP = "map"
+    REDUCING = "reducing"
+    AGGREGATING = "aggregating"
+    FOLDING = "folding"
+    UNKNOWN = "unknown"
+    EVENT_TIMERS = "event timers"
+    PROCESSING_TIMERS = "processing timers"
+    QUEUE = "priority queue"
+
+    @property
+    def is_queue(self) -> bool:
+        return self in (StateKind.EVENT_TIMERS, StateKind.PROCESSING_TIMERS, StateKind.QUEUE)
+
+
+@dataclass(frozen=True)
+class KeyedState:
+    """One keyed state of a backend header.
+
+    ``value``: for LIST the element, for MAP the user value, else the value; TTL is told by ``ttl`` and not part of
+    it. ``user_key``: of MAP. ``state_id``: its position.
+    """
+
+    name: str
+    kind: StateKind
+    state_id: int
+    key: Serializer
+    namespace: Serializer
+    value: Serializer
+    user_key: Serializer | None = None
+    ttl: bool = False
+
+    @property
+    def has_namespace(self) -> bool:
+        return self.namespace.type_name != "VoidNamespace"
+
+
+def keyed_state(info: StateMetaInfo, state_id: int, key: Serializer) -> KeyedState | None:
+    """The state that ``info`` registers; None if its serializers are not those a state has."""
+    value = info.value_serializer
+    if value is None:
+        return None
+    if info.backend_type == PRIORITY_QUEUE:
+        return _queue(info.name, state_id, value)
+    namespace = info.namespace_serializer
+    if info.backend_type not in (KEY_VALUE, KEY_VALUE_V2) or namespace is None:
+        return None
+    kind = _kind(info.options.get("KEYED_STATE_TYPE", "UNKNOWN"))
+    user_key: Serializer | None = None
+    if info.backend_type == KEY_VALUE_V2:
+        user_key = info.serializers.get("USER_KEY_SERIALIZER") if kind is StateKind.MAP else None
+        element = value
+    elif kind is StateKind.LIST and isinstance(value, ListOf):
+        element = value.element
+    elif kind is StateKind.MAP and isinstance(value, MapOf):
+        user_key, element = value.key, value.value
+    elif kind in (StateKind.LIST, StateKind.MAP):
+        return None
+    else:
+        element = value
+    if kind is StateKind.MAP and user_key is None:
+        return None
+    ttl = isinstance(element, Ttl)
+    plain = element.value if isinstance(element, Ttl) else element
+    return KeyedState(info.name, kind, state_id, key, namespace, plain, user_key, ttl)
+
+
+def _kind(name: str) -> StateKind:
+    return StateKind[name] if name in StateKind.__members__ else StateKind.UNKNOWN
+
+
+def _queue(name: str, state_id: int, element: Serializer) -> KeyedState | None:
+    if not isinstance(element, Timer):
+        return None
+    kind = StateKind.QUEUE
+    if name.startswith(TIMER_PREFIX + "event_"):
+        kind = StateKind.EVENT_TIMERS
+    elif name.startswith(TIMER_PREFIX + "processing_"):
+        kind = StateKind.PROCESSING_TIMERS
+    return KeyedState(name, kind, state_id, element.key, element.namespace, element)
