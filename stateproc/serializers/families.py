@@ -2,10 +2,18 @@
 
 from stateproc.serializers import (  # noqa: F401
     big,
+    cep,
     collections,
+    kryo,
+    java_objects,
+    legacy,
     pojo,
     runtime,
+    scala,
     scalars,
     structs,
+    table,
+    table_collections,
     temporal,
+    variants,
 )

@@ -1,0 +1,165 @@
+"""Lists and maps of SQL operators: table.runtime.typeutils, the views of aggregate functions, sink state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from stateproc.codec.layouts import Converted, Layout, Nothing, Number, Struct
+from stateproc.serializers.base import LayoutContext, Serializer, fixed_sum
+from stateproc.serializers.collections import ListOf, MapOf, MaskedListOf, NullAwareMap
+from stateproc.serializers.registry import (
+    composite,
+    expect_version,
+    read_composite,
+    read_nested,
+    read_versioned,
+    simple,
+    snapshot,
+)
+from stateproc.serializers.runtime import unflip
+from stateproc.serializers.scalars import Scalar
+from stateproc.wire import Cursor
+from stateproc.wire.java_stream import read_java_object
+
+_TABLE = "org.apache.flink.table."
+_I64 = Number(pa.int64())
+
+
+@snapshot(_TABLE + "runtime.typeutils.LinkedListSerializer$LinkedListSerializerSnapshot")
+def _read_linked_list(cursor: Cursor, version: int) -> Serializer:
+    masks: list[bool] = []
+
+    def read_outer(outer: Cursor, outer_version: int) -> None:
+        expect_version(outer, "LinkedListSerializerSnapshot", outer_version, 1, 2, 3)
+        masks.append(outer.boolean() if outer_version >= 3 else outer_version == 2)
+
+    at = cursor.pos
+    nested = read_composite(cursor, version, read_outer).nested
+    if len(nested) != 1:
+        cursor.corrupt(f"a list of {len(nested)} element serializers", at=at)
+    return MaskedListOf(nested[0], masks[0])
+
+
+@snapshot(_TABLE + "runtime.typeutils.SortedMapSerializerSnapshot")
+def _read_sorted_map(cursor: Cursor, version: int) -> Serializer:
+    expect_version(cursor, "SortedMapSerializerSnapshot", version, 3)
+    read_java_object(cursor)  # the comparator: the entries are written in its order
+    at = cursor.pos
+    nested = read_nested(cursor)
+    if len(nested) != 2:
+        cursor.corrupt(f"a map of {len(nested)} serializers", at=at)
+    return MapOf(nested[0], nested[1], "SortedMap")
+
+
+@snapshot(_TABLE + "dataview.ListViewSerializerSnapshot")
+def _read_list_view(cursor: Cursor, version: int) -> Serializer:
+    (inner,) = composite(cursor, version, 1)
+    return inner if isinstance(inner, ListOf) else _not_a("list", cursor)
+
+
+@snapshot(_TABLE + "dataview.MapViewSerializerSnapshot")
+def _read_map_view(cursor: Cursor, version: int) -> Serializer:
+    (inner,) = composite(cursor, version, 1)
+    return inner if isinstance(inner, (MapOf, NullAwareMap)) else _not_a("map", cursor)
+
+
+def _not_a(what: str, cursor: Cursor) -> Serializer:
+    cursor.unsupported(
+        f"a {what} view whose {what} has a serializer of its own kind",
+        advice="please report this snapshot: no Flink release is known to write it",
+    )
+
+
+@snapshot(_TABLE + "dataview.NullAwareMapSerializerSnapshot")
+def _read_null_aware_map(cursor: Cursor, version: int) -> Serializer:
+    key, value = composite(cursor, version, 2)
+    return NullAwareMap(key, value)
+
+
+def _longs(*names: str) -> Layout:
+    return Struct(tuple((name, _I64) for name in names))
+
+
+# Snapshot class below org.apache.flink.table., and what its values are.
+_PLAIN: tuple[tuple[str, Scalar], ...] = (
+    ("dataview.NullSerializer$NullSerializerSnapshot", Scalar("Null", "NULL", Nothing(1), 1)),
+    (
+        "runtime.typeutils.SortedLongSerializer$SortedLongSerializerSnapshot",
+        Scalar("SortedLong", "BIGINT", Converted(_I64, pa.int64(), unflip), 8),
+    ),
+    (
+        "runtime.operators.sink.SortedLongSerializer$SortedLongSerializerSnapshot",
+        Scalar("SortedLong", "BIGINT", Converted(_I64, pa.int64(), unflip), 8),
+    ),
+    (
+        "runtime.operators.window.CountWindow$Serializer$CountWindowSerializerSnapshot",
+        Scalar("CountWindow", "CountWindow", _longs("id"), 8),
+    ),
+)
+
+
+def _register(class_name: str, serializer: Scalar) -> None:
+    @snapshot(_TABLE + class_name)
+    def read(cursor: Cursor, version: int) -> Serializer:
+        simple(cursor, version, class_name)
+        return serializer
+
+
+for _class_name, _serializer in _PLAIN:
+    _register(_class_name, _serializer)
+
+
+@dataclass(frozen=True)
+class Named(Serializer):
+    """A composite whose parts are written in order and have names that only its class knows."""
+
+    type: str
+    names: tuple[str, ...]
+    parts: tuple[Serializer, ...]
+
+    def layout(self, ctx: LayoutContext) -> Layout:
+        inner = ctx.inner
+        return Struct(
+            tuple((name, part.layout(inner)) for name, part in zip(self.names, self.parts, strict=True))
+        )
+
+    @property
+    def length(self) -> int:
+        return fixed_sum(self.parts)
+
+    @property
+    def type_name(self) -> str:
+        return self.type
+
+    @property
+    def nested(self) -> tuple[Serializer, ...]:
+        return self.parts
+
+
+@snapshot(_TABLE + "runtime.sequencedmultisetstate.linked.RowDataKeySerializerSnapshot")
+def _read_row_key(cursor: Cursor, version: int) -> Serializer:
+    # Two generated functions as framed Java objects, which only hash and compare; then the row's serializer.
+    expect_version(cursor, "RowDataKeySerializerSnapshot", version, 0)
+    for _ in range(2):
+        cursor.bytes32()
+    return read_versioned(cursor)
+
+
+_NODE = ("row", "sqn", "prevSqn", "nextSqn", "nextSqnForRecord", "timestamp")
+# SinkUpsertMaterializer's linked list of rows (2.2+).
+for _type, _names in (
+    ("MetaSqnInfo", ("highSqn", "size")),
+    ("RowSqnInfo", ("firstSqn", "lastSqn")),
+    ("Node", _NODE),
+):
+
+    def _read_named(
+        cursor: Cursor, version: int, *, type_: str = _type, names: tuple[str, ...] = _names
+    ) -> Serializer:
+        return Named(type_, names, composite(cursor, version, len(names)))
+
+    snapshot(f"{_TABLE}runtime.sequencedmultisetstate.linked.{_type}Serializer${_type}SerializerSnapshot")(
+        _read_named
+    )
