@@ -1,0 +1,208 @@
+"""Bodies of collections, maps and arrays: CollectionSerializer, MapSerializer and their kin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stateproc.codec.kryo.graph import Body, Walker
+from stateproc.codec.kryo.types import FieldType
+from stateproc.codec.kryo.values import Entries
+
+# A list of nothing but nulls takes no bytes per element.
+_MOST_NULLS = 1 << 20
+
+
+def _element(w: Walker, type_: FieldType, index: int) -> FieldType | None:
+    return type_.args[index] if index < len(type_.args) else None
+
+
+def _inner_args(w: Walker, element: FieldType | None) -> tuple[FieldType, ...]:
+    """Type arguments of elements: Kryo 5 hands them on, Kryo 2 forgets them."""
+    return element.args if element is not None and w.version >= 5 else ()
+
+
+def _collection(
+    w: Walker, type_: FieldType, *, nullable: bool = True, header: bool = False
+) -> list[Any] | None:
+    """A Collection; ``nullable``: null elements are possible; ``header``: a comparator comes along."""
+    return _collection5(w, type_, nullable, header) if w.version >= 5 else _collection2(w, type_, header)
+
+
+def _collection2(w: Walker, type_: FieldType, header: bool) -> list[Any]:
+    """[comparator], varint n, elements: of the declared class if that is final, else by class."""
+    if header:
+        w.by_class()
+    n = w.data.count(w.data.varint(), "elements")
+    element = _element(w, type_, 0)
+    if element is not None and w.final(element):
+        return [w.known(FieldType(element.name, element.args if element.array else ())) for _ in range(n)]
+    return [w.by_class() for _ in range(n)]
+
+
+def _collection5(w: Walker, type_: FieldType, nullable: bool, header: bool) -> list[Any] | None:
+    """varint n + 1 with a flag, [comparator], elements; the flag tells of nulls, or of one class for all."""
+    element = _element(w, type_, 0)
+    of_known_class = element is not None and w.final(element)
+    if of_known_class and not nullable:
+        flag, n = False, w.data.varint()
+    else:
+        flag, n = w.data.varint_flag()
+    if n == 0:
+        return None
+    n -= 1
+    if header:
+        w.by_class()
+    if n == 0:
+        return []
+    if element is not None and of_known_class:
+        return [w.known(element, nullable=flag) for _ in range(w.data.count(n, "elements"))]
+    args = _inner_args(w, element)
+    if not flag:
+        return [w.by_class(args) for _ in range(w.data.count(n, "elements"))]
+    one_class = w.read_class(args)
+    if one_class is None:
+        if n > _MOST_NULLS:
+            w.data.cursor.corrupt(f"a list of {n} nulls")
+        return [None] * n
+    nulls = nullable and w.data.boolean()
+    return [w.known(one_class, nullable=nulls) for _ in range(w.data.count(n, "elements"))]
+
+
+def _sorted_collection(w: Walker, type_: FieldType) -> list[Any] | None:
+    return _collection(w, type_, header=True)
+
+
+def _immutable_collection(w: Walker, type_: FieldType) -> list[Any] | None:
+    return _collection(w, type_, nullable=False)
+
+
+def _as_list(w: Walker, type_: FieldType) -> list[Any] | None:
+    """Arrays.asList: chill for Kryo 2 writes n, the array's component class, objects by class."""
+    if w.version >= 5:
+        return _collection(w, type_)
+    n = w.data.count(w.data.varint(), "elements")
+    w.read_class()
+    return [w.by_class() for _ in range(n)]
+
+
+def _empty(w: Walker, type_: FieldType) -> list[Any]:
+    return []
+
+
+def _empty_map(w: Walker, type_: FieldType) -> Entries:
+    return Entries()
+
+
+def _singleton(w: Walker, type_: FieldType) -> list[Any]:
+    return [w.by_class()]
+
+
+def _singleton_map(w: Walker, type_: FieldType) -> Entries:
+    key = w.by_class()
+    return Entries([(key, w.by_class())])
+
+
+def _map(w: Walker, type_: FieldType, *, nullable: bool = True, header: bool = False) -> Entries | None:
+    """varint n (Kryo 5: n + 1), entries; a comparator before (Kryo 2) or behind (Kryo 5) the number."""
+    if header and w.version < 5:
+        w.by_class()
+    n = w.data.varint()
+    if w.version >= 5:
+        n -= 1
+        if n < 0:
+            return None
+        if header:
+            w.by_class()
+    key, value = _element(w, type_, 0), _element(w, type_, 1)
+    pairs = []
+    for _ in range(w.data.count(n, "entries", 2)):
+        read_key = _entry_part(w, key, (), nullable)
+        pairs.append((read_key, _entry_part(w, value, _inner_args(w, value), nullable)))
+    return Entries(pairs)
+
+
+def _entry_part(w: Walker, type_: FieldType | None, args: tuple[FieldType, ...], nullable: bool) -> Any:
+    if type_ is None or not w.final(type_):
+        return w.by_class(args)
+    return w.known(type_, nullable=nullable or w.version < 5)
+
+
+def _plain_map(w: Walker, type_: FieldType) -> Entries | None:
+    return _map(w, type_)
+
+
+def _sorted_map(w: Walker, type_: FieldType) -> Entries | None:
+    return _map(w, type_, header=True)
+
+
+def _skip_list_map(w: Walker, type_: FieldType) -> Entries | None:
+    return _map(w, type_, header=w.version >= 5)
+
+
+def _immutable_map(w: Walker, type_: FieldType) -> Entries | None:
+    return _map(w, type_, nullable=False)
+
+
+def _enum_set(w: Walker, type_: FieldType) -> list[Any]:
+    """The enum's class, varint n, ordinals."""
+    at = w.data.cursor.pos
+    element = w.read_class()
+    n = w.data.count(w.data.varint(), "constants")
+    if element is None:
+        w.data.cursor.corrupt("an EnumSet without its enum", at=at)
+    enum = w.enum(element.name)
+    if enum is None:
+        if n:
+            w.data.cursor.unsupported(
+                f"an EnumSet of {element.name}, whose constants no snapshot tells",
+                at=at,
+                advice=f'describe it: classes={{"{element.name}": ["FIRST", "SECOND", …]}}',
+            )
+        return []
+    return [w.constant(enum) for _ in range(n)]
+
+
+def array(w: Walker, type_: FieldType) -> Any:
+    """varint n + 1 (0: null), then bytes, numbers, or elements as in Kryo's ObjectArraySerializer."""
+    component = type_.args[0]
+    n = w.data.varint() - 1
+    if n < 0:
+        return None
+    if component.name == "byte":
+        return w.data.bytes(n)
+    return [w.declared(component) for _ in range(w.data.count(n, "array elements"))]
+
+
+_COLLECTIONS = (
+    "ArrayList", "LinkedList", "Vector", "Stack", "ArrayDeque", "HashSet", "LinkedHashSet",
+    "concurrent.CopyOnWriteArrayList", "concurrent.CopyOnWriteArraySet", "concurrent.ConcurrentLinkedQueue",
+    "concurrent.ConcurrentLinkedDeque",
+    *(f"Collections$Unmodifiable{kind}" for kind in ("Collection", "List", "RandomAccessList", "Set")),
+    *(f"Collections$Synchronized{kind}" for kind in ("Collection", "List", "RandomAccessList", "Set")),
+)  # fmt: skip
+_IMMUTABLE = ("ListN", "List12", "SetN", "Set12", "SubList")
+_MAPS = (
+    "HashMap", "LinkedHashMap", "Hashtable", "Properties", "IdentityHashMap", "WeakHashMap", "EnumMap",
+    "concurrent.ConcurrentHashMap", "Collections$UnmodifiableMap", "Collections$SynchronizedMap",
+)  # fmt: skip
+
+COLLECTION_BODIES: dict[str, Body] = {
+    **{f"java.util.{name}": _collection for name in _COLLECTIONS},
+    **{f"java.util.ImmutableCollections${name}": _immutable_collection for name in _IMMUTABLE},
+    **{f"java.util.{name}": _plain_map for name in _MAPS},
+    "java.util.ImmutableCollections$Map1": _immutable_map,
+    "java.util.ImmutableCollections$MapN": _immutable_map,
+    "java.util.TreeSet": _sorted_collection,
+    "java.util.PriorityQueue": _sorted_collection,
+    "java.util.TreeMap": _sorted_map,
+    "java.util.concurrent.ConcurrentSkipListMap": _skip_list_map,
+    "java.util.Arrays$ArrayList": _as_list,
+    "java.util.RegularEnumSet": _enum_set,
+    "java.util.JumboEnumSet": _enum_set,
+    "java.util.Collections$EmptyList": _empty,
+    "java.util.Collections$EmptySet": _empty,
+    "java.util.Collections$EmptyMap": _empty_map,
+    "java.util.Collections$SingletonList": _singleton,
+    "java.util.Collections$SingletonSet": _singleton,
+    "java.util.Collections$SingletonMap": _singleton_map,
+}

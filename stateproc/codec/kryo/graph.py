@@ -1,0 +1,253 @@
+"""The walk over a Kryo object graph: classes, references, fields. Bodies of known classes are in tables beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from stateproc.codec.kryo.classes import ClassIds
+from stateproc.codec.kryo.java_objects import java_object
+from stateproc.codec.kryo.primitives import KryoInput
+from stateproc.codec.kryo.types import (
+    BOXES,
+    FINAL_CLASSES,
+    ClassDescription,
+    FieldType,
+    bind,
+    class_of_name,
+    java_order,
+)
+from stateproc.codec.kryo.values import Cycle, Instance
+from stateproc.errors import SnapshotError, UnsupportedSnapshot
+from stateproc.wire import Cursor
+
+MAX_DEPTH = 96
+MAX_TRIES = 64
+_JAVA_STREAM = b"\xac\xed\x00\x05"
+_OPEN = object()
+_NOT_NULL, _FIRST_BACK_REFERENCE = 1, 2
+
+Body: TypeAlias = "Callable[[Walker, FieldType], Any]"
+"""Reads what the Kryo serializer of a known class writes; the type holds what is known of type arguments."""
+
+
+@dataclass(frozen=True)
+class KryoSetting:
+    """What a Kryo value's bytes do not say.
+
+    version: 2 (Flink 1.x) or 5 (Flink 2.x). registrations: class names in the order of their ids.
+    serializers: class → Kryo serializer class it is registered with, for those that have one of their own.
+    classes: the user's descriptions.
+    """
+
+    version: int
+    registrations: tuple[str, ...] = ()
+    serializers: Mapping[str, str] = field(default_factory=dict)
+    classes: Mapping[str, ClassDescription] = field(default_factory=dict)
+
+
+def read_kryo(cursor: Cursor, setting: KryoSetting, whole: bool = False) -> Any:
+    """One value of Kryo.writeClassAndObject, as plain Python and the structures of ``values``.
+
+    ``whole``: the value must end where the cursor's range ends. Where a description does not say whether its class
+    is final, both are tried until the bytes fit. Raises CorruptSnapshot, UnsupportedSnapshot (unknown classes).
+    """
+    start, depth = cursor.pos, cursor.depth
+    guesses: dict[str, bool] = {}
+    first_error: SnapshotError | None = None
+    for _ in range(MAX_TRIES):
+        cursor.pos, cursor.depth = start, depth
+        walker = Walker(KryoInput(cursor, setting.version), setting, guesses)
+        try:
+            value = walker.by_class()
+            if whole:
+                cursor.finish("the Kryo value")
+            return value
+        except SnapshotError as error:
+            first_error = first_error or error
+        if not next_guess(guesses):
+            break
+    assert first_error is not None
+    raise first_error
+
+
+def next_guess(guesses: dict[str, bool]) -> bool:
+    """Turn to the next combination, the last guess made first; False if all were tried."""
+    while guesses:
+        name, guess = guesses.popitem()
+        if not guess:
+            guesses[name] = True
+            return True
+    return False
+
+
+class Walker:
+    """The state of one walk: input, class names and objects seen so far, objects still open."""
+
+    def __init__(self, data: KryoInput, setting: KryoSetting, guesses: dict[str, bool]) -> None:
+        self.data = data
+        self.version = setting.version
+        self.setting = setting
+        self.guesses = guesses
+        self._ids = ClassIds(data, setting.registrations)
+        self._objects: list[tuple[str, Any]] = []
+        self._open: list[int] = []
+
+    # --- objects -------------------------------------------------------------------------------------------
+    def read_class(self, args: tuple[FieldType, ...] = ()) -> FieldType | None:
+        """Kryo.readClass: None for null; ``args`` are the type arguments of the place it stands at."""
+        name = self._ids.read()
+        return (
+            None
+            if name is None
+            else replace(class_of_name(name), args=args)
+            if name[0] != "["
+            else class_of_name(name)
+        )
+
+    def by_class(self, args: tuple[FieldType, ...] = ()) -> Any:
+        """Kryo.readClassAndObject."""
+        type_ = self.read_class(args)
+        return None if type_ is None else self.known(type_, nullable=False)
+
+    def known(self, type_: FieldType, nullable: bool = True) -> Any:
+        """Kryo.readObject, or readObjectOrNull: an object whose class is known."""
+        if self._unmarked(type_):
+            if nullable and not self.data.boolean():
+                return None
+            return self._body(type_)
+        return self._marked(type_, nullable)
+
+    def declared(self, type_: FieldType) -> Any:
+        """A field or element of a declared type: by what the type lets Kryo know."""
+        if type_.primitive:
+            return self.data.primitive(type_.name)
+        return self.known(type_) if self.final(type_) else self.by_class(type_.args)
+
+    def _unmarked(self, type_: FieldType) -> bool:
+        """Whether Kryo's reference resolver leaves values of the class alone."""
+        return (
+            type_.name in BOXES
+            or type_.primitive
+            or (self.version >= 5 and self.enum(type_.name) is not None)
+        )
+
+    def _marked(self, type_: FieldType, nullable: bool) -> Any:
+        cursor = self.data.cursor
+        at = cursor.pos
+        mark = self.data.varint()
+        if mark == 0:
+            if nullable:
+                return None
+            cursor.corrupt("null where Kryo writes no null", at=at)
+        erased = _erased(type_)
+        if mark >= _FIRST_BACK_REFERENCE:
+            return self._seen(mark - _FIRST_BACK_REFERENCE, erased, at)
+        index = len(self._objects)
+        self._objects.append((erased, _OPEN))
+        self._open.append(index)
+        if len(self._open) > MAX_DEPTH:
+            cursor.unsupported(
+                f"Kryo objects nested over {MAX_DEPTH} levels deep",
+                at=at,
+                advice="such a chain of objects cannot be shown as one value; read other states of the snapshot",
+            )
+        value = self._body(type_)
+        self._open.pop()
+        self._objects[index] = (erased, value)
+        return value
+
+    def _seen(self, index: int, erased: str, at: int) -> Any:
+        cursor = self.data.cursor
+        if index >= len(self._objects):
+            cursor.corrupt(f"a reference to object {index} of {len(self._objects)}", at=at)
+        class_name, value = self._objects[index]
+        if class_name != erased:
+            cursor.corrupt(f"a reference to a {class_name} where a {erased} stands", at=at)
+        return Cycle(len(self._open) - self._open.index(index)) if value is _OPEN else value
+
+    # --- what is known of classes ------------------------------------------------------------------------------
+    def final(self, type_: FieldType) -> bool:
+        """Kryo.isFinal; a class of unknown finality is guessed, see :func:`read_kryo`."""
+        if type_.primitive:
+            return True
+        if type_.array:
+            return self.final(type_.args[0])
+        if type_.final is not None:
+            return type_.final
+        if type_.name in FINAL_CLASSES:
+            return True
+        described = self.setting.classes.get(type_.name)
+        if described is None:
+            return False
+        if described.final is not None:
+            return described.final
+        return True if described.is_enum else self.guesses.setdefault(type_.name, False)
+
+    def enum(self, name: str) -> ClassDescription | None:
+        """The description of an enum; a constant with a body of its own is of a class ``Name$1``."""
+        described = self.setting.classes.get(name)
+        if described is None:
+            outer, _, number = name.rpartition("$")
+            described = self.setting.classes.get(outer) if number.isdecimal() else None
+        return described if described is not None and described.is_enum else None
+
+    # --- bodies ---------------------------------------------------------------------------------------------------
+    def _body(self, type_: FieldType) -> Any:
+        from stateproc.codec.kryo.bodies import array, body_of
+
+        name = type_.name
+        own = self.setting.serializers.get(name)
+        if own is not None and not own.endswith(".JavaSerializer"):
+            raise self._no_bytes_for(name, f"that Kryo writes with a serializer of its own ({own})")
+        if type_.array:
+            return array(self, type_)
+        if own is None:
+            known = body_of(name)
+            if known is not None:
+                return known(self, type_)
+            enum = self.enum(name)
+            if enum is not None:
+                return self.constant(enum)
+            described = self.setting.classes.get(name)
+            if described is not None:
+                return self._fields(described, type_.args)
+        if self._at_java_stream():
+            return java_object(self.data.cursor)
+        raise self._no_bytes_for(name, "whose fields no snapshot tells")
+
+    def _at_java_stream(self) -> bool:
+        cursor = self.data.cursor
+        return bytes(cursor.data[cursor.pos : min(cursor.end, cursor.pos + 4)]) == _JAVA_STREAM
+
+    def constant(self, enum: ClassDescription) -> str | None:
+        """EnumSerializer: varint ordinal + 1, 0 null."""
+        at = self.data.cursor.pos
+        ordinal = self.data.varint() - 1
+        if ordinal >= len(enum.constants):
+            self.data.cursor.corrupt(
+                f"constant {ordinal} of {enum.name}, which has {len(enum.constants)}", at=at
+            )
+        return None if ordinal < 0 else enum.constants[ordinal]
+
+    def _fields(self, described: ClassDescription, args: tuple[FieldType, ...]) -> Instance:
+        """FieldSerializer: the fields of all classes of the hierarchy, by name."""
+        bound = dict(zip(described.variables, args, strict=False))
+        values = {
+            name: self.declared(bind(type_, described.variables, bound))
+            for name, type_ in sorted(described.fields, key=lambda field: java_order(field[0]))
+        }
+        return Instance(described.name, {name: values[name] for name, _ in described.fields})
+
+    def _no_bytes_for(self, name: str, why: str) -> UnsupportedSnapshot:
+        return UnsupportedSnapshot(
+            f"a Kryo value holds the class {name!r}, {why}",
+            where=self.data.cursor.where(),
+            advice=f'describe it with all its fields: classes={{"{name}": {{"a": "int", "b": "String", …}}}} '
+            "(an enum as the list of its constants)",
+        )
+
+
+def _erased(type_: FieldType) -> str:
+    return f"{_erased(type_.args[0])}[]" if type_.array else type_.name

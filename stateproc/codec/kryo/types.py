@@ -1,0 +1,107 @@
+"""Types of fields and descriptions of user classes: what the bytes of Kryo's FieldSerializer do not say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+PRIMITIVES = ("boolean", "byte", "char", "short", "int", "long", "float", "double")
+STRING = "java.lang.String"
+OBJECT = "java.lang.Object"
+BOXES = {
+    "java.lang.Boolean": "boolean", "java.lang.Byte": "byte", "java.lang.Character": "char",
+    "java.lang.Short": "short", "java.lang.Integer": "int", "java.lang.Long": "long",
+    "java.lang.Float": "float", "java.lang.Double": "double",
+}  # fmt: skip
+BOX_OF = {primitive: box for box, primitive in BOXES.items()}
+
+_FINAL_TIMES = (
+    "Duration", "Instant", "LocalDate", "LocalDateTime", "LocalTime", "MonthDay", "OffsetDateTime", "OffsetTime",
+    "Period", "Year", "YearMonth", "ZoneOffset", "ZonedDateTime",
+)  # fmt: skip
+FINAL_CLASSES = frozenset(
+    [STRING, *BOXES, *(f"java.time.{name}" for name in _FINAL_TIMES)]
+    + ["java.lang.Class", "java.lang.StringBuffer", "java.lang.StringBuilder", "java.net.URI", "java.net.URL"]
+    + [
+        "java.util.Currency",
+        "java.util.Locale",
+        "java.util.Optional",
+        "java.util.UUID",
+        "java.util.regex.Pattern",
+    ]
+)
+
+
+@dataclass(frozen=True)
+class FieldType:
+    """A Java type: a primitive, a class with type arguments, an array (``name`` "[]", one argument), a type variable.
+
+    ``final``: whether the class is final; None if the user did not say.
+    """
+
+    name: str
+    args: tuple[FieldType, ...] = ()
+    final: bool | None = None
+
+    @property
+    def primitive(self) -> bool:
+        return self.name in PRIMITIVES
+
+    @property
+    def array(self) -> bool:
+        return self.name == "[]"
+
+    def __str__(self) -> str:
+        if self.array:
+            return f"{self.args[0]}[]"
+        return f"{self.name}<{', '.join(map(str, self.args))}>" if self.args else self.name
+
+
+@dataclass(frozen=True)
+class ClassDescription:
+    """A user class: its fields, inherited ones too, or its enum constants in declared order.
+
+    ``variables``: names of its type variables. ``final``: whether no class can extend it, which Kryo's format
+    depends on; None if the user did not say (then the bytes are tried both ways).
+    """
+
+    name: str
+    fields: tuple[tuple[str, FieldType], ...] = ()
+    constants: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    final: bool | None = None
+
+    @property
+    def is_enum(self) -> bool:
+        return bool(self.constants)
+
+
+def bind(type_: FieldType, variables: tuple[str, ...], bound: Mapping[str, FieldType]) -> FieldType:
+    """``type_`` with type variables replaced by what they stand for, java.lang.Object if that is unknown."""
+    if type_.name in variables:
+        return bound.get(type_.name, FieldType(OBJECT))
+    return (
+        replace(type_, args=tuple(bind(arg, variables, bound) for arg in type_.args)) if type_.args else type_
+    )
+
+
+def java_order(name: str) -> bytes:
+    """Sort key of String.compareTo, by which Kryo orders the fields of a class."""
+    return name.encode("utf-16-be", "surrogatepass")
+
+
+def class_of_name(name: str) -> FieldType:
+    """The type of Class.getName(), such as ``[I``, ``[Ljava.lang.String;`` or a class name."""
+    if not name.startswith("["):
+        return FieldType(name)
+    component = name[1:]
+    if component in _ARRAY_CODES:
+        return FieldType("[]", (FieldType(_ARRAY_CODES[component]),))
+    if component.startswith("L") and component.endswith(";"):
+        return FieldType("[]", (FieldType(component[1:-1]),))
+    return FieldType("[]", (class_of_name(component),))
+
+
+_ARRAY_CODES = {
+    "Z": "boolean", "B": "byte", "C": "char", "S": "short", "I": "int", "J": "long", "F": "float", "D": "double",
+}  # fmt: skip

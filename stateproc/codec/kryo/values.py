@@ -1,0 +1,139 @@
+"""What a Kryo graph holds, where plain Python has no exact value, and how it is written as JSON text."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from stateproc.codec.temporal import DAY_NANOS, iso_date, iso_instant, iso_time
+from stateproc.errors import UnsupportedSnapshot
+
+MAX_NODES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A date ('date': ``seconds`` are days), time of day ('time'), local time stamp ('local') or instant ('instant')."""
+
+    kind: str
+    seconds: int
+    nanos: int = 0
+
+    def __str__(self) -> str:
+        if self.kind == "date":
+            return iso_date(self.seconds)
+        if self.kind == "time":
+            return iso_time(self.seconds * 10**9 + self.nanos)
+        return iso_instant(self.seconds, self.nanos) + ("Z" if self.kind == "instant" else "")
+
+    @property
+    def micros(self) -> int:
+        """Microseconds (for dates: days)."""
+        return self.seconds if self.kind == "date" else self.seconds * 1_000_000 + self.nanos // 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Text of a class that has no better shape here: a URI, a Pattern, a Duration …"""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class BigNumber:
+    """A BigInteger or BigDecimal as Java prints it."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """A reference to an object that encloses it, so many levels up."""
+
+    levels: int
+
+
+@dataclass(eq=False, slots=True)
+class Entries:
+    """A map: keys need not be hashable."""
+
+    pairs: list[tuple[Any, Any]] = field(default_factory=list)
+
+
+@dataclass(eq=False, slots=True)
+class Instance:
+    """An object of a described class."""
+
+    class_name: str
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+def time_of_day(hour: int, minute: int, second: int, nano: int) -> Moment | None:
+    """The time of day; None if the parts make none."""
+    if not (0 <= hour < 24 and 0 <= minute < 60 and 0 <= second < 60 and 0 <= nano < 10**9):
+        return None
+    return Moment("time", hour * 3600 + minute * 60 + second, nano)
+
+
+def local_stamp(date: Moment, time: Moment) -> Moment:
+    return Moment("local", date.seconds * (DAY_NANOS // 10**9) + time.seconds, time.nanos)
+
+
+def whole_text(text: str) -> str:
+    """``text`` as Arrow and JSON want it: a lone surrogate becomes U+FFFD."""
+    return (
+        text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    )
+
+
+def json_text(value: Any) -> str:
+    """``value`` as JSON: bytes base64, big numbers, dates and times as text, NaN and infinities as strings, maps as
+    objects if all keys are strings, else as lists of {"key", "value"}. Raises UnsupportedSnapshot if it is too big."""
+    return json.dumps(_Plain().of(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+class _Plain:
+    """Counts what it turns out: shared objects are written once for each reference."""
+
+    def __init__(self) -> None:
+        self.nodes = 0
+
+    def of(self, value: Any) -> Any:
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
+            raise UnsupportedSnapshot(
+                f"a Kryo object graph of over {MAX_NODES} values",
+                advice="it is too much to show as one value",
+            )
+        if isinstance(value, str):
+            return whole_text(value)
+        if value is None or isinstance(value, bool | int):
+            return value
+        if isinstance(value, float):
+            if math.isfinite(value):
+                return value
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        if isinstance(value, bytes):
+            return base64.b64encode(value).decode("ascii")
+        if isinstance(value, list):
+            return [self.of(item) for item in value]
+        if isinstance(value, Instance):
+            return {name: self.of(item) for name, item in value.fields.items()}
+        if isinstance(value, Entries):
+            if all(isinstance(key, str) for key, _ in value.pairs):
+                return {self.of(key): self.of(item) for key, item in value.pairs}
+            return [{"key": self.of(key), "value": self.of(item)} for key, item in value.pairs]
+        if isinstance(value, Cycle):
+            return {"cycle": value.levels}
+        if isinstance(value, dict):
+            return {name: self.of(item) for name, item in value.items()}
+        return self.of(str(value))

@@ -1,0 +1,131 @@
+"""Descriptions of user classes, and the POJO serializers Flink would make for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stateproc.codec.kryo.types import BOXES, STRING, ClassDescription, FieldType, java_order
+from stateproc.codec.layouts import Counted, FlinkString, Layout
+from stateproc.serializers.base import LayoutContext, Serializer
+from stateproc.serializers.big import Big
+from stateproc.serializers.collections import PRIMITIVE_ARRAYS, ListOf, MapOf, PlainArray
+from stateproc.serializers.descriptions import parse_classes, parse_type
+from stateproc.serializers.kryo import Kryo
+from stateproc.serializers.pojo import Pojo
+from stateproc.serializers.scalars import SCALARS, Scalar
+from stateproc.serializers.structs import EnumOf, NullableOf
+from stateproc.serializers.temporal import TEMPORAL, Temporal
+
+__all__ = [
+    "ClassDescription", "FieldType", "described_pojo", "parse_classes", "parse_type", "pojo_field_serializer",
+]  # fmt: skip
+
+NestedPojo = Callable[[ClassDescription], Serializer]
+_SCALARS = {row[0]: Scalar(*row) for row in SCALARS}
+_TEMPORAL = {kind.name: Temporal(kind) for kind in TEMPORAL}
+_BY_PRIMITIVE = {
+    "boolean": "Boolean", "byte": "Byte", "char": "Char", "short": "Short", "int": "Int", "long": "Long",
+    "float": "Float", "double": "Double",
+}  # fmt: skip
+# What Flink's type extraction gives a field of a class; every class not here, LocalDate too, is left to Kryo.
+_BY_CLASS: dict[str, Serializer] = {
+    **{primitive: _SCALARS[name] for primitive, name in _BY_PRIMITIVE.items()},
+    **{box: _SCALARS[_BY_PRIMITIVE[primitive]] for box, primitive in BOXES.items()},
+    STRING: _SCALARS["String"],
+    "java.lang.Void": _SCALARS["Void"],
+    "java.math.BigInteger": Big(False),
+    "java.math.BigDecimal": Big(True),
+    "java.time.Instant": _TEMPORAL["Instant"],
+    "java.util.Date": _TEMPORAL["Date"],
+    "java.sql.Date": _TEMPORAL["SqlDate"],
+    "java.sql.Time": _TEMPORAL["SqlTime"],
+    "java.sql.Timestamp": _TEMPORAL["SqlTimestamp"],
+}
+_ARRAYS = {{"Int": "int"}.get(name, name.lower()): layout for name, layout in PRIMITIVE_ARRAYS}
+
+
+@dataclass(frozen=True)
+class ByRelease(Serializer):
+    """A field whose serializer Flink 2 changed: ``one`` up to 1.20 (Kryo), ``two`` since 2.0."""
+
+    one: Serializer
+    two: Serializer
+
+    def layout(self, ctx: LayoutContext) -> Layout:
+        return (self.two if ctx.kryo >= 5 else self.one).layout(ctx)
+
+    @property
+    def type_name(self) -> str:
+        return self.two.type_name
+
+    @property
+    def nested(self) -> tuple[Serializer, ...]:
+        return self.two.nested
+
+
+def described_pojo(name: str, classes: Mapping[str, Any]) -> Pojo | None:
+    """The POJO serializer of a described class; None for an enum or a class not described. Raises InvalidOption."""
+    descriptions = parse_classes(classes)
+    described = descriptions.get(name)
+    if described is None or described.is_enum:
+        return None
+    return _pojo(described, descriptions, ())
+
+
+def _pojo(
+    described: ClassDescription, classes: Mapping[str, ClassDescription], inside: tuple[str, ...]
+) -> Pojo:
+    inside += (described.name,)
+
+    def nested(other: ClassDescription) -> Serializer:
+        return Kryo(other.name, (other.name,)) if other.name in inside else _pojo(other, classes, inside)
+
+    fields = sorted(described.fields, key=lambda field: java_order(field[0]))
+    return Pojo(
+        described.name, tuple((name, pojo_field_serializer(type_, classes, nested)) for name, type_ in fields)
+    )
+
+
+def pojo_field_serializer(
+    type_: FieldType, classes: Mapping[str, ClassDescription], nested: NestedPojo | None = None
+) -> Serializer:
+    """The serializer Flink's type extraction gives a POJO's field of this type.
+
+    ``nested`` makes the serializer of a described class (default: its POJO serializer).
+    """
+    known = _BY_CLASS.get(type_.name)
+    if known is not None:
+        return known
+    if type_.array:
+        return _array(type_.args[0], classes, nested)
+    described = classes.get(type_.name)
+    if described is not None:
+        if described.is_enum:
+            return EnumOf(described.name, tuple(enumerate(described.constants)))
+        return nested(described) if nested is not None else _pojo(described, classes, ())
+    kryo = Kryo(type_.name, (type_.name,))
+    parts = [_item(pojo_field_serializer(arg, classes, nested)) for arg in type_.args]
+    if type_.name == "java.util.List" and len(parts) == 1:
+        return ByRelease(kryo, NullableOf(ListOf("List", parts[0]), 0))
+    if type_.name == "java.util.Set" and len(parts) == 1:
+        return ByRelease(kryo, NullableOf(ListOf("Set", parts[0], null_byte=1), 0))
+    if type_.name == "java.util.Map" and len(parts) == 2:
+        return ByRelease(kryo, NullableOf(MapOf(parts[0], parts[1]), 0))
+    return kryo
+
+
+def _item(serializer: Serializer) -> Serializer:
+    """Items of fixed length stand alone, others inside a Nullable."""
+    return serializer if serializer.length >= 0 else NullableOf(serializer, 0)
+
+
+def _array(
+    component: FieldType, classes: Mapping[str, ClassDescription], nested: NestedPojo | None
+) -> Serializer:
+    if component.name in _ARRAYS:
+        return PlainArray(component.name, _ARRAYS[component.name])
+    if component.name == STRING:
+        return PlainArray("String", Counted(FlinkString()))
+    return ListOf("Array", pojo_field_serializer(component, classes, nested), null_byte=0)

@@ -1,0 +1,126 @@
+"""Kryo: org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializer, version 2 (Flink 1.x) or 5 (Flink 2.x)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from stateproc.codec import ops
+from stateproc.codec.errors import BadValue
+from stateproc.codec.kryo.bodies import body_of
+from stateproc.codec.kryo.graph import KryoSetting, read_kryo
+from stateproc.codec.kryo.types import class_of_name
+from stateproc.codec.layouts import Blob, Hosted, Layout
+from stateproc.errors import UnsupportedSnapshot
+from stateproc.serializers.base import LayoutContext, Serializer, Undecodable, simple_name
+from stateproc.serializers.descriptions import parse_classes
+from stateproc.serializers.kryo_columns import Column, column_of
+from stateproc.serializers.optional_maps import OptionalEntry, read_optional_map
+from stateproc.serializers.registry import expect_version, snapshot
+from stateproc.wire import Cursor
+
+_KIND_NONE, _KIND_CLASS, _KIND_INSTANCE = 0, 1, 2
+# Types that say little about the classes of their values: every value names its own.
+_OPEN_TYPES = frozenset(
+    [
+        f"java.lang.{name}"
+        for name in ("Object", "Number", "Comparable", "CharSequence", "Iterable", "Throwable")
+    ]
+    + [
+        f"java.util.{name}"
+        for name in ("Collection", "List", "Set", "SortedSet", "NavigableSet", "Queue", "Deque")
+    ]
+    + [
+        f"java.util.{name}"
+        for name in ("Map", "SortedMap", "NavigableMap", "EnumSet", "AbstractList", "AbstractMap")
+    ]
+    + ["java.io.Serializable", "java.time.ZoneId", "java.util.concurrent.ConcurrentMap"]
+)
+_ANY_INSTANCE = "an instance"
+
+
+@dataclass(frozen=True)
+class Kryo(Serializer):
+    """KryoSerializer: ``registrations`` are classes in the order of their ids, the type itself first.
+
+    ``serializers``: (class, Kryo serializer class) for classes with a serializer of their own.
+    """
+
+    class_name: str
+    registrations: tuple[str, ...] = ()
+    serializers: tuple[tuple[str, str], ...] = ()
+
+    def layout(self, ctx: LayoutContext) -> Layout:
+        classes = parse_classes(ctx.classes)
+        setting = KryoSetting(ctx.kryo, self.registrations, dict(self.serializers), classes)
+        if not self._known(setting):
+            if ctx.tail:
+                return Blob(ops.LENGTH_REST)
+            raise Undecodable(
+                f"Kryo values of class {self.class_name!r}: bytes alone do not tell where they end",
+                advice=f'describe it: classes={{"{self.class_name}": {{"a": "int", "b": "String", …}}}} with all its '
+                "fields, inherited ones too (an enum as the list of its constants)",
+            )
+        column = column_of(class_of_name(self.class_name), classes, ctx.temporal)
+        read = partial(_read, setting=setting, column=column, whole=ctx.tail)
+        return Hosted(read, column.type, 1, column.python)
+
+    def _known(self, setting: KryoSetting) -> bool:
+        """Whether values can be decoded, as far as the static type tells."""
+        name = self.class_name
+        own = setting.serializers.get(name, "")
+        if own and not own.endswith(".JavaSerializer"):
+            return False
+        if name.startswith("[") or name in _OPEN_TYPES or own or name in setting.classes:
+            return True
+        return body_of(name) is not None or name.endswith(("Exception", "Error"))
+
+    @property
+    def type_name(self) -> str:
+        return f"Kryo {simple_name(self.class_name)}"
+
+
+def _read(cursor: Cursor, *, setting: KryoSetting, column: Column, whole: bool) -> Any:
+    """One Kryo value as pyarrow takes it."""
+    at = cursor.pos
+    value = read_kryo(cursor, setting, whole)
+    try:
+        return None if value is None else column.arrow(value)
+    except BadValue as error:
+        cursor.corrupt(f"a Kryo value does not fit its column: {error}", at=at)
+
+
+@snapshot("org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot")
+def _read_kryo(cursor: Cursor, version: int) -> Serializer:
+    """utf type; optional maps of registrations, default serializers, default serializer classes."""
+    expect_version(cursor, "KryoSerializerSnapshot", version, 1, 2)
+    class_name = cursor.utf()
+    registered = read_optional_map(cursor)
+    instances = read_optional_map(cursor)
+    by_class = read_optional_map(cursor)
+    serializers = {entry.name: own for entry in registered if (own := _own_serializer(entry)) is not None}
+    for entry in by_class:
+        serializers.setdefault(entry.name, entry.value.utf() if entry.value is not None else _ANY_INSTANCE)
+    for entry in instances:
+        serializers.setdefault(entry.name, _ANY_INSTANCE)
+    return Kryo(class_name, tuple(entry.name for entry in registered), tuple(serializers.items()))
+
+
+def _own_serializer(entry: OptionalEntry) -> str | None:
+    """KryoRegistration: utf class, i32 kind, then the serializer's class or the serializer as a Java object."""
+    if entry.value is None:
+        return None
+    entry.value.utf()
+    kind = entry.value.i32()
+    if kind == _KIND_NONE:
+        return None
+    if kind == _KIND_CLASS:
+        return entry.value.utf()
+    if kind == _KIND_INSTANCE:
+        return _ANY_INSTANCE
+    raise UnsupportedSnapshot(
+        f"a Kryo registration of kind {kind}",
+        where=entry.value.where(),
+        advice="the snapshot is damaged, or of a Flink release newer than this stateproc: upgrade stateproc",
+    )
