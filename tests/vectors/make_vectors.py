@@ -1,7 +1,7 @@
 """Write serializer vectors: values serialized by real Flink releases, as JSON that tests decode.
 
-`make_vectors.py 1.20.3 2.3.0` fetches each release with Maven, compiles the generator under `java/` against it, runs it
-and writes `flink-<release>.json` beside this file. Needs a JDK 17 and `mvn`; nothing else of the project does.
+`make_vectors.py 1.20.3 2.3.0` fetches each release with Maven, compiles the generator under `java/` against
+it, runs it and writes `flink-<release>.json` beside this file. Needs a JDK 17 and `mvn`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 GENERATOR = "stateproc.vectors.Main"
+REFERENCES = (
+    "1.20.3",
+    "2.3.0",
+)  # complete files; the others hold what differs from the one of their major release
 
 # Artifact -> releases that have it (first inclusive, last exclusive); "_S" marks names with a Scala suffix.
 Release = tuple[int, ...]
@@ -45,14 +50,14 @@ SUFFIXED: dict[str, tuple[Release, Release]] = {
     "flink-statebackend-rocksdb": ((1, 0), (1, 13)),
     "flink-gelly": ((1, 8), (1, 17)),
 }
-# Source folders under java/ -> releases they are for.
-GROUPS: dict[str, tuple[Release, Release]] = {
-    "core": ALWAYS,
-    "avro": ALWAYS,
-    "cep": ALWAYS,
-    "scala": ALWAYS,
-    "table": ((1, 12), (9, 0)),
-    "records": ((1, 19), (9, 0)),
+# Source folders under java/ -> releases they are for, and the artifact they need.
+GROUPS: dict[str, tuple[Release, Release, str]] = {
+    "core": (*ALWAYS, "flink-core"),
+    "avro": (*ALWAYS, "flink-avro"),
+    "cep": (*ALWAYS, "flink-cep"),
+    "scala": (*ALWAYS, "scala-library"),
+    "table": ((1, 12), (9, 0), "flink-table-runtime"),
+    "records": ((1, 19), (9, 0), "flink-core"),
 }
 # Versioned on its own; the newest line that still holds the old FlinkKafkaProducer of that release.
 KAFKA: dict[Release, tuple[str, str]] = {
@@ -61,7 +66,17 @@ KAFKA: dict[Release, tuple[str, str]] = {
     (2, 0): ("flink-connector-kafka", "4.0.1-2.0"),
     (2, 3): ("flink-connector-kafka", "4.0.1-2.0"),
 }
-OPENS = ("java.lang", "java.util", "java.time", "java.net", "java.io", "java.math", "java.text", "java.util.concurrent", "java.util.concurrent.atomic")
+OPENS = (
+    "java.lang",
+    "java.util",
+    "java.time",
+    "java.net",
+    "java.io",
+    "java.math",
+    "java.text",
+    "java.util.concurrent",
+    "java.util.concurrent.atomic",
+)
 
 
 def parse(version: str) -> Release:
@@ -79,7 +94,9 @@ def dependencies(version: str) -> list[Artifact]:
     release = parse(version)
     names = [name for name, (first, last) in PLAIN.items() if first <= release < last]
     names += [
-        f"{name}_{scala_binary(release)}" for name, (first, last) in SUFFIXED.items() if first <= release < last
+        f"{name}_{scala_binary(release)}"
+        for name, (first, last) in SUFFIXED.items()
+        if first <= release < last
     ]
     found = [("org.apache.flink", name, version) for name in names]
     if release[:2] in KAFKA:
@@ -110,7 +127,10 @@ def cache(version: str) -> Path:
 
 
 def fetch(version: str) -> Path:
-    """The directory holding the jars of one release, filled through Maven once; says which artifacts are not there."""
+    """The directory holding the jars of one release, filled through Maven once.
+
+    Artifacts that the repository lacks are left out, and named on stderr.
+    """
     room = cache(version)
     jars = room / "jars"
     artifacts = dependencies(version)
@@ -138,8 +158,8 @@ def compile_generator(version: str, jars: Path) -> Path:
     release = parse(version)
     sources = [
         str(path)
-        for group, (first, last) in GROUPS.items()
-        if first <= release < last
+        for group, (first, last, needs) in GROUPS.items()
+        if first <= release < last and any(jars.glob(f"{needs}*.jar"))
         for path in sorted((HERE / "java" / group).rglob("*.java"))
     ]
     options = ["-nowarn", "-proc:none", "-g", "-encoding", "UTF-8", "-d", str(classes), "-cp", f"{jars}/*"]
@@ -160,13 +180,39 @@ def run(version: str) -> Path:
         ],
         check=True,
     )
-    json.loads(target.read_bytes())
+    document = json.loads(target.read_bytes())
+    for reference in REFERENCES:
+        if reference != version and parse(reference)[0] == parse(version)[0]:
+            without_repetition(document, reference)
+            target.write_text(lines(document), encoding="ascii")
     return target
+
+
+def without_repetition(document: dict[str, Any], reference: str) -> None:
+    """Leave out what is equal, byte for byte, in the file of another release, and name it under `same_as`."""
+    other = json.loads((HERE / f"flink-{reference}.json").read_bytes())
+    known = {entry["name"]: entry for entry in other["serializers"]}
+    same = [entry["name"] for entry in document["serializers"] if known.get(entry["name"]) == entry]
+    document["serializers"] = [
+        entry for entry in document["serializers"] if known.get(entry["name"]) != entry
+    ]
+    for section in [name for name in document if name != "serializers"]:
+        if document[section] == other.get(section):
+            del document[section]
+            same.append(section)
+    document["same_as"] = {reference: same}
+
+
+def lines(document: dict[str, Any]) -> str:
+    """A document as JSON with one serializer on each line."""
+    rest = {name: value for name, value in document.items() if name != "serializers"}
+    entries = ",\n".join(json.dumps(entry, separators=(",", ":")) for entry in document["serializers"])
+    return json.dumps(rest, separators=(",", ":"))[:-1] + f',\n"serializers":[\n{entries}\n]}}\n'
 
 
 def main(versions: list[str]) -> None:
     """Write the vectors of every release named on the command line."""
-    for version in versions or ["1.20.3", "2.3.0"]:
+    for version in versions or REFERENCES:
         print(run(version))
 
 

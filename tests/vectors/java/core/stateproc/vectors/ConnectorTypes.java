@@ -91,20 +91,21 @@ final class ConnectorTypes {
     }
 
     private static void writers(List<Object> versioned) throws Exception {
-        String home = KAFKA + (Reflect.exists(KAFKA + "sink.internal.KafkaWriterState") ? "sink.internal." : "sink.");
+        String sink = KAFKA + "sink.";
+        String internal = sink + "internal.";
         Object value;
         Object tree = Json.object("transactionalIdPrefix", "prefix é");
-        if (Reflect.exists(home + "CheckpointTransaction")) {
-            Object ownership = Class.forName(home + "TransactionOwnership").getEnumConstants()[0];
-            Object transaction = Reflect.create(home + "CheckpointTransaction", "id-1", 5L);
-            value = Reflect.create(home + "KafkaWriterState", "prefix é", 1, 2, ownership, Arrays.asList(transaction));
+        if (Reflect.exists(internal + "CheckpointTransaction")) {
+            Object ownership = Class.forName(internal + "TransactionOwnership").getEnumConstants()[0];
+            Object transaction = Reflect.create(internal + "CheckpointTransaction", "id-1", 5L);
+            value = Reflect.create(sink + "KafkaWriterState", "prefix é", 1, 2, ownership, Arrays.asList(transaction));
             tree = Json.object("transactionalIdPrefix", "prefix é", "ownedSubtaskId", 1, "totalNumberOfOwnedSubtasks", 2,
                     "transactionOwnership", ownership.toString(), "precommittedTransactionalIds",
                     Arrays.asList(Json.object("transactionalId", "id-1", "checkpointId", 5)));
         } else {
-            value = Reflect.create(home + "KafkaWriterState", "prefix é");
+            value = Reflect.create(sink + "KafkaWriterState", "prefix é");
         }
-        add(versioned, KAFKA + "sink.KafkaWriterStateSerializer", value, tree);
+        add(versioned, sink + "KafkaWriterStateSerializer", value, tree);
     }
 
     /** What SimpleVersionedSerialization writes is this version, the length and these bytes. */

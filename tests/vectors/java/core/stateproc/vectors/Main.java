@@ -9,7 +9,7 @@ public final class Main {
     /** One class per group of serializers; those whose sources do not compile in a release are not there. */
     private static final String[] TOPICS = {
         "Scalars", "Collections", "Composites", "UserValues", "Pojos", "KryoValues", "KryoClasses", "RuntimeTypes", "Records",
-        "AvroTypes", "TableTypes", "SequencedMultiset", "CepTypes", "ScalaTypes", "ConnectorTypes", "Keys", "Hashes", "TableHashes"
+        "AvroTypes", "TableTypes", "SequencedMultiset", "CepTypes", "ScalaTypes", "ConnectorTypes", "GellyTypes", "Keys", "Hashes", "TableHashes"
     };
 
     private Main() {}

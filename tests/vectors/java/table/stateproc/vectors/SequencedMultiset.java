@@ -29,7 +29,7 @@ final class SequencedMultiset {
                 Reflect.create(LINKED + "Node", row, 1L, null, null, null, 1000L), node(tree, 1L, null, null, null, 1000L));
         Object equaliser = Reflect.create(GENERATED + "GeneratedRecordEqualiser", "Equaliser", "class Equaliser {}", new Object[0]);
         Object hash = Reflect.create(GENERATED + "GeneratedHashFunction", "Hash", "class Hash {}", new Object[0], new org.apache.flink.configuration.Configuration());
-        vectors.addPairs("RowDataKey", Reflect.create(LINKED + "RowDataKeySerializer", rows, null, null, equaliser, hash),
+        vectors.addPairs("RowDataKey", Reflect.create(LINKED + "RowDataKeySerializer", rows, (Object) equal(), (Object) hashing(), equaliser, hash),
                 Reflect.create(LINKED + "RowDataKey", row, (Object) equal(), (Object) hashing()), tree);
     }
 

@@ -29,7 +29,6 @@ import org.apache.flink.table.types.logical.ArrayType;
 import org.apache.flink.table.types.logical.LogicalType;
 import org.apache.flink.table.types.logical.MapType;
 import org.apache.flink.table.types.logical.RowType;
-import org.apache.flink.table.types.logical.VarCharType;
 import org.apache.flink.types.Row;
 import org.apache.flink.types.RowKind;
 
@@ -100,7 +99,7 @@ final class TableTypes {
             map.put(StringData.fromString("key " + map.size()), element);
         }
         vectors.attempt("MapData to " + column.name, () -> add(vectors, "MapData to " + column.name,
-                new MapType(VarCharType.STRING_TYPE, column.type), new GenericMapData(map)));
+                new MapType(TEXT, column.type), new GenericMapData(map)));
     }
 
     private static void allTypes(Vectors vectors, List<Column> columns) throws Exception {
