@@ -1,0 +1,122 @@
+"""The keyed state of one subtask: which file, which header, where the key groups lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from stateproc.errors import SnapshotError, UnsupportedSnapshot, Where
+from stateproc.metadata.backend import KeyedHeader, read_keyed_header
+from stateproc.metadata.handles import (
+    ChangelogHandle,
+    FileChangelogHandle,
+    IncrementalHandle,
+    InMemoryChangelogHandle,
+    KeyedHandle,
+    KeyGroupsHandle,
+)
+from stateproc.readers.blocks import KeyGroupRange, group_ranges
+from stateproc.readers.detection import is_canonical
+from stateproc.readers.headers import MAX_HEADER, read_whole_header
+from stateproc.readers.states import KeyedState
+from stateproc.splits import header_states, keyed_header
+from stateproc.storage import ByteSource, SnapshotLocation, open_handle
+
+
+@dataclass(frozen=True)
+class KeyedFile:
+    """Managed keyed state of subtask ``subtask``; ``layout`` names how it is stored."""
+
+    subtask: int
+    handle: KeyedHandle
+    location: SnapshotLocation
+    max_parallelism: int
+
+    @property
+    def layout(self) -> str:
+        """canonical, heap, rocksdb or changelog."""
+        if isinstance(self.handle, KeyGroupsHandle):
+            return "canonical" if self.canonical else "heap"
+        return "rocksdb" if isinstance(self.handle, IncrementalHandle) else "changelog"
+
+    @cached_property
+    def source(self) -> ByteSource:
+        """The KeyGroups file, or the meta stream of an incremental handle."""
+        if isinstance(self.handle, IncrementalHandle):
+            return open_handle(self.handle.meta, self.location)
+        if isinstance(self.handle, KeyGroupsHandle):
+            return open_handle(self.handle.stream, self.location)
+        raise UnsupportedSnapshot("a changelog handle has no file of its own")
+
+    @cached_property
+    def ranges(self) -> tuple[KeyGroupRange, ...]:
+        """The non-empty key groups of a KeyGroups file."""
+        if not isinstance(self.handle, KeyGroupsHandle):
+            return ()
+        handle, source = self.handle, self.source
+        return tuple(group_ranges(handle.first_key_group, handle.offsets, source.size, source.name))
+
+    @property
+    def header_size(self) -> int:
+        return self.ranges[0].start if self.ranges else self.source.size
+
+    @property
+    def data_bytes(self) -> int:
+        """Bytes of state, the header not counted."""
+        if isinstance(self.handle, IncrementalHandle):
+            return sum(stream.size for _, stream in (*self.handle.shared, *self.handle.private))
+        return sum(item.stop - item.start for item in self.ranges)
+
+    @cached_property
+    def canonical(self) -> bool:
+        """Whether a KeyGroups file holds canonical entries."""
+        if not isinstance(self.handle, KeyGroupsHandle):
+            return False
+        return is_canonical(self.handle.type_byte, self.handle.offsets, self.source, self.ranges)
+
+    @cached_property
+    def header(self) -> KeyedHeader | None:
+        """The backend header; None where there is none to read (a changelog with nothing materialized).
+
+        Raises UnknownSnapshotClass, CorruptSnapshot, MissingFile.
+        """
+        if isinstance(self.handle, KeyGroupsHandle):
+            return keyed_header(self.source, self.header_size)
+        if isinstance(self.handle, IncrementalHandle):
+            return read_whole_header(self.source.read_all(MAX_HEADER), self.source.name, read_keyed_header)
+        if isinstance(self.handle, ChangelogHandle):
+            for inner in self.handle.materialized:
+                file = KeyedFile(self.subtask, inner, self.location, self.max_parallelism)
+                if file.header is not None:
+                    return file.header
+        return None
+
+    @cached_property
+    def states(self) -> tuple[KeyedState | str, ...]:
+        """The header's states by id; for one that is no keyed state, its name."""
+        return () if self.header is None else tuple(header_states(self.header))
+
+    def check_readable(self, operator: str, state: str) -> None:
+        """Raise UnsupportedSnapshot for layouts whose data no reader is there for."""
+        if isinstance(self.handle, KeyGroupsHandle):
+            return
+        what = {
+            IncrementalHandle: "RocksDB sst files",
+            ChangelogHandle: "changelog segments",
+            FileChangelogHandle: "changelog segments",
+            InMemoryChangelogHandle: "changelog segments",
+        }[type(self.handle)]
+        raise UnsupportedSnapshot(
+            f"this state lies in {what}, which this release of stateproc lists but does not read yet",
+            where=Where(file=self.location.metadata_uri, operator=operator, state=state),
+            advice="take a canonical savepoint of the job (flink savepoint --type canonical) and open that",
+        )
+
+
+def header_problem(file: KeyedFile) -> SnapshotError | None:
+    """Why the file's header cannot be read; None if it can."""
+    try:
+        file.header  # noqa: B018  (a cached property that raises)
+    except SnapshotError as error:
+        return error
+    return None

@@ -1,0 +1,123 @@
+"""Keyed states: one state over all subtasks' files of an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.keygroups.ranges import key_group_of_hash
+from stateproc.options import SPLIT_BYTES
+from stateproc.pruning import key_hash
+from stateproc.readers.rows import state_fields
+from stateproc.readers.states import KeyedState
+from stateproc.schemas import merged_schema
+from stateproc.splits import KeyGroupSplit, Split, cut
+from stateproc.states import State
+
+if TYPE_CHECKING:
+    from stateproc.keyed_files import KeyedFile
+    from stateproc.operators import Operator
+
+
+@dataclass(frozen=True)
+class Part:
+    """The state in one subtask's file."""
+
+    file: KeyedFile
+    state: KeyedState
+
+
+class KeyedStateView(State):
+    """A keyed state; ``parts``: where it is."""
+
+    def __init__(self, operator: Operator, parts: Sequence[Part]) -> None:
+        first = parts[0].state
+        super().__init__(operator, first.name, first.kind.value, "keyed")
+        self._parts = tuple(parts)
+        self.key_type = first.key.type_name
+        self.namespace_type = first.namespace.type_name if first.has_namespace else None
+        self.value_type = _value_type(first)
+        self.ttl = first.ttl
+
+    @property
+    def keyed(self) -> KeyedState:
+        """The state as the first header describes it."""
+        return self._parts[0].state
+
+    @property
+    def bytes(self) -> int | None:
+        if all(len(part.file.states) == 1 for part in self._parts):
+            return sum(part.file.data_bytes for part in self._parts)
+        return None
+
+    def schema(self, *, flatten: bool = False) -> pa.Schema:
+        context = self.operator.snapshot.options.context
+        schema: pa.Schema | None = None
+        for state in dict.fromkeys(part.state for part in self._parts):
+            own = pa.schema(self._placed(lambda item=state: state_fields(item, context, flatten)))
+            schema = own if schema is None else merged_schema(schema, own)
+        assert schema is not None
+        return schema
+
+    def splits(
+        self,
+        *,
+        flatten: bool = False,
+        key_groups: Iterable[int] | None = None,
+        split_bytes: int = SPLIT_BYTES,
+        raw_keys: bool = False,
+    ) -> list[Split]:
+        wanted = None if key_groups is None else set(key_groups)
+        splits: list[Split] = []
+        for part in self._parts:
+            part.file.check_readable(self.operator.display, self.name)
+            ranges = [item for item in part.file.ranges if wanted is None or item.key_group in wanted]
+            for run in cut(ranges, split_bytes):
+                splits.append(
+                    KeyGroupSplit(
+                        source=part.file.source,
+                        header_size=part.file.header_size,
+                        ranges=run,
+                        canonical=part.file.canonical,
+                        max_parallelism=self.operator.max_parallelism,
+                        state=self.name,
+                        operator=self.operator.display,
+                        options=self.operator.snapshot.options,
+                        flatten=flatten,
+                        raw_keys=raw_keys,
+                    )
+                )
+        return splits
+
+    def key_groups_of(self, keys: Sequence[Any]) -> set[int] | None:
+        kind = key_hash(self.keyed.key)
+        if kind is None:
+            return None
+        from stateproc.keygroups.hashes import hash_codes
+
+        field = self.schema().field("key")
+        try:
+            codes = hash_codes(pa.array(list(keys), type=field.type), kind)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, InvalidOption, TypeError, OverflowError):
+            # A literal that is no such key is in no key group that can be told; all are read.
+            return None
+        return {int(group) for group in key_group_of_hash(codes, self.operator.max_parallelism)}
+
+    def _placed(self, action: Any) -> Any:
+        try:
+            return action()
+        except SnapshotError as error:
+            raise error.at(operator=self.operator.display, state=self.name) from error
+
+
+def _value_type(state: KeyedState) -> str:
+    inner = state.value.type_name
+    if state.kind.value == "list":
+        return f"List<{inner}>"
+    if state.user_key is not None:
+        return f"Map<{state.user_key.type_name}, {inner}>"
+    return inner

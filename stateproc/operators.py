@@ -1,0 +1,179 @@
+"""An operator of a snapshot: its states, found in the headers of its subtasks' files."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from stateproc.errors import SnapshotError
+from stateproc.formats import read_coordinator
+from stateproc.keyed_files import KeyedFile, header_problem
+from stateproc.keyed_states import KeyedStateView, Part
+from stateproc.metadata import OperatorState
+from stateproc.metadata.backend import StateMetaInfo
+from stateproc.metadata.handles import KeyGroupsHandle, StatePartition
+from stateproc.names import not_found
+from stateproc.operator_states import OperatorFile, OperatorStateView
+from stateproc.readers.operator_state import state_info
+from stateproc.readers.states import KeyedState, StateKind
+from stateproc.states import State
+from stateproc.storage import open_handle
+from stateproc.timers import RawTimers, TimerView, raw_timers
+
+if TYPE_CHECKING:
+    from stateproc.snapshot import Snapshot
+
+_HEADERS_AT_ONCE = 8
+
+
+class Operator:
+    """One operator. ``metadata`` is what ``_metadata`` says of it; ``uid`` is known from Flink 2.0 on, or given."""
+
+    def __init__(self, snapshot: Snapshot, metadata: OperatorState, uid: str | None = None) -> None:
+        self.snapshot = snapshot
+        self.metadata = metadata
+        self.uid = uid or metadata.uid
+
+    @property
+    def operator_id(self) -> str:
+        """The operator's id (uid hash), 32 hex digits."""
+        return self.metadata.operator_id
+
+    @property
+    def name(self) -> str | None:
+        return self.metadata.name
+
+    @property
+    def parallelism(self) -> int:
+        return self.metadata.parallelism
+
+    @property
+    def max_parallelism(self) -> int:
+        return self.metadata.max_parallelism
+
+    @property
+    def display(self) -> str:
+        """What people know it by: uid, else the id."""
+        return self.uid or self.operator_id
+
+    @cached_property
+    def keyed_files(self) -> tuple[KeyedFile, ...]:
+        """Managed keyed state, one per subtask that has any."""
+        location = self.snapshot.location
+        return tuple(
+            KeyedFile(subtask.index, subtask.managed_keyed, location, self.max_parallelism)
+            for subtask in self.metadata.subtasks
+            if subtask.managed_keyed is not None
+        )
+
+    @cached_property
+    def operator_files(self) -> tuple[OperatorFile, ...]:
+        """Managed operator state, one per subtask that has any."""
+        return tuple(
+            OperatorFile(subtask.index, handle, open_handle(handle.stream, self.snapshot.location))
+            for subtask in self.metadata.subtasks
+            for handle in (subtask.managed_operator,)
+            if handle is not None and not handle.is_empty
+        )
+
+    @cached_property
+    def problems(self) -> tuple[SnapshotError, ...]:
+        """Headers that cannot be read; the states behind them are not listed."""
+        with ThreadPoolExecutor(_HEADERS_AT_ONCE) as pool:
+            keyed = list(pool.map(header_problem, self.keyed_files))
+        found = [error.at(operator=self.display) for error in keyed if error is not None]
+        for file in self.operator_files:
+            try:
+                _ = file.header
+            except SnapshotError as error:
+                found.append(error.at(operator=self.display))
+        return tuple(found)
+
+    @cached_property
+    def _keyed(self) -> dict[str, KeyedStateView]:
+        bad = self.problems
+        parts: dict[str, list[Part]] = {}
+        for file in self.keyed_files:
+            if header_problem(file) is not None:
+                continue
+            for state in file.states:
+                if isinstance(state, KeyedState):
+                    parts.setdefault(state.name, []).append(Part(file, state))
+        del bad
+        return {name: KeyedStateView(self, found) for name, found in parts.items()}
+
+    @cached_property
+    def _raw_timers(self) -> tuple[RawTimers, ...]:
+        found = []
+        for subtask in self.metadata.subtasks:
+            handle = subtask.raw_keyed
+            if isinstance(handle, KeyGroupsHandle):
+                timers = raw_timers(open_handle(handle.stream, self.snapshot.location), handle)
+                if timers is not None:
+                    found.append(timers)
+        return tuple(found)
+
+    @cached_property
+    def keyed_states(self) -> tuple[KeyedStateView, ...]:
+        """Keyed states but timers."""
+        return tuple(view for view in self._keyed.values() if not view.keyed.kind.is_queue)
+
+    @cached_property
+    def timer_states(self) -> tuple[TimerView, ...]:
+        """Event timers, processing timers: those that are there."""
+        views = []
+        for event, kind in ((True, StateKind.EVENT_TIMERS), (False, StateKind.PROCESSING_TIMERS)):
+            queues = [view for view in self._keyed.values() if view.keyed.kind is kind]
+            if queues or self._raw_timers:
+                views.append(TimerView(self, event, queues, self._raw_timers))
+        return tuple(views)
+
+    @cached_property
+    def operator_states(self) -> tuple[OperatorStateView, ...]:
+        """List, union and broadcast states."""
+        parts: dict[tuple[str, str], list[tuple[OperatorFile, StatePartition]]] = {}
+        infos: dict[tuple[str, str], list[StateMetaInfo]] = {}
+        for file in self.operator_files:
+            try:
+                header = file.header
+            except SnapshotError:
+                continue  # told by ``problems``
+            for partition in file.handle.states:
+                info = state_info(header, partition)
+                if info is not None:
+                    parts.setdefault((partition.name, partition.mode), []).append((file, partition))
+                    infos.setdefault((partition.name, partition.mode), []).append(info)
+        return tuple(OperatorStateView(self, found, infos[key]) for key, found in parts.items())
+
+    @property
+    def states(self) -> tuple[State, ...]:
+        """All states: keyed, timers, operator states."""
+        return (*self.keyed_states, *self.timer_states, *self.operator_states)
+
+    def state(self, name: str) -> State:
+        """The state of that name. Raises NotFound offering the nearest names."""
+        for view in (*self.states, *self._keyed.values()):
+            if view.name == name:
+                return view
+        if self.problems:
+            raise self.problems[0]
+        raise not_found(f"state in operator '{self.display}'", name, [view.name for view in self.states]).at(
+            operator=self.display
+        )
+
+    def timers(self, domain: str) -> TimerView:
+        """The timers of ``domain`` 'event' or 'processing'. Raises NotFound."""
+        for view in self.timer_states:
+            if view.name == f"{domain} timers":
+                return view
+        raise not_found(f"timers in operator '{self.display}'", domain, [view.name for view in self.timer_states])
+
+    @property
+    def coordinator(self) -> dict[str, object] | None:
+        """What the operator's coordinator wrote: of sources the enumerator's state, decoded where known."""
+        handle = self.metadata.coordinator
+        return None if handle is None else read_coordinator(handle.data, self.snapshot.location.metadata_uri)
+
+    def __repr__(self) -> str:
+        return f"<operator {self.display!r}: parallelism {self.parallelism}, {len(self.states)} states>"

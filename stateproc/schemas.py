@@ -1,0 +1,91 @@
+"""Schemas that differ between subtasks: one schema for all, and batches brought to it.
+
+RocksDB lists in every subtask's header the POJO subclasses that this subtask has met, so that the structs read
+from two files may have different fields.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from stateproc.errors import UnsupportedSnapshot
+
+
+def merged_type(one: pa.DataType, two: pa.DataType) -> pa.DataType:
+    """A type that holds values of both. Raises UnsupportedSnapshot if there is none."""
+    if one == two:
+        return one
+    if pa.types.is_struct(one) and pa.types.is_struct(two):
+        names = list(dict.fromkeys([field.name for field in one] + [field.name for field in two]))
+        return pa.struct([pa.field(name, _merged_child(one, two, name)) for name in names])
+    if pa.types.is_list(one) and pa.types.is_list(two):
+        return pa.list_(merged_type(one.value_type, two.value_type))
+    if pa.types.is_map(one) and pa.types.is_map(two):
+        return pa.map_(merged_type(one.key_type, two.key_type), merged_type(one.item_type, two.item_type))
+    raise UnsupportedSnapshot(
+        f"subtasks of one operator hold a state as {one} and as {two}",
+        advice="read the subtasks apart, by their key groups (option 'key_group')",
+    )
+
+
+def _merged_child(one: pa.StructType, two: pa.StructType, name: str) -> pa.DataType:
+    places = [struct.get_field_index(name) for struct in (one, two)]
+    if min(places) < 0:
+        struct, place = (one, places[0]) if places[0] >= 0 else (two, places[1])
+        return struct.field(place).type
+    return merged_type(one.field(places[0]).type, two.field(places[1]).type)
+
+
+def merged_schema(one: pa.Schema, two: pa.Schema) -> pa.Schema:
+    """One schema for rows of both."""
+    if one.equals(two):
+        return one
+    names = list(dict.fromkeys(one.names + two.names))
+    fields = []
+    for name in names:
+        types = [schema.field(name).type for schema in (one, two) if name in schema.names]
+        fields.append(pa.field(name, types[0] if len(types) == 1 else merged_type(*types)))
+    return pa.schema(fields)
+
+
+def aligned(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The schema's columns of ``batch``; fields that the batch lacks are null."""
+    if batch.schema.equals(schema):
+        return batch
+    columns = []
+    for field in schema:
+        index = batch.schema.get_field_index(field.name)
+        column = pa.nulls(len(batch), field.type) if index < 0 else aligned_array(batch.column(index), field.type)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def aligned_array(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """``array`` with the fields of ``wanted`` in all structs within."""
+    if array.type == wanted:
+        return array
+    if pa.types.is_struct(wanted):
+        children = []
+        for field in wanted:
+            index = array.type.get_field_index(field.name)
+            child = pa.nulls(len(array), field.type) if index < 0 else aligned_array(array.field(index), field.type)
+            children.append(child)
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(children, fields=list(wanted), mask=mask)
+    if pa.types.is_map(wanted):
+        offsets, keys, items = array.offsets, aligned_array(array.keys, wanted.key_type), array.items
+        made = pa.MapArray.from_arrays(offsets, keys, aligned_array(items, wanted.item_type))
+        return _with_validity(made, array)
+    if pa.types.is_list(wanted):
+        return _with_validity(
+            pa.ListArray.from_arrays(array.offsets, aligned_array(array.values, wanted.value_type)), array
+        )
+    return array.cast(wanted)
+
+
+def _with_validity(made: pa.Array, like: pa.Array) -> pa.Array:
+    if not like.null_count:
+        return made
+    import pyarrow.compute as pc
+
+    return pc.if_else(like.is_valid(), made, pa.scalar(None, made.type))
