@@ -1,6 +1,7 @@
 """Imports every family of serializers, which registers them."""
 
 from stateproc.serializers import (  # noqa: F401
+    avro,
     big,
     cep,
     collections,

@@ -6,6 +6,7 @@ Sources: org.apache.flink.table.data.writer.AbstractBinaryWriter (slots), Intern
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -222,8 +223,8 @@ def array_of(element: LogicalType, ctx: LayoutContext) -> BinaryArray:
 
 
 def row_of(names: tuple[str, ...], types: tuple[LogicalType, ...], ctx: LayoutContext) -> BinaryRow:
-    """A row whose kind is that of the rows in it kept only outermost."""
-    inner = LayoutContext(ctx.kryo, ctx.classes, ctx.temporal, row_kind=False)
+    """A row; the kinds of rows inside rows say nothing and are not kept."""
+    inner = replace(ctx, row_kind=False, tail=False)
     fields = tuple((name, slot(type_, inner)) for name, type_ in zip(unique(names), types, strict=True))
     return BinaryRow(fields, ctx.row_kind)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -193,7 +193,7 @@ class RawValue(Serializer):
     inner: Serializer
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        inside = LayoutContext(ctx.kryo, ctx.classes, ctx.temporal, ctx.row_kind, tail=True)
+        inside = replace(ctx, tail=True)
         try:
             return Sized(self.inner.layout(inside))
         except Undecodable:
