@@ -32,6 +32,8 @@ JOBS = {
     "windows": ("Jobs", "windows"),
     "operators": ("Jobs", "operators"),
     "tiny": ("Jobs", "tiny"),
+    "demo": ("Demo", "shop"),
+    "kafka": ("Demo", "kafka"),
 }
 """Job → the Java class and method that build it."""
 
@@ -108,12 +110,20 @@ NEWEST = (
     *(("operators", mode) for mode in ALSO_OPERATORS),
 )
 
+SPECIAL = (
+    Case("demo", "", "hashmap", "canonical"),
+    Case("kafka", "hashmap-checkpoint", "hashmap", "checkpoint"),
+    Case("kafka", "rocksdb-canonical", "rocksdb", "canonical"),
+)
+"""Cases with a job of their own, written by the newest releases."""
+
 
 def cases(release: str) -> list[Case]:
     """The cases of `release`, the most used modes first."""
     modes = {mode.mode: mode for mode in MAIN + MORE}
     wanted = NEWEST if release in FULL else OLDER
     rows = [replace(modes[mode], job=job) for job, mode in wanted]
+    rows += SPECIAL if release in FULL else ()
     return [row for row in rows if line_number(release) >= row.since]
 
 
