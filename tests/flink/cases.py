@@ -34,6 +34,8 @@ JOBS = {
     "tiny": ("Jobs", "tiny"),
     "demo": ("Demo", "shop"),
     "kafka": ("Demo", "kafka"),
+    "finished": ("Finishing", "job"),
+    "big": ("Big", "keys"),
 }
 """Job → the Java class and method that build it."""
 
@@ -109,11 +111,31 @@ NEWEST = (
     *(("windows", mode) for mode in ALSO_WINDOWS),
     *(("operators", mode) for mode in ALSO_OPERATORS),
 )
-
+CHANGELOG = (
+    ("state.changelog.enabled", "true"),
+    ("state.backend.changelog.enabled", "true"),
+    ("state.changelog.storage", "filesystem"),
+    ("state.backend.changelog.storage", "filesystem"),
+    ("dstl.dfs.base-path", "{snapshots}"),
+)
+IN_MEMORY = (("state.changelog.storage", "memory"), ("state.backend.changelog.storage", "memory"))
+MATERIALIZED = (
+    ("state.changelog.periodic-materialize.interval", "500ms"),
+    ("state.backend.changelog.periodic-materialize.interval", "500ms"),
+)
+FILE_MERGING = (("execution.checkpointing.file-merging.enabled", "true"),)
 SPECIAL = (
     Case("demo", "", "hashmap", "canonical"),
     Case("kafka", "hashmap-checkpoint", "hashmap", "checkpoint"),
     Case("kafka", "rocksdb-canonical", "rocksdb", "canonical"),
+    Case("finished", "hashmap-checkpoint", "hashmap", "checkpoint"),
+    Case("kitchen", "hashmap-filemerging", "hashmap", "checkpoint", options=FILES + FILE_MERGING),
+    Case("operators", "hashmap-filemerging", "hashmap", "checkpoint", options=FILES + FILE_MERGING),
+    Case("tiny", "rocksdb-filemerging", "rocksdb", "checkpoint", options=FILES + FILE_MERGING + INCREMENTAL),
+    Case("kitchen", "hashmap-changelog", "hashmap", "checkpoint", 1, options=FILES + CHANGELOG),
+    Case("tiny", "hashmap-changelog-memory", "hashmap", "checkpoint", 1, options=CHANGELOG + IN_MEMORY),
+    Case("tiny", "rocksdb-changelog", "rocksdb", "checkpoint", 1, options=FILES + CHANGELOG + MATERIALIZED),
+    Case("windows", "hashmap-changelog", "hashmap", "checkpoint", 1, options=CHANGELOG + MATERIALIZED),
 )
 """Cases with a job of their own, written by the newest releases."""
 

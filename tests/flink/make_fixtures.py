@@ -9,7 +9,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from cases import JOBS, RELEASES, Case, cases
+from cases import FILES, JOBS, RELEASES, Case, cases
 from jars import cache, jars, line_number
 
 HERE = Path(__file__).parent
@@ -111,12 +111,34 @@ def run(release: str, wanted: list[Case]) -> list[str]:
     return [case.name for case in wanted if case not in done]
 
 
+def write_big(release: str, keys: int, out: Path) -> None:
+    """Writes a canonical savepoint of one value state with `keys` keys to `out`, not to the repository."""
+    case = Case("big", "", "hashmap", "canonical", options=FILES)
+    root = out.resolve()
+    shutil.rmtree(root / "big", ignore_errors=True)
+    root.mkdir(parents=True, exist_ok=True)
+    plan = root / "plan.tsv"
+    plan.write_text(plan_line(case, release) + "\n")
+    memory = f"-Xmx{2 + keys // 1_000_000}g"
+    limits = [f"-Dfixtures.keys={keys}", "-Dfixtures.limit=1800000"]
+    command = [*JAVA, memory, *limits, "-cp", compiled(release), "fixtures.Runner", str(plan), str(root)]
+    subprocess.run(command, check=True)
+    print((root / "big" / "snapshot.path").read_text().strip())
+
+
 def main() -> int:
     """Parses the arguments and runs; the exit code is 1 when a case failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--release", action="append", choices=list(RELEASES), help="default: all")
     parser.add_argument("--case", action="append", help="default: all cases of the release")
+    parser.add_argument("--big", type=int, metavar="KEYS", help="write a savepoint of this many keys to --out")
+    parser.add_argument("--out", type=Path, help="where --big writes")
     arguments = parser.parse_args()
+    if arguments.big is not None:
+        if arguments.out is None:
+            parser.error("--big needs --out")
+        write_big((arguments.release or ["1.20"])[0], arguments.big, arguments.out)
+        return 0
     failed = []
     for release in arguments.release or list(RELEASES):
         wanted = [case for case in cases(release) if not arguments.case or case.name in arguments.case]
