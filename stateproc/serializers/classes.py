@@ -65,13 +65,16 @@ class ByRelease(Serializer):
         return self.two.nested
 
 
-def described_pojo(name: str, classes: Mapping[str, Any]) -> Pojo | None:
-    """The POJO serializer of a described class; None for an enum or a class not described. Raises InvalidOption."""
+def described_pojo(name: str, classes: Mapping[str, Any], inside: tuple[str, ...] = ()) -> Pojo | None:
+    """The POJO serializer of a described class; None for an enum or unknown class. Raises InvalidOption.
+
+    ``inside``: its superclasses and the classes around it, of which Flink leaves fields to Kryo.
+    """
     descriptions = parse_classes(classes)
     described = descriptions.get(name)
     if described is None or described.is_enum:
         return None
-    return _pojo(described, descriptions, ())
+    return _pojo(described, descriptions, inside)
 
 
 def _pojo(

@@ -5,6 +5,7 @@ from stateproc.serializers import (  # noqa: F401
     big,
     cep,
     collections,
+    generic,
     kryo,
     java_objects,
     legacy,

@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
+
 from stateproc.codec import ops
-from stateproc.codec.builder import Builder, Label
+from stateproc.codec.builder import Assembler, Builder, Label
 from stateproc.codec.layouts import Layout, Marked
 from stateproc.codec.layouts.merging import Merged, Shape
+from stateproc.codec.layouts.strings import blob_array, blob_columns
 from stateproc.errors import UnsupportedSnapshot
-from stateproc.serializers.base import LayoutContext, Serializer, simple_name
+from stateproc.serializers.base import LayoutContext, Serializer, Undecodable, simple_name
 from stateproc.serializers.opaque import Opaque
 from stateproc.serializers.optional_maps import OptionalEntry, read_optional_map
 from stateproc.serializers.registry import UnknownSnapshotClass, expect_version, read_versioned, snapshot
@@ -52,7 +55,7 @@ class Pojo(Serializer):
         return Merged(tuple(shapes), choose, CLASS_FIELD if known else None)
 
     def _steps(self, ctx: LayoutContext) -> tuple[tuple[str, Layout], ...]:
-        return tuple((name, Marked(field.layout(ctx))) for name, field in self.fields)
+        return tuple((name, Marked(field_layout(field, ctx, self.class_name, name))) for name, field in self.fields)
 
     def _described(self, ctx: LayoutContext) -> tuple[Subclass, ...]:
         """Classes the user has described that can be subclasses: they have all fields of this one."""
@@ -64,7 +67,7 @@ class Pojo(Serializer):
         own = {name for name, _ in self.fields}
         found = []
         for name in ctx.classes:
-            pojo = None if name in listed else described_pojo(name, ctx.classes)
+            pojo = None if name in listed else described_pojo(name, ctx.classes, (self.class_name,))
             if pojo is not None and own < {field for field, _ in pojo.fields}:
                 same = dict(self.fields)
                 fields = tuple((field, same.get(field, serializer)) for field, serializer in pojo.fields)
@@ -84,7 +87,9 @@ def _subclass_shape(subclass: Subclass, ctx: LayoutContext, taken: dict[str, Lay
     """A subclass's shape; a field that another shape has otherwise gets the class's name before its own."""
     serializer = subclass.serializer
     if isinstance(serializer, Pojo):
-        fields = [(name, Marked(field.layout(ctx))) for name, field in serializer.fields]
+        fields = [
+            (name, Marked(field_layout(field, ctx, serializer.class_name, name))) for name, field in serializer.fields
+        ]
         lead: list[tuple[str, Layout]] = [("", Exact())]
     else:
         fields, lead = [(simple_name(subclass.class_name), serializer.layout(ctx))], []
@@ -96,21 +101,48 @@ def _subclass_shape(subclass: Subclass, ctx: LayoutContext, taken: dict[str, Lay
     return Shape(subclass.class_name, tuple(lead + steps))
 
 
+def field_layout(serializer: Serializer, ctx: LayoutContext, class_name: str, name: str) -> Layout:
+    """The layout of a field; one whose values cannot be decoded may still be null everywhere."""
+    try:
+        return serializer.layout(ctx)
+    except Undecodable as reason:
+        return Refused(f"field '{name}' of class {class_name!r}: {reason.message}", reason.advice)
+
+
+@dataclass(frozen=True)
+class Refused(Layout):
+    """A value that nothing can decode: the column is null, and a row that is not null is an error."""
+
+    message: str
+    advice: str | None
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return pa.binary()
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        lengths, data = blob_columns(b)
+        b.refuse(partial(_refuse, message=self.message, advice=self.advice))
+        return lambda taken: blob_array(taken, lengths, data, pa.binary())
+
+
+def _refuse(cursor: Cursor, *, message: str, advice: str | None) -> None:
+    raise Undecodable(message, where=cursor.where(), advice=advice)
+
+
 @dataclass(frozen=True)
 class Exact(Layout):
     """The flags byte of a value that is exactly of its class."""
 
     @property
-    def arrow_type(self) -> Any:
-        import pyarrow as pa
-
+    def arrow_type(self) -> pa.DataType:
         return pa.bool_()
 
     @property
     def min_size(self) -> int:
         return 1
 
-    def emit(self, b: Builder, nullable: bool) -> Any:
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
         b.op(ops.EXPECT, _EXACT)
         return lambda taken: None
 

@@ -1,0 +1,58 @@
+"""Serializers that call the user's own write method: ValueSerializer, CopyableValueSerializer, WritableSerializer.
+
+Their snapshots (GenericTypeSerializerSnapshot) name the class and nothing else; only Flink's own value classes
+are known from bytes alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stateproc.codec import ops
+from stateproc.codec.layouts import Blob, Layout
+from stateproc.serializers.base import VARIABLE, LayoutContext, Serializer, Undecodable, simple_name
+from stateproc.serializers.registry import expect_version, snapshot
+from stateproc.serializers.scalars import SCALARS, Scalar
+from stateproc.wire import Cursor
+
+_RUNTIME = "org.apache.flink.api.java.typeutils.runtime."
+_KNOWN = {f"org.apache.flink.types.{row[0]}": Scalar(*row) for row in SCALARS if row[0].endswith("Value")}
+
+
+@dataclass(frozen=True)
+class Generic(Serializer):
+    """Values written by the class itself; ``sized``: a CopyableValue, whose length may be fixed."""
+
+    class_name: str
+    sized: bool
+
+    def layout(self, ctx: LayoutContext) -> Layout:
+        known = _KNOWN.get(self.class_name)
+        if known is not None:
+            return known.layout(ctx)
+        if ctx.tail:
+            return Blob(ops.LENGTH_REST)
+        raise Undecodable(
+            f"values of {self.class_name!r} are written by that class's own code, and nothing tells where they end",
+            advice="register a parser for its serializer's snapshot class that knows the class, see docs/classes.md",
+        )
+
+    @property
+    def length(self) -> int:
+        known = _KNOWN.get(self.class_name)
+        return known.length if known is not None and self.sized else VARIABLE
+
+    @property
+    def type_name(self) -> str:
+        return simple_name(self.class_name)
+
+
+def _register(name: str, sized: bool) -> None:
+    @snapshot(f"{_RUNTIME}{name}Serializer${name}SerializerSnapshot", f"{_RUNTIME}{name}SerializerSnapshot")
+    def read(cursor: Cursor, version: int) -> Serializer:
+        expect_version(cursor, name, version, 2)
+        return Generic(cursor.utf(), sized)
+
+
+for _name, _sized in (("Value", False), ("CopyableValue", True), ("Writable", False)):
+    _register(_name, _sized)
