@@ -1,8 +1,8 @@
 """The user's descriptions of classes: name → fields and types, or the constants of an enum.
 
 ``{"com.acme.Order": {"id": "long", "tags": "list<String>", "state": "com.acme.State"},
-"com.acme.State": ["NEW", "PAID"]}``. A class name may be preceded by ``final`` (or ``open``: surely not final) and
-followed by type variables: ``"final com.acme.Pair<K, V>"``.
+"com.acme.State": ["NEW", "PAID"]}``. A class name may be preceded by ``final`` (or ``open``: not final)
+and followed by type variables: ``"final com.acme.Pair<K, V>"``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from stateproc.errors import InvalidOption
 # Longer forms come as they are; these stand for them. Case tells `date` (a LocalDate) from `Date`.
 ALIASES: dict[str, str] = {
     **dict.fromkeys(("String", "string", "str", "text", "varchar"), "java.lang.String"),
-    **{name: f"java.lang.{name}" for name in ("Boolean", "Byte", "Character", "Short", "Integer", "Long", "Float")},
-    **{name: f"java.lang.{name}" for name in ("Double", "Object", "Number", "Class")},
+    **{name: f"java.lang.{name}" for name in ("Boolean", "Byte", "Character", "Short", "Integer", "Long")},
+    **{name: f"java.lang.{name}" for name in ("Float", "Double", "Object", "Number", "Class")},
     "Int": "java.lang.Integer", "Char": "java.lang.Character", "object": OBJECT, "any": OBJECT, "?": OBJECT,
     "bool": "boolean", "integer": "int", "bigint": "long",
     **dict.fromkeys(("BigDecimal", "decimal"), "java.math.BigDecimal"),
@@ -29,8 +29,9 @@ ALIASES: dict[str, str] = {
     **dict.fromkeys(("UUID", "uuid"), "java.util.UUID"),
     "date": "java.time.LocalDate", "time": "java.time.LocalTime", "timestamp": "java.time.LocalDateTime",
     "instant": "java.time.Instant", "Date": "java.util.Date", "Timestamp": "java.sql.Timestamp",
-    **{name: f"java.time.{name}" for name in ("LocalDate", "LocalTime", "LocalDateTime", "Instant", "Duration")},
-    **{name: f"java.time.{name}" for name in ("Period", "ZonedDateTime", "OffsetDateTime", "ZoneOffset", "Year")},
+    **{name: f"java.time.{name}" for name in ("LocalDate", "LocalTime", "LocalDateTime", "Instant")},
+    **{name: f"java.time.{name}" for name in ("Duration", "Period", "ZonedDateTime", "ZoneOffset", "Year")},
+    "OffsetDateTime": "java.time.OffsetDateTime",
     **dict.fromkeys(("list", "List"), "java.util.List"), **dict.fromkeys(("set", "Set"), "java.util.Set"),
     **dict.fromkeys(("map", "Map"), "java.util.Map"), **dict.fromkeys(("array", "Array"), "[]"),
     **dict.fromkeys(("Optional", "optional"), "java.util.Optional"),
@@ -43,7 +44,7 @@ _MAX_DEPTH = 32
 
 
 def parse_classes(spec: Any) -> dict[str, ClassDescription]:
-    """Descriptions from a dict, JSON text or the path of a JSON file; parsed ones are passed on. Raises InvalidOption."""
+    """Descriptions from a dict, JSON text or a JSON file's path; parsed ones pass. Raises InvalidOption."""
     described: dict[str, ClassDescription] = {}
     for heading, body in _loaded(spec).items():
         if isinstance(body, ClassDescription):
@@ -63,7 +64,7 @@ def _loaded(spec: Any) -> Mapping[Any, Any]:
         except (OSError, ValueError) as error:
             raise InvalidOption(
                 f"the class descriptions {str(spec)!r} cannot be read: {error}",
-                advice='give the path of a JSON file, JSON text, or a dict such as {"com.acme.X": {"a": "int"}}',
+                advice='give the path of a JSON file, JSON text, or a dict: {"com.acme.X": {"a": "int"}}',
             ) from error
     if isinstance(spec, str):
         try:
@@ -120,7 +121,7 @@ def _variables_used(types: tuple[FieldType, ...]) -> tuple[str, ...]:
 
 
 def parse_type(text: str) -> FieldType:
-    """A type such as ``int``, ``list<String>``, ``java.util.Map<java.lang.String, long[]>``. Raises InvalidOption."""
+    """A type such as ``int``, ``list<String>``, ``java.util.Map<UUID, long[]>``. Raises InvalidOption."""
     tokens = _tokens(text)
     type_ = _type(tokens, text, 0)
     if tokens:
@@ -192,6 +193,6 @@ def _boxed(type_: FieldType) -> FieldType:
 def _bad(text: str, why: str) -> InvalidOption:
     return InvalidOption(
         f"{text!r} is no type: {why}",
-        advice="types are Java's or short: int, Long, String, list<T>, map<K, V>, T[], decimal, date, Instant, UUID, "
-        "or the name of a described class",
+        advice="types are Java's or short: int, Long, String, list<T>, map<K, V>, T[], decimal, date, "
+        "Instant, UUID, or the name of a described class",
     )

@@ -1,4 +1,4 @@
-"""Kryo: org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializer, version 2 (Flink 1.x) or 5 (Flink 2.x)."""
+"""org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializer: Kryo 2 (Flink 1.x) or 5 (Flink 2.x)."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class Kryo(Serializer):
                 return Blob(ops.LENGTH_REST)
             raise Undecodable(
                 f"Kryo values of class {self.class_name!r}: bytes alone do not tell where they end",
-                advice=f'describe it: classes={{"{self.class_name}": {{"a": "int", "b": "String", …}}}} with all its '
-                "fields, inherited ones too (an enum as the list of its constants)",
+                advice=f'describe it: classes={{"{self.class_name}": {{"a": "int", "b": "String", …}}}} with '
+                "all its fields, inherited ones too (an enum as the list of its constants)",
             )
         column = column_of(class_of_name(self.class_name), classes, ctx.temporal)
         read = partial(_read, setting=setting, column=column, whole=ctx.tail)
@@ -108,7 +108,7 @@ def _read_kryo(cursor: Cursor, version: int) -> Serializer:
 
 
 def _own_serializer(entry: OptionalEntry) -> str | None:
-    """KryoRegistration: utf class, i32 kind, then the serializer's class or the serializer as a Java object."""
+    """KryoRegistration: utf class, i32 kind, then the serializer's class or itself as a Java object."""
     if entry.value is None:
         return None
     entry.value.utf()

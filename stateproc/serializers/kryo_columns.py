@@ -161,10 +161,12 @@ _PLAIN: dict[str, Column] = {
     "java.util.concurrent.atomic.AtomicLong": Column("number", pa.int64()),
     **dict.fromkeys(
         (
-            "java.lang.String", "java.lang.StringBuilder", "java.lang.StringBuffer", "java.lang.Class", "java.net.URI",
-            "java.net.URL", "java.net.InetSocketAddress", "java.util.Currency", "java.util.Locale", "java.util.UUID",
+            "java.lang.String", "java.lang.StringBuilder", "java.lang.StringBuffer", "java.lang.Class",
+            "java.net.URI", "java.net.URL", "java.net.InetSocketAddress", "java.util.Currency",
+            "java.util.Locale", "java.util.UUID",
             "java.util.regex.Pattern", "java.time.Duration", "java.time.MonthDay", "java.time.OffsetDateTime",
-            "java.time.OffsetTime", "java.time.Period", "java.time.Year", "java.time.YearMonth", "java.time.ZoneId",
+            "java.time.OffsetTime", "java.time.Period", "java.time.Year", "java.time.YearMonth",
+            "java.time.ZoneId",
             "java.time.ZoneOffset", "java.time.ZoneRegion", "java.time.ZonedDateTime",
         ),
         _TEXT,
@@ -172,8 +174,8 @@ _PLAIN: dict[str, Column] = {
 }  # fmt: skip
 _MAPS = ("Map", "HashMap", "LinkedHashMap", "TreeMap", "SortedMap", "NavigableMap", "EnumMap", "Hashtable")
 _LISTS = (
-    "Collection", "List", "ArrayList", "LinkedList", "Vector", "Queue", "Deque", "ArrayDeque", "PriorityQueue", "Set",
-    "HashSet", "LinkedHashSet", "TreeSet", "SortedSet", "NavigableSet",
+    "Collection", "List", "ArrayList", "LinkedList", "Vector", "Queue", "Deque", "ArrayDeque",
+    "PriorityQueue", "Set", "HashSet", "LinkedHashSet", "TreeSet", "SortedSet", "NavigableSet",
 )  # fmt: skip
 
 

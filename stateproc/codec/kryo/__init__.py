@@ -1,1 +1,1 @@
-"""Kryo graphs, as org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializer writes them, read to plain Python."""
+"""Kryo object graphs read to plain Python: what Flink's KryoSerializer writes."""

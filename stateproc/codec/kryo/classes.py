@@ -44,8 +44,8 @@ class ClassIds:
             cursor.unsupported(
                 f"Kryo class id {reference - ID_BIAS}, which no registration explains",
                 at=at,
-                advice="ids of Scala classes and of registrations made outside of the job's configuration are not in "
-                "the snapshot; if the bytes are damaged, take the snapshot again",
+                advice="ids of Scala classes and of registrations made outside of the job's configuration "
+                "are not in the snapshot; if the bytes are damaged, take the snapshot again",
             )
         return name
 

@@ -1,4 +1,4 @@
-"""The walk over a Kryo object graph: classes, references, fields. Bodies of known classes are in tables beside it."""
+"""The walk over a Kryo object graph: classes, references, fields; bodies of known classes are in tables."""
 
 from __future__ import annotations
 
@@ -50,8 +50,9 @@ class KryoSetting:
 def read_kryo(cursor: Cursor, setting: KryoSetting, whole: bool = False) -> Any:
     """One value of Kryo.writeClassAndObject, as plain Python and the structures of ``values``.
 
-    ``whole``: the value must end where the cursor's range ends. Where a description does not say whether its class
-    is final, both are tried until the bytes fit. Raises CorruptSnapshot, UnsupportedSnapshot (unknown classes).
+    ``whole``: the value must end where the cursor's range ends. Where a description does not say whether its
+    class is final, both are tried until the bytes fit. Raises CorruptSnapshot, UnsupportedSnapshot (unknown
+    classes).
     """
     start, depth = cursor.pos, cursor.depth
     guesses: dict[str, bool] = {}
@@ -94,7 +95,7 @@ class Walker:
         self._objects: list[tuple[str, Any]] = []
         self._open: list[int] = []
 
-    # --- objects -------------------------------------------------------------------------------------------
+    # --- objects ------------------------------------------------------------------------------------------
     def read_class(self, args: tuple[FieldType, ...] = ()) -> FieldType | None:
         """Kryo.readClass: None for null; ``args`` are the type arguments of the place it stands at."""
         name = self._ids.read()
@@ -151,7 +152,7 @@ class Walker:
             cursor.unsupported(
                 f"Kryo objects nested over {MAX_DEPTH} levels deep",
                 at=at,
-                advice="such a chain of objects cannot be shown as one value; read other states of the snapshot",
+                advice="such a chain of objects cannot be shown as one value; read other states",
             )
         value = self._body(type_)
         self._open.pop()
@@ -167,7 +168,7 @@ class Walker:
             cursor.corrupt(f"a reference to a {class_name} where a {erased} stands", at=at)
         return Cycle(len(self._open) - self._open.index(index)) if value is _OPEN else value
 
-    # --- what is known of classes ------------------------------------------------------------------------------
+    # --- what is known of classes -------------------------------------------------------------------------
     def final(self, type_: FieldType) -> bool:
         """Kryo.isFinal; a class of unknown finality is guessed, see :func:`read_kryo`."""
         if type_.primitive:
@@ -183,7 +184,16 @@ class Walker:
             return False
         if described.final is not None:
             return described.final
-        return True if described.is_enum else self.guesses.setdefault(type_.name, False)
+        if described.is_enum:
+            return True
+        if self._extended(described):
+            return False
+        return self.guesses.setdefault(type_.name, False)
+
+    def _extended(self, described: ClassDescription) -> bool:
+        """Whether another described class looks like a subclass: it has all the fields and more."""
+        own = set(described.fields)
+        return bool(own) and any(own < set(other.fields) for other in self.setting.classes.values())
 
     def enum(self, name: str) -> ClassDescription | None:
         """The description of an enum; a constant with a body of its own is of a class ``Name$1``."""
@@ -193,7 +203,7 @@ class Walker:
             described = self.setting.classes.get(outer) if number.isdecimal() else None
         return described if described is not None and described.is_enum else None
 
-    # --- bodies ---------------------------------------------------------------------------------------------------
+    # --- bodies -------------------------------------------------------------------------------------------
     def _body(self, type_: FieldType) -> Any:
         from stateproc.codec.kryo.bodies import array, body_of
 

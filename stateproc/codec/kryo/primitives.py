@@ -1,4 +1,4 @@
-"""Kryo's Input: varints, strings and fixed numbers, which are big-endian in Kryo 2 and little-endian in Kryo 5."""
+"""Kryo's Input: varints, strings, fixed numbers (big-endian in Kryo 2, little-endian in Kryo 5)."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class KryoInput:
         return bytes(self.cursor.take(length, "bytes"))
 
     def string(self) -> str | None:
-        """readString: 0x80 null, 0x81 empty, ASCII with a mark on its last byte, or a length and 1–3 byte units."""
+        """readString: 0x80 null, 0x81 empty, ASCII with a mark on its last byte, or length and characters."""
         at = self.cursor.pos
         first = self.cursor.u8()
         if first < 0x80:

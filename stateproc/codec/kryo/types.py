@@ -16,13 +16,19 @@ BOXES = {
 BOX_OF = {primitive: box for box, primitive in BOXES.items()}
 
 _FINAL_TIMES = (
-    "Duration", "Instant", "LocalDate", "LocalDateTime", "LocalTime", "MonthDay", "OffsetDateTime", "OffsetTime",
-    "Period", "Year", "YearMonth", "ZoneOffset", "ZonedDateTime",
+    "Duration", "Instant", "LocalDate", "LocalDateTime", "LocalTime", "MonthDay", "OffsetDateTime",
+    "OffsetTime", "Period", "Year", "YearMonth", "ZoneOffset", "ZonedDateTime",
 )  # fmt: skip
 FINAL_CLASSES = frozenset(
-    [STRING, *BOXES, *(f"java.time.{name}" for name in _FINAL_TIMES)]
-    + ["java.lang.Class", "java.lang.StringBuffer", "java.lang.StringBuilder", "java.net.URI", "java.net.URL"]
-    + [
+    [
+        STRING,
+        *BOXES,
+        *(f"java.time.{name}" for name in _FINAL_TIMES),
+        "java.lang.Class",
+        "java.lang.StringBuffer",
+        "java.lang.StringBuilder",
+        "java.net.URI",
+        "java.net.URL",
         "java.util.Currency",
         "java.util.Locale",
         "java.util.Optional",
@@ -34,7 +40,7 @@ FINAL_CLASSES = frozenset(
 
 @dataclass(frozen=True)
 class FieldType:
-    """A Java type: a primitive, a class with type arguments, an array (``name`` "[]", one argument), a type variable.
+    """A Java type: a primitive, a class with type arguments, an array ("[]" of one), a type variable.
 
     ``final``: whether the class is final; None if the user did not say.
     """
@@ -103,5 +109,6 @@ def class_of_name(name: str) -> FieldType:
 
 
 _ARRAY_CODES = {
-    "Z": "boolean", "B": "byte", "C": "char", "S": "short", "I": "int", "J": "long", "F": "float", "D": "double",
+    "Z": "boolean", "B": "byte", "C": "char", "S": "short", "I": "int", "J": "long", "F": "float",
+    "D": "double",
 }  # fmt: skip

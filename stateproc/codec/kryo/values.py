@@ -16,7 +16,7 @@ MAX_NODES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A date ('date': ``seconds`` are days), time of day ('time'), local time stamp ('local') or instant ('instant')."""
+    """``kind``: 'date' (``seconds`` are days), 'time' (of day), 'local' (time stamp) or 'instant'."""
 
     kind: str
     seconds: int
@@ -96,8 +96,11 @@ def whole_text(text: str) -> str:
 
 
 def json_text(value: Any) -> str:
-    """``value`` as JSON: bytes base64, big numbers, dates and times as text, NaN and infinities as strings, maps as
-    objects if all keys are strings, else as lists of {"key", "value"}. Raises UnsupportedSnapshot if it is too big."""
+    """``value`` as JSON. Raises UnsupportedSnapshot if it is too big.
+
+    Bytes are base64; big numbers, dates, times, NaN and infinities strings; maps objects if all keys are
+    strings, else lists of {"key", "value"}.
+    """
     return json.dumps(_Plain().of(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 

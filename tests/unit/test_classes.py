@@ -1,0 +1,140 @@
+"""Descriptions of user classes: the type language, JSON, POJO serializers made from them."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+
+from stateproc.errors import InvalidOption
+from stateproc.serializers.base import LayoutContext
+from stateproc.serializers.classes import (
+    ClassDescription,
+    FieldType,
+    described_pojo,
+    parse_classes,
+    parse_type,
+    pojo_field_serializer,
+)
+from stateproc.serializers.kryo import Kryo
+
+STRING = FieldType("java.lang.String")
+
+
+@pytest.mark.parametrize(
+    ("text", "type_"),
+    [
+        ("int", FieldType("int")),
+        ("Integer", FieldType("java.lang.Integer")),
+        (" String ", STRING),
+        ("java.util.List<java.lang.String>", FieldType("java.util.List", (STRING,))),
+        ("list<string>", FieldType("java.util.List", (STRING,))),
+        ("map<string, long>", FieldType("java.util.Map", (STRING, FieldType("java.lang.Long")))),
+        ("long[][]", FieldType("[]", (FieldType("[]", (FieldType("long"),)),))),
+        ("array<int>", FieldType("[]", (FieldType("int"),))),
+        ("date", FieldType("java.time.LocalDate")),
+        ("Date", FieldType("java.util.Date")),
+        ("List<? extends a.B$C>", FieldType("java.util.List", (FieldType("a.B$C"),))),
+        ("final a.B", FieldType("a.B", (), True)),
+        ("Map<UUID, List<byte[]>>",
+         FieldType("java.util.Map", (FieldType("java.util.UUID"),
+                                     FieldType("java.util.List", (FieldType("[]", (FieldType("byte"),)),))))),
+    ],
+)  # fmt: skip
+def test_types(text: str, type_: FieldType) -> None:
+    assert parse_type(text) == type_
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "list<", "list<>", "map<String>", "int<String>", "a b", "list<int>>", "array", "x!", "[]", ","],
+)
+def test_texts_that_are_no_types(text: str) -> None:
+    with pytest.raises(InvalidOption, match="is no type"):
+        parse_type(text)
+
+
+def test_types_nested_without_end_are_refused() -> None:
+    with pytest.raises(InvalidOption, match="too deep"):
+        parse_type("list<" * 100 + "int" + ">" * 100)
+
+
+SPEC = {"com.acme.X": {"a": "int", "b": "com.acme.Color"}, "com.acme.Color": ["RED", "GREEN"]}
+
+
+def test_dict_text_and_file_say_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "classes.json"
+    file.write_text(json.dumps(SPEC), encoding="utf-8")
+    parsed = parse_classes(SPEC)
+    assert parsed == {
+        "com.acme.X": ClassDescription(
+            "com.acme.X", (("a", FieldType("int")), ("b", FieldType("com.acme.Color")))
+        ),
+        "com.acme.Color": ClassDescription("com.acme.Color", constants=("RED", "GREEN")),
+    }
+    assert parse_classes(json.dumps(SPEC)) == parsed
+    assert parse_classes(str(file)) == parse_classes(file) == parsed
+    assert parse_classes(parsed) == parsed
+    assert pickle.loads(pickle.dumps(parsed)) == parsed
+    assert len({hash(description) for description in parsed.values()}) == 2
+    assert parse_classes(None) == parse_classes("") == {}
+
+
+def test_type_variables_are_declared_or_seen() -> None:
+    assert parse_classes({"a.Pair<V, K>": {"k": "K", "v": "V"}})["a.Pair"].variables == ("V", "K")
+    assert parse_classes({"a.Box": {"content": "T", "more": "list<U>"}})["a.Box"].variables == ("T", "U")
+    assert parse_classes({"final a.B": {}})["a.B"].final is True
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"a.B": 5}, "'a.B' is neither fields nor a list"),
+        ({"a.B": []}, "'a.B' is neither fields nor a list"),
+        ({"a.B": {"x": 1}}, "the field 'x' of 'a.B' has no type"),
+        ({"a.B": {"x": "list<"}}, "the field 'x' of 'a.B': 'list<' is no type"),
+        ({"int": {"x": "int"}}, "'int' is no class name"),
+        ({"a.B": ["X", "X"]}, "twice"),
+        ("{", "not JSON"),
+        ("/no/such/file.json", "cannot be read"),
+        ([1], "must be a mapping"),
+    ],
+)
+def test_descriptions_that_are_none(spec: object, message: str) -> None:
+    with pytest.raises(InvalidOption, match=message):
+        parse_classes(spec)
+
+
+def test_a_described_pojo_has_its_fields_by_name() -> None:
+    pojo = described_pojo("a.X", {"a.X": {"z": "int", "b": "String", "e": "a.E"}, "a.E": ["P", "Q"]})
+    assert pojo is not None
+    assert [name for name, _ in pojo.fields] == ["b", "e", "z"]
+    data = bytes.fromhex("02" + "00" + "0278" + "00" + "00000001" + "00" + "00000007")
+    assert pojo.decode(data) == {"b": "x", "e": "Q", "z": 7}
+    assert described_pojo("a.E", {"a.E": ["P"]}) is None
+    assert described_pojo("a.Y", {}) is None
+
+
+def test_collections_of_pojos_changed_with_flink_2() -> None:
+    serializer = pojo_field_serializer(parse_type("list<int>"), {})
+    assert serializer.decode(bytes.fromhex("00" + "00000001" + "00000005"), kryo=5) == [5]
+    by_class = bytes.fromhex("5701010a").replace(b"\x0a", b"\x02\x0a")
+    as_list = bytes.fromhex("0100") + b"java.util.ArrayLis\xf4" + by_class[1:]
+    assert serializer.decode(as_list, kryo=2) == [5]
+    strings = pojo_field_serializer(parse_type("map<String, int>"), {})
+    encoded = bytes.fromhex("00" + "00000001" + "00" + "0278" + "00" + "00000005")
+    assert strings.decode(encoded, kryo=5) == [("x", 5)]
+
+
+def test_classes_flink_does_not_know_are_left_to_kryo() -> None:
+    serializer = pojo_field_serializer(parse_type("LocalDate"), {})
+    assert serializer == Kryo("java.time.LocalDate", ("java.time.LocalDate",))
+    assert serializer.layout(LayoutContext(kryo=5)).min_size == 1
+
+
+def test_a_class_inside_itself_ends() -> None:
+    pojo = described_pojo("a.Node", {"a.Node": {"next": "a.Node", "n": "int"}})
+    assert pojo is not None
+    assert dict(pojo.fields)["next"] == Kryo("a.Node", ("a.Node",))
