@@ -795,6 +795,11 @@ def run(
                 break
             sp -= 1
             pc += 3
+        elif op == RANGE_END:
+            if pos != end:
+                status = LEFTOVER
+                break
+            pc += 1
         elif op == CONSTANT:
             col = prog[pc + 2]
             if not _put(columns, col, 1, prog[pc + 3], reg_at):

@@ -1,7 +1,7 @@
 """Avro values of recursive schemas as JSON text, read one by one in Python.
 
 Decimals are strings, bytes and fixed base64, dates and times ISO-8601, maps lists of {"key", "value"}, as
-everywhere in stateproc's JSON; a value of a union of several types is an object whose one key names the branch.
+everywhere in stateproc's JSON; a value of a union of several types is an object with the branch as its key.
 """
 
 from __future__ import annotations

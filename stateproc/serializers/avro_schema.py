@@ -19,8 +19,8 @@ _NAMED = frozenset(("record", "error", "enum", "fixed"))
 class AvroType:
     """A schema. ``kind``: of PRIMITIVES, or record, enum, fixed, array, map, union, or reference.
 
-    ``name``: the full name of a named type or of what a reference means. ``names``: of a record's fields or an
-    enum's symbols; ``children``: the types of fields, branches, items or values. ``size``: of a fixed.
+    ``name``: the full name of a named type or of what a reference means. ``names``: of a record's fields or
+    an enum's symbols; ``children``: the types of fields, branches, items or values. ``size``: of a fixed.
     """
 
     kind: str

@@ -98,6 +98,7 @@ class _CountedBytes(Counted):
             items = self.item.emit(b, False)
         b.op(ops.NEXT, counts, body)
         b.place(behind)
+        b.op(ops.RANGE_END)
         b.op(ops.LEAVE)
         return items
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from stateproc.codec.layouts import Choice, Layout, Marked, Nothing, Option, Struct
 from stateproc.serializers.base import LayoutContext, Serializer, fixed_sum, simple_name
 from stateproc.serializers.collections import ListOf
+from stateproc.serializers.descriptions import parse_classes
 from stateproc.serializers.registry import SnapshotReader, composite, expect_version, simple, snapshot
 from stateproc.serializers.scalars import Scalar
 from stateproc.serializers.structs import EitherOf, EnumOf
@@ -22,14 +23,27 @@ def _scala(*class_names: str) -> Callable[[SnapshotReader], SnapshotReader]:
 
 @dataclass(frozen=True)
 class CaseClass(Serializer):
-    """ScalaCaseClassSerializer, for tuples too: the fields in order. The snapshot has no names: _1, _2 …"""
+    """ScalaCaseClassSerializer, for tuples too: the fields in order.
+
+    The snapshot has no names: those of the user's description of the class if it has as many, else _1, _2 …
+    """
 
     class_name: str
     fields: tuple[Serializer, ...]
 
     def layout(self, ctx: LayoutContext) -> Layout:
         inner = ctx.inner
-        return Struct(tuple((f"_{i}", field.layout(inner)) for i, field in enumerate(self.fields, 1)))
+        names = self.names(ctx)
+        return Struct(
+            tuple((name, field.layout(inner)) for name, field in zip(names, self.fields, strict=True))
+        )
+
+    def names(self, ctx: LayoutContext) -> tuple[str, ...]:
+        """The fields' names."""
+        described = parse_classes(ctx.classes).get(self.class_name) if ctx.classes else None
+        if described is not None and len(described.fields) == len(self.fields):
+            return tuple(name for name, _ in described.fields)
+        return tuple(f"_{index}" for index in range(1, len(self.fields) + 1))
 
     @property
     def length(self) -> int:

@@ -31,6 +31,7 @@ from stateproc.codec.layouts import (
     VariableSlot,
     WideTimestampSlot,
 )
+from stateproc.codec.layouts.whole import Whole
 from stateproc.errors import SnapshotError
 from stateproc.serializers.base import LayoutContext, Serializer, Undecodable, simple_name
 from stateproc.serializers.logical_types import LogicalType
@@ -157,7 +158,7 @@ def _timestamp_slot(zone: str | None) -> Callable[[LogicalType, LayoutContext], 
 
 def _raw_slot(type_: LogicalType, ctx: LayoutContext) -> Layout:
     known = _without_parameters(type_.serializer) if type_.serializer else None
-    return VariableSlot(_REST if known is None else known.layout(ctx.inner))
+    return VariableSlot(_REST if known is None else Whole(known.layout(ctx.inner)))
 
 
 def _without_parameters(serializer_class: str) -> Serializer | None:

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.layouts import Blob, Layout, Number, Sized, Struct
+from stateproc.codec.layouts.whole import Whole
 from stateproc.serializers.base import VARIABLE, LayoutContext, Serializer, Undecodable
 from stateproc.serializers.logical_types import LogicalType, logical_type, read_logical_type
 from stateproc.serializers.registry import composite, expect_version, read_nested, simple, snapshot
@@ -195,7 +196,7 @@ class RawValue(Serializer):
     def layout(self, ctx: LayoutContext) -> Layout:
         inside = replace(ctx, tail=True)
         try:
-            return Sized(self.inner.layout(inside))
+            return Sized(Whole(self.inner.layout(inside)))
         except Undecodable:
             return _BYTES
 

@@ -70,7 +70,7 @@ class _Reader:
     def read(self, at: int, depth: int) -> Any:
         self.left -= 1
         if self.left < 0 or depth > MAX_DEPTH:
-            raise _Bad("values overlap or are nested too deep")
+            raise _Bad("values overlap or are more than there are bytes, or nested too deep")
         header = _unsigned(self.data, at, 1)
         kind, detail = header & 3, header >> 2
         if kind == _SHORT_STRING:
@@ -134,7 +134,7 @@ class _Reader:
     def count(self, at: int, size: int) -> int:
         count = _unsigned(self.data, at, size)
         if count > self.left:
-            raise _Bad(f"{count} values in {len(self.data)} bytes")
+            raise _Bad(f"{count} values overlap or are more than there are bytes")
         return count
 
 
