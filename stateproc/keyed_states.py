@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from stateproc.pruning import key_hash
 from stateproc.readers.rows import state_fields
 from stateproc.readers.states import KeyedState
 from stateproc.schemas import merged_schema
+from stateproc.sessions import CONTENTS, WINDOW_SET, SessionSplit
 from stateproc.splits import KeyGroupSplit, Split, cut
 from stateproc.states import State
 
@@ -71,8 +72,33 @@ class KeyedStateView(State):
         split_bytes: int = SPLIT_BYTES,
         raw_keys: bool = False,
     ) -> list[Split]:
+        plain = self.plain_splits(flatten=flatten, key_groups=key_groups, split_bytes=split_bytes, raw_keys=raw_keys)
+        if raw_keys or not self._under_state_windows:
+            return list(plain)
+        contents = self.plain_splits(flatten=flatten, key_groups=key_groups, split_bytes=split_bytes, raw_keys=True)
+        return [
+            SessionSplit(split, replace(split, state=WINDOW_SET, flatten=False)) for split in contents
+        ]
+
+    @property
+    def _under_state_windows(self) -> bool:
+        """Whether the namespaces are state windows of a merging window set."""
+        if self.name != CONTENTS or self.namespace_type != "TimeWindow":
+            return False
+        names = {state.name for part in self._parts for state in part.file.states if isinstance(state, KeyedState)}
+        return WINDOW_SET in names
+
+    def plain_splits(
+        self,
+        *,
+        flatten: bool = False,
+        key_groups: Iterable[int] | None = None,
+        split_bytes: int = SPLIT_BYTES,
+        raw_keys: bool = False,
+    ) -> list[KeyGroupSplit]:
+        """Splits of the entries as they are stored. ``raw_keys`` adds key and namespace as bytes."""
         wanted = None if key_groups is None else set(key_groups)
-        splits: list[Split] = []
+        splits: list[KeyGroupSplit] = []
         for part in self._parts:
             part.file.check_readable(self.operator.display, self.name)
             ranges = [item for item in part.file.ranges if wanted is None or item.key_group in wanted]

@@ -24,6 +24,7 @@ from stateproc.codec.layouts.merging import NAMELESS, Merged, Shape
 from stateproc.codec.temporal import ints
 from stateproc.serializers.base import LayoutContext, Serializer, fixed_sum
 from stateproc.serializers.registry import composite, expect_version, read_versioned, simple, snapshot
+from stateproc.serializers.scalars import Scalar
 from stateproc.wire import Cursor
 
 _I32, _I64 = Number(pa.int32()), Number(pa.int64())
@@ -52,7 +53,10 @@ class Ttl(Serializer):
         return (self.value,)
 
 
-@snapshot("org.apache.flink.runtime.state.ttl.TtlStateFactory$TtlSerializerSnapshot")
+@snapshot(
+    "org.apache.flink.runtime.state.ttl.TtlStateFactory$TtlSerializerSnapshot",
+    "org.apache.flink.runtime.state.v2.ttl.TtlStateFactory$TtlSerializerSnapshot",
+)
 def _read_ttl(cursor: Cursor, version: int) -> Serializer:
     at = cursor.pos
     timestamp, value = composite(cursor, version, 2)
@@ -161,6 +165,12 @@ def _by_tag(b: Builder, ways: list[Label], null_way: Label, *, tags: tuple[int, 
     for tag, way in zip(tags, ways, strict=True):
         pairs += (tag, way)
     b.op(ops.SWITCH, 1, len(tags), -1, *pairs)
+
+
+@snapshot("org.apache.flink.table.runtime.operators.window.CountWindow$Serializer$CountWindowSerializerSnapshot")
+def _read_count_window(cursor: Cursor, version: int) -> Serializer:
+    simple(cursor, version, "CountWindowSerializerSnapshot")
+    return Scalar("CountWindow", "CountWindow", _I64, 8)
 
 
 @dataclass(frozen=True)
