@@ -35,6 +35,7 @@ JOBS = {
     "demo": ("Demo", "shop"),
     "kafka": ("Demo", "kafka"),
     "finished": ("Finishing", "job"),
+    "edges": ("Edges", "job"),
     "big": ("Big", "keys"),
 }
 """Job → the Java class and method that build it."""
@@ -81,11 +82,8 @@ ALSO_WINDOWS = (
     "hashmap-canonical",
     "rocksdb-canonical",
     "hashmap-checkpoint",
-    "rocksdb-incremental",
     "hashmap-canonical-1024",
     "rocksdb-canonical-snappy",
-    "hashmap-checkpoint-1024",
-    "hashmap-native",
 )
 ALSO_OPERATORS = (
     "hashmap-canonical",
@@ -94,23 +92,37 @@ ALSO_OPERATORS = (
     "hashmap-canonical-inline",
     "hashmap-canonical-snappy",
 )
-BULKY = ("rocksdb-full", "rocksdb-full-heaptimers", "hashmap-checkpoint-1024")
-OLDER = (
-    ("kitchen", "hashmap-canonical"),
-    ("kitchen", "rocksdb-canonical"),
-    ("kitchen", "hashmap-checkpoint"),
-    ("windows", "hashmap-checkpoint"),
-    ("windows", "rocksdb-canonical"),
-    ("operators", "hashmap-canonical"),
-    ("tiny", "rocksdb-incremental"),
+BULKY = (
+    "rocksdb-full",
+    "rocksdb-full-heaptimers",
+    "rocksdb-native",
+    "rocksdb-canonical-1024",
+    "hashmap-checkpoint-1024",
+    "hashmap-checkpoint-snappy",
+    "hashmap-checkpoint-inline",
 )
-"""What the other releases write: small, but every layout that changed between releases."""
+"""Modes whose files are big however little they hold: written with the smallest job."""
 
 NEWEST = (
-    *(("tiny" if mode.mode in BULKY else "kitchen", mode.mode) for mode in MAIN + MORE),
-    *(("windows", mode) for mode in ALSO_WINDOWS),
-    *(("operators", mode) for mode in ALSO_OPERATORS),
+    *(("tiny" if mode.mode in BULKY else "kitchen", mode.mode, mode.parallelism) for mode in MAIN + MORE),
+    *(("windows", mode, 2) for mode in ALSO_WINDOWS),
+    *(("operators", mode, 2) for mode in ALSO_OPERATORS),
 )
+BETWEEN = (
+    ("kitchen", "hashmap-canonical", 1),
+    ("windows", "rocksdb-canonical", 1),
+    ("operators", "hashmap-canonical", 2),
+    ("tiny", "rocksdb-incremental", 1),
+)
+TURNING = (
+    *BETWEEN,
+    ("kitchen", "rocksdb-canonical", 2),
+    ("kitchen", "hashmap-checkpoint", 1),
+    ("windows", "hashmap-checkpoint", 1),
+)
+TURNING_POINTS = ("1.8", "1.11", "1.12", "1.13", "1.16", "1.18", "2.0")
+"""The releases with which layouts changed, and the last of the old backends; those between write less."""
+
 CHANGELOG = (
     ("state.changelog.enabled", "true"),
     ("state.backend.changelog.enabled", "true"),
@@ -124,10 +136,14 @@ MATERIALIZED = (
     ("state.backend.changelog.periodic-materialize.interval", "500ms"),
 )
 FILE_MERGING = (("execution.checkpointing.file-merging.enabled", "true"),)
+REGISTERED = (("pipeline.serialization-config", "[fixtures.Edges$Cat: {type: pojo}]"),)
 SPECIAL = (
     Case("demo", "", "hashmap", "canonical"),
     Case("kafka", "hashmap-checkpoint", "hashmap", "checkpoint"),
     Case("kafka", "rocksdb-canonical", "rocksdb", "canonical"),
+    Case("edges", "hashmap-canonical", "hashmap", "canonical", 1, options=REGISTERED),
+    Case("edges", "rocksdb-canonical", "rocksdb", "canonical", 1, options=REGISTERED),
+    Case("edges", "hashmap-checkpoint", "hashmap", "checkpoint", 1, options=REGISTERED),
     Case("finished", "hashmap-checkpoint", "hashmap", "checkpoint"),
     Case("kitchen", "hashmap-filemerging", "hashmap", "checkpoint", options=FILES + FILE_MERGING),
     Case("operators", "hashmap-filemerging", "hashmap", "checkpoint", options=FILES + FILE_MERGING),
@@ -143,8 +159,8 @@ SPECIAL = (
 def cases(release: str) -> list[Case]:
     """The cases of `release`, the most used modes first."""
     modes = {mode.mode: mode for mode in MAIN + MORE}
-    wanted = NEWEST if release in FULL else OLDER
-    rows = [replace(modes[mode], job=job) for job, mode in wanted]
+    wanted = NEWEST if release in FULL else TURNING if release in TURNING_POINTS else BETWEEN
+    rows = [replace(modes[mode], job=job, parallelism=parallelism) for job, mode, parallelism in wanted]
     rows += SPECIAL if release in FULL else ()
     return [row for row in rows if line_number(release) >= row.since]
 
