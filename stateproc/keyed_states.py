@@ -73,7 +73,7 @@ class KeyedStateView(State):
         raw_keys: bool = False,
     ) -> list[Split]:
         plain = self.plain_splits(flatten=flatten, key_groups=key_groups, split_bytes=split_bytes, raw_keys=raw_keys)
-        if raw_keys or not self._under_state_windows:
+        if raw_keys or not self.under_state_windows:
             return list(plain)
         contents = self.plain_splits(flatten=flatten, key_groups=key_groups, split_bytes=split_bytes, raw_keys=True)
         return [
@@ -81,7 +81,7 @@ class KeyedStateView(State):
         ]
 
     @property
-    def _under_state_windows(self) -> bool:
+    def under_state_windows(self) -> bool:
         """Whether the namespaces are state windows of a merging window set."""
         if self.name != CONTENTS or self.namespace_type != "TimeWindow":
             return False

@@ -20,6 +20,7 @@ from stateproc.readers.states import KeyedState, StateKind
 from stateproc.states import State
 from stateproc.storage import open_handle
 from stateproc.timers import RawTimers, TimerView, raw_timers
+from stateproc.wide import WideState, wide_state
 
 if TYPE_CHECKING:
     from stateproc.snapshot import Snapshot
@@ -168,6 +169,13 @@ class Operator:
             if view.name == f"{domain} timers":
                 return view
         raise not_found(f"timers in operator '{self.display}'", domain, [view.name for view in self.timer_states])
+
+    def wide(self, namespace: str | None = None) -> WideState:
+        """All keyed states joined: one row per key (and namespace of the type named), one column per state.
+
+        Raises NotFound if there are no keyed states, InvalidOption for a namespace type that none has.
+        """
+        return wide_state(self, namespace)
 
     @property
     def coordinator(self) -> dict[str, object] | None:

@@ -124,13 +124,16 @@ def _elements(
     snapshot: Snapshot, uid: str, name: str, kind: str, lines: list[dict[str, Any]], read: ReadRows
 ) -> Iterator[str]:
     rows = [plain(row) for row in read(snapshot, snapshot.state(uid, name))]
-    ours = [(row["subtask"], row["value"]) for row in rows]
-    theirs = [(line["subtask"], line["value"]) for line in lines]
-    for mine, other in zip(ours, theirs, strict=False):
-        if mine[0] != other[0] or not same(mine[1], other[1]):
-            yield f"{mine!r} is not {other!r}"
-    if len(ours) != len(theirs):
-        yield f"{len(ours)} elements where {len(theirs)} are expected"
+    # The expected lines are in no order of their own.
+    rest = [(line["subtask"], line["value"]) for line in lines]
+    for row in rows:
+        match = next((item for item in rest if item[0] == row["subtask"] and same(row["value"], item[1])), None)
+        if match is None:
+            yield f"{row!r} is not expected"
+        else:
+            rest.remove(match)
+    if rest:
+        yield f"{len(rest)} elements are missing, such as {rest[0]!r}"
 
 
 def _broadcast(
