@@ -16,6 +16,7 @@ from stateproc.errors import UnsupportedSnapshot
 from stateproc.serializers.base import LayoutContext, Serializer, Undecodable, simple_name
 from stateproc.serializers.descriptions import parse_classes
 from stateproc.serializers.kryo_columns import Column, column_of
+from stateproc.serializers.kryo_fast import straight
 from stateproc.serializers.optional_maps import OptionalEntry, read_optional_map
 from stateproc.serializers.registry import expect_version, snapshot
 from stateproc.wire import Cursor
@@ -64,7 +65,10 @@ class Kryo(Serializer):
             )
         column = column_of(class_of_name(self.class_name), classes, ctx.temporal)
         read = partial(_read, setting=setting, column=column, whole=ctx.tail)
-        return Hosted(read, column.type, 1, column.python)
+        fast = straight(
+            self.class_name, ctx.kryo, self.registrations, ctx.temporal, read, column.type, column.python
+        )
+        return fast or Hosted(read, column.type, 1, column.python)
 
     def _known(self, setting: KryoSetting) -> bool:
         """Whether values can be decoded, as far as the static type tells."""

@@ -15,6 +15,8 @@ from stateproc.codec.temporal import days_of
 
 _MONTH_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _SECOND = 10**9
+# Instant.MIN and Instant.MAX
+FIRST_SECOND, LAST_SECOND = -31_557_014_167_219_200, 31_556_889_864_403_199
 
 
 def _date(w: Walker, year: int, month: int, day: int) -> Moment:
@@ -85,7 +87,7 @@ def _instant(w: Walker, type_: FieldType) -> Moment:
 
 
 def _checked(w: Walker, seconds: int, nanos: int) -> Moment:
-    if not 0 <= nanos < _SECOND or abs(seconds) > 31_556_889_864_403_199 + 86_400:
+    if not 0 <= nanos < _SECOND or not FIRST_SECOND <= seconds <= LAST_SECOND:
         w.data.cursor.corrupt(f"{seconds} seconds and {nanos} nanoseconds make no instant")
     return Moment("instant", seconds, nanos)
 
