@@ -201,6 +201,7 @@ def test_a_class_with_its_own_serializer_is_not_guessed() -> None:
         ("5700", "no null"),
         ("fe03", "class id"),
         ("0105", "class name"),
+        ("0100" + "5b" * 40 + "c901", "class name"),
         ("010080", "class name"),
         ("03017841", "no end"),
         ("0301c5ff", "impossible number|need"),

@@ -22,6 +22,16 @@ USER_BASE = REGISTRAR_BASE + len(REGISTRAR_IDS)
 BARE_BASE = {2: 10, 5: 9}
 
 
+_LONGEST_NAME, _MOST_DIMENSIONS = 1024, 16
+
+
+def _plausible(name: str) -> bool:
+    """Whether this can be the name of a class or of an array of few dimensions."""
+    component = name.lstrip("[")
+    short = len(name) <= _LONGEST_NAME and len(name) - len(component) <= _MOST_DIMENSIONS
+    return short and component.isprintable() and component != ""
+
+
 class ClassIds:
     """Reads class references, and remembers the names a value has given so far."""
 
@@ -55,7 +65,7 @@ class ClassIds:
         if number < len(self._names):
             return self._names[number]
         name = self._data.string() if number == len(self._names) else None
-        if not name or not name.isprintable() or set(name) == {"["}:
+        if not name or not _plausible(name):
             cursor.corrupt("a Kryo class reference without a class name", at=at)
         self._names.append(name)
         return name

@@ -16,13 +16,13 @@ from stateproc.codec.kryo.types import (
     FieldType,
     bind,
     class_of_name,
-    java_order,
+    in_java_order,
 )
 from stateproc.codec.kryo.values import Cycle, Instance
 from stateproc.errors import SnapshotError, UnsupportedSnapshot
 from stateproc.wire import Cursor
 
-MAX_DEPTH = 96
+MAX_DEPTH = 64
 MAX_TRIES = 64
 _JAVA_STREAM = b"\xac\xed\x00\x05"
 _OPEN = object()
@@ -67,6 +67,10 @@ def read_kryo(cursor: Cursor, setting: KryoSetting, whole: bool = False) -> Any:
             return value
         except SnapshotError as error:
             first_error = first_error or error
+        except RecursionError as error:
+            raise UnsupportedSnapshot(
+                "Kryo objects nested too deep", where=cursor.where(), advice="the file may be damaged"
+            ) from error
         if not next_guess(guesses):
             break
     assert first_error is not None
@@ -246,7 +250,7 @@ class Walker:
         bound = dict(zip(described.variables, args, strict=False))
         values = {
             name: self.declared(bind(type_, described.variables, bound))
-            for name, type_ in sorted(described.fields, key=lambda field: java_order(field[0]))
+            for name, type_ in in_java_order(described.fields)
         }
         return Instance(described.name, {name: values[name] for name, _ in described.fields})
 

@@ -16,6 +16,10 @@ _FIXED = {
     "double": ("d", 8),
 }
 
+_BIG_ENDIAN, _LITTLE_ENDIAN = (
+    {name: (struct.Struct(order + code), size) for name, (code, size) in _FIXED.items()} for order in "><"
+)
+
 
 def signed(value: int, bits: int) -> int:
     """``value``'s low ``bits`` as two's complement."""
@@ -29,8 +33,7 @@ class KryoInput:
     def __init__(self, cursor: Cursor, version: int) -> None:
         self.cursor = cursor
         self.version = version
-        order = ">" if version < 5 else "<"
-        self._fixed = {name: (struct.Struct(order + code), size) for name, (code, size) in _FIXED.items()}
+        self._fixed = _BIG_ENDIAN if version < 5 else _LITTLE_ENDIAN
 
     def varint(self) -> int:
         """readVarInt(optimizePositive): an unsigned 32-bit value."""

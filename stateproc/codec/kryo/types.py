@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 PRIMITIVES = ("boolean", "byte", "char", "short", "int", "long", "float", "double")
 STRING = "java.lang.String"
@@ -96,6 +97,13 @@ def java_order(name: str) -> bytes:
     return name.encode("utf-16-be", "surrogatepass")
 
 
+@lru_cache(maxsize=1024)
+def in_java_order(fields: tuple[tuple[str, FieldType], ...]) -> tuple[tuple[str, FieldType], ...]:
+    """The fields in the order of their names."""
+    return tuple(sorted(fields, key=lambda field: java_order(field[0])))
+
+
+@lru_cache(maxsize=1024)
 def class_of_name(name: str) -> FieldType:
     """The type of Class.getName(), such as ``[I``, ``[Ljava.lang.String;`` or a class name."""
     if not name.startswith("["):
