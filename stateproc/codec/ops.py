@@ -41,7 +41,7 @@ NULL_IF = (
 )
 FILL = 26  # fill
 SWITCH = 27  # kind n default (value pc)*n      kind: bytes of the tag (1, 4) or 0 for the register
-SWITCH_NAME = 28  # n default (name pc)*n       a UTF string against the name table
+SWITCH_NAME = 28  # n default (name pc)*n       a UTF string against the name table; default: not passed
 # --- counted loops: READ_COUNT, LOOP, body, NEXT -----------------------------------------------------------
 READ_COUNT = 29  # kind
 LOOP = 30  # len_col min_size pc                push the register as a counter; 0: keep 0 and jump behind

@@ -483,11 +483,11 @@ def run(
             for k in range(prog[pc + 1]):
                 if _name_matches(pos + 2, n, names + prog[pc + 3 + 2 * k]):
                     target = prog[pc + 4 + 2 * k]
+                    pos += 2 + n
                     break
             if target < 0:
                 status = BAD_TAG
                 break
-            pos += 2 + n
             pc = target
         elif op == READ_COUNT:
             kind = prog[pc + 1]
