@@ -1,0 +1,21 @@
+"""RocksDB databases in snapshots: sst files read directly, by ranged reads, without RocksDB."""
+
+from stateproc.readers.rocksdb.database import DatabaseFile, column_families, family_files
+from stateproc.readers.rocksdb.entries import rocksdb_entries
+from stateproc.readers.rocksdb.handle import RocksDbDatabase, database_files, open_database
+from stateproc.readers.rocksdb.planning import key_group_sizes, split_key_groups
+from stateproc.readers.rocksdb.table import open_table, table_properties
+
+__all__ = [
+    "DatabaseFile",
+    "RocksDbDatabase",
+    "column_families",
+    "database_files",
+    "family_files",
+    "key_group_sizes",
+    "open_database",
+    "open_table",
+    "rocksdb_entries",
+    "split_key_groups",
+    "table_properties",
+]

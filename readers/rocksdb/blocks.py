@@ -1,0 +1,158 @@
+"""Blocks of one table file: fetched together, checked, decompressed (RocksDB: table/block_fetcher.cc)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stateproc.codec.jit import kernel, load_le16, load_le32
+from stateproc.readers.rocksdb.checksums import NONE, checksums, context_modifier
+from stateproc.readers.rocksdb.compression import decompressed
+from stateproc.readers.rocksdb.format import TRAILER_SIZE, BlockHandle, Footer, damaged
+from stateproc.storage import ByteSource
+
+Bytes = npt.NDArray[np.uint8]
+Longs = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Tail:
+    """The last bytes of a file, read at once when it was opened."""
+
+    start: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Decompressed blocks, one behind the other.
+
+    starts, ends: where the entries of each lie in ``plain`` (without the restart points). offsets: the
+    blocks' places in the file.
+    """
+
+    plain: Bytes
+    starts: Longs
+    ends: Longs
+    offsets: Longs
+    file: str
+
+
+class ChecksumMismatch(Exception):
+    """The checksum of the block at ``offset`` is wrong."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(offset)
+        self.offset = offset
+
+
+@dataclass(frozen=True)
+class BlockReader:
+    """Reads blocks of one file; what its tail holds is not fetched again."""
+
+    source: ByteSource
+    footer: Footer
+    tail: Tail
+    verify: bool
+
+    @property
+    def file(self) -> str:
+        return self.source.name
+
+    def fetch(self, start: int, length: int) -> bytes:
+        """Bytes of the file. Raises CorruptSnapshot, MissingFile."""
+        if start >= self.tail.start:
+            data = self.tail.data[start - self.tail.start : start - self.tail.start + length]
+            if len(data) == length:
+                return data
+        return self.source.read(start, length)
+
+    def blocks(self, offsets: Longs, sizes: Longs) -> Blocks:
+        """Neighbouring data or index blocks, in ascending order, with one request.
+
+        Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile.
+        """
+        self.check(offsets, sizes)
+        at = int(offsets[0])
+        try:
+            raw = np.frombuffer(
+                self.fetch(at, int(offsets[-1] + sizes[-1]) + TRAILER_SIZE - at), dtype=np.uint8
+            )
+            plain, bounds = self.plain(raw, offsets - at, sizes, offsets)
+        except ChecksumMismatch as error:
+            raise damaged(self.file, error.offset, "a block's checksum is wrong") from error
+        ends = np.zeros(len(offsets), dtype=np.int64)
+        bad = entry_ends(plain.ctypes.data, bounds, ends)
+        if bad >= 0:
+            raise damaged(self.file, int(offsets[bad]), "a block's restart points do not fit into it")
+        return Blocks(plain, bounds[:-1], ends, offsets, self.file)
+
+    def block(self, handle: BlockHandle) -> Blocks:
+        """One block. Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile."""
+        self.check_handle(handle)
+        return self.blocks(np.array([handle.offset]), np.array([handle.size]))
+
+    def check_handle(self, handle: BlockHandle) -> None:
+        if handle.offset + handle.size + TRAILER_SIZE > self.source.size:
+            raise damaged(
+                self.file,
+                handle.offset,
+                f"a block of {handle.size} bytes in a file of {self.source.size} bytes",
+            )
+
+    def check(self, offsets: Longs, sizes: Longs) -> None:
+        """Refuse blocks outside of the file or not in ascending order."""
+        size = self.source.size
+        wrong = (offsets < 0) | (sizes < 0) | (offsets > size) | (sizes > size)
+        wrong |= offsets + sizes > size - TRAILER_SIZE
+        wrong[1:] |= offsets[1:] - offsets[:-1] < sizes[:-1] + TRAILER_SIZE
+        if wrong.any():
+            bad = int(np.argmax(wrong))
+            raise damaged(self.file, int(offsets[bad]), "the index points to an impossible place")
+
+    def plain(self, raw: Bytes, starts: Longs, sizes: Longs, offsets: Longs) -> tuple[Bytes, Longs]:
+        """Blocks out of fetched bytes, checked and decompressed. Raises ChecksumMismatch."""
+        ends = starts + sizes
+        if self.verify and self.footer.checksum != NONE:
+            found = checksums(self.footer.checksum, raw, starts, ends + 1)
+            if self.footer.context:
+                found = found + np.array(
+                    [context_modifier(self.footer.context, at) for at in offsets.tolist()], dtype=np.uint32
+                )
+            wrong = found != _words(raw, ends + 1)
+            if wrong.any():
+                raise ChecksumMismatch(int(offsets[np.argmax(wrong)]))
+        return decompressed(raw, starts, ends, self.file, offsets)
+
+
+def _words(raw: Bytes, at: Longs) -> npt.NDArray[np.uint32]:
+    """The little-endian words at these positions."""
+    parts = [raw[at + k].astype(np.uint32) << np.uint32(8 * k) for k in range(4)]
+    return np.asarray(parts[0] | parts[1] | parts[2] | parts[3], dtype=np.uint32)
+
+
+@kernel
+def entry_ends(plain: int, bounds: Any, ends: Any) -> int:
+    """Where the entries of each block end: before its restart points and hash index; -1, or the bad block.
+
+    Behind the entries: u32 per restart point; with the top bit of the last word set also u8 per hash bucket
+    and u16 number of buckets (DataBlockHashIndexBuilder); the last word holds the number of restart points.
+    """
+    for k in range(len(ends)):
+        start, stop = bounds[k], bounds[k + 1] - 4
+        if stop < start:
+            return k
+        word = load_le32(plain + stop)
+        if word & 0x80000000:
+            stop -= 2
+            if stop < start:
+                return k
+            stop -= load_le16(plain + stop)
+        stop -= (word & 0x7FFFFFFF) << 2
+        if stop < start:
+            return k
+        ends[k] = stop
+    return -1

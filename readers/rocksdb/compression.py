@@ -1,0 +1,124 @@
+"""Block compression (RocksDB: util/compression.h, compression format version 2)."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import cramjam
+import numpy as np
+import numpy.typing as npt
+
+from stateproc.codec.jit import kernel, load_u8
+from stateproc.errors import UnsupportedSnapshot, Where
+from stateproc.readers.rocksdb.format import damaged
+
+Longs = npt.NDArray[np.int64]
+
+NONE, SNAPPY, ZLIB, LZ4, LZ4HC, ZSTD = 0, 1, 2, 4, 5, 7
+NAMES = {3: "bzip2", 6: "xpress", 0x40: "zstd (not final)"}
+MAX_BLOCK = (1 << 32) - 1
+"""RocksDB counts the bytes of a value, and so of a block, in 32 bits."""
+
+_RATIOS = np.zeros(256, dtype=np.int64)
+"""How far a compression can shrink at most; a larger claim is refused before memory is taken."""
+for _kind, _ratio in {NONE: 1, SNAPPY: 22, ZLIB: 1040, LZ4: 256, LZ4HC: 256, ZSTD: 1 << 15}.items():
+    _RATIOS[_kind] = _ratio
+
+OK, UNKNOWN, CLAIM = 0, 1, 2
+
+
+@kernel
+def _claims(
+    source: int, starts: Any, ends: Any, ratios: Any, kinds: Any, begins: Any, sizes: Any
+) -> tuple[int, int]:
+    """Per block: compression, where its compressed bytes begin, its size when decompressed; (block, outcome).
+
+    ``starts`` and ``ends`` (at the compression byte) are checked by the caller.
+    """
+    for k in range(len(starts)):
+        at, stop = source + starts[k], source + ends[k]
+        kind = load_u8(stop)
+        kinds[k] = kind
+        if ratios[kind] == 0:
+            return k, 1
+        size = stop - at
+        if kind != 0:
+            size = np.int64(0)
+            shift = 0
+            ended = False
+            while at < stop and shift <= 28 and not ended:
+                byte = load_u8(at)
+                size |= (byte & 0x7F) << shift
+                ended = byte < 0x80
+                at += 1
+                shift += 7
+            if not ended or size > 0xFFFFFFFF or size > (stop - at + 1) * ratios[kind] + 64:
+                return k, 2
+            if size > (1 << 30) and size > (stop - at) * 64:
+                return k, 2  # so much out of so little is no state of Flink's
+            if kind == 1:
+                at = source + starts[k]  # snappy's own format begins with the size
+        begins[k] = at - source
+        sizes[k] = size
+    return -1, 0
+
+
+def decompressed(
+    raw: npt.NDArray[np.uint8], starts: Longs, ends: Longs, file: str, offsets: Longs
+) -> tuple[npt.NDArray[np.uint8], Longs]:
+    """All blocks of ``raw`` one behind the other, and the n + 1 positions where they begin and end.
+
+    ``ends``: where their compression bytes are. ``offsets``: the blocks' places in the file, for errors.
+    Raises CorruptSnapshot, UnsupportedSnapshot.
+    """
+    n = len(starts)
+    kinds, begins, sizes = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
+    bad, outcome = _claims(raw.ctypes.data, starts, ends, _RATIOS, kinds, begins, sizes)
+    if outcome == UNKNOWN:
+        kind = int(kinds[bad])
+        raise UnsupportedSnapshot(
+            f"a block is compressed by {NAMES.get(kind, f'the unknown method {kind}')}",
+            where=Where(file=file, offset=int(offsets[bad])),
+            advice="let Flink restore the snapshot and take a canonical savepoint of it",
+        )
+    if outcome == CLAIM:
+        raise damaged(file, int(offsets[bad]), "a compressed block claims an impossible size")
+    bounds = np.zeros(n + 1, dtype=np.int64)
+    np.cumsum(sizes, out=bounds[1:])
+    if n > 1 and bounds[-1] > MAX_BLOCK:
+        raise damaged(file, int(offsets[0]), f"{n} neighbouring blocks claim {bounds[-1]} bytes")
+    if n == 1 and kinds[0] == NONE:
+        return raw[starts[0] : ends[0]], bounds
+    plain = np.empty(int(bounds[-1]), dtype=np.uint8)
+    source, target = raw.data, plain.data
+    rows = zip(
+        kinds.tolist(), begins.tolist(), ends.tolist(), bounds.tolist(), bounds[1:].tolist(), strict=False
+    )
+    for k, (kind, begin, end, low, high) in enumerate(rows):
+        try:
+            _decompress(kind, source[begin:end], target[low:high])
+        except (cramjam.DecompressionError, zlib.error, ValueError, EOFError) as error:
+            raise damaged(file, int(offsets[k]), f"a compressed block is damaged: {error}") from error
+    return plain, bounds
+
+
+def _decompress(kind: int, source: memoryview, target: memoryview) -> None:
+    """Fill ``target`` exactly. Raises ValueError, or the library's error."""
+    if kind == NONE:
+        target[:] = source
+        return
+    if not len(target):
+        raise ValueError("nothing is in it")
+    if kind == SNAPPY:
+        done = cramjam.snappy.decompress_raw_into(source, target)
+    elif kind == ZLIB:
+        plain = zlib.decompressobj(-15).decompress(source, len(target))
+        done = len(plain)
+        target[:done] = plain
+    elif kind == ZSTD:
+        done = cramjam.zstd.decompress_into(source, target)
+    else:
+        done = cramjam.lz4.decompress_block_into(source, target, output_len=len(target))
+    if done != len(target):
+        raise ValueError(f"{done} bytes where {len(target)} were claimed")

@@ -1,0 +1,112 @@
+"""The files of one RocksDB database in a snapshot, and which of them make up a column family."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stateproc.errors import CorruptSnapshot, MissingFile, UnsupportedSnapshot, Where
+from stateproc.readers.rocksdb.manifest import ColumnFamily, LiveFile, read_manifest
+from stateproc.readers.rocksdb.table import table_properties
+from stateproc.storage import ByteSource
+
+_MAX_MANIFEST = 1 << 29
+_MAX_CURRENT = 1 << 12
+_COMPARATORS = ("", "leveldb.BytewiseComparator")
+
+
+@dataclass(frozen=True)
+class DatabaseFile:
+    """A file of a database: local name (``000012.sst``, ``MANIFEST-000004``, ``CURRENT`` …) and bytes."""
+
+    name: str
+    source: ByteSource
+
+
+@dataclass(frozen=True)
+class SstFile:
+    """A live sst file; ``live`` is what the MANIFEST says of it, None where there is no MANIFEST."""
+
+    source: ByteSource
+    live: LiveFile | None
+
+    def overlaps(self, start: bytes, stop: bytes | None) -> bool:
+        """Whether it may hold keys, or tombstones of keys, in [start, stop)."""
+        if self.live is None:
+            return True
+        return self.live.largest.key >= start and (stop is None or self.live.smallest.key < stop)
+
+
+def column_families(files: Sequence[DatabaseFile]) -> tuple[ColumnFamily, ...] | None:
+    """The column families by the MANIFEST, or None if it is not among the files.
+
+    Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile.
+    """
+    manifests = {file.name: file for file in files if file.name.startswith("MANIFEST-")}
+    current = [file for file in files if file.name == "CURRENT"]
+    if current:
+        name = current[0].source.read_all(_MAX_CURRENT).decode("utf-8", "replace").strip()
+        if name not in manifests:
+            raise MissingFile(
+                f"CURRENT names {name!r}, which is not among the snapshot's files",
+                where=Where(file=current[0].source.name),
+                advice="the snapshot is incomplete; take it again or use an older one",
+            )
+        manifest = manifests[name]
+    elif manifests:
+        manifest = manifests[max(manifests)]
+    else:
+        return None
+    return read_manifest(manifest.source.read_all(_MAX_MANIFEST), manifest.source.name)
+
+
+def family_files(files: Sequence[DatabaseFile], state: str, *, verify: bool = True) -> list[SstFile]:
+    """The live sst files of the column family of ``state``.
+
+    Without a MANIFEST they are found by their properties. Raises CorruptSnapshot, UnsupportedSnapshot,
+    MissingFile.
+    """
+    tables = {file.name: file.source for file in files if file.name.endswith(".sst")}
+    families = column_families(files)
+    if families is None:
+        return [
+            SstFile(source, None)
+            for source in tables.values()
+            if table_properties(source, verify=verify).column_family == state
+        ]
+    family = next((family for family in families if family.name == state), None)
+    if family is None:
+        raise CorruptSnapshot(
+            "the database has no column family of this name",
+            where=Where(file=_manifest_name(files), state=state),
+            advice="the header and the database do not belong together; use another copy of the snapshot",
+        )
+    if family.comparator not in _COMPARATORS:
+        raise UnsupportedSnapshot(
+            f"a column family ordered by {family.comparator}",
+            where=Where(file=_manifest_name(files), state=state),
+        )
+    return [SstFile(_live_source(live, tables, files, state), live) for live in family.files]
+
+
+def _live_source(
+    live: LiveFile, tables: dict[str, ByteSource], files: Sequence[DatabaseFile], state: str
+) -> ByteSource:
+    source = tables.get(live.name)
+    if source is None:
+        raise MissingFile(
+            f"the MANIFEST lists {live.name}, which is not among the snapshot's files",
+            where=Where(file=_manifest_name(files), state=state),
+            advice="the snapshot is incomplete; take it again or use an older one",
+        )
+    if source.size != live.size:
+        raise CorruptSnapshot(
+            f"{live.name} has {source.size} bytes where the MANIFEST says {live.size}",
+            where=Where(file=source.name, state=state),
+            advice="the file was replaced or cut off; restore it from a copy or take the snapshot again",
+        )
+    return source
+
+
+def _manifest_name(files: Sequence[DatabaseFile]) -> str | None:
+    return next((file.source.name for file in files if file.name.startswith("MANIFEST-")), None)

@@ -1,0 +1,228 @@
+"""A table's index: where its data blocks lie and up to which key each reaches.
+
+Format: RocksDB table/block_based/index_builder.cc, IndexValue in table/format.cc.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stateproc.codec.jit import copy_bytes, kernel, load_u8
+from stateproc.readers.rocksdb.blocks import BlockReader, Blocks
+from stateproc.readers.rocksdb.format import BlockHandle, damaged
+from stateproc.readers.rocksdb.properties import FIRST_KEY, TWO_LEVEL, TableProperties
+
+Longs = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+
+_MAX_KEYS = 1 << 30
+OK, BAD, GROW = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Index:
+    """Block ``k`` lies at ``offsets[k]`` with ``sizes[k]`` bytes; its keys are at most ``separator(k)``.
+
+    Separators are user keys: ``keys[key_offsets[k]:key_offsets[k + 1]]``, in ascending order.
+    """
+
+    offsets: Longs
+    sizes: Longs
+    keys: Bytes
+    key_offsets: Longs
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def separator(self, k: int) -> bytes:
+        return self.keys[self.key_offsets[k] : self.key_offsets[k + 1]].tobytes()
+
+    def within(self, start: bytes, stop: bytes | None) -> slice:
+        """The blocks that may hold keys from ``start`` up to ``stop`` (exclusive; None: the end)."""
+        first = self._first(lambda key: key >= start)
+        # A block begins behind (or, among versions of one key, at) the separator before it.
+        last = len(self) if stop is None else min(self._first(lambda key: key >= stop) + 1, len(self))
+        return slice(first, max(first, last))
+
+    def _first(self, reached: Any) -> int:
+        low, high = 0, len(self)
+        while low < high:
+            middle = (low + high) // 2
+            if reached(self.separator(middle)):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def part(self, blocks: slice) -> Index:
+        return Index(
+            self.offsets[blocks],
+            self.sizes[blocks],
+            self.keys,
+            self.key_offsets[blocks.start : max(blocks.start, blocks.stop) + 1],
+        )
+
+
+def read_index(
+    reader: BlockReader,
+    handle: BlockHandle,
+    properties: TableProperties,
+    start: bytes = b"",
+    stop: bytes | None = None,
+) -> Index:
+    """The index entries of the blocks that may hold keys in [start, stop); of a partitioned index, only those
+    partitions are read. Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile.
+    """
+    top = _parse(reader.block(handle), properties, partitions=properties.index_type == TWO_LEVEL)
+    top = top.part(top.within(start, stop))
+    if properties.index_type != TWO_LEVEL or not len(top):
+        return top
+    parts = []
+    reader.check(top.offsets, top.sizes)
+    for blocks in spans(top.offsets, top.sizes, 1 << 20):
+        read = reader.blocks(top.offsets[blocks], top.sizes[blocks])
+        parts.append(_parse(read, properties, partitions=False))
+    whole = _joined(parts)
+    return whole.part(whole.within(start, stop))
+
+
+def spans(offsets: Longs, sizes: Longs, limit: int) -> list[slice]:
+    """Runs of neighbouring blocks that span at most ``limit`` bytes, or hold one block."""
+    ends = offsets + sizes
+    found, at = [], 0
+    while at < len(offsets):
+        stop = int(np.searchsorted(ends, offsets[at] + limit, side="right"))
+        stop = max(at + 1, min(stop, len(offsets)))
+        found.append(slice(at, stop))
+        at = stop
+    return found
+
+
+def _joined(parts: list[Index]) -> Index:
+    key_offsets, base = [np.zeros(1, dtype=np.int64)], 0
+    for part in parts:
+        key_offsets.append(part.key_offsets[1:] + base)
+        base += int(part.key_offsets[-1])
+    return Index(
+        np.concatenate([part.offsets for part in parts]),
+        np.concatenate([part.sizes for part in parts]),
+        np.concatenate([part.keys for part in parts]),
+        np.concatenate(key_offsets),
+    )
+
+
+def _parse(blocks: Blocks, properties: TableProperties, *, partitions: bool) -> Index:
+    """The entries of index blocks."""
+    capacity = int((blocks.ends - blocks.starts).sum()) // 3 + 1
+    offsets, sizes = np.zeros(capacity, np.int64), np.zeros(capacity, np.int64)
+    key_offsets = np.zeros(capacity + 1, np.int64)
+    key_bytes = 64 * capacity + 1024
+    trailer = 0 if properties.index_key_is_user_key else 8
+    first_key = properties.index_type == FIRST_KEY and not partitions
+    while True:
+        keys = np.empty(key_bytes, dtype=np.uint8)
+        scratch = np.empty(len(blocks.plain) + 16, dtype=np.uint8)
+        outcome, n, bad = scan_index(
+            blocks.plain.ctypes.data, blocks.starts, blocks.ends, properties.index_value_is_delta_encoded,
+            first_key, trailer, scratch.ctypes.data, keys.ctypes.data, key_bytes, offsets, sizes, key_offsets,
+        )  # fmt: skip
+        if outcome != GROW:
+            break
+        key_bytes *= 4
+        if key_bytes > _MAX_KEYS:
+            raise damaged(blocks.file, int(blocks.offsets[bad]), "an index whose keys take over 1 GiB")
+    if outcome == BAD:
+        raise damaged(blocks.file, int(blocks.offsets[bad]), "an entry of an index is damaged")
+    return Index(offsets[:n], sizes[:n], keys[: key_offsets[n]], key_offsets[: n + 1])
+
+
+@kernel
+def _number(at: int, stop: int) -> tuple[int, int]:
+    """An unsigned varint below 2^62, and the address behind it; -1 if it is cut off or larger."""
+    value = np.int64(0)
+    shift = 0
+    while at < stop and shift <= 56:
+        byte = load_u8(at)
+        value |= (byte & 0x7F) << shift
+        at += 1
+        if byte < 0x80:
+            return (value if value < (1 << 62) else np.int64(-1)), at
+        shift += 7
+    return np.int64(-1), at
+
+
+@kernel
+def scan_index(
+    plain: int,
+    starts: Any,
+    ends: Any,
+    delta: bool,
+    first_key: bool,
+    trailer: int,
+    scratch: int,
+    keys: int,
+    key_bytes: int,
+    offsets: Any,
+    sizes: Any,
+    key_offsets: Any,
+) -> tuple[int, int, int]:
+    """Parse index blocks; returns (outcome, number of entries, block reached).
+
+    delta: values have no length, and follow from the one before where their key shares bytes with its.
+    first_key: the block's first key follows the handle. trailer: bytes behind the user key in keys. scratch:
+    room for one key, as large as all blocks. offsets, sizes, key_offsets: int64 per entry, at most one entry per 3
+    bytes of blocks.
+    """
+    n, used = 0, 0
+    for block in range(len(starts)):
+        at, stop = plain + starts[block], plain + ends[block]
+        length = np.int64(0)
+        offset, size = np.int64(0), np.int64(0)
+        while at < stop:
+            shared, at = _number(at, stop)
+            unshared, at = _number(at, stop)
+            if shared < 0 or unshared < 0:
+                return 1, n, block
+            value_size = np.int64(0)
+            if not delta:
+                value_size, at = _number(at, stop)
+            if value_size < 0 or shared > length or unshared > stop - at or value_size > stop - at - unshared:
+                return 1, n, block
+            copy_bytes(scratch + shared, at, unshared)
+            length = shared + unshared
+            at += unshared
+            value_stop = stop if delta else at + value_size
+            if delta and shared != 0:
+                change, at = _number(at, value_stop)
+                if change < 0:
+                    return 1, n, block
+                offset = offset + size + 5
+                size += (change >> 1) ^ -(change & 1)
+            else:
+                offset, at = _number(at, value_stop)
+                size, at = _number(at, value_stop)
+            if offset < 0 or size < 0:
+                return 1, n, block
+            if first_key:
+                skipped, at = _number(at, value_stop)
+                if skipped < 0 or skipped > value_stop - at:
+                    return 1, n, block
+                at += skipped
+            if not delta:
+                at = value_stop
+            user = length - trailer
+            if user < 0 or n >= len(offsets):
+                return 1, n, block
+            if user > key_bytes - used:
+                return 2, n, block
+            copy_bytes(keys + used, scratch, user)
+            used += user
+            offsets[n] = offset
+            sizes[n] = size
+            key_offsets[n + 1] = used
+            n += 1
+    return 0, n, 0

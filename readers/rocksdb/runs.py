@@ -1,0 +1,79 @@
+"""Sorted runs: files arranged so that few cursors pass over all of them, and read in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from stateproc.readers.rocksdb.blocks import Blocks
+from stateproc.readers.rocksdb.database import SstFile
+from stateproc.readers.rocksdb.format import damaged
+from stateproc.readers.rocksdb.index import spans
+from stateproc.readers.rocksdb.table import Table, open_table
+from stateproc.readers.rocksdb.tombstones import Tombstone, read_tombstones
+
+
+@dataclass(frozen=True)
+class OpenFile:
+    """An open sst file; ``override``: the sequence number of all its entries, None if each has its own."""
+
+    sst: SstFile
+    table: Table
+    override: int | None
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some blocks of a run, and the sequence number that holds for all their entries (or -1)."""
+
+    blocks: Blocks
+    override: int
+
+
+def open_files(ssts: Sequence[SstFile], *, verify: bool) -> list[OpenFile]:
+    """Open the tables. Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile."""
+    return [_open(sst, verify) for sst in ssts]
+
+
+def _open(sst: SstFile, verify: bool) -> OpenFile:
+    table = open_table(sst.source, verify=verify)
+    try:
+        override = table.properties.sequence_override(sst.live.largest_sequence if sst.live else None)
+    except ValueError as error:
+        raise damaged(table.file, None, str(error)) from error
+    return OpenFile(sst, table, override)
+
+
+def tombstones_of(files: Sequence[OpenFile]) -> list[Tombstone]:
+    return [item for file in files for item in read_tombstones(file.table, file.sst.live, file.override)]
+
+
+def sorted_runs(files: Sequence[OpenFile]) -> list[list[OpenFile]]:
+    """As few runs as possible, in each of which a file's keys are all behind those of the file before it.
+
+    Files whose bounds are not known (no MANIFEST) are runs of their own.
+    """
+    runs: list[list[OpenFile]] = []
+    ends: list[bytes] = []
+    known = [(file.sst.live.smallest.key, file.sst.live.largest.key, file) for file in files if file.sst.live]
+    for smallest, largest, file in sorted(known, key=lambda item: item[:2]):
+        free = next((k for k, end in enumerate(ends) if end < smallest), None)
+        if free is None:
+            runs.append([file])
+            ends.append(largest)
+        else:
+            runs[free].append(file)
+            ends[free] = largest
+    return runs + [[file] for file in files if not file.sst.live]
+
+
+def pieces(run: Sequence[OpenFile], start: bytes, stop: bytes | None, limit: int) -> Iterator[Piece]:
+    """The blocks of a run that may hold keys in [start, stop), ``limit`` stored bytes at a time.
+
+    Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile.
+    """
+    for file in run:
+        index = file.table.index(start, stop)
+        for part in spans(index.offsets, index.sizes, limit):
+            blocks = file.table.reader.blocks(index.offsets[part], index.sizes[part])
+            yield Piece(blocks, -1 if file.override is None else file.override)

@@ -1,0 +1,78 @@
+"""One sst file (RocksDB: table/block_based/block_based_table_reader.cc)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stateproc.errors import UnsupportedSnapshot, Where
+from stateproc.readers.rocksdb.blocks import BlockReader, Tail
+from stateproc.readers.rocksdb.format import BlockHandle, block_handle, damaged, read_footer
+from stateproc.readers.rocksdb.index import Index, read_index
+from stateproc.readers.rocksdb.meta_blocks import entries_of, property_entries
+from stateproc.readers.rocksdb.properties import TableProperties, parse_properties
+from stateproc.storage import ByteSource
+
+_TAIL_BYTES = 32 << 10
+_MAX_TABLE = 1 << 46
+
+
+@dataclass(frozen=True)
+class Table:
+    """An open table: properties and the places of its index and its range tombstones."""
+
+    reader: BlockReader
+    properties: TableProperties
+    index_handle: BlockHandle
+    tombstones_handle: BlockHandle | None
+
+    @property
+    def file(self) -> str:
+        return self.reader.file
+
+    def index(self, start: bytes = b"", stop: bytes | None = None) -> Index:
+        """The blocks that may hold keys in [start, stop). Raises CorruptSnapshot, UnsupportedSnapshot."""
+        return read_index(self.reader, self.index_handle, self.properties, start, stop)
+
+
+def open_table(source: ByteSource, *, verify: bool = True) -> Table:
+    """Open an sst file with one read of its last 32 KiB, usually. ``verify``: check all checksums.
+
+    Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile.
+    """
+    if source.size > _MAX_TABLE:
+        raise damaged(source.name, None, f"a table of {source.size} bytes")
+    start = max(0, source.size - _TAIL_BYTES)
+    tail = Tail(start, source.read(start, source.size - start))
+    footer = read_footer(tail.data, source.name, source.size, verify=verify)
+    reader = BlockReader(source, footer, tail, verify)
+    handles = _metaindex(reader, footer.metaindex)
+    if "rocksdb.compression_dict" in handles:
+        raise UnsupportedSnapshot(
+            "a table compressed with a dictionary",
+            where=Where(file=source.name, offset=handles["rocksdb.compression_dict"].offset),
+            advice="let Flink restore the snapshot and take a canonical savepoint of it",
+        )
+    named = handles.get("rocksdb.properties") or handles.get("rocksdb.stats")
+    if named is None:
+        raise damaged(source.name, footer.metaindex.offset, "a table without properties")
+    properties = parse_properties(property_entries(reader, named), source.name, named.offset)
+    index = footer.index or handles.get("rocksdb.index")
+    if index is None:
+        raise damaged(source.name, footer.metaindex.offset, "a table without an index")
+    return Table(reader, properties, index, handles.get("rocksdb.range_del"))
+
+
+def table_properties(source: ByteSource, *, verify: bool = True) -> TableProperties:
+    """The properties of an sst file. Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile."""
+    return open_table(source, verify=verify).properties
+
+
+def _metaindex(reader: BlockReader, handle: BlockHandle) -> dict[str, BlockHandle]:
+    """The handles of the meta blocks by name; of filters and other blocks nobody needs here, too."""
+    handles: dict[str, BlockHandle] = {}
+    for name, value in entries_of(reader, handle):
+        try:
+            handles[name.decode("utf-8", "replace")] = block_handle(value)[0]
+        except ValueError as error:
+            raise damaged(reader.file, handle.offset, f"the metaindex is damaged: {error}") from error
+    return handles
