@@ -60,7 +60,11 @@ def entry_program(state: KeyedState, form: Form, ctx: LayoutContext, *, raw_keys
     elif form is Form.STREAM:
         if raw_keys:
             b.op(ops.PUSH_POS)
-        columns["namespace"] = state.namespace.layout(ctx.inner).emit(b, False)
+        namespace = state.namespace.layout(ctx.inner)
+        if state.has_namespace:
+            columns["namespace"] = namespace.emit(b, False)
+        else:
+            namespace.skip(b)
         columns["key"] = state.key.layout(ctx.inner).emit(b, False)
         if raw_keys:
             raw = _emit_span(b)
@@ -102,7 +106,11 @@ def _emit_composite_key(
     for name, serializer in parts:
         if ambiguous:
             b.op(ops.PUSH_POS)
-        columns[name] = serializer.layout(ctx.inner).emit(b, False)
+        layout = serializer.layout(ctx.inner)
+        if name == "namespace" and not state.has_namespace:
+            layout.skip(b)
+        else:
+            columns[name] = layout.emit(b, False)
         if ambiguous:
             b.op(ops.LENGTH_SUFFIX)
     raw = _emit_span(b) if raw_keys else None

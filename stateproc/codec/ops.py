@@ -67,6 +67,7 @@ ARRAY_NEXT = 46  # elem_size fill len_col pc    to the next non-null element, or
 HOST = 47  # id col                             stop: a Python function reads this value
 CONSTANT = 48  # len_col data_col byte         keep one byte that the input does not hold
 RANGE_END = 49  #                               the range must be complete
+MARKED_NUMBER = 50  # byte valid col width      null mark as in NULL_IF, then a big-endian number unless null
 
 VARINT_U32, VARINT_Z32, VARINT_U64, VARINT_Z64 = 0, 1, 2, 3
 # LENGTH_TAG_MINUS_4: the last SWITCH's tag less four, as in BigIntSerializer.

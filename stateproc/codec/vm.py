@@ -265,6 +265,37 @@ def run(
                 pc = prog[pc + 3]
             else:
                 pc += 5
+        elif op == MARKED_NUMBER:
+            if pos >= end:
+                status = SHORT
+                break
+            mark = load_u8(pos)
+            width = prog[pc + 4]
+            value = np.int64(0)
+            present = mark != prog[pc + 1]
+            if mark > 1:
+                status = BAD_MARK
+                break
+            if present:
+                if end - pos - 1 < width:
+                    status = SHORT
+                    break
+                if width == 8:
+                    value = np.int64(load_be64(pos + 1))
+                elif width == 4:
+                    value = np.int64(load_be32(pos + 1))
+                elif width == 2:
+                    value = np.int64(load_be16(pos + 1))
+                else:
+                    value = np.int64(load_u8(pos + 1))
+            if not _put(columns, prog[pc + 3], width, value, reg_at):
+                status = GROW
+                break
+            if not _put(columns, prog[pc + 2], 1, np.int64(present), reg_at):
+                status = GROW
+                break
+            pos += 1 + (width if present else 0)
+            pc += 5
         elif op == PUT1:
             if not _put(columns, prog[pc + 1], 1, prog[pc + 2], reg_at):
                 status = GROW

@@ -151,7 +151,8 @@ def _choose(
     b: Builder, ways: list[Label], null_way: Label, *, class_name: str, subclasses: tuple[Subclass, ...]
 ) -> None:
     by_name, by_tag, unknown = b.label(), b.label(), b.label()
-    b.op(ops.SWITCH, 1, 4, -1, _NULL, null_way, _EXACT, ways[0], _BY_NAME, by_name, _BY_TAG, by_tag)
+    # The commonest first: the tags are tried in this order.
+    b.op(ops.SWITCH, 1, 4, -1, _EXACT, ways[0], _NULL, null_way, _BY_NAME, by_name, _BY_TAG, by_tag)
     listed = list(zip(subclasses, ways[1:], strict=True))
     b.place(by_name)
     names: list[Any] = []

@@ -111,7 +111,8 @@ class Merged(Layout):
         for index, (shape, way) in enumerate(zip(self.shapes, ways, strict=True)):
             b.place(way)
             b.op(ops.PUT1, valid, 1)
-            b.op(ops.PUT1, label, index)
+            if self.label_field is not None:
+                b.op(ops.PUT1, label, index)
             shared.emit(shape, names)
             b.op(ops.JUMP, behind)
         shared.finish()

@@ -11,6 +11,7 @@ import pyarrow as pa
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Taken
 from stateproc.codec.layouts.base import Layout, is_valid, validity_buffer
+from stateproc.codec.layouts.numbers import Number, number_array
 
 
 def struct_array(
@@ -85,12 +86,20 @@ class Marked(Layout):
         return 1 + (min(self.pad, self.inner.min_size) if self.pad > 0 else 0)
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
+        if isinstance(self.inner, Number) and self.inner.big_endian and self.pad == 0:
+            return self._emit_number(b, self.inner)
         first, fill, behind = b.columns_made, b.later_fill(), b.label()
         b.op(ops.NULL_IF, self.null_byte, fill, behind, self.pad)
         assemble = self.inner.emit(b, True)
         b.place(behind)
         b.set_fill(fill, first)
         return assemble
+
+    def _emit_number(self, b: Builder, number: Number) -> Assembler:
+        """The commonest case, nullable numbers of POJOs, in one op."""
+        valid, column = b.column(1, 0), b.column(number.size, 0)
+        b.op(ops.MARKED_NUMBER, self.null_byte, valid, column, number.size)
+        return lambda taken: number_array(taken, valid, column, number.type)
 
     def to_python(self, value: Any) -> Any:
         return None if value is None else self.inner.to_python(value)
