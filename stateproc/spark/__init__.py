@@ -1,1 +1,1 @@
-
+"""Spark's way in: ``spark.read.format("savepoint")`` and ``stateproc.attach(spark, path)``."""

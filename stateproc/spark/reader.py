@@ -1,0 +1,81 @@
+"""Plans the partitions on the driver and reads them in the tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from stateproc.errors import SnapshotError
+from stateproc.schemas import aligned
+from stateproc.spark.filters import key_groups_of_filters
+from stateproc.spark.options import SourceOptions
+from stateproc.spark.relations import relation
+from stateproc.spark.types import arrow_schema, check_wanted
+from stateproc.splits import Split
+from stateproc.states import State
+
+
+class SplitPartition(InputPartition):  # type: ignore[misc]  # pyspark is not type-checked
+    """A Spark partition: one split, and what errors call its state."""
+
+    def __init__(self, split: Split, operator: str | None, state: str | None) -> None:
+        super().__init__(split)
+        self.operator = operator
+        self.state = state
+
+
+class PushFilters:
+    """The reader's ``pushFilters``: takes note of all filters and leaves them all to Spark as well.
+
+    Spark refuses a reader that overrides pushFilters while spark.sql.python.filterPushdown.enabled is false,
+    and tells that by the method's ``__func__``. This callable shows the base class's: it is called when the
+    setting is true, and passes for not overridden when it is false.
+    """
+
+    __func__ = staticmethod(DataSourceReader.pushFilters)
+
+    def __init__(self) -> None:
+        self.filters: tuple[Filter, ...] = ()
+
+    def __call__(self, filters: Sequence[Filter]) -> list[Filter]:
+        self.filters = tuple(filters)
+        return list(filters)
+
+
+class SavepointReader(DataSourceReader):  # type: ignore[misc]  # pyspark is not type-checked
+    """Reads what the options select as the columns of ``schema``."""
+
+    pushFilters: Any
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self.pushFilters = PushFilters()
+        self._options = options
+        self._schema: pa.Schema = arrow_schema(schema)
+
+    def partitions(self) -> list[InputPartition]:
+        """One partition per split. Raises SnapshotError."""
+        chosen = relation(self._options)
+        check_wanted(self._schema, chosen.schema())
+        splits = chosen.splits(self._pruned)
+        # Spark makes one partition of nothing out of an empty list; we say so ourselves.
+        return [SplitPartition(split, chosen.operator, chosen.name) for split in splits] or [
+            InputPartition(None)
+        ]
+
+    def _pruned(self, state: State) -> set[int] | None:
+        filters = self.pushFilters.filters
+        return key_groups_of_filters(filters, state.operator.max_parallelism, state.key_groups_of)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The partition's rows, in batches of exactly the schema. Raises SnapshotError."""
+        if not isinstance(partition, SplitPartition):
+            return
+        try:
+            for batch in partition.value.read():
+                yield aligned(batch, self._schema)
+        except SnapshotError as error:
+            raise error.at(operator=partition.operator, state=partition.state) from error

@@ -1,0 +1,142 @@
+"""What the options select: a state of an operator, or a table about the snapshot."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from stateproc.catalog import CATALOGS
+from stateproc.names import not_found
+from stateproc.opened_states import opened_state
+from stateproc.operators import Operator
+from stateproc.snapshot import Snapshot, open
+from stateproc.spark.options import SourceOptions
+from stateproc.splits import Split
+from stateproc.states import State
+
+ROWS_PER_SPLIT = 100_000
+Pruning = Callable[[State], "set[int] | None"]
+
+
+class Relation(ABC):
+    """A table: its columns, and the splits that read it. ``operator``, ``name``: what errors call it."""
+
+    operator: str | None = None
+    name: str | None = None
+
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """The columns. Raises SnapshotError."""
+
+    @abstractmethod
+    def splits(self, pruning: Pruning) -> list[Split]:
+        """The parts to read, without the key groups that ``pruning`` excludes. Raises SnapshotError."""
+
+
+class StateRelation(Relation):
+    """The rows of a state."""
+
+    def __init__(self, state: State, options: SourceOptions) -> None:
+        self.operator = state.operator.display
+        self.name = state.name
+        self._state = state
+        self._options = options
+
+    def schema(self) -> pa.Schema:
+        return self._state.schema(flatten=self._options.flatten)
+
+    def splits(self, pruning: Pruning) -> list[Split]:
+        options, chosen = self._options, pruning(self._state)
+        for groups in (options.key_groups, self._of_keys()):
+            if groups is not None:
+                chosen = set(groups) if chosen is None else chosen & groups
+        return self._state.splits(flatten=options.flatten, key_groups=chosen, split_bytes=options.split_bytes)
+
+    def _of_keys(self) -> set[int] | None:
+        keys = self._options.keys
+        return None if keys is None else self._state.key_groups_of(keys)
+
+
+@dataclass(frozen=True)
+class TableSplit:
+    """Rows that are there already, made on the driver."""
+
+    batches: Sequence[pa.RecordBatch] = field(repr=False)
+
+    @property
+    def bytes(self) -> int:
+        return sum(batch.nbytes for batch in self.batches)
+
+    @property
+    def key_groups(self) -> tuple[int, ...]:
+        return ()
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        yield from self.batches
+
+
+class CatalogRelation(Relation):
+    """A table about the snapshot, or about one operator of it."""
+
+    def __init__(self, name: str, snapshot: Snapshot, operators: Sequence[Operator] | None) -> None:
+        self.name = name
+        self._snapshot = snapshot
+        self._operators = operators
+
+    def schema(self) -> pa.Schema:
+        return CATALOGS[self.name or ""].schema
+
+    def splits(self, pruning: Pruning) -> list[Split]:
+        table = CATALOGS[self.name or ""].table(self._snapshot, self._operators)
+        return [TableSplit([batch]) for batch in table.to_batches(max_chunksize=ROWS_PER_SPLIT)]
+
+
+def opened_snapshot(options: SourceOptions) -> Snapshot:
+    """The snapshot the options name. Raises SnapshotError."""
+    return open(
+        options.path,
+        uids=options.uids,
+        classes=options.classes,
+        plugins=options.plugins,
+        temporal=options.temporal,
+        row_kind=options.row_kind,
+        kryo=options.kryo,
+        storage_options=options.storage_options,
+        path_mapping=options.path_mapping,
+    )
+
+
+def relation(options: SourceOptions) -> Relation:
+    """What the options select. Raises SnapshotError."""
+    snapshot = opened_snapshot(options)
+    wanted = options.uid if options.uid is not None else options.uid_hash
+    operator = None if wanted is None else snapshot.operator(wanted)
+    if operator is None or options.table is not None:
+        return CatalogRelation(options.table or "states", snapshot, None if operator is None else [operator])
+    state = selected_state(operator, options)
+    return StateRelation(state if options.raw else opened_state(state), options)
+
+
+def selected_state(operator: Operator, options: SourceOptions) -> State:
+    """The state of ``operator`` that the options name. Raises NotFound."""
+    if options.timers is not None:
+        return operator.timers(options.timers)
+    if options.operator_state is not None:
+        return _operator_state(operator, options.operator_state)
+    if options.state is not None:
+        return operator.state(options.state)
+    return operator.wide(options.namespace)
+
+
+def _operator_state(operator: Operator, name: str) -> State:
+    found: dict[str, Any] = {state.name: state for state in reversed(operator.operator_states)}
+    if name not in found:
+        raise not_found(f"operator state in operator '{operator.display}'", name, found).at(
+            operator=operator.display
+        )
+    state: State = found[name]
+    return state

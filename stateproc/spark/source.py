@@ -1,0 +1,24 @@
+"""What the data source does when Spark asks: the schema of what the options select, and its reader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql.types import StructType
+
+from stateproc.spark.options import parse_options
+from stateproc.spark.reader import SavepointReader
+from stateproc.spark.relations import relation
+from stateproc.spark.types import spark_schema
+from stateproc.states import narrowed
+
+
+def schema_of(raw: Mapping[str, str]) -> StructType:
+    """The columns of what the options select. Raises SnapshotError."""
+    options = parse_options(raw)
+    return spark_schema(narrowed(relation(options).schema(), options.columns))
+
+
+def reader_of(raw: Mapping[str, str], schema: StructType) -> SavepointReader:
+    """The reader of these columns. Raises InvalidOption."""
+    return SavepointReader(parse_options(raw), schema)

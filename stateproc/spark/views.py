@@ -1,0 +1,163 @@
+"""Temporary views of everything in a snapshot, so that SQL works at once."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from stateproc.catalog import CATALOGS
+from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.opened_states import opened_state
+from stateproc.operators import Operator
+from stateproc.snapshot import Snapshot
+from stateproc.spark.options import parse_options
+from stateproc.spark.relations import opened_snapshot
+from stateproc.spark.types import spark_schema
+from stateproc.states import State
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SHORT_HASH = 8
+_LONGEST_NAME = 120
+_SELECTING = {
+    "path", "uid", "uidhash", "state", "operatorstate", "timers", "table", "namespace", "columns", "keys",
+}  # fmt: skip
+_OF_TIMERS = {"event timers": "event", "processing timers": "processing"}
+
+
+@dataclass(frozen=True)
+class View:
+    """A view: its name, the options that read it, its columns; or the problem why there is none."""
+
+    name: str
+    options: Mapping[str, str]
+    schema: pa.Schema | None = None
+    problem: SnapshotError | None = None
+
+
+class Views(Sequence[View]):
+    """The views that ``attach`` made; ``problems``: the states that have none, and why."""
+
+    def __init__(self, path: str, views: Sequence[View]) -> None:
+        self.path = path
+        self._views = [view for view in views if view.problem is None]
+        self.problems = {view.name: view.problem for view in views if view.problem is not None}
+
+    @property
+    def names(self) -> list[str]:
+        return [view.name for view in self._views]
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._views[index]
+
+    def __len__(self) -> int:
+        return len(self._views)
+
+    def __repr__(self) -> str:
+        width = max(len(name) for name in [*self.names, *self.problems])
+        lines = [f"{len(self)} views of {self.path}"]
+        lines += [
+            f"  {view.name:{width}}  {', '.join((view.schema or pa.schema([])).names)}" for view in self
+        ]
+        lines += [f"  {name:{width}}  not readable: {error.message}" for name, error in self.problems.items()]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        rows = [(view.name, ", ".join((view.schema or pa.schema([])).names)) for view in self]
+        rows += [(name, f"not readable: {error.message}") for name, error in self.problems.items()]
+        cells = "".join(f"<tr><td>{escape(name)}</td><td>{escape(text)}</td></tr>" for name, text in rows)
+        return f"<table><tr><th>view</th><th>columns</th></tr>{cells}</table>"
+
+
+def attach(spark: SparkSession, path: str, **options: Any) -> Views:
+    """Make a temporary view for every state and operator of the snapshot at ``path``.
+
+    Names: ``<operator>__<state>`` for states, ``<operator>`` for its keyed states as one table, and
+    ``savepoint_states``, ``savepoint_operators``, ``savepoint_files``, ``savepoint_coordinators``. Operators
+    go by their uid, else name, else the first digits of the hash. ``options`` as of the data source, but
+    for those that select; ``uids`` and ``classes`` as Python values if you like. Raises SnapshotError.
+    """
+    given = {name: _text(value) for name, value in options.items()}
+    parsed = parse_options({**given, "path": path})
+    selecting = sorted(name for name in options if name.lower() in _SELECTING)
+    if selecting:
+        raise InvalidOption(
+            f"option {selecting[0]} does not go with attach", advice="every state gets a view of its own"
+        )
+    snapshot = opened_snapshot(parsed)
+    views = list(_views(snapshot, raw=parsed.raw, flatten=parsed.flatten))
+    for view in views:
+        if view.problem is None:
+            frame = spark.read.format("savepoint").options(**{**given, **view.options})
+            frame.schema(spark_schema(view.schema)).load(path).createOrReplaceTempView(view.name)
+    return Views(snapshot.path, views)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping | list | tuple):
+        return json.dumps(value)
+    return str(value)
+
+
+def _views(snapshot: Snapshot, raw: bool, flatten: bool) -> Iterator[View]:
+    names = Names()
+    for table in CATALOGS:
+        yield View(names.unique(f"savepoint_{table}"), {"table": table}, CATALOGS[table].schema)
+    for operator in snapshot.operators:
+        prefix = names.unique(operator.uid or operator.name or operator.operator_id[:_SHORT_HASH])
+        selected = {"uidHash": operator.operator_id}
+        if operator.keyed_states:
+            yield _view(prefix, selected | {"flattenCollectionTypes": "false"}, lambda of=operator: _wide(of))
+        for state in operator.states:
+            view_name = names.unique(f"{prefix}__{state.name}")
+            yield _view(view_name, selected | _selecting(state), lambda of=state: _columns(of, raw, flatten))
+
+
+def _wide(operator: Operator) -> pa.Schema:
+    return operator.wide().schema()
+
+
+def _columns(state: State, raw: bool, flatten: bool) -> pa.Schema:
+    return (state if raw else opened_state(state)).schema(flatten=flatten)
+
+
+def _view(name: str, options: Mapping[str, str], schema: Any) -> View:
+    try:
+        return View(name, options, schema())
+    except SnapshotError as error:
+        return View(name, options, problem=error)
+
+
+def _selecting(state: State) -> dict[str, str]:
+    if state.kind in _OF_TIMERS:
+        return {"timers": _OF_TIMERS[state.kind]}
+    return {"state" if state.distribution == "keyed" else "operatorState": state.name}
+
+
+class Names:
+    """Gives out names that SQL takes without quotes, each once (SQL does not tell upper from lower case)."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def unique(self, wanted: str) -> str:
+        """``wanted`` with everything but letters, digits and _ replaced by _, and a number if taken."""
+        plain = re.sub(r"[^0-9A-Za-z_]+", "_", wanted).strip("_")[:_LONGEST_NAME] or "state"
+        # A name of digits alone, or like 25e3, would be read as a number.
+        plain = f"op_{plain}" if plain[0].isdigit() else plain
+        name, number = plain, 1
+        while name.lower() in self._taken:
+            number += 1
+            name = f"{plain}_{number}"
+        self._taken.add(name.lower())
+        return name
