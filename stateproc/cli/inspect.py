@@ -1,0 +1,47 @@
+"""``stateproc inspect``: what is in a snapshot."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+
+from stateproc.cli.measures import OperatorMeasure, is_countable, measured
+from stateproc.cli.opening import open_snapshot
+from stateproc.cli.progress import progress
+from stateproc.cli.report import snapshot_report
+from stateproc.operators import Operator
+
+
+def inspect_command(arguments: Namespace) -> int:
+    """Print the report, for people or as JSON."""
+    snapshot = open_snapshot(arguments, tell=False)
+    operators = [snapshot.operator(uid) for uid in arguments.uid] or list(snapshot.operators)
+    with progress("counting entries", _bytes_to_count(operators, arguments.scan)) as advance:
+
+        def measure(operator: Operator) -> OperatorMeasure:
+            return measured(operator, scan=arguments.scan, advance=advance)
+
+        report = snapshot_report(snapshot, operators, measure)
+    if arguments.json:
+        json.dump(report, sys.stdout, ensure_ascii=False, indent=2)
+        print()
+        return 0
+    from stateproc.cli.render.snapshot import snapshot_view
+    from stateproc.cli.render.terminal import show
+
+    show(snapshot_view(report))
+    return 0
+
+
+def _bytes_to_count(operators: list[Operator], scan: bool) -> int:
+    from stateproc.errors import SnapshotError
+
+    total = 0
+    for operator in operators:
+        for file in operator.keyed_files:
+            try:
+                total += file.data_bytes if is_countable(file, scan) else 0
+            except SnapshotError:
+                continue  # the report tells it
+    return total

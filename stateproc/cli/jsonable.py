@@ -1,0 +1,170 @@
+"""Arrow columns as values that JSON can say, a whole column at a time.
+
+Integers are numbers, decimals strings; dates and times ISO-8601, instants in UTC with Z; bytes base64; NaN
+and infinities strings, as JSON has no such numbers; structs objects; maps lists of {"key", "value"}; missing
+is null.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stateproc.codec.temporal import iso_date, iso_instant
+
+_NOT_FINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
+_UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def jsonable(array: pa.Array) -> list[Any]:
+    """The values of ``array`` as JSON values."""
+    kind = array.type
+    for matches, convert in _CONVERSIONS:
+        if matches(kind):
+            return convert(array)
+    return list(array.to_pylist())
+
+
+def json_lines(batch: pa.RecordBatch) -> Iterator[str]:
+    """One JSON object per row, without line ends."""
+    names = batch.schema.names
+    encode = json.JSONEncoder(ensure_ascii=False, separators=(", ", ": "), allow_nan=False).encode
+    for row in zip(*(jsonable(column) for column in batch.columns), strict=True):
+        yield encode(dict(zip(names, row, strict=True)))
+
+
+def _floats(array: pa.Array) -> list[Any]:
+    # A float prints as the shortest text that reads back as the same float, not as the double it widens to.
+    wide = pc.cast(pc.cast(array, pa.string()), pa.float64()) if array.type != pa.float64() else array
+    values = wide.to_pylist()
+    if pc.all(pc.is_finite(wide)).as_py() is False:
+        return [_not_finite(value) for value in values]
+    return list(values)
+
+
+def _not_finite(value: float | None) -> float | str | None:
+    if value is None or math.isfinite(value):
+        return value
+    return _NOT_FINITE.get(value, "NaN")
+
+
+def _bytes(array: pa.Array) -> list[Any]:
+    return [None if item is None else base64.b64encode(item).decode("ascii") for item in array.to_pylist()]
+
+
+def _decimals(array: pa.Array) -> list[Any]:
+    return [None if item is None else format(item, "f") for item in array.to_pylist()]
+
+
+def _dates(array: pa.Array) -> list[Any]:
+    days = pc.cast(array, pa.int32()).to_pylist()
+    return [None if day is None else iso_date(day) for day in days]
+
+
+def _instants(array: pa.Array) -> list[Any]:
+    suffix = "Z" if array.type.tz else ""
+    try:
+        return [_iso(text, suffix) for text in pc.cast(_naive(array), pa.string()).to_pylist()]
+    except pa.ArrowInvalid:  # a year of more than four digits
+        return [
+            None if ticks is None else _far_instant(ticks, array.type.unit) + suffix
+            for ticks in _ticks(array)
+        ]
+
+
+def _naive(array: pa.Array) -> pa.Array:
+    return array if array.type.tz is None else pc.cast(array, pa.int64()).cast(pa.timestamp(array.type.unit))
+
+
+def _ticks(array: pa.Array) -> list[int | None]:
+    return list(pc.cast(array, pa.int64()).to_pylist())
+
+
+def _far_instant(ticks: int, unit: str) -> str:
+    seconds, fraction = divmod(ticks, _UNITS[unit])
+    return iso_instant(seconds, fraction * (10**9 // _UNITS[unit]))
+
+
+def _iso(text: str | None, suffix: str = "") -> str | None:
+    """ISO-8601 as java.time prints it: T between, fractions of seconds in groups of three digits as needed."""
+    if text is None:
+        return None
+    text = text.replace(" ", "T")
+    while text.endswith("000") and "." in text:
+        text = text[:-3]
+    return text.removesuffix(".") + suffix
+
+
+def _times(array: pa.Array) -> list[Any]:
+    return [_iso(text) for text in pc.cast(array, pa.string()).to_pylist()]
+
+
+def _structs(array: pa.Array) -> list[Any]:
+    names = [field.name for field in array.type]
+    # flatten() gives the children of this slice, null where the struct is.
+    columns = [jsonable(child) for child in array.flatten()]
+    rows = (
+        [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        if columns
+        else [{}] * len(array)
+    )
+    return _with_nulls(rows, array)
+
+
+def _lists(array: pa.Array) -> list[Any]:
+    offsets = np.asarray(array.offsets, dtype=np.int64)
+    start, stop = int(offsets[0]), int(offsets[-1])
+    return _cut(jsonable(array.values.slice(start, stop - start)), offsets - start, array)
+
+
+def _fixed_lists(array: pa.Array) -> list[Any]:
+    return _lists(pc.cast(array, pa.list_(array.type.value_type)))
+
+
+def _maps(array: pa.Array) -> list[Any]:
+    offsets = np.asarray(array.offsets, dtype=np.int64)
+    start, stop = int(offsets[0]), int(offsets[-1])
+    keys = jsonable(array.keys.slice(start, stop - start))
+    items = jsonable(array.items.slice(start, stop - start))
+    entries = [{"key": key, "value": item} for key, item in zip(keys, items, strict=True)]
+    return _cut(entries, offsets - start, array)
+
+
+def _cut(values: list[Any], offsets: Any, array: pa.Array) -> list[Any]:
+    bounds = offsets.tolist()
+    rows = [values[start:stop] for start, stop in pairwise(bounds)]
+    return _with_nulls(rows, array)
+
+
+def _with_nulls(rows: list[Any], array: pa.Array) -> list[Any]:
+    if not array.null_count:
+        return rows
+    return [row if valid else None for row, valid in zip(rows, array.is_valid().to_pylist(), strict=True)]
+
+
+def _dictionaries(array: pa.Array) -> list[Any]:
+    return jsonable(array.dictionary_decode())
+
+
+_CONVERSIONS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], list[Any]]], ...] = (
+    (pa.types.is_struct, _structs),
+    (pa.types.is_map, _maps),
+    (lambda kind: pa.types.is_list(kind) or pa.types.is_large_list(kind), _lists),
+    (pa.types.is_fixed_size_list, _fixed_lists),
+    (pa.types.is_floating, _floats),
+    (lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind), _bytes),
+    (pa.types.is_fixed_size_binary, _bytes),
+    (pa.types.is_decimal, _decimals),
+    (pa.types.is_date, _dates),
+    (pa.types.is_timestamp, _instants),
+    (pa.types.is_time, _times),
+    (pa.types.is_dictionary, _dictionaries),
+)

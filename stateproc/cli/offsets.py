@@ -1,0 +1,106 @@
+"""``stateproc offsets``: which Kafka offsets does this snapshot hold?"""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from collections.abc import Iterator
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from stateproc.cli.opening import open_snapshot
+from stateproc.errors import NotFound
+from stateproc.formats.kafka import COMMITTED, EARLIEST, LATEST
+from stateproc.opened_states import opened_state
+from stateproc.operators import Operator
+from stateproc.snapshot import Snapshot
+
+SOURCE_STATE = "SourceReaderState"
+_MARKERS = {LATEST: "latest", EARLIEST: "earliest", COMMITTED: "committed"}
+
+
+def offsets_command(arguments: Namespace) -> int:
+    """Print the offsets, sorted by operator, topic and partition."""
+    snapshot = open_snapshot(arguments)
+    rows = sorted(kafka_offsets(snapshot), key=lambda row: (row["operator"], row["topic"], row["partition"]))
+    if not rows:
+        raise NotFound(
+            "no Kafka offsets in this snapshot",
+            advice=f"stateproc inspect {arguments.path} shows what it holds; the legacy FlinkKafkaConsumer keeps "
+            "its offsets in the union state topic-partition-offset-states (stateproc read … --operator-state)",
+        )
+    if arguments.json:
+        for row in rows:
+            print(json.dumps(row, ensure_ascii=False))
+        return 0
+    from stateproc.cli.render.terminal import show
+
+    show(_table(rows))
+    return 0
+
+
+def kafka_offsets(snapshot: Snapshot) -> Iterator[dict[str, Any]]:
+    """Per Kafka split: operator, subtask, topic, partition, offset (where reading goes on), stopping offset.
+
+    Partitions that the coordinator knows and no reader has yet come without a subtask, and with the offset of
+    their enumerated split if there is one. Negative offsets are markers, see stateproc.formats.kafka.
+    """
+    for operator in snapshot.operators:
+        assigned = set()
+        for row in _reader_rows(operator):
+            assigned.add((row["topic"], row["partition"]))
+            yield row
+        for row in _coordinator_rows(operator):
+            if (row["topic"], row["partition"]) not in assigned:
+                yield row
+
+
+def _reader_rows(operator: Operator) -> Iterator[dict[str, Any]]:
+    for state in operator.operator_states:
+        if state.name != SOURCE_STATE:
+            continue
+        opened = opened_state(state)
+        if "starting_offset" not in opened.schema().names:
+            continue
+        for item in opened.to_arrow().to_pylist():
+            yield _row(operator, item, item["subtask"])
+
+
+def _coordinator_rows(operator: Operator) -> Iterator[dict[str, Any]]:
+    found = operator.coordinator or {}
+    decoded: Any = found.get("decoded")
+    if found.get("format") != "kafka" or decoded is None:
+        return
+    for item in decoded["partitions"]:
+        yield _row(operator, item, None)
+
+
+def _row(operator: Operator, item: dict[str, Any], subtask: int | None) -> dict[str, Any]:
+    return {
+        "operator": operator.display,
+        "topic": item["topic"],
+        "partition": item["partition"],
+        "offset": item["starting_offset"],
+        "stopping_offset": item["stopping_offset"],
+        "subtask": subtask,
+    }
+
+
+def _table(rows: list[dict[str, Any]]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    for name in ("operator", "topic"):
+        table.add_column(name, overflow="fold")
+    for name in ("partition", "offset", "stopping at", "subtask"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        subtask = Text("not assigned", "dim") if row["subtask"] is None else Text(str(row["subtask"]))
+        cells = (str(row["partition"]), _offset(row["offset"]), _offset(row["stopping_offset"]))
+        table.add_row(Text(row["operator"]), Text(row["topic"], "bold"), *cells, subtask)
+    return table
+
+
+def _offset(offset: int | None) -> str:
+    return "–" if offset is None else _MARKERS.get(offset, str(offset))

@@ -1,0 +1,55 @@
+"""Rows of a state as a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from stateproc.cli.jsonable import jsonable
+
+_WIDEST = 100
+
+
+def rows_table(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> Table:
+    """A table of the batches' rows: numbers to the right, structs and lists as JSON, missing as a dash."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for field in schema:
+        number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+        table.add_column(
+            Text(field.name, style="bold"), justify="right" if number else "left", overflow="fold"
+        )
+    for batch in batches:
+        for row in zip(*(jsonable(column) for column in batch.columns), strict=True):
+            table.add_row(*(_cell(value) for value in row))
+    return table
+
+
+def _cell(value: Any) -> Text:
+    if value is None:
+        return Text("–", style="dim")
+    text = value if isinstance(value, str) else _compact(value)
+    printable = "".join(sign if sign.isprintable() else "�" if sign != "\n" else "⏎" for sign in text)
+    return Text(printable if len(printable) <= _WIDEST else printable[: _WIDEST - 1] + "…")
+
+
+def _compact(value: Any) -> str:
+    """Structs and maps by name, without the quotes that JSON needs."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {_inner(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, list):
+        if value and all(isinstance(item, dict) and set(item) == {"key", "value"} for item in value):
+            return "{" + ", ".join(f"{_inner(item['key'])} → {_inner(item['value'])}" for item in value) + "}"
+        return "[" + ", ".join(_inner(item) for item in value) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _inner(value: Any) -> str:
+    if value is None:
+        return "–"
+    return value if isinstance(value, str) else _compact(value)

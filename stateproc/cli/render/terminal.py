@@ -1,0 +1,32 @@
+"""Printing: colours and the window's width on a terminal, plain and wide in a pipe."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import BinaryIO
+
+from rich.console import Console, RenderableType
+
+_PIPED_WIDTH = 140
+
+
+def show(renderable: RenderableType, stream: BinaryIO | None = None) -> None:
+    """Print to stdout, or as plain text to ``stream``."""
+    if stream is None and sys.stdout.isatty():
+        Console(highlight=False).print(renderable)
+        return
+    text = plain(renderable)
+    if stream is None:
+        sys.stdout.write(text)
+    else:
+        stream.write(text.encode("utf-8", "replace"))
+
+
+def plain(renderable: RenderableType) -> str:
+    """As text without colours, and without blanks at the ends of lines."""
+    drawn = io.StringIO()
+    width = int(os.environ.get("COLUMNS", _PIPED_WIDTH))
+    Console(file=drawn, width=width, highlight=False, force_terminal=False).print(renderable)
+    return "".join(line.rstrip() + "\n" for line in drawn.getvalue().splitlines())

@@ -1,0 +1,101 @@
+"""What ``inspect`` tells: everything about a snapshot as plain values, ready for JSON."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from stateproc.cli.measures import OperatorMeasure
+from stateproc.metadata import walk_stream_handles
+from stateproc.operator_states import OperatorStateView
+from stateproc.operators import Operator
+from stateproc.snapshot import Snapshot
+from stateproc.states import State
+
+Report = dict[str, Any]
+
+
+def snapshot_report(
+    snapshot: Snapshot, operators: Iterable[Operator], measure: Callable[[Operator], OperatorMeasure]
+) -> Report:
+    """The snapshot and these operators, as ``inspect --json`` prints it. Raises SnapshotError."""
+    metadata = snapshot.metadata
+    return {
+        "path": snapshot.path,
+        "note": snapshot.note,
+        "kind": snapshot.kind,
+        "flink_versions": snapshot.flink_versions,
+        "metadata_version": metadata.version,
+        "checkpoint_id": metadata.checkpoint_id,
+        "bytes": snapshot.file_bytes,
+        "master_states": [
+            {"name": item.name, "version": item.version, "bytes": len(item.payload)}
+            for item in metadata.master_states
+        ],
+        "operators": [operator_report(operator, measure(operator)) for operator in operators],
+    }
+
+
+def operator_report(operator: Operator, measure: OperatorMeasure) -> Report:
+    """One operator."""
+    metadata = operator.metadata
+    return {
+        "uid": operator.uid,
+        "uid_hash": operator.operator_id,
+        "name": operator.name,
+        "parallelism": operator.parallelism,
+        "max_parallelism": operator.max_parallelism,
+        "finished": metadata.finished,
+        "finished_subtasks": [subtask.index for subtask in metadata.subtasks if subtask.finished],
+        "layouts": measure.layouts,
+        "bytes": _stream_bytes(operator, ""),
+        "channel_bytes": _stream_bytes(operator, "channel"),
+        "coordinator": _coordinator(operator),
+        "key_group_bytes": measure.key_group_bytes,
+        "states": [state_report(state, measure) for state in operator.states],
+        "problems": [str(problem) for problem in (*operator.problems, *measure.problems)],
+    }
+
+
+def state_report(state: State, measure: OperatorMeasure) -> Report:
+    """One state."""
+    size, entries = measure.of(state)
+    elements = state.elements if isinstance(state, OperatorStateView) else None
+    problem = measure.unreadable(state) or state.problem
+    return {
+        "name": state.name,
+        "kind": state.kind,
+        "distribution": state.distribution,
+        "key_type": state.key_type,
+        "namespace_type": state.namespace_type,
+        "value_type": state.value_type,
+        "ttl": state.ttl,
+        "columns": {} if problem else {field.name: str(field.type) for field in state.schema()},
+        "entries": entries if elements is None else elements,
+        "bytes": size,
+        "problem": None if problem is None else str(problem),
+    }
+
+
+def _stream_bytes(operator: Operator, role: str) -> int:
+    from stateproc.metadata import SnapshotMetadata
+
+    own = SnapshotMetadata(0, 0, (), (operator.metadata,))
+    sizes = {use.handle: use.handle.size for use in walk_stream_handles(own) if use.role.startswith(role)}
+    return sum(sizes.values())
+
+
+def _coordinator(operator: Operator) -> Report | None:
+    """The coordinator's state; bytes that nobody knows as base64."""
+    found = operator.coordinator
+    if found is None:
+        return None
+    shown = {name: _plain(value) for name, value in found.items()}
+    if shown.get("decoded") is not None:
+        shown.pop("enumerator", None)
+    return {name: value for name, value in shown.items() if value not in ("", None)}
+
+
+def _plain(value: Any) -> Any:
+    return base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else value

@@ -1,0 +1,65 @@
+"""Which state of a snapshot a command names."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterable
+
+from stateproc.errors import InvalidOption
+from stateproc.names import not_found
+from stateproc.operators import Operator
+from stateproc.snapshot import Snapshot
+from stateproc.states import State
+
+
+def chosen_operator(snapshot: Snapshot, arguments: Namespace) -> Operator:
+    """The operator of ``--uid`` or ``--uid-hash``; without either the only one there is."""
+    wanted = arguments.uid or arguments.uid_hash
+    if wanted is not None:
+        return snapshot.operator(wanted)
+    with_state = [operator for operator in snapshot.operators if operator.states]
+    if len(with_state) == 1:
+        return with_state[0]
+    raise InvalidOption(
+        "which operator?",
+        advice="--uid or --uid-hash; there are:\n" + _listed(operator_label(item) for item in with_state),
+    )
+
+
+def chosen_state(operator: Operator, arguments: Namespace) -> State:
+    """The state of ``--state``, ``--timers`` or ``--operator-state``; without any the only one there is."""
+    if arguments.timers:
+        return operator.timers(arguments.timers)
+    if arguments.operator_state:
+        for view in operator.operator_states:
+            if view.name == arguments.operator_state:
+                return view
+        names = [view.name for view in operator.operator_states]
+        raise not_found(f"operator state in operator '{operator.display}'", arguments.operator_state, names)
+    if arguments.state:
+        return operator.state(arguments.state)
+    if len(operator.states) == 1:
+        return operator.states[0]
+    if not operator.states and operator.problems:
+        raise operator.problems[0]
+    raise InvalidOption(
+        f"which state of operator '{operator.display}'?",
+        advice="one of:\n" + _listed(_flag(state) for state in operator.states)
+        if operator.states
+        else "it has none",
+    )
+
+
+def operator_label(operator: Operator) -> str:
+    """How the operator is named on the command line."""
+    return f"--uid {operator.uid}" if operator.uid else f"--uid-hash {operator.operator_id}"
+
+
+def _flag(state: State) -> str:
+    if state.kind.endswith(" timers"):
+        return f"--timers {state.kind.split()[0]}"
+    return f"--state {state.name}" if state.distribution == "keyed" else f"--operator-state {state.name}"
+
+
+def _listed(lines: Iterable[str]) -> str:
+    return "\n".join(f"      {line}" for line in lines)
