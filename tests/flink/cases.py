@@ -20,6 +20,7 @@ class Case:
     compression: bool = False
     options: tuple[tuple[str, str], ...] = ()
     since: tuple[int, int] = (1, 8)
+    until: tuple[int, int] = (2, 99)
 
     @property
     def name(self) -> str:
@@ -36,6 +37,7 @@ JOBS = {
     "kafka": ("Demo", "kafka"),
     "finished": ("Finishing", "job"),
     "edges": ("Edges", "job"),
+    "sql": ("Sql", "job"),
     "big": ("Big", "keys"),
 }
 """Job → the Java class and method that build it."""
@@ -62,7 +64,14 @@ MAIN = (
 MORE = (
     Case("", "hashmap-canonical-inline", "hashmap", "canonical", options=INLINE),
     Case("", "hashmap-canonical-snappy", "hashmap", "canonical", compression=True, options=FILES),
-    Case("", "rocksdb-canonical-snappy", "rocksdb", "canonical", compression=True, options=FILES + ROCKSDB_TIMERS),
+    Case(
+        "",
+        "rocksdb-canonical-snappy",
+        "rocksdb",
+        "canonical",
+        compression=True,
+        options=FILES + ROCKSDB_TIMERS,
+    ),
     Case("", "rocksdb-canonical-heaptimers", "rocksdb", "canonical", options=FILES + HEAP_TIMERS),
     Case("", "hashmap-canonical-1024", "hashmap", "canonical", max_parallelism=1024, options=INLINE),
     Case("", "rocksdb-canonical-1024", "rocksdb", "canonical", 1, 1024, options=INLINE + ROCKSDB_TIMERS),
@@ -100,6 +109,9 @@ BULKY = (
     "hashmap-checkpoint-1024",
     "hashmap-checkpoint-snappy",
     "hashmap-checkpoint-inline",
+    "hashmap-canonical-inline",
+    "hashmap-canonical-1024",
+    "rocksdb-canonical-heaptimers",
 )
 """Modes whose files are big however little they hold: written with the smallest job."""
 
@@ -116,9 +128,8 @@ BETWEEN = (
 )
 TURNING = (
     *BETWEEN,
-    ("kitchen", "rocksdb-canonical", 2),
+    ("tiny", "rocksdb-canonical", 2),
     ("kitchen", "hashmap-checkpoint", 1),
-    ("windows", "hashmap-checkpoint", 1),
 )
 TURNING_POINTS = ("1.8", "1.11", "1.12", "1.13", "1.16", "1.18", "2.0")
 """The releases with which layouts changed, and the last of the old backends; those between write less."""
@@ -138,17 +149,22 @@ MATERIALIZED = (
 FILE_MERGING = (("execution.checkpointing.file-merging.enabled", "true"),)
 REGISTERED = (("pipeline.serialization-config", "[fixtures.Edges$Cat: {type: pojo}]"),)
 SPECIAL = (
-    Case("demo", "", "hashmap", "canonical"),
+    Case("demo", "", "hashmap", "canonical", until=(1, 20)),
     Case("kafka", "hashmap-checkpoint", "hashmap", "checkpoint"),
     Case("kafka", "rocksdb-canonical", "rocksdb", "canonical"),
     Case("edges", "hashmap-canonical", "hashmap", "canonical", 1, options=REGISTERED),
     Case("edges", "rocksdb-canonical", "rocksdb", "canonical", 1, options=REGISTERED),
     Case("edges", "hashmap-checkpoint", "hashmap", "checkpoint", 1, options=REGISTERED),
+    Case("sql", "hashmap-canonical", "hashmap", "canonical"),
+    Case("sql", "rocksdb-canonical", "rocksdb", "canonical"),
+    Case("sql", "hashmap-checkpoint", "hashmap", "checkpoint"),
     Case("finished", "hashmap-checkpoint", "hashmap", "checkpoint"),
-    Case("kitchen", "hashmap-filemerging", "hashmap", "checkpoint", options=FILES + FILE_MERGING),
+    Case("tiny", "hashmap-filemerging", "hashmap", "checkpoint", options=FILES + FILE_MERGING),
     Case("operators", "hashmap-filemerging", "hashmap", "checkpoint", options=FILES + FILE_MERGING),
-    Case("tiny", "rocksdb-filemerging", "rocksdb", "checkpoint", options=FILES + FILE_MERGING + INCREMENTAL),
-    Case("kitchen", "hashmap-changelog", "hashmap", "checkpoint", 1, options=FILES + CHANGELOG),
+    Case(
+        "tiny", "rocksdb-filemerging", "rocksdb", "checkpoint", 1, options=FILES + FILE_MERGING + INCREMENTAL
+    ),
+    Case("tiny", "hashmap-changelog", "hashmap", "checkpoint", 1, options=FILES + CHANGELOG),
     Case("tiny", "hashmap-changelog-memory", "hashmap", "checkpoint", 1, options=CHANGELOG + IN_MEMORY),
     Case("tiny", "rocksdb-changelog", "rocksdb", "checkpoint", 1, options=FILES + CHANGELOG + MATERIALIZED),
     Case("windows", "hashmap-changelog", "hashmap", "checkpoint", 1, options=CHANGELOG + MATERIALIZED),
@@ -162,7 +178,7 @@ def cases(release: str) -> list[Case]:
     wanted = NEWEST if release in FULL else TURNING if release in TURNING_POINTS else BETWEEN
     rows = [replace(modes[mode], job=job, parallelism=parallelism) for job, mode, parallelism in wanted]
     rows += SPECIAL if release in FULL else ()
-    return [row for row in rows if line_number(release) >= row.since]
+    return [row for row in rows if row.since <= line_number(release) <= row.until]
 
 
 __all__ = ["JOBS", "RELEASES", "Case", "cases"]

@@ -59,7 +59,12 @@ def artifacts(release: str) -> list[tuple[str, str, str]]:
     if release in KAFKA_CONNECTOR:
         flink.append("flink-connector-base")
     if release in SQL:
-        flink += ["flink-table-planner-loader", "flink-table-runtime", "flink-table-api-java-bridge", "flink-avro"]
+        flink += [
+            "flink-table-planner-loader",
+            "flink-table-runtime",
+            "flink-table-api-java-bridge",
+            "flink-avro",
+        ]
     found = [("org.apache.flink", name, version) for name in flink]
     if release in KAFKA_CONNECTOR:
         found.append(("org.apache.flink", "flink-connector-kafka", KAFKA_CONNECTOR[release]))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 from cases import FILES, JOBS, RELEASES, Case, cases
@@ -17,11 +19,18 @@ FIXTURES = HERE.parent / "fixtures"
 RUN_ROOT = Path("/tmp/stateproc-fixtures")
 """Where Flink writes; fixed, because absolute URIs inside the snapshots name it."""
 
-OPENED = ("java.lang", "java.lang.invoke", "java.lang.reflect", "java.net", "java.nio", "java.text")
+OPENED: tuple[str, ...] = (
+    "java.lang",
+    "java.lang.invoke",
+    "java.lang.reflect",
+    "java.net",
+    "java.nio",
+    "java.text",
+)
 OPENED += ("java.time", "java.util", "java.util.concurrent", "java.util.concurrent.atomic", "sun.nio.ch")
 JAVA = ["java", "-Xmx2g", *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in OPENED)]
 JAVA += ["--add-exports=java.base/sun.net.util=ALL-UNNAMED", "-XX:+IgnoreUnrecognizedVMOptions"]
-JAVA += ["-Djava.security.manager=allow"]
+JAVA += ["-Djava.security.manager=allow", "-Duser.timezone=UTC"]
 
 
 def source_folders(release: str) -> list[Path]:
@@ -32,15 +41,17 @@ def source_folders(release: str) -> list[Path]:
 
 
 def compiled(release: str) -> str:
-    """Compiles the jobs and returns the class path to run them with."""
-    classes = cache() / f"flink-{RELEASES[release]}" / "classes"
-    shutil.rmtree(classes, ignore_errors=True)
-    classes.mkdir(parents=True)
+    """Compiles the jobs, unless these very sources are compiled already; returns the class path to run."""
     path = os.pathsep.join(map(str, jars(release)))
-    sources = [str(file) for folder in source_folders(release) for file in sorted(folder.rglob("*.java"))]
-    target = ["--release", "8" if line_number(release) < (2, 0) else "11"]
-    command = ["javac", *target, "-nowarn", "-Xlint:-options", "-proc:none", "-cp", path, "-d", str(classes)]
-    subprocess.run([*command, *sources], check=True)
+    sources = [file for folder in source_folders(release) for file in sorted(folder.rglob("*.java"))]
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()[:16]
+    classes = cache() / f"flink-{RELEASES[release]}" / f"classes-{digest}"
+    if not classes.is_dir():
+        target = ["--release", "8" if line_number(release) < (2, 0) else "11"]
+        with tempfile.TemporaryDirectory(dir=classes.parent) as fresh:
+            command = ["javac", *target, "-nowarn", "-Xlint:-options", "-proc:none", "-cp", path, "-d", fresh]
+            subprocess.run([*command, *map(str, sources)], check=True)
+            shutil.copytree(fresh, classes)
     return os.pathsep.join([str(classes), path])
 
 
@@ -69,6 +80,7 @@ def publish(case: Case, release: str) -> None:
     root = run / "snapshot" if checkpoint else taken
     shutil.copytree(root, home / "snapshot")
     shutil.copy(run / "expected.jsonl", home / "expected.jsonl")
+    snapshot = str(Path("snapshot") / taken.relative_to(root))
     manifest = {
         "release": release,
         "flink": RELEASES[release],
@@ -81,11 +93,11 @@ def publish(case: Case, release: str) -> None:
         "max_parallelism": case.max_parallelism,
         "compression": case.compression,
         "options": dict(case.options),
-        "snapshot": str(Path("snapshot") / taken.relative_to(root)),
+        "snapshot": snapshot,
         "original_root": f"file:{root}",
     }
     (home / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n")
-    drop_unfinished(home / manifest["snapshot"], checkpoint)
+    drop_unfinished(home / snapshot, checkpoint)
 
 
 def drop_unfinished(snapshot: Path, checkpoint: bool) -> None:
@@ -131,7 +143,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--release", action="append", choices=list(RELEASES), help="default: all")
     parser.add_argument("--case", action="append", help="default: all cases of the release")
-    parser.add_argument("--big", type=int, metavar="KEYS", help="write a savepoint of this many keys to --out")
+    parser.add_argument("--big", type=int, metavar="KEYS", help="write this many keys to --out")
     parser.add_argument("--out", type=Path, help="where --big writes")
     arguments = parser.parse_args()
     if arguments.big is not None:
