@@ -38,8 +38,8 @@ _FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
 class RowFilter:
     """A condition over the columns of ``schema``.
 
-    ``temporal``: the schema in which dates and times are Arrow's types; where ``schema`` has them as ISO text,
-    they are still compared as times. Making one raises InvalidOption for columns and literals that do not fit.
+    ``temporal``: the schema in which dates and times are Arrow's types; what ``schema`` has as ISO text is
+    still compared as times. Making one raises InvalidOption for columns and literals that do not fit.
     """
 
     condition: Condition
@@ -103,7 +103,7 @@ class RowFilter:
                 return compare(values, sign, literal, column)
         raise InvalidOption(
             f"--where: column {column} is {kind}, which has no order",
-            advice="compare a field of it, as in value.name = 'tea'; lists, maps: --flatten, then list_element",
+            advice="compare a field, as in value.name = 'tea'; lists, maps: --flatten, then list_element",
         )
 
 

@@ -94,7 +94,7 @@ def _far_instant(ticks: int, unit: str) -> str:
 
 
 def _iso(text: str | None, suffix: str = "") -> str | None:
-    """ISO-8601 as java.time prints it: T between, fractions of seconds in groups of three digits as needed."""
+    """ISO-8601 as java.time prints it: T between, fractions of seconds by three digits as needed."""
     if text is None:
         return None
     text = text.replace(" ", "T")

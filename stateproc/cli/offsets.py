@@ -29,8 +29,8 @@ def offsets_command(arguments: Namespace) -> int:
     if not rows:
         raise NotFound(
             "no Kafka offsets in this snapshot",
-            advice=f"stateproc inspect {arguments.path} shows what it holds; the legacy FlinkKafkaConsumer keeps "
-            "its offsets in the union state topic-partition-offset-states (stateproc read … --operator-state)",
+            advice=f"stateproc inspect {arguments.path} shows what it holds; FlinkKafkaConsumer keeps "
+            "them in the union state topic-partition-offset-states (stateproc read … --operator-state)",
         )
     if arguments.json:
         for row in rows:

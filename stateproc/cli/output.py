@@ -46,7 +46,7 @@ class JsonLines(Writer):
 
 
 class Csv(Writer):
-    """Comma-separated, with a header; structs, lists, maps as JSON text; missing is empty, empty text is quoted."""
+    """Comma-separated, with a header; structs, lists, maps as JSON text; missing is empty."""
 
     def __init__(self, stream: BinaryIO, schema: pa.Schema) -> None:
         super().__init__(stream, schema)

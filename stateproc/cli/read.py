@@ -26,6 +26,7 @@ from stateproc.opened_states import opened_state
 from stateproc.schemas import aligned
 from stateproc.snapshot import Snapshot
 from stateproc.states import State, narrowed
+from stateproc.wide import WideState
 
 TABLE_ROWS = 20
 _SPLIT_BYTES = 8 << 20
@@ -120,6 +121,8 @@ class Rows:
             snapshot.location, snapshot.metadata, replace(snapshot.options, temporal="micros"), ()
         )
         twin = next(item for item in typed.operators if item.operator_id == operator.operator_id)
+        if isinstance(self._state, WideState):
+            return twin.wide().schema()
         same = (self._state.name, self._state.kind, self._state.distribution)
         found = (item for item in twin.states if (item.name, item.kind, item.distribution) == same)
         state = next(found, None) or twin.state(self._state.name)

@@ -27,7 +27,10 @@ def chosen_operator(snapshot: Snapshot, arguments: Namespace) -> Operator:
 
 
 def chosen_state(operator: Operator, arguments: Namespace) -> State:
-    """The state of ``--state``, ``--timers`` or ``--operator-state``; without any the only one there is."""
+    """The state of ``--state``, ``--timers`` or ``--operator-state``.
+
+    Without any the only one there is, or all keyed states of the operator as one table.
+    """
     if arguments.timers:
         return operator.timers(arguments.timers)
     if arguments.operator_state:
@@ -40,6 +43,8 @@ def chosen_state(operator: Operator, arguments: Namespace) -> State:
         return operator.state(arguments.state)
     if len(operator.states) == 1:
         return operator.states[0]
+    if operator.keyed_states:
+        return operator.wide()
     if not operator.states and operator.problems:
         raise operator.problems[0]
     raise InvalidOption(

@@ -103,7 +103,7 @@ def _skew(operator: dict[str, Any]) -> Text:
     empty = min(sizes.values()) if "heap" in operator["layouts"] else 0
     holding = sum(size > empty for size in sizes.values())
     text = Text("key groups ", "dim")
-    text.append(sparkline(line), "cyan")
+    text.append(sparkline([size - empty for size in line]), "cyan")
     text.append(
         f"  {holding} of {len(line)} hold data, largest {largest} ({sizes[largest] / mean:.1f}× mean)",
         "dim",

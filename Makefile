@@ -1,0 +1,70 @@
+# The habits of the house in one place: `make help`.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+DEMO := tests/fixtures/1.20/demo/snapshot
+PYTEST := $(BIN)/python -m pytest
+export PATH := $(abspath $(VENV))/bin:$(PATH)
+export PYSPARK_PYTHON := $(abspath $(BIN)/python)
+export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast test-spark test-flink test-docs lint format bench docs clean
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## a virtual environment in .venv with everything in it
+
+# Kernels are compiled once here, so that tests and Spark's workers find them in the cache.
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/stateproc inspect $(DEMO) > /dev/null
+	$(BIN)/stateproc read $(DEMO) --uid orders-per-customer > /dev/null
+	touch $@
+
+demo: setup ## open a savepoint of a real job: catalog, values, maps, windows, timers, Kafka offsets
+	$(BIN)/stateproc inspect $(DEMO) --uids orders-from-kafka,orders-per-customer,revenue-per-product
+	$(BIN)/python notebooks/demo.py
+
+test: setup ## all tests
+	$(PYTEST) tests
+
+test-fast: setup ## unit tests only, without a JVM
+	$(PYTEST) tests/unit
+
+test-spark: setup ## the Spark data source
+	$(PYTEST) tests/spark
+
+test-flink: setup ## against what real Flink wrote
+	$(PYTEST) tests/flink
+
+test-docs: setup ## every command and snippet of README and docs, and the notebook
+	$(PYTEST) tests/docs tests/notebooks
+
+# mypy knows nothing of setuptools' package-dir: it is shown the packages as they are installed.
+TYPED := .cache/typed
+lint: setup ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	rm -rf $(TYPED) && mkdir -p $(TYPED)/stateproc
+	ln -s $(abspath $(wildcard stateproc/*)) $(abspath readers) $(TYPED)/stateproc/
+	cd $(TYPED) && MYPYPATH=. $(abspath $(BIN))/mypy --config-file $(abspath pyproject.toml) -p stateproc
+
+format: setup ## ruff puts the code in order
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup ## how fast it is on this machine
+	$(BIN)/python -m benchmarks
+
+docs: setup ## run the notebook, with its pictures, in place
+	$(BIN)/jupyter execute --inplace notebooks/inspect.ipynb
+
+clean: ## remove the virtual environment and everything made
+	rm -rf $(VENV) .cache build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache spark-warehouse
+	find stateproc readers tests -name __pycache__ -type d -prune -exec rm -rf {} +
