@@ -174,8 +174,8 @@ def scan_index(
 
     delta: values have no length, and follow from the one before where their key shares bytes with its.
     first_key: the block's first key follows the handle. trailer: bytes behind the user key in keys. scratch:
-    room for one key, as large as all blocks. offsets, sizes, key_offsets: int64 per entry, at most one entry per 3
-    bytes of blocks.
+    room for one key, as large as all blocks. offsets, sizes, key_offsets: int64 per entry, at most one entry
+    per 3 bytes of blocks.
     """
     n, used = 0, 0
     for block in range(len(starts)):

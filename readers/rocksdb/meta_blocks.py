@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from stateproc.readers.rocksdb.blocks import BlockReader, ChecksumMismatch
+from stateproc.readers.rocksdb.compression import NONE
 from stateproc.readers.rocksdb.format import TRAILER_SIZE, BlockHandle, damaged, varint
 
 _MAX_KEYS = 1 << 28
@@ -45,29 +48,25 @@ def property_entries(reader: BlockReader, handle: BlockHandle) -> list[tuple[byt
     """The properties block's entries.
 
     When a file is ingested its global sequence number is written over the one in this block, without a new
-    checksum; so the checksum may also be that of the block with the number 0.
+    checksum; so the checksum may also be that of the block with the number 0. Raises CorruptSnapshot.
     """
-    reader.check_handle(handle)
-    raw = bytearray(reader.fetch(handle.offset, handle.size + TRAILER_SIZE))
-    starts, sizes, offsets = np.array([0]), np.array([handle.size]), np.array([handle.offset])
+    block = replace(reader, verify=False).block(handle)
+    data = block.plain[: int(block.ends[0])].tobytes()
+    raw = np.frombuffer(reader.fetch(handle.offset, handle.size + TRAILER_SIZE), dtype=np.uint8)
+    found = list(_entries(data, block.file, handle.offset))
+    if not _intact(reader, handle, raw):
+        ingested = raw.copy()
+        for key, start, end in found:
+            if key == GLOBAL_SEQNO and raw[handle.size] == NONE:
+                ingested[start:end] = 0
+        if not _intact(reader, handle, ingested):
+            raise damaged(block.file, handle.offset, "the checksum of the table's properties is wrong")
+    return [(key, data[start:end]) for key, start, end in found]
+
+
+def _intact(reader: BlockReader, handle: BlockHandle, raw: npt.NDArray[np.uint8]) -> bool:
     try:
-        reader.plain(np.frombuffer(bytes(raw), dtype=np.uint8), starts, sizes, offsets)
-    except ChecksumMismatch as mismatch:
-        at = raw.find(GLOBAL_SEQNO)
-        value = at + len(GLOBAL_SEQNO)
-        if at < 0 or value + 8 > handle.size:
-            raise damaged(
-                reader.file, handle.offset, "the checksum of the table's properties is wrong"
-            ) from mismatch
-        raw[value : value + 8] = bytes(8)
-        try:
-            reader.plain(np.frombuffer(bytes(raw), dtype=np.uint8), starts, sizes, offsets)
-        except ChecksumMismatch as second:
-            raise damaged(
-                reader.file, handle.offset, "the checksum of the table's properties is wrong"
-            ) from second
-    return entries_of(_unverified(reader), handle)
-
-
-def _unverified(reader: BlockReader) -> BlockReader:
-    return BlockReader(reader.source, reader.footer, reader.tail, False)
+        reader.plain(raw, np.array([0]), np.array([handle.size]), np.array([handle.offset]))
+    except ChecksumMismatch:
+        return False
+    return True
