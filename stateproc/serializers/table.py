@@ -26,6 +26,8 @@ from stateproc.wire.java_values import JavaObject
 _TYPEUTILS = "org.apache.flink.table.runtime.typeutils."
 _BYTES = Blob(ops.LENGTH_I32)
 
+_NESTED_MAGIC = (1333245).to_bytes(4, "big")
+
 
 @dataclass(frozen=True)
 class RowData(Serializer):
@@ -248,7 +250,9 @@ def _read_external(cursor: Cursor, version: int) -> Serializer:
         if not isinstance(data_type, JavaObject):
             outer.corrupt("an external serializer without a data type", at=at)
         found.append(logical_type(data_type.fields.get("logicalType")))
-        outer.boolean()
+        # Flink 1.12 wrote the same outer version without this flag: the nested block's magic number follows at once.
+        if bytes(outer.data[outer.pos : outer.pos + 4]) != _NESTED_MAGIC:
+            outer.boolean()
 
     (internal,) = composite(cursor, version, 1, read_outer)
     return External(found[0], internal)
