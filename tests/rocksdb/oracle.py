@@ -1,0 +1,53 @@
+"""Runs Oracle.java and Rescale.java with the RocksDB of a Flink release (frocksdbjni from Maven Central).
+
+`python oracle.py 8.10.0-ververica-1.0 Oracle <directory> <first seed> <seeds>` writes databases and what is in them.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+OLD, NEW = "6.20.3-ververica-2.0", "8.10.0-ververica-1.0"
+"""Of Flink 1.14 to 1.20, and of 2.x."""
+_SOURCES = Path(__file__).parent
+_ENVIRONMENT = {**os.environ, "LC_ALL": "C.UTF-8"}
+
+
+def jar(version: str) -> Path:
+    """frocksdbjni in the local Maven repository; fetched if it is not there."""
+    path = Path.home() / ".m2/repository/com/ververica/frocksdbjni" / version / f"frocksdbjni-{version}.jar"
+    if not path.exists():
+        artifact = f"com.ververica:frocksdbjni:{version}"
+        subprocess.run(["mvn", "-q", "-B", "dependency:get", f"-Dartifact={artifact}"], check=True)
+    return path
+
+
+def generate(version: str, program: str, directory: Path, first: int, seeds: int) -> list[Path]:
+    """One directory per seed, all written in one JVM: ``checkpoint`` and ``<column family>.expected``."""
+    sources = [_SOURCES / "Oracle.java"] + ([_SOURCES / "Rescale.java"] if program == "Rescale" else [])
+    with tempfile.TemporaryDirectory() as classes:
+        compiler = ["javac", "-encoding", "UTF-8", "-d", classes, "-cp", str(jar(version)), *map(str, sources)]
+        subprocess.run(compiler, check=True, env=_ENVIRONMENT)
+        java = ["java", "-Dfile.encoding=UTF-8", "-XX:+UseSerialGC", "-cp", f"{jar(version)}:{classes}", program]
+        subprocess.run([*java, str(directory), str(first), str(seeds)], check=True, env=_ENVIRONMENT)
+    return [directory / str(seed) for seed in range(first, first + seeds)]
+
+
+def expected(path: Path) -> dict[bytes, bytes]:
+    """Key → value in RocksDB's order, from an ``.expected`` file."""
+    data, at, items = path.read_bytes(), 0, []
+    while at < len(data):
+        (length,) = struct.unpack_from(">i", data, at)
+        items.append(data[at + 4 : at + 4 + length])
+        at += 4 + length
+    return dict(zip(items[::2], items[1::2], strict=True))
+
+
+if __name__ == "__main__":
+    version, program, directory, first, seeds = sys.argv[1:]
+    generate(version, program, Path(directory), int(first), int(seeds))
