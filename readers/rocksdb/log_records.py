@@ -29,8 +29,8 @@ def log_records(data: bytes, file: str) -> Iterator[tuple[int, bytes]]:
             raise damaged(file, at, "the log ends within a record's header")
         stored, length, kind = _HEADER.unpack_from(data, at)
         if kind == 0 and length == 0 and stored == 0:
-            at += left  # space taken in advance and not written
-            continue
+            # RocksDB passes over zeros as space taken in advance; checkpoints copy the log up to its end only.
+            raise damaged(file, at, "zeros where a log record should be")
         recyclable = _FULL + _RECYCLABLE <= kind <= _LAST + _RECYCLABLE
         if not recyclable and not _FULL <= kind <= _LAST:
             raise UnsupportedSnapshot(
