@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stateproc.cli.jsonable import jsonable
 from stateproc.cli.where import (
     And,
     Column,
@@ -89,13 +90,10 @@ class RowFilter:
         return self._compare(values, condition.column, condition.sign, condition.literal)
 
     def _compare(self, values: pa.Array, column: Column, sign: str, literal: Literal) -> Any:
-        kind = values.type
-        if pa.types.is_string(kind) and pa.types.is_temporal(type_at(self.temporal, column)):
-            return _compare_iso(values, column, sign, literal)
-        if pa.types.is_temporal(kind):
-            from stateproc.cli.jsonable import jsonable
-
-            return _compare_iso(pa.array(jsonable(values), pa.string()), column, sign, literal)
+        kind, temporal = values.type, type_at(self.temporal, column)
+        if pa.types.is_temporal(temporal) and (pa.types.is_string(kind) or pa.types.is_temporal(kind)):
+            texts = values if pa.types.is_string(kind) else pa.array(jsonable(values), pa.string())
+            return _compare_iso(texts, sign, literal, column, temporal)
         for matches, accepts, compare in _KINDS:
             if matches(kind):
                 if not isinstance(literal, accepts):
@@ -196,14 +194,14 @@ def _compare_bytes(values: pa.Array, sign: str, literal: Any, column: Column) ->
     return _FUNCTIONS[sign](values, pa.scalar(wanted, values.type))
 
 
-def _compare_iso(values: pa.Array, column: Column, sign: str, literal: Literal) -> Any:
+def _compare_iso(values: pa.Array, sign: str, literal: Literal, column: Column, kind: pa.DataType) -> Any:
     """Dates and times as ISO text: dates by year, then by the rest, whose order as text is that of time."""
     if not isinstance(literal, str):
         raise InvalidOption(
             f"--where: column {column} holds dates or times, {literal} is a number",
             advice="write it as text: '2024-02-29' or '2024-02-29T12:30:00.5Z' (instants in UTC)",
         )
-    year, rest = _moment(literal, column, times_only=_is_time(literal))
+    year, rest = _moment(literal, column, kind)
     parts = pc.extract_regex(values, _TIME if year is None else _ISO)
     texts = pc.struct_field(parts, "rest")
     if year is None:
@@ -216,26 +214,25 @@ def _compare_iso(values: pa.Array, column: Column, sign: str, literal: Literal) 
     return pc.if_else(same, _FUNCTIONS[sign](texts, rest), _FUNCTIONS[sign](years, year))
 
 
-def _is_time(literal: str) -> bool:
-    return _LITERAL_TIME.fullmatch(literal) is not None
-
-
-def _moment(literal: str, column: Column, *, times_only: bool) -> tuple[int | None, str]:
-    """A literal's year (None: a time of day) and the rest, written as the columns have it."""
-    match = (_LITERAL_TIME if times_only else _LITERAL_DATE).fullmatch(literal.strip())
+def _moment(literal: str, column: Column, kind: pa.DataType) -> tuple[int | None, str]:
+    """A literal's year (None: a time of day) and the rest, written as columns of ``kind`` have it."""
+    pattern, like = _LITERAL_MOMENT, "2024-02-29T12:30:00.5Z (in UTC)"
+    if pa.types.is_time(kind):
+        pattern, like = _LITERAL_TIME, "12:30:00"
+    elif pa.types.is_date(kind):
+        pattern, like = _LITERAL_DATE, "2024-02-29"
+    match = pattern.fullmatch(literal.strip())
     if match is None:
         raise InvalidOption(
-            f"--where: '{literal}' is no date or time, as column {column} holds",
-            advice="e.g. '2024-02-29', '2024-02-29T12:30:00.5Z' (instants in UTC) or '12:30:00'",
+            f"--where: '{literal}' is not what column {column} holds", advice=f"write it like {like}"
         )
+    found = match.groupdict()
     clock = (
-        f"{match['minutes']}{match['seconds'] or ':00'}{_fraction(match['fraction'])}"
-        if match["minutes"]
-        else None
+        f"{found.get('minutes') or '00:00'}{found.get('seconds') or ':00'}{_fraction(found.get('fraction'))}"
     )
-    if times_only:
-        return None, clock or ""
-    return int(match["year"]), f"{match['day']}T{clock}" if clock else match["day"]
+    if pa.types.is_time(kind):
+        return None, clock
+    return int(found["year"]), found["day"] if pa.types.is_date(kind) else f"{found['day']}T{clock}"
 
 
 def _fraction(text: str | None) -> str:
@@ -246,8 +243,10 @@ def _fraction(text: str | None) -> str:
 
 _CLOCK = r"(?P<minutes>\d\d:\d\d)(?P<seconds>:\d\d)?(?P<fraction>\.\d{1,9})?"
 _LITERAL_TIME = re.compile(_CLOCK)
-_LITERAL_DATE = re.compile(rf"(?P<year>[+-]?\d{{4,10}})-(?P<day>\d\d-\d\d)(?:[T ]{_CLOCK})?Z?")
-_ISO = r"^(?P<year>[+-]?\d{4,10})-(?P<rest>[^Z]*)Z?$"
+_DAY = r"(?P<year>[+-]?\d{4,10})-(?P<day>\d\d-\d\d)"
+_LITERAL_DATE = re.compile(_DAY)
+_LITERAL_MOMENT = re.compile(rf"{_DAY}(?:[T ]{_CLOCK})?Z?")
+_ISO = r"^\+?(?P<year>-?\d{4,10})-(?P<rest>[^Z]*)Z?$"
 _TIME = r"^(?P<rest>.*)$"
 
 _KINDS: tuple[tuple[Callable[[pa.DataType], bool], tuple[type, ...], Callable[..., Any]], ...] = (

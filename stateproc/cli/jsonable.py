@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from stateproc.codec.temporal import iso_date, iso_instant
 
 _NOT_FINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
+_YEAR_0, _YEAR_10000 = -62_167_219_200, 253_402_300_800
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -71,26 +72,21 @@ def _dates(array: pa.Array) -> list[Any]:
 
 def _instants(array: pa.Array) -> list[Any]:
     suffix = "Z" if array.type.tz else ""
-    try:
+    ticks = pc.cast(array, pa.int64())
+    unit = _UNITS[array.type.unit]
+    bounds = pc.min_max(ticks).as_py()
+    if bounds["min"] is None or (bounds["min"] >= _YEAR_0 * unit and bounds["max"] < _YEAR_10000 * unit):
         return [_iso(text, suffix) for text in pc.cast(_naive(array), pa.string()).to_pylist()]
-    except pa.ArrowInvalid:  # a year of more than four digits
-        return [
-            None if ticks is None else _far_instant(ticks, array.type.unit) + suffix
-            for ticks in _ticks(array)
-        ]
+    return [None if tick is None else _far_instant(tick, unit) + suffix for tick in ticks.to_pylist()]
 
 
 def _naive(array: pa.Array) -> pa.Array:
     return array if array.type.tz is None else pc.cast(array, pa.int64()).cast(pa.timestamp(array.type.unit))
 
 
-def _ticks(array: pa.Array) -> list[int | None]:
-    return list(pc.cast(array, pa.int64()).to_pylist())
-
-
-def _far_instant(ticks: int, unit: str) -> str:
-    seconds, fraction = divmod(ticks, _UNITS[unit])
-    return iso_instant(seconds, fraction * (10**9 // _UNITS[unit]))
+def _far_instant(ticks: int, unit: int) -> str:
+    seconds, fraction = divmod(ticks, unit)
+    return iso_instant(seconds, fraction * (10**9 // unit))
 
 
 def _iso(text: str | None, suffix: str = "") -> str | None:

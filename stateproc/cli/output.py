@@ -89,6 +89,9 @@ class Parquet(Writer):
     def close(self) -> None:
         self._writer.close()
 
+    def __exit__(self, *_: object) -> None:
+        self.close()  # also after an error: it would write to the closed file later otherwise
+
 
 class Arrow(Writer):
     """Arrow's IPC file format; in a pipe its stream format."""

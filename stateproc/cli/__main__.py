@@ -1,0 +1,7 @@
+"""``python -m stateproc.cli``."""
+
+import sys
+
+from stateproc.cli.app import main
+
+sys.exit(main())

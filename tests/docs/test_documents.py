@@ -1,0 +1,86 @@
+"""Every command and snippet of README and docs does what the document says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fences import DOCUMENTS, ROOT, blocks, commands, matches
+
+_NAMES = [document.name for document in DOCUMENTS]
+_SECONDS = 300
+
+
+def _environment(extra: dict[str, str] | None = None) -> dict[str, str]:
+    bin_folder = str(Path(sys.executable).parent)
+    return {
+        **os.environ,
+        "PATH": f"{bin_folder}:{os.environ['PATH']}",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": str(ROOT),
+        "COLUMNS": "140",
+        **(extra or {}),
+    }
+
+
+@pytest.fixture()
+def folder(tmp_path: Path) -> Path:
+    """A folder in which ``tests/`` is found and files can be written."""
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    return tmp_path
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=_NAMES)
+def test_commands_print_what_is_shown(document: Path, folder: Path) -> None:
+    variables: dict[str, str] = {}
+    for command in commands(document):
+        assigned = re.fullmatch(r"(\w+)=(\S+)", command.line)
+        if assigned:
+            variables[assigned[1]] = assigned[2]
+            continue
+        done = subprocess.run(
+            ["bash", "-c", f"{command.line} 2>&1"],
+            cwd=folder,
+            env=_environment(variables),
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+        place = f"{document.name}:{command.at}"
+        assert "Traceback" not in done.stdout, f"{place}\n{done.stdout}"
+        assert matches(command.output, done.stdout), (
+            f"{place} prints\n{done.stdout}\nand not\n{command.output}"
+        )
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=_NAMES)
+def test_python_runs(document: Path, folder: Path) -> None:
+    snippets = blocks(document, "python")
+    if snippets:
+        program = "\n".join("\n" * 2 + text for _, text in snippets)
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=folder,
+            env=_environment(),
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, f"{document.name}\n{done.stdout}\n{done.stderr}"
+        for shown in blocks(document, "text"):
+            assert matches("…" + shown[1] + "…", done.stdout), (
+                f"{document.name}:{shown[0]} prints\n{done.stdout}"
+            )
+
+
+def test_links_lead_somewhere() -> None:
+    for document in DOCUMENTS:
+        for target in re.findall(r"\]\(([^)#\s]+)", document.read_text(encoding="utf-8")):
+            if "://" not in target:
+                assert (document.parent / target).exists(), f"{document.name} links to {target}"

@@ -1,0 +1,188 @@
+"""Rows as JSON, CSV, Parquet, Arrow; bars; what values look like."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import io
+import json
+import math
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from stateproc.cli.formats import chosen_format
+from stateproc.cli.jsonable import json_lines, jsonable
+from stateproc.cli.output import WRITERS
+from stateproc.cli.render.bars import bar, human_bytes, sparkline
+from stateproc.cli.render.rows import rows_table
+from stateproc.cli.render.terminal import plain
+from stateproc.errors import InvalidOption
+
+UTC = datetime.timezone.utc
+D = decimal.Decimal
+
+
+@pytest.mark.parametrize(
+    ("array", "values"),
+    [
+        (pa.array([2**63 - 1, -(2**63), None]), [2**63 - 1, -(2**63), None]),
+        (pa.array([True, None]), [True, None]),
+        (pa.array([0.1, math.nan, math.inf, -math.inf, None]), [0.1, "NaN", "Infinity", "-Infinity", None]),
+        (pa.array([0.1, None, math.nan], pa.float32()), [0.1, None, "NaN"]),
+        (
+            pa.array([D("1.50"), D("-0.00"), D("1e2"), None], pa.decimal128(10, 2)),
+            ["1.50", "0.00", "100.00", None],
+        ),
+        (pa.array([b"\x00\xff", b"", None]), ["AP8=", "", None]),
+        (pa.array(["", "café", "\N{TEACUP WITHOUT HANDLE}"]), ["", "café", "\N{TEACUP WITHOUT HANDLE}"]),
+        (pa.array([datetime.date(2024, 2, 29), None]), ["2024-02-29", None]),
+        (pa.array([-719529, 2932897], pa.int32()).cast(pa.date32()), ["-0001-12-31", "+10000-01-01"]),
+        (pa.array([datetime.time(1, 2, 3, 400000), datetime.time(0, 0)]), ["01:02:03.400", "00:00:00"]),
+        (
+            pa.array([1, 0, None], pa.timestamp("us", "UTC")),
+            ["1970-01-01T00:00:00.000001Z", "1970-01-01T00:00:00Z", None],
+        ),
+        (pa.array([-1, 1500], pa.timestamp("ms")), ["1969-12-31T23:59:59.999", "1970-01-01T00:00:01.500"]),
+        (pa.array([253402300800000000], pa.timestamp("us", "UTC")), ["+10000-01-01T00:00:00Z"]),
+        (pa.array([[1, None], None, []]), [[1, None], None, []]),
+        (
+            pa.array([[("b", 1), ("a", None)], None], pa.map_(pa.string(), pa.int8())),
+            [[{"key": "b", "value": 1}, {"key": "a", "value": None}], None],
+        ),
+        (
+            pa.array([{"x": 1.5, "y": b"a"}, None, {"x": None, "y": None}]),
+            [{"x": 1.5, "y": "YQ=="}, None, {"x": None, "y": None}],
+        ),
+        (pa.array([None, None], pa.null()), [None, None]),
+        (pa.array([{}, None], pa.struct([])), [{}, None]),
+    ],
+)
+def test_values(array: pa.Array, values: list[object]) -> None:
+    assert jsonable(array) == values
+    # A slice is converted as itself, not as what it was cut from.
+    assert jsonable(array.slice(1)) == values[1:]
+
+
+def test_negative_zero_stays() -> None:
+    for kind in (pa.float32(), pa.float64()):
+        (value,) = jsonable(pa.array([-0.0], kind))
+        assert math.copysign(1, value) == -1
+
+
+def test_nested_slices() -> None:
+    array = pa.array([[{"a": [1]}], [{"a": [2, 3]}, None], None, [{"a": None}]])
+    assert jsonable(array.slice(1, 2)) == [[{"a": [2, 3]}, None], None]
+
+
+def test_json_lines_read_back() -> None:
+    batch = pa.RecordBatch.from_pydict(
+        {"k": [1, 2], "v": pa.array([[("a", math.nan)], None], pa.map_(pa.string(), pa.float64()))}
+    )
+    lines = list(json_lines(batch))
+    assert lines[0] == '{"k": 1, "v": [{"key": "a", "value": "NaN"}]}'
+    assert [json.loads(line) for line in lines][1] == {"k": 2, "v": None}
+
+
+BATCHES = pa.Table.from_pydict(
+    {
+        "k": [1, 2, 3],
+        "s": ['a "b", c', None, ""],
+        "v": [{"x": [1]}, None, {"x": []}],
+        "b": [True, None, False],
+    }
+).to_batches(max_chunksize=2)
+
+
+def written(form: str, stream: io.BytesIO | None = None) -> bytes:
+    stream = stream or io.BytesIO()
+    with WRITERS[form](stream, BATCHES[0].schema) as writer:
+        for batch in BATCHES:
+            writer.write(batch)
+    return stream.getvalue()
+
+
+def test_csv() -> None:
+    assert written("csv").decode() == (
+        'k,s,v,b\r\n1,"a ""b"", c","{""x"": [1]}",true\r\n2,,,\r\n3,"","{""x"": []}",false\r\n'
+    )
+
+
+def test_jsonl() -> None:
+    rows = [json.loads(line) for line in written("jsonl").splitlines()]
+    assert rows[2] == {"k": 3, "s": "", "v": {"x": []}, "b": False}
+
+
+def test_arrow_file() -> None:
+    table = pa.ipc.open_file(io.BytesIO(written("arrow"))).read_all()
+    assert table.equals(pa.Table.from_batches(BATCHES))
+
+
+def test_arrow_in_a_pipe_is_a_stream() -> None:
+    class Pipe(io.BytesIO):
+        def seekable(self) -> bool:
+            return False
+
+    table = pa.ipc.open_stream(io.BytesIO(written("arrow", Pipe()))).read_all()
+    assert table.equals(pa.Table.from_batches(BATCHES))
+
+
+def test_parquet() -> None:
+    table = pa.parquet.read_table(io.BytesIO(written("parquet")))
+    assert table.to_pylist() == pa.Table.from_batches(BATCHES).to_pylist()
+
+
+def test_table() -> None:
+    text = plain(rows_table(BATCHES[0].schema, BATCHES))
+    lines = [line.split() for line in text.strip().splitlines()]
+    assert lines[0] == ["k", "s", "v", "b"]
+    assert lines[2:] == [
+        ["1", "a", '"b",', "c", "{x:", "[1]}", "true"],
+        ["2", "–", "–", "–"],
+        ["3", "{x:", "[]}", "false"],
+    ]
+
+
+def test_a_table_shows_no_control_characters_and_no_markup() -> None:
+    batch = pa.RecordBatch.from_pydict({"s": ["\x1b[31mred", "[bold]not[/bold]", "x" * 1000]})
+    text = plain(rows_table(batch.schema, [batch]))
+    assert "\x1b" not in text
+    assert "[bold]not[/bold]" in text
+    assert max(map(len, text.splitlines())) < 110
+
+
+@pytest.mark.parametrize(
+    ("name", "output", "terminal", "form"),
+    [
+        ("csv", "x.parquet", True, "csv"),
+        (None, "x.parquet", True, "parquet"),
+        (None, "x.json", False, "jsonl"),
+        (None, None, True, "table"),
+        (None, None, False, "jsonl"),
+    ],
+)
+def test_format(name: str | None, output: str | None, terminal: bool, form: str) -> None:
+    assert chosen_format(name, output, terminal=terminal) == form
+
+
+def test_a_file_name_that_tells_no_format() -> None:
+    with pytest.raises(InvalidOption, match="--format"):
+        chosen_format(None, "x.txt", terminal=True)
+
+
+def test_bars() -> None:
+    assert bar(0, 4) == "    "
+    assert bar(1e-9, 4) == "▏   "
+    assert bar(0.5, 4) == "██  "
+    assert bar(2, 4) == "████"
+    assert sparkline([0, 1, 4, 8]) == "·▂▅█"
+    assert sparkline([1, 1, 0, 0], width=2) == "█·"
+    assert sparkline([0, 0]) == "··"
+    assert sparkline([]) == ""
+
+
+def test_bytes_for_people() -> None:
+    assert [human_bytes(n) for n in (None, 0, 1023, 1024, 5 << 30, 3 << 50)] == [
+        "–", "0 B", "1023 B", "1.0 KiB", "5.0 GiB", "3072.0 TiB",
+    ]  # fmt: skip
