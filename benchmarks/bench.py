@@ -1,0 +1,170 @@
+"""Benchmarks: each figure stands beside a named reference measured in the same run.
+
+    python benchmarks/bench.py codec
+    python benchmarks/bench.py spark SAVEPOINT      # of tests/flink/make_fixtures.py --big KEYS --out DIR
+    python benchmarks/bench.py memory SAVEPOINT
+
+Ratios count, not seconds: run nothing else beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+_ROWS, _BATCH = 2_000_000, 1 << 16
+_UID, _STATE = "big", "profile"
+
+
+def codec() -> dict[str, float]:
+    """The codec alone on records of POJO(String of 20, long, double), one core; beside it a copy of the bytes."""
+    from stateproc.codec.decoder import ValueDecoder
+    from stateproc.serializers.base import LayoutContext
+    from stateproc.serializers.pojo import Pojo
+    from stateproc.serializers.scalars import SCALARS, Scalar
+
+    scalars = {row[0]: Scalar(*row) for row in SCALARS}
+    pojo = Pojo("Customer", (("amount", scalars["Double"]), ("name", scalars["String"]), ("visits", scalars["Long"])))
+    name = b"\x15" + b"customer-00000000001"
+    record = b"\x02\x00" + struct.pack(">d", 1.5) + b"\x00" + name + b"\x00" + struct.pack(">q", 7)
+    data = np.frombuffer(record * _ROWS, dtype=np.uint8)
+    starts = np.arange(_ROWS, dtype=np.int64) * len(record)
+    decoder = ValueDecoder(pojo.layout(LayoutContext()))
+
+    def decode() -> None:
+        for at in range(0, _ROWS, _BATCH):
+            part = starts[at : at + _BATCH]
+            decoder.decode(data, part, part + len(record))
+
+    decode()
+    seconds, copying = best(decode), best(lambda: data.copy())
+    return {"rows per second": _ROWS / seconds, "of the speed of a memory copy": copying / seconds}
+
+
+def best(action: Callable[[], Any], times: int = 5) -> float:
+    """The least CPU time of several runs, in seconds."""
+    found = []
+    for _ in range(times):
+        begin = time.process_time()
+        action()
+        found.append(time.process_time() - begin)
+    return min(found)
+
+
+def spark(path: str) -> dict[str, float]:
+    """A Spark noop read of a savepoint beside prebuilt Arrow batches of the same rows through the same source."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+    import stateproc
+
+    table = stateproc.open(path).state(_UID, _STATE)
+    directory = tempfile.mkdtemp()
+    files = []
+    for index, split in enumerate(table.splits()):
+        file = f"{directory}/{index}.arrow"
+        schema = pa.schema([field.with_nullable(True) for field in table.schema()])
+        with pa.ipc.new_file(file, schema) as writer:
+            for batch in split.read():
+                writer.write_batch(batch.cast(schema))
+        files.append(file)
+
+    class Prebuilt(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "prebuilt"
+
+        def schema(self) -> str:
+            return "key_group int, key bigint, value struct<amount: double, name: string, visits: bigint>"
+
+        def reader(self, schema: Any) -> DataSourceReader:
+            return PrebuiltReader(self.options["files"])
+
+    class PrebuiltReader(DataSourceReader):
+        def __init__(self, files: str) -> None:
+            self.files = files.split(",")
+
+        def partitions(self) -> list[InputPartition]:
+            return [InputPartition(file) for file in self.files]
+
+        def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+            import pyarrow
+
+            with pyarrow.memory_map(partition.value) as source:
+                reader = pyarrow.ipc.open_file(source)
+                for index in range(reader.num_record_batches):
+                    yield reader.get_batch(index)
+
+    session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    session.dataSource.register(Prebuilt)
+    ours = session.read.format("savepoint").option("uid", _UID).option("state", _STATE)
+    reference = session.read.format("prebuilt").option("files", ",".join(files))
+    rows = sum(pa.ipc.open_file(file).get_batch(i).num_rows for file in files
+               for i in range(pa.ipc.open_file(file).num_record_batches))  # fmt: skip
+    seconds: dict[str, list[float]] = {"savepoint": [], "prebuilt": []}
+    for _ in range(5):
+        for name, frame in (("savepoint", ours.load(path)), ("prebuilt", reference.load())):
+            begin = time.perf_counter()
+            frame.write.format("noop").mode("overwrite").save()
+            seconds[name].append(time.perf_counter() - begin)
+    session.stop()
+    mine, theirs = (statistics.median(seconds[name][1:]) for name in ("savepoint", "prebuilt"))
+    return {
+        "rows": rows,
+        "rows per second": rows / mine,
+        "prebuilt batches, rows per second": rows / theirs,
+        "of the rate of prebuilt batches": theirs / mine,
+    }
+
+
+_TASK = """
+import resource, sys
+import stateproc
+state = stateproc.open(sys.argv[1]).state(sys.argv[2], sys.argv[3])
+rows = sum(batch.num_rows for batch in state.splits(split_bytes=1 << 40)[0].read())
+print(rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def memory(path: str) -> dict[str, float]:
+    """The peak memory of a Python process that reads one subtask's whole file, beside one that only imports."""
+    idle = "import resource, stateproc.snapshot; print(0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    found = {}
+    for name, code in (("reading", _TASK), ("idle", idle)):
+        out = subprocess.run([sys.executable, "-c", code, path, _UID, _STATE], capture_output=True, text=True, check=True)
+        rows, kilobytes = map(int, out.stdout.split())
+        found[f"{name}, MB"] = kilobytes / 1024
+        found[f"{name}, rows"] = rows
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["codec", "spark", "memory"])
+    parser.add_argument("path", nargs="?")
+    arguments = parser.parse_args()
+    if arguments.what == "codec":
+        figures = codec()
+    elif arguments.path is None or not Path(arguments.path).exists():
+        parser.error("name a savepoint: python tests/flink/make_fixtures.py --big 5000000 --out DIR")
+    else:
+        figures = spark(arguments.path) if arguments.what == "spark" else memory(arguments.path)
+    print(json.dumps(figures, indent=2))
+
+
+if __name__ == "__main__":
+    main()
