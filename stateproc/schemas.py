@@ -24,7 +24,7 @@ def merged_type(one: pa.DataType, two: pa.DataType) -> pa.DataType:
         return pa.map_(merged_type(one.key_type, two.key_type), merged_type(one.item_type, two.item_type))
     raise UnsupportedSnapshot(
         f"subtasks of one operator hold a state as {one} and as {two}",
-        advice="read the subtasks apart, by their key groups (option 'key_group')",
+        advice="read the subtasks apart, by their key groups (option 'keyGroups')",
     )
 
 

@@ -199,10 +199,8 @@ def parse_options(raw: Mapping[str, str]) -> SourceOptions:
 
 def _unknown(key: str) -> InvalidOption:
     if key == "paths":
-        return InvalidOption(
-            "several paths given", advice="load one snapshot at a time and union the DataFrames"
-        )
-    if key == "location":
+        return InvalidOption("several paths given", advice="load one snapshot at a time and union the DataFrames")
+    if key in ("location", "owner", "provider"):  # what Spark passes for a table of its catalog
         return InvalidOption("CREATE TABLE … USING savepoint loses its options at reading", advice=_SQL)
     near = difflib.get_close_matches(key, _BY_NAME, n=2, cutoff=0.6)
     names = [_BY_NAME[name].name for name in near] or [option.name for option in OPTIONS]
@@ -221,9 +219,7 @@ def _check_selection(options: SourceOptions) -> None:
     }  # fmt: skip
     given = [name for name, value in chosen.items() if value is not None]
     if len(given) > 1:
-        raise InvalidOption(
-            f"options {given[0]} and {given[1]} exclude each other", advice="give one of them"
-        )
+        raise InvalidOption(f"options {given[0]} and {given[1]} exclude each other", advice="give one of them")
     if options.uid is not None and options.uid_hash is not None:
         raise InvalidOption("options uid and uidHash exclude each other", advice="give one of them")
     if given and given != ["table"] and options.uid is None and options.uid_hash is None:

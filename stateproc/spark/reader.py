@@ -62,9 +62,7 @@ class SavepointReader(DataSourceReader):  # type: ignore[misc]  # pyspark is not
         check_wanted(self._schema, chosen.schema())
         splits = chosen.splits(self._pruned)
         # Spark makes one partition of nothing out of an empty list; we say so ourselves.
-        return [SplitPartition(split, chosen.operator, chosen.name) for split in splits] or [
-            InputPartition(None)
-        ]
+        return [SplitPartition(split, chosen.operator, chosen.name) for split in splits] or [InputPartition(None)]
 
     def _pruned(self, state: State) -> set[int] | None:
         filters = self.pushFilters.filters

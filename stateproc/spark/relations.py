@@ -135,8 +135,6 @@ def selected_state(operator: Operator, options: SourceOptions) -> State:
 def _operator_state(operator: Operator, name: str) -> State:
     found: dict[str, Any] = {state.name: state for state in reversed(operator.operator_states)}
     if name not in found:
-        raise not_found(f"operator state in operator '{operator.display}'", name, found).at(
-            operator=operator.display
-        )
+        raise not_found(f"operator state in operator '{operator.display}'", name, found).at(operator=operator.display)
     state: State = found[name]
     return state

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pyspark_savepoint import DefaultSource
 from stateproc.catalog import CATALOGS
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.opened_states import opened_state
@@ -62,9 +63,7 @@ class Views(Sequence[View]):
     def __repr__(self) -> str:
         width = max(len(name) for name in [*self.names, *self.problems])
         lines = [f"{len(self)} views of {self.path}"]
-        lines += [
-            f"  {view.name:{width}}  {', '.join((view.schema or pa.schema([])).names)}" for view in self
-        ]
+        lines += [f"  {view.name:{width}}  {', '.join((view.schema or pa.schema([])).names)}" for view in self]
         lines += [f"  {name:{width}}  not readable: {error.message}" for name, error in self.problems.items()]
         return "\n".join(lines)
 
@@ -93,6 +92,8 @@ def attach(spark: SparkSession, path: str, **options: Any) -> Views:
             f"option {selecting[0]} does not go with attach", advice="every state gets a view of its own"
         )
     snapshot = opened_snapshot(parsed)
+    # Spark finds the source itself in an installed package, but not in an editable installation.
+    spark.dataSource.register(DefaultSource)
     views = list(_views(snapshot, raw=parsed.raw, flatten=parsed.flatten))
     for view in views:
         if view.problem is None:
