@@ -161,9 +161,7 @@ SPECIAL = (
     Case("finished", "hashmap-checkpoint", "hashmap", "checkpoint"),
     Case("tiny", "hashmap-filemerging", "hashmap", "checkpoint", options=FILES + FILE_MERGING),
     Case("operators", "hashmap-filemerging", "hashmap", "checkpoint", options=FILES + FILE_MERGING),
-    Case(
-        "tiny", "rocksdb-filemerging", "rocksdb", "checkpoint", 1, options=FILES + FILE_MERGING + INCREMENTAL
-    ),
+    Case("tiny", "rocksdb-filemerging", "rocksdb", "checkpoint", 1, options=FILES + FILE_MERGING + INCREMENTAL),
     Case("tiny", "hashmap-changelog", "hashmap", "checkpoint", 1, options=FILES + CHANGELOG),
     Case("tiny", "hashmap-changelog-memory", "hashmap", "checkpoint", 1, options=CHANGELOG + IN_MEMORY),
     Case("tiny", "rocksdb-changelog", "rocksdb", "checkpoint", 1, options=FILES + CHANGELOG + MATERIALIZED),

@@ -1,6 +1,8 @@
 """Fetches the jars of one Flink release from Maven Central into a cache outside the repository.
 
-`python jars.py 1.20` prints the class path. The cache is `$STATEPROC_CACHE` or `~/.cache/stateproc`.
+`python jars.py 1.20` prints the class path. The cache is `$STATEPROC_CACHE` or `~/.cache/stateproc`. There are two
+sets of jars: `fixtures`, all that the committed fixtures need, and the smaller `core` for tests and benchmarks that
+run Flink each time.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ RELEASES = {
 KAFKA_CONNECTOR = {"1.20": "3.4.0-1.20", "2.3": "4.0.1-2.0"}
 SQL = ("1.20", "2.3")
 CHANGELOG_SINCE = (1, 18)
+STATE_PROCESSOR_API = "1.20.0"
+"""The newest of the 1.20 line that Maven Central has."""
 
 
 def line_number(release: str) -> tuple[int, int]:
@@ -42,8 +46,13 @@ def line_number(release: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def artifacts(release: str) -> list[tuple[str, str, str]]:
+def artifacts(release: str, set_name: str = "fixtures") -> list[tuple[str, str, str]]:
     """The Maven coordinates `(group, artifact, version)` the jobs of one release need."""
+    if set_name == "core":
+        names = ("streaming-java", "clients", "runtime", "statebackend-rocksdb")
+        core = [("org.apache.flink", f"flink-{name}", RELEASES[release]) for name in names]
+        processor = ("org.apache.flink", "flink-state-processor-api", STATE_PROCESSOR_API)
+        return [*core, processor, ("org.slf4j", "slf4j-nop", "1.7.36")]
     version = RELEASES[release]
     number = line_number(release)
     old = "_2.12" if number < (1, 15) else ""
@@ -71,12 +80,12 @@ def artifacts(release: str) -> list[tuple[str, str, str]]:
     return [*found, ("org.slf4j", "slf4j-nop", "1.7.36")]
 
 
-def pom(release: str) -> str:
+def pom(release: str, set_name: str = "fixtures") -> str:
     """A project that has nothing but the dependencies of one release."""
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
         f"<version>{version}</version></dependency>"
-        for group, artifact, version in artifacts(release)
+        for group, artifact, version in artifacts(release, set_name)
     )
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
@@ -90,11 +99,16 @@ def cache() -> Path:
     return Path(os.environ.get("STATEPROC_CACHE") or Path.home() / ".cache" / "stateproc")
 
 
-def jars(release: str) -> list[Path]:
+def home_of(release: str, set_name: str = "fixtures") -> Path:
+    """Where the jars of one set lie, and the classes that were compiled with them."""
+    return cache() / (f"flink-{RELEASES[release]}" + ("" if set_name == "fixtures" else f"-{set_name}"))
+
+
+def jars(release: str, set_name: str = "fixtures") -> list[Path]:
     """The jars of `release`, fetched on first use and whenever the list of artifacts changes."""
-    home = cache() / f"flink-{RELEASES[release]}"
+    home = home_of(release, set_name)
     target, project = home / "jars", home / "pom.xml"
-    wanted = pom(release)
+    wanted = pom(release, set_name)
     if not (home / "complete").is_file() or project.read_text() != wanted:
         home.mkdir(parents=True, exist_ok=True)
         (home / "complete").unlink(missing_ok=True)

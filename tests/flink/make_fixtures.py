@@ -3,56 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import os
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 from cases import FILES, JOBS, RELEASES, Case, cases
-from jars import cache, jars, line_number
+from compiling import JAVA, fixtures_path
+from jars import line_number
 
 HERE = Path(__file__).parent
 FIXTURES = HERE.parent / "fixtures"
 RUN_ROOT = Path("/tmp/stateproc-fixtures")
 """Where Flink writes; fixed, because absolute URIs inside the snapshots name it."""
-
-OPENED: tuple[str, ...] = (
-    "java.lang",
-    "java.lang.invoke",
-    "java.lang.reflect",
-    "java.net",
-    "java.nio",
-    "java.text",
-)
-OPENED += ("java.time", "java.util", "java.util.concurrent", "java.util.concurrent.atomic", "sun.nio.ch")
-JAVA = ["java", "-Xmx2g", *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in OPENED)]
-JAVA += ["--add-exports=java.base/sun.net.util=ALL-UNNAMED", "-XX:+IgnoreUnrecognizedVMOptions"]
-JAVA += ["-Djava.security.manager=allow", "-Duser.timezone=UTC"]
-
-
-def source_folders(release: str) -> list[Path]:
-    """The folders of Java sources that make up the jobs of `release`."""
-    line = "v1" if line_number(release) < (2, 0) else "v2"
-    names = ["common", f"compat_{line}", *(["modern"] if release in ("1.20", "2.3") else [])]
-    return [HERE / "jobs" / name for name in names if (HERE / "jobs" / name).is_dir()]
-
-
-def compiled(release: str) -> str:
-    """Compiles the jobs, unless these very sources are compiled already; returns the class path to run."""
-    path = os.pathsep.join(map(str, jars(release)))
-    sources = [file for folder in source_folders(release) for file in sorted(folder.rglob("*.java"))]
-    digest = hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()[:16]
-    classes = cache() / f"flink-{RELEASES[release]}" / f"classes-{digest}"
-    if not classes.is_dir():
-        target = ["--release", "8" if line_number(release) < (2, 0) else "11"]
-        with tempfile.TemporaryDirectory(dir=classes.parent) as fresh:
-            command = ["javac", *target, "-nowarn", "-Xlint:-options", "-proc:none", "-cp", path, "-d", fresh]
-            subprocess.run([*command, *map(str, sources)], check=True)
-            shutil.copytree(fresh, classes)
-    return os.pathsep.join([str(classes), path])
 
 
 def backend_options(case: Case, release: str) -> list[tuple[str, str]]:
@@ -116,7 +79,7 @@ def run(release: str, wanted: list[Case]) -> list[str]:
     root.mkdir(parents=True, exist_ok=True)
     plan = root / "plan.tsv"
     plan.write_text("\n".join(plan_line(case, release) for case in wanted) + "\n")
-    subprocess.run([*JAVA, "-cp", compiled(release), "fixtures.Runner", str(plan), str(root)], check=False)
+    subprocess.run([*JAVA, "-cp", fixtures_path(release), "fixtures.Runner", str(plan), str(root)], check=False)
     done = [case for case in wanted if (root / case.name / "snapshot.path").is_file()]
     for case in done:
         publish(case, release)
@@ -133,7 +96,7 @@ def write_big(release: str, keys: int, out: Path) -> None:
     plan.write_text(plan_line(case, release) + "\n")
     memory = f"-Xmx{2 + keys // 1_000_000}g"
     limits = [f"-Dfixtures.keys={keys}", "-Dfixtures.limit=1800000"]
-    command = [*JAVA, memory, *limits, "-cp", compiled(release), "fixtures.Runner", str(plan), str(root)]
+    command = [*JAVA, memory, *limits, "-cp", fixtures_path(release), "fixtures.Runner", str(plan), str(root)]
     subprocess.run(command, check=True)
     print((root / "big" / "snapshot.path").read_text().strip())
 

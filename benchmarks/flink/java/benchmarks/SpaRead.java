@@ -1,0 +1,109 @@
+package benchmarks;
+
+import java.nio.file.Files;
+import java.nio.file.Paths;
+import java.util.Locale;
+import org.apache.flink.api.common.state.ValueState;
+import org.apache.flink.api.common.state.ValueStateDescriptor;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.runtime.state.hashmap.HashMapStateBackend;
+import org.apache.flink.state.api.OperatorIdentifier;
+import org.apache.flink.state.api.SavepointReader;
+import org.apache.flink.state.api.functions.KeyedStateReaderFunction;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.streaming.api.functions.sink.RichSinkFunction;
+import org.apache.flink.util.Collector;
+
+/**
+ * Flink's own reader on the savepoint of {@code make_fixtures.py --big}: the State Processor API reads every key's
+ * customer and a sink counts them. Prints one line of JSON: rows, seconds, rows_per_second, max_rss_bytes.
+ *
+ * <p>Arguments: savepoint, parallelism, and how many rows to read at most (0 is all).
+ */
+public final class SpaRead {
+    private SpaRead() {}
+
+    public static void main(String[] arguments) throws Exception {
+        int parallelism = Integer.parseInt(arguments[1]);
+        long limit = Long.parseLong(arguments[2]);
+        Configuration configuration = new Configuration();
+        configuration.setString("rest.bind-port", "0-65000");
+        configuration.setString("pipeline.object-reuse", "true");
+        StreamExecutionEnvironment env =
+                StreamExecutionEnvironment.createLocalEnvironment(parallelism, configuration);
+        SavepointReader.read(env, arguments[0], new HashMapStateBackend())
+                .readKeyedState(
+                        OperatorIdentifier.forUid("big"),
+                        new Customers(limit == 0 ? Long.MAX_VALUE : limit / parallelism),
+                        Types.LONG,
+                        TypeInformation.of(fixtures.Big.Customer.class))
+                .addSink(new Count());
+        long start = System.nanoTime();
+        long rows = env.execute().getAccumulatorResult("rows");
+        double seconds = (System.nanoTime() - start) / 1e9;
+        System.out.println(
+                String.format(
+                        Locale.ROOT,
+                        "{\"rows\": %d, \"seconds\": %.3f, \"rows_per_second\": %.0f, \"max_rss_bytes\": %d}",
+                        rows,
+                        seconds,
+                        rows / seconds,
+                        maxRss()));
+        System.exit(0);
+    }
+
+    /** The most memory this process ever had, as Linux counts it; 0 elsewhere. */
+    private static long maxRss() throws Exception {
+        if (!Files.exists(Paths.get("/proc/self/status"))) {
+            return 0;
+        }
+        for (String line : Files.readAllLines(Paths.get("/proc/self/status"))) {
+            if (line.startsWith("VmHWM:")) {
+                return Long.parseLong(line.replaceAll("\\D", "")) * 1024;
+            }
+        }
+        return 0;
+    }
+
+    /** The customer under each key; silent once it has read its share. */
+    public static class Customers extends KeyedStateReaderFunction<Long, fixtures.Big.Customer> {
+        private final long share;
+        private transient ValueState<fixtures.Big.Customer> profile;
+        private transient long read;
+
+        public Customers(long share) {
+            this.share = share;
+        }
+
+        @Override
+        public void open(Configuration parameters) {
+            profile =
+                    getRuntimeContext()
+                            .getState(new ValueStateDescriptor<>("profile", fixtures.Big.Customer.class));
+        }
+
+        @Override
+        public void readKey(Long key, Context context, Collector<fixtures.Big.Customer> out) throws Exception {
+            if (read++ < share) {
+                out.collect(profile.value());
+            }
+        }
+    }
+
+    /** Looks at no row, counts all. */
+    public static class Count extends RichSinkFunction<fixtures.Big.Customer> {
+        private long rows;
+
+        @Override
+        public void invoke(fixtures.Big.Customer value, Context context) {
+            rows++;
+        }
+
+        @Override
+        public void close() {
+            getRuntimeContext().getLongCounter("rows").add(rows);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+"""Compiles jobs against one set of jars and says how to run them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from jars import home_of, jars, line_number
+
+JOBS = Path(__file__).parent / "jobs"
+OPENED: tuple[str, ...] = (
+    "java.lang",
+    "java.lang.invoke",
+    "java.lang.reflect",
+    "java.net",
+    "java.nio",
+    "java.text",
+)
+OPENED += ("java.time", "java.util", "java.util.concurrent", "java.util.concurrent.atomic", "sun.nio.ch")
+JAVA = ["java", "-Xmx2g", *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in OPENED)]
+JAVA += ["--add-exports=java.base/sun.net.util=ALL-UNNAMED", "-XX:+IgnoreUnrecognizedVMOptions"]
+JAVA += ["-Djava.security.manager=allow", "-Duser.timezone=UTC"]
+
+
+def fixtures_path(release: str) -> str:
+    """The class path of all jobs of `release`, compiled."""
+    modern = [JOBS / "modern"] if release in ("1.20", "2.3") else []
+    return compiled(release, "fixtures", [*core_folders(release), *modern])
+
+
+def core_folders(release: str) -> list[Path]:
+    """The folders that need no more than Flink's core."""
+    return [JOBS / "common", JOBS / f"compat_{'v1' if line_number(release) < (2, 0) else 'v2'}"]
+
+
+def compiled(release: str, set_name: str, folders: Iterable[Path]) -> str:
+    """Compiles all sources, unless these very ones are compiled already; returns the class path to run."""
+    path = os.pathsep.join(map(str, jars(release, set_name)))
+    sources = [file for folder in folders for file in sorted(folder.rglob("*.java"))]
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()[:16]
+    classes = home_of(release, set_name) / f"classes-{digest}"
+    if not classes.is_dir():
+        target = ["--release", "8" if line_number(release) < (2, 0) else "11"]
+        with tempfile.TemporaryDirectory(dir=classes.parent) as fresh:
+            command = ["javac", *target, "-nowarn", "-Xlint:-options", "-proc:none", "-cp", path, "-d", fresh]
+            subprocess.run([*command, *map(str, sources)], check=True)
+            shutil.copytree(fresh, classes)
+    return os.pathsep.join([str(classes), path])
