@@ -4,11 +4,13 @@ from stateproc.readers.rocksdb.database import DatabaseFile, column_families, fa
 from stateproc.readers.rocksdb.entries import rocksdb_entries
 from stateproc.readers.rocksdb.handle import RocksDbDatabase, database_files, open_database
 from stateproc.readers.rocksdb.planning import key_group_sizes, split_key_groups
+from stateproc.readers.rocksdb.splits import RocksDbSplit, rocksdb_splits
 from stateproc.readers.rocksdb.table import open_table, table_properties
 
 __all__ = [
     "DatabaseFile",
     "RocksDbDatabase",
+    "RocksDbSplit",
     "column_families",
     "database_files",
     "family_files",
@@ -16,6 +18,7 @@ __all__ = [
     "open_database",
     "open_table",
     "rocksdb_entries",
+    "rocksdb_splits",
     "split_key_groups",
     "table_properties",
 ]

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from stateproc.codec.jit import kernel, load_le16, load_le32
 from stateproc.readers.rocksdb.checksums import NONE, checksums, context_modifier
 from stateproc.readers.rocksdb.compression import decompressed
 from stateproc.readers.rocksdb.format import TRAILER_SIZE, BlockHandle, Footer, damaged
+
+from stateproc.codec.jit import kernel, load_le16, load_le32
 from stateproc.storage import ByteSource
 
 Bytes = npt.NDArray[np.uint8]
@@ -78,9 +78,7 @@ class BlockReader:
         self.check(offsets, sizes)
         at = int(offsets[0])
         try:
-            raw = np.frombuffer(
-                self.fetch(at, int(offsets[-1] + sizes[-1]) + TRAILER_SIZE - at), dtype=np.uint8
-            )
+            raw = np.frombuffer(self.fetch(at, int(offsets[-1] + sizes[-1]) + TRAILER_SIZE - at), dtype=np.uint8)
             plain, bounds = self.plain(raw, offsets - at, sizes, offsets)
         except ChecksumMismatch as error:
             raise damaged(self.file, error.offset, "a block's checksum is wrong") from error
@@ -125,7 +123,7 @@ class BlockReader:
             wrong = found != _words(raw, ends + 1)
             if wrong.any():
                 raise ChecksumMismatch(int(offsets[np.argmax(wrong)]))
-        return decompressed(raw, starts, ends, self.file, offsets)
+        return decompressed(raw, starts, ends, self.file, offsets, self.footer.version)
 
 
 def _words(raw: Bytes, at: Longs) -> npt.NDArray[np.uint32]:

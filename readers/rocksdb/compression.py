@@ -1,4 +1,8 @@
-"""Block compression (RocksDB: util/compression.h, compression format version 2)."""
+"""Block compression (RocksDB: util/compression.h).
+
+Before a block compressed otherwise than by snappy stands its decompressed size: a varint; in tables of format
+versions 0 and 1 eight bytes for LZ4, and nothing for zlib.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +12,15 @@ from typing import Any
 import cramjam
 import numpy as np
 import numpy.typing as npt
-
-from stateproc.codec.jit import kernel, load_u8
-from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.readers.rocksdb.format import damaged
+
+from stateproc.codec.jit import kernel, load_le64, load_u8
+from stateproc.errors import UnsupportedSnapshot, Where
 
 Longs = npt.NDArray[np.int64]
 
 NONE, SNAPPY, ZLIB, LZ4, LZ4HC, ZSTD = 0, 1, 2, 4, 5, 7
-NAMES = {3: "bzip2", 6: "xpress", 0x40: "zstd (not final)"}
+NAMES = {2: "zlib in a table of format version 0 or 1", 3: "bzip2", 6: "xpress", 0x40: "zstd (not final)"}
 MAX_BLOCK = (1 << 32) - 1
 """RocksDB counts the bytes of a value, and so of a block, in 32 bits."""
 
@@ -30,23 +34,30 @@ OK, UNKNOWN, CLAIM = 0, 1, 2
 
 @kernel
 def _claims(
-    source: int, starts: Any, ends: Any, ratios: Any, kinds: Any, begins: Any, sizes: Any
+    source: int, starts: Any, ends: Any, ratios: Any, first: bool, kinds: Any, begins: Any, sizes: Any
 ) -> tuple[int, int]:
     """Per block: compression, where its compressed bytes begin, its size when decompressed; (block, outcome).
 
-    ``starts`` and ``ends`` (at the compression byte) are checked by the caller.
+    ``starts`` and ``ends`` (at the compression byte) are checked by the caller. ``first``: format version 0 or 1.
     """
     for k in range(len(starts)):
         at, stop = source + starts[k], source + ends[k]
         kind = load_u8(stop)
         kinds[k] = kind
-        if ratios[kind] == 0:
+        if ratios[kind] == 0 or (first and kind == 2):
             return k, 1
         size = stop - at
         if kind != 0:
             size = np.int64(0)
             shift = 0
             ended = False
+            if first and (kind == 4 or kind == 5):
+                if stop - at < 8:
+                    return k, 2
+                size = np.int64(load_le64(at))
+                at += 8
+                shift = 64
+                ended = size >= 0
             while at < stop and shift <= 28 and not ended:
                 byte = load_u8(at)
                 size |= (byte & 0x7F) << shift
@@ -65,16 +76,17 @@ def _claims(
 
 
 def decompressed(
-    raw: npt.NDArray[np.uint8], starts: Longs, ends: Longs, file: str, offsets: Longs
+    raw: npt.NDArray[np.uint8], starts: Longs, ends: Longs, file: str, offsets: Longs, version: int
 ) -> tuple[npt.NDArray[np.uint8], Longs]:
     """All blocks of ``raw`` one behind the other, and the n + 1 positions where they begin and end.
 
     ``ends``: where their compression bytes are. ``offsets``: the blocks' places in the file, for errors.
+    ``version``: the table's format version.
     Raises CorruptSnapshot, UnsupportedSnapshot.
     """
     n = len(starts)
     kinds, begins, sizes = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
-    bad, outcome = _claims(raw.ctypes.data, starts, ends, _RATIOS, kinds, begins, sizes)
+    bad, outcome = _claims(raw.ctypes.data, starts, ends, _RATIOS, version < 2, kinds, begins, sizes)
     if outcome == UNKNOWN:
         kind = int(kinds[bad])
         raise UnsupportedSnapshot(
@@ -92,9 +104,7 @@ def decompressed(
         return raw[starts[0] : ends[0]], bounds
     plain = np.empty(int(bounds[-1]), dtype=np.uint8)
     source, target = raw.data, plain.data
-    rows = zip(
-        kinds.tolist(), begins.tolist(), ends.tolist(), bounds.tolist(), bounds[1:].tolist(), strict=False
-    )
+    rows = zip(kinds.tolist(), begins.tolist(), ends.tolist(), bounds.tolist(), bounds[1:].tolist(), strict=False)
     for k, (kind, begin, end, low, high) in enumerate(rows):
         try:
             _decompress(kind, source[begin:end], target[low:high])

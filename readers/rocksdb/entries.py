@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
-
-from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot, Where
 from stateproc.readers.entries import RawEntries
 from stateproc.readers.rocksdb import cursors, merging
 from stateproc.readers.rocksdb.database import DatabaseFile, family_files
 from stateproc.readers.rocksdb.format import DAMAGED
 from stateproc.readers.rocksdb.runs import Piece, open_files, pieces, sorted_runs, tombstones_of
 from stateproc.readers.rocksdb.tombstones import Fragments, fragments
+
+from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot, Where
 
 _ENTRIES_AT_ONCE = 1 << 16
 _OUT_BYTES = 8 << 20
@@ -61,9 +61,7 @@ def rocksdb_entries(
 def key_range(key_groups: range, prefix: int) -> tuple[bytes, bytes | None]:
     """The keys of these key groups: from the first bytes up to, not including, the second (None: no end)."""
     stop = key_groups.stop
-    return key_groups.start.to_bytes(prefix, "big"), None if stop >> (8 * prefix) else stop.to_bytes(
-        prefix, "big"
-    )
+    return key_groups.start.to_bytes(prefix, "big"), None if stop >> (8 * prefix) else stop.to_bytes(prefix, "big")
 
 
 class _Merge:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from stateproc.readers.rocksdb.checksums import CHECKSUMS, CRC32C, checksum, context_modifier
+
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
-from stateproc.readers.rocksdb.checksums import CHECKSUMS, checksum, context_modifier
 
 FOOTER_SIZE = 53
+_FIRST_FOOTER_SIZE = 48
 TRAILER_SIZE = 5
 """Behind every block: u8 compression type, u32 checksum."""
 MAX_SEQUENCE = (1 << 56) - 1
 _MAGIC = 0x88E241B785F4CFF7
 _LEGACY_MAGIC = 0xDB4775248B80FB57
 _EXTENDED_MAGIC = b"\x3e\x00\x7a\x00"
-_VERSIONS = range(2, 7)
+_VERSIONS = range(7)
 _TAIL = struct.Struct("<IQ")
 
 DAMAGED = "the file is damaged or no table of RocksDB; use a copy or take the snapshot again"
@@ -36,7 +38,7 @@ class BlockHandle:
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """A table's last 53 bytes. ``index`` None: its handle is in the metaindex (since format version 6).
+    """A table's last 53 bytes (48 of version 0, which Flink 1.8 to 1.13 write). ``index`` None: its handle is in the metaindex (since format version 6).
 
     ``context``: base of the checksums' modifier by place, 0 for none.
     """
@@ -71,33 +73,48 @@ def block_handle(data: bytes | memoryview, at: int = 0) -> tuple[BlockHandle, in
 
 
 def read_footer(data: bytes, file: str, size: int, *, verify: bool = True) -> Footer:
-    """The footer in the last 53 bytes of ``data``, the end of a file of ``size`` bytes.
+    """The footer at the end of ``data``, which is the end of a file of ``size`` bytes.
 
     Raises CorruptSnapshot, UnsupportedSnapshot.
     """
     raw = data[-FOOTER_SIZE:]
     at = size - FOOTER_SIZE
     if len(raw) >= 8 and int.from_bytes(raw[-8:], "little") == _LEGACY_MAGIC:
-        raise _unsupported(file, size - 8, "a table of the format version 0, as LevelDB wrote it")
+        return _first(data[-_FIRST_FOOTER_SIZE:], file, size)
     if len(raw) < FOOTER_SIZE:
         raise damaged(file, 0, f"a table of {size} bytes")
     version, magic = _TAIL.unpack(raw[-12:])
     if magic != _MAGIC:
         raise damaged(file, size - 8, f"a table ends with {raw[-8:].hex(' ')} instead of its magic number")
     if version not in _VERSIONS:
-        raise _unsupported(file, size - 12, f"a table of the format version {version}, where 2 to 6 are read")
+        raise _unsupported(file, size - 12, f"a table of the format version {version}, where 0 to 6 are read")
     kind = raw[0]
     if kind not in CHECKSUMS:
         raise _unsupported(file, at, f"checksums of the unknown type {kind}")
     if version < 6:
-        try:
-            metaindex, pos = block_handle(raw, 1)
-            index, _ = block_handle(raw, pos)
-        except ValueError as error:
-            raise damaged(file, at, f"the footer is damaged: {error}") from error
-        footer = Footer(version, kind, metaindex, index, 0)
-    else:
-        footer = _extended(raw, file, at, kind, verify)
+        return _checked(Footer(version, kind, *_two_handles(raw, 1, file, at), 0), file, at)
+    return _checked(_extended(raw, file, at, kind, verify), file, at)
+
+
+def _first(raw: bytes, file: str, size: int) -> Footer:
+    """The footer of format version 0: two handles, padding, the first magic number; checksums are crc32c."""
+    at = size - _FIRST_FOOTER_SIZE
+    if at < 0:
+        raise damaged(file, 0, f"a table of {size} bytes")
+    return _checked(Footer(0, CRC32C, *_two_handles(raw, 0, file, at), 0), file, at)
+
+
+def _two_handles(raw: bytes, pos: int, file: str, at: int) -> tuple[BlockHandle, BlockHandle]:
+    try:
+        metaindex, pos = block_handle(raw, pos)
+        index, _ = block_handle(raw, pos)
+    except ValueError as error:
+        raise damaged(file, at, f"the footer is damaged: {error}") from error
+    return metaindex, index
+
+
+def _checked(footer: Footer, file: str, at: int) -> Footer:
+    """The footer if its handles lie before it."""
     for handle in (footer.metaindex, footer.index):
         if handle is not None and handle.offset + handle.size + TRAILER_SIZE > at:
             raise damaged(file, at, f"the footer points to byte {handle.offset}, {handle.size} bytes long")

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stateproc.readers.headers import MAX_HEADER, read_whole_header
+from stateproc.readers.rocksdb.database import DatabaseFile
+
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.metadata.backend import KeyedHeader, read_keyed_header
 from stateproc.metadata.keyed_handles import IncrementalHandle
 from stateproc.metadata.stream_handles import StreamHandle
-from stateproc.readers.headers import MAX_HEADER, read_whole_header
-from stateproc.readers.rocksdb.database import DatabaseFile
 from stateproc.storage import SnapshotLocation, open_handle
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from stateproc.codec.jit import copy_bytes, kernel, load_u8
 from stateproc.readers.rocksdb.blocks import BlockReader, Blocks
 from stateproc.readers.rocksdb.format import BlockHandle, damaged
 from stateproc.readers.rocksdb.properties import FIRST_KEY, TWO_LEVEL, TableProperties
+
+from stateproc.codec.jit import copy_bytes, kernel, load_u8
 
 Longs = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]

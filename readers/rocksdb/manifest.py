@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.readers.rocksdb.format import MAX_SEQUENCE, damaged, varint
 from stateproc.readers.rocksdb.log_records import log_records
+
+from stateproc.errors import UnsupportedSnapshot, Where
 
 _MAX_LEVEL = 1 << 10
 _SAFE_TO_IGNORE = 1 << 13
@@ -106,9 +107,7 @@ def read_manifest(data: bytes, file: str) -> tuple[ColumnFamily, ...]:
             raise damaged(file, offset, f"a change of the manifest is damaged: {error}") from error
         group = []
     return tuple(
-        ColumnFamily(
-            number, family.name, family.comparator, tuple(family.files[key] for key in sorted(family.files))
-        )
+        ColumnFamily(number, family.name, family.comparator, tuple(family.files[key] for key in sorted(family.files)))
         for number, family in sorted(families.items())
     )
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
-from stateproc.codec.jit import copy_bytes, kernel, load_be16, load_u8, store_8
 from stateproc.readers.rocksdb.cursors import (
     KEY,
     KEY_SIZE,
@@ -24,6 +22,8 @@ from stateproc.readers.rocksdb.cursors import (
     compare,
     field,
 )
+
+from stateproc.codec.jit import copy_bytes, kernel, load_be16, load_u8, store_8
 
 # Registers. PENDING: the row to be moved, or -1. STARTED, ACTIVE: rows begun, rows at an entry. STATE: of the
 # present key. SEEN: buffer of the present key. STASH: buffer of operands, filled from its end. NEED: bytes

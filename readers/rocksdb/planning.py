@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-
 from stateproc.readers.rocksdb.database import DatabaseFile, family_files
 from stateproc.readers.rocksdb.entries import key_range
 from stateproc.readers.rocksdb.index import Index
@@ -42,9 +41,7 @@ def _key_groups(index: Index, prefix: int) -> Longs:
     lengths = np.diff(index.key_offsets)
     for k in range(prefix):
         there = lengths > k
-        groups[there] |= index.keys[index.key_offsets[:-1][there] + k].astype(np.int64) << (
-            8 * (prefix - 1 - k)
-        )
+        groups[there] |= index.keys[index.key_offsets[:-1][there] + k].astype(np.int64) << (8 * (prefix - 1 - k))
     return groups
 
 

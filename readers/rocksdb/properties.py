@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.readers.rocksdb.format import MAX_SEQUENCE, damaged, varint
+
+from stateproc.errors import UnsupportedSnapshot, Where
 
 _COMPARATOR = "leveldb.BytewiseComparator"
 _NO_COMPARATOR = ("", "nullptr")
@@ -61,9 +62,7 @@ class TableProperties:
             return None
         if largest is None:
             if not self.global_seqno:
-                raise ValueError(
-                    "an ingested file's sequence number is in the MANIFEST only, which is not there"
-                )
+                raise ValueError("an ingested file's sequence number is in the MANIFEST only, which is not there")
             return self.global_seqno
         if self.global_seqno and self.global_seqno != largest:
             raise ValueError(f"its global sequence number is {self.global_seqno}, in the MANIFEST {largest}")
@@ -96,9 +95,7 @@ def parse_properties(entries: Sequence[tuple[bytes, bytes]], file: str, offset: 
     comparator = text("rocksdb.comparator")
     if index_type not in INDEX_TYPES or comparator not in (_COMPARATOR, *_NO_COMPARATOR):
         what = (
-            f"an index of the type {index_type}"
-            if index_type not in INDEX_TYPES
-            else f"keys ordered by {comparator}"
+            f"an index of the type {index_type}" if index_type not in INDEX_TYPES else f"keys ordered by {comparator}"
         )
         raise UnsupportedSnapshot(
             f"a table with {what}",

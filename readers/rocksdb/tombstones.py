@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-
 from stateproc.readers.rocksdb.format import MAX_SEQUENCE, damaged
 from stateproc.readers.rocksdb.manifest import LiveFile
 from stateproc.readers.rocksdb.meta_blocks import entries_of
@@ -41,9 +40,7 @@ def read_tombstones(table: Table, live: LiveFile | None, override: int | None) -
         return []
     entries = entries_of(table.reader, handle)
     if entries and live is None:
-        raise damaged(
-            table.file, handle.offset, "deleted ranges cannot be bounded: the MANIFEST is not there"
-        )
+        raise damaged(table.file, handle.offset, "deleted ranges cannot be bounded: the MANIFEST is not there")
     found = []
     for key, end in entries:
         trailer = int.from_bytes(key[-8:], "little")

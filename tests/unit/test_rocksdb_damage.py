@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from rocksdb_databases import contents, in_memory, inline
 from rocksdict import BlockBasedIndexType, BlockBasedOptions, DBCompressionType, Options, Rdict
-
-from stateproc.errors import CorruptSnapshot, SnapshotError
 from stateproc.readers.rocksdb import column_families, open_table
 from stateproc.readers.rocksdb.manifest import read_manifest
+
+from stateproc.errors import CorruptSnapshot, SnapshotError
 from stateproc.storage import InlineSource
 
 FORMS = {
@@ -109,7 +109,7 @@ def test_damaged_tables_without_checksums(files: dict[str, bytes]) -> None:
 
 def test_every_truncation_of_a_table_is_refused(files: dict[str, bytes]) -> None:
     name, data = next((name, data) for name, data in files.items() if name.endswith(".sst"))
-    for size in [*range(0, 120), *range(len(data) - 80, len(data))]:
+    for size in [*range(120), *range(len(data) - 80, len(data))]:
         with pytest.raises(SnapshotError):
             open_table(InlineSource(name, data[:size]))
 
@@ -134,7 +134,7 @@ def test_a_block_that_claims_too_much_is_refused_at_once(files: dict[str, bytes]
     for kind, claim in claims.items():
         raw = np.frombuffer(claim + b"abcdef" + bytes([kind]), dtype=np.uint8)
         with pytest.raises(CorruptSnapshot, match="claims an impossible size"):
-            decompressed(raw, np.array([0]), np.array([len(raw) - 1]), "x.sst", np.array([77]))
+            decompressed(raw, np.array([0]), np.array([len(raw) - 1]), "x.sst", np.array([77]), 5)
 
 
 def test_a_wrong_checksum_names_the_block(tmp_path: Path) -> None:

@@ -1,0 +1,124 @@
+"""Splits of keyed state in RocksDB files: one subtask's database, cut at key groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from stateproc.readers.composite import decode_entries
+from stateproc.readers.entries import RawEntries
+from stateproc.readers.headers import MAX_HEADER, read_whole_header
+from stateproc.readers.rocksdb.database import DatabaseFile, family_files
+from stateproc.readers.rocksdb.entries import rocksdb_entries
+from stateproc.readers.rocksdb.handle import database_files
+from stateproc.readers.rocksdb.planning import key_group_sizes, split_key_groups
+from stateproc.readers.states import KeyedState, keyed_state
+
+from stateproc.keygroups.ranges import prefix_width
+from stateproc.metadata.backend import read_keyed_header
+from stateproc.metadata.keyed_handles import IncrementalHandle
+from stateproc.options import SPLIT_BYTES, ReadOptions
+from stateproc.plugins import load_plugins
+from stateproc.storage import ByteSource, SnapshotLocation, open_handle
+
+
+@dataclass(frozen=True)
+class RocksDbSplit:
+    """Some key groups of one state in one database.
+
+    ``meta``: the stream of the backend header. ``ranges``: the key groups, as runs. ``bytes``: of stored tables,
+    about. ``raw_keys``: see decode_entries.
+    """
+
+    meta: ByteSource
+    files: tuple[DatabaseFile, ...]
+    ranges: tuple[range, ...]
+    bytes: int
+    max_parallelism: int
+    state: str
+    operator: str
+    options: ReadOptions = field(repr=False)
+    flatten: bool = False
+    raw_keys: bool = False
+
+    @property
+    def key_groups(self) -> tuple[int, ...]:
+        return tuple(group for run in self.ranges for group in run)
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """The rows, by key. Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot."""
+        load_plugins(self.options.plugins)
+        header = read_whole_header(self.meta.read_all(MAX_HEADER), self.meta.name, read_keyed_header)
+        states = (keyed_state(info, index, header.key) for index, info in enumerate(header.states))
+        target = next((item for item in states if isinstance(item, KeyedState) and item.name == self.state), None)
+        if target is not None:
+            yield from decode_entries(
+                self._entries(), target, self.options.context, flatten=self.flatten, raw_keys=self.raw_keys
+            )
+
+    def _entries(self) -> Iterator[RawEntries]:
+        for run in self.ranges:
+            yield from rocksdb_entries(self.files, self.state, run, prefix_width(self.max_parallelism))
+
+
+def rocksdb_splits(
+    handle: IncrementalHandle,
+    location: SnapshotLocation,
+    *,
+    state: str,
+    operator: str,
+    max_parallelism: int,
+    options: ReadOptions,
+    key_groups: Iterable[int] | None = None,
+    split_bytes: int = SPLIT_BYTES,
+    flatten: bool = False,
+    raw_keys: bool = False,
+) -> list[RocksDbSplit]:
+    """Splits of about ``split_bytes`` stored bytes; of all key groups of the handle, or those in ``key_groups``.
+
+    Reads the MANIFEST, and the tables' indexes where the state is larger than one split. Raises CorruptSnapshot,
+    UnsupportedSnapshot, MissingFile.
+    """
+    files = database_files(handle, location)
+    held = sum(sst.source.size for sst in family_files(files, state))
+    wanted = None if key_groups is None else set(key_groups)
+    groups = handle.key_groups
+    if held > split_bytes:
+        sizes = key_group_sizes(files, state, groups, prefix_width(max_parallelism))
+        parts = split_key_groups(groups, sizes, split_bytes)
+    else:
+        sizes = np.full(len(groups), held // max(len(groups), 1), dtype=np.int64)
+        parts = [groups] if len(groups) else []
+    splits = []
+    for part in parts:
+        runs = runs_of(group for group in part if wanted is None or group in wanted)
+        if runs:
+            size = sum(int(sizes[run.start - groups.start : run.stop - groups.start].sum()) for run in runs)
+            splits.append(
+                RocksDbSplit(
+                    meta=open_handle(handle.meta, location),
+                    files=files,
+                    ranges=runs,
+                    bytes=size,
+                    max_parallelism=max_parallelism,
+                    state=state,
+                    operator=operator,
+                    options=options,
+                    flatten=flatten,
+                    raw_keys=raw_keys,
+                )
+            )
+    return splits
+
+
+def runs_of(key_groups: Iterable[int]) -> tuple[range, ...]:
+    """Ascending key groups as runs without gaps."""
+    runs: list[range] = []
+    for group in key_groups:
+        if runs and runs[-1].stop == group:
+            runs[-1] = range(runs[-1].start, group + 1)
+        else:
+            runs.append(range(group, group + 1))
+    return tuple(runs)
