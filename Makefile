@@ -63,7 +63,7 @@ bench: setup ## how fast it is on this machine
 	$(BIN)/python -m benchmarks
 
 docs: setup ## run the notebook, with its pictures, in place
-	$(BIN)/jupyter execute --inplace notebooks/inspect.ipynb
+	$(BIN)/python notebooks/execute.py
 
 clean: ## remove the virtual environment and everything made
 	rm -rf $(VENV) .cache build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache spark-warehouse

@@ -145,7 +145,9 @@ def memory(path: str) -> dict[str, float]:
     idle = "import resource, stateproc.snapshot; print(0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     found = {}
     for name, code in (("reading", _TASK), ("idle", idle)):
-        out = subprocess.run([sys.executable, "-c", code, path, _UID, _STATE], capture_output=True, text=True, check=True)
+        out = subprocess.run(
+            [sys.executable, "-c", code, path, _UID, _STATE], capture_output=True, text=True, check=True
+        )
         rows, kilobytes = map(int, out.stdout.split())
         found[f"{name}, MB"] = kilobytes / 1024
         found[f"{name}, rows"] = rows

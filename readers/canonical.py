@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-
-from stateproc.errors import CorruptSnapshot, Where
 from stateproc.readers import scanning
 from stateproc.readers.blocks import Block, KeyGroupRange, plain_blocks, snappy_blocks
 from stateproc.readers.entries import RawEntries
+
+from stateproc.errors import CorruptSnapshot, Where
 from stateproc.storage import ByteSource
 
 _ENTRIES_AT_ONCE = 1 << 16

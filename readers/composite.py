@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
-
-from stateproc.codec.machine import Machine
 from stateproc.readers.entries import RawEntries
 from stateproc.readers.failures import placed
 from stateproc.readers.maps import MapGrouper
@@ -22,11 +20,18 @@ from stateproc.readers.rows import (
     state_fields,
 )
 from stateproc.readers.states import KeyedState, StateKind
+
+from stateproc.codec.machine import Machine
 from stateproc.serializers import LayoutContext
 
 
 def decode_entries(
-    entries: Iterable[RawEntries], state: KeyedState, ctx: LayoutContext, *, flatten: bool = False, raw_keys: bool = False
+    entries: Iterable[RawEntries],
+    state: KeyedState,
+    ctx: LayoutContext,
+    *,
+    flatten: bool = False,
+    raw_keys: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of the state's rows; ``raw_keys`` adds the bytes of key and namespace as a column ``raw_key``.
 
@@ -35,7 +40,7 @@ def decode_entries(
     program = entry_program(state, Form.COMPOSITE, ctx, raw_keys=raw_keys)
     machine = Machine(program.program)
     fields = state_fields(state, ctx, flatten)
-    schema = pa.schema(fields + [pa.field(RAW_KEY, pa.binary())] if raw_keys else fields)
+    schema = pa.schema([*fields, pa.field(RAW_KEY, pa.binary())] if raw_keys else fields)
     grouper = MapGrouper() if state.kind is StateKind.MAP and not flatten else None
     for chunk in entries:
         done, n = 0, len(chunk)

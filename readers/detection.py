@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stateproc.readers.blocks import KeyGroupRange
+
 from stateproc.storage import ByteSource
 
 CANONICAL_TYPE = 7

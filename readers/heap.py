@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-
-from stateproc.codec.machine import Bytes, Machine
-from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
 from stateproc.readers.blocks import Block, KeyGroupRange, plain_blocks, snappy_blocks
 from stateproc.readers.failures import placed
 from stateproc.readers.programs import EntryProgram, Form, entry_program, skip_program
 from stateproc.readers.rows import KEY_GROUP, RAW_KEY, finished_rows, key_group_array, record_batch, state_fields
 from stateproc.readers.states import KeyedState
+
+from stateproc.codec.machine import Bytes, Machine
+from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
 from stateproc.serializers import LayoutContext, Undecodable
 from stateproc.storage import ByteSource
 
@@ -75,7 +75,7 @@ class _Walk:
         self._program: EntryProgram = entry_program(target, Form.STREAM, ctx, raw_keys=raw_keys)
         self._machine = Machine(self._program.program)
         fields = state_fields(target, ctx, flatten)
-        self._schema = pa.schema(fields + [pa.field(RAW_KEY, pa.binary())] if raw_keys else fields)
+        self._schema = pa.schema([*fields, pa.field(RAW_KEY, pa.binary())] if raw_keys else fields)
         self._skippers: dict[int, Machine] = {}
         self._at = _Position()
         self._held: Bytes = np.zeros(0, dtype=np.uint8)
@@ -116,7 +116,8 @@ class _Walk:
             yield from self._flush()
         self._held = data[pos:]
 
-    def _section(self, data: Bytes, pos: int, limit: int, offset: Callable[[int], int]
+    def _section(
+        self, data: Bytes, pos: int, limit: int, offset: Callable[[int], int]
     ) -> Generator[pa.RecordBatch, None, tuple[int, bool]]:
         """One step in a group; returns (position, whether it needs more bytes)."""
         at = self._at

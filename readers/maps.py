@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from stateproc.readers.entries import RawEntries
+from stateproc.readers.programs import Columns
 
 from stateproc.codec.jit import kernel, load_u8
 from stateproc.codec.layouts.base import offsets_of
-from stateproc.readers.entries import RawEntries
-from stateproc.readers.programs import Columns
 
 
 @kernel
@@ -36,7 +36,7 @@ class MapGrouper:
         self._open_key: tuple[int, bytes] | None = None
 
     def feed(self, entries: RawEntries, columns: Columns, marks: npt.NDArray[np.int64]) -> Iterator[Columns]:
-        """``columns``: decoded entries (key_group, key, namespace, user_key, value); ``marks``: where user keys begin."""
+        """``columns``: the decoded entries. ``marks``: where user keys begin."""
         starts = entries.ranges[0]
         new = np.zeros(len(starts), dtype=np.bool_)
         _new_keys(entries.data.ctypes.data, starts, marks, new)

@@ -6,18 +6,19 @@ the other, each at an offset of the handle; a broadcast state is one i32 count a
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
+from stateproc.readers.blocks import decompress_frames, whole_frames
+from stateproc.readers.failures import placed
 
 from stateproc.codec.decoder import ValueDecoder
 from stateproc.codec.layouts import Counted, Struct
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
 from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
-from stateproc.readers.blocks import decompress_frames, whole_frames
-from stateproc.readers.failures import placed
 from stateproc.serializers import LayoutContext
 from stateproc.storage import ByteSource
 
@@ -29,7 +30,7 @@ def element_ranges(
 ) -> list[tuple[int, int]]:
     """Start and stop of every element of ``partition`` in the file."""
     everything = sorted({offset for other in handle.states for offset in other.offsets} | {source.size})
-    behind = dict(zip(everything, everything[1:], strict=False))
+    behind = dict(itertools.pairwise(everything))
     ranges = []
     for offset in partition.offsets:
         if offset < 0 or offset > source.size or (offset == source.size and partition.mode == "BROADCAST"):

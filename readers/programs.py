@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass
 
 import pyarrow as pa
+from stateproc.readers.states import KeyedState, StateKind
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Program, Taken
@@ -13,7 +14,6 @@ from stateproc.codec.errors import BadValue
 from stateproc.codec.layouts import Delimited, Layout, Marked, with_nulls
 from stateproc.codec.layouts.strings import blob_array, blob_columns
 from stateproc.codec.temporal import ints, nulls
-from stateproc.readers.states import KeyedState, StateKind
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.collections import ListOf, MapOf
 from stateproc.serializers.runtime import LAST_ACCESS, Ttl
@@ -185,6 +185,4 @@ def _remap(like: pa.MapArray, items: pa.Array, structs: pa.StructArray) -> pa.Ar
     values = _masked(structs, items)
     fields = [pa.field("key", like.keys.type, nullable=False), pa.field("value", values.type)]
     pairs = pa.Array.from_buffers(pa.struct(fields), len(values), [None], children=[like.keys, values])
-    return pa.Array.from_buffers(
-        pa.map_(like.keys.type, values.type), len(like), like.buffers()[:2], children=[pairs]
-    )
+    return pa.Array.from_buffers(pa.map_(like.keys.type, values.type), len(like), like.buffers()[:2], children=[pairs])

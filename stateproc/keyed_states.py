@@ -76,9 +76,7 @@ class KeyedStateView(State):
         if raw_keys or not self.under_state_windows:
             return list(plain)
         contents = self.plain_splits(flatten=flatten, key_groups=key_groups, split_bytes=split_bytes, raw_keys=True)
-        return [
-            SessionSplit(split, replace(split, state=WINDOW_SET, flatten=False)) for split in contents
-        ]
+        return [SessionSplit(split, replace(split, state=WINDOW_SET, flatten=False)) for split in contents]
 
     @property
     def under_state_windows(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from stateproc.keygroups.key_hash import KeyHash, composite, is_reproducible
 from stateproc.serializers import Serializer
 from stateproc.serializers.big import Big

@@ -89,7 +89,8 @@ def _resolved(batch: pa.RecordBatch, known: tuple[pa.Array, pa.Array]) -> pa.Rec
     found = pc.index_in(_identity(batch.column(KEY_GROUP), batch.column(RAW_KEY)), value_set=keys)
     namespace = batch.column(place)
     parts = [
-        pc.if_else(found.is_valid(), windows.field(name).take(found), namespace.field(name)) for name in ("start", "end")
+        pc.if_else(found.is_valid(), windows.field(name).take(found), namespace.field(name))
+        for name in ("start", "end")
     ]
     resolved = pa.StructArray.from_arrays(parts, fields=list(namespace.type))
     batch = batch.set_column(place, batch.schema.field(place), resolved)

@@ -102,7 +102,7 @@ class Snapshot:
         return f"<{self.kind} {self.path!r} of Flink {self.flink_versions}: {len(self.operators)} operators>"
 
 
-def open(  # noqa: A001  (the name users expect: stateproc.open)
+def open(
     path: str,
     *,
     uids: Iterable[str] = (),
@@ -152,5 +152,3 @@ def _metadata_bytes(location: SnapshotLocation) -> bytes:
     if size > _MAX_METADATA:
         raise InvalidOption(f"{location.metadata_uri} has {size} bytes, which no _metadata has")
     return read_range(location.metadata_uri, 0, size, location.storage_options)
-
-

@@ -99,7 +99,8 @@ class State(ABC):
 
     def to_pandas(self, **options: Any) -> pd.DataFrame:
         """All rows as a pandas DataFrame; ``options`` as in :meth:`batches`."""
-        return self.to_arrow(**options).to_pandas()
+        frame: pd.DataFrame = self.to_arrow(**options).to_pandas()
+        return frame
 
     def __repr__(self) -> str:
         return f"<{self.kind} state {self.name!r} of operator {self.operator.display!r}>"

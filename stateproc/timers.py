@@ -63,9 +63,7 @@ class RawTimerSplit:
 
     def read(self) -> Iterator[pa.RecordBatch]:
         load_plugins(self.options.plugins)
-        batches = raw_timer_batches(
-            self.source, list(self.ranges), self.service, self.event, self.options.context
-        )
+        batches = raw_timer_batches(self.source, list(self.ranges), self.service, self.event, self.options.context)
         for batch in batches:
             yield with_service(batch, self.service)
 

@@ -155,6 +155,4 @@ def _raise_for(operator: Operator, unreadable: Sequence[State]) -> None:
         if problem is not None:
             raise problem
     names = ", ".join(repr(state.name) for state in operator.states) or "none"
-    raise NotFound(
-        f"operator '{operator.display}' has no keyed states", advice=f"its states: {names}"
-    )
+    raise NotFound(f"operator '{operator.display}' has no keyed states", advice=f"its states: {names}")

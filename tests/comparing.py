@@ -96,7 +96,9 @@ def same(ours: Any, theirs: Any) -> bool:
         if _NUMBER.fullmatch(ours) and _NUMBER.fullmatch(theirs):
             return decimal.Decimal(ours) == decimal.Decimal(theirs)
         # A lone surrogate has no UTF-8: it is U+FFFD here. A time of whole minutes is printed without seconds there.
-        return re.sub("[\ud800-\udfff]", "�", theirs) == ours or (_parts(ours) is not None and _parts(ours) == _parts(theirs))
+        return re.sub("[\ud800-\udfff]", "�", theirs) == ours or (
+            _parts(ours) is not None and _parts(ours) == _parts(theirs)
+        )
     if isinstance(ours, bool) != isinstance(theirs, bool):
         return False
     return bool(ours == theirs)

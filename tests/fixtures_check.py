@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-
+from comparing import plain, same
 
 import stateproc
-from comparing import plain, same
 from stateproc.opened_states import opened_state
 from stateproc.snapshot import Snapshot
 from stateproc.states import State
@@ -173,7 +172,9 @@ def _sql(
     Every value expected of a key must be in that key's row.
     """
     state = next(view for view in snapshot.states if view.name == name)
-    rows = {_leaves([row["key"], row.get("namespace")]): _leaves(row["value"]) for row in map(plain, read(snapshot, state))}
+    rows = {
+        _leaves([row["key"], row.get("namespace")]): _leaves(row["value"]) for row in map(plain, read(snapshot, state))
+    }
     for line in lines:
         found = list(rows.pop(_leaves([line["key"], line["namespace"]]), ()))
         for leaf in _leaves(line["value"]):
@@ -205,5 +206,3 @@ _CHECKS: dict[str, Callable[..., Iterator[str]]] = {
     "splits": _splits,
     "enumerator": _enumerator,
 }
-
-

@@ -20,7 +20,7 @@ from stateproc.errors import UnsupportedSnapshot, Where
 Longs = npt.NDArray[np.int64]
 
 NONE, SNAPPY, ZLIB, LZ4, LZ4HC, ZSTD = 0, 1, 2, 4, 5, 7
-NAMES = {2: "zlib in a table of format version 0 or 1", 3: "bzip2", 6: "xpress", 0x40: "zstd (not final)"}
+NAMES = {3: "bzip2", 6: "xpress", 0x40: "zstd (not final)"}
 MAX_BLOCK = (1 << 32) - 1
 """RocksDB counts the bytes of a value, and so of a block, in 32 bits."""
 
@@ -44,13 +44,17 @@ def _claims(
         at, stop = source + starts[k], source + ends[k]
         kind = load_u8(stop)
         kinds[k] = kind
-        if ratios[kind] == 0 or (first and kind == 2):
+        if ratios[kind] == 0:
             return k, 1
         size = stop - at
         if kind != 0:
             size = np.int64(0)
             shift = 0
             ended = False
+            if first and kind == 2:
+                begins[k] = starts[k]
+                sizes[k] = 0  # to be found out
+                continue
             if first and (kind == 4 or kind == 5):
                 if stop - at < 8:
                     return k, 2
@@ -96,6 +100,10 @@ def decompressed(
         )
     if outcome == CLAIM:
         raise damaged(file, int(offsets[bad]), "a compressed block claims an impossible size")
+    unsized: dict[int, bytes] = {}
+    for k in np.flatnonzero(kinds == ZLIB).tolist() if version < 2 else []:
+        unsized[k] = _inflated(raw.data[starts[k] : ends[k]], file, int(offsets[k]))
+        sizes[k] = len(unsized[k])
     bounds = np.zeros(n + 1, dtype=np.int64)
     np.cumsum(sizes, out=bounds[1:])
     if n > 1 and bounds[-1] > MAX_BLOCK:
@@ -107,10 +115,25 @@ def decompressed(
     rows = zip(kinds.tolist(), begins.tolist(), ends.tolist(), bounds.tolist(), bounds[1:].tolist(), strict=False)
     for k, (kind, begin, end, low, high) in enumerate(rows):
         try:
-            _decompress(kind, source[begin:end], target[low:high])
+            if k in unsized:
+                target[low:high] = unsized[k]
+            else:
+                _decompress(kind, source[begin:end], target[low:high])
         except (cramjam.DecompressionError, zlib.error, ValueError, EOFError) as error:
             raise damaged(file, int(offsets[k]), f"a compressed block is damaged: {error}") from error
     return plain, bounds
+
+
+def _inflated(source: memoryview, file: str, offset: int) -> bytes:
+    """A zlib block that does not tell its size."""
+    inflater = zlib.decompressobj(-15)
+    try:
+        plain = inflater.decompress(source, int(_RATIOS[ZLIB]) * len(source) + 64)
+    except zlib.error as error:
+        raise damaged(file, offset, f"a compressed block is damaged: {error}") from error
+    if not inflater.eof:
+        raise damaged(file, offset, "a compressed block is cut off")
+    return plain
 
 
 def _decompress(kind: int, source: memoryview, target: memoryview) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -44,6 +46,7 @@ class Columns:
         """The column's bytes, until it is written to again."""
         return self._data[column][: int(self.table[column, 1])]
 
-    def take(self, column: int, dtype: npt.DTypeLike) -> npt.NDArray[np.generic]:
+    def take(self, column: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """The column's values, copied out."""
-        return self.view(column).view(dtype).copy()
+        values: npt.NDArray[Any] = self.view(column).view(dtype).copy()
+        return values

@@ -43,7 +43,7 @@ def compact_decimals(values: pa.Array, precision: int, scale: int) -> pa.Array:
 
 def wide_decimals(values: pa.Array, precision: int, scale: int) -> pa.Array:
     """Two's complement big-endian bytes as decimal128(precision, scale). Raises OverflowError."""
-    out = []
+    out: list[Decimal | None] = []
     for raw in values.to_pylist():
         if raw is None:
             out.append(None)

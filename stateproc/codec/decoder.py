@@ -25,7 +25,7 @@ class ValueDecoder:
     def decode(self, data: Any, starts: Any, ends: Any) -> pa.Array:
         """The values at ``data[starts[i]:ends[i]]`` (uint8; int64 arrays). Raises DecodeFailure."""
         n = len(starts)
-        parts = []
+        parts: list[pa.Array] = []
         done = 0
         while done < n or not parts:
             done = self._machine.run(data, np.atleast_2d(starts), np.atleast_2d(ends), done, n)

@@ -45,9 +45,7 @@ class Machine:
         self._begin(first)
         return self._drive(data, starts, ends, last, False)
 
-    def run_stream(
-        self, data: Bytes, start: int, end: int, limit: int, *, append: bool = False
-    ) -> tuple[int, int]:
+    def run_stream(self, data: Bytes, start: int, end: int, limit: int, *, append: bool = False) -> tuple[int, int]:
         """Decode at most ``limit`` rows that follow one another; (rows decoded, position behind them).
 
         Stops early, without an error, where the next row needs bytes behind ``end``. ``append``: the rows go behind

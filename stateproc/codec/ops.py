@@ -36,9 +36,7 @@ MUTF = 22  # len_col data_col                   DataOutput.writeUTF
 BYTES = 23  # len_col data_col kind n           see LENGTH_*
 NUMBERS = 24  # len_col data_col width          i32 count, count x width bytes, kept as they are
 # --- nulls and choices -----------------------------------------------------------------------------------
-NULL_IF = (
-    25  # byte fill pc pad                one byte 0/1; if it is ``byte``: fill, skip pad (-1: rest), jump
-)
+NULL_IF = 25  # byte fill pc pad                one byte 0/1; if it is ``byte``: fill, skip pad (-1: rest), jump
 FILL = 26  # fill
 SWITCH = 27  # kind n default (value pc)*n      kind: bytes of the tag (1, 4) or 0 for the register
 SWITCH_NAME = 28  # n default (name pc)*n       a UTF string against the name table; default: not passed

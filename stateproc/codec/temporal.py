@@ -89,9 +89,7 @@ def time_array(nanos: Longs, null: npt.NDArray[np.bool_], mode: str) -> pa.Array
     return with_nulls(pa.array(micros).cast(pa.time64("us")), null)
 
 
-def instant_array(
-    seconds: Longs, nanos: Longs, null: npt.NDArray[np.bool_], mode: str, zone: str | None
-) -> pa.Array:
+def instant_array(seconds: Longs, nanos: Longs, null: npt.NDArray[np.bool_], mode: str, zone: str | None) -> pa.Array:
     """Epoch seconds and nanoseconds of the second as timestamp[us, ``zone``] or ISO strings (with Z for a zone)."""
     if ((nanos < 0) | (nanos > 999_999_999))[~null].any():
         raise OutOfRange("nanoseconds outside of the second")
@@ -122,9 +120,7 @@ def iso_time(nanos: int) -> str:
     text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     if fraction:
         digits = f"{fraction:09d}"
-        text += "." + (
-            digits[:3] if digits.endswith("000000") else digits[:6] if digits.endswith("000") else digits
-        )
+        text += "." + (digits[:3] if digits.endswith("000000") else digits[:6] if digits.endswith("000") else digits)
     return text
 
 

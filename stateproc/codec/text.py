@@ -1,7 +1,7 @@
 """Kernels that turn Java's string encodings into UTF-8. A lone surrogate becomes U+FFFD.
 
-Positions (``pos``, ``end``, ``at``) are addresses. Each returns the number of bytes written or, negative, why not; ``end`` bounds the input, the caller has made
-room for three bytes per input byte.
+Positions (``pos``, ``end``, ``at``) are addresses; ``end`` bounds the input. Each returns the number of bytes written
+or, negative, why not. The caller has made room for three bytes per input byte.
 """
 
 from __future__ import annotations
@@ -113,9 +113,7 @@ def modified_utf8(pos: int, end: int, at: int) -> int:
             pos += 2
         elif lead & 0xF0 == 0xE0 and pos + 2 < end:
             unit = (
-                ((lead & 0x0F) << 12)
-                | ((np.int64(load_u8(pos + 1)) & 0x3F) << 6)
-                | (np.int64(load_u8(pos + 2)) & 0x3F)
+                ((lead & 0x0F) << 12) | ((np.int64(load_u8(pos + 1)) & 0x3F) << 6) | (np.int64(load_u8(pos + 2)) & 0x3F)
             )
             if np.int64(load_u8(pos + 1)) & 0xC0 != 0x80 or np.int64(load_u8(pos + 2)) & 0xC0 != 0x80:
                 return NOT_A_STRING

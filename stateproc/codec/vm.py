@@ -1,8 +1,8 @@
 """The decode VM: one kernel that interprets a program over rows of bytes into columns.
 
-A column is an address, the bytes used there and the bytes of room. A row is all or nothing: when room runs out in the middle, what
-the row has written is taken back, the caller makes room, and the row starts again. The whole state of a run is in
-``reg`` and ``stack``, so that a run can stop (for room, for a value only Python can read) and go on.
+A column is an address, the bytes used there and the bytes of room. A row is all or nothing: when room runs out in the
+middle, what the row has written is taken back, the caller makes room, and the row starts again. The whole state of a
+run is in ``reg`` and ``stack``, so that a run can stop (for room, for a value only Python can read) and go on.
 """
 
 from __future__ import annotations
@@ -13,10 +13,100 @@ import numpy as np
 
 from stateproc.codec import ops
 from stateproc.codec.jit import (
-    copy_bytes, kernel, load_be16, load_be32, load_be64, load_i32, load_i64, load_le16, load_le32, load_le64,
-    load_u8, store_8, store_16, store_32, store_64,
+    copy_bytes,
+    kernel,
+    load_be16,
+    load_be32,
+    load_be64,
+    load_i32,
+    load_i64,
+    load_le16,
+    load_le32,
+    load_le64,
+    load_u8,
+    store_8,
+    store_16,
+    store_32,
+    store_64,
 )  # fmt: skip
-from stateproc.codec.ops import *  # noqa: F403  (numba reads opcodes as module constants)
+from stateproc.codec.ops import (
+    ARRAY,
+    ARRAY_NEXT,
+    BAD_COUNT,
+    BAD_MARK,
+    BAD_OFFSET,
+    BAD_STRING,
+    BAD_TAG,
+    BLOCK_NEXT,
+    BLOCKS,
+    BOOL,
+    BYTES,
+    CALL_HOST,
+    CONSTANT,
+    COUNT_I32,
+    COUNT_U16,
+    DELIMITED,
+    DELIMITED_NEXT,
+    DONE,
+    ENTER,
+    ENTER_HALF,
+    ENTER_I32,
+    ENTER_LE32,
+    ENTER_REST,
+    ENTER_SLOT_OR_INLINE,
+    EXPECT,
+    F1,
+    F2,
+    F4,
+    F8,
+    FILL,
+    FSTR,
+    GROW,
+    HEADER,
+    HOST,
+    JUMP,
+    L2,
+    L4,
+    L8,
+    LEAVE,
+    LEFTOVER,
+    LENGTH_I32,
+    LENGTH_REST,
+    LENGTH_SUFFIX,
+    LENGTH_TAG_MINUS_4,
+    LENGTH_U16,
+    LOOP,
+    MARK,
+    MARKED_NUMBER,
+    MASK,
+    MASK_BIT,
+    MASK_KIND,
+    MASK_LOOP_BIT,
+    MUTF,
+    NEXT,
+    NULL_IF,
+    NUMBERS,
+    POP,
+    PUSH_POS,
+    PUT1,
+    PUT4,
+    RANGE_END,
+    READ_COUNT,
+    ROW_END,
+    RUNNING,
+    SEGMENT,
+    SHORT,
+    SKIP,
+    SKIP_REST,
+    SLOT,
+    SPAN,
+    SWITCH,
+    SWITCH_NAME,
+    TOO_DEEP,
+    VARINT,
+    VARINT_U32,
+    VARINT_U64,
+)
 from stateproc.codec.text import TOO_SHORT, modified_utf8, varint_units
 
 STACK_WORDS = 4096
@@ -35,7 +125,7 @@ def _fits(columns: int, col: int, n: int, reg: int) -> bool:
 
 
 @kernel
-def _place(columns: int, col: int) -> int:
+def _place(columns: int, col: int) -> Any:
     """The address behind the column's last value."""
     entry = columns + 24 * col
     return load_i64(entry) + load_i64(entry + 8)
@@ -91,7 +181,7 @@ def _copy(columns: int, col: int, source: int, n: int, reg: int) -> bool:
 
 
 @kernel
-def _varint(pos: int, end: int, kind: int, reg: int) -> int:
+def _varint(pos: int, end: int, kind: int, reg: int) -> Any:
     """A varint of the kind; the new position goes to ``reg[NEED]`` (-1: too short, -2: too long)."""
     wide = kind == ops.VARINT_U64 or kind == ops.VARINT_Z64
     value = np.uint64(0)

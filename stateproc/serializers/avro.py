@@ -67,9 +67,7 @@ class Avro(Serializer):
 
     @property
     def type_name(self) -> str:
-        return (
-            f"Avro {self.schema.root.short_name if self.schema.root.name else simple_name(self.class_name)}"
-        )
+        return f"Avro {self.schema.root.short_name if self.schema.root.name else simple_name(self.class_name)}"
 
 
 @snapshot("org.apache.flink.formats.avro.typeutils.AvroSerializerSnapshot")
@@ -194,9 +192,7 @@ def micros_to_times(micros: pa.Array, mode: str) -> pa.Array:
 def long_decimals(values: pa.Array, scale: int) -> pa.Array:
     """Decimals of more digits than Arrow's have, as text."""
     raws = values.to_pylist()
-    return pa.array(
-        [None if raw is None else decimal_text(unscaled(raw), scale) for raw in raws], pa.string()
-    )
+    return pa.array([None if raw is None else decimal_text(unscaled(raw), scale) for raw in raws], pa.string())
 
 
 def uuid_texts(values: pa.Array) -> pa.Array:

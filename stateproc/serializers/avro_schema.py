@@ -138,9 +138,7 @@ class _Parser:
         precision, scale = (n if isinstance(n, int) else -1 for n in numbers)
         if logical == "decimal" and not (precision > 0 and 0 <= scale <= precision):
             return plain
-        return AvroType(
-            plain.kind, plain.name, size=plain.size, logical=logical, precision=precision, scale=scale
-        )
+        return AvroType(plain.kind, plain.name, size=plain.size, logical=logical, precision=precision, scale=scale)
 
 
 def _full(name: str, namespace: str) -> str:

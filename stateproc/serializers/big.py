@@ -12,9 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder
 from stateproc.codec.decimals import decimal_text, unscaled
-from stateproc.codec import ops
 from stateproc.codec.layouts import Layout
 from stateproc.codec.layouts.numbers import number_array
 from stateproc.codec.layouts.strings import blob_array, blob_columns
@@ -71,8 +71,7 @@ class BigNumber(Layout):
                 return pa.array([None if raw is None else str(unscaled(raw)) for raw in raws], pa.string())
             by = number_array(taken, -1, scales, pa.int32()).to_pylist()
             texts = [
-                None if raw is None else decimal_text(unscaled(raw), scale)
-                for raw, scale in zip(raws, by, strict=True)
+                None if raw is None else decimal_text(unscaled(raw), scale) for raw, scale in zip(raws, by, strict=True)
             ]
             return pa.array(texts, pa.string())
 

@@ -127,9 +127,7 @@ def _read_node(cursor: Cursor, version: int) -> Serializer:
 def _read_old_node(cursor: Cursor, version: int) -> Serializer:
     # The nested serializer is that of the list of edges.
     (edges,) = composite(cursor, version, 1)
-    return SharedBufferNode(
-        edges.nested[0] if edges.nested and not isinstance(edges, SharedBufferEdge) else edges
-    )
+    return SharedBufferNode(edges.nested[0] if edges.nested and not isinstance(edges, SharedBufferEdge) else edges)
 
 
 @dataclass(frozen=True)

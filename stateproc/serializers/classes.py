@@ -77,18 +77,14 @@ def described_pojo(name: str, classes: Mapping[str, Any], inside: tuple[str, ...
     return _pojo(described, descriptions, inside)
 
 
-def _pojo(
-    described: ClassDescription, classes: Mapping[str, ClassDescription], inside: tuple[str, ...]
-) -> Pojo:
+def _pojo(described: ClassDescription, classes: Mapping[str, ClassDescription], inside: tuple[str, ...]) -> Pojo:
     inside += (described.name,)
 
     def nested(other: ClassDescription) -> Serializer:
         return Kryo(other.name, (other.name,)) if other.name in inside else _pojo(other, classes, inside)
 
     fields = sorted(described.fields, key=lambda field: java_order(field[0]))
-    return Pojo(
-        described.name, tuple((name, pojo_field_serializer(type_, classes, nested)) for name, type_ in fields)
-    )
+    return Pojo(described.name, tuple((name, pojo_field_serializer(type_, classes, nested)) for name, type_ in fields))
 
 
 def pojo_field_serializer(
@@ -124,9 +120,7 @@ def _item(serializer: Serializer) -> Serializer:
     return serializer if serializer.length >= 0 else NullableOf(serializer, 0)
 
 
-def _array(
-    component: FieldType, classes: Mapping[str, ClassDescription], nested: NestedPojo | None
-) -> Serializer:
+def _array(component: FieldType, classes: Mapping[str, ClassDescription], nested: NestedPojo | None) -> Serializer:
     if component.name in _ARRAYS:
         return PlainArray(component.name, _ARRAYS[component.name])
     if component.name == STRING:

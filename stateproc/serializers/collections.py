@@ -82,11 +82,7 @@ class ListOf(Serializer):
 
     @property
     def type_name(self) -> str:
-        return (
-            f"{self.element.type_name}[]"
-            if self.kind == "Array"
-            else f"{self.kind}<{self.element.type_name}>"
-        )
+        return f"{self.element.type_name}[]" if self.kind == "Array" else f"{self.kind}<{self.element.type_name}>"
 
     @property
     def nested(self) -> tuple[Serializer, ...]:

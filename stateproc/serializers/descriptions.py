@@ -83,23 +83,17 @@ def _parse_class(heading: str, body: Any) -> ClassDescription:
     named = parse_type(heading)
     if named.array or named.primitive or any(arg.args for arg in named.args):
         raise InvalidOption(f"{heading!r} is no class name", advice=_FORM)
-    description = ClassDescription(
-        named.name, variables=tuple(arg.name for arg in named.args), final=named.final
-    )
+    description = ClassDescription(named.name, variables=tuple(arg.name for arg in named.args), final=named.final)
     if isinstance(body, list | tuple) and body and all(isinstance(name, str) for name in body):
         if len(set(body)) != len(body):
             raise InvalidOption(f"the enum {named.name!r} has a constant twice", advice=_FORM)
         return replace(description, constants=tuple(body))
     if not isinstance(body, Mapping):
-        raise InvalidOption(
-            f"{named.name!r} is neither fields nor a list of constants: {body!r}", advice=_FORM
-        )
+        raise InvalidOption(f"{named.name!r} is neither fields nor a list of constants: {body!r}", advice=_FORM)
     fields = []
     for name, text in body.items():
         if not isinstance(name, str) or not isinstance(text, str):
-            raise InvalidOption(
-                f"the field {name!r} of {named.name!r} has no type as text: {text!r}", advice=_FORM
-            )
+            raise InvalidOption(f"the field {name!r} of {named.name!r} has no type as text: {text!r}", advice=_FORM)
         try:
             fields.append((name, parse_type(text)))
         except InvalidOption as error:

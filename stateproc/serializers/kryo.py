@@ -24,18 +24,9 @@ from stateproc.wire import Cursor
 _KIND_NONE, _KIND_CLASS, _KIND_INSTANCE = 0, 1, 2
 # Types that say little about the classes of their values: every value names its own.
 _OPEN_TYPES = frozenset(
-    [
-        f"java.lang.{name}"
-        for name in ("Object", "Number", "Comparable", "CharSequence", "Iterable", "Throwable")
-    ]
-    + [
-        f"java.util.{name}"
-        for name in ("Collection", "List", "Set", "SortedSet", "NavigableSet", "Queue", "Deque")
-    ]
-    + [
-        f"java.util.{name}"
-        for name in ("Map", "SortedMap", "NavigableMap", "EnumSet", "AbstractList", "AbstractMap")
-    ]
+    [f"java.lang.{name}" for name in ("Object", "Number", "Comparable", "CharSequence", "Iterable", "Throwable")]
+    + [f"java.util.{name}" for name in ("Collection", "List", "Set", "SortedSet", "NavigableSet", "Queue", "Deque")]
+    + [f"java.util.{name}" for name in ("Map", "SortedMap", "NavigableMap", "EnumSet", "AbstractList", "AbstractMap")]
     + ["java.io.Serializable", "java.time.ZoneId", "java.util.concurrent.ConcurrentMap"]
 )
 _ANY_INSTANCE = "an instance"
@@ -65,9 +56,7 @@ class Kryo(Serializer):
             )
         column = column_of(class_of_name(self.class_name), classes, ctx.temporal)
         read = partial(_read, setting=setting, column=column, whole=ctx.tail)
-        fast = straight(
-            self.class_name, ctx.kryo, self.registrations, ctx.temporal, read, column.type, column.python
-        )
+        fast = straight(self.class_name, ctx.kryo, self.registrations, ctx.temporal, read, column.type, column.python)
         return fast or Hosted(read, column.type, 1, column.python)
 
     def _known(self, setting: KryoSetting) -> bool:

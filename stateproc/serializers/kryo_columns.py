@@ -66,11 +66,7 @@ def _struct(column: Column, value: Any) -> dict[str, Any]:
     instance = _expect(column, value, Instance)
     if instance.class_name not in column.classes:
         raise BadValue(f"a {instance.class_name} where a {column.classes[0]} stands")
-    made = {
-        name: child.arrow(instance.fields.get(name))
-        for name, child in column.children
-        if name in instance.fields
-    }
+    made = {name: child.arrow(instance.fields.get(name)) for name, child in column.children if name in instance.fields}
     if len(column.classes) > 1:
         made[CLASS_FIELD] = instance.class_name
     return made
@@ -220,9 +216,7 @@ class _Columns:
         item = self.of(element, inside)
         return Column("list", pa.list_(item.type), (("item", item),))
 
-    def _described(
-        self, described: ClassDescription, args: tuple[FieldType, ...], inside: tuple[str, ...]
-    ) -> Column:
+    def _described(self, described: ClassDescription, args: tuple[FieldType, ...], inside: tuple[str, ...]) -> Column:
         if described.is_enum:
             return _TEXT
         family = (described, *self._subclasses(described))

@@ -111,9 +111,7 @@ def characters(lists: pa.ListArray) -> pa.ListArray:
 
 
 CHARS = Converted(Numbers(pa.int16()), pa.list_(pa.string()), characters)
-_TRANSACTION = Struct(
-    (("transactionalId", Marked(JavaUtf(), _MISSING)), ("producerId", _I64), ("epoch", _I16))
-)
+_TRANSACTION = Struct((("transactionalId", Marked(JavaUtf(), _MISSING)), ("producerId", _I64), ("epoch", _I16)))
 _CONTEXT = Counted(JavaUtf())
 _HINT = Struct((("nextFreeTransactionalId", _I64), ("lastParallelism", _I32)))
 

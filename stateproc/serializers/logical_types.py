@@ -101,9 +101,7 @@ def logical_type(value: JavaValue, depth: int = 0) -> LogicalType:
         return _legacy_type(value)
     kind = root.constant
     names, children = _fields_of(value, kind, depth)
-    children = children or tuple(
-        logical_type(value.fields.get(name), depth + 1) for name in _CHILDREN.get(kind, ())
-    )
+    children = children or tuple(logical_type(value.fields.get(name), depth + 1) for name in _CHILDREN.get(kind, ()))
     serializer = value.fields.get("serializer")
     return LogicalType(
         kind,

@@ -87,7 +87,7 @@ def _subclass_shape(subclass: Subclass, ctx: LayoutContext, taken: dict[str, Lay
     """A subclass's shape; a field that another shape has otherwise gets the class's name before its own."""
     serializer = subclass.serializer
     if isinstance(serializer, Pojo):
-        fields = [
+        fields: list[tuple[str, Layout]] = [
             (name, Marked(field_layout(field, ctx, serializer.class_name, name))) for name, field in serializer.fields
         ]
         lead: list[tuple[str, Layout]] = [("", Exact())]
@@ -190,9 +190,7 @@ def _read_pojo(cursor: Cursor, version: int) -> Serializer:
         Subclass(entry.name, _field_serializer(cursor, entry), tag)
         for tag, entry in enumerate(read_optional_map(cursor))
     )
-    others = tuple(
-        Subclass(entry.name, _field_serializer(cursor, entry), None) for entry in read_optional_map(cursor)
-    )
+    others = tuple(Subclass(entry.name, _field_serializer(cursor, entry), None) for entry in read_optional_map(cursor))
     return Pojo(class_name, fields, registered + others)
 
 

@@ -90,9 +90,7 @@ class Composite:
     nested: tuple[Serializer, ...]
 
 
-def read_composite(
-    cursor: Cursor, version: int, read_outer: Callable[[Cursor, int], None] | None = None
-) -> Composite:
+def read_composite(cursor: Cursor, version: int, read_outer: Callable[[Cursor, int], None] | None = None) -> Composite:
     """Magic, outer version, outer payload (``read_outer(cursor, outer version)``), magic, nested snapshots.
 
     Snapshots of versions 1 and 2 have no first magic and no outer version: their version takes its place.

@@ -221,9 +221,7 @@ class Union(Serializer):
     two: Serializer
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        return Choice(
-            (Option(1, "one", self.one.layout(ctx.inner)), Option(2, "two", self.two.layout(ctx.inner)))
-        )
+        return Choice((Option(1, "one", self.one.layout(ctx.inner)), Option(2, "two", self.two.layout(ctx.inner))))
 
     @property
     def type_name(self) -> str:

@@ -34,9 +34,7 @@ class CaseClass(Serializer):
     def layout(self, ctx: LayoutContext) -> Layout:
         inner = ctx.inner
         names = self.names(ctx)
-        return Struct(
-            tuple((name, field.layout(inner)) for name, field in zip(names, self.fields, strict=True))
-        )
+        return Struct(tuple((name, field.layout(inner)) for name, field in zip(names, self.fields, strict=True)))
 
     def names(self, ctx: LayoutContext) -> tuple[str, ...]:
         """The fields' names."""

@@ -20,9 +20,7 @@ def character(units: pa.Array) -> pa.Array:
     """UTF-16 units as strings of one character; half of a surrogate pair becomes U+FFFD."""
     values, null = ints(units) & 0xFFFF, nulls(units)
     table = {int(unit): "�" if 0xD800 <= unit < 0xE000 else chr(int(unit)) for unit in np.unique(values)}
-    return pa.array(
-        [None if gone else table[int(unit)] for unit, gone in zip(values, null, strict=True)], pa.string()
-    )
+    return pa.array([None if gone else table[int(unit)] for unit, gone in zip(values, null, strict=True)], pa.string())
 
 
 _CHARACTER = Converted(Number(pa.int16()), pa.string(), character)
@@ -79,9 +77,7 @@ def register_scalars(rows: tuple[tuple[str, str, Layout, int], ...], pattern: st
         serializer = Scalar(*row)
         class_name = pattern.format(row[0], row[0])
 
-        def read(
-            cursor: Cursor, version: int, *, made: Scalar = serializer, name: str = class_name
-        ) -> Serializer:
+        def read(cursor: Cursor, version: int, *, made: Scalar = serializer, name: str = class_name) -> Serializer:
             simple(cursor, version, name)
             return made
 

@@ -79,9 +79,7 @@ def wide_to_timestamps(parts: pa.StructArray, mode: str, zone: str | None) -> pa
 
 def date_layout(inner: Layout, ctx: LayoutContext) -> Layout:
     """``inner``: int32 days since the epoch."""
-    return Converted(
-        inner, _temporal(ctx, pa.date32()), partial(days_to_dates, mode=ctx.temporal), python_date
-    )
+    return Converted(inner, _temporal(ctx, pa.date32()), partial(days_to_dates, mode=ctx.temporal), python_date)
 
 
 def time_layout(inner: Layout, ctx: LayoutContext) -> Layout:

@@ -180,9 +180,7 @@ def constants(indexes: pa.Array, names: tuple[tuple[int, str], ...]) -> pa.Array
     unknown = distinct - table.keys()
     if unknown:
         raise OutOfRange(f"constant {min(unknown)} of an enum of {len(table)} constants")
-    return pa.array(
-        [None if gone else table[int(v)] for v, gone in zip(values, null, strict=True)], pa.string()
-    )
+    return pa.array([None if gone else table[int(v)] for v, gone in zip(values, null, strict=True)], pa.string())
 
 
 @dataclass(frozen=True)

@@ -121,9 +121,7 @@ class Named(Serializer):
 
     def layout(self, ctx: LayoutContext) -> Layout:
         inner = ctx.inner
-        return Struct(
-            tuple((name, part.layout(inner)) for name, part in zip(self.names, self.parts, strict=True))
-        )
+        return Struct(tuple((name, part.layout(inner)) for name, part in zip(self.names, self.parts, strict=True)))
 
     @property
     def length(self) -> int:
@@ -155,11 +153,7 @@ for _type, _names in (
     ("Node", _NODE),
 ):
 
-    def _read_named(
-        cursor: Cursor, version: int, *, type_: str = _type, names: tuple[str, ...] = _names
-    ) -> Serializer:
+    def _read_named(cursor: Cursor, version: int, *, type_: str = _type, names: tuple[str, ...] = _names) -> Serializer:
         return Named(type_, names, composite(cursor, version, len(names)))
 
-    snapshot(f"{_TABLE}runtime.sequencedmultisetstate.linked.{_type}Serializer${_type}SerializerSnapshot")(
-        _read_named
-    )
+    snapshot(f"{_TABLE}runtime.sequencedmultisetstate.linked.{_type}Serializer${_type}SerializerSnapshot")(_read_named)

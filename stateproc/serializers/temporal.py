@@ -109,7 +109,7 @@ class TemporalKind:
     parts: Layout
     size: int
     micros: pa.DataType
-    convert: Callable[[pa.StructArray, str], pa.Array]
+    convert: Callable[..., pa.Array]
     plain: Callable[[Any], Any]
 
 
@@ -159,13 +159,9 @@ class Temporal(Serializer):
 
 
 for _kind in TEMPORAL:
-    _class_name = (
-        f"org.apache.flink.api.common.typeutils.base.{_kind.name}Serializer${_kind.name}SerializerSnapshot"
-    )
+    _class_name = f"org.apache.flink.api.common.typeutils.base.{_kind.name}Serializer${_kind.name}SerializerSnapshot"
 
-    def _read(
-        cursor: Cursor, version: int, *, name: str = _class_name, kind: TemporalKind = _kind
-    ) -> Serializer:
+    def _read(cursor: Cursor, version: int, *, name: str = _class_name, kind: TemporalKind = _kind) -> Serializer:
         simple(cursor, version, name)
         return Temporal(kind)
 

@@ -115,9 +115,7 @@ class _Reader:
         for index in range(count):
             key = self.keys[_unsigned(self.data, ids + index * id_size, id_size)]
             self.spend(len(key))
-            found[key] = self.read(
-                values + _unsigned(self.data, offsets + index * offset_size, offset_size), depth + 1
-            )
+            found[key] = self.read(values + _unsigned(self.data, offsets + index * offset_size, offset_size), depth + 1)
         return found
 
     def array(self, at: int, detail: int, depth: int) -> list[Any]:

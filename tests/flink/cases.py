@@ -39,6 +39,7 @@ JOBS = {
     "edges": ("Edges", "job"),
     "sql": ("Sql", "job"),
     "big": ("Big", "keys"),
+    "large": ("Large", "job"),
 }
 """Job → the Java class and method that build it."""
 

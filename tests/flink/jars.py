@@ -8,6 +8,7 @@ run Flink each time.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -110,6 +111,8 @@ def jars(release: str, set_name: str = "fixtures") -> list[Path]:
     target, project = home / "jars", home / "pom.xml"
     wanted = pom(release, set_name)
     if not (home / "complete").is_file() or project.read_text() != wanted:
+        if shutil.which("mvn") is None:
+            raise FileNotFoundError("Maven (mvn) and Java 17 are needed to run Flink")
         home.mkdir(parents=True, exist_ok=True)
         (home / "complete").unlink(missing_ok=True)
         project.write_text(wanted)

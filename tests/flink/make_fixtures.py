@@ -33,9 +33,8 @@ def plan_line(case: Case, release: str) -> str:
     return "\t".join([*fields, str(case.compression).lower(), *(f"{key}={value}" for key, value in options)])
 
 
-def publish(case: Case, release: str) -> None:
-    """Moves what a case wrote into the repository and says in a manifest what it is."""
-    run, home = RUN_ROOT / release / case.name, FIXTURES / release / case.name
+def publish(case: Case, release: str, run: Path, home: Path) -> None:
+    """Copies what a case wrote in `run` to `home` and says in a manifest what it is."""
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
     taken = Path((run / "snapshot.path").read_text().strip())
@@ -71,18 +70,23 @@ def drop_unfinished(snapshot: Path, checkpoint: bool) -> None:
                 shutil.rmtree(sibling)
 
 
-def run(release: str, wanted: list[Case]) -> list[str]:
-    """Runs cases in one JVM and publishes those that worked; returns the names of the others."""
-    root = RUN_ROOT / release
+def write(release: str, wanted: list[Case], root: Path, class_path: str) -> list[Case]:
+    """Runs cases in one JVM, each in a folder of its own in `root`; returns those that worked."""
     for case in wanted:
         shutil.rmtree(root / case.name, ignore_errors=True)
     root.mkdir(parents=True, exist_ok=True)
     plan = root / "plan.tsv"
     plan.write_text("\n".join(plan_line(case, release) for case in wanted) + "\n")
-    subprocess.run([*JAVA, "-cp", fixtures_path(release), "fixtures.Runner", str(plan), str(root)], check=False)
-    done = [case for case in wanted if (root / case.name / "snapshot.path").is_file()]
+    subprocess.run([*JAVA, "-cp", class_path, "fixtures.Runner", str(plan), str(root)], check=False)
+    return [case for case in wanted if (root / case.name / "snapshot.path").is_file()]
+
+
+def run(release: str, wanted: list[Case]) -> list[str]:
+    """Has the cases written and publishes those that worked; returns the names of the others."""
+    root = RUN_ROOT / release
+    done = write(release, wanted, root, fixtures_path(release))
     for case in done:
-        publish(case, release)
+        publish(case, release, root / case.name, FIXTURES / release / case.name)
     return [case.name for case in wanted if case not in done]
 
 

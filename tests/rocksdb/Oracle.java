@@ -129,7 +129,7 @@ public final class Oracle {
             }
         } else if (choice < 987) {
             db.compactRange(family);
-        } else if (choice < 995) {
+        } else if (choice < 995 && Tables.ingests()) {
             ingest(db, family, options, step);
         }
     }
@@ -145,8 +145,7 @@ public final class Oracle {
         try (Options sstOptions = new Options(new DBOptions(), options);
                 EnvOptions environment = new EnvOptions();
                 SstFileWriter writer = new SstFileWriter(environment, sstOptions);
-                IngestExternalFileOptions ingestion =
-                        new IngestExternalFileOptions().setMoveFiles(true).setWriteGlobalSeqno(random.nextBoolean())) {
+                IngestExternalFileOptions ingestion = Tables.ingestion(random)) {
             writer.open(file);
             for (byte[] key : entries.keySet()) {
                 int choice = random.nextInt(4);
@@ -185,34 +184,8 @@ public final class Oracle {
     }
 
     ColumnFamilyOptions columnOptions() {
-        BlockBasedTableConfig table =
-                new BlockBasedTableConfig()
-                        .setFormatVersion(2 + random.nextInt(4))
-                        .setBlockSize(pick(64, 256, 1024, 4096, 32768))
-                        .setBlockRestartInterval((int) pick(1, 2, 4, 16))
-                        .setIndexBlockRestartInterval((int) pick(1, 2, 7, 16))
-                        .setChecksumType(checksum())
-                        .setDataBlockIndexType(
-                                random.nextInt(3) == 0
-                                        ? DataBlockIndexType.kDataBlockBinaryAndHash
-                                        : DataBlockIndexType.kDataBlockBinarySearch)
-                        .setDataBlockHashTableUtilRatio(0.75)
-                        .setMetadataBlockSize(pick(64, 512, 4096))
-                        .setUseDeltaEncoding(random.nextInt(4) != 0)
-                        .setBlockAlign(false);
         ColumnFamilyOptions options = new ColumnFamilyOptions();
-        if (random.nextBoolean()) {
-            table.setFilterPolicy(new BloomFilter(10, false));
-        }
-        int index = random.nextInt(4);
-        if (index == 1) {
-            table.setIndexType(IndexType.kTwoLevelIndexSearch).setPartitionFilters(random.nextBoolean());
-        } else if (index == 2) {
-            table.setIndexType(IndexType.kHashSearch);
-            options.useFixedLengthPrefixExtractor(1);
-        } else if (index == 3) {
-            table.setIndexType(IndexType.kBinarySearchWithFirstKey);
-        }
+        TableFormatConfig table = Tables.table(random, options);
         CompressionType[] compressions = {
             CompressionType.NO_COMPRESSION, CompressionType.SNAPPY_COMPRESSION, CompressionType.LZ4_COMPRESSION,
             CompressionType.LZ4HC_COMPRESSION, CompressionType.ZLIB_COMPRESSION, CompressionType.ZSTD_COMPRESSION
@@ -225,11 +198,6 @@ public final class Oracle {
                 .setTargetFileSizeBase(pick(2000, 20000, 1 << 20))
                 .setMaxBytesForLevelBase(pick(10000, 100000, 1 << 24))
                 .setLevelZeroFileNumCompactionTrigger(2 + random.nextInt(4));
-    }
-
-    private ChecksumType checksum() {
-        ChecksumType[] all = ChecksumType.values();
-        return all[random.nextInt(all.length)];
     }
 
     private long pick(long... values) {

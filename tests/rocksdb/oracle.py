@@ -12,8 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-OLD, NEW = "6.20.3-ververica-2.0", "8.10.0-ververica-1.0"
-"""Of Flink 1.14 to 1.20, and of 2.x."""
+OLDEST, OLD, NEW = "5.17.2-ververica-2.1", "6.20.3-ververica-2.0", "8.10.0-ververica-1.0"
+"""Of Flink 1.10 to 1.13, of 1.14 to 1.20, and of 2.x."""
 _SOURCES = Path(__file__).parent
 _ENVIRONMENT = {**os.environ, "LC_ALL": "C.UTF-8"}
 
@@ -29,7 +29,8 @@ def jar(version: str) -> Path:
 
 def generate(version: str, program: str, directory: Path, first: int, seeds: int) -> list[Path]:
     """One directory per seed, all written in one JVM: ``checkpoint`` and ``<column family>.expected``."""
-    sources = [_SOURCES / "Oracle.java"] + ([_SOURCES / "Rescale.java"] if program == "Rescale" else [])
+    tables = _SOURCES / ("until_5" if version < "6" else "since_6") / "Tables.java"
+    sources = [tables, _SOURCES / "Oracle.java"] + ([_SOURCES / "Rescale.java"] if program == "Rescale" else [])
     with tempfile.TemporaryDirectory() as classes:
         compiler = ["javac", "-encoding", "UTF-8", "-d", classes, "-cp", str(jar(version)), *map(str, sources)]
         subprocess.run(compiler, check=True, env=_ENVIRONMENT)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from fixtures_check import Fixture, differences, fixtures
+
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.operators import Operator
 

@@ -17,7 +17,9 @@ from stateproc.keygroups.operator_ids import operator_id
 from stateproc.keygroups.ranges import default_max_parallelism, key_group_of_hash, key_group_range
 
 VECTORS = Path(__file__).parents[1] / "vectors"
-RELEASES = [json.loads(path.read_text("utf-8")) for path in sorted(VECTORS.glob("flink-*.json"))]
+_FILES = [json.loads(path.read_text("utf-8")) for path in sorted(VECTORS.glob("flink-*.json"))]
+# The files of other releases hold differences only; how Row.hashCode changed is tested apart, below.
+RELEASES = [release for release in _FILES if "same_as" not in release]
 HASHES: list[dict[str, Any]] = [vector for release in RELEASES for vector in release.get("hashes", [])]
 
 EPOCH_MILLIS = KeyHash("epoch_millis")

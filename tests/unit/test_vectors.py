@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from comparing import plain, same
+
 from stateproc.serializers import read_snapshot
 from stateproc.serializers.classes import parse_classes
 
@@ -48,7 +48,10 @@ def _entries() -> list[Any]:
         for path in sorted(VECTORS.glob("flink-*.json"))
         for index, entry in enumerate(_vectors(path.name)["serializers"])
         if not any(
-            f"{entry['name']} of {_vectors(path.name)['flink']}" == name or entry["name"] == name or entry["name"].startswith(f"{name} ") for name in UNTOLD
+            f"{entry['name']} of {_vectors(path.name)['flink']}" == name
+            or entry["name"] == name
+            or entry["name"].startswith(f"{name} ")
+            for name in UNTOLD
         )
     ]
 

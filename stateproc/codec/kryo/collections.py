@@ -21,9 +21,7 @@ def _inner_args(w: Walker, element: FieldType | None) -> tuple[FieldType, ...]:
     return element.args if element is not None and w.version >= 5 else ()
 
 
-def _collection(
-    w: Walker, type_: FieldType, *, nullable: bool = True, header: bool = False
-) -> list[Any] | None:
+def _collection(w: Walker, type_: FieldType, *, nullable: bool = True, header: bool = False) -> list[Any] | None:
     """A Collection; ``nullable``: null elements are possible; ``header``: a comparator comes along."""
     return _collection5(w, type_, nullable, header) if w.version >= 5 else _collection2(w, type_, header)
 

@@ -104,11 +104,7 @@ class Walker:
         """Kryo.readClass: None for null; ``args`` are the type arguments of the place it stands at."""
         name = self._ids.read()
         return (
-            None
-            if name is None
-            else replace(class_of_name(name), args=args)
-            if name[0] != "["
-            else class_of_name(name)
+            None if name is None else replace(class_of_name(name), args=args) if name[0] != "[" else class_of_name(name)
         )
 
     def by_class(self, args: tuple[FieldType, ...] = ()) -> Any:
@@ -132,11 +128,7 @@ class Walker:
 
     def _unmarked(self, type_: FieldType) -> bool:
         """Whether Kryo's reference resolver leaves values of the class alone."""
-        return (
-            type_.name in BOXES
-            or type_.primitive
-            or (self.version >= 5 and self.enum(type_.name) is not None)
-        )
+        return type_.name in BOXES or type_.primitive or (self.version >= 5 and self.enum(type_.name) is not None)
 
     def _marked(self, type_: FieldType, nullable: bool) -> Any:
         cursor = self.data.cursor
@@ -240,9 +232,7 @@ class Walker:
         at = self.data.cursor.pos
         ordinal = self.data.varint() - 1
         if ordinal >= len(enum.constants):
-            self.data.cursor.corrupt(
-                f"constant {ordinal} of {enum.name}, which has {len(enum.constants)}", at=at
-            )
+            self.data.cursor.corrupt(f"constant {ordinal} of {enum.name}, which has {len(enum.constants)}", at=at)
         return None if ordinal < 0 else enum.constants[ordinal]
 
     def _fields(self, described: ClassDescription, args: tuple[FieldType, ...]) -> Instance:

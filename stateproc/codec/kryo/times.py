@@ -29,9 +29,7 @@ def _date(w: Walker, year: int, month: int, day: int) -> Moment:
 def _time(w: Walker, hour: int, minute: int, second: int, nano: int) -> Moment:
     found = time_of_day(hour, minute, second, nano)
     if found is None:
-        w.data.cursor.corrupt(
-            f"hour {hour}, minute {minute}, second {second}, nano {nano} make no time of day"
-        )
+        w.data.cursor.corrupt(f"hour {hour}, minute {minute}, second {second}, nano {nano} make no time of day")
     return found
 
 

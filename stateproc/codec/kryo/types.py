@@ -87,9 +87,7 @@ def bind(type_: FieldType, variables: tuple[str, ...], bound: Mapping[str, Field
     """``type_`` with type variables replaced by what they stand for, java.lang.Object if that is unknown."""
     if type_.name in variables:
         return bound.get(type_.name, FieldType(OBJECT))
-    return (
-        replace(type_, args=tuple(bind(arg, variables, bound) for arg in type_.args)) if type_.args else type_
-    )
+    return replace(type_, args=tuple(bind(arg, variables, bound) for arg in type_.args)) if type_.args else type_
 
 
 def java_order(name: str) -> bytes:

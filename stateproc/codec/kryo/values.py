@@ -90,9 +90,7 @@ def local_stamp(date: Moment, time: Moment) -> Moment:
 
 def whole_text(text: str) -> str:
     """``text`` as Arrow and JSON want it: a lone surrogate becomes U+FFFD."""
-    return (
-        text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    )
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def json_text(value: Any) -> str:

@@ -14,9 +14,7 @@ from stateproc.codec.layouts.base import Layout, is_valid, validity_buffer
 from stateproc.codec.layouts.numbers import Number, number_array
 
 
-def struct_array(
-    taken: Taken, valid: int, fields: list[pa.Field], children: list[Assembler]
-) -> pa.StructArray:
+def struct_array(taken: Taken, valid: int, fields: list[pa.Field], children: list[Assembler]) -> pa.StructArray:
     """The Arrow array of a struct: ``valid`` its validity column or -1."""
     arrays = [child(taken) for child in children]
     if valid >= 0:

@@ -1,0 +1,40 @@
+"""The data source as Spark's workers use it, in this process: plan, pickle, read, check the schema."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.cloudpickle import dumps
+from pyspark.sql.datasource import Filter
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from stateproc.spark.reader import SavepointReader
+from stateproc.spark.source import reader_of, schema_of
+
+
+def planned(
+    options: dict[str, str], schema: StructType | None = None, filters: Sequence[Filter] = ()
+) -> SavepointReader:
+    """The reader after ``filters`` were pushed to it, as pickled to the tasks."""
+    reader = reader_of(options, schema or schema_of(options))
+    if filters:
+        assert reader.pushFilters(list(filters)) == list(filters)
+    return pickle.loads(dumps(reader))
+
+
+def rows(
+    options: dict[str, str], schema: StructType | None = None, filters: Sequence[Filter] = ()
+) -> pa.Table:
+    """All rows, each batch checked as Spark checks the first."""
+    struct = schema or schema_of(options)
+    wanted = to_arrow_schema(struct, timezone="UTC")
+    reader = planned(options, struct, filters)
+    batches = []
+    for partition in reader.partitions():
+        for batch in reader.read(pickle.loads(dumps(partition))):
+            assert wanted.equals(batch.schema)
+            batches.append(batch)
+    return pa.Table.from_batches(batches, schema=wanted)

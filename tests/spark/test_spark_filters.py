@@ -1,0 +1,74 @@
+"""Which key groups are left by the filters that Spark pushes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+    StringStartsWith,
+)
+
+from stateproc.spark.filters import key_groups_of_filters
+
+GROUP, KEY = ("key_group",), ("key",)
+
+
+def own_number(keys: Sequence[Any]) -> set[int]:
+    return {key % 8 for key in keys}
+
+
+@pytest.mark.parametrize(
+    ("filters", "left"),
+    [
+        ([], None),
+        ([EqualTo(GROUP, 3)], {3}),
+        ([EqualTo(GROUP, 8)], set()),
+        ([EqualNullSafe(GROUP, 3)], {3}),
+        ([In(GROUP, (1, 2, None, 99))], {1, 2}),
+        ([GreaterThan(GROUP, 5)], {6, 7}),
+        ([GreaterThanOrEqual(GROUP, 5), LessThan(GROUP, 7)], {5, 6}),
+        ([LessThanOrEqual(GROUP, 0)], {0}),
+        ([IsNotNull(GROUP)], None),
+        ([Not(EqualTo(GROUP, 3))], None),
+        ([EqualTo(KEY, 10)], {2}),
+        ([In(KEY, (10, 11, None))], {2, 3}),
+        ([In(KEY, (None,))], set()),
+        ([GreaterThan(KEY, 10)], None),
+        ([EqualNullSafe(KEY, None)], None),
+        ([Not(EqualTo(KEY, 10))], None),
+        ([StringStartsWith(KEY, "a")], None),
+        ([EqualTo(("key", "f0"), 10)], None),
+        ([EqualTo(("value",), 10)], None),
+        ([EqualTo(KEY, 10), LessThan(GROUP, 2)], set()),
+        ([EqualTo(KEY, 10), LessThan(GROUP, 3), EqualTo(("value",), 1)], {2}),
+    ],
+)
+def test_left(filters: list[Filter], left: set[int] | None) -> None:
+    assert key_groups_of_filters(filters, 8, own_number) == left
+
+
+def test_keys_of_unknown_hash_prune_nothing() -> None:
+    assert key_groups_of_filters([EqualTo(KEY, 10)], 8, lambda keys: None) is None
+
+
+def test_zero_is_looked_for_with_both_signs() -> None:
+    asked: list[str] = []
+
+    def note(keys: Sequence[Any]) -> set[int]:
+        asked.extend(map(repr, keys))
+        return {1}
+
+    assert key_groups_of_filters([In(KEY, (0.0, 1.0))], 8, note) == {1}
+    assert sorted(asked) == ["-0.0", "0.0", "1.0"]
