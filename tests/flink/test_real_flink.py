@@ -1,0 +1,80 @@
+"""Fresh snapshots by real Flink, of values too large to commit, read equal to what the jobs held."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import stateproc
+from cases import FILES, ROCKSDB_TIMERS, Case
+from compiling import compiled, core_folders
+from fixtures_check import Fixture, differences
+from make_fixtures import publish, write
+
+pytestmark = pytest.mark.flink
+
+RELEASE = "1.20"
+LARGE = {"max_parallelism": 1024, "options": FILES + ROCKSDB_TIMERS}
+CASES = {
+    case.name: case
+    for case in (
+        Case("large", "hashmap-canonical", "hashmap", "canonical", **LARGE),
+        Case("large", "hashmap-canonical-snappy", "hashmap", "canonical", compression=True, **LARGE),
+        Case("large", "hashmap-native", "hashmap", "native", **LARGE),
+        Case("large", "hashmap-checkpoint", "hashmap", "checkpoint", **LARGE),
+        Case("large", "rocksdb-canonical", "rocksdb", "canonical", **LARGE),
+        Case("windows", "rocksdb-canonical", "rocksdb", "canonical", options=FILES + ROCKSDB_TIMERS),
+        Case("operators", "hashmap-checkpoint", "hashmap", "checkpoint", options=FILES),
+    )
+}
+LARGE_CASES = [name for name, case in CASES.items() if case.job == "large"]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All cases, written by one JVM and laid out like the committed fixtures."""
+    root = tmp_path_factory.mktemp("flink")
+    done = write(RELEASE, list(CASES.values()), root / "run", compiled(RELEASE, "core", core_folders(RELEASE)))
+    for case in done:
+        publish(case, RELEASE, root / "run" / case.name, root / "fixtures" / case.name)
+    return root / "fixtures"
+
+
+def fixture_of(written: Path, name: str) -> Fixture:
+    return Fixture(written / name, json.loads((written / name / "manifest.json").read_text()))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_row_is_what_the_job_held(written: Path, name: str) -> None:
+    fixture = fixture_of(written, name)
+    assert differences(fixture, fixture.open(temporal="exact")) == []
+
+
+@pytest.mark.parametrize("name", LARGE_CASES)
+def test_keys_are_in_the_key_group_that_flink_says(written: Path, name: str) -> None:
+    state = fixture_of(written, name).open().state("large", "group")
+    rows = state.to_arrow().to_pylist()
+    assert len(rows) == 600
+    assert [row for row in rows if row["key_group"] != row["value"]] == []
+
+
+@pytest.mark.parametrize("name", LARGE_CASES)
+def test_a_key_group_is_read_alone(written: Path, name: str) -> None:
+    state = fixture_of(written, name).open().state("large", "group")
+    group = next(row["value"] for row in state.to_arrow().to_pylist() if row["key"] == 3)
+    rows = [row for batch in state.batches(key_groups=[group]) for row in batch.to_pylist()]
+    assert 3 in [row["key"] for row in rows]
+    assert {row["key_group"] for row in rows} == {group}
+
+
+@pytest.mark.parametrize("name", LARGE_CASES)
+def test_ten_megabytes_are_one_value(written: Path, name: str) -> None:
+    snapshot = stateproc.open(fixture_of(written, name).snapshot, uids={"large"})
+    texts = {row["key"]: row["value"] for row in snapshot.state("large", "text").to_arrow().to_pylist()}
+    assert len(texts[3]) >= 10_000_000
+    assert texts[3] == ("text 3 № " * 1_111_112)[: len(texts[3])]
+    lists = {row["key"]: row["value"] for row in snapshot.state("large", "texts").to_arrow().to_pylist()}
+    assert len(lists[4]) == 100_000
+    assert sum(map(len, lists[4])) >= 9_800_000
