@@ -20,9 +20,11 @@ _LEVELS_UP = 3
 _LONGEST_TAIL = 5
 
 
-def open_handle(handle: StreamHandle, location: SnapshotLocation) -> ByteSource:
+def open_handle(handle: StreamHandle, location: SnapshotLocation, *, whole: bool = True) -> ByteSource:
     """The bytes of ``handle`` in the snapshot at ``location``; touches no file yet.
 
+    ``whole`` False: the file may be longer than the handle says (changelog segments: their size leaves out the
+    compression flag, and other tasks' changes may follow).
     Raises CorruptSnapshot for relative paths that leave the snapshot's directory, UnsupportedSnapshot for
     URIs of no storage that Flink writes to.
     """
@@ -31,21 +33,21 @@ def open_handle(handle: StreamHandle, location: SnapshotLocation) -> ByteSource:
     if isinstance(handle, EmptySegmentHandle):
         return InlineSource(f"{location.metadata_uri} (empty segment)", b"")
     if isinstance(handle, KeyGroupsHandle):
-        return open_handle(handle.stream, location)
+        return open_handle(handle.stream, location, whole=whole)
     if isinstance(handle, RelativeFileHandle):
         uri = join(location.directory_uri, _plain_name(handle.path, location))
-        return FileSource(uri, handle.size, storage_options=location.storage_options)
-    return _open_absolute(handle, location)
+        return FileSource(uri, handle.size, whole=whole, storage_options=location.storage_options)
+    return _open_absolute(handle, location, whole)
 
 
-def _open_absolute(handle: FileHandle | SegmentHandle, location: SnapshotLocation) -> FileSource:
+def _open_absolute(handle: FileHandle | SegmentHandle, location: SnapshotLocation, whole: bool) -> FileSource:
     first, *others = _places(handle.path, location)
     segment = isinstance(handle, SegmentHandle)
     return FileSource(
         uri=first,
         size=handle.size,
         base=handle.start if isinstance(handle, SegmentHandle) else 0,
-        whole=not segment,
+        whole=whole and not segment,
         fallbacks=tuple(others),
         storage_options=location.storage_options,
     )

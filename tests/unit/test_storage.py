@@ -217,7 +217,7 @@ def test_every_file_of_real_snapshots_is_found_after_their_move() -> None:
     for path in snapshots:
         location = locate(path)
         for use in walk_stream_handles(read_metadata(path.read_bytes(), file=str(path))):
-            source = open_handle(use.handle, location)
+            source = open_handle(use.handle, location, whole=not use.role.startswith("changelog"))
             assert len(source.read_all(1 << 30)) == source.size
             kinds.add(type(use.handle))
     assert {ByteStreamHandle, RelativeFileHandle, FileHandle} <= kinds
