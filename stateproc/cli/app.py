@@ -45,9 +45,7 @@ def _complain(text: str) -> None:
         from rich.console import Console
         from rich.text import Text
 
-        Console(stderr=True, highlight=False).print(
-            Text("error: ", style="bold red") + Text(text), soft_wrap=True
-        )
+        Console(stderr=True, highlight=False).print(Text("error: ", style="bold red") + Text(text), soft_wrap=True)
     else:
         print(f"error: {text}", file=sys.stderr)
 
@@ -74,12 +72,8 @@ def _parser() -> ArgumentParser:
 
 
 def _inspect_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--uid", action="append", default=[], help="only this operator (uid, hash or name); repeatable"
-    )
-    parser.add_argument(
-        "--scan", action="store_true", help="count entries and bytes of large files too (reads them)"
-    )
+    parser.add_argument("--uid", action="append", default=[], help="only this operator (uid, hash or name); repeatable")
+    parser.add_argument("--scan", action="store_true", help="count entries and bytes of large files too (reads them)")
     parser.add_argument("--json", action="store_true", help="everything, for programs")
 
 
@@ -93,20 +87,14 @@ def _read_arguments(parser: ArgumentParser) -> None:
     state.add_argument("--timers", choices=("event", "processing"), help="the operator's timers")
     state.add_argument("--operator-state", metavar="NAME", help="a list, union or broadcast state")
     rows = parser.add_argument_group("which rows and columns")
-    rows.add_argument(
-        "--where", metavar="CONDITION", help='e.g. "key = 42" or "value.total >= 10 AND value.vip"'
-    )
+    rows.add_argument("--where", metavar="CONDITION", help='e.g. "key = 42" or "value.total >= 10 AND value.vip"')
     rows.add_argument("--columns", metavar="A,B", help="only these, in this order")
     rows.add_argument("--limit", type=_count, metavar="N", help="at most N rows (tables: 20)")
     rows.add_argument("--flatten", action="store_true", help="one row per list element or map entry")
     how = parser.add_argument_group("how to write them")
-    how.add_argument(
-        "--format", choices=FORMATS, help="default: by FILE's name; a table on terminals, else jsonl"
-    )
+    how.add_argument("--format", choices=FORMATS, help="default: by FILE's name; a table on terminals, else jsonl")
     how.add_argument("--output", metavar="FILE", help="write to a file")
-    how.add_argument(
-        "--temporal", choices=("exact", "micros"), help="dates and times: all digits, or Arrow's types"
-    )
+    how.add_argument("--temporal", choices=("exact", "micros"), help="dates and times: all digits, or Arrow's types")
     how.add_argument("--raw", action="store_true", help="source and sink states as their bytes")
 
 

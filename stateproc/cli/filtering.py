@@ -50,9 +50,7 @@ class RowFilter:
     def __post_init__(self) -> None:
         for column in columns_of(self.condition):
             type_at(self.schema, column)
-        empty = pa.RecordBatch.from_arrays(
-            [pa.array([], field.type) for field in self.schema], schema=self.schema
-        )
+        empty = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in self.schema], schema=self.schema)
         self.mask(empty)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -111,9 +109,7 @@ def type_at(schema: pa.Schema, column: Column) -> pa.DataType:
     for index, name in enumerate(column.path):
         if name not in names:
             outer = f"field {name!r} in {'.'.join(column.path[:index])}" if index else f"column {name!r}"
-            raise InvalidOption(
-                f"--where: no {outer}", advice=f"there are: {', '.join(names)}" if names else None
-            )
+            raise InvalidOption(f"--where: no {outer}", advice=f"there are: {', '.join(names)}" if names else None)
         kind = schema.field(name).type if kind is None else kind.field(name).type
         names = [field.name for field in kind] if pa.types.is_struct(kind) else []
     return kind
@@ -188,9 +184,7 @@ def _compare_bytes(values: pa.Array, sign: str, literal: Any, column: Column) ->
     try:
         wanted = base64.b64decode(literal, validate=True)
     except binascii.Error:
-        raise InvalidOption(
-            f"--where: column {column} is bytes", advice="write them as base64 text"
-        ) from None
+        raise InvalidOption(f"--where: column {column} is bytes", advice="write them as base64 text") from None
     return _FUNCTIONS[sign](values, pa.scalar(wanted, values.type))
 
 
@@ -223,13 +217,9 @@ def _moment(literal: str, column: Column, kind: pa.DataType) -> tuple[int | None
         pattern, like = _LITERAL_DATE, "2024-02-29"
     match = pattern.fullmatch(literal.strip())
     if match is None:
-        raise InvalidOption(
-            f"--where: '{literal}' is not what column {column} holds", advice=f"write it like {like}"
-        )
+        raise InvalidOption(f"--where: '{literal}' is not what column {column} holds", advice=f"write it like {like}")
     found = match.groupdict()
-    clock = (
-        f"{found.get('minutes') or '00:00'}{found.get('seconds') or ':00'}{_fraction(found.get('fraction'))}"
-    )
+    clock = f"{found.get('minutes') or '00:00'}{found.get('seconds') or ':00'}{_fraction(found.get('fraction'))}"
     if pa.types.is_time(kind):
         return None, clock
     return int(found["year"]), found["day"] if pa.types.is_date(kind) else f"{found['day']}T{clock}"

@@ -107,11 +107,7 @@ def _structs(array: pa.Array) -> list[Any]:
     names = [field.name for field in array.type]
     # flatten() gives the children of this slice, null where the struct is.
     columns = [jsonable(child) for child in array.flatten()]
-    rows = (
-        [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-        if columns
-        else [{}] * len(array)
-    )
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)] if columns else [{}] * len(array)
     return _with_nulls(rows, array)
 
 

@@ -53,9 +53,7 @@ class OperatorMeasure:
         return None
 
 
-def measured(
-    operator: Operator, *, scan: bool, advance: Callable[[int], None] = lambda _: None
-) -> OperatorMeasure:
+def measured(operator: Operator, *, scan: bool, advance: Callable[[int], None] = lambda _: None) -> OperatorMeasure:
     """Measure ``operator``; ``scan``: files of any size."""
     found = OperatorMeasure(operator)
     counted = True

@@ -16,13 +16,9 @@ if TYPE_CHECKING:
 
 def add_opening(parser: ArgumentParser) -> None:
     """The arguments with which a snapshot is found and opened."""
-    parser.add_argument(
-        "path", metavar="PATH", help="the snapshot's directory, its _metadata, or a checkpoint root"
-    )
+    parser.add_argument("path", metavar="PATH", help="the snapshot's directory, its _metadata, or a checkpoint root")
     group = parser.add_argument_group("opening")
-    group.add_argument(
-        "--uids", metavar="A,B", help="uids of the job, to name operators of Flink 1.x snapshots"
-    )
+    group.add_argument("--uids", metavar="A,B", help="uids of the job, to name operators of Flink 1.x snapshots")
     group.add_argument("--classes", metavar="FILE", help="JSON file that describes user classes")
     group.add_argument("--plugins", metavar="A,B", help="Python modules that register parsers")
     group.add_argument("--kryo", type=int, choices=(2, 5), help="Kryo's version; by default the release's")
@@ -67,9 +63,7 @@ def _classes(path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise MissingFile(
-            f"--classes: {error}", advice="a JSON file, see docs/kryo-and-classes.md"
-        ) from error
+        raise MissingFile(f"--classes: {error}", advice="a JSON file, see docs/kryo-and-classes.md") from error
 
 
 def _pairs(flag: str, texts: list[str]) -> dict[str, str]:

@@ -30,9 +30,7 @@ class Writer(ABC):
     def __enter__(self) -> Writer:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if kind is None:
             self.close()
 
@@ -122,9 +120,7 @@ class Table(Writer):
         from stateproc.cli.render.rows import rows_table
         from stateproc.cli.render.terminal import show
 
-        show(
-            rows_table(self.schema, self._batches), None if self.stream is sys.stdout.buffer else self.stream
-        )
+        show(rows_table(self.schema, self._batches), None if self.stream is sys.stdout.buffer else self.stream)
 
 
 WRITERS: dict[str, type[Writer]] = {

@@ -57,7 +57,5 @@ def _values(condition: Condition, column: Column) -> list[Literal] | None:
         return min(known, key=len) if known else None
     if isinstance(condition, Or):
         parts = [_values(part, column) for part in condition.parts]
-        return (
-            None if any(part is None for part in parts) else [item for part in parts if part for item in part]
-        )
+        return None if any(part is None for part in parts) else [item for part in parts if part for item in part]
     return None

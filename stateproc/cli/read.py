@@ -86,9 +86,7 @@ class Rows:
         self._whole = self._state.schema(flatten=flatten)
         self.schema = narrowed(self._whole, columns)
         self._filter = None if condition is None else RowFilter(condition, self._whole, self._typed_schema())
-        self.splits = self._state.splits(
-            flatten=flatten, key_groups=self._key_groups(), split_bytes=_SPLIT_BYTES
-        )
+        self.splits = self._state.splits(flatten=flatten, key_groups=self._key_groups(), split_bytes=_SPLIT_BYTES)
 
     def batches(self, advance: Advance) -> Iterator[pa.RecordBatch]:
         """The rows, split by split; ``advance`` is told the bytes done."""
@@ -117,9 +115,7 @@ class Rows:
         snapshot = operator.snapshot
         if snapshot.options.temporal == "micros":
             return self._whole
-        typed = Snapshot(
-            snapshot.location, snapshot.metadata, replace(snapshot.options, temporal="micros"), ()
-        )
+        typed = Snapshot(snapshot.location, snapshot.metadata, replace(snapshot.options, temporal="micros"), ())
         twin = next(item for item in typed.operators if item.operator_id == operator.operator_id)
         if isinstance(self._state, WideState):
             return twin.wide().schema()

@@ -30,8 +30,7 @@ def snapshot_report(
         "checkpoint_id": metadata.checkpoint_id,
         "bytes": snapshot.file_bytes,
         "master_states": [
-            {"name": item.name, "version": item.version, "bytes": len(item.payload)}
-            for item in metadata.master_states
+            {"name": item.name, "version": item.version, "bytes": len(item.payload)} for item in metadata.master_states
         ],
         "operators": [operator_report(operator, measure(operator)) for operator in operators],
     }

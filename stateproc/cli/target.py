@@ -49,9 +49,7 @@ def chosen_state(operator: Operator, arguments: Namespace) -> State:
         raise operator.problems[0]
     raise InvalidOption(
         f"which state of operator '{operator.display}'?",
-        advice="one of:\n" + _listed(_flag(state) for state in operator.states)
-        if operator.states
-        else "it has none",
+        advice="one of:\n" + _listed(_flag(state) for state in operator.states) if operator.states else "it has none",
     )
 
 

@@ -24,9 +24,7 @@ def blocks(document: Path, language: str) -> list[tuple[int, str]]:
     """(line number, text) of the document's blocks in ``language``."""
     text = document.read_text(encoding="utf-8")
     return [
-        (text.count("\n", 0, match.start()) + 2, match[2])
-        for match in _FENCE.finditer(text)
-        if match[1] == language
+        (text.count("\n", 0, match.start()) + 2, match[2]) for match in _FENCE.finditer(text) if match[1] == language
     ]
 
 

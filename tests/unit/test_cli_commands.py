@@ -57,9 +57,7 @@ def test_values_are_those_of_the_job(run: Any) -> None:
 
 
 def test_maps_flattened(run: Any) -> None:
-    rows = run(
-        "read", DEMO, *CUSTOMERS, "--state", "spent-per-product", "--flatten", "--where", "key IN (7, 8)"
-    ).rows
+    rows = run("read", DEMO, *CUSTOMERS, "--state", "spent-per-product", "--flatten", "--where", "key IN (7, 8)").rows
     found = {key: {row["map_key"]: row["map_value"] for row in rows if row["key"] == key} for key in (7, 8)}
     wanted = {row["key"]: row["value"] for row in expected("orders-per-customer", "spent-per-product", "map")}
     assert found == {key: {item["key"]: item["value"] for item in wanted[key]} for key in (7, 8)}
@@ -128,9 +126,7 @@ def test_source_splits_opened_and_raw(run: Any) -> None:
         for row in expected("orders-from-kafka", "SourceReaderState", "splits")
     ]
     assert sorted(rows, key=lambda row: row["partition"]) == sorted(wanted, key=lambda row: row["partition"])
-    raw = run(
-        "read", DEMO, "--uid", "orders-from-kafka", "--operator-state", "SourceReaderState", "--raw"
-    ).rows
+    raw = run("read", DEMO, "--uid", "orders-from-kafka", "--operator-state", "SourceReaderState", "--raw").rows
     assert {type(row["value"]) for row in raw} == {str}
 
 
@@ -228,9 +224,7 @@ def test_files(form: str, run: Any, tmp_path: Path) -> None:
 
 def test_a_failed_write_leaves_no_file(run: Any, tmp_path: Path) -> None:
     target = tmp_path / "x.parquet"
-    ran = run(
-        "read", DEMO, *CUSTOMERS, "--state", "profile", "--where", "value.name > 1", "--output", str(target)
-    )
+    ran = run("read", DEMO, *CUSTOMERS, "--state", "profile", "--where", "value.name > 1", "--output", str(target))
     assert ran.status == 1
     assert list(tmp_path.iterdir()) == []
     assert run("read", DEMO, *CUSTOMERS, "--state", "profile", "--output", "/nowhere/x.csv").status == 1
@@ -261,11 +255,7 @@ def test_errors_are_advice(arguments: list[str], says: str, run: Any) -> None:
 
 
 def test_a_broken_pipe_is_quiet() -> None:
-    command = (
-        f"{sys.executable} -m stateproc.cli read {DEMO} --uid orders-per-customer --state profile | head -n 1"
-    )
-    done = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, env=os.environ, check=False
-    )
+    command = f"{sys.executable} -m stateproc.cli read {DEMO} --uid orders-per-customer --state profile | head -n 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=os.environ, check=False)
     assert done.stderr == ""
     assert len(done.stdout.splitlines()) == 1

@@ -215,9 +215,7 @@ def test_arrow_times_and_dates() -> None:
     utc = datetime.timezone.utc
     batch = pa.RecordBatch.from_pydict(
         {
-            "t": pa.array(
-                [datetime.datetime(2024, 2, 29, 12, 30, 0, 250000, tzinfo=utc), None], TYPED.field(0).type
-            ),
+            "t": pa.array([datetime.datetime(2024, 2, 29, 12, 30, 0, 250000, tzinfo=utc), None], TYPED.field(0).type),
             "d": pa.array([datetime.date(2024, 2, 29), datetime.date(1969, 12, 31)]),
             "c": pa.array([datetime.time(12, 30), datetime.time(0, 0, 0, 1)]),
         }
@@ -259,9 +257,7 @@ def _condition(chance: random.Random, depth: int) -> str:
     if kind == 2:
         return f"{chance.choice('ns')} IS {chance.choice(['', 'NOT '])}NULL"
     if kind == 3:
-        return (
-            f"n {chance.choice(['', 'NOT '])}IN ({', '.join(str(chance.randrange(-3, 4)) for _ in range(3))})"
-        )
+        return f"n {chance.choice(['', 'NOT '])}IN ({', '.join(str(chance.randrange(-3, 4)) for _ in range(3))})"
     if kind == 4:
         return f"NOT ({_condition(chance, depth - 1)})"
     return f"({_condition(chance, depth - 1)} {chance.choice(['AND', 'OR'])} {_condition(chance, depth - 1)})"

@@ -92,14 +92,7 @@ def entry(key: bytes, value: bytes) -> bytes:
     return len(key).to_bytes(4, "big") + key + len(value).to_bytes(4, "big") + value
 
 
-GROUP = (
-    b"\x00\x00"
-    + entry(b"\x05k", b"v")
-    + entry(b"\x85kk", b"")
-    + b"\x00\x01"
-    + entry(b"\x85m", b"w")
-    + b"\xff\xff"
-)
+GROUP = b"\x00\x00" + entry(b"\x05k", b"v") + entry(b"\x85kk", b"") + b"\x00\x01" + entry(b"\x85m", b"w") + b"\xff\xff"
 
 
 def measured(data: bytes, n_states: int = 2) -> Measure:

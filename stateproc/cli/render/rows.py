@@ -21,9 +21,7 @@ def rows_table(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for field in schema:
         number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-        table.add_column(
-            Text(field.name, style="bold"), justify="right" if number else "left", overflow="fold"
-        )
+        table.add_column(Text(field.name, style="bold"), justify="right" if number else "left", overflow="fold")
     for batch in batches:
         for row in zip(*(jsonable(column) for column in batch.columns), strict=True):
             table.add_row(*(_cell(value) for value in row))

@@ -45,9 +45,7 @@ def _head(report: dict[str, Any]) -> Panel:
     grid.add_row("kind", Text(report["kind"], "bold"))
     grid.add_row("Flink", f"{report['flink_versions']}  (metadata V{report['metadata_version']})")
     grid.add_row("id", str(report["checkpoint_id"]))
-    grid.add_row(
-        "holds", f"{len(report['operators'])} operators, {states} states, {human_bytes(report['bytes'])}"
-    )
+    grid.add_row("holds", f"{len(report['operators'])} operators, {states} states, {human_bytes(report['bytes'])}")
     for master in report["master_states"]:
         grid.add_row("master", Text(f"{master['name']} v{master['version']}, {human_bytes(master['bytes'])}"))
     return Panel(grid, box=box.ROUNDED, border_style="dim", expand=False)
@@ -136,9 +134,7 @@ def _state_cells(state: dict[str, Any], total: int) -> list[Text]:
         key.append(f" @ {state['namespace_type']}", "dim")
     entries = "–" if state["entries"] is None else f"{state['entries']:,}"
     share = (state["bytes"] or 0) / total if total else 0.0
-    drawn = Text(
-        "–" if state["bytes"] is None else f"{bar(share, _BAR)} {share:4.0%}", "green" if share else "dim"
-    )
+    drawn = Text("–" if state["bytes"] is None else f"{bar(share, _BAR)} {share:4.0%}", "green" if share else "dim")
     return [
         name,
         kind,
