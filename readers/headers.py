@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Generic, TypeVar
+import re
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from stateproc.errors import SnapshotError
 from stateproc.serializers import UnknownSnapshotClass
@@ -12,22 +13,24 @@ from stateproc.wire import Cursor
 Header = TypeVar("Header")
 MAX_HEADER = 64 << 20
 _LONGEST_UNKNOWN = 1 << 16
-_MOST_TRIES = 1 << 17
+# What a search may cost, in bytes read again and again: about a second.
+_COST, _COST_PER_TRY, _READINGS = 3 << 20, 256, 8
+_TEXT = re.compile(rb"[\x20-\x7e]{3,}")
 
 
 def read_whole_header(data: bytes, file: str, read: Callable[[Cursor], Header]) -> Header:
     """Read a header that fills ``data`` exactly.
 
     A snapshot of an unknown class has no stored length; but the header's end is known, so the length is the one
-    with which all that follows can be read to that end. Raises UnknownSnapshotClass if there is none.
+    with which all that follows can be read to that end. Raises UnknownSnapshotClass if none is found in bounded time.
     """
     return _Search(data, file, read).run({})
 
 
-class _Search(Generic[Header]):
+class _Search:
     def __init__(self, data: bytes, file: str, read: Callable[[Cursor], Header]) -> None:
         self._data, self._file, self._read = data, file, read
-        self._tries = 0
+        self._left = max(_COST, _READINGS * len(data))
 
     def run(self, sizes: dict[int, int]) -> Header:
         """Read with these sizes of unknown payloads (position → size); try sizes for the next unknown one."""
@@ -40,16 +43,32 @@ class _Search(Generic[Header]):
         except UnknownSnapshotClass as unknown:
             if unknown.payload_at in sizes:
                 raise
+            self._left -= cursor.pos
             return self._sized(unknown, sizes)
+        finally:
+            self._left -= cursor.pos + _COST_PER_TRY
 
     def _sized(self, unknown: UnknownSnapshotClass, sizes: dict[int, int]) -> Header:
-        longest = min(_LONGEST_UNKNOWN, len(self._data) - unknown.payload_at)
-        for size in range(longest + 1):
-            self._tries += 1
-            if self._tries > _MOST_TRIES:
+        for size in self._likely_sizes(unknown.payload_at):
+            if self._left <= 0:
                 break
             try:
                 return self.run({**sizes, unknown.payload_at: size})
             except SnapshotError:
                 continue
         raise unknown
+
+    def _likely_sizes(self, start: int) -> Iterator[int]:
+        """Sizes of a payload at ``start``: first those behind which a text begins or nothing follows, then all."""
+        data = self._data
+        stop = min(len(data), start + _LONGEST_UNKNOWN)
+        likely: dict[int, None] = {0: None}
+        for text in _TEXT.finditer(data, start, stop):
+            # A UTF string: its u16 length stands before it, of which a printable low byte may look like text.
+            for at in (text.start() - 2, text.start() - 1):
+                if at >= start and 3 <= int.from_bytes(data[at : at + 2], "big") <= text.end() - at - 2:
+                    likely[at - start] = None
+        if stop == len(data):
+            likely[stop - start] = None
+        yield from likely
+        yield from (size for size in range(stop - start + 1) if size not in likely)

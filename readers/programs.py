@@ -11,10 +11,10 @@ from stateproc.readers.states import KeyedState, StateKind
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Program, Taken
 from stateproc.codec.errors import BadValue
-from stateproc.codec.layouts import Delimited, Layout, Marked, with_nulls
+from stateproc.codec.layouts import Blob, Delimited, Layout, Marked, with_nulls
 from stateproc.codec.layouts.strings import blob_array, blob_columns
 from stateproc.codec.temporal import ints, nulls
-from stateproc.serializers import LayoutContext, Serializer
+from stateproc.serializers import LayoutContext, Serializer, Undecodable
 from stateproc.serializers.collections import ListOf, MapOf
 from stateproc.serializers.runtime import LAST_ACCESS, Ttl
 
@@ -106,7 +106,7 @@ def _emit_composite_key(
     for name, serializer in parts:
         if ambiguous:
             b.op(ops.PUSH_POS)
-        layout = serializer.layout(ctx.inner)
+        layout = key_layout(state, ctx) if name == "key" else serializer.layout(ctx.inner)
         if name == "namespace" and not state.has_namespace:
             layout.skip(b)
         else:
@@ -120,6 +120,20 @@ def _emit_composite_key(
         b.op(ops.MARK, marks)
         columns["user_key"] = state.user_key.layout(ctx).emit(b, False)
     return marks, raw
+
+
+def key_layout(state: KeyedState, ctx: LayoutContext) -> Layout:
+    """How the key lies in a composite key.
+
+    A key that nothing can decode is bytes: all but the namespace, if that has a known size and nothing follows it.
+    """
+    try:
+        return state.key.layout(ctx.inner)
+    except Undecodable:
+        namespace = state.namespace.layout(ctx.inner).size
+        if namespace is None or state.user_key is not None:
+            raise
+        return Blob(ops.LENGTH_REST_BUT, namespace)
 
 
 def composite_value(state: KeyedState, ctx: LayoutContext) -> Layout:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from stateproc.readers.programs import LAST_ACCESS_TYPE, Columns, last_access, split_ttl
+from stateproc.readers.programs import LAST_ACCESS_TYPE, Columns, key_layout, last_access, split_ttl
 from stateproc.readers.states import KeyedState, StateKind
 
 from stateproc.codec.layouts import with_nulls
@@ -24,7 +24,7 @@ def state_fields(state: KeyedState, ctx: LayoutContext, flatten: bool) -> list[p
         timer = state.value.layout(ctx.inner).arrow_type
         fields += [pa.field("timestamp", pa.int64()), pa.field("key", timer.field("key").type)]
         return fields + ([pa.field("namespace", timer.field("namespace").type)] if state.has_namespace else [])
-    fields.append(pa.field("key", state.key.layout(ctx.inner).arrow_type))
+    fields.append(pa.field("key", key_layout(state, ctx).arrow_type))
     if state.has_namespace:
         fields.append(pa.field("namespace", state.namespace.layout(ctx.inner).arrow_type))
     fields += value_fields(state, ctx, flatten)

@@ -98,10 +98,9 @@ class KeyedFile:
 
     def check_readable(self, operator: str, state: str) -> None:
         """Raise UnsupportedSnapshot for layouts whose data no reader is there for."""
-        if isinstance(self.handle, KeyGroupsHandle):
+        if isinstance(self.handle, KeyGroupsHandle | IncrementalHandle):
             return
         what = {
-            IncrementalHandle: "RocksDB sst files",
             ChangelogHandle: "changelog segments",
             FileChangelogHandle: "changelog segments",
             InMemoryChangelogHandle: "changelog segments",

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.errors import InvalidOption
 from stateproc.keygroups.ranges import key_group_of_hash
+from stateproc.metadata.handles import IncrementalHandle
 from stateproc.options import SPLIT_BYTES
 from stateproc.pruning import key_hash
+from stateproc.readers.rocksdb.splits import rocksdb_splits
 from stateproc.readers.rows import state_fields
 from stateproc.readers.states import KeyedState
 from stateproc.schemas import merged_schema
 from stateproc.sessions import CONTENTS, WINDOW_SET, SessionSplit
-from stateproc.splits import KeyGroupSplit, Split, cut
+from stateproc.splits import KeyedSplit, KeyGroupSplit, Split, cut
 from stateproc.states import State
 
 if TYPE_CHECKING:
     from stateproc.keyed_files import KeyedFile
     from stateproc.operators import Operator
+
+
+_WHOLE = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,8 @@ class KeyedStateView(State):
         context = self.operator.snapshot.options.context
         schema: pa.Schema | None = None
         for state in dict.fromkeys(part.state for part in self._parts):
-            own = pa.schema(self._placed(lambda item=state: state_fields(item, context, flatten)))
+            with self._placed():
+                own = pa.schema(state_fields(state, context, flatten))
             schema = own if schema is None else merged_schema(schema, own)
         assert schema is not None
         return schema
@@ -76,7 +82,7 @@ class KeyedStateView(State):
         if raw_keys or not self.under_state_windows:
             return list(plain)
         contents = self.plain_splits(flatten=flatten, key_groups=key_groups, split_bytes=split_bytes, raw_keys=True)
-        return [SessionSplit(split, replace(split, state=WINDOW_SET, flatten=False)) for split in contents]
+        return [SessionSplit(split, split.of_state(WINDOW_SET)) for split in contents]
 
     @property
     def under_state_windows(self) -> bool:
@@ -93,12 +99,34 @@ class KeyedStateView(State):
         key_groups: Iterable[int] | None = None,
         split_bytes: int = SPLIT_BYTES,
         raw_keys: bool = False,
-    ) -> list[KeyGroupSplit]:
-        """Splits of the entries as they are stored. ``raw_keys`` adds key and namespace as bytes."""
+        whole_databases: bool = False,
+    ) -> list[KeyedSplit]:
+        """Splits of the entries as they are stored.
+
+        ``raw_keys`` adds key and namespace as bytes. ``whole_databases``: a RocksDB database is one split, so that the
+        splits of several states cover the same key groups.
+        """
         wanted = None if key_groups is None else set(key_groups)
-        splits: list[KeyGroupSplit] = []
+        splits: list[KeyedSplit] = []
+        for file, error in self.operator.unreadable_keyed_files:
+            if wanted is None or not wanted.isdisjoint(file.handle.key_groups):
+                raise error
         for part in self._parts:
             part.file.check_readable(self.operator.display, self.name)
+            if isinstance(part.file.handle, IncrementalHandle):
+                splits += rocksdb_splits(
+                    part.file.handle,
+                    part.file.location,
+                    state=self.name,
+                    operator=self.operator.display,
+                    max_parallelism=self.operator.max_parallelism,
+                    options=self.operator.snapshot.options,
+                    key_groups=wanted,
+                    split_bytes=_WHOLE if whole_databases else split_bytes,
+                    flatten=flatten,
+                    raw_keys=raw_keys,
+                )
+                continue
             ranges = [item for item in part.file.ranges if wanted is None or item.key_group in wanted]
             for run in cut(ranges, split_bytes):
                 splits.append(
@@ -130,12 +158,6 @@ class KeyedStateView(State):
             # A literal that is no such key is in no key group that can be told; all are read.
             return None
         return {int(group) for group in key_group_of_hash(codes, self.operator.max_parallelism)}
-
-    def _placed(self, action: Any) -> Any:
-        try:
-            return action()
-        except SnapshotError as error:
-            raise error.at(operator=self.operator.display, state=self.name) from error
 
 
 def _value_type(state: KeyedState) -> str:

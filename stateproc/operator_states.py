@@ -144,7 +144,11 @@ class OperatorStateView(State):
 
     @property
     def bytes(self) -> int | None:
-        return sum(split.bytes for split in self.splits())
+        return sum(OperatorSplit(*part, self.operator.snapshot.options).bytes for part in self._chosen)
+
+    @property
+    def _chosen(self) -> tuple[tuple[OperatorFile, StatePartition], ...]:
+        return self._parts[:1] if self._mode == "BROADCAST" else self._parts
 
     @property
     def opened(self) -> pa.DataType | None:
@@ -167,5 +171,7 @@ class OperatorStateView(State):
     def splits(
         self, *, flatten: bool = False, key_groups: Iterable[int] | None = None, split_bytes: int = SPLIT_BYTES
     ) -> list[Split]:
-        parts = self._parts[:1] if self._mode == "BROADCAST" else self._parts
-        return [OperatorSplit(file, partition, self.operator.snapshot.options) for file, partition in parts]
+        if self._mode != "BROADCAST":
+            for error in self.operator.unreadable_operator_files:
+                raise error
+        return [OperatorSplit(file, partition, self.operator.snapshot.options) for file, partition in self._chosen]

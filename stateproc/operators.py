@@ -35,6 +35,7 @@ class Operator:
         self.snapshot = snapshot
         self.metadata = metadata
         self.uid = uid or metadata.uid
+        self._misplaced: list[SnapshotError] = []
 
     @property
     def operator_id(self) -> str:
@@ -70,50 +71,79 @@ class Operator:
 
     @cached_property
     def operator_files(self) -> tuple[OperatorFile, ...]:
-        """Managed operator state, one per subtask that has any."""
-        return tuple(
-            OperatorFile(subtask.index, handle, open_handle(handle.stream, self.snapshot.location))
-            for subtask in self.metadata.subtasks
-            for handle in (subtask.managed_operator,)
-            if handle is not None and not handle.is_empty
-        )
+        """Managed operator state, one per subtask that has any; places that cannot be are told by ``problems``."""
+        files = []
+        for subtask in self.metadata.subtasks:
+            handle = subtask.managed_operator
+            if handle is None or handle.is_empty:
+                continue
+            try:
+                files.append(OperatorFile(subtask.index, handle, open_handle(handle.stream, self.snapshot.location)))
+            except SnapshotError as error:
+                self._misplaced.append(error)
+        return tuple(files)
 
     @cached_property
     def problems(self) -> tuple[SnapshotError, ...]:
-        """Headers that cannot be read; the states behind them are not listed."""
+        """Headers and raw timers that cannot be read; the states behind them are not listed."""
+        found = [error for _, error in self.unreadable_keyed_files]
+        return (*found, *self.unreadable_operator_files, *self.unreadable_raw_timers)
+
+    @cached_property
+    def unreadable_keyed_files(self) -> tuple[tuple[KeyedFile, SnapshotError], ...]:
+        """Files whose header cannot be read, and why: reading a state of their key groups must fail, not skip."""
         with ThreadPoolExecutor(_HEADERS_AT_ONCE) as pool:
-            keyed = list(pool.map(header_problem, self.keyed_files))
-        found = [error.at(operator=self.display) for error in keyed if error is not None]
-        for file in self.operator_files:
+            errors = pool.map(header_problem, self.keyed_files)
+        return tuple(
+            (file, error.at(operator=self.display))
+            for file, error in zip(self.keyed_files, errors, strict=True)
+            if error is not None
+        )
+
+    @cached_property
+    def unreadable_operator_files(self) -> tuple[SnapshotError, ...]:
+        """Why files of operator state cannot be found or their headers cannot be read."""
+        files = self.operator_files
+        found = list(self._misplaced)
+        for file in files:
             try:
                 _ = file.header
             except SnapshotError as error:
-                found.append(error.at(operator=self.display))
-        return tuple(found)
+                found.append(error)
+        return tuple(error.at(operator=self.display) for error in found)
+
+    @property
+    def unreadable_raw_timers(self) -> tuple[SnapshotError, ...]:
+        """Why raw keyed state that may hold timers cannot be read."""
+        return tuple(error.at(operator=self.display) for error in self._raw_timers[1])
 
     @cached_property
     def _keyed(self) -> dict[str, KeyedStateView]:
-        bad = self.problems
+        unreadable = {id(file) for file, _ in self.unreadable_keyed_files}
         parts: dict[str, list[Part]] = {}
         for file in self.keyed_files:
-            if header_problem(file) is not None:
+            if id(file) in unreadable:
                 continue
             for state in file.states:
                 if isinstance(state, KeyedState):
                     parts.setdefault(state.name, []).append(Part(file, state))
-        del bad
         return {name: KeyedStateView(self, found) for name, found in parts.items()}
 
     @cached_property
-    def _raw_timers(self) -> tuple[RawTimers, ...]:
-        found = []
+    def _raw_timers(self) -> tuple[tuple[RawTimers, ...], list[SnapshotError]]:
+        """Timers in raw keyed state, and why others cannot be read."""
+        found, bad = [], []
         for subtask in self.metadata.subtasks:
             handle = subtask.raw_keyed
             if isinstance(handle, KeyGroupsHandle):
-                timers = raw_timers(open_handle(handle.stream, self.snapshot.location), handle)
+                try:
+                    timers = raw_timers(open_handle(handle.stream, self.snapshot.location), handle)
+                except SnapshotError as error:
+                    bad.append(error)
+                    continue
                 if timers is not None:
                     found.append(timers)
-        return tuple(found)
+        return tuple(found), bad
 
     @cached_property
     def keyed_states(self) -> tuple[KeyedStateView, ...]:
@@ -126,8 +156,9 @@ class Operator:
         views = []
         for event, kind in ((True, StateKind.EVENT_TIMERS), (False, StateKind.PROCESSING_TIMERS)):
             queues = [view for view in self._keyed.values() if view.keyed.kind is kind]
-            if queues or self._raw_timers:
-                views.append(TimerView(self, event, queues, self._raw_timers))
+            raw, _ = self._raw_timers
+            if queues or raw:
+                views.append(TimerView(self, event, queues, raw))
         return tuple(views)
 
     @cached_property

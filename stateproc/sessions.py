@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stateproc.readers.rows import KEY_GROUP, RAW_KEY
-from stateproc.splits import KeyGroupSplit
+from stateproc.splits import KeyedSplit
 
 CONTENTS, WINDOW_SET = "window-contents", "merging-window-set"
 
@@ -24,8 +24,8 @@ CONTENTS, WINDOW_SET = "window-contents", "merging-window-set"
 class SessionSplit:
     """Window contents of some key groups, with the windows that these key groups' merging sets name."""
 
-    contents: KeyGroupSplit
-    windows: KeyGroupSplit
+    contents: KeyedSplit
+    windows: KeyedSplit
 
     @property
     def bytes(self) -> int:
@@ -36,7 +36,7 @@ class SessionSplit:
         return self.contents.key_groups
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        stream = not self.contents.canonical
+        stream = not self.contents.composite
         known = self._windows(stream)
         for batch in self.contents.read():
             yield _resolved(batch, known)

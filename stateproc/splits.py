@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import pyarrow as pa
@@ -33,6 +33,26 @@ class Split(Protocol):
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """The part's rows. Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot."""
+
+
+class KeyedSplit(Split, Protocol):
+    """A part of a keyed state in one subtask's files.
+
+    ``place`` names these files; ``composite``: raw keys are key before namespace, as in canonical entries (in native
+    heap files the namespace comes first).
+    """
+
+    @property
+    def place(self) -> str: ...
+
+    @property
+    def composite(self) -> bool: ...
+
+    def only(self, key_group: int) -> KeyedSplit:
+        """The same for one of its key groups."""
+
+    def of_state(self, state: str) -> KeyedSplit:
+        """The same key groups of another state of these files, not flattened."""
 
 
 def header_states(header: KeyedHeader) -> list[KeyedState | str]:
@@ -65,6 +85,20 @@ class KeyGroupSplit:
     @property
     def key_groups(self) -> tuple[int, ...]:
         return tuple(item.key_group for item in self.ranges)
+
+    @property
+    def place(self) -> str:
+        return self.source.name
+
+    @property
+    def composite(self) -> bool:
+        return self.canonical
+
+    def only(self, key_group: int) -> KeyGroupSplit:
+        return replace(self, ranges=tuple(item for item in self.ranges if item.key_group == key_group))
+
+    def of_state(self, state: str) -> KeyGroupSplit:
+        return replace(self, state=state, flatten=False)
 
     def read(self) -> Iterator[pa.RecordBatch]:
         load_plugins(self.options.plugins)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -56,7 +57,8 @@ class State(ABC):
     def problem(self) -> SnapshotError | None:
         """Why the state cannot be read; None if it can, as far as types tell."""
         try:
-            self.schema()
+            with self._placed():
+                self.schema()
         except SnapshotError as error:
             return error
         return None
@@ -79,11 +81,23 @@ class State(ABC):
         keys: read no more key groups than hold these keys (other keys of these groups come too).
         Raises SnapshotError.
         """
-        schema = self.schema(flatten=flatten)
-        wanted = narrowed(schema, columns)
-        for split in self.splits(flatten=flatten, key_groups=self._pruned(key_groups, keys)):
-            for batch in split.read():
-                yield aligned(batch, wanted)
+        with self._placed():
+            schema = self.schema(flatten=flatten)
+            wanted = narrowed(schema, columns)
+            for split in self.splits(flatten=flatten, key_groups=self._pruned(key_groups, keys)):
+                for batch in split.read():
+                    yield aligned(batch, wanted)
+
+    @contextmanager
+    def _placed(self) -> Iterator[None]:
+        """Inside: errors about the snapshot name its file, the operator and the state, if they do not yet."""
+        try:
+            yield
+        except InvalidOption:
+            raise
+        except SnapshotError as error:
+            file = self.operator.snapshot.location.metadata_uri
+            raise error.at(file=file, operator=self.operator.display, state=self.name) from error
 
     def _pruned(self, key_groups: Iterable[int] | None, keys: Sequence[Any] | None) -> set[int] | None:
         chosen = None if key_groups is None else set(key_groups)

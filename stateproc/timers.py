@@ -140,6 +140,8 @@ class TimerView(State):
     ) -> list[Split]:
         wanted = None if key_groups is None else set(key_groups)
         splits: list[Split] = []
+        for error in self.operator.unreadable_raw_timers:
+            raise error
         for queue in self._queues:
             service = queue.name[len(TIMER_PREFIX) :].split("_", 1)[1]
             for split in queue.splits(key_groups=wanted, split_bytes=split_bytes):

@@ -7,7 +7,7 @@ group of the operator, not with its state.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from stateproc.options import SPLIT_BYTES
 from stateproc.readers.rows import KEY_GROUP, RAW_KEY
 from stateproc.schemas import aligned, aligned_array
 from stateproc.serializers.runtime import LAST_ACCESS
-from stateproc.splits import KeyGroupSplit, Split
+from stateproc.splits import KeyedSplit, Split
 from stateproc.states import State
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class WideSplit:
     """The same key groups of several states. ``parts``: (column, its plain split); ``schema``: of the result."""
 
-    parts: tuple[tuple[str, KeyGroupSplit], ...]
+    parts: tuple[tuple[str, KeyedSplit], ...]
     schema: pa.Schema
 
     @property
@@ -43,8 +43,8 @@ class WideSplit:
 
     def read(self) -> Iterator[pa.RecordBatch]:
         first = self.parts[0][1]
-        for item in first.ranges:
-            tables = {name: replace(split, ranges=(item,)).read() for name, split in self.parts}
+        for key_group in first.key_groups:
+            tables = {name: split.only(key_group).read() for name, split in self.parts}
             yield from self._joined({name: list(batches) for name, batches in tables.items()})
 
     def _joined(self, tables: dict[str, list[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
@@ -108,10 +108,12 @@ class WideState(State):
     ) -> list[Split]:
         schema = self.schema(flatten=flatten)
         wanted = None if key_groups is None else set(key_groups)
-        cut: dict[tuple[str, tuple[int, ...]], list[tuple[str, KeyGroupSplit]]] = {}
+        cut: dict[tuple[str, tuple[int, ...]], list[tuple[str, KeyedSplit]]] = {}
         for state in self._states:
-            for split in state.plain_splits(key_groups=wanted, split_bytes=split_bytes, raw_keys=True):
-                place = (split.source.name, split.key_groups)
+            for split in state.plain_splits(
+                key_groups=wanted, split_bytes=split_bytes, raw_keys=True, whole_databases=True
+            ):
+                place = (split.place, split.key_groups)
                 cut.setdefault(place, []).append((state.name, split))
         return [WideSplit(tuple(parts), schema) for parts in cut.values()]
 

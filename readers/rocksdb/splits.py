@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +46,20 @@ class RocksDbSplit:
     @property
     def key_groups(self) -> tuple[int, ...]:
         return tuple(group for run in self.ranges for group in run)
+
+    @property
+    def place(self) -> str:
+        return self.meta.name
+
+    @property
+    def composite(self) -> bool:
+        return True
+
+    def only(self, key_group: int) -> RocksDbSplit:
+        return replace(self, ranges=(range(key_group, key_group + 1),))
+
+    def of_state(self, state: str) -> RocksDbSplit:
+        return replace(self, state=state, flatten=False)
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """The rows, by key. Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot."""

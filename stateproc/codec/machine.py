@@ -111,6 +111,8 @@ class Machine:
             value = reader(cursor)
         except SnapshotError as error:
             raise HostFailure(error, int(reg[ops.ROW])) from error
+        if not int(reg[ops.POS]) <= cursor.pos <= int(reg[ops.END]):
+            raise DecodeFailure(ops.SHORT, int(reg[ops.POS]), int(reg[ops.ROW]))
         if column >= 0:
             self._hosted[column].append(value)
         reg[ops.POS] = cursor.pos

@@ -69,13 +69,15 @@ MARKED_NUMBER = 50  # byte valid col width      null mark as in NULL_IF, then a 
 
 VARINT_U32, VARINT_Z32, VARINT_U64, VARINT_Z64 = 0, 1, 2, 3
 # LENGTH_TAG_MINUS_4: the last SWITCH's tag less four, as in BigIntSerializer.
-LENGTH_I32, LENGTH_U16, LENGTH_REST, LENGTH_FIXED, LENGTH_TAG_MINUS_4 = 0, 1, 2, 3, 4
+# LENGTH_REST_BUT: up to n bytes before the end of the range.
+LENGTH_I32, LENGTH_U16, LENGTH_REST, LENGTH_FIXED, LENGTH_TAG_MINUS_4, LENGTH_REST_BUT = 0, 1, 2, 3, 4, 5
 COUNT_I32, COUNT_U16, COUNT_VARINT = 0, 1, 2
 # ENTER_HALF: the position is behind the low half of a slot whose high half is the offset of 8 bytes.
 ENTER_I32, ENTER_LE32, ENTER_REST, ENTER_SLOT, ENTER_SLOT_OR_INLINE, ENTER_HALF = 0, 1, 2, 3, 4, 5
 
 # --- registers (the state array) ------------------------------------------------------------------------------
-ROW, PC, POS, END, SP, BASE, COUNT, AUX, NEED, STARTED, ROW_POS = range(11)
+# ROOM: how many bytes of sub-ranges the current range may still point at, see ENTER.
+ROW, PC, POS, END, SP, BASE, COUNT, AUX, NEED, STARTED, ROW_POS, ROOM = range(12)
 REGISTERS = 16
 
 # --- outcomes ---------------------------------------------------------------------------------------------------

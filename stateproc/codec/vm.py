@@ -72,6 +72,7 @@ from stateproc.codec.ops import (
     LEFTOVER,
     LENGTH_I32,
     LENGTH_REST,
+    LENGTH_REST_BUT,
     LENGTH_SUFFIX,
     LENGTH_TAG_MINUS_4,
     LENGTH_U16,
@@ -259,6 +260,7 @@ def run(
     sp = reg[ops.SP]
     base = source + reg[ops.BASE]
     count = reg[ops.COUNT]
+    room = reg[ops.ROOM]
     status = ops.RUNNING
     if reg[ops.STARTED] == 0:
         if row >= last_row:
@@ -268,6 +270,7 @@ def run(
             pos = source + starts[0, 0 if stream else row]
             end = source + ends[0, 0 if stream else row]
         base = pos
+        room = end - pos
         pc = 0
         sp = 0
         reg[ops.ROW_POS] = pos - source
@@ -413,6 +416,7 @@ def run(
                 pos = source + starts[0, row]
                 end = source + ends[0, row]
             base = pos
+            room = end - pos
             pc = 0
             sp = 0
             reg[ops.ROW_POS] = pos - source
@@ -425,6 +429,7 @@ def run(
             pos = source + starts[prog[pc + 1], row]
             end = source + ends[prog[pc + 1], row]
             base = pos
+            room = end - pos
             pc += 2
         elif op == SKIP:
             if end - pos < prog[pc + 1]:
@@ -505,6 +510,8 @@ def run(
                 at += 2
             elif kind == LENGTH_REST:
                 n = end - pos
+            elif kind == LENGTH_REST_BUT:
+                n = end - pos - np.int64(prog[pc + 4])
             elif kind == LENGTH_TAG_MINUS_4:
                 n = count - 4
             else:
@@ -797,22 +804,32 @@ def run(
                         status = BAD_OFFSET
                         break
                     start = base + offset
-            if sp + 3 + _MARGIN > STACK_WORDS:
+            if kind >= ENTER_SLOT and start != pos:
+                # Variable parts never overlap in what Flink writes. Overlapping ones could be read again and again,
+                # by a factor at every level of nesting.
+                room -= n
+                if room < 0:
+                    status = BAD_OFFSET
+                    break
+            if sp + 4 + _MARGIN > STACK_WORDS:
                 status = TOO_DEEP
                 break
             stack[sp] = end
             stack[sp + 1] = base
             stack[sp + 2] = resume
-            sp += 3
+            stack[sp + 3] = room
+            sp += 4
+            room = n
             pos = start
             base = start
             end = start + n
             pc += 2
         elif op == LEAVE:
-            sp -= 3
+            sp -= 4
             end = stack[sp]
             base = stack[sp + 1]
             pos = stack[sp + 2]
+            room = stack[sp + 3]
             pc += 1
         elif op == HEADER:
             if end - base < prog[pc + 1]:
@@ -965,4 +982,5 @@ def run(
     reg[ops.END] = end - source
     reg[ops.SP] = sp
     reg[ops.BASE] = base - source
+    reg[ops.ROOM] = room
     return status
