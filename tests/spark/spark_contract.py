@@ -25,9 +25,7 @@ def planned(
     return pickle.loads(dumps(reader))
 
 
-def rows(
-    options: dict[str, str], schema: StructType | None = None, filters: Sequence[Filter] = ()
-) -> pa.Table:
+def rows(options: dict[str, str], schema: StructType | None = None, filters: Sequence[Filter] = ()) -> pa.Table:
     """All rows, each batch checked as Spark checks the first."""
     struct = schema or schema_of(options)
     wanted = to_arrow_schema(struct, timezone="UTC")
