@@ -111,7 +111,7 @@ public final class Oracle {
                     db.singleDelete(family, write, Arrays.copyOf(key, key.length - 1));
                 }
             }
-        } else if (choice < 925) {
+        } else if (choice < 925 && Tables.ingestsAndDeletesRanges()) {
             byte[] a = key();
             byte[] b = key();
             if (Arrays.compareUnsigned(a, b) < 0 && (a[0] > onceGroup || b[0] < onceGroup)) {
@@ -129,7 +129,7 @@ public final class Oracle {
             }
         } else if (choice < 987) {
             db.compactRange(family);
-        } else if (choice < 995 && Tables.ingests()) {
+        } else if (choice < 995 && Tables.ingestsAndDeletesRanges()) {
             ingest(db, family, options, step);
         }
     }

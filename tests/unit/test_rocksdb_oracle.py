@@ -39,4 +39,4 @@ def test_reads_what_rocksdb_reads(version: str, program: str, tmp_path: Path) ->
         merged += sum(item.merge_operands for item in properties)
         deleted += sum(item.range_deletions for item in properties)
     # The comparison means something only if there was something to merge and to delete.
-    assert compared and merged and deleted
+    assert compared and merged and (deleted or version == OLDEST)
