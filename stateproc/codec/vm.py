@@ -53,6 +53,7 @@ from stateproc.codec.ops import (
     ENTER_I32,
     ENTER_LE32,
     ENTER_REST,
+    ENTER_SLOT,
     ENTER_SLOT_OR_INLINE,
     EXPECT,
     F1,
@@ -970,9 +971,10 @@ def run(
         pos = source + reg[ops.ROW_POS]
         pc = 0
         sp = 0
-        if not stream:
-            end = source + ends[0, row]
+        # Also in a stream: the row may have stopped inside of a sub-range.
+        end = source + ends[0, 0 if stream else row]
         base = pos
+        room = end - pos
         reg[ops.COUNT] = failed_at - source
     else:
         reg[ops.COUNT] = count
