@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from stateproc.errors import SnapshotError
 from stateproc.serializers import UnknownSnapshotClass
@@ -27,7 +27,7 @@ def read_whole_header(data: bytes, file: str, read: Callable[[Cursor], Header]) 
     return _Search(data, file, read).run({})
 
 
-class _Search:
+class _Search(Generic[Header]):
     def __init__(self, data: bytes, file: str, read: Callable[[Cursor], Header]) -> None:
         self._data, self._file, self._read = data, file, read
         self._left = max(_COST, _READINGS * len(data))

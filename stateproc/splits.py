@@ -48,9 +48,6 @@ class KeyedSplit(Split, Protocol):
     @property
     def composite(self) -> bool: ...
 
-    def only(self, key_group: int) -> KeyedSplit:
-        """The same for one of its key groups."""
-
     def of_state(self, state: str) -> KeyedSplit:
         """The same key groups of another state of these files, not flattened."""
 
@@ -93,9 +90,6 @@ class KeyGroupSplit:
     @property
     def composite(self) -> bool:
         return self.canonical
-
-    def only(self, key_group: int) -> KeyGroupSplit:
-        return replace(self, ranges=tuple(item for item in self.ranges if item.key_group == key_group))
 
     def of_state(self, state: str) -> KeyGroupSplit:
         return replace(self, state=state, flatten=False)

@@ -6,10 +6,12 @@ group of the operator, not with its state.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -42,10 +44,15 @@ class WideSplit:
         return self.parts[0][1].key_groups
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        first = self.parts[0][1]
-        for key_group in first.key_groups:
-            tables = {name: split.only(key_group).read() for name, split in self.parts}
-            yield from self._joined({name: list(batches) for name, batches in tables.items()})
+        streams = {name: by_key_group(split.read()) for name, split in self.parts}
+        heads = {name: next(stream, None) for name, stream in streams.items()}
+        for key_group in self.key_groups:
+            tables: dict[str, list[pa.RecordBatch]] = {}
+            for name, head in heads.items():
+                if head is not None and head[0] == key_group:
+                    tables[name] = head[1]
+                    heads[name] = next(streams[name], None)
+            yield from self._joined(tables)
 
     def _joined(self, tables: dict[str, list[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
         """Rows of one key group: every key that any of the states has."""
@@ -70,6 +77,25 @@ class WideSplit:
                 columns[access] = _combined(table.column(LAST_ACCESS)).take(rows)
         batch = pa.RecordBatch.from_pydict(columns)
         yield aligned(batch, self.schema)
+
+
+def by_key_group(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
+    """Rows that come in the order of key groups, one key group after another."""
+    held: list[pa.RecordBatch] = []
+    current = -1
+    for batch in batches:
+        groups = np.asarray(batch.column(KEY_GROUP))
+        bounds = [0, *(np.flatnonzero(np.diff(groups)) + 1).tolist(), len(groups)]
+        for start, stop in itertools.pairwise(bounds):
+            if start == stop:
+                continue
+            if held and int(groups[start]) != current:
+                yield current, held
+                held = []
+            current = int(groups[start])
+            held.append(batch.slice(start, stop - start))
+    if held:
+        yield current, held
 
 
 def _combined(column: pa.ChunkedArray) -> pa.Array:

@@ -55,9 +55,6 @@ class RocksDbSplit:
     def composite(self) -> bool:
         return True
 
-    def only(self, key_group: int) -> RocksDbSplit:
-        return replace(self, ranges=(range(key_group, key_group + 1),))
-
     def of_state(self, state: str) -> RocksDbSplit:
         return replace(self, state=state, flatten=False)
 
