@@ -12,6 +12,7 @@ from typing import Any
 from comparing import plain, same
 
 import stateproc
+from stateproc.catalog import CATALOGS
 from stateproc.opened_states import opened_state
 from stateproc.snapshot import Snapshot
 from stateproc.states import State
@@ -154,6 +155,44 @@ def _enumerator(
         yield f"{partitions!r} is not what {len(lines)} lines say"
 
 
+def _versioned(
+    snapshot: Snapshot, uid: str, name: str, kind: str, lines: list[dict[str, Any]], read: ReadRows
+) -> Iterator[str]:
+    """Sink writers' states: version and bytes, in the order of their subtask."""
+    ours = [plain(row) for row in read(snapshot, opened_state(snapshot.state(uid, name)))]
+    yield from _other_rows(ours, [{"subtask": line["subtask"], **line["value"]} for line in lines])
+
+
+def _committer(
+    snapshot: Snapshot, uid: str, name: str, kind: str, lines: list[dict[str, Any]], read: ReadRows
+) -> Iterator[str]:
+    """Committables that waited, each with the checkpoint and subtask it came from."""
+    rows = [plain(row) for row in read(snapshot, opened_state(snapshot.state(uid, name)))]
+    ours = [{"in": row["subtask"], **item} for row in rows for item in row["committables"]]
+    yield from _other_rows(ours, [{"in": line["subtask"], **line["value"]} for line in lines])
+
+
+def _other_rows(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> Iterator[str]:
+    texts = [sorted(json.dumps(row, sort_keys=True) for row in rows) for rows in (ours, theirs)]
+    if texts[0] != texts[1]:
+        yield f"{texts[0]!r} is not {texts[1]!r}"
+
+
+def _channels(
+    snapshot: Snapshot, uid: str, name: str, kind: str, lines: list[dict[str, Any]], read: ReadRows
+) -> Iterator[str]:
+    """Records in flight are listed among the files, with what their files hold."""
+    rows = [row for row in CATALOGS["files"].table(snapshot).to_pylist() if row["role"].startswith("channel ")]
+    if not {"channel in", "channel out"} <= {row["role"] for row in rows if row["uid"] == uid}:
+        yield f"{uid} has no channel state in and out, among {rows!r}"
+    folder = Path(snapshot.location.directory_uri.removeprefix("file:"))
+    for path in {row["path"] for row in rows}:
+        size = (folder / Path(path).name).stat().st_size
+        known = max(row["start"] + row["bytes"] for row in rows if row["path"] == path)
+        if known > size:
+            yield f"{path} has {size} bytes where channels need {known}"
+
+
 def _broadcast(
     snapshot: Snapshot, uid: str, name: str, kind: str, lines: list[dict[str, Any]], read: ReadRows
 ) -> Iterator[str]:
@@ -205,4 +244,7 @@ _CHECKS: dict[str, Callable[..., Iterator[str]]] = {
     "sql": _sql,
     "splits": _splits,
     "enumerator": _enumerator,
+    "versioned": _versioned,
+    "committer": _committer,
+    "channels": _channels,
 }

@@ -40,6 +40,9 @@ JOBS = {
     "sql": ("Sql", "job"),
     "big": ("Big", "keys"),
     "large": ("Large", "job"),
+    "corners": ("Corners", "job"),
+    "sinks": ("Sinks", "job"),
+    "inflight": ("InFlight", "job"),
 }
 """Job → the Java class and method that build it."""
 
@@ -148,6 +151,18 @@ MATERIALIZED = (
     ("state.backend.changelog.periodic-materialize.interval", "500ms"),
 )
 FILE_MERGING = (("execution.checkpointing.file-merging.enabled", "true"),)
+UNALIGNED = (
+    ("execution.checkpointing.unaligned.enabled", "true"),
+    ("execution.checkpointing.aligned-checkpoint-timeout", "0 ms"),
+    ("taskmanager.memory.segment-size", "4kb"),
+    ("taskmanager.network.memory.buffers-per-channel", "1"),
+    ("taskmanager.network.memory.floating-buffers-per-gate", "1"),
+)
+"""In-flight records go into the checkpoint; small buffers, so that it stays small."""
+JOBMANAGER_STORAGE = (
+    ("state.checkpoint-storage", "jobmanager"),
+    ("execution.checkpointing.storage", "jobmanager"),
+)
 REGISTERED = (("pipeline.serialization-config", "[fixtures.Edges$Cat: {type: pojo}]"),)
 SPECIAL = (
     Case("demo", "", "hashmap", "canonical", until=(1, 20)),
@@ -160,6 +175,15 @@ SPECIAL = (
     Case("sql", "rocksdb-canonical", "rocksdb", "canonical"),
     Case("sql", "hashmap-checkpoint", "hashmap", "checkpoint"),
     Case("finished", "hashmap-checkpoint", "hashmap", "checkpoint"),
+    Case("corners", "hashmap-canonical", "hashmap", "canonical", options=FILES),
+    Case("corners", "hashmap-checkpoint", "hashmap", "checkpoint", options=FILES),
+    Case("corners", "hashmap-native", "hashmap", "native", options=FILES),
+    Case("corners", "rocksdb-canonical", "rocksdb", "canonical", options=FILES + ROCKSDB_TIMERS),
+    Case("sinks", "hashmap-canonical", "hashmap", "canonical"),
+    Case("inflight", "hashmap-checkpoint", "hashmap", "checkpoint", options=FILES + UNALIGNED),
+    Case("tiny", "hashmap-canonical-32768", "hashmap", "canonical", 1, 32768, since=(2, 0)),
+    Case("tiny", "rocksdb-canonical-32768", "rocksdb", "canonical", 1, 32768, until=(1, 20)),
+    Case("tiny", "hashmap-jobmanager", "hashmap", "checkpoint", 1, options=JOBMANAGER_STORAGE),
     Case("tiny", "hashmap-filemerging", "hashmap", "checkpoint", options=FILES + FILE_MERGING),
     Case("operators", "hashmap-filemerging", "hashmap", "checkpoint", options=FILES + FILE_MERGING),
     Case("tiny", "rocksdb-filemerging", "rocksdb", "checkpoint", 1, options=FILES + FILE_MERGING + INCREMENTAL),
@@ -170,13 +194,20 @@ SPECIAL = (
 )
 """Cases with a job of their own, written by the newest releases."""
 
+OLD_BACKENDS = (
+    Case("tiny", "memory-checkpoint", "jobmanager", "checkpoint", 1),
+    Case("tiny", "memory-savepoint", "jobmanager", "canonical", 1),
+)
+"""MemoryStateBackend, whose state lies inline in the metadata."""
+OLD_BACKENDS_IN = ("1.8", "1.12")
+
 
 def cases(release: str) -> list[Case]:
     """The cases of `release`, the most used modes first."""
     modes = {mode.mode: mode for mode in MAIN + MORE}
     wanted = NEWEST if release in FULL else TURNING if release in TURNING_POINTS else BETWEEN
     rows = [replace(modes[mode], job=job, parallelism=parallelism) for job, mode, parallelism in wanted]
-    rows += SPECIAL if release in FULL else ()
+    rows += SPECIAL if release in FULL else OLD_BACKENDS if release in OLD_BACKENDS_IN else ()
     return [row for row in rows if row.since <= line_number(release) <= row.until]
 
 

@@ -29,13 +29,17 @@ JAVA += ["-Djava.security.manager=allow", "-Duser.timezone=UTC"]
 
 def fixtures_path(release: str) -> str:
     """The class path of all jobs of `release`, compiled."""
-    modern = [JOBS / "modern"] if release in ("1.20", "2.3") else []
+    modern = [JOBS / "modern", JOBS / f"modern_{_line(release)}"] if release in ("1.20", "2.3") else []
     return compiled(release, "fixtures", [*core_folders(release), *modern])
 
 
 def core_folders(release: str) -> list[Path]:
     """The folders that need no more than Flink's core."""
-    return [JOBS / "common", JOBS / f"compat_{'v1' if line_number(release) < (2, 0) else 'v2'}"]
+    return [JOBS / "common", JOBS / f"compat_{_line(release)}"]
+
+
+def _line(release: str) -> str:
+    return "v1" if line_number(release) < (2, 0) else "v2"
 
 
 def compiled(release: str, set_name: str, folders: Iterable[Path]) -> str:
