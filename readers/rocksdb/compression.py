@@ -12,10 +12,10 @@ from typing import Any
 import cramjam
 import numpy as np
 import numpy.typing as npt
-from stateproc.readers.rocksdb.format import damaged
 
 from stateproc.codec.jit import kernel, load_le64, load_u8
 from stateproc.errors import UnsupportedSnapshot, Where
+from stateproc.readers.rocksdb.format import damaged
 
 Longs = npt.NDArray[np.int64]
 
@@ -45,19 +45,19 @@ def _claims(
         kind = load_u8(stop)
         kinds[k] = kind
         if ratios[kind] == 0:
-            return k, 1
+            return k, UNKNOWN
         size = stop - at
-        if kind != 0:
+        if kind != NONE:
             size = np.int64(0)
             shift = 0
             ended = False
-            if first and kind == 2:
+            if first and kind == ZLIB:
                 begins[k] = starts[k]
                 sizes[k] = 0  # to be found out
                 continue
-            if first and (kind == 4 or kind == 5):
+            if first and (kind in (LZ4, LZ4HC)):
                 if stop - at < 8:
-                    return k, 2
+                    return k, CLAIM
                 size = np.int64(load_le64(at))
                 at += 8
                 shift = 64
@@ -69,14 +69,14 @@ def _claims(
                 at += 1
                 shift += 7
             if not ended or size > 0xFFFFFFFF or size > (stop - at + 1) * ratios[kind] + 64:
-                return k, 2
+                return k, CLAIM
             if size > (1 << 30) and size > (stop - at) * 64:
-                return k, 2  # so much out of so little is no state of Flink's
-            if kind == 1:
+                return k, CLAIM  # so much out of so little is no state of Flink's
+            if kind == SNAPPY:
                 at = source + starts[k]  # snappy's own format begins with the size
         begins[k] = at - source
         sizes[k] = size
-    return -1, 0
+    return -1, OK
 
 
 def decompressed(

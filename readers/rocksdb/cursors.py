@@ -53,7 +53,7 @@ def advance(row: int) -> int:
     while pos >= stop:
         block = field(row, BLOCK) + 1
         if block >= field(row, BLOCKS):
-            return 1
+            return EMPTY
         plain = field(row, PLAIN)
         pos = plain + load_i64(field(row, STARTS) + 8 * block)
         stop = plain + load_i64(field(row, ENDS) + 8 * block)
@@ -66,13 +66,13 @@ def advance(row: int) -> int:
     unshared, at = _number(at, stop)
     length, at = _number(at, stop)
     if shared < 0 or unshared < 0 or length < 0 or shared > size:
-        return 3
+        return BAD_ENTRY
     if unshared > stop - at or length > stop - at - unshared or shared + unshared < 8:
-        return 3
+        return BAD_ENTRY
     size = shared + unshared
     if size > field(row, KEY_CAPACITY):
         set_field(row, NEED, size)
-        return 2
+        return GROW_KEY
     key = field(row, KEY)
     copy_bytes(key + shared, at, unshared)
     set_field(row, KEY_SIZE, size)
@@ -81,9 +81,9 @@ def advance(row: int) -> int:
     set_field(row, POS, at + unshared + length)
     trailer = np.int64(load_le64(key + size - 8))
     override = field(row, OVERRIDE)
-    set_field(row, SEQUENCE, (trailer >> 8) & 0xFFFFFFFFFFFFFF if override < 0 else override)
+    set_field(row, SEQUENCE, (trailer >> 8) & _SEQUENCES if override < 0 else override)
     set_field(row, KIND, trailer & 0xFF)
-    return 0
+    return OK
 
 
 @kernel

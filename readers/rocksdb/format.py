@@ -5,9 +5,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from stateproc.readers.rocksdb.checksums import CHECKSUMS, CRC32C, checksum, context_modifier
-
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
+from stateproc.readers.rocksdb.checksums import CHECKSUMS, CRC32C, checksum, context_modifier
 
 FOOTER_SIZE = 53
 _FIRST_FOOTER_SIZE = 48
@@ -38,9 +37,10 @@ class BlockHandle:
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """A table's last 53 bytes (48 of version 0, which Flink 1.8 to 1.13 write). ``index`` None: its handle is in the metaindex (since format version 6).
+    """A table's last 53 bytes (48 of version 0, which Flink 1.8 to 1.13 write).
 
-    ``context``: base of the checksums' modifier by place, 0 for none.
+    ``index`` None: its handle is in the metaindex (since format version 6). ``context``: base of the checksums'
+    modifier by place, 0 for none.
     """
 
     version: int

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from stateproc.codec.jit import copy_bytes, kernel, load_u8
 from stateproc.readers.rocksdb.blocks import BlockReader, Blocks
 from stateproc.readers.rocksdb.format import BlockHandle, damaged
 from stateproc.readers.rocksdb.properties import FIRST_KEY, TWO_LEVEL, TableProperties
-
-from stateproc.codec.jit import copy_bytes, kernel, load_u8
 
 Longs = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -188,12 +188,12 @@ def scan_index(
             shared, at = _number(at, stop)
             unshared, at = _number(at, stop)
             if shared < 0 or unshared < 0:
-                return 1, n, block
+                return BAD, n, block
             value_size = np.int64(0)
             if not delta:
                 value_size, at = _number(at, stop)
             if value_size < 0 or shared > length or unshared > stop - at or value_size > stop - at - unshared:
-                return 1, n, block
+                return BAD, n, block
             copy_bytes(scratch + shared, at, unshared)
             length = shared + unshared
             at += unshared
@@ -201,30 +201,30 @@ def scan_index(
             if delta and shared != 0:
                 change, at = _number(at, value_stop)
                 if change < 0:
-                    return 1, n, block
+                    return BAD, n, block
                 offset = offset + size + 5
                 size += (change >> 1) ^ -(change & 1)
             else:
                 offset, at = _number(at, value_stop)
                 size, at = _number(at, value_stop)
             if offset < 0 or size < 0:
-                return 1, n, block
+                return BAD, n, block
             if first_key:
                 skipped, at = _number(at, value_stop)
                 if skipped < 0 or skipped > value_stop - at:
-                    return 1, n, block
+                    return BAD, n, block
                 at += skipped
             if not delta:
                 at = value_stop
             user = length - trailer
             if user < 0 or n >= len(offsets):
-                return 1, n, block
+                return BAD, n, block
             if user > key_bytes - used:
-                return 2, n, block
+                return GROW, n, block
             copy_bytes(keys + used, scratch, user)
             used += user
             offsets[n] = offset
             sizes[n] = size
             key_offsets[n + 1] = used
             n += 1
-    return 0, n, 0
+    return OK, n, 0

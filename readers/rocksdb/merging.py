@@ -8,11 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
+from stateproc.codec.jit import copy_bytes, kernel, load_be16, load_u8, store_8
 from stateproc.readers.rocksdb.cursors import (
+    EMPTY,
     KEY,
     KEY_SIZE,
     KIND,
     LAST,
+    OK,
     ROW,
     SEQUENCE,
     VALUE,
@@ -22,8 +26,6 @@ from stateproc.readers.rocksdb.cursors import (
     compare,
     field,
 )
-
-from stateproc.codec.jit import copy_bytes, kernel, load_be16, load_u8, store_8
 
 # Registers. PENDING: the row to be moved, or -1. STARTED, ACTIVE: rows begun, rows at an entry. STATE: of the
 # present key. SEEN: buffer of the present key. STASH: buffer of operands, filled from its end. NEED: bytes
@@ -36,7 +38,11 @@ NO_KEY, OPEN, MERGING, DONE = 0, 1, 2, 3
 # Outcomes, besides those of cursors.advance (EMPTY, GROW_KEY, BAD_ENTRY).
 ALL, FULL, GROW_SEEN, GROW_STASH, OUT_OF_ORDER, BAD_KEY, BAD_KIND = 0, 4, 5, 6, 7, 8, 9
 # Entry types (ValueType in db/dbformat.h).
-DELETION, VALUE_TYPE, MERGE, SINGLE_DELETION = 0, 1, 2, 7
+DELETION, PUT, MERGE, SINGLE_DELETION = 0, 1, 2, 7
+# What is done with an entry. END_KEY: give out the key before it, and look at the entry again.
+_PASS, _END_KEY, _DELETE, _PUT, _MERGE = 0, 1, 2, 3, 4
+_NO_SEQUENCE = 1 << 62
+_COMMA = 0x2C
 
 
 @kernel
@@ -81,19 +87,19 @@ def merge(
     stash_end = reg[STASH] + reg[STASH_CAPACITY]
     stash_size, fragment = reg[STASH_SIZE], reg[FRAGMENT]
     used, n = np.int64(0), np.int64(0)
-    outcome = 0
+    outcome = ALL
     while True:
         if pending >= 0:
             row = rows + pending * ROW
             moved = advance(row)
-            if moved == 0:
+            if moved == OK:
                 k = active
                 while k > 0 and before(rows + order[k - 1] * ROW, row):
                     order[k] = order[k - 1]
                     k -= 1
                 order[k] = pending
                 active += 1
-            elif moved != 1 or field(row, LAST) == 0:
+            elif moved != EMPTY or field(row, LAST) == 0:
                 outcome = moved
                 break
             pending = np.int64(-1)
@@ -103,7 +109,7 @@ def merge(
             continue
 
         # What is to be done with the next entry.
-        action = 0
+        action = _PASS
         key, size, sequence = np.int64(0), np.int64(0), np.int64(0)
         over = active == 0
         if not over:
@@ -111,33 +117,33 @@ def merge(
             key, size, sequence = field(row, KEY), field(row, KEY_SIZE) - 8, field(row, SEQUENCE)
             over = stop_size > 0 and compare(key, size, stop, stop_size) >= 0
         if over:
-            if state != 2:
-                outcome = 0
+            if state != MERGING:
+                outcome = ALL
                 break
-            action = 1
+            action = _END_KEY
         else:
-            relation = 1 if state == 0 else compare(key, size, seen, seen_size)
+            relation = 1 if state == NO_KEY else compare(key, size, seen, seen_size)
             if relation < 0 or (relation == 0 and sequence >= last_sequence):
-                outcome = 7
+                outcome = OUT_OF_ORDER
                 break
-            if relation > 0 and state == 2:
-                action = 1
+            if relation > 0 and state == MERGING:
+                action = _END_KEY
             else:
                 if relation > 0:
                     if size > reg[SEEN_CAPACITY]:
                         reg[NEED] = size
-                        outcome = 5
+                        outcome = GROW_SEEN
                         break
                     copy_bytes(seen, key, size)
                     seen_size = size
-                    last_sequence = np.int64((1 << 62) - 1)
-                    state = 3
+                    last_sequence = np.int64(_NO_SEQUENCE)
+                    state = np.int64(DONE)
                     if compare(key, size, start, start_size) >= 0:
                         if size < prefix:
-                            outcome = 8
+                            outcome = BAD_KEY
                             break
-                        state = 1
-                if state != 3:
+                        state = np.int64(OPEN)
+                if state != DONE:
                     kind = field(row, KIND)
                     while fragment < len(fragments) and _behind(
                         key, size, sequence, fragment_keys, fragments[fragment], 3
@@ -148,57 +154,57 @@ def merge(
                         and sequence < fragments[fragment, 6]
                         and _behind(key, size, sequence, fragment_keys, fragments[fragment], 0)
                     ):
-                        action = 2
-                    elif kind == 1:
-                        action = 3
-                    elif kind == 2:
-                        action = 4
-                    elif kind == 0 or kind == 7:
-                        action = 2
+                        action = _DELETE
+                    elif kind == PUT:
+                        action = _PUT
+                    elif kind == MERGE:
+                        action = _MERGE
+                    elif kind in (DELETION, SINGLE_DELETION):
+                        action = _DELETE
                     else:
-                        outcome = 9
+                        outcome = BAD_KIND
                         break
 
         # Give out the present key's value: operands on top of the entry's value (a put), or operands alone.
-        if action == 3 or (state == 2 and (action == 1 or action == 2)):
-            base = field(row, VALUE_SIZE) if action == 3 else np.int64(0)
-            comma = 1 if action == 3 and state == 2 else 0
+        if action == _PUT or (state == MERGING and (action in (_END_KEY, _DELETE))):
+            base = field(row, VALUE_SIZE) if action == _PUT else np.int64(0)
+            comma = 1 if action == _PUT and state == MERGING else 0
             key_size = seen_size - prefix
             total = key_size + base + comma + stash_size
             if n >= len(key_groups) or total > out_size - used:
                 reg[NEED] = total
-                outcome = 4
+                outcome = FULL
                 break
             at = out + used
             copy_bytes(at, seen + prefix, key_size)
             ranges[0, n], ranges[1, n], ranges[2, n] = used, used + key_size, used + key_size
             ranges[3, n] = used + total
-            if action == 3:
+            if action == _PUT:
                 copy_bytes(at + key_size, field(row, VALUE), base)
                 if comma:
-                    store_8(at + key_size + base, 0x2C)
+                    store_8(at + key_size + base, _COMMA)
             copy_bytes(at + key_size + base + comma, stash_end - stash_size, stash_size)
             key_groups[n] = load_u8(seen) if prefix == 1 else load_be16(seen)
             used += total
             n += 1
             stash_size = np.int64(0)
-        if action == 1:
-            state = np.int64(3)
+        if action == _END_KEY:
+            state = np.int64(DONE)
             continue
-        if action == 2 or action == 3:
-            state = np.int64(3)
-        elif action == 4:
+        if action in (_DELETE, _PUT):
+            state = np.int64(DONE)
+        elif action == _MERGE:
             length = field(row, VALUE_SIZE)
-            comma = 1 if state == 2 else 0
+            comma = 1 if state == MERGING else 0
             if stash_size + length + comma > reg[STASH_CAPACITY]:
                 reg[NEED] = stash_size + length + comma
-                outcome = 6
+                outcome = GROW_STASH
                 break
             if comma:
-                store_8(stash_end - stash_size - 1, 0x2C)
+                store_8(stash_end - stash_size - 1, _COMMA)
             stash_size += length + comma
             copy_bytes(stash_end - stash_size, field(row, VALUE), length)
-            state = np.int64(2)
+            state = np.int64(MERGING)
         last_sequence = sequence
         active -= 1
         pending = order[active]

@@ -7,6 +7,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
+
+from stateproc.keygroups.ranges import prefix_width
+from stateproc.metadata.backend import read_keyed_header
+from stateproc.metadata.keyed_handles import IncrementalHandle
+from stateproc.options import SPLIT_BYTES, ReadOptions
+from stateproc.plugins import load_plugins
 from stateproc.readers.composite import decode_entries
 from stateproc.readers.entries import RawEntries
 from stateproc.readers.headers import MAX_HEADER, read_whole_header
@@ -15,12 +21,6 @@ from stateproc.readers.rocksdb.entries import rocksdb_entries
 from stateproc.readers.rocksdb.handle import database_files
 from stateproc.readers.rocksdb.planning import key_group_sizes, split_key_groups
 from stateproc.readers.states import KeyedState, keyed_state
-
-from stateproc.keygroups.ranges import prefix_width
-from stateproc.metadata.backend import read_keyed_header
-from stateproc.metadata.keyed_handles import IncrementalHandle
-from stateproc.options import SPLIT_BYTES, ReadOptions
-from stateproc.plugins import load_plugins
 from stateproc.storage import ByteSource, SnapshotLocation, open_handle
 
 

@@ -20,6 +20,8 @@ from rocksdict import (
     SliceTransform,
     SstFileWriter,
 )
+
+from stateproc.errors import CorruptSnapshot, MissingFile, UnsupportedSnapshot
 from stateproc.readers.rocksdb import (
     column_families,
     key_group_sizes,
@@ -28,8 +30,6 @@ from stateproc.readers.rocksdb import (
     split_key_groups,
     table_properties,
 )
-
-from stateproc.errors import CorruptSnapshot, MissingFile, UnsupportedSnapshot
 from stateproc.storage import FileSource
 
 Contents = dict[bytes, bytes]
@@ -196,8 +196,8 @@ def test_ingested_files_count_from_when_they_came(tmp_path: Path) -> None:
     db.close()
     files = database(tmp_path / "db")
     assert contents(files, "default") == wanted
-    ingested = [properties for source in ssts(tmp_path / "db") if (properties := table_properties(source)).external_version]
-    assert [properties.entries for properties in ingested] == [34]
+    tables = [table_properties(source) for source in ssts(tmp_path / "db")]
+    assert [table.entries for table in tables if table.external_version] == [34]
 
 
 def test_large_keys_and_values_outgrow_the_buffers(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from rocksdb_databases import contents, in_memory, inline
 from rocksdict import BlockBasedIndexType, BlockBasedOptions, DBCompressionType, Options, Rdict
-from stateproc.readers.rocksdb import column_families, open_table
-from stateproc.readers.rocksdb.manifest import read_manifest
 
 from stateproc.errors import CorruptSnapshot, SnapshotError
+from stateproc.readers.rocksdb import column_families, open_table
+from stateproc.readers.rocksdb.manifest import read_manifest
 from stateproc.storage import InlineSource
 
 FORMS = {
@@ -130,7 +130,8 @@ def test_damaged_manifests(files: dict[str, bytes]) -> None:
 def test_a_block_that_claims_too_much_is_refused_at_once(files: dict[str, bytes]) -> None:
     from stateproc.readers.rocksdb.compression import decompressed
 
-    claims = {1: b"\xff\xff\xff\xff\x0f", 2: b"\xff\xff\xff\xff\x0f", 4: b"\xff\xff\xff\x7f", 7: b"\xff\xff\xff\xff\x07"}
+    most = b"\xff\xff\xff\xff\x0f"
+    claims = {1: most, 2: most, 4: b"\xff\xff\xff\x7f", 7: b"\xff\xff\xff\xff\x07"}
     for kind, claim in claims.items():
         raw = np.frombuffer(claim + b"abcdef" + bytes([kind]), dtype=np.uint8)
         with pytest.raises(CorruptSnapshot, match="claims an impossible size"):

@@ -15,13 +15,17 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "rocksdb"))
 
 from oracle import NEW, OLD, OLDEST, expected, generate
 from rocksdb_databases import contents, database
+
 from stateproc.readers.rocksdb import table_properties
 
 pytestmark = pytest.mark.flink
 SEEDS = int(os.environ.get("STATEPROC_ROCKSDB_SEEDS", "12"))
 
 
-@pytest.mark.parametrize(("version", "program"), [(OLDEST, "Oracle"), (OLD, "Oracle"), (NEW, "Oracle"), (NEW, "Rescale")])
+RUNS = [(OLDEST, "Oracle"), (OLD, "Oracle"), (NEW, "Oracle"), (NEW, "Rescale")]
+
+
+@pytest.mark.parametrize(("version", "program"), RUNS)
 def test_reads_what_rocksdb_reads(version: str, program: str, tmp_path: Path) -> None:
     compared, merged, deleted = 0, 0, 0
     for directory in generate(version, program, tmp_path, 0, SEEDS):
