@@ -87,7 +87,7 @@ def _bytes(state: State) -> int | None:
 def _operators(snapshot: Snapshot, operators: Iterable[Operator]) -> Iterator[Row]:
     sizes: dict[str, int] = {}
     for use in walk_stream_handles(snapshot.metadata):
-        sizes[use.operator.operator_id] = sizes.get(use.operator.operator_id, 0) + use.handle.size
+        sizes[use.operator.operator_id] = sizes.get(use.operator.operator_id, 0) + use.bytes
     for operator in operators:
         coordinator = operator.metadata.coordinator
         yield {

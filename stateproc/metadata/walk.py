@@ -20,22 +20,29 @@ class StreamUse(NamedTuple):
     """A stream handle and its role, such as "managed keyed" or "rocksdb shared 000012.sst".
 
     ``subtask`` is None for coordinator state. Changelog segments in memory are no streams and not listed.
+    ``bytes`` is how much of the stream this use accounts for: since Flink 1.20 channels of several subtasks share
+    a file (AbstractChannelStateHandle.getStateSize is a channel's own part).
     """
 
     operator: OperatorState
     subtask: int | None
     role: str
     handle: StreamHandle
+    bytes: int
 
 
 def walk_stream_handles(metadata: SnapshotMetadata) -> Iterator[StreamUse]:
     """All stream handles of ``metadata`` in file order; shared files come as often as referenced."""
     for operator in metadata.operators:
         if operator.coordinator is not None:
-            yield StreamUse(operator, None, "coordinator", operator.coordinator)
+            coordinator = operator.coordinator
+            yield StreamUse(operator, None, "coordinator", coordinator, coordinator.size)
         for subtask in operator.subtasks:
             for role, handle in _of_subtask(subtask):
-                yield StreamUse(operator, subtask.index, role, handle)
+                yield StreamUse(operator, subtask.index, role, handle, handle.size)
+            for channel in (*subtask.input_channels, *subtask.output_channels):
+                role = f"channel {channel.direction}"
+                yield StreamUse(operator, subtask.index, role, channel.stream, channel.size)
 
 
 def _of_subtask(subtask: SubtaskState) -> Iterator[tuple[str, StreamHandle]]:
@@ -47,8 +54,6 @@ def _of_subtask(subtask: SubtaskState) -> Iterator[tuple[str, StreamHandle]]:
         yield from _of_keyed("managed keyed", subtask.managed_keyed)
     if subtask.raw_keyed is not None:
         yield from _of_keyed("raw keyed", subtask.raw_keyed)
-    for channel in (*subtask.input_channels, *subtask.output_channels):
-        yield f"channel {channel.direction}", channel.stream
 
 
 def _of_keyed(role: str, handle: KeyedHandle) -> Iterator[tuple[str, StreamHandle]]:
