@@ -56,6 +56,7 @@ class Program:
     names: npt.NDArray[np.uint8]
     n_columns: int
     hosts: tuple[tuple[HostReader, int], ...]
+    reads_kryo: bool = False
 
 
 @dataclass
@@ -80,6 +81,7 @@ class Builder:
     _depth: int = 0
     _hosts: list[tuple[HostReader, int]] = field(default_factory=list)
     keep: bool = True
+    reads_kryo: bool = False
 
     def op(self, code: int, *operands: int | Label) -> None:
         self._code.append(code)
@@ -169,6 +171,12 @@ class Builder:
         self._names += len(text).to_bytes(2, "big") + text
         return at
 
+    def table(self, words: list[int]) -> int:
+        """``words`` among the null fills; where they begin."""
+        at = len(self._fills)
+        self._fills += words
+        return at
+
     def host(self, reader: HostReader) -> int:
         """Emit a call of ``reader``; the number of the column that marks its values."""
         column = self.column(1, 0)
@@ -195,4 +203,5 @@ class Builder:
             names=np.frombuffer(bytes(self._names) + bytes(8), dtype=np.uint8),
             n_columns=len(self._columns),
             hosts=tuple(self._hosts),
+            reads_kryo=self.reads_kryo,
         )

@@ -50,6 +50,20 @@ def _load(bits: int, *, swap: bool = False, signed: bool = False) -> Any:
     return intrinsic(typing)
 
 
+def _reinterpret(bits: int) -> Any:
+    """An intrinsic ``real(integer)``: the IEEE number of ``bits`` whose bits those are, as float64."""
+
+    def typing(_context: Any, value: Any) -> Any:
+        def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            narrow = args[0] if bits == 64 else builder.trunc(args[0], ir.IntType(bits))
+            number = builder.bitcast(narrow, ir.DoubleType() if bits == 64 else ir.FloatType())
+            return number if bits == 64 else builder.fpext(number, ir.DoubleType())
+
+        return types.float64(types.int64), generate
+
+    return intrinsic(typing)
+
+
 def _store(bits: int) -> Any:
     """An intrinsic ``store(address, value)``: the low ``bits`` of value, native order, aligned or not."""
 
@@ -72,6 +86,7 @@ def _store(bits: int) -> Any:
 load_u8, load_i32, load_i64 = _load(8), _load(32, signed=True), _load(64, signed=True)
 load_be16, load_be32, load_be64 = _load(16, swap=True), _load(32, swap=True), _load(64, swap=True)
 load_le16, load_le32, load_le64 = _load(16), _load(32), _load(64)
+float_of, double_of = _reinterpret(32), _reinterpret(64)
 store_8, store_16, store_32, store_64 = _store(8), _store(16), _store(32), _store(64)
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from stateproc.codec import ops, vm
 from stateproc.codec.builder import Program, Taken
 from stateproc.codec.columns import Columns
+from stateproc.codec.kryo_kernels import BLOCK_WORDS
 from stateproc.errors import SnapshotError
 from stateproc.wire import Cursor
 
@@ -36,6 +37,7 @@ class Machine:
         self._hosted: dict[int, list[Any]] = {column: [] for _, column in program.hosts if column >= 0}
         self._reg = np.zeros(ops.REGISTERS, dtype=np.int64)
         self._stack = np.zeros(vm.STACK_WORDS, dtype=np.int64)
+        self._kryo = np.empty(BLOCK_WORDS if program.reads_kryo else 1, dtype=np.int64)
 
     def run(self, data: Bytes, starts: Positions, ends: Positions, first: int, last: int) -> int:
         """Decode rows ``first`` to ``last`` (exclusive); the row reached, less if columns are full.
@@ -87,12 +89,14 @@ class Machine:
             status = vm.run(
                 program.code, program.fills.ctypes.data, program.names.ctypes.data, data.ctypes.data,
                 starts, ends, last, stream, columns.table.ctypes.data, len(columns.table), columns.saved,
-                reg, reg.ctypes.data, self._stack,
+                reg, reg.ctypes.data, self._stack, self._kryo.ctypes.data,
             )  # fmt: skip
             if status == ops.DONE:
                 return int(reg[ops.ROW])
             if status == ops.CALL_HOST:
                 self._call_host(data)
+                continue
+            if status == ops.RETRY:
                 continue
             self._forget_unfinished()
             if status == ops.GROW:

@@ -67,10 +67,23 @@ CONSTANT = 48  # len_col data_col byte         keep one byte that the input does
 RANGE_END = 49  #                               the range must be complete
 MARKED_NUMBER = 50  # byte valid col width      null mark as in NULL_IF, then a big-endian number unless null
 
+# --- Kryo: what these do not know goes to the host; see kryo_kernels ------------------------------------------
+KRYO_BEGIN = 51  # table first stop pc         a value begins; on failure: columns first..stop taken back, jump
+KRYO_END = 52  # whole                          the value is complete; ``whole``: and so is the range
+KRYO_CLASS = 53  #                              a class reference; its code goes to the register
+KRYO_MARK = 54  # fill pc                       a reference mark: null: fill, jump (pc -1: no null allowed)
+KRYO_STRING = 55  # len_col data_col nullable   a reference mark and a string
+KRYO_COUNT = 56  # flagged fill null_pc flag_pc  Kryo 5: a count plus one; 0: fill, jump; flag set: jump
+KRYO_JSON = 57  # len_col data_col version text  an object by class as JSON; ``text``: null is text, too
+KRYO_TIME = 58  # col                           Kryo 5: a LocalTime; nanoseconds of the day
+PUSH_COUNT = 59  #                              keep the register
+POP_COUNT = 60  #
+
 VARINT_U32, VARINT_Z32, VARINT_U64, VARINT_Z64 = 0, 1, 2, 3
 # LENGTH_TAG_MINUS_4: the last SWITCH's tag less four, as in BigIntSerializer.
 # LENGTH_REST_BUT: up to n bytes before the end of the range.
 LENGTH_I32, LENGTH_U16, LENGTH_REST, LENGTH_FIXED, LENGTH_TAG_MINUS_4, LENGTH_REST_BUT = 0, 1, 2, 3, 4, 5
+LENGTH_REGISTER = 6
 COUNT_I32, COUNT_U16, COUNT_VARINT = 0, 1, 2
 # ENTER_HALF: the position is behind the low half of a slot whose high half is the offset of 8 bytes.
 ENTER_I32, ENTER_LE32, ENTER_REST, ENTER_SLOT, ENTER_SLOT_OR_INLINE, ENTER_HALF = 0, 1, 2, 3, 4, 5
@@ -78,11 +91,14 @@ ENTER_I32, ENTER_LE32, ENTER_REST, ENTER_SLOT, ENTER_SLOT_OR_INLINE, ENTER_HALF 
 # --- registers (the state array) ------------------------------------------------------------------------------
 # ROOM: how many bytes of sub-ranges the current range may still point at, see ENTER.
 ROW, PC, POS, END, SP, BASE, COUNT, AUX, NEED, STARTED, ROW_POS, ROOM = range(12)
-REGISTERS = 16
+# Where to go when a Kryo value cannot be read (0: none is being read), and what to take back then.
+GUARD, GUARD_POS, GUARD_SP, GUARD_FIRST, GUARD_STOP = range(12, 17)
+REGISTERS = 24
 
 # --- outcomes ---------------------------------------------------------------------------------------------------
 RUNNING, DONE, GROW, CALL_HOST = 0, 1, 2, 3
 SHORT, LEFTOVER, BAD_MARK, BAD_COUNT, BAD_STRING, BAD_TAG, BAD_OFFSET, TOO_DEEP = 4, 5, 6, 7, 8, 9, 10, 11
+RETRY = 12  # the value in hand goes to the host
 
 MESSAGES = {
     SHORT: "the value needs more bytes than there are",

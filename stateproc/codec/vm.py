@@ -2,7 +2,8 @@
 
 A column is an address, the bytes used there and the bytes of room. A row is all or nothing: when room runs out in the
 middle, what the row has written is taken back, the caller makes room, and the row starts again. The whole state of a
-run is in ``reg`` and ``stack``, so that a run can stop (for room, for a value only Python can read) and go on.
+run is in ``reg`` and ``stack``, so that a run can stop (for room, for a value only Python can read) and go on. A Kryo
+value that an op cannot read is taken back, too; the program goes on where the host reads it.
 """
 
 from __future__ import annotations
@@ -13,21 +14,31 @@ import numpy as np
 
 from stateproc.codec import ops
 from stateproc.codec.jit import (
-    copy_bytes,
     kernel,
     load_be16,
     load_be32,
     load_be64,
-    load_i32,
     load_i64,
     load_le16,
     load_le32,
     load_le64,
     load_u8,
-    store_8,
-    store_16,
-    store_32,
     store_64,
+)  # fmt: skip
+from stateproc.codec.kryo_json import kryo_json
+from stateproc.codec.kryo_kernels import (
+    FLAG,
+    NO_ROOM,
+    RESULT,
+    begin_kryo,
+    flagged_varint,
+    kryo_class,
+    kryo_mark,
+    kryo_marked_text,
+    kryo_time,
+    kryo_varint,
+    new_object,
+    word,
 )  # fmt: skip
 from stateproc.codec.ops import (
     ARRAY,
@@ -66,12 +77,21 @@ from stateproc.codec.ops import (
     HEADER,
     HOST,
     JUMP,
+    KRYO_BEGIN,
+    KRYO_CLASS,
+    KRYO_COUNT,
+    KRYO_END,
+    KRYO_JSON,
+    KRYO_MARK,
+    KRYO_STRING,
+    KRYO_TIME,
     L2,
     L4,
     L8,
     LEAVE,
     LEFTOVER,
     LENGTH_I32,
+    LENGTH_REGISTER,
     LENGTH_REST,
     LENGTH_REST_BUT,
     LENGTH_SUFFIX,
@@ -89,11 +109,14 @@ from stateproc.codec.ops import (
     NULL_IF,
     NUMBERS,
     POP,
+    POP_COUNT,
+    PUSH_COUNT,
     PUSH_POS,
     PUT1,
     PUT4,
     RANGE_END,
     READ_COUNT,
+    RETRY,
     ROW_END,
     RUNNING,
     SEGMENT,
@@ -109,122 +132,11 @@ from stateproc.codec.ops import (
     VARINT_U32,
     VARINT_U64,
 )
+from stateproc.codec.room import advance, copy_in, fill_nulls, fits, name_matches, place, put, varint
 from stateproc.codec.text import TOO_SHORT, modified_utf8, varint_units
 
 STACK_WORDS = 4096
 _MARGIN = 16
-
-
-@kernel
-def _fits(columns: int, col: int, n: int, reg: int) -> bool:
-    """Whether ``n`` more bytes fit into the column; if not, tell which column needs how much."""
-    entry = columns + 24 * col
-    if load_i64(entry + 8) + n <= load_i64(entry + 16):
-        return True
-    store_64(reg + 8 * ops.AUX, col)
-    store_64(reg + 8 * ops.NEED, n)
-    return False
-
-
-@kernel
-def _place(columns: int, col: int) -> Any:
-    """The address behind the column's last value."""
-    entry = columns + 24 * col
-    return load_i64(entry) + load_i64(entry + 8)
-
-
-@kernel
-def _advance(columns: int, col: int, n: int) -> None:
-    entry = columns + 24 * col + 8
-    store_64(entry, load_i64(entry) + n)
-
-
-@kernel
-def _put(columns: int, col: int, width: int, value: int, reg: int) -> bool:
-    """Append ``value`` in ``width`` bytes; False if there is no room."""
-    if col < 0:
-        return True
-    if not _fits(columns, col, width, reg):
-        return False
-    at = _place(columns, col)
-    if width == 1:
-        store_8(at, value)
-    elif width == 2:
-        store_16(at, value)
-    elif width == 4:
-        store_32(at, value)
-    else:
-        store_64(at, value)
-    _advance(columns, col, width)
-    return True
-
-
-@kernel
-def _fill(columns: int, fills: int, at: int, reg: int) -> bool:
-    """Append one null to every column of a subtree: the ``at``-th word counts triples (column, width, value)."""
-    entry = fills + 4 * at
-    for _ in range(load_i32(entry)):
-        if not _put(columns, load_i32(entry + 4), load_i32(entry + 8), load_i32(entry + 12), reg):
-            return False
-        entry += 12
-    return True
-
-
-@kernel
-def _copy(columns: int, col: int, source: int, n: int, reg: int) -> bool:
-    """Append ``n`` bytes from the address ``source`` to the column."""
-    if col < 0:
-        return True
-    if not _fits(columns, col, n, reg):
-        return False
-    copy_bytes(_place(columns, col), source, n)
-    _advance(columns, col, n)
-    return True
-
-
-@kernel
-def _varint(pos: int, end: int, kind: int, reg: int) -> Any:
-    """A varint of the kind; the new position goes to ``reg[NEED]`` (-1: too short, -2: too long)."""
-    wide = kind == ops.VARINT_U64 or kind == ops.VARINT_Z64
-    value = np.uint64(0)
-    shift = 0
-    while True:
-        if pos >= end:
-            store_64(reg + 8 * ops.NEED, -1)
-            return 0
-        byte = np.uint64(load_u8(pos))
-        pos += 1
-        if wide and shift == 56:
-            # Kryo's ninth byte has no continuation bit: it carries eight bits.
-            value |= byte << np.uint64(56)
-            break
-        value |= (byte & np.uint64(0x7F)) << np.uint64(shift)
-        if byte < np.uint64(0x80):
-            break
-        shift += 7
-        if not wide and shift > 28:
-            store_64(reg + 8 * ops.NEED, -2)
-            return 0
-    store_64(reg + 8 * ops.NEED, pos)
-    if kind == ops.VARINT_Z64:
-        return np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1))
-    if kind == ops.VARINT_U64:
-        return np.int64(value)
-    value &= np.uint64(0xFFFFFFFF)
-    if kind == ops.VARINT_Z32:
-        return np.int64(np.int32(np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1))))
-    return np.int64(np.int32(np.uint32(value)))
-
-
-@kernel
-def _name_matches(pos: int, n: int, name: int) -> bool:
-    """Whether the ``n`` bytes at ``pos`` are the name at the address ``name`` (u16 length, bytes)."""
-    if np.int64(load_be16(name)) != n:
-        return False
-    for k in range(n):
-        if load_u8(name + 2 + k) != load_u8(pos + k):
-            return False
-    return True
 
 
 @kernel
@@ -243,13 +155,15 @@ def run(
     reg: Any,
     reg_at: int,
     stack: Any,
+    kryo: int,
 ) -> int:
     """Decode rows ``reg[ROW]`` up to ``last_row``; returns an outcome of :mod:`stateproc.codec.ops`.
 
     prog: int32. fills (int32 table), names (padded by 8 bytes), source (the bytes), columns (int64 triples of
     address, used, room), reg_at (``reg``): addresses. starts, ends: int64 [segments, rows], positions in the
     source, inside it (checked by the caller). stream: rows follow one another in the range of row 0, segment 0.
-    saved: int64 per column, the ``used`` at the row's start. reg, stack: int64.
+    saved: int64 per column, the ``used`` at the row's start. reg, stack: int64. kryo: the address of the block of
+    kryo_kernels (0 if the program reads no Kryo).
 
     Invariant: base <= pos <= end, inside the source, at the start of every instruction; every read is checked
     against end before it is made.
@@ -261,6 +175,7 @@ def run(
     sp = reg[ops.SP]
     base = source + reg[ops.BASE]
     count = reg[ops.COUNT]
+    table = np.int64(0)
     room = reg[ops.ROOM]
     status = ops.RUNNING
     if reg[ops.STARTED] == 0:
@@ -283,7 +198,7 @@ def run(
             if end - pos < 8:
                 status = SHORT
                 break
-            if not _put(columns, prog[pc + 1], 8, np.int64(load_be64(pos)), reg_at):
+            if not put(columns, prog[pc + 1], 8, np.int64(load_be64(pos)), reg_at):
                 status = GROW
                 break
             pos += 8
@@ -296,7 +211,7 @@ def run(
             n = np.int64(load_u8(pos))
             at = pos + 1
             if n >= 0x80:
-                n = _varint(pos, end, VARINT_U32, reg_at)
+                n = varint(pos, end, VARINT_U32, reg_at)
                 at = reg[ops.NEED]
                 if at < 0:
                     status = SHORT if at == -1 else BAD_STRING
@@ -310,7 +225,7 @@ def run(
                 break
             col = prog[pc + 2]
             if n <= 0:
-                if not _put(columns, prog[pc + 1], 4, n, reg_at):
+                if not put(columns, prog[pc + 1], 4, n, reg_at):
                     status = GROW
                     break
             elif col < 0:
@@ -322,17 +237,17 @@ def run(
                     status = SHORT
                     break
             else:
-                if not _fits(columns, col, 3 * n + 8, reg_at):
+                if not fits(columns, col, 3 * n + 8, reg_at):
                     status = GROW
                     break
-                at, written = varint_units(at, end, n, _place(columns, col))
+                at, written = varint_units(at, end, n, place(columns, col))
                 if written < 0:
                     status = SHORT if written == TOO_SHORT else BAD_STRING
                     break
-                if not _put(columns, prog[pc + 1], 4, written, reg_at):
+                if not put(columns, prog[pc + 1], 4, written, reg_at):
                     status = GROW
                     break
-                _advance(columns, col, written)
+                advance(columns, col, written)
             pos = at
             pc += 4
         elif op == NULL_IF:
@@ -345,7 +260,7 @@ def run(
                 break
             pos += 1
             if mark == prog[pc + 1]:
-                if not _fill(columns, fills, prog[pc + 2], reg_at):
+                if not fill_nulls(columns, fills, prog[pc + 2], reg_at):
                     status = GROW
                     break
                 pad = prog[pc + 4]
@@ -382,16 +297,16 @@ def run(
                     value = np.int64(load_be16(pos + 1))
                 else:
                     value = np.int64(load_u8(pos + 1))
-            if not _put(columns, prog[pc + 3], width, value, reg_at):
+            if not put(columns, prog[pc + 3], width, value, reg_at):
                 status = GROW
                 break
-            if not _put(columns, prog[pc + 2], 1, np.int64(present), reg_at):
+            if not put(columns, prog[pc + 2], 1, np.int64(present), reg_at):
                 status = GROW
                 break
             pos += 1 + (width if present else 0)
             pc += 5
         elif op == PUT1:
-            if not _put(columns, prog[pc + 1], 1, prog[pc + 2], reg_at):
+            if not put(columns, prog[pc + 1], 1, prog[pc + 2], reg_at):
                 status = GROW
                 break
             pc += 3
@@ -399,7 +314,7 @@ def run(
             if end - pos < 4:
                 status = SHORT
                 break
-            if not _put(columns, prog[pc + 1], 4, np.int32(np.uint32(load_be32(pos))), reg_at):
+            if not put(columns, prog[pc + 1], 4, np.int32(np.uint32(load_be32(pos))), reg_at):
                 status = GROW
                 break
             pos += 4
@@ -442,7 +357,7 @@ def run(
             if pos >= end:
                 status = SHORT
                 break
-            if not _put(columns, prog[pc + 1], 1, load_u8(pos), reg_at):
+            if not put(columns, prog[pc + 1], 1, load_u8(pos), reg_at):
                 status = GROW
                 break
             pos += 1
@@ -454,7 +369,7 @@ def run(
             if load_u8(pos) > 1:
                 status = BAD_MARK
                 break
-            if not _put(columns, prog[pc + 1], 1, load_u8(pos), reg_at):
+            if not put(columns, prog[pc + 1], 1, load_u8(pos), reg_at):
                 status = GROW
                 break
             pos += 1
@@ -464,7 +379,7 @@ def run(
                 status = SHORT
                 break
             value = load_be16(pos) if op == F2 else load_le16(pos)
-            if not _put(columns, prog[pc + 1], 2, np.int16(np.uint16(value)), reg_at):
+            if not put(columns, prog[pc + 1], 2, np.int16(np.uint16(value)), reg_at):
                 status = GROW
                 break
             pos += 2
@@ -473,7 +388,7 @@ def run(
             if end - pos < 4:
                 status = SHORT
                 break
-            if not _put(columns, prog[pc + 1], 4, np.int32(np.uint32(load_le32(pos))), reg_at):
+            if not put(columns, prog[pc + 1], 4, np.int32(np.uint32(load_le32(pos))), reg_at):
                 status = GROW
                 break
             pos += 4
@@ -482,7 +397,7 @@ def run(
             if end - pos < 8:
                 status = SHORT
                 break
-            if not _put(columns, prog[pc + 1], 8, np.int64(load_le64(pos)), reg_at):
+            if not put(columns, prog[pc + 1], 8, np.int64(load_le64(pos)), reg_at):
                 status = GROW
                 break
             pos += 8
@@ -515,6 +430,8 @@ def run(
                 n = end - pos - np.int64(prog[pc + 4])
             elif kind == LENGTH_TAG_MINUS_4:
                 n = count - 4
+            elif kind == LENGTH_REGISTER:
+                n = count
             else:
                 n = np.int64(prog[pc + 4])
             if n < 0:
@@ -523,10 +440,10 @@ def run(
             if n * width > end - at:
                 status = SHORT
                 break
-            if not _copy(columns, prog[pc + 2], at, n * width, reg_at):
+            if not copy_in(columns, prog[pc + 2], at, n * width, reg_at):
                 status = GROW
                 break
-            if not _put(columns, prog[pc + 1], 4, n, reg_at):
+            if not put(columns, prog[pc + 1], 4, n, reg_at):
                 status = GROW
                 break
             pos = at + n * width
@@ -541,39 +458,39 @@ def run(
                 break
             col = prog[pc + 2]
             if col >= 0:
-                if not _fits(columns, col, n + 8, reg_at):
+                if not fits(columns, col, n + 8, reg_at):
                     status = GROW
                     break
-                written = modified_utf8(pos + 2, pos + 2 + n, _place(columns, col))
+                written = modified_utf8(pos + 2, pos + 2 + n, place(columns, col))
                 if written < 0:
                     status = BAD_STRING
                     break
-                if not _put(columns, prog[pc + 1], 4, written, reg_at):
+                if not put(columns, prog[pc + 1], 4, written, reg_at):
                     status = GROW
                     break
-                _advance(columns, col, written)
+                advance(columns, col, written)
             pos += 2 + n
             pc += 3
         elif op == FILL:
-            if not _fill(columns, fills, prog[pc + 1], reg_at):
+            if not fill_nulls(columns, fills, prog[pc + 1], reg_at):
                 status = GROW
                 break
             pc += 2
         elif op == PUT4:
-            if not _put(columns, prog[pc + 1], 4, prog[pc + 2], reg_at):
+            if not put(columns, prog[pc + 1], 4, prog[pc + 2], reg_at):
                 status = GROW
                 break
             pc += 3
         elif op == VARINT:
-            value = _varint(pos, end, prog[pc + 3], reg_at)
+            value = varint(pos, end, prog[pc + 3], reg_at)
             at = reg[ops.NEED]
             if at < 0:
                 status = SHORT if at == -1 else BAD_COUNT
                 break
             if prog[pc + 2] == 4:
-                ok = _put(columns, prog[pc + 1], 4, value, reg_at)
+                ok = put(columns, prog[pc + 1], 4, value, reg_at)
             else:
-                ok = _put(columns, prog[pc + 1], 8, value, reg_at)
+                ok = put(columns, prog[pc + 1], 8, value, reg_at)
             if not ok:
                 status = GROW
                 break
@@ -610,7 +527,7 @@ def run(
                 break
             target = prog[pc + 2]
             for k in range(prog[pc + 1]):
-                if _name_matches(pos + 2, n, names + prog[pc + 3 + 2 * k]):
+                if name_matches(pos + 2, n, names + prog[pc + 3 + 2 * k]):
                     target = prog[pc + 4 + 2 * k]
                     pos += 2 + n
                     break
@@ -633,7 +550,7 @@ def run(
                 count = np.int64(load_be16(pos))
                 pos += 2
             else:
-                count = _varint(pos, end, VARINT_U32, reg_at)
+                count = varint(pos, end, VARINT_U32, reg_at)
                 at = reg[ops.NEED]
                 if at < 0:
                     status = SHORT if at == -1 else BAD_COUNT
@@ -649,7 +566,7 @@ def run(
                 status = SHORT
                 break
             if count == 0:
-                if not _put(columns, prog[pc + 1], 4, 0, reg_at):
+                if not put(columns, prog[pc + 1], 4, 0, reg_at):
                     status = GROW
                     break
                 pc = prog[pc + 3]
@@ -663,7 +580,7 @@ def run(
             if stack[sp - 1] > 0:
                 pc = prog[pc + 2]
             else:
-                if not _put(columns, prog[pc + 1], 4, stack[sp - 2], reg_at):
+                if not put(columns, prog[pc + 1], 4, stack[sp - 2], reg_at):
                     status = GROW
                     break
                 sp -= 2
@@ -675,7 +592,7 @@ def run(
             pc += 1
         elif op == BLOCK_NEXT:
             if stack[sp - 1] == 0:
-                n = _varint(pos, end, VARINT_U64, reg_at)
+                n = varint(pos, end, VARINT_U64, reg_at)
                 at = reg[ops.NEED]
                 if at < 0:
                     status = SHORT
@@ -690,7 +607,7 @@ def run(
                 pos = at
                 stack[sp - 1] = n
                 if n == 0:
-                    if not _put(columns, prog[pc + 1], 4, stack[sp - 2], reg_at):
+                    if not put(columns, prog[pc + 1], 4, stack[sp - 2], reg_at):
                         status = GROW
                         break
                     sp -= 2
@@ -706,7 +623,7 @@ def run(
                     break
                 pos += 1
             if pos >= end:
-                if not _put(columns, prog[pc + 1], 4, stack[sp - 2], reg_at):
+                if not put(columns, prog[pc + 1], 4, stack[sp - 2], reg_at):
                     status = GROW
                     break
                 sp -= 2
@@ -738,7 +655,7 @@ def run(
                 i = stack[sp - 2] - stack[sp - 1]
                 at = stack[sp - 3]
             if (load_u8(at + (i >> 3)) >> (7 - (i & 7))) & 1:
-                if not _fill(columns, fills, prog[pc + 1 + shift], reg_at):
+                if not fill_nulls(columns, fills, prog[pc + 1 + shift], reg_at):
                     status = GROW
                     break
                 pc = prog[pc + 2 + shift]
@@ -746,7 +663,7 @@ def run(
                 pc += 3 + shift
         elif op == MASK_KIND:
             bits = load_u8(stack[sp - 1])
-            if not _put(columns, prog[pc + 1], 1, ((bits >> 7) & 1) | ((bits >> 5) & 2), reg_at):
+            if not put(columns, prog[pc + 1], 1, ((bits >> 7) & 1) | ((bits >> 5) & 2), reg_at):
                 status = GROW
                 break
             pc += 2
@@ -840,7 +757,7 @@ def run(
         elif op == SLOT:
             bit = np.int64(prog[pc + 1])
             if (load_u8(base + (bit >> 3)) >> (bit & 7)) & 1:
-                if not _fill(columns, fills, prog[pc + 3], reg_at):
+                if not fill_nulls(columns, fills, prog[pc + 3], reg_at):
                     status = GROW
                     break
                 pc = prog[pc + 4]
@@ -870,7 +787,7 @@ def run(
             pc += 3
         elif op == ARRAY_NEXT:
             if stack[sp - 1] == 0:
-                if not _put(columns, prog[pc + 3], 4, stack[sp - 2], reg_at):
+                if not put(columns, prog[pc + 3], 4, stack[sp - 2], reg_at):
                     status = GROW
                     break
                 sp -= 4
@@ -880,7 +797,7 @@ def run(
                 i = stack[sp - 2] - stack[sp - 1]
                 stack[sp - 1] -= 1
                 if (load_u8(stack[sp - 4] + (i >> 3)) >> (i & 7)) & 1:
-                    if not _fill(columns, fills, prog[pc + 2], reg_at):
+                    if not fill_nulls(columns, fills, prog[pc + 2], reg_at):
                         status = GROW
                         break
                 else:
@@ -899,7 +816,7 @@ def run(
             pos += 1
             pc += 2
         elif op == MARK:
-            if not _put(columns, prog[pc + 1], 8, pos - source, reg_at):
+            if not put(columns, prog[pc + 1], 8, pos - source, reg_at):
                 status = GROW
                 break
             pc += 2
@@ -926,10 +843,10 @@ def run(
             pc += 1
         elif op == SPAN:
             n = pos - stack[sp - 1]
-            if not _copy(columns, prog[pc + 2], stack[sp - 1], n, reg_at):
+            if not copy_in(columns, prog[pc + 2], stack[sp - 1], n, reg_at):
                 status = GROW
                 break
-            if not _put(columns, prog[pc + 1], 4, n, reg_at):
+            if not put(columns, prog[pc + 1], 4, n, reg_at):
                 status = GROW
                 break
             sp -= 1
@@ -941,28 +858,149 @@ def run(
             pc += 1
         elif op == CONSTANT:
             col = prog[pc + 2]
-            if not _put(columns, col, 1, prog[pc + 3], reg_at):
+            if not put(columns, col, 1, prog[pc + 3], reg_at):
                 status = GROW
                 break
-            if not _put(columns, prog[pc + 1], 4, 1, reg_at):
+            if not put(columns, prog[pc + 1], 4, 1, reg_at):
                 status = GROW
                 break
             pc += 4
         elif op == HOST:
-            if not _put(columns, prog[pc + 2], 1, 1, reg_at):
+            if not put(columns, prog[pc + 2], 1, 1, reg_at):
                 status = GROW
                 break
             reg[ops.AUX] = prog[pc + 1]
             pc += 3
             status = CALL_HOST
             break
+        elif op == KRYO_BEGIN:
+            first, stop = np.int64(prog[pc + 2]), np.int64(prog[pc + 3])
+            if sp + stop - first + _MARGIN > STACK_WORDS:
+                status = TOO_DEEP
+                break
+            reg[ops.GUARD] = prog[pc + 4]
+            reg[ops.GUARD_POS] = pos
+            reg[ops.GUARD_SP] = sp
+            reg[ops.GUARD_FIRST] = first
+            reg[ops.GUARD_STOP] = stop
+            for c in range(first, stop):
+                stack[sp] = load_i64(columns + 24 * c + 8)
+                sp += 1
+            table = fills + 4 * np.int64(prog[pc + 1])
+            begin_kryo(kryo)
+            pc += 5
+        elif op == KRYO_END:
+            if prog[pc + 1] != 0 and pos != end:
+                status = LEFTOVER
+                break
+            sp = reg[ops.GUARD_SP]
+            reg[ops.GUARD] = 0
+            pc += 2
+        elif op == KRYO_CLASS:
+            pos = kryo_class(pos, end, kryo, table, names, reg_at)
+            if pos < 0:
+                status = BAD_TAG
+                break
+            count = word(kryo, RESULT)
+            pc += 1
+        elif op == KRYO_MARK:
+            pos = kryo_mark(pos, end, kryo, reg_at)
+            if pos < 0:
+                status = BAD_MARK
+                break
+            mark = word(kryo, RESULT)
+            if mark == 1:
+                if not new_object(kryo, -1):
+                    status = BAD_COUNT
+                    break
+                pc += 3
+            elif mark == 0 and prog[pc + 2] >= 0:
+                if not fill_nulls(columns, fills, prog[pc + 1], reg_at):
+                    status = GROW
+                    break
+                pc = prog[pc + 2]
+            else:
+                status = BAD_MARK
+                break
+        elif op == KRYO_STRING:
+            nullable = prog[pc + 3] != 0
+            pos = kryo_marked_text(pos, end, source, columns, prog[pc + 2], nullable, kryo, reg_at)
+            if pos < 0:
+                status = GROW if pos == NO_ROOM else BAD_STRING
+                break
+            if not put(columns, prog[pc + 1], 4, word(kryo, RESULT), reg_at):
+                status = GROW
+                break
+            pc += 4
+        elif op == KRYO_COUNT:
+            flagged = prog[pc + 1] != 0
+            pos = flagged_varint(pos, end, kryo) if flagged else kryo_varint(pos, end, kryo, reg_at)
+            if pos < 0:
+                status = BAD_COUNT
+                break
+            count = word(kryo, RESULT) - 1
+            if count < 0:
+                if not fill_nulls(columns, fills, prog[pc + 2], reg_at):
+                    status = GROW
+                    break
+                pc = prog[pc + 3]
+            elif count > 0 and flagged and word(kryo, FLAG) != 0:
+                pc = prog[pc + 4]
+            else:
+                pc += 5
+        elif op == KRYO_TIME:
+            pos = kryo_time(pos, end, kryo, reg_at)
+            if pos < 0:
+                status = BAD_COUNT
+                break
+            if not put(columns, prog[pc + 1], 8, word(kryo, RESULT), reg_at):
+                status = GROW
+                break
+            pc += 2
+        elif op == PUSH_COUNT:
+            stack[sp] = count
+            sp += 1
+            pc += 1
+        elif op == POP_COUNT:
+            sp -= 1
+            count = stack[sp]
+            pc += 1
+        elif op == KRYO_JSON:
+            col = prog[pc + 2]
+            begin = load_i64(columns + 24 * col + 8) if col >= 0 else 0
+            version = np.int64(prog[pc + 3])
+            pos = kryo_json(pos, end, source, columns, col, version, kryo, table, names, reg_at)
+            if pos < 0:
+                status = GROW if pos == NO_ROOM else BAD_TAG
+                break
+            n = np.int64(0)
+            if col >= 0:
+                if word(kryo, RESULT) == 1 and prog[pc + 4] == 0:
+                    store_64(columns + 24 * col + 8, begin)
+                    n = -1
+                else:
+                    n = load_i64(columns + 24 * col + 8) - begin
+            if not put(columns, prog[pc + 1], 4, n, reg_at):
+                status = GROW
+                break
+            pc += 5
         else:
             status = BAD_TAG
             break
         if sp + _MARGIN > STACK_WORDS:
             status = TOO_DEEP
             break
-    if status != DONE and status != CALL_HOST:
+    if reg[ops.GUARD] != 0 and status > CALL_HOST:
+        # A Kryo value that the ops cannot read: take it back; the program goes on where the host reads it.
+        sp = reg[ops.GUARD_SP]
+        first = reg[ops.GUARD_FIRST]
+        for c in range(first, reg[ops.GUARD_STOP]):
+            store_64(columns + 24 * c + 8, stack[sp + c - first])
+        pos = reg[ops.GUARD_POS]
+        pc = reg[ops.GUARD]
+        status = RETRY
+    reg[ops.GUARD] = 0
+    if status != DONE and status != CALL_HOST and status != RETRY:
         # Take back what the row has written; it starts again if the caller resumes.
         for c in range(n_columns):
             store_64(columns + 24 * c + 8, saved[c])

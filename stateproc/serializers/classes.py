@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stateproc.codec.kryo.types import BOXES, STRING, ClassDescription, FieldType, java_order
@@ -20,6 +20,7 @@ from stateproc.serializers.temporal import TEMPORAL, Temporal
 
 __all__ = [
     "ClassDescription", "FieldType", "described_pojo", "parse_classes", "parse_type", "pojo_field_serializer",
+    "with_declared_types",
 ]  # fmt: skip
 
 NestedPojo = Callable[[ClassDescription], Serializer]
@@ -75,6 +76,22 @@ def described_pojo(name: str, classes: Mapping[str, Any], inside: tuple[str, ...
     if described is None or described.is_enum:
         return None
     return _pojo(described, descriptions, inside)
+
+
+def with_declared_types(
+    class_name: str, fields: tuple[tuple[str, Serializer], ...], classes: Mapping[str, Any]
+) -> tuple[tuple[str, Serializer], ...]:
+    """The fields of a class; those left to Kryo have the type arguments that the class's description gives."""
+    described = parse_classes(classes).get(class_name)
+    types = dict(described.fields) if described is not None else {}
+
+    def declared(name: str, serializer: Serializer) -> Serializer:
+        type_ = types.get(name)
+        if isinstance(serializer, Kryo) and type_ is not None and type_.args and not type_.array:
+            return replace(serializer, declared=type_)
+        return serializer
+
+    return tuple((name, declared(name, serializer)) for name, serializer in fields)
 
 
 def _pojo(described: ClassDescription, classes: Mapping[str, ClassDescription], inside: tuple[str, ...]) -> Pojo:

@@ -10,13 +10,13 @@ from stateproc.codec import ops
 from stateproc.codec.errors import BadValue
 from stateproc.codec.kryo.bodies import body_of
 from stateproc.codec.kryo.graph import KryoSetting, read_kryo
-from stateproc.codec.kryo.types import class_of_name
+from stateproc.codec.kryo.types import FieldType, class_of_name
 from stateproc.codec.layouts import Blob, Hosted, Layout
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.serializers.base import LayoutContext, Serializer, Undecodable, simple_name
 from stateproc.serializers.descriptions import parse_classes
 from stateproc.serializers.kryo_columns import Column, column_of
-from stateproc.serializers.kryo_fast import straight
+from stateproc.serializers.kryo_program import KryoValue, Unplanned, check_plan
 from stateproc.serializers.optional_maps import OptionalEntry, read_optional_map
 from stateproc.serializers.registry import expect_version, snapshot
 from stateproc.wire import Cursor
@@ -36,12 +36,14 @@ _ANY_INSTANCE = "an instance"
 class Kryo(Serializer):
     """KryoSerializer: ``registrations`` are classes in the order of their ids, the type itself first.
 
-    ``serializers``: (class, Kryo serializer class) for classes with a serializer of their own.
+    ``serializers``: (class, Kryo serializer class) for classes with a serializer of their own. ``declared``: the
+    type with its arguments, where a description of the class around tells it (Flink's snapshot does not).
     """
 
     class_name: str
     registrations: tuple[str, ...] = ()
     serializers: tuple[tuple[str, str], ...] = ()
+    declared: FieldType | None = None
 
     def layout(self, ctx: LayoutContext) -> Layout:
         classes = parse_classes(ctx.classes)
@@ -54,10 +56,15 @@ class Kryo(Serializer):
                 advice=f'describe it: classes={{"{self.class_name}": {{"a": "int", "b": "String", …}}}} with '
                 "all its fields, inherited ones too (an enum as the list of its constants)",
             )
-        column = column_of(class_of_name(self.class_name), classes, ctx.temporal)
+        type_ = self.declared or class_of_name(self.class_name)
+        column = column_of(type_, classes, ctx.temporal)
         read = partial(_read, setting=setting, column=column, whole=ctx.tail)
-        fast = straight(self.class_name, ctx.kryo, self.registrations, ctx.temporal, read, column.type, column.python)
-        return fast or Hosted(read, column.type, 1, column.python)
+        planned = KryoValue(type_, column, setting, ctx.temporal, read, ctx.tail)
+        try:
+            check_plan(planned)
+        except Unplanned:
+            return Hosted(read, column.type, 1, column.python)
+        return planned
 
     def _known(self, setting: KryoSetting) -> bool:
         """Whether values can be decoded, as far as the static type tells."""

@@ -55,7 +55,9 @@ class Pojo(Serializer):
         return Merged(tuple(shapes), choose, CLASS_FIELD if known else None)
 
     def _steps(self, ctx: LayoutContext) -> tuple[tuple[str, Layout], ...]:
-        return tuple((name, Marked(field_layout(field, ctx, self.class_name, name))) for name, field in self.fields)
+        return tuple(
+            (name, Marked(field_layout(field, ctx, self.class_name, name))) for name, field in told_fields(self, ctx)
+        )
 
     def _described(self, ctx: LayoutContext) -> tuple[Subclass, ...]:
         """Classes the user has described that can be subclasses: they have all fields of this one."""
@@ -83,12 +85,22 @@ class Pojo(Serializer):
         return tuple(serializer for _, serializer in self.fields)
 
 
+def told_fields(pojo: Pojo, ctx: LayoutContext) -> tuple[tuple[str, Serializer], ...]:
+    """The fields; where the user describes the class, those left to Kryo know their type arguments from there."""
+    if not ctx.classes:
+        return pojo.fields
+    from stateproc.serializers.classes import with_declared_types
+
+    return with_declared_types(pojo.class_name, pojo.fields, ctx.classes)
+
+
 def _subclass_shape(subclass: Subclass, ctx: LayoutContext, taken: dict[str, Layout]) -> Shape:
     """A subclass's shape; a field that another shape has otherwise gets the class's name before its own."""
     serializer = subclass.serializer
     if isinstance(serializer, Pojo):
         fields: list[tuple[str, Layout]] = [
-            (name, Marked(field_layout(field, ctx, serializer.class_name, name))) for name, field in serializer.fields
+            (name, Marked(field_layout(field, ctx, serializer.class_name, name)))
+            for name, field in told_fields(serializer, ctx)
         ]
         lead: list[tuple[str, Layout]] = [("", Exact())]
     else:

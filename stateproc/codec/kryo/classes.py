@@ -49,7 +49,7 @@ class ClassIds:
             return None
         if reference == BY_NAME:
             return self._by_name(at)
-        name = self._registered(reference - ID_BIAS)
+        name = registered_class(reference - ID_BIAS, self._data.version, self._registrations)
         if name is None:
             cursor.unsupported(
                 f"Kryo class id {reference - ID_BIAS}, which no registration explains",
@@ -70,11 +70,13 @@ class ClassIds:
         self._names.append(name)
         return name
 
-    def _registered(self, number: int) -> str | None:
-        if number < len(PRIMITIVE_IDS):
-            return PRIMITIVE_IDS[number]
-        if REGISTRAR_BASE <= number < USER_BASE:
-            return REGISTRAR_IDS[number - REGISTRAR_BASE]
-        base = USER_BASE if number >= USER_BASE else BARE_BASE[self._data.version]
-        index = number - base
-        return self._registrations[index] if 0 <= index < len(self._registrations) else None
+
+def registered_class(number: int, version: int, registrations: tuple[str, ...]) -> str | None:
+    """The class of a registration id; None if nothing explains it."""
+    if number < len(PRIMITIVE_IDS):
+        return PRIMITIVE_IDS[number]
+    if REGISTRAR_BASE <= number < USER_BASE:
+        return REGISTRAR_IDS[number - REGISTRAR_BASE]
+    base = USER_BASE if number >= USER_BASE else BARE_BASE[version]
+    index = number - base
+    return registrations[index] if 0 <= index < len(registrations) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from stateproc.codec import kryo_kernels as codes
 from stateproc.codec.kryo.graph import Body, Walker
 from stateproc.codec.kryo.types import FieldType
 from stateproc.codec.kryo.values import Entries
@@ -204,3 +205,17 @@ COLLECTION_BODIES: dict[str, Body] = {
     "java.util.Collections$SingletonSet": _singleton,
     "java.util.Collections$SingletonMap": _singleton_map,
 }
+
+_KERNEL_CODES: dict[Body, int] = {
+    _collection: codes.COLLECTION,
+    _sorted_collection: codes.SORTED_COLLECTION,
+    _immutable_collection: codes.IMMUTABLE_COLLECTION,
+    _as_list: codes.AS_LIST,
+    _plain_map: codes.MAP,
+    _immutable_map: codes.MAP,
+    _sorted_map: codes.SORTED_MAP,
+    _empty: codes.EMPTY_COLLECTION,
+    _empty_map: codes.EMPTY_MAP,
+}
+KERNEL_COLLECTIONS = {name: _KERNEL_CODES[body] for name, body in COLLECTION_BODIES.items() if body in _KERNEL_CODES}
+"""Collections that the kernels read, and their class codes there."""
