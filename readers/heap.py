@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from stateproc.readers.blocks import Block, KeyGroupRange, plain_blocks, snappy_blocks
 from stateproc.readers.failures import placed
-from stateproc.readers.programs import EntryProgram, Form, entry_program, skip_program
+from stateproc.readers.programs import Columns, EntryProgram, Form, entry_program, skip_program
 from stateproc.readers.rows import KEY_GROUP, RAW_KEY, finished_rows, key_group_array, record_batch, state_fields
 from stateproc.readers.states import KeyedState
 
@@ -22,6 +23,7 @@ from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
 from stateproc.serializers import LayoutContext, Undecodable
 from stateproc.storage import ByteSource
 
+Out = TypeVar("Out")
 _ROWS_AT_ONCE = 1 << 16
 _DAMAGED = "the file is damaged; use a copy or take the snapshot again"
 _GROUP_HEAD, _SECTION_HEAD = 4, 6
@@ -42,8 +44,33 @@ def heap_batches(
 
     Raises CorruptSnapshot; UnsupportedSnapshot where the values of a state before it have no known end.
     """
+    fields = state_fields(target, ctx, flatten)
+    schema = pa.schema([*fields, pa.field(RAW_KEY, pa.binary())] if raw_keys else fields)
+
+    def finish(columns: Columns) -> pa.RecordBatch:
+        return record_batch(finished_rows(target, columns, flatten), schema)
+
+    program = entry_program(target, Form.STREAM, ctx, raw_keys=raw_keys)
+    yield from heap_entries(source, ranges, states, target, ctx, program, finish, compressed=compressed)
+
+
+def heap_entries(
+    source: ByteSource,
+    ranges: Sequence[KeyGroupRange],
+    states: Sequence[KeyedState | str],
+    target: KeyedState,
+    ctx: LayoutContext,
+    program: EntryProgram,
+    finish: Callable[[Columns], Out],
+    *,
+    compressed: bool,
+) -> Iterator[Out]:
+    """``finish`` of the columns that ``program`` and the key group make, some thousand entries of ``target`` at a time.
+
+    ``states`` and errors as in :func:`heap_batches`.
+    """
     blocks = snappy_blocks(source, ranges, _GROUP_HEAD) if compressed else plain_blocks(source, ranges)
-    walk = _Walk(source.name, states, target, ctx, flatten, raw_keys)
+    walk = _Walk(source.name, states, target, ctx, program, finish)
     for block in blocks:
         yield from walk.feed(block)
 
@@ -59,7 +86,7 @@ class _Position:
     seen: set[int] = field(default_factory=set)
 
 
-class _Walk:
+class _Walk(Generic[Out]):
     """Walks the sections of key groups, decodes those of the target and passes the others."""
 
     def __init__(
@@ -68,20 +95,18 @@ class _Walk:
         states: Sequence[KeyedState | str],
         target: KeyedState,
         ctx: LayoutContext,
-        flatten: bool,
-        raw_keys: bool,
+        program: EntryProgram,
+        finish: Callable[[Columns], Out],
     ) -> None:
-        self._file, self._states, self._target, self._ctx, self._flatten = file, states, target, ctx, flatten
-        self._program: EntryProgram = entry_program(target, Form.STREAM, ctx, raw_keys=raw_keys)
-        self._machine = Machine(self._program.program)
-        fields = state_fields(target, ctx, flatten)
-        self._schema = pa.schema([*fields, pa.field(RAW_KEY, pa.binary())] if raw_keys else fields)
+        self._file, self._states, self._target, self._ctx, self._finish = file, states, target, ctx, finish
+        self._program = program
+        self._machine = Machine(program.program)
         self._skippers: dict[int, Machine] = {}
         self._at = _Position()
         self._held: Bytes = np.zeros(0, dtype=np.uint8)
         self._pending: list[tuple[int, int]] = []
 
-    def feed(self, block: Block) -> Iterator[pa.RecordBatch]:
+    def feed(self, block: Block) -> Iterator[Out]:
         held = len(self._held)
         data = np.concatenate([self._held, block.data]) if held else block.data
         starts = [(key_group, at + held) for key_group, at in block.groups]
@@ -118,7 +143,7 @@ class _Walk:
 
     def _section(
         self, data: Bytes, pos: int, limit: int, offset: Callable[[int], int]
-    ) -> Generator[pa.RecordBatch, None, tuple[int, bool]]:
+    ) -> Generator[Out, None, tuple[int, bool]]:
         """One step in a group; returns (position, whether it needs more bytes)."""
         at = self._at
         if at.left is None:
@@ -143,7 +168,7 @@ class _Walk:
             at.left -= rows
             if wanted and rows:
                 self._pending.append((at.group or 0, rows))
-                if sum(n for _, n in self._pending) >= _ROWS_AT_ONCE:
+                if machine.plenty or sum(n for _, n in self._pending) >= _ROWS_AT_ONCE:
                     yield from self._flush()
             if rows == 0:
                 return pos, True
@@ -172,7 +197,7 @@ class _Walk:
                 ) from reason
         return self._skippers[state]
 
-    def _flush(self) -> Iterator[pa.RecordBatch]:
+    def _flush(self) -> Iterator[Out]:
         if not self._pending:
             return
         taken = self._machine.taken()
@@ -183,7 +208,7 @@ class _Walk:
             columns[RAW_KEY] = self._program.raw_keys(taken)
         self._machine.clear()
         self._pending.clear()
-        yield record_batch(finished_rows(self._target, columns, self._flatten), self._schema)
+        yield self._finish(columns)
 
     def _damage(self, what: str, offset: int) -> CorruptSnapshot:
         return CorruptSnapshot(what, where=Where(self._file, offset, state=self._target.name), advice=_DAMAGED)

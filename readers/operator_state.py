@@ -39,8 +39,8 @@ def element_ranges(
                 where=Where(file=source.name, offset=max(0, offset), state=partition.name),
                 advice="the offsets in _metadata do not fit the file: one of the two is damaged",
             )
-        ranges.append((offset, behind.get(offset, offset)))
-    return ranges
+        ranges.append((offset, behind.pop(offset, offset)))
+    return ranges[::-1]
 
 
 def list_elements(

@@ -92,6 +92,10 @@ def _services(
             n = cursor.count("timers", 8)
             with placed(source.name, lambda position: item.start + position):
                 rows, pos = machine.run_stream(raw, cursor.pos, len(raw), n)
+                more = rows
+                while more and rows < n:
+                    more, pos = machine.run_stream(raw, pos, len(raw), n - rows, append=True)
+                    rows += more
                 if rows < n:
                     cursor.corrupt(f"{n} timers are announced, {rows} are there")
                 taken = machine.taken()

@@ -162,8 +162,11 @@ class OperatorStateView(State):
     def schema(self, *, flatten: bool = False) -> pa.Schema:
         options = self.operator.snapshot.options
         schema: pa.Schema | None = None
-        for info in self._infos:
-            own = pa.schema(operator_state_fields(info, self._mode, options))
+        for (file, _), info in zip(self._parts, self._infos, strict=True):
+            try:
+                own = pa.schema(operator_state_fields(info, self._mode, options))
+            except CorruptSnapshot as error:
+                raise error.at(file=file.source.name, offset=0) from error
             schema = own if schema is None else merged_schema(schema, own)
         assert schema is not None
         return schema

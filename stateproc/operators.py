@@ -92,8 +92,11 @@ class Operator:
     @cached_property
     def unreadable_keyed_files(self) -> tuple[tuple[KeyedFile, SnapshotError], ...]:
         """Files whose header cannot be read, and why: reading a state of their key groups must fail, not skip."""
-        with ThreadPoolExecutor(_HEADERS_AT_ONCE) as pool:
-            errors = pool.map(header_problem, self.keyed_files)
+        if len(self.keyed_files) == 1:
+            errors = [header_problem(self.keyed_files[0])]
+        else:
+            with ThreadPoolExecutor(_HEADERS_AT_ONCE) as pool:
+                errors = list(pool.map(header_problem, self.keyed_files))
         return tuple(
             (file, error.at(operator=self.display))
             for file, error in zip(self.keyed_files, errors, strict=True)

@@ -14,6 +14,7 @@ class Columns:
     """Columns of raw values. ``table[c]`` = (address, used, room), the last two in bytes."""
 
     LIMIT = 2**31 - 1
+    ENOUGH = 128 << 20
     _FIRST_ROOM = 1024
 
     def __init__(self, n: int) -> None:
@@ -38,6 +39,11 @@ class Columns:
             return False
         self._allot(column, min(self.LIMIT, max(2 * room, used + need)))
         return True
+
+    @property
+    def plenty(self) -> bool:
+        """Whether the columns hold so many bytes that whoever can should go on in another batch."""
+        return int(self.table[:, 2].sum()) > self.ENOUGH and int(self.table[:, 1].sum()) > self.ENOUGH // 2
 
     def clear(self) -> None:
         self.table[:, 1] = 0

@@ -62,6 +62,8 @@ class Machine:
         except DecodeFailure as failure:
             if failure.code != ops.SHORT:
                 raise
+            if isinstance(failure, HostFailure):
+                self._take_back()
             rows = failure.row
         return rows, int(self._reg[ops.POS])
 
@@ -69,6 +71,11 @@ class Machine:
         """The filled columns, for assemblers; they stay valid when the machine runs on."""
         hosted = {column: list(values) for column, values in self._hosted.items()}
         return Taken(self._columns.take, hosted)
+
+    @property
+    def plenty(self) -> bool:
+        """Whether so many bytes are decoded that they should be taken and cleared before going on."""
+        return self._columns.plenty
 
     def clear(self) -> None:
         """Forget the rows decoded so far."""
@@ -100,7 +107,8 @@ class Machine:
                 continue
             self._forget_unfinished()
             if status == ops.GROW:
-                if columns.grow(int(reg[ops.AUX]), int(reg[ops.NEED])):
+                done = int(reg[ops.ROW]) > first
+                if not (done and columns.plenty) and columns.grow(int(reg[ops.AUX]), int(reg[ops.NEED])):
                     continue
                 if int(reg[ops.ROW]) > first:
                     return int(reg[ops.ROW])
@@ -114,12 +122,18 @@ class Machine:
         try:
             value = reader(cursor)
         except SnapshotError as error:
-            raise HostFailure(error, int(reg[ops.ROW])) from error
+            raise HostFailure(error, int(reg[ops.ROW]), ops.SHORT if cursor.starved else ops.BAD_TAG) from error
         if not int(reg[ops.POS]) <= cursor.pos <= int(reg[ops.END]):
-            raise DecodeFailure(ops.SHORT, int(reg[ops.POS]), int(reg[ops.ROW]))
+            raise DecodeFailure(ops.BAD_OFFSET, int(reg[ops.POS]), int(reg[ops.ROW]))
         if column >= 0:
             self._hosted[column].append(value)
         reg[ops.POS] = cursor.pos
+
+    def _take_back(self) -> None:
+        """Forget what the row that a host reader gave up has written, as the VM does where it stops by itself."""
+        self._columns.table[:, 1] = self._columns.saved
+        self._reg[ops.POS] = self._reg[ops.ROW_POS]
+        self._forget_unfinished()
 
     def _forget_unfinished(self) -> None:
         """Host values of a row that was taken back go too: as many stay as the column has marks."""
@@ -130,6 +144,6 @@ class Machine:
 class HostFailure(DecodeFailure):
     """Internal: a host reader refused the bytes; ``error`` is its own error, placed within the buffer."""
 
-    def __init__(self, error: SnapshotError, row: int) -> None:
-        super().__init__(ops.BAD_TAG, error.where.offset or 0, row)
+    def __init__(self, error: SnapshotError, row: int, code: int = ops.BAD_TAG) -> None:
+        super().__init__(code, error.where.offset or 0, row)
         self.error = error

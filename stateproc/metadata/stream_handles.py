@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
 
 from stateproc.wire.cursor import Cursor
@@ -32,10 +32,11 @@ class ByteStreamHandle:
 
 @dataclass(frozen=True, slots=True)
 class FileHandle:
-    """Type 2, FileStateHandle: a whole file by absolute URI; ``size`` in bytes."""
+    """Type 2, FileStateHandle: a whole file by absolute URI; ``size`` in bytes, ``at`` the handle's own offset."""
 
     path: str
     size: int
+    at: int | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class RelativeFileHandle:
 
     path: str
     size: int
+    at: int | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class SegmentHandle:
     size: int
     scope: Literal["EXCLUSIVE", "SHARED"]
     logical_id: str
+    at: int | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +131,14 @@ def _byte_stream(cursor: Cursor) -> ByteStreamHandle:
 
 
 def _file(cursor: Cursor) -> FileHandle:
+    at = cursor.offset
     size = size_of(cursor, "file size")
-    return FileHandle(path=cursor.utf(), size=size)
+    return FileHandle(path=cursor.utf(), size=size, at=at)
 
 
 def _relative_file(cursor: Cursor) -> RelativeFileHandle:
-    return RelativeFileHandle(path=cursor.utf(), size=size_of(cursor, "file size"))
+    at = cursor.offset
+    return RelativeFileHandle(path=cursor.utf(), size=size_of(cursor, "file size"), at=at)
 
 
 def _segment(cursor: Cursor) -> SegmentHandle:
@@ -148,6 +153,7 @@ def _segment(cursor: Cursor) -> SegmentHandle:
         size=size,
         scope="SHARED" if scope else "EXCLUSIVE",
         logical_id=cursor.utf(),
+        at=at,
     )
 
 

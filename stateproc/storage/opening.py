@@ -35,13 +35,13 @@ def open_handle(handle: StreamHandle, location: SnapshotLocation, *, whole: bool
     if isinstance(handle, KeyGroupsHandle):
         return open_handle(handle.stream, location, whole=whole)
     if isinstance(handle, RelativeFileHandle):
-        uri = join(location.directory_uri, _plain_name(handle.path, location))
+        uri = join(location.directory_uri, _plain_name(handle, location))
         return FileSource(uri, handle.size, whole=whole, storage_options=location.storage_options)
     return _open_absolute(handle, location, whole)
 
 
 def _open_absolute(handle: FileHandle | SegmentHandle, location: SnapshotLocation, whole: bool) -> FileSource:
-    first, *others = _places(handle.path, location)
+    first, *others = _places(handle, location)
     segment = isinstance(handle, SegmentHandle)
     return FileSource(
         uri=first,
@@ -53,24 +53,27 @@ def _open_absolute(handle: FileHandle | SegmentHandle, location: SnapshotLocatio
     )
 
 
-def _plain_name(path: str, location: SnapshotLocation) -> str:
+def _plain_name(handle: RelativeFileHandle, location: SnapshotLocation) -> str:
+    path = handle.path
     parts = path.split("/")
     if not all(parts) or ".." in parts or "." in parts or ":" in parts[0] or "\0" in path or "\\" in path:
         raise CorruptSnapshot(
             f"relative file '{path}' is no plain name",
-            where=Where(file=location.metadata_uri),
+            where=Where(file=location.metadata_uri, offset=handle.at),
             advice="Flink writes names of files beside _metadata only; do not trust this snapshot",
         )
     return path
 
 
-def _places(path: str, location: SnapshotLocation) -> list[str]:
+def _places(handle: FileHandle | SegmentHandle, location: SnapshotLocation) -> list[str]:
     """Where an absolute file may be, best first: as mapped, as written, in the snapshot's own tree."""
+    path = handle.path
+    where = Where(file=location.metadata_uri, offset=handle.at)
     written = normalize(path)
     mapped = _mapped(written, location)
     scheme = scheme_of(written)
     if scheme == "file" and not written.startswith("/"):
-        raise CorruptSnapshot(f"'{path}' is no absolute path", where=Where(file=location.metadata_uri))
+        raise CorruptSnapshot(f"'{path}' is no absolute path", where=where)
     relocated = _relocated(written, location)
     if scheme == scheme_of(location.directory_uri):
         return list(dict.fromkeys([*mapped, written, *relocated]))
@@ -81,7 +84,7 @@ def _places(path: str, location: SnapshotLocation) -> list[str]:
         return mapped
     raise UnsupportedSnapshot(
         f"the snapshot points at {path}, and {scheme}: is no storage of Flink's",
-        where=Where(file=location.metadata_uri),
+        where=where,
         advice="map it to where the file is with path_mapping={'old prefix': 'new prefix'}",
     )
 

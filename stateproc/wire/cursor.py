@@ -15,8 +15,8 @@ class Cursor:
     """Reads big-endian values in order; every read is checked against the end before it is made.
 
     ``file`` and ``base`` (the offset of ``data[0]`` in that file) only serve error messages.
-    ``depth`` counts nested structures, see :meth:`nested`. ``assumed_sizes``: position → size of payloads whose
-    size a caller has found out by other means.
+    ``depth`` counts nested structures, see :meth:`nested`. ``starved``: more bytes were wanted than there are.
+    ``assumed_sizes``: position → size of payloads whose size a caller has found out by other means.
     """
 
     MAX_DEPTH = 64
@@ -36,6 +36,7 @@ class Cursor:
         self.pos = pos
         self.end = len(self.data) if end is None else end
         self.depth = 0
+        self.starved = False
         self.assumed_sizes: dict[int, int] = {}
 
     @property
@@ -61,6 +62,7 @@ class Cursor:
     def take(self, length: int, what: str = "bytes") -> memoryview:
         """The next ``length`` bytes, not copied."""
         if length < 0 or length > self.end - self.pos:
+            self.starved = length > 0
             self.corrupt(
                 f"{what} need {length} bytes where {self.remaining} are left",
                 advice="the file is truncated or damaged; take the snapshot again or restore it from a copy",
@@ -103,6 +105,7 @@ class Cursor:
         at = self.pos
         n = self.i32()
         if n < 0 or n * min_size > self.remaining:
+            self.starved = n > 0
             self.corrupt(f"impossible number of {what}: {n} with {self.remaining} bytes left", at=at)
         return n
 
@@ -129,6 +132,7 @@ class Cursor:
         if length < 0:
             return None
         if length > self.remaining:
+            self.starved = True
             self.corrupt(f"string of {length} characters with {self.remaining} bytes left", at=at)
         units = [self.varint() for _ in range(length)]
         if any(unit > 0xFFFF for unit in units):

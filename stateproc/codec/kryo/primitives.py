@@ -105,6 +105,7 @@ class KryoInput:
     def count(self, n: int, what: str, least: int = 1) -> int:
         """``n`` if so many items of ``least`` bytes can follow."""
         if n < 0 or n * least > self.cursor.remaining:
+            self.cursor.starved = n > 0
             self.cursor.corrupt(f"impossible number of {what}: {n} with {self.cursor.remaining} bytes left")
         return n
 

@@ -1,0 +1,194 @@
+"""The kernels as plain Python over checked memory: a load or store outside of its buffer is an AssertionError.
+
+The same source is loaded a second time with another ``stateproc.codec.jit``: ``kernel`` does not compile, loads and
+stores ask :class:`Memory` first, arrays refuse indexes that numba would not check.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stateproc.codec.machine as machine_module
+import stateproc.readers.canonical as canonical_module
+import stateproc.readers.maps as maps_module
+import stateproc.readers.scanning as scanning_module
+from stateproc.codec import ops, text, vm
+from stateproc.codec.columns import Columns
+
+
+class Memory:
+    """The ranges that kernels may touch now: (start, stop, writable)."""
+
+    def __init__(self) -> None:
+        self.ranges: list[tuple[int, int, bool]] = []
+        self.columns: tuple[int, int] = (0, 0)
+        self.touched = 0
+
+    def check(self, at: int, n: int, write: bool) -> int:
+        at = int(at)
+        self.touched += 1
+        for start, stop, writable in self.ranges:
+            if start <= at and at + n <= stop and (writable or not write):
+                return at
+        table, count = self.columns
+        for entry in np.ctypeslib.as_array((ctypes.c_int64 * (3 * count)).from_address(table)).reshape(-1, 3):
+            if entry[0] <= at and at + n <= entry[0] + entry[2]:
+                return at
+        raise AssertionError(f"{'store' if write else 'load'} of {n} bytes at {at}, outside of {self.ranges}")
+
+
+MEMORY = Memory()
+
+
+def _fake_jit() -> ModuleType:
+    fake = ModuleType("stateproc.codec.jit")
+
+    def load(bits: int, order: str, signed: bool = False) -> Any:
+        def read(at: int) -> Any:
+            raw = ctypes.string_at(MEMORY.check(at, bits // 8, False), bits // 8)
+            value = int.from_bytes(raw, order, signed=signed)  # type: ignore[arg-type]
+            return np.uint64(value) if bits == 64 and not signed else np.int64(value)
+
+        return read
+
+    def store(bits: int) -> Any:
+        def write(at: int, value: int) -> None:
+            raw = (int(value) & ((1 << bits) - 1)).to_bytes(bits // 8, "little")
+            ctypes.memmove(MEMORY.check(at, bits // 8, True), raw, bits // 8)
+
+        return write
+
+    def copy_bytes(target: int, source: int, n: int) -> None:
+        if n:
+            ctypes.memmove(MEMORY.check(target, n, True), MEMORY.check(source, n, False), n)
+
+    fake.__dict__.update(
+        kernel=lambda function: function, copy_bytes=copy_bytes,
+        load_u8=load(8, "little"), load_i32=load(32, "little", True), load_i64=load(64, "little", True),
+        load_be16=load(16, "big"), load_be32=load(32, "big"), load_be64=load(64, "big"),
+        load_le16=load(16, "little"), load_le32=load(32, "little"), load_le64=load(64, "little"),
+        store_8=store(8), store_16=store(16), store_32=store(32), store_64=store(64),
+    )  # fmt: skip
+    return fake
+
+
+def _plain(module: ModuleType, **others: ModuleType) -> ModuleType:
+    """The module's source once more, its kernels uncompiled; ``others`` take the place of modules it imports."""
+    replaced = {"stateproc.codec.jit": _fake_jit(), **{name.replace("__", "."): item for name, item in others.items()}}
+    saved = {name: sys.modules.get(name) for name in replaced}
+    sys.modules.update(replaced)
+    try:
+        assert module.__file__ is not None
+        spec = importlib.util.spec_from_file_location(f"checked_{Path(module.__file__).stem}", module.__file__)
+        assert spec is not None and spec.loader is not None
+        loaded = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(loaded)
+        return loaded
+    finally:
+        for name, item in saved.items():
+            if item is not None:
+                sys.modules[name] = item
+
+
+class Checked:
+    """An array that refuses indexes outside of it, negative ones too."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def _place(self, index: Any) -> Any:
+        for one, size in zip(index if isinstance(index, tuple) else (index,), self._array.shape, strict=True):
+            if not 0 <= one < size:
+                raise AssertionError(f"index {index} outside of {self._array.shape}")
+        return index
+
+    def __getitem__(self, index: Any) -> Any:
+        # As numba has it: integers of any width are added as 64 bits.
+        return np.int64(self._array[self._place(index)])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._array[self._place(index)] = value
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+
+_TEXT = _plain(text)
+_VM = _plain(vm, stateproc__codec__text=_TEXT)
+_SCANNING = _plain(scanning_module)
+_MAPS = _plain(maps_module)
+
+
+def _run(machine: Any, data: Any) -> Any:
+    """vm.run for this machine and data, checked."""
+
+    def run(
+        prog: Any, fills: int, names: int, source: int, starts: Any, ends: Any, last: int, stream: bool,
+        columns: int, n_columns: int, saved: Any, reg: Any, reg_at: int, stack: Any,
+    ) -> int:  # fmt: skip
+        program = machine.program
+        MEMORY.ranges = [
+            (source, source + len(data), False),
+            (fills, fills + program.fills.nbytes, False),
+            (names, names + program.names.nbytes, False),
+            (columns, columns + 24 * n_columns, True),
+            (reg_at, reg_at + reg.nbytes, True),
+        ]
+        MEMORY.columns = (columns, n_columns)
+        with np.errstate(over="ignore"):
+            status: int = _VM.run(
+                Checked(prog), fills, names, source, Checked(starts), Checked(ends), last, stream, columns, n_columns,
+                Checked(saved), Checked(reg), reg_at, Checked(stack),
+            )  # fmt: skip
+        assert 0 <= reg[ops.POS] <= len(data) or status != ops.DONE
+        return status
+
+    return run
+
+
+@contextmanager
+def checked_kernels() -> Iterator[Memory]:
+    """Inside: VM, scan and map grouping run as plain Python over checked memory, with little room at first."""
+    patch = pytest.MonkeyPatch()
+    drive = machine_module.Machine._drive
+
+    def driven(self: Any, data: Any, *rest: Any) -> int:
+        shim = ModuleType("vm")
+        shim.__dict__.update(vars(vm), run=_run(self, data))
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(machine_module, "vm", shim)
+            return drive(self, data, *rest)
+
+    def scan(source: int, size: int, reg: Any, groups: Any, starts: Any, *rest: Any) -> Any:
+        MEMORY.ranges, MEMORY.columns = [(source, source + size, False)], (0, 0)
+        *numbers, out, key_groups = rest
+        return _SCANNING.scan(
+            source, size, Checked(reg), Checked(groups), Checked(starts), *numbers, Checked(out), Checked(key_groups)
+        )
+
+    def new_keys(source: int, starts: Any, stops: Any, out: Any) -> None:
+        low, high = int(starts.min()), int(stops.max())
+        assert low >= 0 and (starts <= stops).all()
+        MEMORY.ranges, MEMORY.columns = [(source + low, source + high, False)], (0, 0)
+        _MAPS._new_keys(source, Checked(starts), Checked(stops), Checked(out))
+
+    shim = ModuleType("scanning")
+    shim.__dict__.update(vars(scanning_module), scan=scan)
+    patch.setattr(machine_module.Machine, "_drive", driven)
+    patch.setattr(canonical_module, "scanning", shim)
+    patch.setattr(maps_module, "_new_keys", new_keys)
+    patch.setattr(Columns, "_FIRST_ROOM", 16)
+    try:
+        yield MEMORY
+    finally:
+        patch.undo()

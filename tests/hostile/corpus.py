@@ -1,0 +1,195 @@
+"""What is damaged: files of real Flink's snapshots, each with a way to read all that it holds."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from fixtures_check import Fixture, fixtures
+from stateproc.errors import SnapshotError
+from stateproc.metadata import SnapshotMetadata, read_metadata
+from stateproc.metadata.backend import read_keyed_header
+from stateproc.metadata.handles import ByteStreamHandle, KeyGroupsHandle, OperatorStreamHandle
+from stateproc.metadata.snapshot import OperatorState, SubtaskState
+from stateproc.operator_states import operator_header
+from stateproc.options import ReadOptions
+from stateproc.readers.headers import read_whole_header
+from stateproc.readers.states import KeyedState
+from stateproc.serializers import LayoutContext, Undecodable
+from stateproc.snapshot import Snapshot
+from stateproc.splits import header_states
+from stateproc.states import State
+from stateproc.storage import SnapshotLocation, open_handle
+from stateproc.storage.sources import InlineSource
+
+RELEASES = ("1.8", "1.20", "2.3")
+CASES = (
+    "tiny-hashmap-canonical-inline",
+    "tiny-hashmap-checkpoint-inline",
+    "tiny-hashmap-checkpoint-snappy",
+    "tiny-rocksdb-canonical-heaptimers",
+    "tiny-rocksdb-full-heaptimers",
+    "operators-hashmap-canonical",
+    "operators-hashmap-canonical-inline",
+    "operators-hashmap-canonical-snappy",
+    "edges-hashmap-canonical",
+    "edges-hashmap-checkpoint",
+    "sql-hashmap-canonical",
+    "sql-hashmap-checkpoint",
+    "windows-hashmap-checkpoint",
+    "windows-rocksdb-canonical",
+    "windows-rocksdb-canonical-snappy",
+    "kafka-hashmap-checkpoint",
+    "kitchen-hashmap-canonical-snappy",
+)
+Rows = dict[str, Any]
+"""State → its rows or its error."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """``data`` of one file; ``read`` reads everything in it, or in a damaged form of it.
+
+    ``body``: where the file's data begin behind its header. ``checked``: the data carry checksums.
+    """
+
+    name: str
+    data: bytes
+    read: Callable[[bytes], Rows]
+    body: int = 0
+    checked: bool = False
+    read_all: Callable[[bytes], Rows] | None = None
+
+    @cached_property
+    def all_rows(self) -> dict[str, str]:
+        """State → its rows as text, undamaged."""
+        assert self.read_all is not None
+        return {name: repr(rows) for name, rows in self.read_all(self.data).items()}
+
+
+def small_fixtures() -> Iterator[Fixture]:
+    for fixture in fixtures():
+        if fixture.path.parent.name in RELEASES and fixture.path.name in CASES:
+            yield fixture
+
+
+def metadata_targets() -> Iterator[Target]:
+    """``_metadata`` of every small fixture, with the files beside it."""
+    for fixture in small_fixtures():
+        opened = fixture.open()
+        with open(f"{fixture.snapshot}/_metadata", "rb") as file:
+            data = file.read()
+
+        def read(damaged: bytes, of: Snapshot = opened) -> Rows:
+            metadata = read_metadata(damaged, file=of.location.metadata_uri)
+            return read_states(Snapshot(of.location, metadata, of.options, ()), damaged)
+
+        yield Target(f"{fixture.name}/_metadata", data, read)
+
+
+def file_targets() -> Iterator[Target]:
+    """Every state file of the small fixtures, each as the only one of its snapshot; equal contents once."""
+    seen: set[bytes] = set()
+    for fixture in small_fixtures():
+        snapshot = fixture.open()
+        for operator in snapshot.metadata.operators:
+            for subtask in operator.subtasks:
+                for target in _subtask_targets(fixture, snapshot, operator, subtask):
+                    if target.data not in seen:
+                        seen.add(target.data)
+                        yield target
+
+
+def _subtask_targets(
+    fixture: Fixture, snapshot: Snapshot, operator: OperatorState, subtask: SubtaskState
+) -> Iterator[Target]:
+    for part in ("managed_keyed", "raw_keyed", "managed_operator"):
+        handle = getattr(subtask, part)
+        if not isinstance(handle, KeyGroupsHandle | OperatorStreamHandle):
+            continue
+        source = open_handle(handle.stream, snapshot.location)
+        data = source.read_all(1 << 24)
+        rebuilt = _Rebuilt(snapshot.location, snapshot.metadata, snapshot.options, operator, subtask, part, handle)
+        name = f"{fixture.name}/{operator.operator_id[:6]}/{subtask.index}/{part}"
+        offsets = handle.offsets if isinstance(handle, KeyGroupsHandle) else [o for s in handle.states for o in s.offsets]
+        body = min((offset for offset in offsets if offset > 0), default=0)
+        yield Target(name, data, rebuilt.read, body, "snappy" in fixture.name and part != "raw_keyed", rebuilt.read_all)
+
+
+@dataclass(frozen=True)
+class _Rebuilt:
+    """A snapshot of one operator, one subtask and one file, whose bytes are given."""
+
+    location: SnapshotLocation
+    metadata: SnapshotMetadata
+    options: ReadOptions
+    operator: OperatorState
+    subtask: SubtaskState
+    part: str
+    handle: KeyGroupsHandle | OperatorStreamHandle
+
+    def read(self, data: bytes) -> Rows:
+        return read_states(self.snapshot(data), data)
+
+    def read_all(self, data: bytes) -> Rows:
+        return read_states(self.snapshot(data), data, 1000)
+
+    def snapshot(self, data: bytes) -> Snapshot:
+        empty = SubtaskState(self.subtask.index)
+        handle = replace(self.handle, stream=ByteStreamHandle("damaged", data))
+        subtask = replace(empty, **{self.part: handle})
+        operator = replace(self.operator, subtasks=(subtask,), coordinator=None)
+        metadata = replace(self.metadata, operators=(operator,), master_states=())
+        return Snapshot(self.location, metadata, self.options, ())
+
+
+def header_targets() -> Iterator[Target]:
+    """The headers of the files, with the types of all their states."""
+    for target in file_targets():
+        if 0 < target.body < len(target.data) and "/raw_keyed" not in target.name:
+            yield replace(target, data=target.data[: target.body], name=target.name + " header", read=_header_reader(target))
+
+
+def _header_reader(target: Target) -> Callable[[bytes], Rows]:
+    keyed = target.name.endswith("managed_keyed")
+
+    def read(data: bytes) -> Rows:
+        if not keyed:
+            header = operator_header(InlineSource(target.name, data), len(data))
+            infos = [info.value_serializer for info in (*header.states, *header.broadcast)]
+            serializers = [serializer for serializer in infos if serializer is not None]
+        else:
+            states = header_states(read_whole_header(data, target.name, read_keyed_header))
+            serializers = [state.value for state in states if isinstance(state, KeyedState)]
+        for serializer in serializers:
+            try:
+                _ = serializer.layout(LayoutContext()).arrow_type
+            except Undecodable:
+                continue  # says which class, and has no place of its own
+        return {}
+
+    return read
+
+
+def read_states(snapshot: Snapshot, data: bytes, most: int = 1) -> Rows:
+    """List all states; read ``most`` of them, chosen by the bytes. Errors of a state stand in its place."""
+    found: Rows = {}
+    views: list[State] = []
+    for operator in snapshot.operators:
+        found |= {f"{operator.operator_id} problem {i}": error for i, error in enumerate(operator.problems)}
+        try:
+            views += operator.states
+            _ = operator.coordinator
+        except SnapshotError as error:
+            found[operator.operator_id] = error
+    start = zlib.crc32(data) % len(views) if views else 0
+    for view in (views[start:] + views[:start])[:most]:
+        name = f"{view.operator.operator_id}.{view.name}.{view.kind}"
+        try:
+            found[name] = [row for batch in view.batches() for row in batch.to_pylist()]
+        except SnapshotError as error:
+            found[name] = error
+    return found
