@@ -5,16 +5,20 @@ from stateproc.readers.rocksdb.entries import rocksdb_entries
 from stateproc.readers.rocksdb.handle import RocksDbDatabase, database_files, open_database
 from stateproc.readers.rocksdb.planning import key_group_sizes, split_key_groups
 from stateproc.readers.rocksdb.splits import RocksDbSplit, rocksdb_splits
+from stateproc.readers.rocksdb.statistics import StateStatistics, database_statistics, new_files
 from stateproc.readers.rocksdb.table import open_table, table_properties
 
 __all__ = [
     "DatabaseFile",
     "RocksDbDatabase",
     "RocksDbSplit",
+    "StateStatistics",
     "column_families",
     "database_files",
+    "database_statistics",
     "family_files",
     "key_group_sizes",
+    "new_files",
     "open_database",
     "open_table",
     "rocksdb_entries",
