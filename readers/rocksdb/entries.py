@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
+
+from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot, Where
 from stateproc.readers.entries import RawEntries
 from stateproc.readers.rocksdb import cursors, merging
 from stateproc.readers.rocksdb.database import DatabaseFile, family_files
@@ -13,11 +15,9 @@ from stateproc.readers.rocksdb.format import DAMAGED
 from stateproc.readers.rocksdb.runs import Piece, open_files, pieces, sorted_runs, tombstones_of
 from stateproc.readers.rocksdb.tombstones import Fragments, fragments
 
-from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot, Where
-
 _ENTRIES_AT_ONCE = 1 << 16
 _OUT_BYTES = 8 << 20
-_BUFFERED = 32 << 20
+_BUFFERED = 16 << 20
 """Stored bytes of blocks held at a time, over all runs."""
 
 _MESSAGES = {
@@ -51,7 +51,7 @@ def rocksdb_entries(
         opened = open_files(ssts, verify=verify)
         deleted = fragments(tombstones_of(opened))
         runs = sorted_runs(opened)
-        limit = max(256 << 10, min(8 << 20, _BUFFERED // max(len(runs), 1)))
+        limit = max(256 << 10, min(4 << 20, _BUFFERED // max(len(runs), 1)))
         sources = [pieces(run, start, stop, limit) for run in runs]
         yield from _Merge(sources, deleted, start, stop, prefix).batches()
     except SnapshotError as error:

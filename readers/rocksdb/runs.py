@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.readers.rocksdb.blocks import Blocks
 from stateproc.readers.rocksdb.database import SstFile
 from stateproc.readers.rocksdb.format import damaged
 from stateproc.readers.rocksdb.index import spans
 from stateproc.readers.rocksdb.table import Table, open_table
 from stateproc.readers.rocksdb.tombstones import Tombstone, read_tombstones
+
+_JOINING = ("StringAppendTESTOperator", "StringAppendOperator", "")
+"""Merge operators that join operands by a comma: Flink's, its twin, and where tables do not tell."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,13 @@ def open_files(ssts: Sequence[SstFile], *, verify: bool) -> list[OpenFile]:
 
 def _open(sst: SstFile, verify: bool) -> OpenFile:
     table = open_table(sst.source, verify=verify)
+    operator = table.properties.merge_operator
+    if table.properties.merge_operands and operator not in _JOINING:
+        raise UnsupportedSnapshot(
+            f"operands of the merge operator {operator}, where Flink's is {_JOINING[0]}",
+            where=Where(file=table.file),
+            advice="let Flink restore the snapshot and take a canonical savepoint of it",
+        )
     try:
         override = table.properties.sequence_override(sst.live.largest_sequence if sst.live else None)
     except ValueError as error:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import random
 import zlib
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from rocksdb_databases import contents, database
+from rocksdict import Options, Rdict
 
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
+from stateproc.readers.rocksdb import open_table, runs
 from stateproc.readers.rocksdb.checksums import CRC32C, XXH3, XXHASH32, XXHASH64, checksum, context_modifier
 from stateproc.readers.rocksdb.compression import decompressed
 from stateproc.readers.rocksdb.format import MAX_SEQUENCE, block_handle, read_footer, varint
@@ -166,3 +171,20 @@ def test_footers_that_are_none() -> None:
     future = bytes(41) + (7).to_bytes(4, "little") + bytes.fromhex("f7cff485b741e288")
     with pytest.raises(UnsupportedSnapshot, match="format version 7"):
         read_footer(future, "x.sst", 53)
+
+
+def test_operands_of_other_merge_operators_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    db = Rdict(str(tmp_path), options)
+    db[b"\x01key"] = b"value"
+    db.close()
+    files = database(tmp_path)
+    opened = open_table(next(file.source for file in files if file.name.endswith(".sst")))
+    summing = replace(opened.properties, merge_operands=1, merge_operator="UInt64AddOperator")
+    monkeypatch.setattr(runs, "open_table", lambda source, verify: replace(opened, properties=summing))
+    with pytest.raises(UnsupportedSnapshot, match="UInt64AddOperator"):
+        contents(files, "default")
+    joining = replace(summing, merge_operator="StringAppendTESTOperator")
+    monkeypatch.setattr(runs, "open_table", lambda source, verify: replace(opened, properties=joining))
+    assert contents(files, "default") == {b"\x01key": b"value"}
