@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import pickle
 import random
@@ -13,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import stateproc
 from stateproc.codec.decoder import ValueDecoder
 from stateproc.codec.errors import BadValue
 from stateproc.codec.layouts import Counted, Layout
@@ -28,6 +30,7 @@ from stateproc.serializers.pojo import Pojo
 from stateproc.wire import Cursor
 
 VECTORS = Path(__file__).parents[1] / "vectors"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 VALUES: dict[tuple[str, int], list[str]] = {
     ("java.time.LocalDate", 2): ["001d0002d01f", "001f000c09", "00010001e41e"],
     ("java.time.LocalDate", 5): ["e80f021d", "fbffffff0f0102", "b20f0101"],
@@ -337,3 +340,17 @@ def test_random_damage() -> None:
                 found, expected = json.loads(found), json.loads(expected)
             assert repr(found) == repr(expected), bytes(damaged).hex()
     assert kept > 300
+
+
+def test_a_pojo_of_real_flink_is_typed_by_its_description() -> None:
+    classes = {"fixtures.Edges$Basket": {"items": "list<string>", "counts": "map<string, long>", "day": "date"}}
+    snapshot = stateproc.open(str(FIXTURES / "1.20" / "edges-hashmap-canonical" / "snapshot"), classes=classes)
+    state = snapshot.state("edges-generic", "basket")
+    assert state.schema().field("value").type == pa.struct(
+        [("counts", pa.map_(pa.string(), pa.int64())), ("day", pa.date32()), ("items", pa.list_(pa.string()))]
+    )
+    values = [value for batch in state.batches() for value in batch.column("value").to_pylist()]
+    assert sorted(values, key=str) == [
+        {"counts": None, "day": None, "items": None},
+        {"counts": [("tea", 2)], "day": dt.date(2024, 2, 29), "items": ["tea", "紅", ""]},
+    ]
