@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stateproc.codec.errors import BadValue
+from stateproc.codec.errors import BadValue, Unrepresentable
 from stateproc.codec.layouts.base import with_nulls
 
 Longs = npt.NDArray[np.int64]
@@ -21,8 +21,15 @@ DAY_NANOS = DAY_SECONDS * 10**9
 I64_MIN = -(2**63)
 
 
+_EXACT = "read with temporal='exact': dates and times come as ISO-8601 text then"
+
+
+class TooFar(Unrepresentable):
+    """Internal: a date or time that is sound and too far away for Arrow's and Spark's types."""
+
+
 class OutOfRange(BadValue):
-    """Internal: a date or time that the chosen Arrow type cannot hold; the message says which."""
+    """Internal: a date or time whose parts make none; the message says which."""
 
 
 def ints(array: pa.Array) -> Longs:
@@ -74,7 +81,7 @@ def date_array(days: Longs, null: npt.NDArray[np.bool_], mode: str) -> pa.Array:
         return strings(null, len(days), lambda i: iso_date(int(days[i])))
     days = np.where(null, 0, days)
     if len(days) and (days.min() < -(2**31) or days.max() >= 2**31):
-        raise OutOfRange("a date lies outside of Arrow's 32-bit days")
+        raise TooFar("a date lies outside of Arrow's 32-bit days", _EXACT)
     return with_nulls(pa.array(days.astype(np.int32)).cast(pa.date32()), null)
 
 
@@ -98,7 +105,7 @@ def instant_array(seconds: Longs, nanos: Longs, null: npt.NDArray[np.bool_], mod
         return strings(null, len(seconds), lambda i: iso_instant(int(seconds[i]), int(nanos[i])) + suffix)
     seconds = np.where(null, 0, seconds)
     if len(seconds) and (seconds.min() < -9_223_372_036_854 or seconds.max() > 9_223_372_036_853):
-        raise OutOfRange("a timestamp lies outside of 64-bit microseconds")
+        raise TooFar("a timestamp lies outside of 64-bit microseconds", _EXACT)
     micros = seconds * 1_000_000 + np.where(null, 0, nanos) // 1000
     return with_nulls(pa.array(micros).cast(pa.timestamp("us", zone)), null)
 

@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec.decoder import ValueDecoder
+from stateproc.codec.errors import BadValue, Unrepresentable
 from stateproc.codec.machine import DecodeFailure, HostFailure
-from stateproc.errors import CorruptSnapshot, Where
+from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
 from stateproc.serializers.base import LayoutContext, Serializer
 
 UNREADABLE = (OverflowError, pa.ArrowInvalid)
@@ -34,8 +35,8 @@ def decode_one(serializer: Serializer, data: bytes, options: dict[str, Any]) -> 
 
 def as_corrupt(error: Exception, what: str) -> Exception:
     """An assembler's complaint about values as a CorruptSnapshot; any other error as it is."""
-    from stateproc.codec.errors import BadValue
-
+    if isinstance(error, Unrepresentable):
+        return UnsupportedSnapshot(f"{error} (type {what})", where=Where(file="<bytes>"), advice=error.advice)
     if isinstance(error, (BadValue, *UNREADABLE)):
         return CorruptSnapshot(f"{error or type(error).__name__} (type {what})", where=Where(file="<bytes>"))
     return error

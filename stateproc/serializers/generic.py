@@ -34,7 +34,7 @@ class Generic(Serializer):
             return Blob(ops.LENGTH_REST)
         raise Undecodable(
             f"values of {self.class_name!r} are written by that class's own code, and nothing tells where they end",
-            advice="register a parser for its serializer's snapshot class that knows the class, see docs/classes.md",
+            advice="register a parser for its serializer's snapshot class, see docs/kryo-and-classes.md",
         )
 
     @property

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Taken
-from stateproc.codec.errors import BadValue
+from stateproc.codec.errors import Unrepresentable
 from stateproc.codec.layouts.base import Layout, offsets_of, validity_buffer
 from stateproc.codec.layouts.nesting import Struct
 
@@ -153,13 +153,13 @@ def as_map(entries: pa.ListArray, arrow_type: pa.DataType) -> pa.Array:
     pairs = entries.values
     keys, values = pairs.field(0), pairs.field(1)
     if keys.null_count:
-        raise NullKey("a map has a null key, which neither Arrow nor Spark can hold")
+        raise NullKey("a map has a null key, which neither Arrow nor Spark can hold", "leave the column out (columns)")
     fields = [pa.field("key", keys.type, nullable=False), pa.field("value", values.type)]
     children = [pa.Array.from_buffers(pa.struct(fields), len(pairs), [None], children=[keys, values])]
     return pa.Array.from_buffers(arrow_type, len(entries), entries.buffers()[:2], children=children)
 
 
-class NullKey(BadValue):
+class NullKey(Unrepresentable):
     """Internal: a map has a null key, which neither Arrow nor Spark can hold."""
 
 
