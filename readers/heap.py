@@ -12,14 +12,14 @@ from typing import Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
+
+from stateproc.codec.machine import Bytes, Machine
+from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
 from stateproc.readers.blocks import Block, KeyGroupRange, plain_blocks, snappy_blocks
 from stateproc.readers.failures import placed
 from stateproc.readers.programs import Columns, EntryProgram, Form, entry_program, skip_program
 from stateproc.readers.rows import KEY_GROUP, RAW_KEY, finished_rows, key_group_array, record_batch, state_fields
 from stateproc.readers.states import KeyedState
-
-from stateproc.codec.machine import Bytes, Machine
-from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
 from stateproc.serializers import LayoutContext, Undecodable
 from stateproc.storage import ByteSource
 

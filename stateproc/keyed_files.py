@@ -9,13 +9,13 @@ from stateproc.errors import SnapshotError, UnsupportedSnapshot, Where
 from stateproc.metadata.backend import KeyedHeader, read_keyed_header
 from stateproc.metadata.handles import (
     ChangelogHandle,
-    FileChangelogHandle,
     IncrementalHandle,
-    InMemoryChangelogHandle,
     KeyedHandle,
     KeyGroupsHandle,
 )
 from stateproc.readers.blocks import KeyGroupRange, group_ranges
+from stateproc.readers.changelog.declarations import changelog_header
+from stateproc.readers.changelog.splits import changelog_bytes
 from stateproc.readers.detection import is_canonical
 from stateproc.readers.headers import MAX_HEADER, read_whole_header
 from stateproc.readers.states import KeyedState
@@ -65,6 +65,8 @@ class KeyedFile:
         """Bytes of state, the header not counted."""
         if isinstance(self.handle, IncrementalHandle):
             return sum(stream.size for _, stream in (*self.handle.shared, *self.handle.private))
+        if isinstance(self.handle, ChangelogHandle):
+            return changelog_bytes(self.handle)
         return sum(item.stop - item.start for item in self.ranges)
 
     @cached_property
@@ -76,19 +78,17 @@ class KeyedFile:
 
     @cached_property
     def header(self) -> KeyedHeader | None:
-        """The backend header; None where there is none to read (a changelog with nothing materialized).
+        """The backend header; None where there is none to read (a changelog that is empty).
 
-        Raises UnknownSnapshotClass, CorruptSnapshot, MissingFile.
+        That of a changelog has the states of its materialized part, then those that only its log declares.
+        Raises UnknownSnapshotClass, CorruptSnapshot, MissingFile, UnsupportedSnapshot.
         """
         if isinstance(self.handle, KeyGroupsHandle):
             return keyed_header(self.source, self.header_size)
         if isinstance(self.handle, IncrementalHandle):
             return read_whole_header(self.source.read_all(MAX_HEADER), self.source.name, read_keyed_header)
         if isinstance(self.handle, ChangelogHandle):
-            for inner in self.handle.materialized:
-                file = KeyedFile(self.subtask, inner, self.location, self.max_parallelism)
-                if file.header is not None:
-                    return file.header
+            return changelog_header(self.handle, self.location)
         return None
 
     @cached_property
@@ -98,17 +98,12 @@ class KeyedFile:
 
     def check_readable(self, operator: str, state: str) -> None:
         """Raise UnsupportedSnapshot for layouts whose data no reader is there for."""
-        if isinstance(self.handle, KeyGroupsHandle | IncrementalHandle):
+        if isinstance(self.handle, KeyGroupsHandle | IncrementalHandle | ChangelogHandle):
             return
-        what = {
-            ChangelogHandle: "changelog segments",
-            FileChangelogHandle: "changelog segments",
-            InMemoryChangelogHandle: "changelog segments",
-        }[type(self.handle)]
         raise UnsupportedSnapshot(
-            f"this state lies in {what}, which this release of stateproc lists but does not read yet",
+            "segments of a changelog stand here without the changelog that they belong to",
             where=Where(file=self.location.metadata_uri, operator=operator, state=state),
-            advice="take a canonical savepoint of the job (flink savepoint --type canonical) and open that",
+            advice="Flink writes them inside of changelog handles only; take the snapshot again or use a copy",
         )
 
 

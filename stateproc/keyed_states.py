@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.ranges import key_group_of_hash
-from stateproc.metadata.handles import IncrementalHandle
+from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle
 from stateproc.options import SPLIT_BYTES
 from stateproc.pruning import key_hash
+from stateproc.readers.changelog.splits import changelog_splits
 from stateproc.readers.rocksdb.splits import rocksdb_splits
 from stateproc.readers.rows import state_fields
 from stateproc.readers.states import KeyedState
@@ -123,6 +124,20 @@ class KeyedStateView(State):
                     options=self.operator.snapshot.options,
                     key_groups=wanted,
                     split_bytes=_WHOLE if whole_databases else split_bytes,
+                    flatten=flatten,
+                    raw_keys=raw_keys,
+                )
+                continue
+            if isinstance(part.file.handle, ChangelogHandle):
+                splits += changelog_splits(
+                    part.file.handle,
+                    part.file.location,
+                    state=self.name,
+                    operator=self.operator.display,
+                    max_parallelism=self.operator.max_parallelism,
+                    options=self.operator.snapshot.options,
+                    key_groups=wanted,
+                    split_bytes=split_bytes,
                     flatten=flatten,
                     raw_keys=raw_keys,
                 )

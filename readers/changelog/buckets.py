@@ -1,0 +1,118 @@
+"""Changes put by key group, in memory or, where they are too many, in temporary files."""
+
+from __future__ import annotations
+
+import struct
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from stateproc.readers.changelog.segments import Change
+
+MEMORY_BYTES = 256 << 20
+RUN_BYTES = 32 << 20
+_FILES = 64
+_OVERHEAD = 200
+"""Bytes that a change takes beside its own."""
+_RECORD = struct.Struct("=iqII")
+
+
+class Buckets:
+    """Collects changes, gives them back by ascending runs of key groups, in their order within a key group.
+
+    ``memory``: bytes from which on they go to files, each of neighbouring key groups, so that a log larger than
+    memory is read back in parts. A context manager: the files go with it.
+    """
+
+    def __init__(self, key_groups: Sequence[int], memory: int = MEMORY_BYTES) -> None:
+        self._groups = sorted(key_groups)
+        self._index = {group: index for index, group in enumerate(self._groups)}
+        self._memory = memory
+        self._held: dict[int, list[Change]] = {}
+        self._bytes = 0
+        self._files: dict[str, int] = {}
+        self._spilled: tempfile.TemporaryDirectory[str] | None = None
+        self.count = 0
+
+    def __enter__(self) -> Buckets:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._spilled is not None:
+            self._spilled.cleanup()
+
+    def add(self, change: Change) -> None:
+        """Add a change of one of the key groups."""
+        self._held.setdefault(change.key_group, []).append(change)
+        self._bytes += len(change.data) + _OVERHEAD
+        self.count += 1
+        if self._bytes > self._memory:
+            self._spill()
+
+    def runs(self, more: int = 0) -> Iterator[tuple[list[int], list[Change]]]:
+        """Runs of all key groups, also those without changes, with their changes.
+
+        ``more``: bytes that each key group has beside its changes; a run has about RUN_BYTES of both.
+        """
+        if self._spilled is not None:
+            self._spill()
+            for number in range(_FILES):
+                groups = [group for group in self._groups if self._file_of(group) == number]
+                if groups:
+                    yield from _cut(groups, self._read(number), more)
+            return
+        yield from _cut(self._groups, self._held, more)
+
+    def _file_of(self, group: int) -> int:
+        return self._index[group] * _FILES // len(self._groups)
+
+    def _path(self, number: int) -> Path:
+        assert self._spilled is not None
+        return Path(self._spilled.name) / str(number)
+
+    def _spill(self) -> None:
+        if self._spilled is None:
+            self._spilled = tempfile.TemporaryDirectory(prefix="stateproc-changelog-")
+        parts: dict[int, list[bytes]] = {}
+        for group, changes in self._held.items():
+            part = parts.setdefault(self._file_of(group), [])
+            for change in changes:
+                file = self._files.setdefault(change.file, len(self._files))
+                part += (_RECORD.pack(group, change.at, file, len(change.data)), change.data)
+        for number, part in parts.items():
+            with self._path(number).open("ab") as out:
+                out.writelines(part)
+        self._held, self._bytes = {}, 0
+
+    def _read(self, number: int) -> dict[int, list[Change]]:
+        names = list(self._files)
+        found: dict[int, list[Change]] = {}
+        path = self._path(number)
+        if path.exists():
+            with path.open("rb") as file:
+                while head := file.read(_RECORD.size):
+                    group, at, name, size = _RECORD.unpack(head)
+                    found.setdefault(group, []).append(Change(group, file.read(size), names[name], at))
+        return found
+
+
+def _cut(
+    groups: Sequence[int], changes: dict[int, list[Change]], more: int
+) -> Iterator[tuple[list[int], list[Change]]]:
+    run: list[int] = []
+    found: list[Change] = []
+    held = 0
+    for group in groups:
+        own = changes.get(group, [])
+        size = more + sum(len(change.data) for change in own)
+        if run and held + size > RUN_BYTES:
+            yield run, found
+            run, found, held = [], [], 0
+        run.append(group)
+        found += own
+        held += size
+    if run:
+        yield run, found

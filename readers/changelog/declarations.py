@@ -1,0 +1,104 @@
+"""States declared in the log, and the header of a changelog handle: what is materialized, and what the log adds.
+
+Format: org.apache.flink.state.changelog.StateChangeLogger metadata records (AbstractStateChangeLogger).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
+from stateproc.metadata.backend import (
+    KEY_VALUE,
+    KEY_VALUE_V2,
+    PRIORITY_QUEUE,
+    KeyedHeader,
+    StateMetaInfo,
+    read_state_meta_info,
+)
+from stateproc.metadata.handles import ChangelogHandle
+from stateproc.readers.changelog.materialized import materialized_header
+from stateproc.readers.changelog.operations import Operation
+from stateproc.readers.changelog.segments import Change, log_changes
+from stateproc.serializers import Serializer
+from stateproc.serializers.runtime import Timer
+from stateproc.storage import SnapshotLocation
+from stateproc.wire import Cursor
+
+_TYPE_CODES = {KEY_VALUE: 0, PRIORITY_QUEUE: 3, KEY_VALUE_V2: 10}
+_FLAGS, _TAIL = 2, 3
+_DAMAGED = "the file is damaged; restore it from a copy or take the snapshot again"
+_WHOLE_VERSION = 6
+
+
+def read_declaration(change: Change) -> tuple[int, StateMetaInfo]:
+    """A METADATA record: (id in the records behind it, the state).
+
+    The id and the type stand at the record's end; what the TTL settings and the default value before them are,
+    nothing needs to know. Raises CorruptSnapshot, UnsupportedSnapshot.
+    """
+    cursor = Cursor(change.data, file=change.file, base=change.at)
+    if cursor.u8() != Operation.METADATA:
+        cursor.corrupt("a change of state among the changelog's metadata", at=0, advice=_DAMAGED)
+    at = cursor.pos
+    version = cursor.i32()
+    if version not in (6, 7):
+        cursor.unsupported(f"metadata of version {version} in the changelog (known are 6 and 7)", at=at)
+    info = read_state_meta_info(cursor)
+    if info.backend_type not in _TYPE_CODES:
+        cursor.corrupt(f"the changelog declares '{info.name}', which is no keyed state", at=at, advice=_DAMAGED)
+    if info.backend_type == KEY_VALUE:
+        settings = [cursor.boolean(), cursor.boolean()] if not _has_ttl(cursor) else [True]
+        if any(settings):
+            cursor.pos = max(cursor.pos, cursor.end - _TAIL)
+    state_id = cursor.i16()
+    code = cursor.u8()
+    if code != _TYPE_CODES[info.backend_type]:
+        cursor.corrupt(f"'{info.name}' has the type {code} in the changelog", advice=_DAMAGED)
+    cursor.finish("a state's declaration")
+    return state_id, info
+
+
+def _has_ttl(cursor: Cursor) -> bool:
+    return cursor.remaining > 0 and cursor.data[cursor.pos] != 0
+
+
+def declared_states(handle: ChangelogHandle, location: SnapshotLocation) -> Iterator[StateMetaInfo]:
+    """The states that the log declares, as often as it does."""
+    for change in log_changes(handle.non_materialized, location, lambda _: False, leading=True):
+        yield read_declaration(change)[1]
+
+
+def changelog_header(handle: ChangelogHandle, location: SnapshotLocation) -> KeyedHeader | None:
+    """The states of the handle, those of the materialized part first; None if there are none at all.
+
+    Raises CorruptSnapshot, MissingFile; UnsupportedSnapshot if nothing is materialized and no timers tell the key.
+    """
+    found: dict[str, StateMetaInfo] = {}
+    key: Serializer | None = None
+    for inner in handle.materialized:
+        header = materialized_header(inner, location)
+        key = key or header.key
+        for info in header.states:
+            found.setdefault(info.name, info)
+    for info in declared_states(handle, location):
+        found.setdefault(info.name, info)
+        if key is None and isinstance(info.value_serializer, Timer):
+            key = info.value_serializer.key
+    if not found and key is None:
+        return None
+    if key is None:
+        raise UnsupportedSnapshot(
+            "nothing of this changelog is materialized yet, and the log does not hold the key's serializer",
+            advice="open a later checkpoint, taken after the first materialization "
+            "(state.changelog.periodic-materialize.interval), or a savepoint of the job",
+        )
+    return KeyedHeader(_WHOLE_VERSION, False, key, tuple(found.values()))
+
+
+def unknown_state(change: Change, state_id: int) -> CorruptSnapshot:
+    """The error for a change of a state that nothing has declared."""
+    cursor = Cursor(change.data, file=change.file, base=change.at)
+    return CorruptSnapshot(
+        f"a change of state {state_id}, which the changelog has not declared", where=cursor.where(0), advice=_DAMAGED
+    )

@@ -1,0 +1,139 @@
+"""The materialized part of a changelog handle: entries of the inner backend, all in the composite form."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from stateproc.codec import ops
+from stateproc.codec.builder import Builder
+from stateproc.errors import UnsupportedSnapshot
+from stateproc.keygroups.ranges import prefix_width
+from stateproc.metadata.backend import KeyedHeader, read_keyed_header
+from stateproc.metadata.handles import IncrementalHandle, KeyedHandle, KeyGroupsHandle
+from stateproc.readers.blocks import KeyGroupRange, group_ranges
+from stateproc.readers.canonical import canonical_entries
+from stateproc.readers.changelog.operations import Raw, items_of, pairs_of, value_of
+from stateproc.readers.changelog.store import Store
+from stateproc.readers.composite import decode_entries
+from stateproc.readers.detection import is_canonical
+from stateproc.readers.entries import RawEntries
+from stateproc.readers.headers import MAX_HEADER, read_whole_header
+from stateproc.readers.heap import heap_batches, heap_entries
+from stateproc.readers.programs import Columns, EntryProgram
+from stateproc.readers.rocksdb.entries import rocksdb_entries
+from stateproc.readers.rocksdb.handle import database_files
+from stateproc.readers.rocksdb.splits import runs_of
+from stateproc.readers.rows import KEY_GROUP
+from stateproc.readers.states import KeyedState, StateKind
+from stateproc.serializers import LayoutContext
+from stateproc.storage import ByteSource, SnapshotLocation, open_handle
+
+
+def materialized_header(handle: KeyedHandle, location: SnapshotLocation) -> KeyedHeader:
+    """The header of one of the inner backend's handles. Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot."""
+    if isinstance(handle, IncrementalHandle):
+        meta = open_handle(handle.meta, location)
+        return read_whole_header(meta.read_all(MAX_HEADER), meta.name, read_keyed_header)
+    source, ranges = _key_groups_file(handle, location)
+    size = ranges[0].start if ranges else source.size
+    return read_whole_header(source.read(0, min(size, MAX_HEADER)), source.name, read_keyed_header)
+
+
+def _key_groups_file(handle: KeyedHandle, location: SnapshotLocation) -> tuple[ByteSource, list[KeyGroupRange]]:
+    if not isinstance(handle, KeyGroupsHandle):
+        raise UnsupportedSnapshot(f"a changelog whose materialized part is a {type(handle).__name__}")
+    source = open_handle(handle.stream, location)
+    return source, group_ranges(handle.first_key_group, handle.offsets, source.size, source.name)
+
+
+@dataclass(frozen=True)
+class Materialized:
+    """One state in one of the inner backend's handles. ``states``: of the handle's own header, by id."""
+
+    handle: KeyedHandle
+    location: SnapshotLocation
+    header: KeyedHeader
+    states: Sequence[KeyedState | str]
+    target: KeyedState
+    max_parallelism: int
+
+    def batches(self, groups: Collection[int], ctx: LayoutContext, *, flatten: bool) -> Iterator[pa.RecordBatch]:
+        """The state's rows in these key groups as they were when it was materialized."""
+        entries = self._composite_entries(groups)
+        if entries is not None:
+            yield from decode_entries(entries, self.target, ctx, flatten=flatten)
+            return
+        source, ranges = self._ranges(groups)
+        compressed = self.header.compressed
+        yield from heap_batches(source, ranges, self.states, self.target, ctx, compressed=compressed, flatten=flatten)
+
+    def load(self, groups: Collection[int], ctx: LayoutContext, store: Store) -> None:
+        """Put the state's entries in these key groups into ``store``."""
+        entries = self._composite_entries(groups)
+        if entries is not None:
+            for chunk in entries:
+                store.load(chunk)
+            return
+        source, ranges = self._ranges(groups)
+        program, compressed = raw_program(self.target, ctx), self.header.compressed
+        parts = heap_entries(source, ranges, self.states, self.target, ctx, program, dict, compressed=compressed)
+        for columns in parts:
+            _load_heap(columns, store)
+
+    def _composite_entries(self, groups: Collection[int]) -> Iterator[RawEntries] | None:
+        """Entries of RocksDB and of canonical files; None for native heap files."""
+        prefix = prefix_width(self.max_parallelism)
+        if isinstance(self.handle, IncrementalHandle):
+            return _rocksdb(self.handle, self.location, self.target.name, groups, prefix)
+        source, ranges = _key_groups_file(self.handle, self.location)
+        assert isinstance(self.handle, KeyGroupsHandle)
+        if not is_canonical(self.handle.type_byte, self.handle.offsets, source, tuple(ranges)):
+            return None
+        return canonical_entries(
+            source,
+            [item for item in ranges if item.key_group in groups],
+            compressed=self.header.compressed,
+            prefix=prefix,
+            state_id=self.target.state_id,
+            n_states=len(self.states),
+        )
+
+    def _ranges(self, groups: Collection[int]) -> tuple[ByteSource, list[KeyGroupRange]]:
+        source, ranges = _key_groups_file(self.handle, self.location)
+        return source, [item for item in ranges if item.key_group in groups]
+
+
+def _rocksdb(
+    handle: IncrementalHandle, location: SnapshotLocation, state: str, groups: Collection[int], prefix: int
+) -> Iterator[RawEntries]:
+    files = database_files(handle, location)
+    for run in runs_of(sorted(set(groups).intersection(handle.key_groups))):
+        yield from rocksdb_entries(files, state, run, prefix)
+
+
+def raw_program(state: KeyedState, ctx: LayoutContext) -> EntryProgram:
+    """A program that takes native heap entries apart into bytes: namespace, key, value (items, pairs); of timers
+    the value only."""
+    scope = () if state.kind.is_queue else (("namespace", state.namespace), ("key", state.key))
+    layouts = {name: Raw(serializer.layout(ctx.inner)) for name, serializer in scope}
+    value = {StateKind.LIST: items_of, StateKind.MAP: pairs_of}.get(state.kind, value_of)
+    b = Builder()
+    columns = {name: layout.emit(b, False) for name, layout in layouts.items()}
+    columns["value"] = value(state, ctx).emit(b, False)
+    b.op(ops.ROW_END)
+    return EntryProgram(b.build(), columns, -1, None)
+
+
+def _load_heap(columns: Columns, store: Store) -> None:
+    groups = columns[KEY_GROUP].to_pylist()
+    values = columns["value"].to_pylist()
+    if store.state.kind.is_queue:
+        for group, timer in zip(groups, values, strict=True):
+            store.group(group)[timer] = b""
+        return
+    scopes = zip(columns["key"].to_pylist(), columns["namespace"].to_pylist(), strict=True)
+    for group, (key, namespace), value in zip(groups, scopes, values, strict=True):
+        store.put(group, store.composite(key, namespace), value)

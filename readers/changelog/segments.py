@@ -1,0 +1,83 @@
+"""The changes of a changelog handle, in the order in which they were made.
+
+Format: org.apache.flink.changelog.fs.StateChangeFormat; at a segment's offset i32 number of blocks, a block is
+i32 number of changes, i32 key group (-1: metadata, which comes first), changes as i32 length and bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from stateproc.errors import CorruptSnapshot, Where
+from stateproc.metadata.handles import FileChangelogHandle, InMemoryChangelogHandle, StreamHandle
+from stateproc.readers.changelog.content import LogContent, log_source
+from stateproc.storage import SnapshotLocation
+
+METADATA_GROUP = -1
+LogHandle = InMemoryChangelogHandle | FileChangelogHandle
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change record; ``key_group`` -1: it declares a state. ``file``, ``at``: where it was found."""
+
+    key_group: int
+    data: bytes
+    file: str
+    at: int
+
+
+def log_changes(
+    handles: Sequence[LogHandle],
+    location: SnapshotLocation,
+    wanted: Callable[[int], bool],
+    *,
+    leading: bool = False,
+) -> Iterator[Change]:
+    """Changes of the key groups that are ``wanted`` (metadata always).
+
+    ``leading``: of each file segment the first block only, where the metadata stands. Raises CorruptSnapshot,
+    MissingFile.
+    """
+    opened: tuple[StreamHandle, LogContent] | None = None
+    for handle in handles:
+        if isinstance(handle, InMemoryChangelogHandle):
+            file = f"{location.metadata_uri} (changelog {handle.handle_id})"
+            for index, (key_group, data) in enumerate(handle.changes):
+                if key_group == METADATA_GROUP or wanted(key_group):
+                    yield Change(key_group, data, file, index)
+            continue
+        for offset, stream in handle.segments:
+            # Segments of one file follow one another: what has been decompressed of it need not be again.
+            if opened is None or opened[0] != stream:
+                opened = stream, LogContent(log_source(stream, location))
+            yield from _segment(opened[1], offset, wanted, leading)
+
+
+def _segment(content: LogContent, offset: int, wanted: Callable[[int], bool], leading: bool) -> Iterator[Change]:
+    content.seek(offset)
+    blocks = _count(content, "key groups")
+    for _ in range(min(blocks, 1) if leading else blocks):
+        changes = _count(content, "changes")
+        key_group = content.integer()
+        if leading and key_group != METADATA_GROUP:
+            return
+        keep = key_group == METADATA_GROUP or wanted(key_group)
+        for _ in range(changes):
+            at = content.offset
+            data = content.take(content.integer())
+            if keep:
+                yield Change(key_group, data, content.file, at)
+
+
+def _count(content: LogContent, what: str) -> int:
+    at = content.offset
+    count = content.integer()
+    if count < 0:
+        raise CorruptSnapshot(
+            f"an impossible number of {what} in the changelog: {count}",
+            where=Where(file=content.file, offset=at),
+            advice="the file is damaged; restore it from a copy or take the snapshot again",
+        )
+    return count

@@ -1,0 +1,187 @@
+"""Splits of keyed state in changelog handles: one subtask's materialized part and log, cut at key groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+import pyarrow as pa
+
+from stateproc.errors import UnsupportedSnapshot, Where
+from stateproc.metadata.backend import StateMetaInfo
+from stateproc.metadata.handles import (
+    ChangelogHandle,
+    FileChangelogHandle,
+    IncrementalHandle,
+    KeyedHandle,
+    KeyGroupsHandle,
+)
+from stateproc.options import SPLIT_BYTES, ReadOptions
+from stateproc.plugins import load_plugins
+from stateproc.readers.changelog.buckets import Buckets
+from stateproc.readers.changelog.declarations import changelog_header, read_declaration, unknown_state
+from stateproc.readers.changelog.materialized import Materialized, materialized_header
+from stateproc.readers.changelog.replay import check_settled, replay
+from stateproc.readers.changelog.segments import METADATA_GROUP, log_changes
+from stateproc.readers.changelog.store import Store
+from stateproc.readers.composite import decode_entries
+from stateproc.readers.entries import RawEntries
+from stateproc.readers.states import KeyedState, keyed_state
+from stateproc.serializers import Serializer
+from stateproc.storage import SnapshotLocation
+
+_HEAD = 3
+
+
+@dataclass(frozen=True)
+class ChangelogSplit:
+    """Some key groups of one state in a changelog handle. ``raw_keys``: see decode_entries."""
+
+    handle: ChangelogHandle = field(repr=False)
+    location: SnapshotLocation
+    key_groups: tuple[int, ...]
+    bytes: int
+    max_parallelism: int
+    state: str
+    operator: str
+    options: ReadOptions = field(repr=False)
+    flatten: bool = False
+    raw_keys: bool = False
+
+    @property
+    def place(self) -> str:
+        return f"{self.location.metadata_uri} (changelog {self.handle.handle_id})"
+
+    @property
+    def composite(self) -> bool:
+        return True
+
+    def only(self, key_group: int) -> ChangelogSplit:
+        return replace(self, key_groups=tuple(group for group in self.key_groups if group == key_group))
+
+    def of_state(self, state: str) -> ChangelogSplit:
+        return replace(self, state=state, flatten=False)
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """The rows. Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot."""
+        load_plugins(self.options.plugins)
+        header = changelog_header(self.handle, self.location)
+        states = [] if header is None else [keyed_state(info, 0, header.key) for info in header.states]
+        target = next((item for item in states if item is not None and item.name == self.state), None)
+        if target is None or header is None:
+            return
+        ctx, groups = self.options.context, self.key_groups
+        with Buckets(groups) as buckets:
+            self._collect(target, header.key, buckets)
+            parts = list(self._materialized(target))
+            if buckets.count or self.raw_keys:
+                entries = self._replayed(target, parts, buckets)
+                yield from decode_entries(entries, target, ctx, flatten=self.flatten, raw_keys=self.raw_keys)
+            else:
+                for part in parts:
+                    yield from part.batches(set(groups), ctx, flatten=self.flatten)
+
+    def _replayed(self, target: KeyedState, parts: list[Materialized], buckets: Buckets) -> Iterator[RawEntries]:
+        """The state as it is after the log, run of key groups by run of key groups."""
+        more = sum(materialized_bytes(part.handle) for part in parts) // max(len(self.handle.key_groups), 1)
+        for groups, changes in buckets.runs(more):
+            store = Store(target, self.options.context)
+            for part in parts:
+                part.load(set(groups), self.options.context, store)
+            if changes:
+                replay(store, changes, self.options.context)
+            check_settled(store, groups, self.place)
+            yield from store.entries(self.place)
+
+    def _collect(self, target: KeyedState, key: Serializer, buckets: Buckets) -> None:
+        """The target's changes. State ids hold for the records behind their declaration, until the next one."""
+        declared: dict[int, bool] = {}
+        wanted = set(self.key_groups)
+        for change in log_changes(self.handle.non_materialized, self.location, wanted.__contains__):
+            if change.key_group == METADATA_GROUP:
+                state_id, info = read_declaration(change)
+                declared[state_id] = info.name == target.name
+                if declared[state_id]:
+                    self._check_same(target, info, key, change.file)
+                continue
+            state_id = int.from_bytes(change.data[1:_HEAD], "big", signed=True)
+            if len(change.data) < _HEAD or state_id not in declared:
+                raise unknown_state(change, state_id)
+            if declared[state_id]:
+                buckets.add(change)
+
+    def _materialized(self, target: KeyedState) -> Iterator[Materialized]:
+        """The target in each of the inner backend's handles that has it."""
+        for inner in self.handle.materialized:
+            header = materialized_header(inner, self.location)
+            states = [keyed_state(info, index, header.key) or info.name for index, info in enumerate(header.states)]
+            for info, own in zip(header.states, states, strict=True):
+                if info.name == target.name and isinstance(own, KeyedState):
+                    self._check_same(target, info, header.key, self.place)
+                    yield Materialized(inner, self.location, header, states, own, self.max_parallelism)
+
+    def _check_same(self, target: KeyedState, info: StateMetaInfo, key: Serializer, file: str) -> None:
+        """Bytes of one state can be put together only if one serializer wrote them."""
+        if keyed_state(info, 0, key) != replace(target, state_id=0):
+            raise UnsupportedSnapshot(
+                "the state's serializer changed between what the changelog has materialized and what it logs",
+                where=Where(file=file, operator=self.operator, state=target.name),
+                advice="open a checkpoint taken after the next materialization, or take a savepoint of the job",
+            )
+
+
+def materialized_bytes(handle: KeyedHandle) -> int:
+    """Stored bytes of a materialized part."""
+    if isinstance(handle, IncrementalHandle):
+        return sum(stream.size for _, stream in (*handle.shared, *handle.private))
+    return handle.size if isinstance(handle, KeyGroupsHandle) else 0
+
+
+def changelog_bytes(handle: ChangelogHandle) -> int:
+    """Stored bytes of the materialized part and the log."""
+    log = sum(
+        max(part.size, 0) if isinstance(part, FileChangelogHandle) else sum(len(data) for _, data in part.changes)
+        for part in handle.non_materialized
+    )
+    return log + sum(map(materialized_bytes, handle.materialized))
+
+
+def changelog_splits(
+    handle: ChangelogHandle,
+    location: SnapshotLocation,
+    *,
+    state: str,
+    operator: str,
+    max_parallelism: int,
+    options: ReadOptions,
+    key_groups: Iterable[int] | None = None,
+    split_bytes: int = SPLIT_BYTES,
+    flatten: bool = False,
+    raw_keys: bool = False,
+) -> list[ChangelogSplit]:
+    """Splits of about ``split_bytes`` stored bytes of all states; each passes over the whole log."""
+    wanted = None if key_groups is None else set(key_groups)
+    size = changelog_bytes(handle)
+    groups = list(handle.key_groups)
+    parts = min(max(1, -(-size // max(split_bytes, 1))), max(len(groups), 1))
+    bounds = [len(groups) * index // parts for index in range(parts + 1)]
+    splits = []
+    for start, stop in pairwise(bounds):
+        run = tuple(group for group in groups[start:stop] if wanted is None or group in wanted)
+        if run:
+            splits.append(
+                ChangelogSplit(
+                    handle=handle,
+                    location=location,
+                    key_groups=run,
+                    bytes=size * len(run) // len(groups),
+                    max_parallelism=max_parallelism,
+                    state=state,
+                    operator=operator,
+                    options=options,
+                    flatten=flatten,
+                    raw_keys=raw_keys,
+                )
+            )
+    return splits
