@@ -13,8 +13,8 @@ from stateproc.wire import Cursor
 Header = TypeVar("Header")
 MAX_HEADER = 64 << 20
 _LONGEST_UNKNOWN = 1 << 16
-# What a search may cost, in bytes read again and again: about a second.
-_COST, _COST_PER_TRY, _READINGS = 3 << 20, 256, 8
+# What a search may cost, in bytes read again and again: well under a second.
+_COST, _COST_PER_TRY, _READINGS = 1 << 20, 256, 4
 _TEXT = re.compile(rb"[\x20-\x7e]{3,}")
 
 

@@ -49,7 +49,7 @@ def list_elements(
     """The elements of a list or union state, in order, in bounded pieces."""
     serializer = info.value_serializer
     if serializer is None:
-        raise CorruptSnapshot(f"state '{info.name}' has no value serializer", where=Where(file=source.name))
+        raise CorruptSnapshot(f"state '{info.name}' has no value serializer", where=Where(file=source.name, offset=0))
     decoder = ValueDecoder(serializer.layout(ctx))
     for data, starts, stops, file_at in _pieces(source, ranges, compressed):
         with placed(source.name, lambda position, at=file_at: at + position, info.name):  # type: ignore[misc]
@@ -62,7 +62,7 @@ def broadcast_entries(
     """The entries of a broadcast state as structs of key and value."""
     key, value = info.key_serializer, info.value_serializer
     if key is None or value is None:
-        raise CorruptSnapshot(f"broadcast state '{info.name}' lacks a serializer", where=Where(file=source.name))
+        raise CorruptSnapshot(f"broadcast state '{info.name}' lacks a serializer", where=Where(file=source.name, offset=0))
     layout = Counted(Struct((("key", key.layout(ctx.inner)), ("value", value.layout(ctx.inner)))))
     decoder = ValueDecoder(layout)
     for data, starts, stops, file_at in _pieces(source, ranges, compressed):

@@ -50,7 +50,7 @@ def column_families(files: Sequence[DatabaseFile]) -> tuple[ColumnFamily, ...] |
         if name not in manifests:
             raise MissingFile(
                 f"CURRENT names {name!r}, which is not among the snapshot's files",
-                where=Where(file=current[0].source.name),
+                where=Where(file=current[0].source.name, offset=0),
                 advice="the snapshot is incomplete; take it again or use an older one",
             )
         manifest = manifests[name]
@@ -79,13 +79,13 @@ def family_files(files: Sequence[DatabaseFile], state: str, *, verify: bool = Tr
     if family is None:
         raise CorruptSnapshot(
             "the database has no column family of this name",
-            where=Where(file=_manifest_name(files), state=state),
+            where=Where(file=_manifest_name(files), offset=0, state=state),
             advice="the header and the database do not belong together; use another copy of the snapshot",
         )
     if family.comparator not in _COMPARATORS:
         raise UnsupportedSnapshot(
             f"a column family ordered by {family.comparator}",
-            where=Where(file=_manifest_name(files), state=state),
+            where=Where(file=_manifest_name(files), offset=0, state=state),
         )
     return [SstFile(_live_source(live, tables, files, state), live) for live in family.files]
 
@@ -97,7 +97,7 @@ def _live_source(
     if source is None:
         raise MissingFile(
             f"the MANIFEST lists {live.name}, which is not among the snapshot's files",
-            where=Where(file=_manifest_name(files), state=state),
+            where=Where(file=_manifest_name(files), offset=0, state=state),
             advice="the snapshot is incomplete; take it again or use an older one",
         )
     if source.size != live.size:

@@ -45,7 +45,7 @@ def _open(sst: SstFile, verify: bool) -> OpenFile:
     if table.properties.merge_operands and operator not in _JOINING:
         raise UnsupportedSnapshot(
             f"operands of the merge operator {operator}, where Flink's is {_JOINING[0]}",
-            where=Where(file=table.file),
+            where=Where(file=table.file, offset=0),
             advice="let Flink restore the snapshot and take a canonical savepoint of it",
         )
     try:

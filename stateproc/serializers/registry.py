@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from stateproc.errors import UnsupportedSnapshot
+from stateproc.errors import SnapshotError, UnsupportedSnapshot
 from stateproc.serializers.base import Serializer
 from stateproc.wire import Cursor
 
@@ -62,7 +62,13 @@ def read_versioned(cursor: Cursor) -> Serializer:
             return Opaque(class_name)
         raise _unknown(cursor, class_name, version, at)
     cursor.nested("serializer snapshots")
-    serializer = reader(cursor, version)
+    try:
+        serializer = reader(cursor, version)
+    except SnapshotError as error:
+        if error.where.file is not None:
+            raise
+        place = cursor.where(at)
+        raise error.at(file=place.file, offset=place.offset) from error
     cursor.unnested()
     return serializer
 

@@ -142,6 +142,6 @@ def check_limit(source: ByteSource, limit: int) -> None:
     if source.size > limit:
         raise CorruptSnapshot(
             f"{source.size} bytes where at most {limit} are sensible",
-            where=Where(file=source.name),
+            where=Where(file=source.name, offset=0),
             advice="the size in the snapshot is damaged, or this is another kind of file",
         )
