@@ -8,13 +8,23 @@ from dataclasses import dataclass, field
 from stateproc.errors import SnapshotError
 from stateproc.keyed_files import KeyedFile
 from stateproc.keygroups.ranges import prefix_width
+from stateproc.metadata.backend import KeyedHeader
+from stateproc.metadata.handles import IncrementalHandle
 from stateproc.operators import Operator
-from stateproc.readers.measuring import measure_canonical
+from stateproc.readers.heap_measuring import measure_heap
+from stateproc.readers.measuring import Measure, measure_canonical
+from stateproc.readers.rocksdb.handle import database_files
+from stateproc.readers.rocksdb.planning import key_group_sizes
+from stateproc.readers.rocksdb.statistics import database_statistics
 from stateproc.readers.states import KeyedState, StateKind
+from stateproc.serializers import LayoutContext, Undecodable
 from stateproc.states import State
 
 SMALL = 64 << 20
 """Files up to this many bytes are read to count their entries, larger ones only when asked to."""
+
+_TELLING = 4 << 20
+"""Tables under this size have too few blocks to tell how much each key group holds."""
 
 _QUEUES = {StateKind.EVENT_TIMERS: "event timers", StateKind.PROCESSING_TIMERS: "processing timers"}
 
@@ -23,12 +33,13 @@ _QUEUES = {StateKind.EVENT_TIMERS: "event timers", StateKind.PROCESSING_TIMERS: 
 class OperatorMeasure:
     """What is known of the sizes of an operator's keyed state.
 
-    ``sizes``: bytes and entries by state name (timers by their kind).
+    ``sizes``: bytes and entries by state name (timers by their kind); of RocksDB states bytes of stored tables, and
+    entries only where there is one table and nothing in it is deleted or unmerged.
     """
 
     operator: Operator
     layouts: list[str] = field(default_factory=list)
-    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    sizes: dict[str, tuple[int, int | None]] = field(default_factory=dict)
     key_group_bytes: dict[int, int] = field(default_factory=dict)
     problems: list[SnapshotError] = field(default_factory=list)
 
@@ -63,7 +74,10 @@ def measured(operator: Operator, *, scan: bool, advance: Callable[[int], None] =
             for item in file.ranges:
                 size = found.key_group_bytes.get(item.key_group, 0)
                 found.key_group_bytes[item.key_group] = size + item.stop - item.start
-            counted = counted and is_countable(file, scan) and _count(file, found, advance)
+            if isinstance(file.handle, IncrementalHandle):
+                _tables(file, file.handle, found)
+            else:
+                counted = counted and is_countable(file, scan) and _count(file, found, advance)
         except SnapshotError as error:
             counted = False
             found.problems.append(error.at(operator=operator.display))
@@ -74,15 +88,28 @@ def measured(operator: Operator, *, scan: bool, advance: Callable[[int], None] =
 
 def is_countable(file: KeyedFile, scan: bool) -> bool:
     """Whether the entries of ``file`` are to be counted."""
-    return file.layout == "canonical" and (scan or file.source.size <= SMALL)
+    return file.layout in ("canonical", "heap") and (scan or file.source.size <= SMALL)
 
 
 def _count(file: KeyedFile, found: OperatorMeasure, advance: Callable[[int], None]) -> bool:
-    """Add the entries of a canonical file; False if its header cannot be read."""
+    """Add the entries of a KeyGroups file; False if its header cannot be read, or a state's values have no end."""
     header = file.header
     if header is None:
         return False
-    counted = measure_canonical(
+    try:
+        counted = _measure(file, header, found.operator.snapshot.options.context, advance)
+    except Undecodable:
+        return False
+    for index, state in enumerate(file.states):
+        name = _QUEUES.get(state.kind, state.name) if isinstance(state, KeyedState) else state
+        _add(found, name, int(counted.bytes[:, index].sum()), int(counted.entries[:, index].sum()))
+    return True
+
+
+def _measure(file: KeyedFile, header: KeyedHeader, ctx: LayoutContext, advance: Callable[[int], None]) -> Measure:
+    if not file.canonical:
+        return measure_heap(file.source, file.ranges, file.states, ctx, compressed=header.compressed, advance=advance)
+    return measure_canonical(
         file.source,
         file.ranges,
         compressed=header.compressed,
@@ -90,11 +117,25 @@ def _count(file: KeyedFile, found: OperatorMeasure, advance: Callable[[int], Non
         n_states=len(file.states),
         advance=advance,
     )
-    for index, state in enumerate(file.states):
-        name = _QUEUES.get(state.kind, state.name) if isinstance(state, KeyedState) else state
-        size, entries = found.sizes.get(name, (0, 0))
-        found.sizes[name] = (
-            size + int(counted.bytes[:, index].sum()),
-            entries + int(counted.entries[:, index].sum()),
-        )
-    return True
+
+
+def _add(found: OperatorMeasure, name: str, size: int, entries: int | None) -> None:
+    held, counted = found.sizes.get(name, (0, 0))
+    found.sizes[name] = (held + size, None if entries is None or counted is None else counted + entries)
+
+
+def _tables(file: KeyedFile, handle: IncrementalHandle, found: OperatorMeasure) -> None:
+    """Add what the tables of a RocksDB database say of its states; where the key groups lie, if that is cheap."""
+    files = database_files(handle, file.location)
+    names = {state.name: _QUEUES.get(state.kind, state.name) for state in file.states if isinstance(state, KeyedState)}
+    known = {item.state: item for item in database_statistics(files)}
+    for state, name in names.items():
+        tables = known.get(state)
+        exact = tables is None or (tables.files == 1 and not (tables.deletions or tables.merge_operands))
+        _add(found, name, tables.bytes if tables else 0, (tables.entries if tables else 0) if exact else None)
+        if tables is not None and _TELLING <= tables.bytes <= SMALL:
+            groups = handle.key_groups
+            sizes = key_group_sizes(files, state, groups, prefix_width(file.max_parallelism))
+            for key_group, size in zip(groups, sizes, strict=True):
+                if size:
+                    found.key_group_bytes[key_group] = found.key_group_bytes.get(key_group, 0) + int(size)
