@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from fixtures_check import Fixture, fixtures
+
 from stateproc.errors import SnapshotError
 from stateproc.metadata import SnapshotMetadata, read_metadata
 from stateproc.metadata.backend import read_keyed_header
@@ -114,7 +115,9 @@ def _subtask_targets(
         data = source.read_all(1 << 24)
         rebuilt = _Rebuilt(snapshot.location, snapshot.metadata, snapshot.options, operator, subtask, part, handle)
         name = f"{fixture.name}/{operator.operator_id[:6]}/{subtask.index}/{part}"
-        offsets = handle.offsets if isinstance(handle, KeyGroupsHandle) else [o for s in handle.states for o in s.offsets]
+        offsets = (
+            handle.offsets if isinstance(handle, KeyGroupsHandle) else [o for s in handle.states for o in s.offsets]
+        )
         body = min((offset for offset in offsets if offset > 0), default=0)
         yield Target(name, data, rebuilt.read, body, "snappy" in fixture.name and part != "raw_keyed", rebuilt.read_all)
 
@@ -150,7 +153,9 @@ def header_targets() -> Iterator[Target]:
     """The headers of the files, with the types of all their states."""
     for target in file_targets():
         if 0 < target.body < len(target.data) and "/raw_keyed" not in target.name:
-            yield replace(target, data=target.data[: target.body], name=target.name + " header", read=_header_reader(target))
+            yield replace(
+                target, data=target.data[: target.body], name=target.name + " header", read=_header_reader(target)
+            )
 
 
 def _header_reader(target: Target) -> Callable[[bytes], Rows]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-from stateproc.errors import SnapshotError
-
 from checked import checked_kernels
 from corpus import Target, file_targets
 from mutations import mutated
+
+from stateproc.errors import SnapshotError
 
 _FILES = [target for target in file_targets() if len(target.data) < 12_000]
 

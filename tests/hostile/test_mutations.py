@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-
-from stateproc.errors import SnapshotError
-from stateproc.metadata import read_metadata
-
 from children import Case, run_cases
 from corpus import Target, file_targets, header_targets, metadata_targets
 from mutations import SAME_LENGTH, mutated
+
+from stateproc.errors import SnapshotError
+from stateproc.metadata import read_metadata
 
 # Parts of all mutations; what is read after them costs from half a millisecond to half a second.
 PARTS = {"metadata": 0.70, "everything": 0.03, "headers": 0.07, "files": 0.20}

@@ -9,8 +9,8 @@ import pytest
 from stateproc.codec import ops
 from stateproc.codec.builder import Builder
 from stateproc.codec.layouts import Hosted, Number, Sized
-from stateproc.codec.layouts.strings import FlinkString
 from stateproc.codec.layouts.nesting import Struct
+from stateproc.codec.layouts.strings import FlinkString
 from stateproc.codec.machine import DecodeFailure, Machine
 from stateproc.wire import Cursor
 

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from children import Case, run_cases
+from corpus import Target, file_targets, metadata_targets
 
 import stateproc
 from stateproc.errors import CorruptSnapshot, SnapshotError
 from stateproc.metadata import read_metadata
-
-from children import Case, run_cases
-from corpus import Target, file_targets, metadata_targets
 
 INLINE = ("1.20/operators-hashmap-canonical-inline", "2.3/tiny-hashmap-checkpoint-inline")
 FILES = (
@@ -63,8 +62,12 @@ def test_metadata_with_inline_state_cut_off_at_every_byte(name: str) -> None:
 def test_a_truncated_file_on_disk_is_told_by_its_length(tmp_path: Path) -> None:
     source = Path(__file__).parents[1] / "fixtures/1.20/operators-hashmap-canonical/snapshot"
     shutil.copytree(source, tmp_path / "snapshot")
-    file = max((item for item in (tmp_path / "snapshot").iterdir() if item.name != "_metadata"), key=lambda f: f.stat().st_size)
+    file = max(
+        (item for item in (tmp_path / "snapshot").iterdir() if item.name != "_metadata"), key=lambda f: f.stat().st_size
+    )
     file.write_bytes(file.read_bytes()[:-1])
-    problems = [problem for operator in stateproc.open(str(tmp_path / "snapshot")).operators for problem in operator.problems]
+    problems = [
+        problem for operator in stateproc.open(str(tmp_path / "snapshot")).operators for problem in operator.problems
+    ]
     assert [str(tmp_path / "snapshot" / file.name) in str(problem) for problem in problems] == [True]
     assert "truncated" in str(problems[0])
