@@ -28,7 +28,7 @@ from stateproc.wire import Cursor
 _TYPE_CODES = {KEY_VALUE: 0, PRIORITY_QUEUE: 3, KEY_VALUE_V2: 10}
 _FLAGS, _TAIL = 2, 3
 _DAMAGED = "the file is damaged; restore it from a copy or take the snapshot again"
-_WHOLE_VERSION = 6
+_HEADER_VERSION = 6
 
 
 def read_declaration(change: Change) -> tuple[int, StateMetaInfo]:
@@ -93,7 +93,7 @@ def changelog_header(handle: ChangelogHandle, location: SnapshotLocation) -> Key
             advice="open a later checkpoint, taken after the first materialization "
             "(state.changelog.periodic-materialize.interval), or a savepoint of the job",
         )
-    return KeyedHeader(_WHOLE_VERSION, False, key, tuple(found.values()))
+    return KeyedHeader(_HEADER_VERSION, False, key, tuple(found.values()))
 
 
 def unknown_state(change: Change, state_id: int) -> CorruptSnapshot:
