@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import struct
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ import stateproc.codec.machine as machine_module
 import stateproc.readers.canonical as canonical_module
 import stateproc.readers.maps as maps_module
 import stateproc.readers.scanning as scanning_module
-from stateproc.codec import ops, text, vm
+from stateproc.codec import kryo_json, kryo_kernels, ops, room, text, vm
 from stateproc.codec.columns import Columns
 
 
@@ -77,6 +78,8 @@ def _fake_jit() -> ModuleType:
         load_u8=load(8, "little"), load_i32=load(32, "little", True), load_i64=load(64, "little", True),
         load_be16=load(16, "big"), load_be32=load(32, "big"), load_be64=load(64, "big"),
         load_le16=load(16, "little"), load_le32=load(32, "little"), load_le64=load(64, "little"),
+        float_of=lambda bits: struct.unpack("<f", struct.pack("<I", int(bits) & 0xFFFFFFFF))[0],
+        double_of=lambda bits: struct.unpack("<d", struct.pack("<Q", int(bits) & (2**64 - 1)))[0],
         store_8=store(8), store_16=store(16), store_32=store(32), store_64=store(64),
     )  # fmt: skip
     return fake
@@ -124,7 +127,11 @@ class Checked:
 
 
 _TEXT = _plain(text)
-_VM = _plain(vm, stateproc__codec__text=_TEXT)
+_ROOM = _plain(room)
+_KERNELS = {"stateproc__codec__text": _TEXT, "stateproc__codec__room": _ROOM}
+_KERNELS["stateproc__codec__kryo_kernels"] = _plain(kryo_kernels, **_KERNELS)
+_KERNELS["stateproc__codec__kryo_json"] = _plain(kryo_json, **_KERNELS)
+_VM = _plain(vm, **_KERNELS)
 _SCANNING = _plain(scanning_module)
 _MAPS = _plain(maps_module)
 
@@ -134,7 +141,7 @@ def _run(machine: Any, data: Any) -> Any:
 
     def run(
         prog: Any, fills: int, names: int, source: int, starts: Any, ends: Any, last: int, stream: bool,
-        columns: int, n_columns: int, saved: Any, reg: Any, reg_at: int, stack: Any,
+        columns: int, n_columns: int, saved: Any, reg: Any, reg_at: int, stack: Any, kryo: int,
     ) -> int:  # fmt: skip
         program = machine.program
         MEMORY.ranges = [
@@ -143,12 +150,13 @@ def _run(machine: Any, data: Any) -> Any:
             (names, names + program.names.nbytes, False),
             (columns, columns + 24 * n_columns, True),
             (reg_at, reg_at + reg.nbytes, True),
+            (kryo, kryo + machine._kryo.nbytes, True),
         ]
         MEMORY.columns = (columns, n_columns)
         with np.errstate(over="ignore"):
             status: int = _VM.run(
                 Checked(prog), fills, names, source, Checked(starts), Checked(ends), last, stream, columns, n_columns,
-                Checked(saved), Checked(reg), reg_at, Checked(stack),
+                Checked(saved), Checked(reg), reg_at, Checked(stack), kryo,
             )  # fmt: skip
         assert 0 <= reg[ops.POS] <= len(data) or status != ops.DONE
         return status
