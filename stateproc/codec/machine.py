@@ -94,7 +94,7 @@ class Machine:
         first = int(reg[ops.ROW])
         while True:
             status = vm.run(
-                program.code, program.fills.ctypes.data, program.names.ctypes.data, data.ctypes.data,
+                program.code.ctypes.data, program.fills.ctypes.data, program.names.ctypes.data, data.ctypes.data,
                 starts, ends, last, stream, columns.table.ctypes.data, len(columns.table), columns.saved,
                 reg, reg.ctypes.data, self._stack, self._kryo.ctypes.data,
             )  # fmt: skip

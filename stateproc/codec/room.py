@@ -25,6 +25,12 @@ from stateproc.codec.jit import (
 
 
 @kernel
+def operand(prog: int, index: int) -> Any:
+    """The word ``index`` of the program at the address ``prog``."""
+    return load_i32(prog + 4 * index)
+
+
+@kernel
 def fits(columns: int, col: int, n: int, reg: int) -> bool:
     """Whether ``n`` more bytes fit into the column; if not, tell which column needs how much."""
     entry = columns + 24 * col

@@ -132,7 +132,7 @@ from stateproc.codec.ops import (
     VARINT_U32,
     VARINT_U64,
 )
-from stateproc.codec.room import advance, copy_in, fill_nulls, fits, name_matches, place, put, varint
+from stateproc.codec.room import advance, copy_in, fill_nulls, fits, name_matches, operand, place, put, varint
 from stateproc.codec.text import TOO_SHORT, modified_utf8, varint_units
 
 STACK_WORDS = 4096
@@ -141,7 +141,7 @@ _MARGIN = 16
 
 @kernel
 def run(
-    prog: Any,
+    prog: int,
     fills: int,
     names: int,
     source: int,
@@ -159,7 +159,7 @@ def run(
 ) -> int:
     """Decode rows ``reg[ROW]`` up to ``last_row``; returns an outcome of :mod:`stateproc.codec.ops`.
 
-    prog: int32. fills (int32 table), names (padded by 8 bytes), source (the bytes), columns (int64 triples of
+    prog (int32 code), fills (int32 table), names (padded by 8 bytes), source (the bytes), columns (int64 triples of
     address, used, room), reg_at (``reg``): addresses. starts, ends: int64 [segments, rows], positions in the
     source, inside it (checked by the caller). stream: rows follow one another in the range of row 0, segment 0.
     saved: int64 per column, the ``used`` at the row's start. reg, stack: int64. kryo: the address of the block of
@@ -193,12 +193,12 @@ def run(
         for c in range(n_columns):
             saved[c] = load_i64(columns + 24 * c + 8)
     while True:
-        op = prog[pc]
+        op = operand(prog, pc)
         if op == F8:
             if end - pos < 8:
                 status = SHORT
                 break
-            if not put(columns, prog[pc + 1], 8, np.int64(load_be64(pos)), reg_at):
+            if not put(columns, operand(prog, pc + 1), 8, np.int64(load_be64(pos)), reg_at):
                 status = GROW
                 break
             pos += 8
@@ -219,13 +219,13 @@ def run(
                 if n < 0:
                     status = BAD_STRING
                     break
-            n -= prog[pc + 3]
+            n -= operand(prog, pc + 3)
             if n > end - at:
                 status = SHORT
                 break
-            col = prog[pc + 2]
+            col = operand(prog, pc + 2)
             if n <= 0:
-                if not put(columns, prog[pc + 1], 4, n, reg_at):
+                if not put(columns, operand(prog, pc + 1), 4, n, reg_at):
                     status = GROW
                     break
             elif col < 0:
@@ -244,7 +244,7 @@ def run(
                 if written < 0:
                     status = SHORT if written == TOO_SHORT else BAD_STRING
                     break
-                if not put(columns, prog[pc + 1], 4, written, reg_at):
+                if not put(columns, operand(prog, pc + 1), 4, written, reg_at):
                     status = GROW
                     break
                 advance(columns, col, written)
@@ -259,11 +259,11 @@ def run(
                 status = BAD_MARK
                 break
             pos += 1
-            if mark == prog[pc + 1]:
-                if not fill_nulls(columns, fills, prog[pc + 2], reg_at):
+            if mark == operand(prog, pc + 1):
+                if not fill_nulls(columns, fills, operand(prog, pc + 2), reg_at):
                     status = GROW
                     break
-                pad = prog[pc + 4]
+                pad = operand(prog, pc + 4)
                 if pad < 0:
                     pos = end
                 elif pad > end - pos:
@@ -271,7 +271,7 @@ def run(
                     break
                 else:
                     pos += pad
-                pc = prog[pc + 3]
+                pc = operand(prog, pc + 3)
             else:
                 pc += 5
         elif op == MARKED_NUMBER:
@@ -279,9 +279,9 @@ def run(
                 status = SHORT
                 break
             mark = load_u8(pos)
-            width = prog[pc + 4]
+            width = operand(prog, pc + 4)
             value = np.int64(0)
-            present = mark != prog[pc + 1]
+            present = mark != operand(prog, pc + 1)
             if mark > 1:
                 status = BAD_MARK
                 break
@@ -297,16 +297,16 @@ def run(
                     value = np.int64(load_be16(pos + 1))
                 else:
                     value = np.int64(load_u8(pos + 1))
-            if not put(columns, prog[pc + 3], width, value, reg_at):
+            if not put(columns, operand(prog, pc + 3), width, value, reg_at):
                 status = GROW
                 break
-            if not put(columns, prog[pc + 2], 1, np.int64(present), reg_at):
+            if not put(columns, operand(prog, pc + 2), 1, np.int64(present), reg_at):
                 status = GROW
                 break
             pos += 1 + (width if present else 0)
             pc += 5
         elif op == PUT1:
-            if not put(columns, prog[pc + 1], 1, prog[pc + 2], reg_at):
+            if not put(columns, operand(prog, pc + 1), 1, operand(prog, pc + 2), reg_at):
                 status = GROW
                 break
             pc += 3
@@ -314,7 +314,7 @@ def run(
             if end - pos < 4:
                 status = SHORT
                 break
-            if not put(columns, prog[pc + 1], 4, np.int32(np.uint32(load_be32(pos))), reg_at):
+            if not put(columns, operand(prog, pc + 1), 4, np.int32(np.uint32(load_be32(pos))), reg_at):
                 status = GROW
                 break
             pos += 4
@@ -342,22 +342,22 @@ def run(
             if pos != end:
                 status = LEFTOVER
                 break
-            pos = source + starts[prog[pc + 1], row]
-            end = source + ends[prog[pc + 1], row]
+            pos = source + starts[operand(prog, pc + 1), row]
+            end = source + ends[operand(prog, pc + 1), row]
             base = pos
             room = end - pos
             pc += 2
         elif op == SKIP:
-            if end - pos < prog[pc + 1]:
+            if end - pos < operand(prog, pc + 1):
                 status = SHORT
                 break
-            pos += prog[pc + 1]
+            pos += operand(prog, pc + 1)
             pc += 2
         elif op == F1:
             if pos >= end:
                 status = SHORT
                 break
-            if not put(columns, prog[pc + 1], 1, load_u8(pos), reg_at):
+            if not put(columns, operand(prog, pc + 1), 1, load_u8(pos), reg_at):
                 status = GROW
                 break
             pos += 1
@@ -369,7 +369,7 @@ def run(
             if load_u8(pos) > 1:
                 status = BAD_MARK
                 break
-            if not put(columns, prog[pc + 1], 1, load_u8(pos), reg_at):
+            if not put(columns, operand(prog, pc + 1), 1, load_u8(pos), reg_at):
                 status = GROW
                 break
             pos += 1
@@ -379,7 +379,7 @@ def run(
                 status = SHORT
                 break
             value = load_be16(pos) if op == F2 else load_le16(pos)
-            if not put(columns, prog[pc + 1], 2, np.int16(np.uint16(value)), reg_at):
+            if not put(columns, operand(prog, pc + 1), 2, np.int16(np.uint16(value)), reg_at):
                 status = GROW
                 break
             pos += 2
@@ -388,7 +388,7 @@ def run(
             if end - pos < 4:
                 status = SHORT
                 break
-            if not put(columns, prog[pc + 1], 4, np.int32(np.uint32(load_le32(pos))), reg_at):
+            if not put(columns, operand(prog, pc + 1), 4, np.int32(np.uint32(load_le32(pos))), reg_at):
                 status = GROW
                 break
             pos += 4
@@ -397,15 +397,15 @@ def run(
             if end - pos < 8:
                 status = SHORT
                 break
-            if not put(columns, prog[pc + 1], 8, np.int64(load_le64(pos)), reg_at):
+            if not put(columns, operand(prog, pc + 1), 8, np.int64(load_le64(pos)), reg_at):
                 status = GROW
                 break
             pos += 8
             pc += 2
         elif op == JUMP:
-            pc = prog[pc + 1]
+            pc = operand(prog, pc + 1)
         elif op == BYTES or op == NUMBERS:
-            kind = prog[pc + 3]
+            kind = operand(prog, pc + 3)
             width = 1
             n = np.int64(0)
             at = pos
@@ -427,23 +427,23 @@ def run(
             elif kind == LENGTH_REST:
                 n = end - pos
             elif kind == LENGTH_REST_BUT:
-                n = end - pos - np.int64(prog[pc + 4])
+                n = end - pos - np.int64(operand(prog, pc + 4))
             elif kind == LENGTH_TAG_MINUS_4:
                 n = count - 4
             elif kind == LENGTH_REGISTER:
                 n = count
             else:
-                n = np.int64(prog[pc + 4])
+                n = np.int64(operand(prog, pc + 4))
             if n < 0:
                 status = BAD_COUNT
                 break
             if n * width > end - at:
                 status = SHORT
                 break
-            if not copy_in(columns, prog[pc + 2], at, n * width, reg_at):
+            if not copy_in(columns, operand(prog, pc + 2), at, n * width, reg_at):
                 status = GROW
                 break
-            if not put(columns, prog[pc + 1], 4, n, reg_at):
+            if not put(columns, operand(prog, pc + 1), 4, n, reg_at):
                 status = GROW
                 break
             pos = at + n * width
@@ -456,7 +456,7 @@ def run(
             if n > end - pos - 2:
                 status = SHORT
                 break
-            col = prog[pc + 2]
+            col = operand(prog, pc + 2)
             if col >= 0:
                 if not fits(columns, col, n + 8, reg_at):
                     status = GROW
@@ -465,39 +465,39 @@ def run(
                 if written < 0:
                     status = BAD_STRING
                     break
-                if not put(columns, prog[pc + 1], 4, written, reg_at):
+                if not put(columns, operand(prog, pc + 1), 4, written, reg_at):
                     status = GROW
                     break
                 advance(columns, col, written)
             pos += 2 + n
             pc += 3
         elif op == FILL:
-            if not fill_nulls(columns, fills, prog[pc + 1], reg_at):
+            if not fill_nulls(columns, fills, operand(prog, pc + 1), reg_at):
                 status = GROW
                 break
             pc += 2
         elif op == PUT4:
-            if not put(columns, prog[pc + 1], 4, prog[pc + 2], reg_at):
+            if not put(columns, operand(prog, pc + 1), 4, operand(prog, pc + 2), reg_at):
                 status = GROW
                 break
             pc += 3
         elif op == VARINT:
-            value = varint(pos, end, prog[pc + 3], reg_at)
+            value = varint(pos, end, operand(prog, pc + 3), reg_at)
             at = reg[ops.NEED]
             if at < 0:
                 status = SHORT if at == -1 else BAD_COUNT
                 break
-            if prog[pc + 2] == 4:
-                ok = put(columns, prog[pc + 1], 4, value, reg_at)
+            if operand(prog, pc + 2) == 4:
+                ok = put(columns, operand(prog, pc + 1), 4, value, reg_at)
             else:
-                ok = put(columns, prog[pc + 1], 8, value, reg_at)
+                ok = put(columns, operand(prog, pc + 1), 8, value, reg_at)
             if not ok:
                 status = GROW
                 break
             pos = at
             pc += 4
         elif op == SWITCH:
-            kind = prog[pc + 1]
+            kind = operand(prog, pc + 1)
             if end - pos < kind:
                 status = SHORT
                 break
@@ -506,10 +506,10 @@ def run(
                 tag = np.int64(load_u8(pos))
             elif kind == 4:
                 tag = np.int64(np.int32(np.uint32(load_be32(pos))))
-            target = prog[pc + 3]
-            for k in range(prog[pc + 2]):
-                if prog[pc + 4 + 2 * k] == tag:
-                    target = prog[pc + 5 + 2 * k]
+            target = operand(prog, pc + 3)
+            for k in range(operand(prog, pc + 2)):
+                if operand(prog, pc + 4 + 2 * k) == tag:
+                    target = operand(prog, pc + 5 + 2 * k)
                     break
             if target < 0:
                 status = BAD_TAG
@@ -525,10 +525,10 @@ def run(
             if n > end - pos - 2:
                 status = SHORT
                 break
-            target = prog[pc + 2]
-            for k in range(prog[pc + 1]):
-                if name_matches(pos + 2, n, names + prog[pc + 3 + 2 * k]):
-                    target = prog[pc + 4 + 2 * k]
+            target = operand(prog, pc + 2)
+            for k in range(operand(prog, pc + 1)):
+                if name_matches(pos + 2, n, names + operand(prog, pc + 3 + 2 * k)):
+                    target = operand(prog, pc + 4 + 2 * k)
                     pos += 2 + n
                     break
             if target < 0:
@@ -536,7 +536,7 @@ def run(
                 break
             pc = target
         elif op == READ_COUNT:
-            kind = prog[pc + 1]
+            kind = operand(prog, pc + 1)
             if kind == COUNT_I32:
                 if end - pos < 4:
                     status = SHORT
@@ -558,7 +558,7 @@ def run(
                 pos = at
             pc += 2
         elif op == LOOP:
-            cost = np.int64(prog[pc + 2])
+            cost = np.int64(operand(prog, pc + 2))
             if count < 0 or (cost == 0 and count > 0x100000):
                 status = BAD_COUNT
                 break
@@ -566,10 +566,10 @@ def run(
                 status = SHORT
                 break
             if count == 0:
-                if not put(columns, prog[pc + 1], 4, 0, reg_at):
+                if not put(columns, operand(prog, pc + 1), 4, 0, reg_at):
                     status = GROW
                     break
-                pc = prog[pc + 3]
+                pc = operand(prog, pc + 3)
             else:
                 stack[sp] = count
                 stack[sp + 1] = count
@@ -578,9 +578,9 @@ def run(
         elif op == NEXT:
             stack[sp - 1] -= 1
             if stack[sp - 1] > 0:
-                pc = prog[pc + 2]
+                pc = operand(prog, pc + 2)
             else:
-                if not put(columns, prog[pc + 1], 4, stack[sp - 2], reg_at):
+                if not put(columns, operand(prog, pc + 1), 4, stack[sp - 2], reg_at):
                     status = GROW
                     break
                 sp -= 2
@@ -597,7 +597,7 @@ def run(
                 if at < 0:
                     status = SHORT
                     break
-                cost = np.int64(prog[pc + 2])
+                cost = np.int64(operand(prog, pc + 2))
                 if n < 0 or (cost == 0 and n + stack[sp - 2] > 0x100000) or n > 0x7FFFFFFF:
                     status = BAD_COUNT
                     break
@@ -607,11 +607,11 @@ def run(
                 pos = at
                 stack[sp - 1] = n
                 if n == 0:
-                    if not put(columns, prog[pc + 1], 4, stack[sp - 2], reg_at):
+                    if not put(columns, operand(prog, pc + 1), 4, stack[sp - 2], reg_at):
                         status = GROW
                         break
                     sp -= 2
-                    pc = prog[pc + 3]
+                    pc = operand(prog, pc + 3)
                     continue
             stack[sp - 1] -= 1
             stack[sp - 2] += 1
@@ -623,16 +623,16 @@ def run(
                     break
                 pos += 1
             if pos >= end:
-                if not put(columns, prog[pc + 1], 4, stack[sp - 2], reg_at):
+                if not put(columns, operand(prog, pc + 1), 4, stack[sp - 2], reg_at):
                     status = GROW
                     break
                 sp -= 2
-                pc = prog[pc + 2]
+                pc = operand(prog, pc + 2)
             else:
                 stack[sp - 2] += 1
                 pc += 3
         elif op == MASK:
-            n = np.int64(prog[pc + 1])
+            n = np.int64(operand(prog, pc + 1))
             if n < 0:
                 if count < 0:
                     status = BAD_COUNT
@@ -648,30 +648,30 @@ def run(
         elif op == MASK_BIT or op == MASK_LOOP_BIT:
             shift = 0
             if op == MASK_BIT:
-                i = np.int64(prog[pc + 1])
+                i = np.int64(operand(prog, pc + 1))
                 at = stack[sp - 1]
                 shift = 1
             else:
                 i = stack[sp - 2] - stack[sp - 1]
                 at = stack[sp - 3]
             if (load_u8(at + (i >> 3)) >> (7 - (i & 7))) & 1:
-                if not fill_nulls(columns, fills, prog[pc + 1 + shift], reg_at):
+                if not fill_nulls(columns, fills, operand(prog, pc + 1 + shift), reg_at):
                     status = GROW
                     break
-                pc = prog[pc + 2 + shift]
+                pc = operand(prog, pc + 2 + shift)
             else:
                 pc += 3 + shift
         elif op == MASK_KIND:
             bits = load_u8(stack[sp - 1])
-            if not put(columns, prog[pc + 1], 1, ((bits >> 7) & 1) | ((bits >> 5) & 2), reg_at):
+            if not put(columns, operand(prog, pc + 1), 1, ((bits >> 7) & 1) | ((bits >> 5) & 2), reg_at):
                 status = GROW
                 break
             pc += 2
         elif op == POP:
-            sp -= prog[pc + 1]
+            sp -= operand(prog, pc + 1)
             pc += 2
         elif op == ENTER:
-            kind = prog[pc + 1]
+            kind = operand(prog, pc + 1)
             resume = pos
             start = pos
             n = np.int64(0)
@@ -750,19 +750,19 @@ def run(
             room = stack[sp + 3]
             pc += 1
         elif op == HEADER:
-            if end - base < prog[pc + 1]:
+            if end - base < operand(prog, pc + 1):
                 status = SHORT
                 break
             pc += 2
         elif op == SLOT:
-            bit = np.int64(prog[pc + 1])
+            bit = np.int64(operand(prog, pc + 1))
             if (load_u8(base + (bit >> 3)) >> (bit & 7)) & 1:
-                if not fill_nulls(columns, fills, prog[pc + 3], reg_at):
+                if not fill_nulls(columns, fills, operand(prog, pc + 3), reg_at):
                     status = GROW
                     break
-                pc = prog[pc + 4]
+                pc = operand(prog, pc + 4)
             else:
-                pos = base + prog[pc + 2]
+                pos = base + operand(prog, pc + 2)
                 pc += 5
         elif op == ARRAY:
             if end - base < 4:
@@ -773,7 +773,7 @@ def run(
                 status = BAD_COUNT
                 break
             first = base + 4 + ((n + 31) >> 5) * 4
-            if n * np.int64(prog[pc + 1]) > end - first:
+            if n * np.int64(operand(prog, pc + 1)) > end - first:
                 status = SHORT
                 break
             if sp + 4 + _MARGIN > STACK_WORDS:
@@ -787,21 +787,21 @@ def run(
             pc += 3
         elif op == ARRAY_NEXT:
             if stack[sp - 1] == 0:
-                if not put(columns, prog[pc + 3], 4, stack[sp - 2], reg_at):
+                if not put(columns, operand(prog, pc + 3), 4, stack[sp - 2], reg_at):
                     status = GROW
                     break
                 sp -= 4
                 pos = end
-                pc = prog[pc + 4]
+                pc = operand(prog, pc + 4)
             else:
                 i = stack[sp - 2] - stack[sp - 1]
                 stack[sp - 1] -= 1
                 if (load_u8(stack[sp - 4] + (i >> 3)) >> (i & 7)) & 1:
-                    if not fill_nulls(columns, fills, prog[pc + 2], reg_at):
+                    if not fill_nulls(columns, fills, operand(prog, pc + 2), reg_at):
                         status = GROW
                         break
                 else:
-                    pos = stack[sp - 3] + i * prog[pc + 1]
+                    pos = stack[sp - 3] + i * operand(prog, pc + 1)
                     pc += 5
         elif op == SKIP_REST:
             pos = end
@@ -810,13 +810,13 @@ def run(
             if pos >= end:
                 status = SHORT
                 break
-            if load_u8(pos) != prog[pc + 1]:
+            if load_u8(pos) != operand(prog, pc + 1):
                 status = BAD_TAG
                 break
             pos += 1
             pc += 2
         elif op == MARK:
-            if not put(columns, prog[pc + 1], 8, pos - source, reg_at):
+            if not put(columns, operand(prog, pc + 1), 8, pos - source, reg_at):
                 status = GROW
                 break
             pc += 2
@@ -843,10 +843,10 @@ def run(
             pc += 1
         elif op == SPAN:
             n = pos - stack[sp - 1]
-            if not copy_in(columns, prog[pc + 2], stack[sp - 1], n, reg_at):
+            if not copy_in(columns, operand(prog, pc + 2), stack[sp - 1], n, reg_at):
                 status = GROW
                 break
-            if not put(columns, prog[pc + 1], 4, n, reg_at):
+            if not put(columns, operand(prog, pc + 1), 4, n, reg_at):
                 status = GROW
                 break
             sp -= 1
@@ -857,28 +857,28 @@ def run(
                 break
             pc += 1
         elif op == CONSTANT:
-            col = prog[pc + 2]
-            if not put(columns, col, 1, prog[pc + 3], reg_at):
+            col = operand(prog, pc + 2)
+            if not put(columns, col, 1, operand(prog, pc + 3), reg_at):
                 status = GROW
                 break
-            if not put(columns, prog[pc + 1], 4, 1, reg_at):
+            if not put(columns, operand(prog, pc + 1), 4, 1, reg_at):
                 status = GROW
                 break
             pc += 4
         elif op == HOST:
-            if not put(columns, prog[pc + 2], 1, 1, reg_at):
+            if not put(columns, operand(prog, pc + 2), 1, 1, reg_at):
                 status = GROW
                 break
-            reg[ops.AUX] = prog[pc + 1]
+            reg[ops.AUX] = operand(prog, pc + 1)
             pc += 3
             status = CALL_HOST
             break
         elif op == KRYO_BEGIN:
-            first, stop = np.int64(prog[pc + 2]), np.int64(prog[pc + 3])
+            first, stop = np.int64(operand(prog, pc + 2)), np.int64(operand(prog, pc + 3))
             if sp + stop - first + _MARGIN > STACK_WORDS:
                 status = TOO_DEEP
                 break
-            reg[ops.GUARD] = prog[pc + 4]
+            reg[ops.GUARD] = operand(prog, pc + 4)
             reg[ops.GUARD_POS] = pos
             reg[ops.GUARD_SP] = sp
             reg[ops.GUARD_FIRST] = first
@@ -886,11 +886,11 @@ def run(
             for c in range(first, stop):
                 stack[sp] = load_i64(columns + 24 * c + 8)
                 sp += 1
-            table = fills + 4 * np.int64(prog[pc + 1])
+            table = fills + 4 * np.int64(operand(prog, pc + 1))
             begin_kryo(kryo)
             pc += 5
         elif op == KRYO_END:
-            if prog[pc + 1] != 0 and pos != end:
+            if operand(prog, pc + 1) != 0 and pos != end:
                 status = LEFTOVER
                 break
             sp = reg[ops.GUARD_SP]
@@ -914,38 +914,38 @@ def run(
                     status = BAD_COUNT
                     break
                 pc += 3
-            elif mark == 0 and prog[pc + 2] >= 0:
-                if not fill_nulls(columns, fills, prog[pc + 1], reg_at):
+            elif mark == 0 and operand(prog, pc + 2) >= 0:
+                if not fill_nulls(columns, fills, operand(prog, pc + 1), reg_at):
                     status = GROW
                     break
-                pc = prog[pc + 2]
+                pc = operand(prog, pc + 2)
             else:
                 status = BAD_MARK
                 break
         elif op == KRYO_STRING:
-            nullable = prog[pc + 3] != 0
-            pos = kryo_marked_text(pos, end, source, columns, prog[pc + 2], nullable, kryo, reg_at)
+            nullable = operand(prog, pc + 3) != 0
+            pos = kryo_marked_text(pos, end, source, columns, operand(prog, pc + 2), nullable, kryo, reg_at)
             if pos < 0:
                 status = GROW if pos == NO_ROOM else BAD_STRING
                 break
-            if not put(columns, prog[pc + 1], 4, word(kryo, RESULT), reg_at):
+            if not put(columns, operand(prog, pc + 1), 4, word(kryo, RESULT), reg_at):
                 status = GROW
                 break
             pc += 4
         elif op == KRYO_COUNT:
-            flagged = prog[pc + 1] != 0
+            flagged = operand(prog, pc + 1) != 0
             pos = flagged_varint(pos, end, kryo) if flagged else kryo_varint(pos, end, kryo, reg_at)
             if pos < 0:
                 status = BAD_COUNT
                 break
             count = word(kryo, RESULT) - 1
             if count < 0:
-                if not fill_nulls(columns, fills, prog[pc + 2], reg_at):
+                if not fill_nulls(columns, fills, operand(prog, pc + 2), reg_at):
                     status = GROW
                     break
-                pc = prog[pc + 3]
+                pc = operand(prog, pc + 3)
             elif count > 0 and flagged and word(kryo, FLAG) != 0:
-                pc = prog[pc + 4]
+                pc = operand(prog, pc + 4)
             else:
                 pc += 5
         elif op == KRYO_TIME:
@@ -953,7 +953,7 @@ def run(
             if pos < 0:
                 status = BAD_COUNT
                 break
-            if not put(columns, prog[pc + 1], 8, word(kryo, RESULT), reg_at):
+            if not put(columns, operand(prog, pc + 1), 8, word(kryo, RESULT), reg_at):
                 status = GROW
                 break
             pc += 2
@@ -966,21 +966,21 @@ def run(
             count = stack[sp]
             pc += 1
         elif op == KRYO_JSON:
-            col = prog[pc + 2]
+            col = operand(prog, pc + 2)
             begin = load_i64(columns + 24 * col + 8) if col >= 0 else 0
-            version = np.int64(prog[pc + 3])
+            version = np.int64(operand(prog, pc + 3))
             pos = kryo_json(pos, end, source, columns, col, version, kryo, table, names, reg_at)
             if pos < 0:
                 status = GROW if pos == NO_ROOM else BAD_TAG
                 break
             n = np.int64(0)
             if col >= 0:
-                if word(kryo, RESULT) == 1 and prog[pc + 4] == 0:
+                if word(kryo, RESULT) == 1 and operand(prog, pc + 4) == 0:
                     store_64(columns + 24 * col + 8, begin)
                     n = -1
                 else:
                     n = load_i64(columns + 24 * col + 8) - begin
-            if not put(columns, prog[pc + 1], 4, n, reg_at):
+            if not put(columns, operand(prog, pc + 1), 4, n, reg_at):
                 status = GROW
                 break
             pc += 5

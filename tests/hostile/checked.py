@@ -140,12 +140,13 @@ def _run(machine: Any, data: Any) -> Any:
     """vm.run for this machine and data, checked."""
 
     def run(
-        prog: Any, fills: int, names: int, source: int, starts: Any, ends: Any, last: int, stream: bool,
+        prog: int, fills: int, names: int, source: int, starts: Any, ends: Any, last: int, stream: bool,
         columns: int, n_columns: int, saved: Any, reg: Any, reg_at: int, stack: Any, kryo: int,
     ) -> int:  # fmt: skip
         program = machine.program
         MEMORY.ranges = [
             (source, source + len(data), False),
+            (prog, prog + program.code.nbytes, False),
             (fills, fills + program.fills.nbytes, False),
             (names, names + program.names.nbytes, False),
             (columns, columns + 24 * n_columns, True),
@@ -155,7 +156,7 @@ def _run(machine: Any, data: Any) -> Any:
         MEMORY.columns = (columns, n_columns)
         with np.errstate(over="ignore"):
             status: int = _VM.run(
-                Checked(prog), fills, names, source, Checked(starts), Checked(ends), last, stream, columns, n_columns,
+                prog, fills, names, source, Checked(starts), Checked(ends), last, stream, columns, n_columns,
                 Checked(saved), Checked(reg), reg_at, Checked(stack), kryo,
             )  # fmt: skip
         assert 0 <= reg[ops.POS] <= len(data) or status != ops.DONE
