@@ -5,7 +5,7 @@ Compression: org.apache.flink.runtime.state.SnappyStreamCompressionDecorator, th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 import cramjam
@@ -62,20 +62,31 @@ def group_ranges(first: int, offsets: Sequence[int], size: int, file: str, empty
     return [KeyGroupRange(kg, start, stop) for (kg, start), stop in zip(present, starts[1:], strict=True)]
 
 
-def plain_blocks(source: ByteSource, ranges: Sequence[KeyGroupRange], size: int = BLOCK_BYTES) -> Iterator[Block]:
-    """Uncompressed key groups, ``size`` bytes at a time; neighbours in the file share blocks."""
+def plain_blocks(
+    source: ByteSource, ranges: Sequence[KeyGroupRange], size: int = BLOCK_BYTES
+) -> Generator[Block, int | None, None]:
+    """Uncompressed key groups, ``size`` bytes at a time; neighbours in the file share blocks.
+
+    Send it how many bytes at the block's end were not used: the next block begins with them. If that is all of the
+    block, the next one is twice as long. Nothing sent: all were used.
+    """
     for run in _adjacent(ranges):
-        at, stop, index = run[0].start, run[-1].stop, 0
+        at, stop, index, wanted = run[0].start, run[-1].stop, 0, size
         while at < stop:
-            length = min(size, stop - at)
+            length = min(wanted, stop - at)
             data = np.frombuffer(source.read(at, length), dtype=np.uint8)
             groups = []
             while index < len(run) and run[index].start < at + length:
                 groups.append((run[index].key_group, run[index].start - at))
                 index += 1
             ends = at + length == stop
-            yield Block(data, tuple(groups), at, False, ends)
-            at += length
+            unused = (yield Block(data, tuple(groups), at, False, ends)) or 0
+            at += length - unused
+            if ends:
+                break
+            wanted = 2 * length if unused == length else size
+            while index and run[index - 1].start >= at:
+                index -= 1
 
 
 def _adjacent(ranges: Sequence[KeyGroupRange]) -> list[list[KeyGroupRange]]:

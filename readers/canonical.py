@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+
+from stateproc.errors import CorruptSnapshot, Where
 from stateproc.readers import scanning
 from stateproc.readers.blocks import Block, KeyGroupRange, plain_blocks, snappy_blocks
 from stateproc.readers.entries import RawEntries
-
-from stateproc.errors import CorruptSnapshot, Where
 from stateproc.storage import ByteSource
 
 _ENTRIES_AT_ONCE = 1 << 16
@@ -31,10 +31,19 @@ def canonical_entries(
 
     ``prefix``: width of the key-group prefix (1 or 2 bytes). Raises CorruptSnapshot, MissingFile.
     """
-    blocks = snappy_blocks(source, ranges) if compressed else plain_blocks(source, ranges)
     scan = _Scan(source.name, prefix, state_id, n_states)
-    for block in blocks:
-        yield from scan.feed(block)
+    if compressed:
+        for block in snappy_blocks(source, ranges):
+            yield from scan.feed(block)
+    else:
+        blocks = plain_blocks(source, ranges)
+        block_or_none = next(blocks, None)
+        while block_or_none is not None:
+            yield from scan.feed(block_or_none)
+            try:
+                block_or_none = blocks.send(scan.give_back())
+            except StopIteration:
+                break
     scan.finish()
 
 
@@ -84,6 +93,12 @@ class _Scan:
         self._groups = [(key_group, at - pos) for key_group, at in self._groups[done:]]
         if block.last:
             self.finish()
+
+    def give_back(self) -> int:
+        """Forget what waits for the next block, which is to begin with it; its size."""
+        unused = len(self._held)
+        self._held, self._groups = self._held[:0], []
+        return unused
 
     def finish(self) -> None:
         """Refuse an entry or a key group that has begun and not ended."""

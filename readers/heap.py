@@ -104,12 +104,13 @@ class _Walk(Generic[Out]):
         self._skippers: dict[int, Machine] = {}
         self._at = _Position()
         self._held: Bytes = np.zeros(0, dtype=np.uint8)
+        self._starts: list[tuple[int, int]] = []
         self._pending: list[tuple[int, int]] = []
 
     def feed(self, block: Block) -> Iterator[Out]:
         held = len(self._held)
         data = np.concatenate([self._held, block.data]) if held else block.data
-        starts = [(key_group, at + held) for key_group, at in block.groups]
+        starts = self._starts + [(key_group, at + held) for key_group, at in block.groups]
         file_at = block.file_at - (0 if block.compressed else held)
 
         def offset(position: int) -> int:
@@ -140,6 +141,8 @@ class _Walk(Generic[Out]):
                     break
             yield from self._flush()
         self._held = data[pos:]
+        # A key group whose first bytes the block cuts off begins with what is held.
+        self._starts = [(key_group, at - pos) for key_group, at in starts]
 
     def _section(
         self, data: Bytes, pos: int, limit: int, offset: Callable[[int], int]

@@ -6,6 +6,7 @@ Format: org.apache.flink.runtime.state.heap.HeapSnapshotStrategy, as in statepro
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -41,10 +42,15 @@ def measure_heap(
     sizes = np.zeros((len(ranges), len(states)), dtype=np.int64)
     for row, item in enumerate(ranges):
         data = _whole(source, item, compressed)
-        with placed(source.name, lambda position, at=item.start: at + (0 if compressed else position)):
+        with placed(source.name, partial(_offset, item.start, compressed)):
             _sections(data, machines, entries[row], sizes[row], source.name, item.start)
         advance(item.stop - item.start)
     return Measure(tuple(item.key_group for item in ranges), entries, sizes)
+
+
+def _offset(start: int, compressed: bool, position: int) -> int:
+    """Where a position lies in the file; in compressed key groups only the group's start is known."""
+    return start if compressed else start + position
 
 
 def _machine(state: KeyedState | str, ctx: LayoutContext) -> Machine:

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-from stateproc.readers.blocks import decompress_frames, whole_frames
-from stateproc.readers.failures import placed
 
 from stateproc.codec.decoder import ValueDecoder
 from stateproc.codec.layouts import Counted, Struct
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
 from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
+from stateproc.readers.blocks import decompress_frames, whole_frames
+from stateproc.readers.failures import placed
 from stateproc.serializers import LayoutContext
 from stateproc.storage import ByteSource
 
@@ -62,7 +62,8 @@ def broadcast_entries(
     """The entries of a broadcast state as structs of key and value."""
     key, value = info.key_serializer, info.value_serializer
     if key is None or value is None:
-        raise CorruptSnapshot(f"broadcast state '{info.name}' lacks a serializer", where=Where(file=source.name, offset=0))
+        where = Where(file=source.name, offset=0, state=info.name)
+        raise CorruptSnapshot(f"broadcast state '{info.name}' lacks a serializer", where=where)
     layout = Counted(Struct((("key", key.layout(ctx.inner)), ("value", value.layout(ctx.inner)))))
     decoder = ValueDecoder(layout)
     for data, starts, stops, file_at in _pieces(source, ranges, compressed):

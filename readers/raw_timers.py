@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from stateproc.readers.blocks import KeyGroupRange
-from stateproc.readers.failures import placed
-from stateproc.readers.rows import KEY_GROUP, key_group_array
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder
 from stateproc.codec.layouts import Number
 from stateproc.codec.machine import Machine
 from stateproc.metadata.handles import KeyGroupsHandle
+from stateproc.readers.blocks import KeyGroupRange
+from stateproc.readers.failures import placed
+from stateproc.readers.rows import KEY_GROUP, key_group_array
 from stateproc.serializers import LayoutContext, Serializer, read_versioned
 from stateproc.storage import ByteSource
 from stateproc.wire import Cursor

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from stateproc.errors import CorruptSnapshot, MissingFile, UnsupportedSnapshot, Where
 from stateproc.readers.rocksdb.manifest import ColumnFamily, LiveFile, read_manifest
 from stateproc.readers.rocksdb.table import table_properties
-
-from stateproc.errors import CorruptSnapshot, MissingFile, UnsupportedSnapshot, Where
 from stateproc.storage import ByteSource
 
 _MAX_MANIFEST = 1 << 29

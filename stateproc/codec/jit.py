@@ -1,29 +1,74 @@
-"""One way to compile a kernel: numba, cached on disk where a cache can be written."""
+"""One way to compile a kernel: numba, cached on disk where a cache can be written, imported at the first call.
+
+Spark imports this package in a new process for every planning phase, which calls no kernel; importing numba takes
+longer than all the rest. So kernels and the loads and stores they use are placeholders until one is called: then numba
+is imported, and the placeholders in the kernels' modules give way to what they stand for.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import numba
 import numpy as np
-from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def kernel(function: Function) -> Function:
-    """Compile ``function`` with numba at its first call; the machine code is cached where that is possible.
+class _Later:
+    """A placeholder for what ``make`` makes when the first kernel is called."""
 
-    numba refuses ``cache=True`` at import when neither the package's folder nor the user's cache folder can be
-    written (containers with a read-only file system): then the kernel is compiled in every process instead.
-    """
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._made: Any = None
+
+    def made(self) -> Any:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def __call__(self, *arguments: Any) -> Any:
+        get_ready()
+        return self.made()(*arguments)
+
+
+_modules: list[dict[str, Any]] = []
+_lock = threading.RLock()
+_ready = False
+
+
+def get_ready() -> None:
+    """Import numba and put real kernels in the place of placeholders. Nothing is compiled before it is called."""
+    global _ready
+    with _lock:
+        if _ready:
+            return
+        _ready = True
+        for module in [globals(), *_modules]:
+            for name, item in list(module.items()):
+                if isinstance(item, _Later):
+                    module[name] = item.made()
+
+
+def kernel(function: Function) -> Function:
+    """Compile ``function`` with numba at its first call; the machine code is cached where that is possible."""
+    if _ready:
+        return _compiled(function)  # type: ignore[no-any-return]
+    if not any(module is function.__globals__ for module in _modules):
+        _modules.append(function.__globals__)
+    return _Later(lambda: _compiled(function))  # type: ignore[return-value]
+
+
+def _compiled(function: Any) -> Any:
+    import numba
+
+    # numba refuses cache=True where neither the package's folder nor the user's cache folder can be written
+    # (containers with a read-only file system): then the kernel is compiled in every process instead.
     try:
-        return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
+        return numba.njit(cache=True, nogil=True)(function)
     except RuntimeError:
-        return numba.njit(nogil=True)(function)  # type: ignore[no-any-return]
+        return numba.njit(nogil=True)(function)
 
 
 def _load(bits: int, *, swap: bool = False, signed: bool = False) -> Any:
@@ -32,53 +77,74 @@ def _load(bits: int, *, swap: bool = False, signed: bool = False) -> Any:
     Narrow ones come as int64, so that they mix with other int64s; unsigned 64 bits as uint64.
     """
 
-    def typing(_context: Any, address: Any) -> Any:
-        signature = (types.uint64 if bits == 64 and not signed else types.int64)(types.int64)
+    def make() -> Any:
+        from llvmlite import ir
+        from numba.core import types
+        from numba.extending import intrinsic
 
-        def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            place = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
-            value = builder.load(place)
-            value.align = 1
-            if swap:
-                value = builder.bswap(value)
-            if bits == 64:
-                return value
-            return (builder.sext if signed else builder.zext)(value, ir.IntType(64))
+        def typing(_context: Any, address: Any) -> Any:
+            signature = (types.uint64 if bits == 64 and not signed else types.int64)(types.int64)
 
-        return signature, generate
+            def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+                place = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
+                value = builder.load(place)
+                value.align = 1
+                if swap:
+                    value = builder.bswap(value)
+                if bits == 64:
+                    return value
+                return (builder.sext if signed else builder.zext)(value, ir.IntType(64))
 
-    return intrinsic(typing)
+            return signature, generate
+
+        return intrinsic(typing)
+
+    return _Later(make)
 
 
 def _reinterpret(bits: int) -> Any:
-    """An intrinsic ``real(integer)``: the IEEE number of ``bits`` whose bits those are, as float64."""
+    """An intrinsic ``number(value)``: the low ``bits`` of value as the IEEE 754 number they are, as a float64."""
 
-    def typing(_context: Any, value: Any) -> Any:
-        def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            narrow = args[0] if bits == 64 else builder.trunc(args[0], ir.IntType(bits))
-            number = builder.bitcast(narrow, ir.DoubleType() if bits == 64 else ir.FloatType())
-            return number if bits == 64 else builder.fpext(number, ir.DoubleType())
+    def make() -> Any:
+        from llvmlite import ir
+        from numba.core import types
+        from numba.extending import intrinsic
 
-        return types.float64(types.int64), generate
+        def typing(_context: Any, value: Any) -> Any:
+            def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+                narrow = args[0] if bits == 64 else builder.trunc(args[0], ir.IntType(bits))
+                number = builder.bitcast(narrow, ir.DoubleType() if bits == 64 else ir.FloatType())
+                return number if bits == 64 else builder.fpext(number, ir.DoubleType())
 
-    return intrinsic(typing)
+            return types.float64(types.int64), generate
+
+        return intrinsic(typing)
+
+    return _Later(make)
 
 
 def _store(bits: int) -> Any:
     """An intrinsic ``store(address, value)``: the low ``bits`` of value, native order, aligned or not."""
 
-    def typing(_context: Any, address: Any, value: Any) -> Any:
-        signature = types.void(types.int64, types.int64)
+    def make() -> Any:
+        from llvmlite import ir
+        from numba.core import types
+        from numba.extending import intrinsic
 
-        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            value = args[1] if bits == 64 else builder.trunc(args[1], ir.IntType(bits))
-            stored = builder.store(value, builder.inttoptr(args[0], ir.IntType(bits).as_pointer()))
-            stored.align = 1
-            return context.get_dummy_value()
+        def typing(_context: Any, address: Any, value: Any) -> Any:
+            signature = types.void(types.int64, types.int64)
 
-        return signature, generate
+            def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+                value = args[1] if bits == 64 else builder.trunc(args[1], ir.IntType(bits))
+                stored = builder.store(value, builder.inttoptr(args[0], ir.IntType(bits).as_pointer()))
+                stored.align = 1
+                return context.get_dummy_value()
 
-    return intrinsic(typing)
+            return signature, generate
+
+        return intrinsic(typing)
+
+    return _Later(make)
 
 
 # Kernels work on addresses rather than on arrays: passing arrays between kernels counts references, which costs

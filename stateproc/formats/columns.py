@@ -43,9 +43,7 @@ def _one_of(formats: Sequence[Format]) -> Callable[[Items], pa.Array | None]:
             rows = known.read_all(item for item in items if item is not None)
             if rows is not None:
                 following = iter(rows)
-                return pa.array(
-                    [None if item is None else next(following) for item in items], known.arrow_type
-                )
+                return pa.array([None if item is None else next(following) for item in items], known.arrow_type)
         return None
 
     return columns

@@ -86,9 +86,7 @@ def _read_enumerator_v1(cursor: Cursor) -> Row:
 
 def _read_enumerator_v2(cursor: Cursor) -> Row:
     n = cursor.count("partitions", 10)
-    partitions = [
-        _partition(_read_topic_partition(cursor), assigned=_read_assigned(cursor)) for _ in range(n)
-    ]
+    partitions = [_partition(_read_topic_partition(cursor), assigned=_read_assigned(cursor)) for _ in range(n)]
     return _enumerator(cursor, partitions, _read_flag(cursor))
 
 

@@ -69,9 +69,7 @@ def read_committer(item: Versioned) -> Row:
     if item.version == 1:
         requests = [_request(committable) for committable in read_versioned_list(cursor)]
     elif item.version == 2:
-        requests = [
-            request for checkpoint in read_versioned_list(cursor) for request in _read_checkpoint(checkpoint)
-        ]
+        requests = [request for checkpoint in read_versioned_list(cursor) for request in _read_checkpoint(checkpoint)]
     else:
         cursor.corrupt(f"committer state of version {item.version}", at=0)
     cursor.finish("the committer's state")

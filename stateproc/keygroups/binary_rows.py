@@ -54,9 +54,7 @@ def binary_rows(array: pa.Array, kind: KeyHash) -> pa.Array:
     return pa.array([_with_tails(fixed[row], header, tails, row) for row in range(rows)], pa.large_binary())
 
 
-def _with_tails(
-    fixed: NDArray[np.uint8], header: int, tails: list[tuple[int, list[bytes | None]]], row: int
-) -> bytes:
+def _with_tails(fixed: NDArray[np.uint8], header: int, tails: list[tuple[int, list[bytes | None]]], row: int) -> bytes:
     content = bytearray(fixed.tobytes())
     for slot, column in tails:
         tail = column[row]
@@ -105,9 +103,7 @@ def _decimal(column: pa.Array, kind: KeyHash) -> Part:
         return Part(np.array([v or 0 for v in unscaled], np.int64).view(np.uint64))
     _refuse_nulls(column, "DECIMAL of over 18 digits")
     tails = [(v or 0).to_bytes(_java_length(v or 0), "big", signed=True) for v in unscaled]
-    return Part(
-        np.array([len(tail) for tail in tails], np.uint64), [tail + bytes(16 - len(tail)) for tail in tails]
-    )
+    return Part(np.array([len(tail) for tail in tails], np.uint64), [tail + bytes(16 - len(tail)) for tail in tails])
 
 
 def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -132,9 +128,7 @@ def _timestamp(column: pa.Array, kind: KeyHash) -> Part:
         return Part(millis.view(np.uint64))
     _refuse_nulls(column, "TIMESTAMP of over 3 digits")
     nanos = rest * (10**6 // (per_milli or 1))
-    return Part(
-        nanos.astype(np.uint64), [millis.astype("<i8")[i : i + 1].tobytes() for i in range(len(millis))]
-    )
+    return Part(nanos.astype(np.uint64), [millis.astype("<i8")[i : i + 1].tobytes() for i in range(len(millis))])
 
 
 def _refuse_nulls(column: pa.Array, what: str) -> None:

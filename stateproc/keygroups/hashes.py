@@ -162,9 +162,7 @@ def _reduce(reduce: Callable[..., None], offsets: Longs, codes: Ints, rows: int)
     return out
 
 
-def _paired(
-    columns: list[pa.Array], children: tuple[KeyHash, ...], array: pa.Array
-) -> list[tuple[pa.Array, KeyHash]]:
+def _paired(columns: list[pa.Array], children: tuple[KeyHash, ...], array: pa.Array) -> list[tuple[pa.Array, KeyHash]]:
     if len(columns) != len(children):
         raise InvalidOption(f"{len(children)} fields are expected where the column is {array.type}")
     return list(zip(columns, children, strict=True))

@@ -24,9 +24,7 @@ def utf16_hashes(offsets: NDArray[np.int64], data: NDArray[np.uint8], out: NDArr
                 unit = lead
                 at += 1
             elif lead < 0xE0:
-                unit = ((lead & np.uint32(0x1F)) << np.uint32(6)) | (
-                    np.uint32(data[at + 1]) & np.uint32(0x3F)
-                )
+                unit = ((lead & np.uint32(0x1F)) << np.uint32(6)) | (np.uint32(data[at + 1]) & np.uint32(0x3F))
                 at += 2
             elif lead < 0xF0:
                 unit = (
@@ -53,9 +51,7 @@ def utf16_hashes(offsets: NDArray[np.int64], data: NDArray[np.uint8], out: NDArr
 
 
 @kernel
-def polynomial_hashes(
-    offsets: NDArray[np.int64], elements: NDArray[np.int32], out: NDArray[np.int32]
-) -> None:
+def polynomial_hashes(offsets: NDArray[np.int64], elements: NDArray[np.int32], out: NDArray[np.int32]) -> None:
     """Arrays.hashCode / List.hashCode: 31 * h + element, from 1, per row of elements."""
     for row in range(out.size):
         h = np.uint32(1)

@@ -74,9 +74,7 @@ def read_channel_handle(cursor: Cursor, version: int, direction: Direction) -> C
         cursor.corrupt(f"unknown tag {tag} of a channel state handle", at=at, advice=TAKE_AGAIN)
     tagged_direction, merged = _TAGS[tag]
     if tagged_direction != direction:
-        cursor.corrupt(
-            f"channel state tagged '{tagged_direction}' among '{direction}'", at=at, advice=TAKE_AGAIN
-        )
+        cursor.corrupt(f"channel state tagged '{tagged_direction}' among '{direction}'", at=at, advice=TAKE_AGAIN)
     return _merged(cursor, direction) if merged else _plain(cursor, direction)
 
 

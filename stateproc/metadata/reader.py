@@ -48,9 +48,7 @@ def _header(cursor: Cursor) -> int:
         return version
     advice = {
         1: "Flink 1.1 and 1.2 wrote it; restore it in Flink 1.3 to 1.7 and take a new savepoint there",
-    }.get(
-        version, "a newer Flink may have written it, then a newer stateproc is needed; or the file is damaged"
-    )
+    }.get(version, "a newer Flink may have written it, then a newer stateproc is needed; or the file is damaged")
     cursor.unsupported(
         f"_metadata version {version} (known are {FIRST_VERSION} to {LAST_VERSION})", at=4, advice=advice
     )
@@ -106,9 +104,7 @@ def _coordinator(cursor: Cursor, version: int) -> ByteStreamHandle | None:
     return handle
 
 
-def _subtasks(
-    cursor: Cursor, version: int, parallelism: int, max_parallelism: int
-) -> tuple[SubtaskState, ...] | None:
+def _subtasks(cursor: Cursor, version: int, parallelism: int, max_parallelism: int) -> tuple[SubtaskState, ...] | None:
     """The subtasks' states; None if the operator had finished (V3+, count -1)."""
     at = cursor.pos
     if version >= 3:
@@ -126,9 +122,7 @@ def _subtasks(
         finished = version >= 3 and index < 0
         index = -(index + 1) if finished else index
         if not 0 <= index < parallelism or index in seen:
-            cursor.corrupt(
-                f"subtask index {index} at parallelism {parallelism}, or twice", at=at, advice=TAKE_AGAIN
-            )
+            cursor.corrupt(f"subtask index {index} at parallelism {parallelism}, or twice", at=at, advice=TAKE_AGAIN)
         seen.add(index)
         state = SubtaskState(index, finished=True) if finished else _subtask(cursor, version, index)
         _check_key_groups(cursor, state, max_parallelism, at)

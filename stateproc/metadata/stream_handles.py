@@ -69,9 +69,7 @@ class EmptySegmentHandle:
         return 0
 
 
-PlainHandle: TypeAlias = (
-    ByteStreamHandle | FileHandle | RelativeFileHandle | SegmentHandle | EmptySegmentHandle
-)
+PlainHandle: TypeAlias = ByteStreamHandle | FileHandle | RelativeFileHandle | SegmentHandle | EmptySegmentHandle
 StreamHandle: TypeAlias = "PlainHandle | KeyGroupsHandle"
 
 

@@ -115,9 +115,7 @@ def _refuse_missing(uri: str, options: StorageOptions) -> NoReturn:
         advice = f"did you mean {' or '.join(join(above, name) for name in near)}?"
     else:
         advice = f"{above} holds {_some(names) if names else 'nothing'}"
-    raise MissingFile(
-        f"nothing there: no '{basename(missing)}' in {above}", where=Where(file=uri), advice=advice
-    )
+    raise MissingFile(f"nothing there: no '{basename(missing)}' in {above}", where=Where(file=uri), advice=advice)
 
 
 def _some(names: list[str]) -> str:

@@ -19,8 +19,7 @@ MAX_DEPTH = 128
 _LONGEST_NUMBER = 1024
 
 _BOXES = frozenset(
-    f"java.lang.{name}"
-    for name in ("Boolean", "Byte", "Character", "Double", "Float", "Integer", "Long", "Short")
+    f"java.lang.{name}" for name in ("Boolean", "Byte", "Character", "Double", "Float", "Integer", "Long", "Short")
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 

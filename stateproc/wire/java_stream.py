@@ -84,9 +84,7 @@ class _Walk:
         """The element whose type code ``tag`` was just read at ``at``."""
         read = _CONTENT.get(tag)
         if read is None:
-            self.cursor.corrupt(
-                f"unexpected type code {tag:#04x} in a Java object stream", at=at, advice=_DAMAGED
-            )
+            self.cursor.corrupt(f"unexpected type code {tag:#04x} in a Java object stream", at=at, advice=_DAMAGED)
         if self.depth >= MAX_DEPTH:
             self.cursor.unsupported(
                 f"a Java object graph nested over {MAX_DEPTH} levels deep",

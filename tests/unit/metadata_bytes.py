@@ -53,9 +53,7 @@ def named(files: list[tuple[str, bytes]]) -> bytes:
     return i32(len(files)) + b"".join(utf(name) + stream for name, stream in files)
 
 
-def incremental(
-    kind: int, meta: bytes, shared: list[tuple[str, bytes]], private: list[tuple[str, bytes]]
-) -> bytes:
+def incremental(kind: int, meta: bytes, shared: list[tuple[str, bytes]], private: list[tuple[str, bytes]]) -> bytes:
     size, tail = (i64(999), utf("inc-id")) if kind == 11 else (b"", b"")
     head = bytes([kind]) + i64(42) + utf("backend-uuid") + i32(0, 64)
     return head + size + meta + named(shared) + named(private) + tail

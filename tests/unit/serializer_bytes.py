@@ -94,9 +94,7 @@ def row_data(*types: tuple[str, dict[str, Any]], names: tuple[str, ...] | None =
     payload += nested(*(scalar("Int") for _ in types))
     if names is not None:
         payload += b"\x01" + b"".join(utf(name) for name in names)
-    return versioned(
-        TYPEUTILS + "RowDataSerializer$RowDataSerializerSnapshot", 3 if names is None else 4, payload
-    )
+    return versioned(TYPEUTILS + "RowDataSerializer$RowDataSerializerSnapshot", 3 if names is None else 4, payload)
 
 
 def slots(kind: int, nulls: int, *words: int, tail: bytes = b"") -> bytes:

@@ -69,9 +69,7 @@ def test_dict_text_and_file_say_the_same(tmp_path: Path) -> None:
     file.write_text(json.dumps(SPEC), encoding="utf-8")
     parsed = parse_classes(SPEC)
     assert parsed == {
-        "com.acme.X": ClassDescription(
-            "com.acme.X", (("a", FieldType("int")), ("b", FieldType("com.acme.Color")))
-        ),
+        "com.acme.X": ClassDescription("com.acme.X", (("a", FieldType("int")), ("b", FieldType("com.acme.Color")))),
         "com.acme.Color": ClassDescription("com.acme.Color", constants=("RED", "GREEN")),
     }
     assert parse_classes(json.dumps(SPEC)) == parsed

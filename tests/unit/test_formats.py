@@ -165,9 +165,7 @@ def test_file_splits() -> None:
         + struct.pack(">qqqq", 5, 10, 1700000000000, 99)
         + HOSTS + b"\1" + struct.pack(">qq", 7, 2)
     )  # fmt: skip
-    fresh = (
-        utf("0002") + file_path("file", None, -1, "/b") + struct.pack(">qqqq", 0, 1, 2, 3) + bytes(4) + b"\0"
-    )
+    fresh = utf("0002") + file_path("file", None, -1, "/b") + struct.pack(">qqqq", 0, 1, 2, 3) + bytes(4) + b"\0"
     table = split_columns("SourceReaderState", splits(positioned, fresh, version=1))
     assert table is not None
     assert table.to_pylist() == [
@@ -204,9 +202,7 @@ def test_file_splits_without_the_files_time_and_size() -> None:
     assert (row["path"], row["length"], row["file_size"], row["hosts"]) == ("file:/b", 1, None, ["h1", "h2"])
 
 
-def partition(
-    topic: str, number: int, *, assigned: bool = True, start: int | None = None
-) -> dict[str, object]:
+def partition(topic: str, number: int, *, assigned: bool = True, start: int | None = None) -> dict[str, object]:
     return {
         "topic": topic,
         "partition": number,
@@ -228,12 +224,7 @@ ENUMERATORS = {
         None,
     ),
     2: (
-        struct.pack(">i", 2)
-        + utf("a")
-        + struct.pack(">ii", 0, 0)
-        + utf("b")
-        + struct.pack(">ii", 1, 1)
-        + b"\1",
+        struct.pack(">i", 2) + utf("a") + struct.pack(">ii", 0, 0) + utf("b") + struct.pack(">ii", 1, 1) + b"\1",
         [partition("a", 0), partition("b", 1, assigned=False)],
         True,
     ),
@@ -296,9 +287,7 @@ def test_other_coordinators_are_bytes(other: bytes) -> None:
 def test_kafka_writers() -> None:
     v2 = utf("tx-2") + struct.pack(">iiii", 3, 4, 1, 1) + utf("tx-2-3-9") + struct.pack(">q", 9)
     unknown = utf("tx-3") + struct.pack(">iiii", -1, -1, 0, 0)
-    table = split_columns(
-        "writer_raw_states", [versioned(1, utf("tx-1")), versioned(2, v2), versioned(2, unknown)]
-    )
+    table = split_columns("writer_raw_states", [versioned(1, utf("tx-1")), versioned(2, v2), versioned(2, unknown)])
     assert table is not None
     assert [tuple(row.values()) for row in table.to_pylist()] == [
         ("tx-1", None, None, None, None),
@@ -371,9 +360,7 @@ def test_committables_of_an_unknown_sink_and_of_flink_1_13() -> None:
 
 def test_a_prepared_transaction_of_committable_version_2() -> None:
     payload = committable("tx", 1, 0) + b"\1" + utf("prepared")
-    table = split_columns(
-        "streaming_committer_raw_states", [collector(payload, newest=True, committable_version=2)]
-    )
+    table = split_columns("streaming_committer_raw_states", [collector(payload, newest=True, committable_version=2)])
     assert table is not None
     assert table.to_pylist()[0]["committables"][0]["prepared_transaction"] == "prepared"
 

@@ -125,9 +125,7 @@ COMPOSITES = [
 
 
 @pytest.mark.parametrize(("value", "arrow", "kind", "expected"), COMPOSITES)
-def test_composite_hash_codes_are_flinks(
-    value: Any, arrow: pa.DataType, kind: KeyHash, expected: int
-) -> None:
+def test_composite_hash_codes_are_flinks(value: Any, arrow: pa.DataType, kind: KeyHash, expected: int) -> None:
     assert hash_codes(pa.array([value], arrow), kind).tolist() == [expected]
 
 
@@ -138,12 +136,8 @@ def test_a_sql_keys_binary_row_hashes_as_flinks() -> None:
     assert hash_codes(pa.array([{"f0": 1, "f1": "ab"}], arrow), kind).tolist() == [506912217]
 
 
-@pytest.mark.parametrize(
-    ("max_parallelism", "parallelism"), [(128, 1), (128, 3), (128, 128), (32768, 777), (7, 5)]
-)
-def test_ranges_cover_all_key_groups_and_agree_with_their_owner(
-    max_parallelism: int, parallelism: int
-) -> None:
+@pytest.mark.parametrize(("max_parallelism", "parallelism"), [(128, 1), (128, 3), (128, 128), (32768, 777), (7, 5)])
+def test_ranges_cover_all_key_groups_and_agree_with_their_owner(max_parallelism: int, parallelism: int) -> None:
     owners = [
         (group, subtask)
         for subtask in range(parallelism)

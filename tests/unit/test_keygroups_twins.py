@@ -244,10 +244,7 @@ def test_time_window_mixes_the_sum_of_its_bounds() -> None:
 def test_tuple_with_nulls() -> None:
     rows = [{"f0": a, "f1": b} for a, b in zip([*LONGS, None], [None, *reversed(LONGS)], strict=True)]
     expected = [
-        i32(
-            31 * (0 if r["f0"] is None else long_hash(r["f0"]))
-            + (0 if r["f1"] is None else long_hash(r["f1"]))
-        )
+        i32(31 * (0 if r["f0"] is None else long_hash(r["f0"])) + (0 if r["f1"] is None else long_hash(r["f1"])))
         for r in rows
     ]
     arrow = pa.struct([("f0", pa.int64()), ("f1", pa.int64())])
@@ -276,9 +273,7 @@ def test_row_looks_into_lists_maps_and_arrays() -> None:
             ("n", pa.int64()),
         ]
     )
-    kind = KeyHash(
-        "row", (KeyHash("list", (INT,)), KeyHash("map", (STRING, INT)), KeyHash("array", (BYTE,)), LONG)
-    )
+    kind = KeyHash("row", (KeyHash("list", (INT,)), KeyHash("map", (STRING, INT)), KeyHash("array", (BYTE,)), LONG))
     rows = [
         {"l": [1, None], "m": [("a", 5), ("b", None)], "b": b"\x01\xff", "n": None},
         {"l": [], "m": [], "b": b"", "n": 7},

@@ -42,9 +42,7 @@ def test_values_of_real_flink(kryo: int, entry: dict[str, Any]) -> None:
     if entry["name"] in OTHER_CLASS:
         serializer = replace(serializer, class_name="java.lang.Object")
     for case in entry["cases"]:
-        decoded = serializer.decode(
-            bytes.fromhex(case["data"]), kryo=kryo, classes=ENUMS | entry.get("classes", {})
-        )
+        decoded = serializer.decode(bytes.fromhex(case["data"]), kryo=kryo, classes=ENUMS | entry.get("classes", {}))
         assert plain(decoded) == expected(case["value"], kryo), case["data"]
 
 

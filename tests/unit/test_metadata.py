@@ -128,9 +128,7 @@ def everything(version: int) -> bytes:
     if version >= 3:
         operators.append(mb.operator(version, None, operator_id=bytes(16)))
     properties = mb.savepoint_properties("NATIVE")
-    return mb.metadata(
-        version, operators, master_states=(mb.master_state(1, "m", b"p"),), properties=properties
-    )
+    return mb.metadata(version, operators, master_states=(mb.master_state(1, "m", b"p"),), properties=properties)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -160,9 +158,7 @@ def test_stream_handles(expected: Any, data: bytes) -> None:
 @pytest.mark.parametrize(("expected", "data"), KEYED)
 def test_keyed_handles(expected: Any, data: bytes) -> None:
     managed, raw = (
-        parse(one(4, [mb.subtask(4, 0, managed_keyed=data), mb.subtask(4, 3, raw_keyed=data)]))
-        .operators[0]
-        .subtasks
+        parse(one(4, [mb.subtask(4, 0, managed_keyed=data), mb.subtask(4, 3, raw_keyed=data)])).operators[0].subtasks
     )
     assert managed == SubtaskState(0, managed_keyed=expected)
     assert raw == SubtaskState(3, raw_keyed=expected)
@@ -173,9 +169,7 @@ def test_key_group_ranges() -> None:
     assert KEYED[4][0].key_groups == range(64)
 
 
-@pytest.mark.parametrize(
-    ("expected", "data"), [(OPERATOR, OPERATOR_BYTES), (MERGED_OPERATOR, MERGED_OPERATOR_BYTES)]
-)
+@pytest.mark.parametrize(("expected", "data"), [(OPERATOR, OPERATOR_BYTES), (MERGED_OPERATOR, MERGED_OPERATOR_BYTES)])
 def test_operator_handles(expected: Any, data: bytes) -> None:
     subtask = parse(one(3, [mb.subtask(3, 0, managed_operator=data)])).operators[0].subtasks[0]
     assert subtask == SubtaskState(0, managed_operator=expected)
@@ -196,9 +190,7 @@ def test_channel_handles(version: int) -> None:
 def test_merged_channel_handles() -> None:
     channels = (mb.merged_channel(3, 0, SST_BYTES, [(0, 1, [4]), (0, 2, [])]),)
     out = (mb.merged_channel(4, 0, SST_BYTES, []),)
-    subtask = (
-        parse(one(6, [mb.subtask(6, 0, channels_in=channels, channels_out=out)])).operators[0].subtasks[0]
-    )
+    subtask = parse(one(6, [mb.subtask(6, 0, channels_in=channels, channels_out=out)])).operators[0].subtasks[0]
     parts = (ChannelPart(0, 1, 9, (4,)), ChannelPart(0, 2, 9, ()))
     assert subtask.input_channels == (MergedChannelHandle("in", 0, 600, SST, parts),)
     assert subtask.output_channels == (MergedChannelHandle("out", 0, 600, SST, ()),)
@@ -228,8 +220,7 @@ def test_properties_that_real_flink_wrote(release: str) -> None:
     """forSavepoint(true, NATIVE), forSavepoint(false, CANONICAL), forCheckpoint(RETAIN_ON_CANCELLATION)."""
     written = json.loads((Path(__file__).parent / "checkpoint_properties.json").read_text())[release]
     found = {
-        kind: parse(mb.metadata(4, [], properties=bytes.fromhex(text))).properties
-        for kind, text in written.items()
+        kind: parse(mb.metadata(4, [], properties=bytes.fromhex(text))).properties for kind, text in written.items()
     }
     kinds = {kind: (some.is_savepoint, some.format, some.name) for kind, some in found.items()}
     assert kinds == {

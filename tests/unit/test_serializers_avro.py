@@ -72,9 +72,7 @@ def test_other_unions_are_structs_of_which_one_field_is_set() -> None:
 
 
 def test_arrays_and_maps_come_in_blocks() -> None:
-    assert avro({"type": "array", "items": "int"}).decode(
-        b"\x02" + i32(1, 2) + b"\x01" + i32(3) + b"\x00"
-    ) == [1, 2, 3]
+    assert avro({"type": "array", "items": "int"}).decode(b"\x02" + i32(1, 2) + b"\x01" + i32(3) + b"\x00") == [1, 2, 3]
     assert avro({"type": "array", "items": "int"}).decode(b"\x00") == []
     assert avro({"type": "map", "values": "int"}).decode(b"\x01" + text("k") + i32(5) + b"\x00") == [("k", 5)]
     assert avro({"type": "array", "items": ["null", "int"]}).decode(b"\x02" + i32(0, 1, 4) + b"\x00") == [
@@ -161,17 +159,7 @@ def test_json_text_of_every_kind() -> None:
         "either": ["int", "string"], "map": {"type": "map", "values": "int"},
         "next": ["null", "T"],
     }  # fmt: skip
-    one = (
-        bytes.fromhex("7fc00000")
-        + i32(1)
-        + b"\xff"
-        + b"\x01"
-        + i32(1)
-        + i32(1)
-        + b"\x0f"
-        + i32(1)
-        + text("s")
-    )
+    one = bytes.fromhex("7fc00000") + i32(1) + b"\xff" + b"\x01" + i32(1) + i32(1) + b"\x0f" + i32(1) + text("s")
     one += b"\x01" + text("k") + i32(5) + b"\x00"
     decoded = avro(record("T", **fields)).decode(one + i32(1) + one + i32(0))
     assert decoded["next"] == {

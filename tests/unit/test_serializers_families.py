@@ -24,9 +24,7 @@ EDGE = composite(
     DEWEY,
 )
 SCALA = ("org.apache.flink.api.scala.typeutils.", "org.apache.flink.table.api.typeutils.")
-VARIANT = versioned(
-    "org.apache.flink.api.common.typeutils.base.VariantSerializer$VariantSerializerSnapshot", 3
-)
+VARIANT = versioned("org.apache.flink.api.common.typeutils.base.VariantSerializer$VariantSerializerSnapshot", 3)
 NO_KEYS = b"\x01\x00\x00"
 
 
@@ -61,13 +59,9 @@ def test_nodes_before_1_13_do_not() -> None:
     assert decoded["edges"][0]["version"] == [5]
 
 
-@pytest.mark.parametrize(
-    ("version", "outer", "previous"), [(2, b"\x01", True), (2, b"\x00", False), (1, b"", False)]
-)
+@pytest.mark.parametrize(("version", "outer", "previous"), [(2, b"\x01", True), (2, b"\x00", False), (1, b"", False)])
 def test_nfa_states_with_and_without_previous_timestamps(version: int, outer: bytes, previous: bool) -> None:
-    serializer = read(
-        composite(CEP + "NFAStateSerializerSnapshot", version, DEWEY, NODE_ID, EVENT_ID, outer=outer)
-    )
+    serializer = read(composite(CEP + "NFAStateSerializerSnapshot", version, DEWEY, NODE_ID, EVENT_ID, outer=outer))
     state = b"\x02a" + b"\x00" + i32(1, 1) + i64(-1) + (i64(5) if previous else b"") + b"\x00"
     expected = {"state": "a", "previous": None, "version": [1], "start_timestamp": -1, "start_event": None}
     if previous:
@@ -168,9 +162,7 @@ def test_a_variant_whose_values_overlap_cannot_grow_without_end() -> None:
 def bitmap(*containers: tuple[int, int, bytes]) -> bytes:
     cards = b"".join(struct.pack("<HH", key, cardinality - 1) for key, cardinality, _ in containers)
     offsets = bytes(4 * len(containers))
-    return (
-        struct.pack("<II", 12346, len(containers)) + cards + offsets + b"".join(c for _, _, c in containers)
-    )
+    return struct.pack("<II", 12346, len(containers)) + cards + offsets + b"".join(c for _, _, c in containers)
 
 
 def test_bitmaps_of_arrays_and_of_bits() -> None:

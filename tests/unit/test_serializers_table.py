@@ -262,11 +262,7 @@ def test_timestamps_of_their_own(precision: int, data: bytes, length: int, expec
 @pytest.mark.parametrize("precision", [-1, 10])
 def test_a_timestamp_of_an_impossible_precision_is_damage(precision: int) -> None:
     with pytest.raises(CorruptSnapshot):
-        read(
-            versioned(
-                TYPEUTILS + "TimestampDataSerializer$TimestampDataSerializerSnapshot", 1, i32(precision)
-            )
-        )
+        read(versioned(TYPEUTILS + "TimestampDataSerializer$TimestampDataSerializerSnapshot", 1, i32(precision)))
 
 
 @pytest.mark.parametrize(("precision", "scale", "data", "expected"), [
@@ -286,9 +282,7 @@ def test_a_decimal_of_impossible_digits_is_damage(precision: int, scale: int) ->
 
 
 def test_a_raw_value_is_what_its_own_serializer_writes() -> None:
-    snapshot = composite(
-        TYPEUTILS + "RawValueDataSerializer$RawValueDataSerializerSnapshot", 0, scalar("Long")
-    )
+    snapshot = composite(TYPEUTILS + "RawValueDataSerializer$RawValueDataSerializerSnapshot", 0, scalar("Long"))
     serializer = read(snapshot)
     assert serializer.decode(i32(8) + i64(-7)) == -7
     with pytest.raises(CorruptSnapshot):
@@ -322,9 +316,7 @@ def test_views_are_what_they_hold() -> None:
     of_list = composite("org.apache.flink.api.common.typeutils.base.ListSerializerSnapshot", 1, scalar("Int"))
     assert read(composite(view + "ListViewSerializerSnapshot", 1, of_list)).decode(i32(1, 7)) == [7]
     of_map = composite(view + "NullAwareMapSerializerSnapshot", 1, scalar("Int"), scalar("Int"))
-    decoded = read(composite(view + "MapViewSerializerSnapshot", 1, of_map)).decode(
-        i32(1) + b"\x01\x00" + i32(5)
-    )
+    decoded = read(composite(view + "MapViewSerializerSnapshot", 1, of_map)).decode(i32(1) + b"\x01\x00" + i32(5))
     assert decoded == [{"key": None, "value": 5}]
 
 
@@ -347,7 +339,5 @@ def test_layouts_travel_to_executors() -> None:
 
 
 def test_the_rows_of_an_unknown_type_come_as_bytes() -> None:
-    serializer = read(
-        versioned(TYPEUTILS + "BinaryRowDataSerializer$BinaryRowDataSerializerSnapshot", 3, i32(1))
-    )
+    serializer = read(versioned(TYPEUTILS + "BinaryRowDataSerializer$BinaryRowDataSerializerSnapshot", 3, i32(1)))
     assert serializer.decode(slots(0, 0, 5)) == bytes(8) + struct.pack("<Q", 5)

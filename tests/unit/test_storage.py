@@ -142,9 +142,7 @@ def test_whole_files_and_segments(location: SnapshotLocation, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("start", "length"), [(-1, 1), (0, 11), (11, 0), (5, -1), (2**62, 2**62)])
-def test_reads_outside_are_refused(
-    location: SnapshotLocation, tmp_path: Path, start: int, length: int
-) -> None:
+def test_reads_outside_are_refused(location: SnapshotLocation, tmp_path: Path, start: int, length: int) -> None:
     path = put(tmp_path / "abs", b"0123456789")
     for source in (InlineSource("i", b"0123456789"), FileSource(str(path), 10)):
         with pytest.raises(CorruptSnapshot, match="outside of 10 bytes"):
@@ -163,9 +161,7 @@ def test_files_of_another_length_are_refused(location: SnapshotLocation, tmp_pat
         open_handle(SegmentHandle(str(path), 9, 2, "SHARED", ""), location).read(0, 1)
 
 
-@pytest.mark.parametrize(
-    "name", ["../x", "a/../../x", "/etc/passwd", "", "a//b", ".", "file:x", "a\\b", "a\0"]
-)
+@pytest.mark.parametrize("name", ["../x", "a/../../x", "/etc/passwd", "", "a//b", ".", "file:x", "a\\b", "a\0"])
 def test_relative_names_stay_in_the_directory(location: SnapshotLocation, name: str) -> None:
     with pytest.raises(CorruptSnapshot, match="is no plain name"):
         open_handle(RelativeFileHandle(name, 1), location)
@@ -179,9 +175,7 @@ def test_foreign_storages_are_not_followed(location: SnapshotLocation) -> None:
 
 
 @pytest.mark.parametrize("old", ["file:/old", "hdfs://name:8020/flink/checkpoints", "s3a://bucket"])
-@pytest.mark.parametrize(
-    "tail", [f"{JOB}/shared/u", f"{JOB}/chk-4/u", f"{JOB}/taskowned/u", f"{JOB}/shared/d/u"]
-)
+@pytest.mark.parametrize("tail", [f"{JOB}/shared/u", f"{JOB}/chk-4/u", f"{JOB}/taskowned/u", f"{JOB}/shared/d/u"])
 def test_moved_snapshots(location: SnapshotLocation, tmp_path: Path, old: str, tail: str) -> None:
     put(tmp_path / "new" / tail, b"found")
     source = open_handle(FileHandle(f"{old}/{tail}", 5), location)
@@ -264,6 +258,4 @@ def test_list_directory(tmp_path: Path) -> None:
 def test_import_stays_cheap() -> None:
     heavy = ("pyarrow", "pandas", "numba", "fsspec")
     code = f"import sys, stateproc.storage; print([m for m in {heavy} if m in sys.modules])"
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.strip() == b"[]"
-    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.strip() == b"[]"

@@ -6,10 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-
-import stateproc
 from comparing import plain
 from fixtures_check import fixtures
+
+import stateproc
 from stateproc.wide import by_key_group
 
 CASES = (

@@ -93,11 +93,7 @@ def dependencies(version: str) -> list[Artifact]:
     """Maven coordinates (group, artifact, version) holding the serializers of one release."""
     release = parse(version)
     names = [name for name, (first, last) in PLAIN.items() if first <= release < last]
-    names += [
-        f"{name}_{scala_binary(release)}"
-        for name, (first, last) in SUFFIXED.items()
-        if first <= release < last
-    ]
+    names += [f"{name}_{scala_binary(release)}" for name, (first, last) in SUFFIXED.items() if first <= release < last]
     found = [("org.apache.flink", name, version) for name in names]
     if release[:2] in KAFKA:
         found.append(("org.apache.flink", *KAFKA[release[:2]]))
@@ -193,9 +189,7 @@ def without_repetition(document: dict[str, Any], reference: str) -> None:
     other = json.loads((HERE / f"flink-{reference}.json").read_bytes())
     known = {entry["name"]: entry for entry in other["serializers"]}
     same = [entry["name"] for entry in document["serializers"] if known.get(entry["name"]) == entry]
-    document["serializers"] = [
-        entry for entry in document["serializers"] if known.get(entry["name"]) != entry
-    ]
+    document["serializers"] = [entry for entry in document["serializers"] if known.get(entry["name"]) != entry]
     for section in [name for name in document if name != "serializers"]:
         if document[section] == other.get(section):
             del document[section]
