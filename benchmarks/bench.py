@@ -116,13 +116,15 @@ def spark(path: str) -> dict[str, float]:
     rows = sum(pa.ipc.open_file(file).get_batch(i).num_rows for file in files
                for i in range(pa.ipc.open_file(file).num_record_batches))  # fmt: skip
     seconds: dict[str, list[float]] = {"savepoint": [], "prebuilt": []}
-    for _ in range(5):
+    # The JVM compiles its part while it runs: the first half of the rounds is warm-up for both.
+    for _ in range(12):
         for name, frame in (("savepoint", ours.load(path)), ("prebuilt", reference.load())):
             begin = time.perf_counter()
             frame.write.format("noop").mode("overwrite").save()
             seconds[name].append(time.perf_counter() - begin)
     session.stop()
-    mine, theirs = (statistics.median(seconds[name][1:]) for name in ("savepoint", "prebuilt"))
+    print({name: [round(value, 3) for value in values] for name, values in seconds.items()}, file=sys.stderr)
+    mine, theirs = (statistics.median(seconds[name][6:]) for name in ("savepoint", "prebuilt"))
     return {
         "rows": rows,
         "rows per second": rows / mine,
