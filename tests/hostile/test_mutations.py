@@ -27,7 +27,7 @@ FIRST = int(os.environ.get("STATEPROC_SEED", "0"))
 @pytest.fixture(scope="module", autouse=True)
 def _kernels_are_compiled() -> None:
     """Children inherit them: compiling takes longer than the seconds a case has."""
-    for target in (*file_targets(), next(metadata_targets())):
+    for target in (*file_targets(), *metadata_targets()):
         target.read(target.data)
 
 
