@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from functools import partial
+from operator import add
 
 import numpy as np
 import pyarrow as pa
@@ -52,7 +54,7 @@ def list_elements(
         raise CorruptSnapshot(f"state '{info.name}' has no value serializer", where=Where(file=source.name, offset=0))
     decoder = ValueDecoder(serializer.layout(ctx))
     for data, starts, stops, file_at in _pieces(source, ranges, compressed):
-        with placed(source.name, lambda position, at=file_at: at + position, info.name):  # type: ignore[misc]
+        with placed(source.name, partial(add, file_at), info.name):
             yield decoder.decode(data, starts, stops)
 
 
@@ -67,7 +69,7 @@ def broadcast_entries(
     layout = Counted(Struct((("key", key.layout(ctx.inner)), ("value", value.layout(ctx.inner)))))
     decoder = ValueDecoder(layout)
     for data, starts, stops, file_at in _pieces(source, ranges, compressed):
-        with placed(source.name, lambda position, at=file_at: at + position, info.name):  # type: ignore[misc]
+        with placed(source.name, partial(add, file_at), info.name):
             yield decoder.decode(data, starts, stops).values
 
 

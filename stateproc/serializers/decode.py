@@ -28,7 +28,7 @@ def decode_one(serializer: Serializer, data: bytes, options: dict[str, Any]) -> 
     except DecodeFailure as failure:
         where = Where(file="<bytes>", offset=failure.position)
         raise CorruptSnapshot(f"{failure.args[0]} (type {serializer.type_name})", where=where) from failure
-    except Exception as error:
+    except (BadValue, *UNREADABLE) as error:
         raise as_corrupt(error, serializer.type_name) from error
     return layout.to_python(array[0].as_py())
 
