@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from stateproc.codec.layouts import Layout
 from stateproc.errors import UnsupportedSnapshot
+from stateproc.releases import Release
+from stateproc.wire import Output
 
 VARIABLE = -1
 
@@ -49,6 +51,16 @@ class Serializer(ABC):
     def length(self) -> int:
         """TypeSerializer.getLength(): the size of every value in bytes, or VARIABLE (-1)."""
         return VARIABLE
+
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        """Write this serializer's versioned snapshot (class name, version, payload) as ``release`` of Flink does.
+
+        The twin of the reader registered for the class. Raises UnsupportedSnapshot for serializers that are only read.
+        """
+        raise UnsupportedSnapshot(
+            f"no serializer snapshot can be written for the type {self.type_name}",
+            advice="leave the state as it is (it is carried over as bytes), or give it another type",
+        )
 
     @property
     @abstractmethod

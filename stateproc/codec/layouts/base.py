@@ -11,6 +11,11 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Taken
+from stateproc.codec.pieces import Pieces
+
+
+class Unwritable(Exception):
+    """A layout that can be read only."""
 
 
 class Layout(ABC):
@@ -46,6 +51,14 @@ class Layout(ABC):
             return
         with b.unkept():
             self.emit(b, False)
+
+    def encode(self, array: pa.Array) -> Pieces:
+        """The bytes of each row of ``array``, which is of ``arrow_type``.
+
+        Raises Unencodable for a value (a null, mostly) that no bytes stand for, Unwritable for layouts of which
+        nothing but reading is known.
+        """
+        raise Unwritable(f"values of the layout {type(self).__name__} cannot be written")
 
     def to_python(self, value: Any) -> Any:
         """From what Arrow's ``as_py`` gives to the value a Python user expects."""

@@ -1,0 +1,43 @@
+"""Pieces: what encoding makes, one byte string per row, in two buffers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """One byte string per row: row ``i`` is ``data[offsets[i]:offsets[i + 1]]``.
+
+    data: uint8. offsets: int64 [rows + 1], not falling. A row that stands for nothing has no bytes.
+    """
+
+    data: npt.NDArray[np.uint8]
+    offsets: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """The number of bytes of each row, int64 [rows]."""
+        lengths: npt.NDArray[np.int64] = np.diff(self.offsets)
+        return lengths
+
+    def to_arrow(self) -> pa.LargeBinaryArray:
+        """The same as an Arrow array, without a copy."""
+        buffers = [None, pa.py_buffer(self.offsets), pa.py_buffer(self.data)]
+        return pa.Array.from_buffers(pa.large_binary(), len(self), buffers)
+
+
+class Unencodable(ValueError):
+    """A value that its type cannot hold. ``row``: its position in the array given; ``message`` says why."""
+
+    def __init__(self, message: str, row: int) -> None:
+        super().__init__(message, row)
+        self.message = message
+        self.row = row

@@ -1,0 +1,68 @@
+"""The Flink release a snapshot is written for, and what differs from release to release."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from stateproc.errors import InvalidOption
+
+
+@dataclass(frozen=True, order=True)
+class Release:
+    """A line of Flink releases, such as 1.20."""
+
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+    @property
+    def metadata_version(self) -> int:
+        """The version of ``_metadata`` this release writes (MetadataV3Serializer … MetadataV6Serializer)."""
+        if self >= Release(2, 1):
+            return 6
+        if self >= Release(2, 0):
+            return 5
+        return 4 if self >= Release(1, 16) else 3
+
+    @property
+    def operator_header_version(self) -> int:
+        """The version of operator state headers: with a compression flag (6) since 1.18."""
+        return 6 if self >= Release(1, 18) else 5
+
+    @property
+    def has_handle_ids(self) -> bool:
+        """Whether keyed handles carry an id (handle types 11 and 12, since 1.15)."""
+        return self >= Release(1, 15)
+
+    @property
+    def kryo(self) -> int:
+        """The major version of Kryo: 2 in Flink 1, 5 in Flink 2."""
+        return 5 if self.major >= 2 else 2
+
+    @property
+    def scala_package(self) -> str:
+        """The package of the snapshots of Scala types."""
+        line = "table.api" if self.major >= 2 else "api.scala"
+        return f"org.apache.flink.{line}.typeutils."
+
+
+FIRST, LAST = Release(1, 13), Release(2, 3)
+"""The releases that can be written for: canonical savepoints load under every backend since 1.13."""
+DEFAULT = Release(1, 20)
+
+
+def release(text: str | Release) -> Release:
+    """The release of a text like "1.20" or "2.3.0". Raises InvalidOption unless it is one of 1.13 to 2.3."""
+    if isinstance(text, Release):
+        return text
+    match = re.fullmatch(r"(\d+)\.(\d+)(\.\d+)?", text.strip())
+    found = Release(int(match[1]), int(match[2])) if match else None
+    if found is None or not FIRST <= found <= LAST or (found.major == 1 and found.minor > 20):
+        raise InvalidOption(
+            f"the Flink version {text!r} cannot be written for",
+            advice=f"give a version from {FIRST} to {LAST}, such as '1.20' or '2.3'",
+        )
+    return found
