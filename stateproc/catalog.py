@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from stateproc.databases import state_tables
 from stateproc.errors import SnapshotError
 from stateproc.metadata import walk_stream_handles
 from stateproc.metadata.handles import KeyGroupsHandle
@@ -140,6 +141,36 @@ def _coordinators(snapshot: Snapshot, operators: Iterable[Operator]) -> Iterator
         }
 
 
+def _rocksdb(snapshot: Snapshot, operators: Iterable[Operator]) -> Iterator[Row]:
+    for operator in operators:
+        for tables in state_tables(operator):
+            found = tables.statistics
+            yield {
+                "operator": operator.name,
+                "uid": operator.uid,
+                "operator_id": operator.operator_id,
+                "subtask": tables.subtask,
+                "state": found.state,
+                "levels": list(found.levels.items()),
+                "compressions": list(found.compressions),
+                **{name: getattr(found, name) for name in _ROCKSDB_NUMBERS},
+            }
+
+
+_ROCKSDB_NUMBERS = {
+    **dict.fromkeys(
+        (
+            "files", "bytes", "entries", "deletions", "merge_operands", "range_deletions", "raw_key_bytes",
+            "raw_value_bytes", "estimated_keys",
+        ),
+        pa.int64(),
+    ),
+    "live_ratio": pa.float64(),
+    "oldest_key_time": pa.timestamp("us", "UTC"),
+    "newest_key_time": pa.timestamp("us", "UTC"),
+}  # fmt: skip
+
+
 def _text(value: Any) -> str:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
@@ -188,6 +219,14 @@ CATALOGS: dict[str, Catalog] = {
             version=pa.int32(), bytes=pa.binary(),
         ),
         _coordinators,
+    ),
+    "rocksdb": Catalog(
+        _schema(
+            "operator uid operator_id subtask state levels compressions " + " ".join(_ROCKSDB_NUMBERS),
+            subtask=pa.int32(), levels=pa.map_(pa.int32(), pa.int32()), compressions=pa.list_(pa.string()),
+            **_ROCKSDB_NUMBERS,
+        ),
+        _rocksdb,
     ),
 }  # fmt: skip
 """The metadata tables by name; ``operators`` has the columns of Flink's savepoint_metadata()."""

@@ -19,6 +19,7 @@ class ReadOptions:
 
     temporal: 'micros' or 'exact', see docs/types.md. row_kind: keep RowKinds. classes: user class descriptions.
     plugins: modules to import before reading, which register parsers. kryo: 2 or 5, by the release that wrote it.
+    verify: check the checksums of RocksDB's blocks.
     """
 
     temporal: str = "micros"
@@ -26,6 +27,7 @@ class ReadOptions:
     classes: Mapping[str, Any] = field(default_factory=dict, hash=False)
     plugins: tuple[str, ...] = ()
     kryo: int = 2
+    verify: bool = True
 
     def __post_init__(self) -> None:
         if self.temporal not in TEMPORAL:

@@ -111,6 +111,7 @@ def open(
     temporal: str = "micros",
     row_kind: bool = False,
     kryo: int | None = None,
+    verify: bool = True,
     storage_options: Mapping[str, Any] | None = None,
     path_mapping: Mapping[str, str] | None = None,
 ) -> Snapshot:
@@ -118,8 +119,8 @@ def open(
 
     uids: uids of the job, to name operators of Flink 1.x snapshots, which hold hashes only. classes: descriptions
     of user classes (dict, JSON file or text). plugins: modules that register parsers. temporal: 'micros' or
-    'exact'. row_kind: keep RowKinds. kryo: 2 or 5, default by the release. storage_options: for fsspec.
-    path_mapping: old → new prefixes of moved files.
+    'exact'. row_kind: keep RowKinds. kryo: 2 or 5, default by the release. verify: check the checksums of RocksDB's
+    blocks. storage_options: for fsspec. path_mapping: old → new prefixes of moved files.
     Raises MissingFile, CorruptSnapshot, UnsupportedSnapshot, InvalidOption.
     """
     plugins = tuple(plugins)
@@ -134,6 +135,7 @@ def open(
         classes=_classes(classes),
         plugins=plugins,
         kryo=kryo or (5 if metadata.version >= _FIRST_KRYO_5 else 2),
+        verify=verify,
     )
     return Snapshot(location, metadata, options, uids)
 

@@ -59,6 +59,7 @@ class Materialized:
     states: Sequence[KeyedState | str]
     target: KeyedState
     max_parallelism: int
+    verify: bool = True
 
     def batches(self, groups: Collection[int], ctx: LayoutContext, *, flatten: bool) -> Iterator[pa.RecordBatch]:
         """The state's rows in these key groups as they were when it was materialized."""
@@ -87,7 +88,7 @@ class Materialized:
         """Entries of RocksDB and of canonical files; None for native heap files."""
         prefix = prefix_width(self.max_parallelism)
         if isinstance(self.handle, IncrementalHandle):
-            return _rocksdb(self.handle, self.location, self.target.name, groups, prefix)
+            return _rocksdb(self.handle, self.location, self.target.name, groups, prefix, self.verify)
         source, ranges = _key_groups_file(self.handle, self.location)
         assert isinstance(self.handle, KeyGroupsHandle)
         if not is_canonical(self.handle.type_byte, self.handle.offsets, source, tuple(ranges)):
@@ -107,11 +108,16 @@ class Materialized:
 
 
 def _rocksdb(
-    handle: IncrementalHandle, location: SnapshotLocation, state: str, groups: Collection[int], prefix: int
+    handle: IncrementalHandle,
+    location: SnapshotLocation,
+    state: str,
+    groups: Collection[int],
+    prefix: int,
+    verify: bool,
 ) -> Iterator[RawEntries]:
     files = database_files(handle, location)
     for run in runs_of(sorted(set(groups).intersection(handle.key_groups))):
-        yield from rocksdb_entries(files, state, run, prefix)
+        yield from rocksdb_entries(files, state, run, prefix, verify=verify)
 
 
 def raw_program(state: KeyedState, ctx: LayoutContext) -> EntryProgram:

@@ -119,7 +119,9 @@ class ChangelogSplit:
             for info, own in zip(header.states, states, strict=True):
                 if info.name == target.name and isinstance(own, KeyedState):
                     self._check_same(target, info, header.key, self.place)
-                    yield Materialized(inner, self.location, header, states, own, self.max_parallelism)
+                    yield Materialized(
+                        inner, self.location, header, states, own, self.max_parallelism, self.options.verify
+                    )
 
     def _check_same(self, target: KeyedState, info: StateMetaInfo, key: Serializer, file: str) -> None:
         """Bytes of one state can be put together only if one serializer wrote them."""

@@ -5,7 +5,7 @@ from stateproc.readers.rocksdb.entries import rocksdb_entries
 from stateproc.readers.rocksdb.handle import RocksDbDatabase, database_files, open_database
 from stateproc.readers.rocksdb.planning import key_group_sizes, split_key_groups
 from stateproc.readers.rocksdb.splits import RocksDbSplit, rocksdb_splits
-from stateproc.readers.rocksdb.statistics import StateStatistics, database_statistics, new_files
+from stateproc.readers.rocksdb.statistics import StateStatistics, TableStatistics, database_statistics, new_tables
 from stateproc.readers.rocksdb.table import open_table, table_properties
 
 __all__ = [
@@ -13,12 +13,13 @@ __all__ = [
     "RocksDbDatabase",
     "RocksDbSplit",
     "StateStatistics",
+    "TableStatistics",
     "column_families",
     "database_files",
     "database_statistics",
     "family_files",
     "key_group_sizes",
-    "new_files",
+    "new_tables",
     "open_database",
     "open_table",
     "rocksdb_entries",

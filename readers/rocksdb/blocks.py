@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from stateproc.codec.jit import kernel, load_le16, load_le32
 from stateproc.readers.rocksdb.checksums import NONE, checksums, context_modifier
 from stateproc.readers.rocksdb.compression import decompressed
 from stateproc.readers.rocksdb.format import TRAILER_SIZE, BlockHandle, Footer, damaged
-
-from stateproc.codec.jit import kernel, load_le16, load_le32
 from stateproc.storage import ByteSource
 
 Bytes = npt.NDArray[np.uint8]

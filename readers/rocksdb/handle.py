@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stateproc.readers.headers import MAX_HEADER, read_whole_header
-from stateproc.readers.rocksdb.database import DatabaseFile
-
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.metadata.backend import KeyedHeader, read_keyed_header
 from stateproc.metadata.keyed_handles import IncrementalHandle
 from stateproc.metadata.stream_handles import StreamHandle
+from stateproc.readers.headers import MAX_HEADER, read_whole_header
+from stateproc.readers.rocksdb.database import DatabaseFile
 from stateproc.storage import SnapshotLocation, open_handle
 
 
@@ -34,7 +33,7 @@ def database_files(handle: IncrementalHandle, location: SnapshotLocation) -> tup
         if handles.setdefault(name, stream) != stream:
             raise CorruptSnapshot(
                 f"two files of one database have the local name {name!r}",
-                where=Where(file=location.metadata_uri),
+                where=Where(file=location.metadata_uri, offset=handle.at),
                 advice="_metadata is damaged; use a copy or take the snapshot again",
             )
     return tuple(DatabaseFile(name, open_handle(stream, location)) for name, stream in handles.items())

@@ -5,10 +5,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
+from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.readers.rocksdb.checksums import CRC32C, checksum
 from stateproc.readers.rocksdb.format import damaged
-
-from stateproc.errors import UnsupportedSnapshot, Where
 
 _BLOCK = 32768
 _HEADER = struct.Struct("<IHB")

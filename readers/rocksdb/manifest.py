@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.readers.rocksdb.format import MAX_SEQUENCE, damaged, varint
 from stateproc.readers.rocksdb.log_records import log_records
-
-from stateproc.errors import UnsupportedSnapshot, Where
 
 _MAX_LEVEL = 1 << 10
 _SAFE_TO_IGNORE = 1 << 13

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+
 from stateproc.readers.rocksdb.blocks import BlockReader, ChecksumMismatch
 from stateproc.readers.rocksdb.compression import NONE
 from stateproc.readers.rocksdb.format import TRAILER_SIZE, BlockHandle, damaged, varint

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+
 from stateproc.readers.rocksdb.database import DatabaseFile, family_files
 from stateproc.readers.rocksdb.entries import key_range
 from stateproc.readers.rocksdb.index import Index

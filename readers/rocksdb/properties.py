@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from stateproc.readers.rocksdb.format import MAX_SEQUENCE, damaged, varint
-
 from stateproc.errors import UnsupportedSnapshot, Where
+from stateproc.readers.rocksdb.format import MAX_SEQUENCE, damaged, varint
 
 _COMPARATOR = "leveldb.BytewiseComparator"
 _NO_COMPARATOR = ("", "nullptr")

@@ -29,7 +29,7 @@ class RocksDbSplit:
     """Some key groups of one state in one database.
 
     ``meta``: the stream of the backend header. ``ranges``: the key groups, as runs. ``bytes``: of stored tables,
-    about. ``raw_keys``: see decode_entries. ``verify``: check the blocks' checksums.
+    about. ``raw_keys``: see decode_entries.
     """
 
     meta: ByteSource
@@ -42,7 +42,6 @@ class RocksDbSplit:
     options: ReadOptions = field(repr=False)
     flatten: bool = False
     raw_keys: bool = False
-    verify: bool = True
 
     @property
     def key_groups(self) -> tuple[int, ...]:
@@ -73,7 +72,7 @@ class RocksDbSplit:
     def _entries(self) -> Iterator[RawEntries]:
         for run in self.ranges:
             width = prefix_width(self.max_parallelism)
-            yield from rocksdb_entries(self.files, self.state, run, width, verify=self.verify)
+            yield from rocksdb_entries(self.files, self.state, run, width, verify=self.options.verify)
 
 
 def rocksdb_splits(
@@ -88,7 +87,6 @@ def rocksdb_splits(
     split_bytes: int = SPLIT_BYTES,
     flatten: bool = False,
     raw_keys: bool = False,
-    verify: bool = True,
 ) -> list[RocksDbSplit]:
     """Splits of about ``split_bytes`` stored bytes; of all key groups of the handle, or those in ``key_groups``.
 
@@ -96,11 +94,11 @@ def rocksdb_splits(
     UnsupportedSnapshot, MissingFile.
     """
     files = database_files(handle, location)
-    held = sum(sst.source.size for sst in family_files(files, state, verify=verify))
+    held = sum(sst.source.size for sst in family_files(files, state, verify=options.verify))
     wanted = None if key_groups is None else set(key_groups)
     groups = handle.key_groups
     if held > split_bytes:
-        sizes = key_group_sizes(files, state, groups, prefix_width(max_parallelism), verify=verify)
+        sizes = key_group_sizes(files, state, groups, prefix_width(max_parallelism), verify=options.verify)
         parts = split_key_groups(groups, sizes, split_bytes)
     else:
         sizes = np.full(len(groups), held // max(len(groups), 1), dtype=np.int64)
@@ -122,7 +120,6 @@ def rocksdb_splits(
                     options=options,
                     flatten=flatten,
                     raw_keys=raw_keys,
-                    verify=verify,
                 )
             )
     return splits

@@ -3,37 +3,99 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
+from stateproc.metadata.handles import KeyGroupsHandle, StreamHandle
+from stateproc.metadata.keyed_handles import IncrementalHandle
 from stateproc.readers.rocksdb.database import DatabaseFile, SstFile, column_families, family_files
 from stateproc.readers.rocksdb.properties import TableProperties
 from stateproc.readers.rocksdb.table import table_properties
 
 _DEFAULT_FAMILY = "default"
+_TABLES_AT_ONCE = 8
 
 
 @dataclass(frozen=True)
-class StateStatistics:
-    """One state's tables. Sizes in bytes; times in seconds since 1970, None if not known.
+class TableStatistics:
+    """One table. Sizes in bytes; times in seconds since 1970, None if not known.
 
-    levels: level → number of files; empty without a MANIFEST. entries: versions of keys, among them deletions and
-    merge_operands (elements that were added to lists and not yet joined); range_deletions come on top.
+    name: the database's own, such as ``000012.sst``. path: the file it is stored in. level: None without a MANIFEST.
+    entries: versions of keys, among them deletions and merge_operands (elements that were added to lists and not yet
+    joined); range_deletions come on top.
     """
 
-    state: str
-    files: int
+    name: str
+    path: str
     bytes: int
-    levels: Mapping[int, int] = field(hash=False)
+    level: int | None
     entries: int
     deletions: int
     merge_operands: int
     range_deletions: int
     raw_key_bytes: int
     raw_value_bytes: int
-    compressions: tuple[str, ...]
+    compression: str
     oldest_key_time: int | None
     newest_key_time: int | None
+
+
+@dataclass(frozen=True)
+class StateStatistics:
+    """One state's tables in one database, or in several; see TableStatistics for what the sums are of."""
+
+    state: str
+    tables: tuple[TableStatistics, ...]
+
+    @property
+    def files(self) -> int:
+        return len(self.tables)
+
+    @property
+    def bytes(self) -> int:
+        return sum(table.bytes for table in self.tables)
+
+    @property
+    def levels(self) -> Mapping[int, int]:
+        """Level → number of files; empty without a MANIFEST."""
+        return dict(sorted(Counter(table.level for table in self.tables if table.level is not None).items()))
+
+    @property
+    def entries(self) -> int:
+        return sum(table.entries for table in self.tables)
+
+    @property
+    def deletions(self) -> int:
+        return sum(table.deletions for table in self.tables)
+
+    @property
+    def merge_operands(self) -> int:
+        return sum(table.merge_operands for table in self.tables)
+
+    @property
+    def range_deletions(self) -> int:
+        return sum(table.range_deletions for table in self.tables)
+
+    @property
+    def raw_key_bytes(self) -> int:
+        return sum(table.raw_key_bytes for table in self.tables)
+
+    @property
+    def raw_value_bytes(self) -> int:
+        return sum(table.raw_value_bytes for table in self.tables)
+
+    @property
+    def compressions(self) -> tuple[str, ...]:
+        return tuple(sorted({table.compression for table in self.tables}))
+
+    @property
+    def oldest_key_time(self) -> int | None:
+        return min((table.oldest_key_time for table in self.tables if table.oldest_key_time), default=None)
+
+    @property
+    def newest_key_time(self) -> int | None:
+        return max((table.newest_key_time for table in self.tables if table.newest_key_time), default=None)
 
     @property
     def estimated_keys(self) -> int:
@@ -51,46 +113,55 @@ def database_statistics(files: Sequence[DatabaseFile], *, verify: bool = True) -
 
     Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile.
     """
+    names = {id(file.source): file.name for file in files}
     families = column_families(files)
-    if families is not None:
-        tables = {
-            family.name: [
-                (sst, table_properties(sst.source, verify=verify)) for sst in family_files(files, family.name)
-            ]
-            for family in families
-            if family.name != _DEFAULT_FAMILY
-        }
-    else:
-        tables = {}
-        for file in files:
-            if file.name.endswith(".sst"):
-                properties = table_properties(file.source, verify=verify)
-                tables.setdefault(properties.column_family or "", []).append((SstFile(file.source, None), properties))
-    return [_statistics(state, tables[state]) for state in sorted(tables)]
+
+    def told(sst: SstFile) -> tuple[str | None, TableStatistics]:
+        properties = table_properties(sst.source, verify=verify)
+        return properties.column_family, _table(names[id(sst.source)], sst, properties)
+
+    with ThreadPoolExecutor(_TABLES_AT_ONCE) as pool:
+        if families is not None:
+            wanted = [family.name for family in families if family.name != _DEFAULT_FAMILY]
+            parts = [(name, sst) for name in wanted for sst in family_files(files, name)]
+            tables: dict[str, list[TableStatistics]] = {name: [] for name in wanted}
+            for (name, _), (_, table) in zip(parts, pool.map(told, [sst for _, sst in parts]), strict=True):
+                tables[name].append(table)
+        else:
+            tables = {}
+            ssts = [SstFile(file.source, None) for file in files if file.name.endswith(".sst")]
+            for family, table in pool.map(told, ssts):
+                tables.setdefault(family or "", []).append(table)
+    return [StateStatistics(state, tuple(tables[state])) for state in sorted(tables)]
 
 
-def _statistics(state: str, tables: Sequence[tuple[SstFile, TableProperties]]) -> StateStatistics:
-    properties = [item for _, item in tables]
-    oldest = [item.oldest_key_time for item in properties if item.oldest_key_time]
-    newest = [item.newest_key_time or item.creation_time for item in properties]
-    return StateStatistics(
-        state=state,
-        files=len(tables),
-        bytes=sum(sst.source.size for sst, _ in tables),
-        levels=dict(sorted(Counter(sst.live.level for sst, _ in tables if sst.live is not None).items())),
-        entries=sum(item.entries for item in properties),
-        deletions=sum(item.deletions for item in properties),
-        merge_operands=sum(item.merge_operands for item in properties),
-        range_deletions=sum(item.range_deletions for item in properties),
-        raw_key_bytes=sum(item.raw_key_size for item in properties),
-        raw_value_bytes=sum(item.raw_value_size for item in properties),
-        compressions=tuple(sorted({item.compression for item in properties})),
-        oldest_key_time=min(oldest, default=None),
-        newest_key_time=max((time for time in newest if time), default=None),
+def _table(name: str, sst: SstFile, properties: TableProperties) -> TableStatistics:
+    return TableStatistics(
+        name=name,
+        path=sst.source.name,
+        bytes=sst.source.size,
+        level=None if sst.live is None else sst.live.level,
+        entries=properties.entries,
+        deletions=properties.deletions,
+        merge_operands=properties.merge_operands,
+        range_deletions=properties.range_deletions,
+        raw_key_bytes=properties.raw_key_size,
+        raw_value_bytes=properties.raw_value_size,
+        compression=properties.compression,
+        oldest_key_time=properties.oldest_key_time or None,
+        newest_key_time=properties.newest_key_time or properties.creation_time or None,
     )
 
 
-def new_files(files: Sequence[DatabaseFile], earlier: Sequence[DatabaseFile]) -> list[DatabaseFile]:
-    """The sst files that an earlier checkpoint of the same database did not have; shared ones keep their place."""
-    known = {(file.source.name, file.source.size) for file in earlier}
-    return [file for file in files if file.name.endswith(".sst") and (file.source.name, file.source.size) not in known]
+def new_tables(handle: IncrementalHandle, earlier: Iterable[IncrementalHandle]) -> frozenset[str]:
+    """Names of the handle's tables that no earlier handle has: files that a checkpoint shares keep their place.
+
+    Nothing is read; what is compared is what the two ``_metadata`` say.
+    """
+    known = {_stored(stream) for other in earlier for _, stream in (*other.shared, *other.private)}
+    streams = (*handle.shared, *handle.private)
+    return frozenset(name for name, stream in streams if name.endswith(".sst") and _stored(stream) not in known)
+
+
+def _stored(stream: StreamHandle) -> StreamHandle:
+    return _stored(stream.stream) if isinstance(stream, KeyGroupsHandle) else stream

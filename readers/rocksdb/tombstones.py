@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
 from stateproc.readers.rocksdb.format import MAX_SEQUENCE, damaged
 from stateproc.readers.rocksdb.manifest import LiveFile
 from stateproc.readers.rocksdb.meta_blocks import entries_of

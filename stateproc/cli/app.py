@@ -73,6 +73,8 @@ def _parser() -> ArgumentParser:
 
 def _inspect_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--uid", action="append", default=[], help="only this operator (uid, hash or name); repeatable")
+    parser.add_argument("--rocksdb", action="store_true", help="what the tables of RocksDB databases tell, per state")
+    parser.add_argument("--since", metavar="CHECKPOINT", help="with --rocksdb: which files this earlier one lacks")
     parser.add_argument("--scan", action="store_true", help="count entries and bytes of large files too (reads them)")
     parser.add_argument("--json", action="store_true", help="everything, for programs")
 

@@ -10,13 +10,19 @@ from stateproc.cli.measures import OperatorMeasure, is_countable, measured
 from stateproc.cli.opening import open_snapshot
 from stateproc.cli.progress import progress
 from stateproc.cli.report import snapshot_report
+from stateproc.errors import InvalidOption
 from stateproc.operators import Operator
+from stateproc.snapshot import Snapshot
 
 
 def inspect_command(arguments: Namespace) -> int:
     """Print the report, for people or as JSON."""
     snapshot = open_snapshot(arguments, tell=False)
     operators = [snapshot.operator(uid) for uid in arguments.uid] or list(snapshot.operators)
+    if arguments.rocksdb:
+        return _inspect_rocksdb(arguments, snapshot, operators)
+    if arguments.since is not None:
+        raise InvalidOption("--since without --rocksdb", advice="--rocksdb compares the files of two checkpoints")
     with progress("counting entries", _bytes_to_count(operators, arguments.scan)) as advance:
 
         def measure(operator: Operator) -> OperatorMeasure:
@@ -31,6 +37,22 @@ def inspect_command(arguments: Namespace) -> int:
     from stateproc.cli.render.terminal import show
 
     show(snapshot_view(report))
+    return 0
+
+
+def _inspect_rocksdb(arguments: Namespace, snapshot: Snapshot, operators: list[Operator]) -> int:
+    from stateproc.cli.rocksdb import rocksdb_report
+
+    since = None if arguments.since is None else open_snapshot(arguments, path=arguments.since, tell=False)
+    report = rocksdb_report(snapshot, operators, since)
+    if arguments.json:
+        json.dump(report, sys.stdout, ensure_ascii=False, indent=2)
+        print()
+        return 0
+    from stateproc.cli.render.rocksdb import rocksdb_view
+    from stateproc.cli.render.terminal import show
+
+    show(rocksdb_view(report))
     return 0
 
 

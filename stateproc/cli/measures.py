@@ -127,15 +127,16 @@ def _add(found: OperatorMeasure, name: str, size: int, entries: int | None) -> N
 def _tables(file: KeyedFile, handle: IncrementalHandle, found: OperatorMeasure) -> None:
     """Add what the tables of a RocksDB database say of its states; where the key groups lie, if that is cheap."""
     files = database_files(handle, file.location)
+    verify = found.operator.snapshot.options.verify
     names = {state.name: _QUEUES.get(state.kind, state.name) for state in file.states if isinstance(state, KeyedState)}
-    known = {item.state: item for item in database_statistics(files)}
+    known = {item.state: item for item in database_statistics(files, verify=verify)}
     for state, name in names.items():
         tables = known.get(state)
         exact = tables is None or (tables.files == 1 and not (tables.deletions or tables.merge_operands))
         _add(found, name, tables.bytes if tables else 0, (tables.entries if tables else 0) if exact else None)
         if tables is not None and _TELLING <= tables.bytes <= SMALL:
             groups = handle.key_groups
-            sizes = key_group_sizes(files, state, groups, prefix_width(file.max_parallelism))
+            sizes = key_group_sizes(files, state, groups, prefix_width(file.max_parallelism), verify=verify)
             for key_group, size in zip(groups, sizes, strict=True):
                 if size:
                     found.key_group_bytes[key_group] = found.key_group_bytes.get(key_group, 0) + int(size)

@@ -22,6 +22,7 @@ def add_opening(parser: ArgumentParser) -> None:
     group.add_argument("--classes", metavar="FILE", help="JSON file that describes user classes")
     group.add_argument("--plugins", metavar="A,B", help="Python modules that register parsers")
     group.add_argument("--kryo", type=int, choices=(2, 5), help="Kryo's version; by default the release's")
+    group.add_argument("--no-verify", action="store_true", help="do not check the checksums of RocksDB's blocks")
     group.add_argument(
         "--moved",
         metavar="OLD=NEW",
@@ -38,15 +39,19 @@ def add_opening(parser: ArgumentParser) -> None:
     )
 
 
-def open_snapshot(arguments: Namespace, temporal: str = "micros", *, tell: bool = True) -> Snapshot:
-    """The snapshot. What was chosen where PATH left a choice is told on stderr. Raises SnapshotError."""
+def open_snapshot(
+    arguments: Namespace, temporal: str = "micros", *, path: str | None = None, tell: bool = True
+) -> Snapshot:
+    """The snapshot that the arguments name, or that at ``path``; what was chosen where that left a choice is told on
+    stderr. Raises SnapshotError."""
     snapshot = stateproc.open(
-        arguments.path,
+        path or arguments.path,
         uids=_names(arguments.uids),
         classes=None if arguments.classes is None else _classes(arguments.classes),
         plugins=_names(arguments.plugins),
         temporal=temporal,
         kryo=arguments.kryo,
+        verify=not arguments.no_verify,
         path_mapping=_pairs("--moved", arguments.moved) or None,
         storage_options=_pairs("--storage", arguments.storage) or None,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from stateproc.metadata.stream_handles import (
@@ -13,8 +13,11 @@ from stateproc.metadata.stream_handles import (
     refuse_type,
     required_stream_handle,
     size_of,
+    write_longs,
+    write_stream_handle,
 )
 from stateproc.wire.cursor import Cursor
+from stateproc.wire.output import Output
 
 MAX_KEY_GROUPS = 1 << 15
 """KeyGroupRangeAssignment.UPPER_BOUND_MAX_PARALLELISM."""
@@ -44,7 +47,10 @@ class KeyGroupsHandle:
 
 @dataclass(frozen=True, slots=True)
 class IncrementalHandle:
-    """Types 5, 11: IncrementalRemoteKeyedStateHandle; RocksDB files by local name, header in ``meta``."""
+    """Types 5, 11: IncrementalRemoteKeyedStateHandle; RocksDB files by local name, header in ``meta``.
+
+    ``at``: the handle's own offset in ``_metadata``.
+    """
 
     type_byte: int
     checkpoint_id: int
@@ -56,6 +62,7 @@ class IncrementalHandle:
     shared: tuple[tuple[str, StreamHandle], ...]
     private: tuple[tuple[str, StreamHandle], ...]
     handle_id: str | None = None
+    at: int | None = field(default=None, compare=False, repr=False)
 
     @property
     def key_groups(self) -> range:
@@ -150,6 +157,7 @@ def read_key_groups(cursor: Cursor, kind: int) -> KeyGroupsHandle:
 
 
 def _incremental(cursor: Cursor, kind: int) -> IncrementalHandle:
+    at = cursor.pos - 1
     checkpoint_id = cursor.i64()
     backend_id = cursor.utf()
     first, count = _key_group_range(cursor)
@@ -164,6 +172,7 @@ def _incremental(cursor: Cursor, kind: int) -> IncrementalHandle:
         shared=_named_files(cursor, "shared files"),
         private=_named_files(cursor, "private files"),
         handle_id=cursor.utf() if kind == 11 else None,
+        at=at,
     )
 
 
@@ -252,3 +261,84 @@ KEYED_READERS: dict[int, Callable[[Cursor, int], KeyedHandle]] = {
     13: _file_changelog,
     14: _changelog,
 }
+
+
+def write_keyed_handle(out: Output, handle: KeyedHandle | None) -> None:
+    """The twin of :func:`read_keyed_handle`: a type byte and the handle; type 0 for None."""
+    match handle:
+        case None:
+            out.u8(0)
+        case KeyGroupsHandle():
+            out.u8(handle.type_byte)
+            out.i32(handle.first_key_group)
+            write_longs(out, handle.offsets)
+            write_stream_handle(out, handle.stream)
+        case IncrementalHandle():
+            _write_incremental(out, handle)
+        case InMemoryChangelogHandle():
+            _write_in_memory_changelog(out, handle)
+        case FileChangelogHandle():
+            _write_file_changelog(out, handle)
+        case _:
+            _write_changelog(out, handle)
+    if handle is not None and handle.handle_id is not None:
+        out.utf(handle.handle_id)
+    if isinstance(handle, FileChangelogHandle) and handle.storage is not None:
+        out.utf(handle.storage)
+
+
+def _write_incremental(out: Output, handle: IncrementalHandle) -> None:
+    out.u8(handle.type_byte)
+    out.i64(handle.checkpoint_id)
+    out.utf(handle.backend_id)
+    _write_key_group_range(out, handle)
+    if handle.checkpointed_size is not None:
+        out.i64(handle.checkpointed_size)
+    write_stream_handle(out, handle.meta)
+    for files in (handle.shared, handle.private):
+        out.i32(len(files))
+        for name, stream in files:
+            out.utf(name)
+            write_stream_handle(out, stream)
+
+
+def _write_changelog(out: Output, handle: ChangelogHandle) -> None:
+    out.u8(handle.type_byte)
+    _write_key_group_range(out, handle)
+    out.i64(handle.checkpointed_size)
+    for handles in (handle.materialized, handle.non_materialized):
+        out.i32(len(handles))
+        for inner in handles:
+            write_keyed_handle(out, inner)
+    out.i64(handle.materialization_id)
+    if handle.checkpoint_id is not None:
+        out.i64(handle.checkpoint_id)
+
+
+def _write_in_memory_changelog(out: Output, handle: InMemoryChangelogHandle) -> None:
+    out.u8(9)
+    _write_key_group_range(out, handle)
+    out.i64(handle.from_sqn)
+    out.i64(handle.to_sqn)
+    out.i32(len(handle.changes))
+    for key_group, change in handle.changes:
+        out.i32(key_group)
+        out.bytes32(change)
+
+
+def _write_file_changelog(out: Output, handle: FileChangelogHandle) -> None:
+    out.u8(handle.type_byte)
+    _write_key_group_range(out, handle)
+    out.i32(len(handle.segments))
+    for offset, stream in handle.segments:
+        out.i64(offset)
+        write_stream_handle(out, stream)
+    out.i64(handle.size)
+    out.i64(handle.checkpointed_size)
+
+
+def _write_key_group_range(
+    out: Output, handle: IncrementalHandle | InMemoryChangelogHandle | FileChangelogHandle | ChangelogHandle
+) -> None:
+    out.i32(handle.first_key_group)
+    out.i32(handle.key_group_count)

@@ -42,6 +42,7 @@ class SourceOptions:
     temporal: str = "micros"
     row_kind: bool = False
     kryo: int | None = None
+    verify: bool = True
     path_mapping: Mapping[str, str] = field(default_factory=dict, hash=False)
     storage_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
@@ -147,8 +148,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("operatorState", "operator_state", _text, "a list, union or broadcast state, by name"),
     Option("timers", "timers", _one_of("event", "processing"), "the operator's timers: event or processing"),
     Option(
-        "table", "table", _one_of("states", "operators", "files", "coordinators"),
-        "a metadata table: states (what is read without uid), operators, files, coordinators",
+        "table", "table", _one_of("states", "operators", "files", "coordinators", "rocksdb"),
+        "a metadata table: states (what is read without uid), operators, files, coordinators, rocksdb",
     ),
     Option("namespace", "namespace", _text, "of the wide table: the namespace type whose states are joined"),
     Option("flattenCollectionTypes", "flatten", _boolean, "one row per list element or map entry"),
@@ -164,6 +165,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("temporal", "temporal", _one_of("micros", "exact"), "micros, or exact: nanoseconds kept"),
     Option("rowKind", "row_kind", _boolean, "a column with the RowKind of Rows"),
     Option("kryo", "kryo", _kryo, "2 or 5, default by the release that wrote the snapshot"),
+    Option("verify", "verify", _boolean, "false: checksums of RocksDB's blocks are not checked"),
     Option("pathMapping", "path_mapping", _mapping, "old prefixes of moved files to new ones, a JSON object"),
 )  # fmt: skip
 """All options but those of the storage (``fs.…``), in the order in which people think of them."""

@@ -105,6 +105,7 @@ def opened_snapshot(options: SourceOptions) -> Snapshot:
         temporal=options.temporal,
         row_kind=options.row_kind,
         kryo=options.kryo,
+        verify=options.verify,
         storage_options=options.storage_options,
         path_mapping=options.path_mapping,
     )

@@ -16,7 +16,7 @@ def test_names_in_any_case_and_all_kinds_of_values() -> None:
             "path": "/p", "UIDHASH": "0123456789ABCDEF0123456789abcdef", "timers": "Event",
             "flattencollectiontypes": "TRUE", "columns": "a, b", "keygroups": "0-2,7", "keys": '[1, "x"]',
             "splitbytes": "64m", "uids": '["a,b", "c"]', "plugins": "one,two", "temporal": "exact",
-            "rowkind": "false", "kryo": "5", "pathmapping": '{"hdfs://a/": "s3://b/"}',
+            "rowkind": "false", "kryo": "5", "verify": "false", "pathmapping": '{"hdfs://a/": "s3://b/"}',
             "fs.anon": "true", "fs.key": "12", "fs.client_kwargs": '{"region": "eu"}',
         }
     )  # fmt: skip
@@ -33,6 +33,7 @@ def test_names_in_any_case_and_all_kinds_of_values() -> None:
         plugins=("one", "two"),
         temporal="exact",
         kryo=5,
+        verify=False,
         path_mapping={"hdfs://a/": "s3://b/"},
         storage_options={"anon": True, "key": "12", "client_kwargs": {"region": "eu"}},
     )

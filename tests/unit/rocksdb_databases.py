@@ -7,7 +7,6 @@ from pathlib import Path
 
 from stateproc.readers.entries import RawEntries
 from stateproc.readers.rocksdb import DatabaseFile, rocksdb_entries
-
 from stateproc.storage import FileSource, InlineSource
 
 

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from comparing import plain, same
 
-from stateproc.errors import MissingFile
+from stateproc.errors import CorruptSnapshot, MissingFile
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.metadata import read_metadata
 from stateproc.metadata.keyed_handles import IncrementalHandle
@@ -130,6 +130,21 @@ def test_a_missing_shared_file_is_named() -> None:
     with pytest.raises(MissingFile, match=handle.private[first][0]):
         for info in database.header.states:
             rocksdb_splits(broken, location, state=info.name, operator="x", max_parallelism=128, options=ReadOptions())
+
+
+def test_two_files_of_one_name_are_refused_with_their_place() -> None:
+    location, handles = opened(FULL)
+    handle = handles[0][2]
+    assert handle.at is not None and handle.at > 0
+    # The type byte stands there, and the checkpoint's id behind it.
+    raw = Path(location.metadata_uri).read_bytes()
+    assert raw[handle.at] == handle.type_byte
+    assert int.from_bytes(raw[handle.at + 1 : handle.at + 9], "big") == handle.checkpoint_id
+    (name, first), (_, second), *_ = handle.private
+    broken = replace(handle, private=((name, first), (name, second)))
+    with pytest.raises(CorruptSnapshot, match="two files") as caught:
+        open_database(broken, location)
+    assert (caught.value.where.file, caught.value.where.offset) == (location.metadata_uri, handle.at)
 
 
 def test_sizes_of_a_real_state() -> None:

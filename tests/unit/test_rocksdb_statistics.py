@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rocksdb_databases import database
 from rocksdict import Options, Rdict
 
-from stateproc.readers.rocksdb import database_statistics, new_files
+from stateproc.metadata.handles import ByteStreamHandle, FileHandle, IncrementalHandle, SegmentHandle, StreamHandle
+from stateproc.readers.rocksdb import database_statistics, new_tables
 
 
 @pytest.fixture
@@ -58,8 +60,18 @@ def test_without_a_manifest_there_are_no_levels(directory: Path) -> None:
     assert (counts.state, counts.files, counts.levels) == ("counts", 2, {})
 
 
-def test_new_files(directory: Path) -> None:
-    files = database(directory)
-    tables = [file for file in files if file.name.endswith(".sst")]
-    assert new_files(files, files) == []
-    assert new_files(files, [file for file in files if file is not tables[1]]) == [tables[1]]
+def handle(**streams: StreamHandle) -> IncrementalHandle:
+    shared = tuple((f"{name}.sst", stream) for name, stream in streams.items())
+    meta = ByteStreamHandle("meta", b"")
+    return IncrementalHandle(5, 1, "backend", 0, 128, None, meta, shared, (("MANIFEST-000004", meta),))
+
+
+def test_new_tables() -> None:
+    files = {name: FileHandle(f"hdfs://host/shared/{name}", 10) for name in "abc"}
+    now = handle(a=files["a"], b=files["b"], c=files["c"])
+    assert new_tables(now, []) == {"a.sst", "b.sst", "c.sst"}
+    assert new_tables(now, [now]) == set()
+    # Local names say nothing: after rescaling, files of two databases are one database's.
+    assert new_tables(now, [handle(b=files["a"]), handle(x=files["c"])]) == {"b.sst"}
+    merged = SegmentHandle("hdfs://host/merged", 0, 10, "SHARED", "1")
+    assert new_tables(handle(a=merged), [handle(a=replace(merged, start=10))]) == {"a.sst"}
