@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from stateproc.errors import UnsupportedSnapshot
 from stateproc.metadata.stream_handles import (
     TAKE_AGAIN,
     StreamHandle,
     longs,
     required_stream_handle,
     size_of,
+    write_longs,
+    write_stream_handle,
 )
 from stateproc.wire.cursor import Cursor
+from stateproc.wire.output import Output
 
 Direction: TypeAlias = Literal["in", "out"]
 
@@ -62,6 +66,7 @@ _TAGS: dict[int, tuple[Direction, bool]] = {
     3: ("in", True),
     4: ("out", True),
 }
+_TAG_OF = {kind: tag for tag, kind in _TAGS.items()}
 
 
 def read_channel_handle(cursor: Cursor, version: int, direction: Direction) -> ChannelStateHandle:
@@ -109,3 +114,37 @@ def _part(cursor: Cursor) -> ChannelPart:
     size = size_of(cursor, "channel state size")
     count = cursor.count("channel state offsets", 8)
     return ChannelPart(group, channel, size, longs(cursor, count, "channel state offsets"))
+
+
+def write_channel_handle(out: Output, handle: ChannelStateHandle, version: int) -> None:
+    """The twin of :func:`read_channel_handle`. Raises UnsupportedSnapshot for a merged handle below V6."""
+    merged = isinstance(handle, MergedChannelHandle)
+    if version >= 6:
+        out.u8(_TAG_OF[handle.direction, merged])
+    elif merged:
+        raise UnsupportedSnapshot(
+            f"merged channel state of subtask {handle.subtask} cannot stand in metadata of version {version}",
+            advice="write for Flink 2.1 or newer, or take a savepoint, which has no records in flight",
+        )
+    out.i32(handle.subtask)
+    if isinstance(handle, MergedChannelHandle):
+        out.i64(handle.size)
+        write_stream_handle(out, handle.stream)
+        out.bytes32(_parts(handle.parts))
+    else:
+        out.i32(handle.group)
+        out.i32(handle.channel)
+        write_longs(out, handle.offsets)
+        out.i64(handle.size)
+        write_stream_handle(out, handle.stream)
+
+
+def _parts(parts: tuple[ChannelPart, ...]) -> bytes:
+    out = Output()
+    out.i32(len(parts))
+    for part in parts:
+        out.i32(part.group)
+        out.i32(part.channel)
+        out.i64(part.size)
+        write_longs(out, part.offsets)
+    return bytes(out)

@@ -13,8 +13,11 @@ from stateproc.metadata.stream_handles import (
     longs,
     refuse_type,
     required_stream_handle,
+    write_longs,
+    write_stream_handle,
 )
 from stateproc.wire.cursor import Cursor
+from stateproc.wire.output import Output
 
 DistributionMode: TypeAlias = Literal["SPLIT_DISTRIBUTE", "UNION", "BROADCAST"]
 
@@ -77,3 +80,18 @@ def _file_merging(cursor: Cursor, states: tuple[StatePartition, ...]) -> Operato
     if not isinstance(stream, SegmentHandle | EmptySegmentHandle):
         cursor.corrupt("file-merging operator state outside of a file segment", at=at, advice=TAKE_AGAIN)
     return OperatorStreamHandle(17, states, stream, task_owned_dir, shared_dir, is_empty)
+
+
+def write_operator_handle(out: Output, handle: OperatorHandle) -> None:
+    """The twin of :func:`read_operator_handle`."""
+    out.u8(handle.type_byte)
+    out.i32(len(handle.states))
+    for state in handle.states:
+        out.utf(state.name)
+        out.u8(MODES.index(state.mode))
+        write_longs(out, state.offsets)
+    if handle.type_byte == 17:
+        out.utf(handle.task_owned_dir or "")
+        out.utf(handle.shared_dir or "")
+        out.boolean(handle.is_empty)
+    write_stream_handle(out, handle.stream)

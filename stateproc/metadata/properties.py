@@ -9,7 +9,9 @@ from stateproc.metadata.stream_handles import TAKE_AGAIN
 from stateproc.wire.cursor import Cursor
 from stateproc.wire.java_stream import read_java_object
 from stateproc.wire.java_values import JavaEnum, JavaObject, JavaValue
+from stateproc.wire.output import Output
 
+_NULL = bytes.fromhex("aced000570")
 _CLASS = "org.apache.flink.runtime.checkpoint.CheckpointProperties"
 
 
@@ -27,7 +29,16 @@ def read_properties(cursor: Cursor) -> CheckpointProperties | None:
         format=_format(kind),
         name=_name(kind),
         flags={name: flag for name, flag in value.fields.items() if isinstance(flag, bool)},
+        raw=bytes(cursor.data[at : cursor.pos]),
     )
+
+
+def write_properties(out: Output, properties: CheckpointProperties | None) -> None:
+    """The twin of :func:`read_properties`; a null object unless there are bytes that Flink wrote.
+
+    Restoring does not ask for them (Checkpoints.loadAndValidateCheckpoint); Flink's own SavepointWriter writes null.
+    """
+    out.raw(properties.raw if properties is not None and properties.raw else _NULL)
 
 
 def _is_savepoint(kind: JavaValue) -> bool | None:

@@ -56,13 +56,15 @@ class OperatorState:
 class CheckpointProperties:
     """CheckpointProperties: what kind of snapshot this is; None where the file does not say.
 
-    ``flags`` are the boolean fields as written (forced, discardSubsumed, unclaimed and so on).
+    ``flags`` are the boolean fields as written (forced, discardSubsumed, unclaimed and so on), ``raw`` the Java object
+    stream they were read from: it is written as it is, there is no other way to write properties.
     """
 
     is_savepoint: bool | None
     format: Literal["CANONICAL", "NATIVE"] | None
     name: str | None
     flags: Mapping[str, bool] = field(default_factory=dict, hash=False)
+    raw: bytes = field(default=b"", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

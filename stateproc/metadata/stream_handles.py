@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
 
 from stateproc.wire.cursor import Cursor
+from stateproc.wire.output import Output
 
 if TYPE_CHECKING:
     from stateproc.metadata.keyed_handles import KeyGroupsHandle
@@ -83,6 +84,38 @@ def read_stream_handle(cursor: Cursor) -> StreamHandle | None:
     return read(cursor)
 
 
+def write_stream_handle(out: Output, handle: StreamHandle | None) -> None:
+    """The twin of :func:`read_stream_handle`: a type byte and the handle; type 0 for None."""
+    match handle:
+        case None:
+            out.u8(0)
+        case ByteStreamHandle():
+            out.u8(1)
+            out.utf(handle.name)
+            out.bytes32(handle.data)
+        case FileHandle():
+            out.u8(2)
+            out.i64(handle.size)
+            out.utf(handle.path)
+        case RelativeFileHandle():
+            out.u8(6)
+            out.utf(handle.path)
+            out.i64(handle.size)
+        case SegmentHandle():
+            out.u8(15)
+            out.i64(handle.start)
+            out.i64(handle.size)
+            out.i32(_SCOPES.index(handle.scope))
+            out.utf(handle.path)
+            out.utf(handle.logical_id)
+        case EmptySegmentHandle():
+            out.u8(16)
+        case _:
+            from stateproc.metadata.keyed_handles import write_keyed_handle
+
+            write_keyed_handle(out, handle)
+
+
 def required_stream_handle(cursor: Cursor, what: str) -> StreamHandle:
     """As :func:`read_stream_handle`, where null is not an option."""
     at = cursor.pos
@@ -99,6 +132,12 @@ def size_of(cursor: Cursor, what: str) -> int:
     if size < 0:
         cursor.corrupt(f"negative {what} {size}", at=at, advice=TAKE_AGAIN)
     return size
+
+
+def write_longs(out: Output, values: tuple[int, ...]) -> None:
+    """The twin of :func:`longs` and the i32 count in front of it."""
+    out.i32(len(values))
+    out.raw(struct.pack(f">{len(values)}q", *values))
 
 
 def longs(cursor: Cursor, count: int, what: str) -> tuple[int, ...]:
@@ -118,6 +157,8 @@ def refuse_type(cursor: Cursor, kind: int, family: str, at: int) -> NoReturn:
 
 
 LAST_KNOWN_TYPE = 17
+_SCOPES: tuple[Literal["EXCLUSIVE", "SHARED"], ...] = ("EXCLUSIVE", "SHARED")
+"""CheckpointedStateScope by ordinal."""
 
 
 def _null(cursor: Cursor) -> None:
@@ -143,13 +184,13 @@ def _segment(cursor: Cursor) -> SegmentHandle:
     start, size = size_of(cursor, "segment start"), size_of(cursor, "segment size")
     at = cursor.pos
     scope = cursor.i32()
-    if scope not in (0, 1):
+    if not 0 <= scope < len(_SCOPES):
         cursor.corrupt(f"unknown scope {scope} of a file segment", at=at, advice=TAKE_AGAIN)
     return SegmentHandle(
         path=cursor.utf(),
         start=start,
         size=size,
-        scope="SHARED" if scope else "EXCLUSIVE",
+        scope=_SCOPES[scope],
         logical_id=cursor.utf(),
         at=at,
     )
