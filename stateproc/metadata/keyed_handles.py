@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from stateproc.metadata.stream_handles import (
@@ -47,7 +47,10 @@ class KeyGroupsHandle:
 
 @dataclass(frozen=True, slots=True)
 class IncrementalHandle:
-    """Types 5, 11: IncrementalRemoteKeyedStateHandle; RocksDB files by local name, header in ``meta``."""
+    """Types 5, 11: IncrementalRemoteKeyedStateHandle; RocksDB files by local name, header in ``meta``.
+
+    ``at``: the handle's own offset in ``_metadata``.
+    """
 
     type_byte: int
     checkpoint_id: int
@@ -59,6 +62,7 @@ class IncrementalHandle:
     shared: tuple[tuple[str, StreamHandle], ...]
     private: tuple[tuple[str, StreamHandle], ...]
     handle_id: str | None = None
+    at: int | None = field(default=None, compare=False, repr=False)
 
     @property
     def key_groups(self) -> range:
@@ -153,6 +157,7 @@ def read_key_groups(cursor: Cursor, kind: int) -> KeyGroupsHandle:
 
 
 def _incremental(cursor: Cursor, kind: int) -> IncrementalHandle:
+    at = cursor.pos - 1
     checkpoint_id = cursor.i64()
     backend_id = cursor.utf()
     first, count = _key_group_range(cursor)
@@ -167,6 +172,7 @@ def _incremental(cursor: Cursor, kind: int) -> IncrementalHandle:
         shared=_named_files(cursor, "shared files"),
         private=_named_files(cursor, "private files"),
         handle_id=cursor.utf() if kind == 11 else None,
+        at=at,
     )
 
 
