@@ -1,21 +1,28 @@
 """TypeSerializer snapshots as a type tree: what Flink wrote about its types, read without Flink.
 
-``read_snapshot(data)`` gives a Serializer with ``arrow_type`` and ``decode(data)``; ``register`` adds a class.
+``read_snapshot(data)`` gives a Serializer with ``arrow_type`` and ``decode(data)``; ``register`` adds a class;
+``write_proxied(serializer, out, release)`` writes the snapshot as a release of Flink does.
 """
 
 from __future__ import annotations
 
 from stateproc.serializers import families  # noqa: F401  (registers all families)
 from stateproc.serializers.base import LayoutContext, Serializer, Undecodable
-from stateproc.serializers.registry import UnknownSnapshotClass, read_versioned, register
+from stateproc.serializers.registry import (
+    PROXY_VERSION,
+    UnknownSnapshotClass,
+    proxied_snapshot,
+    read_versioned,
+    register,
+    write_proxied,
+    write_versioned,
+)
 from stateproc.wire import Cursor
 
 __all__ = [
-    "LayoutContext", "Serializer", "Undecodable", "UnknownSnapshotClass", "read_proxied", "read_snapshot",
-    "read_versioned", "register",
+    "LayoutContext", "Serializer", "Undecodable", "UnknownSnapshotClass", "proxied_snapshot", "read_proxied",
+    "read_snapshot", "read_versioned", "register", "write_proxied", "write_versioned",
 ]  # fmt: skip
-
-PROXY_VERSION = 2
 
 
 def read_proxied(cursor: Cursor) -> Serializer:

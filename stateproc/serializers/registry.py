@@ -1,4 +1,4 @@
-"""The table of snapshot classes, and how a versioned snapshot is read with it.
+"""The table of snapshot classes, how a versioned snapshot is read with it, and the frames of writing one.
 
 Format: org.apache.flink.api.common.typeutils.TypeSerializerSnapshot.writeVersionedSnapshot.
 """
@@ -9,13 +9,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from stateproc.errors import SnapshotError, UnsupportedSnapshot
+from stateproc.releases import Release
 from stateproc.serializers.base import Serializer
-from stateproc.wire import Cursor
+from stateproc.wire import Cursor, Output
 
 SnapshotReader = Callable[[Cursor, int], Serializer]
 """Reads a snapshot's payload of the given version (the class name and version are behind the cursor)."""
 
+PROXY_VERSION = 2
 _COMPOSITE_MAGIC, _NESTED_MAGIC = 911108, 1333245
+_COMPOSITE_VERSION, _NESTED_VERSION, _SIMPLE_VERSION = 3, 1, 3
+SCALA_PACKAGES = ("org.apache.flink.api.scala.typeutils.", "org.apache.flink.table.api.typeutils.")
 _READERS: dict[str, SnapshotReader] = {}
 
 
@@ -148,3 +152,65 @@ def simple(cursor: Cursor, version: int, class_name: str) -> None:
     expect_version(cursor, class_name, version, 2, 3)
     if version == 2:
         cursor.utf()
+
+
+# --- writing: each is the twin of the function above that reads the same -----------------------------------------
+
+
+def write_versioned(serializer: Serializer, out: Output, release: Release) -> None:
+    """Class name, version, payload of this serializer. Raises UnsupportedSnapshot for one that is only read."""
+    serializer.write_snapshot(out, release)
+
+
+def write_proxied(serializer: Serializer, out: Output, release: Release) -> None:
+    """TypeSerializerSnapshotSerializationUtil: i32 proxy version 2, then the versioned snapshot."""
+    out.i32(PROXY_VERSION)
+    serializer.write_snapshot(out, release)
+
+
+def proxied_snapshot(serializer: Serializer, release: Release) -> bytes:
+    """What write_proxied writes."""
+    out = Output()
+    write_proxied(serializer, out, release)
+    return bytes(out)
+
+
+def write_head(out: Output, class_name: str, version: int, release: Release) -> None:
+    """Class name and version. Snapshots of Scala types go by the package they have in ``release``."""
+    for package in SCALA_PACKAGES:
+        if class_name.startswith(package):
+            class_name = release.scala_package + class_name.removeprefix(package)
+            break
+    out.utf(class_name)
+    out.i32(version)
+
+
+def write_simple(out: Output, class_name: str, release: Release) -> None:
+    """SimpleTypeSerializerSnapshot: nothing behind the version."""
+    write_head(out, class_name, _SIMPLE_VERSION, release)
+
+
+def write_composite(
+    out: Output,
+    class_name: str,
+    outer_version: int,
+    nested: tuple[Serializer, ...],
+    release: Release,
+    write_outer: Callable[[Output], None] | None = None,
+) -> None:
+    """CompositeTypeSerializerSnapshot: magic, outer version, outer payload, nested snapshots."""
+    write_head(out, class_name, _COMPOSITE_VERSION, release)
+    out.i32(_COMPOSITE_MAGIC)
+    out.i32(outer_version)
+    if write_outer is not None:
+        write_outer(out)
+    write_nested(out, nested, release)
+
+
+def write_nested(out: Output, nested: tuple[Serializer, ...], release: Release) -> None:
+    """NestedSerializersSnapshotDelegate: magic, version 1, count, snapshots."""
+    out.i32(_NESTED_MAGIC)
+    out.i32(_NESTED_VERSION)
+    out.i32(len(nested))
+    for serializer in nested:
+        serializer.write_snapshot(out, release)
