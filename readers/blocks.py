@@ -5,20 +5,20 @@ Compression: org.apache.flink.runtime.state.SnappyStreamCompressionDecorator, th
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-import cramjam
 import numpy as np
 import numpy.typing as npt
 
 from stateproc.errors import CorruptSnapshot, Where
+from stateproc.readers.framing import damaged, decompress_frames, frames
 from stateproc.storage import ByteSource
 
 Bytes = npt.NDArray[np.uint8]
+Out = TypeVar("Out")
 BLOCK_BYTES = 16 << 20
-_IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
-_MAX_FRAME = 65536
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class KeyGroupRange:
 class Block:
     """Bytes of one or more key groups. ``groups``: (key group, position in ``data``) of those that begin here.
 
+    ``streams``: positions in ``data`` where a compressed stream begins; native heap files have one for each state.
     ``file_at``: where ``data[0]`` lies in the file; for compressed data, where its key group begins.
     ``last``: the key group that ``data`` ends in ends with it.
     """
@@ -43,6 +44,24 @@ class Block:
     file_at: int
     compressed: bool
     last: bool
+    streams: tuple[int, ...] = ()
+
+
+Blocks = Generator[Block, "int | None", None]
+"""Blocks one behind the other. Send it how many bytes at a block's end were not used: the next block begins with
+them, and is as much longer as it needs to be for no byte to be read or copied many times. Nothing sent: all were used.
+"""
+
+
+def fed(blocks: Blocks, feed: Callable[[Block], Generator[Out, None, int]]) -> Iterator[Out]:
+    """What ``feed`` makes of each block; it returns how many bytes at the block's end the next one is to begin with."""
+    unused: int | None = None
+    while True:
+        try:
+            block = blocks.send(unused)
+        except StopIteration:
+            return
+        unused = yield from feed(block)
 
 
 def group_ranges(first: int, offsets: Sequence[int], size: int, file: str, empty: int = 0) -> list[KeyGroupRange]:
@@ -62,13 +81,9 @@ def group_ranges(first: int, offsets: Sequence[int], size: int, file: str, empty
     return [KeyGroupRange(kg, start, stop) for (kg, start), stop in zip(present, starts[1:], strict=True)]
 
 
-def plain_blocks(
-    source: ByteSource, ranges: Sequence[KeyGroupRange], size: int = BLOCK_BYTES
-) -> Generator[Block, int | None, None]:
-    """Uncompressed key groups, ``size`` bytes at a time; neighbours in the file share blocks.
-
-    Send it how many bytes at the block's end were not used: the next block begins with them. If that is all of the
-    block, the next one is twice as long. Nothing sent: all were used.
+def plain_blocks(source: ByteSource, ranges: Sequence[KeyGroupRange], size: int = BLOCK_BYTES) -> Blocks:
+    """Uncompressed key groups, ``size`` bytes at a time; neighbours in the file share blocks. Where all of a block
+    was not used, the next one is twice as long.
     """
     for run in _adjacent(ranges):
         at, stop, index, wanted = run[0].start, run[-1].stop, 0, size
@@ -102,90 +117,76 @@ def _adjacent(ranges: Sequence[KeyGroupRange]) -> list[list[KeyGroupRange]]:
 
 def snappy_blocks(
     source: ByteSource, ranges: Sequence[KeyGroupRange], lead: int = 0, size: int = BLOCK_BYTES
-) -> Iterator[Block]:
+) -> Blocks:
     """Compressed key groups; the first ``lead`` bytes of each are plain. Small groups share blocks."""
-    parts: list[bytes] = []
-    groups: list[tuple[int, int]] = []
-    held, file_at = 0, 0
+    held = _Held()
+    file_at, wanted = 0, size
     for item in ranges:
-        if not parts:
+        if not held.parts:
             file_at = item.start
-        groups.append((item.key_group, held))
-        for plain, ends in _decompressed(source, item, lead, size):
-            parts.append(plain)
-            held += len(plain)
-            if held >= size:
-                yield Block(_joined(parts), tuple(groups), file_at, True, ends)
-                parts, groups, held, file_at = [], [], 0, item.start
-    if parts or groups:
-        yield Block(_joined(parts), tuple(groups), file_at, True, True)
+        held.groups.append((item.key_group, held.size))
+        for plain, streams, ends in _decompressed(source, item, lead, size):
+            held.add(plain, streams)
+            if held.size >= wanted:
+                unused = (yield held.block(file_at, ends)) or 0
+                held.keep(unused)
+                # Twice what was left: however long an entry is, its bytes are copied twice on the average.
+                file_at, wanted = item.start, max(size, 2 * unused)
+    if held.parts or held.groups:
+        yield held.block(file_at, True)
 
 
-def _joined(parts: list[bytes]) -> Bytes:
-    return np.frombuffer(parts[0] if len(parts) == 1 else b"".join(parts), dtype=np.uint8)
+class _Held:
+    """Decompressed pieces that make the next block."""
+
+    def __init__(self) -> None:
+        self.parts: list[Bytes] = []
+        self.groups: list[tuple[int, int]] = []
+        self._streams: list[int] = []
+        self.size = 0
+
+    def add(self, plain: Bytes, streams: Sequence[int]) -> None:
+        self._streams += [self.size + at for at in streams]
+        self.parts.append(plain)
+        self.size += len(plain)
+
+    def block(self, file_at: int, last: bool) -> Block:
+        if len(self.parts) > 1:
+            self.parts = [np.concatenate(self.parts)]
+        return Block(self.parts[0], tuple(self.groups), file_at, True, last, tuple(self._streams))
+
+    def keep(self, unused: int) -> None:
+        """Forget all but the last ``unused`` bytes."""
+        used = self.size - unused
+        self.groups = [(key_group, at - used) for key_group, at in self.groups if at >= used]
+        self._streams = [at - used for at in self._streams if at >= used]
+        self.parts = [self.parts[0][used:]] if unused else []
+        self.size = unused
 
 
-def _decompressed(source: ByteSource, item: KeyGroupRange, lead: int, size: int) -> Iterator[tuple[bytes, bool]]:
-    """The key group's plain bytes in pieces; True with the last one."""
+def _decompressed(
+    source: ByteSource, item: KeyGroupRange, lead: int, size: int
+) -> Iterator[tuple[Bytes, tuple[int, ...], bool]]:
+    """The key group's plain bytes in pieces: (bytes, where streams begin in them, whether it is the last)."""
     if item.stop - item.start < lead:
-        raise _damaged(source.name, item.start, "a key group is too short")
+        raise damaged(source.name, item.start, "a key group is too short")
     head = source.read(item.start, lead)
     at, tail = item.start + lead, b""
     if at == item.stop:
-        yield head, True
+        yield _bytes(head), (), True
     while at < item.stop:
-        length = min(size // 4, item.stop - at)
+        length = min(max(size // 4, 1), item.stop - at)
         raw = tail + source.read(at, length)
         at += length
-        whole = whole_frames(raw, source.name, at - len(raw))
-        if at == item.stop and whole != len(raw):
-            raise _damaged(source.name, at - len(raw) + whole, "a compressed chunk is cut off")
-        tail = raw[whole:]
-        if whole or at == item.stop:
-            yield head + decompress_frames(raw[:whole], source.name, at - len(raw)), at == item.stop
+        whole = frames(raw, source.name, at - len(raw))
+        if at == item.stop and whole.size != len(raw):
+            raise damaged(source.name, at - len(raw) + whole.size, "a compressed chunk is cut off")
+        tail = raw[whole.size :]
+        if whole.size or at == item.stop:
+            plain = head + decompress_frames(raw[: whole.size], source.name, at - len(raw))
+            yield _bytes(plain), tuple(len(head) + start for start in whole.streams), at == item.stop
             head = b""
 
 
-def whole_frames(raw: bytes, file: str, file_at: int) -> int:
-    """How many bytes at the beginning of ``raw`` are whole chunks of the framing format. Raises CorruptSnapshot."""
-    at = 0
-    while at + 4 <= len(raw):
-        kind, length = raw[at], int.from_bytes(raw[at + 1 : at + 4], "little")
-        if kind in (0, 1):
-            if length < 4 or length > _MAX_FRAME + 4 + _MAX_FRAME // 6 + 32:
-                raise _damaged(file, file_at + at, f"a compressed chunk of {length} bytes")
-        elif kind != 0xFF and kind < 0x80:
-            raise _damaged(file, file_at + at, f"a compressed chunk of the unknown type {kind}")
-        if at + 4 + length > len(raw):
-            break
-        if kind == 0 and _uncompressed_size(raw, at + 8, at + 4 + length) > _MAX_FRAME:
-            raise _damaged(file, file_at + at, "a compressed chunk claims more than 64 KiB")
-        at += 4 + length
-    return at
-
-
-def _uncompressed_size(raw: bytes, at: int, stop: int) -> int:
-    """The varint that raw snappy begins with."""
-    size = shift = 0
-    while at < stop and shift <= 28:
-        size |= (raw[at] & 0x7F) << shift
-        if raw[at] < 0x80:
-            return size
-        at, shift = at + 1, shift + 7
-    return _MAX_FRAME + 1
-
-
-def decompress_frames(raw: bytes, file: str, file_at: int) -> bytes:
-    """Decompress whole chunks; their checksums are verified. Raises CorruptSnapshot."""
-    if not raw:
-        return b""
-    try:
-        return bytes(cramjam.snappy.decompress(raw if raw.startswith(_IDENTIFIER) else _IDENTIFIER + raw))
-    except cramjam.DecompressionError as error:
-        raise _damaged(file, file_at, f"compressed data is damaged: {error}") from error
-
-
-def _damaged(file: str, offset: int, what: str) -> CorruptSnapshot:
-    return CorruptSnapshot(
-        what, where=Where(file=file, offset=offset), advice="the file is damaged; use a copy or take the snapshot again"
-    )
+def _bytes(raw: bytes) -> Bytes:
+    return np.frombuffer(raw, dtype=np.uint8)

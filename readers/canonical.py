@@ -5,13 +5,13 @@ Format: org.apache.flink.runtime.state.FullSnapshotAsyncWriter, FullSnapshotRest
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 
 import numpy as np
 
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.readers import scanning
-from stateproc.readers.blocks import Block, KeyGroupRange, plain_blocks, snappy_blocks
+from stateproc.readers.blocks import Block, KeyGroupRange, fed, plain_blocks, snappy_blocks
 from stateproc.readers.entries import RawEntries
 from stateproc.storage import ByteSource
 
@@ -32,18 +32,8 @@ def canonical_entries(
     ``prefix``: width of the key-group prefix (1 or 2 bytes). Raises CorruptSnapshot, MissingFile.
     """
     scan = _Scan(source.name, prefix, state_id, n_states)
-    if compressed:
-        for block in snappy_blocks(source, ranges):
-            yield from scan.feed(block)
-    else:
-        blocks = plain_blocks(source, ranges)
-        block_or_none = next(blocks, None)
-        while block_or_none is not None:
-            yield from scan.feed(block_or_none)
-            try:
-                block_or_none = blocks.send(scan.give_back())
-            except StopIteration:
-                break
+    blocks = snappy_blocks(source, ranges) if compressed else plain_blocks(source, ranges)
+    yield from fed(blocks, scan.feed)
     scan.finish()
 
 
@@ -54,20 +44,14 @@ class _Scan:
         self._file, self._prefix, self._state_id, self._n_states = file, prefix, state_id, n_states
         self._reg = np.zeros(4, dtype=np.int64)
         self._reg[scanning.STATE] = scanning.BETWEEN_GROUPS
-        self._held = np.zeros(0, dtype=np.uint8)
-        self._held_at = 0
-        self._groups: list[tuple[int, int]] = []
+        self._unused = 0
+        self._at = 0
 
-    def feed(self, block: Block) -> Iterator[RawEntries]:
-        held = len(self._held)
-        if held:
-            data = np.concatenate([self._held, block.data])
-            file_at = self._held_at
-        else:
-            data, file_at = block.data, block.file_at
-        self._groups += [(key_group, at + held) for key_group, at in block.groups]
-        groups = np.array([key_group for key_group, _ in self._groups], dtype=np.int32)
-        starts = np.array([at for _, at in self._groups], dtype=np.int64)
+    def feed(self, block: Block) -> Generator[RawEntries, None, int]:
+        """The entries that end in the block; returns how many of its last bytes the next one is to begin with."""
+        data, file_at = block.data, block.file_at
+        groups = np.array([key_group for key_group, _ in block.groups], dtype=np.int32)
+        starts = np.array([at for _, at in block.groups], dtype=np.int64)
         reg = self._reg
         reg[scanning.POS], reg[scanning.GROUP] = 0, 0
         while True:
@@ -88,23 +72,17 @@ class _Scan:
                 )
             if outcome != scanning.FULL:
                 break
-        pos, done = int(reg[scanning.POS]), int(reg[scanning.GROUP])
-        self._held, self._held_at = data[pos:], file_at + pos if not block.compressed else block.file_at
-        self._groups = [(key_group, at - pos) for key_group, at in self._groups[done:]]
-        if block.last:
+        pos = int(reg[scanning.POS])
+        self._unused, self._at = len(data) - pos, file_at + pos if not block.compressed else file_at
+        if block.last or (starts[int(reg[scanning.GROUP]) :] > pos).any():
             self.finish()
-
-    def give_back(self) -> int:
-        """Forget what waits for the next block, which is to begin with it; its size."""
-        unused = len(self._held)
-        self._held, self._groups = self._held[:0], []
-        return unused
+        return self._unused
 
     def finish(self) -> None:
         """Refuse an entry or a key group that has begun and not ended."""
-        if len(self._held) or self._groups or self._reg[scanning.STATE] != scanning.BETWEEN_GROUPS:
+        if self._unused or self._reg[scanning.STATE] != scanning.BETWEEN_GROUPS:
             raise CorruptSnapshot(
                 "a key group is cut off in the middle of an entry",
-                where=Where(file=self._file, offset=self._held_at),
+                where=Where(file=self._file, offset=self._at),
                 advice="the file is truncated, or a length in it is damaged; use a copy or take the snapshot again",
             )

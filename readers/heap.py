@@ -1,7 +1,8 @@
 """Native heap snapshots: HashMapStateBackend checkpoints and native savepoints, heap savepoints before 1.13.
 
 Format: org.apache.flink.runtime.state.heap.HeapSnapshotStrategy; per key group its i32 id, then for every state
-u16 id, i32 number of entries, entries (namespace, key, value; of queues: elements).
+u16 id, i32 number of entries, entries (namespace, key, value; of queues: elements). In compressed snapshots each
+state is a stream of its own, so that a state whose values have no known end hides no other.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from stateproc.codec.machine import Bytes, Machine
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
-from stateproc.readers.blocks import Block, KeyGroupRange, plain_blocks, snappy_blocks
+from stateproc.readers.blocks import Block, KeyGroupRange, fed, plain_blocks, snappy_blocks
 from stateproc.readers.failures import placed
 from stateproc.readers.programs import Columns, EntryProgram, Form, entry_program, skip_program
 from stateproc.readers.rows import KEY_GROUP, RAW_KEY, finished_rows, key_group_array, record_batch, state_fields
@@ -70,9 +71,8 @@ def heap_entries(
     ``states`` and errors as in :func:`heap_batches`.
     """
     blocks = snappy_blocks(source, ranges, _GROUP_HEAD) if compressed else plain_blocks(source, ranges)
-    walk = _Walk(source.name, states, target, ctx, program, finish)
-    for block in blocks:
-        yield from walk.feed(block)
+    walk = _Walk(source.name, states, target, ctx, program, finish, compressed)
+    yield from fed(blocks, walk.feed)
 
 
 @dataclass
@@ -97,24 +97,24 @@ class _Walk(Generic[Out]):
         ctx: LayoutContext,
         program: EntryProgram,
         finish: Callable[[Columns], Out],
+        compressed: bool,
     ) -> None:
+        self._compressed = compressed
         self._file, self._states, self._target, self._ctx, self._finish = file, states, target, ctx, finish
         self._program = program
         self._machine = Machine(program.program)
-        self._skippers: dict[int, Machine] = {}
+        self._skippers: dict[int, Machine | None] = {}
         self._at = _Position()
-        self._held: Bytes = np.zeros(0, dtype=np.uint8)
-        self._starts: list[tuple[int, int]] = []
+        self._streams: tuple[int, ...] = ()
         self._pending: list[tuple[int, int]] = []
 
-    def feed(self, block: Block) -> Iterator[Out]:
-        held = len(self._held)
-        data = np.concatenate([self._held, block.data]) if held else block.data
-        starts = self._starts + [(key_group, at + held) for key_group, at in block.groups]
-        file_at = block.file_at - (0 if block.compressed else held)
+    def feed(self, block: Block) -> Generator[Out, None, int]:
+        """What the block holds of the target; returns how many of its last bytes the next one is to begin with."""
+        data, starts = block.data, list(block.groups)
+        self._streams = block.streams
 
         def offset(position: int) -> int:
-            return file_at if block.compressed else file_at + position
+            return block.file_at + (0 if block.compressed else position)
 
         with placed(self._file, offset, self._target.name):
             pos = 0
@@ -134,20 +134,20 @@ class _Walk(Generic[Out]):
                     self._at = _Position(group=key_group)
                     pos += _GROUP_HEAD
                     continue
-                pos, waiting = yield from self._section(data, pos, limit, offset)
+                whole = bool(starts) or block.last
+                pos, waiting = yield from self._section(data, pos, limit, whole, offset)
                 if waiting:
-                    if starts or block.last:
+                    if whole:
                         raise self._damage("a key group is cut off in the middle of a state", offset(pos))
                     break
             yield from self._flush()
-        self._held = data[pos:]
-        # A key group whose first bytes the block cuts off begins with what is held.
-        self._starts = [(key_group, at - pos) for key_group, at in starts]
+        return len(data) - pos
 
     def _section(
-        self, data: Bytes, pos: int, limit: int, offset: Callable[[int], int]
+        self, data: Bytes, pos: int, limit: int, whole: bool, offset: Callable[[int], int]
     ) -> Generator[Out, None, tuple[int, bool]]:
-        """One step in a group; returns (position, whether it needs more bytes)."""
+        """One step in a group, whose bytes end at ``limit`` (``whole``) or go on in the next block; returns (position,
+        whether it needs more bytes)."""
         at = self._at
         if at.left is None:
             if at.sections == len(self._states):
@@ -166,6 +166,10 @@ class _Walk(Generic[Out]):
             pos += _SECTION_HEAD
         wanted = at.state == self._target.state_id
         machine = self._machine if wanted else self._skipper(at.state, at.left, offset(pos))
+        if machine is None:
+            pos, found = self._next_stream(pos, limit, whole)
+            at.left = None if found else at.left
+            return pos, not found
         while at.left:
             rows, pos = machine.run_stream(data, pos, limit, min(at.left, _ROWS_AT_ONCE), append=wanted)
             at.left -= rows
@@ -181,7 +185,13 @@ class _Walk(Generic[Out]):
             self._at = _Position()
         return pos, False
 
-    def _skipper(self, state: int, entries: int, offset: int) -> Machine:
+    def _next_stream(self, pos: int, limit: int, whole: bool) -> tuple[int, bool]:
+        """(where the next state begins or this block ends, whether it is the former)."""
+        behind = next((at for at in self._streams if pos <= at < limit), limit)
+        return behind, behind < limit or whole
+
+    def _skipper(self, state: int, entries: int, offset: int) -> Machine | None:
+        """What passes the entries of ``state``; None if only the next state's compressed stream tells their end."""
         if state not in self._skippers:
             described = self._states[state]
             try:
@@ -191,6 +201,9 @@ class _Walk(Generic[Out]):
             except Undecodable as reason:
                 if entries == 0:
                     return self._machine
+                if self._compressed:
+                    self._skippers[state] = None
+                    return None
                 name = described if isinstance(described, str) else described.name
                 raise UnsupportedSnapshot(
                     f"state '{self._target.name}' is hidden behind {entries} entries of state '{name}' in key group "

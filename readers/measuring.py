@@ -5,13 +5,13 @@ Format: org.apache.flink.runtime.state.FullSnapshotAsyncWriter, as in stateproc.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from stateproc.readers.blocks import Block, KeyGroupRange, plain_blocks, snappy_blocks
+from stateproc.readers.blocks import Block, KeyGroupRange, fed, plain_blocks, snappy_blocks
 from stateproc.readers.scanning import (
     ALL,
     BAD_LENGTH,
@@ -154,9 +154,9 @@ def measure_canonical(
     shape = (len(key_groups), n_states)
     found = Measure(key_groups, np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64))
     feed = _Feed(source.name, prefix, n_states, rows, found)
-    for block in snappy_blocks(source, ranges) if compressed else plain_blocks(source, ranges):
-        feed(block)
-        advance(len(block.data))
+    blocks = snappy_blocks(source, ranges) if compressed else plain_blocks(source, ranges)
+    for done in fed(blocks, feed.feed):
+        advance(done)
     feed.finish()
     return found
 
@@ -169,36 +169,33 @@ class _Feed:
         self._rows, self._found = rows, found
         self._reg = np.zeros(4, dtype=np.int64)
         self._reg[STATE] = BETWEEN_GROUPS
-        self._held = np.zeros(0, dtype=np.uint8)
-        self._held_at = 0
-        self._groups: list[tuple[int, int]] = []
+        self._unused = 0
+        self._at = 0
 
-    def __call__(self, block: Block) -> None:
-        held = len(self._held)
-        data = np.concatenate([self._held, block.data]) if held else block.data
-        file_at = self._held_at if held else block.file_at
-        self._groups += [(key_group, at + held) for key_group, at in block.groups]
-        groups = np.array([key_group for key_group, _ in self._groups], dtype=np.int32)
-        starts = np.array([at for _, at in self._groups], dtype=np.int64)
+    def feed(self, block: Block) -> Generator[int, None, int]:
+        """Yields how many bytes were counted; returns how many of the last ones the next block is to begin with."""
+        data = block.data
+        groups = np.array([key_group for key_group, _ in block.groups], dtype=np.int32)
+        starts = np.array([at for _, at in block.groups], dtype=np.int64)
         reg = self._reg
         reg[POS], reg[GROUP] = 0, 0
         outcome = measure_block(
             data.ctypes.data, len(data), reg, groups, starts, self._prefix, self._n_states, self._rows,
             self._found.entries, self._found.bytes,
         )  # fmt: skip
-        pos, done = int(reg[POS]), int(reg[GROUP])
-        at = block.file_at if block.compressed else file_at + pos
+        pos = int(reg[POS])
+        self._unused, self._at = len(data) - pos, block.file_at + (0 if block.compressed else pos)
         if outcome in MESSAGES:
-            raise _damaged(MESSAGES[outcome], self._file, at)
-        self._held, self._held_at = data[pos:], at
-        self._groups = [(key_group, start - pos) for key_group, start in self._groups[done:]]
-        if block.last:
+            raise _damaged(MESSAGES[outcome], self._file, self._at)
+        if block.last or (starts[int(reg[GROUP]) :] > pos).any():
             self.finish()
+        yield pos
+        return self._unused
 
     def finish(self) -> None:
         """Refuse an entry or a key group that has begun and not ended."""
-        if len(self._held) or self._groups or self._reg[STATE] != BETWEEN_GROUPS:
-            raise _damaged("a key group is cut off in the middle of an entry", self._file, self._held_at)
+        if self._unused or self._reg[STATE] != BETWEEN_GROUPS:
+            raise _damaged("a key group is cut off in the middle of an entry", self._file, self._at)
 
 
 def _damaged(what: str, file: str, at: int) -> CorruptSnapshot:

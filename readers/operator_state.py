@@ -19,8 +19,8 @@ from stateproc.codec.layouts import Counted, Struct
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
 from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
-from stateproc.readers.blocks import decompress_frames, whole_frames
 from stateproc.readers.failures import placed
+from stateproc.readers.framing import decompress_frames, whole_frames
 from stateproc.serializers import LayoutContext
 from stateproc.storage import ByteSource
 

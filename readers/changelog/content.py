@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.metadata.handles import SegmentHandle, StreamHandle
-from stateproc.readers.blocks import decompress_frames, whole_frames
+from stateproc.readers.framing import decompress_frames, whole_frames
 from stateproc.storage import ByteSource, SnapshotLocation, open_handle
 from stateproc.storage.filesystem import kind_of
 from stateproc.storage.sources import FileSource

@@ -1,0 +1,192 @@
+"""Native heap key groups as streams: what hides what, where blocks end, and how often bytes are read and copied."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import cramjam
+import numpy as np
+import pytest
+from fixtures_check import fixtures
+
+import stateproc.readers.blocks as blocks_module
+import stateproc.readers.heap as heap
+from stateproc.errors import SnapshotError, UnsupportedSnapshot
+from stateproc.metadata.backend import StateMetaInfo
+from stateproc.readers.blocks import KeyGroupRange, plain_blocks, snappy_blocks
+from stateproc.readers.canonical import canonical_entries
+from stateproc.readers.heap import heap_batches
+from stateproc.readers.measuring import measure_canonical
+from stateproc.readers.states import KeyedState, keyed_state
+from stateproc.serializers import LayoutContext, read_snapshot
+from stateproc.storage import InlineSource
+
+sys.path.append(str(Path(__file__).parents[1] / "hostile"))
+
+from corpus import Target, file_targets  # noqa: E402
+
+BASE = "org.apache.flink.api.common.typeutils.base."
+
+
+def _target(fixture: str) -> Target:
+    return next(target for target in file_targets() if target.name.startswith(f"{fixture}/") and target.body)
+
+
+def _unknown(target: Target, state: str) -> dict[str, Any]:
+    """State → rows or error, when the first POJO class behind ``state`` in the header is one nobody knows."""
+    at = target.data.index(b"PojoSerializerSnapshot", target.data.index(state.encode()))
+    assert at < target.body
+    assert target.read_all is not None
+    found = target.read_all(target.data[:at] + b"Q" + target.data[at + 1 :])
+    return {name.split(".")[1]: item for name, item in found.items()}
+
+
+@pytest.mark.parametrize("release", ["1.20", "2.3"])
+def test_a_state_that_nothing_decodes_hides_no_other_in_a_compressed_snapshot(release: str) -> None:
+    target = _target(f"{release}/tiny-hashmap-checkpoint-snappy")
+    before = {name.split(".")[1]: rows for name, rows in target.all_rows.items()}
+    assert len(before) == 9
+    for state in ("addresses", "profile"):
+        found = _unknown(target, state)
+        errors = {name for name, item in found.items() if isinstance(item, SnapshotError)}
+        assert errors == {state}
+        assert {name: repr(rows) for name, rows in found.items() if name != state}.items() <= before.items()
+
+
+def test_without_compression_it_hides_what_stands_behind_it() -> None:
+    found = _unknown(_target("1.20/tiny-hashmap-checkpoint-inline"), "addresses")
+    hidden = found["products"]
+    assert isinstance(hidden, UnsupportedSnapshot)
+    assert "state 'products' is hidden behind 1 entries of state 'addresses' in key group 4" in str(hidden)
+    assert hidden.where.offset
+
+
+@pytest.mark.parametrize("size", [7, 64, 1000])
+def test_any_size_of_compressed_blocks_gives_the_same_rows(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    fixture = next(item for item in fixtures() if item.name == "1.20/tiny-hashmap-checkpoint-snappy")
+    states = [state for operator in fixture.open().operators for state in operator.keyed_states]
+    whole = [state.to_arrow().to_pylist() for state in states]
+    monkeypatch.setattr(heap, "snappy_blocks", partial(snappy_blocks, size=size))
+    assert [state.to_arrow().to_pylist() for state in states] == whole
+    target = _target("1.20/tiny-hashmap-checkpoint-snappy")
+    found = _unknown(target, "profile")
+    assert [name for name, item in found.items() if isinstance(item, SnapshotError)] == ["profile"]
+
+
+class _Counted(InlineSource):
+    """Counts the bytes that are read of it."""
+
+    count = 0
+
+    def read(self, offset: int, length: int) -> bytes:
+        type(self).count += length
+        return super().read(offset, length)
+
+
+def _state(name: str, state_id: int) -> KeyedState:
+    def snapshot(simple: str) -> Any:
+        text = (BASE + simple).encode()
+        return read_snapshot(len(text).to_bytes(2, "big") + text + (3).to_bytes(4, "big"))
+
+    long = snapshot("LongSerializer$LongSerializerSnapshot")
+    array = snapshot("array.BytePrimitiveArraySerializer$BytePrimitiveArraySerializerSnapshot")
+    info = StateMetaInfo(
+        name, "KEY_VALUE", {"KEYED_STATE_TYPE": "VALUE"}, {"NAMESPACE_SERIALIZER": long, "VALUE_SERIALIZER": array}
+    )
+    state = keyed_state(info, state_id, long)
+    assert state is not None
+    return state
+
+
+def _heap_group(value: bytes, compress: bool) -> bytes:
+    """Key group 5 of two states: the first holds one entry of ``value``, the second is empty."""
+    entry = (9).to_bytes(8, "big") + (7).to_bytes(8, "big") + len(value).to_bytes(4, "big") + value
+    sections = [b"\0\0" + (1).to_bytes(4, "big") + entry, b"\0\1" + bytes(4)]
+    packed = [bytes(cramjam.snappy.compress(item)) if compress else item for item in sections]
+    return (5).to_bytes(4, "big") + b"".join(packed)
+
+
+@pytest.fixture
+def copied(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Bytes of every array that blocks are joined to."""
+    sizes: list[int] = []
+    join = np.concatenate
+
+    def counting(parts: Any, *rest: Any, **named: Any) -> Any:
+        joined = join(parts, *rest, **named)
+        sizes.append(joined.nbytes)
+        return joined
+
+    monkeypatch.setattr(blocks_module.np, "concatenate", counting)
+    return sizes
+
+
+SIZE = 1 << 22
+BLOCK = 1 << 12
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_an_entry_of_a_thousand_blocks_is_read_and_copied_a_few_times_only(
+    compressed: bool, copied: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value = np.random.default_rng(1).integers(0, 256, SIZE, np.uint8).tobytes()
+    data = _heap_group(value, compressed)
+    source = _Counted("huge", data)
+    monkeypatch.setattr(_Counted, "count", 0)
+    monkeypatch.setattr(heap, "plain_blocks", partial(plain_blocks, size=BLOCK))
+    monkeypatch.setattr(heap, "snappy_blocks", partial(snappy_blocks, size=BLOCK))
+    fed = 0
+    feed = heap._Walk.feed
+
+    def counting(self: Any, block: Any) -> Any:
+        nonlocal fed
+        fed += len(block.data)
+        return feed(self, block)
+
+    monkeypatch.setattr(heap._Walk, "feed", counting)
+    states = [_state("first", 0), _state("second", 1)]
+    ranges = [KeyGroupRange(5, 0, len(data))]
+    (batch,) = heap_batches(source, ranges, states, states[0], LayoutContext(), compressed=compressed)
+    (row,) = batch.to_pylist()
+    assert (row["key_group"], row["key"], row["namespace"], row["value"] == value) == (5, 7, 9, True)
+    assert _Counted.count < 4 * len(data)
+    assert fed < 4 * len(data)
+    assert sum(copied) < 4 * len(data)
+    (skipped,) = list(heap_batches(source, ranges, states, states[1], LayoutContext(), compressed=compressed)) or [None]
+    assert skipped is None
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_canonical_entry_of_a_thousand_blocks_too(
+    compressed: bool, copied: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import stateproc.readers.canonical as canonical
+    import stateproc.readers.measuring as measuring
+
+    value = np.random.default_rng(2).integers(0, 256, SIZE, np.uint8).tobytes()
+    key = bytes([0x85]) + (7).to_bytes(8, "big") + b"\0"
+    group = b"\0\0" + len(key).to_bytes(4, "big") + key + len(value).to_bytes(4, "big") + value + b"\xff\xff"
+    data = bytes(cramjam.snappy.compress(group)) if compressed else group
+    source = _Counted("huge", data)
+    monkeypatch.setattr(_Counted, "count", 0)
+    ranges = [KeyGroupRange(5, 0, len(data))]
+    for module in (canonical, measuring):
+        monkeypatch.setattr(module, "plain_blocks", partial(plain_blocks, size=BLOCK))
+        monkeypatch.setattr(module, "snappy_blocks", partial(snappy_blocks, size=BLOCK))
+    (entries,) = canonical_entries(source, ranges, compressed=compressed, prefix=1, state_id=0, n_states=1)
+    start, stop = (int(entries.ranges[row, 0]) for row in (2, 3))
+    assert entries.data[start:stop].tobytes() == value
+    assert _Counted.count < 4 * len(data)
+    assert sum(copied) < 4 * len(data)
+    monkeypatch.setattr(_Counted, "count", 0)
+    copied.clear()
+    done: list[int] = []
+    found = measure_canonical(source, ranges, compressed=compressed, prefix=1, n_states=1, advance=done.append)
+    assert found.entries.tolist() == [[1]]
+    assert found.bytes.tolist() == [[8 + len(key) + len(value)]]
+    assert sum(done) == len(group)
+    assert _Counted.count < 4 * len(data)
+    assert sum(copied) < 4 * len(data)
