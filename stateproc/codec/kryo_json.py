@@ -6,337 +6,64 @@ deep or too many values: FAILED, and the walker over Kryo graphs reads the value
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from stateproc.codec import ops
-from stateproc.codec.jit import (
-    double_of,
-    float_of,
-    kernel,
-    load_be16,
-    load_be32,
-    load_be64,
-    load_i64,
-    load_le16,
-    load_le32,
-    load_le64,
-    load_u8,
-    store_8,
+from stateproc.codec.jit import kernel, load_u8
+from stateproc.codec.kryo_heads import (
+    AT_VALUE,
+    BY_CLASS,
+    CLASS,
+    KIND,
+    LEFT,
+    LIST,
+    NEW_MAP,
+    NULLABLE,
+    OBJECT,
+    PAIRS,
+    collection_head,
+    map_head,
 )  # fmt: skip
+from stateproc.codec.kryo_json_scalars import put_big_integer, put_box, put_literal
 from stateproc.codec.kryo_kernels import (
-    AS_LIST,
     BIG_INTEGER,
-    BOOLEAN,
-    BYTE,
     CHAR,
     DOUBLE,
-    EMPTY_COLLECTION,
     EMPTY_MAP,
     FAILED,
     FIRST_FRAME,
-    FLAG,
-    FLOAT,
     FRAME_WORDS,
-    IMMUTABLE_COLLECTION,
-    INT,
-    LONG,
     MAP,
     MAX_FRAMES,
     NO_CLASS,
     NO_ROOM,
     RESULT,
-    SHORT,
-    SORTED_COLLECTION,
     SORTED_MAP,
     STRING,
-    flagged_varint,
     kryo_class,
     kryo_mark,
     kryo_text,
-    kryo_varint,
     new_object,
-    put_escaped,
     seen_text,
     set_word,
     word,
 )  # fmt: skip
-from stateproc.codec.room import advance, fits, place, put, varint
-from stateproc.codec.text import put_utf16_unit
+from stateproc.codec.room import put
 
 _MAX_VALUES = 1_000_000
-_MAX_NULLS = 4096
-_BY_CLASS = -1
-# Words of a frame, one per collection around; a map's kind is known from its first key.
-_KIND, _LEFT, _CLASS, _NULLABLE, _AT_VALUE = 0, 1, 2, 3, 4
-_LIST, _NEW_MAP, _OBJECT, _PAIRS = 0, 1, 2, 3
 # Text as little-endian numbers.
-_NULL, _TRUE, _FALS, _EMPTY_LIST, _EMPTY_OBJECT = 0x6C6C756E, 0x65757274, 0x736C6166, 0x5D5B, 0x7D7B
-_COMMA, _COLON, _OPEN_LIST, _CLOSE_LIST, _OPEN, _CLOSE, _QUOTE = 0x2C, 0x3A, 0x5B, 0x5D, 0x7B, 0x7D, 0x22
-
-
-@kernel
-def _digits(at: int, value: int) -> int:
-    """Write a decimal number at the address; the new end."""
-    rest = np.uint64(value)
-    if value < 0:
-        store_8(at, 0x2D)
-        at += 1
-        rest = np.uint64(0) - rest
-    n = 1
-    probe = rest // np.uint64(10)
-    while probe != np.uint64(0):
-        n += 1
-        probe //= np.uint64(10)
-    for k in range(n):
-        store_8(at + n - 1 - k, 0x30 + np.int64(rest % np.uint64(10)))
-        rest //= np.uint64(10)
-    return at + n
-
-
-@kernel
-def _put_number(columns: int, col: int, value: int, quoted: bool, reg: int) -> bool:
-    if col < 0:
-        return True
-    if not fits(columns, col, 24, reg):
-        return False
-    start = place(columns, col)
-    at = start
-    if quoted:
-        store_8(at, _QUOTE)
-        at += 1
-    at = _digits(at, value)
-    if quoted:
-        store_8(at, _QUOTE)
-        at += 1
-    advance(columns, col, at - start)
-    return True
-
-
-@kernel
-def _put_short_decimal(columns: int, col: int, value: float, reg: int) -> int:
-    """A float of at most 15 digits as Python prints it: only one decimal of so few digits is nearest to it.
-
-    1 if written, 0 without room, -1 if the float is not of that kind.
-    """
-    size = abs(value)
-    if not (size == 0.0 or 1e-4 <= size < 1e15):
-        return -1
-    scale, power = 0, 1
-    whole = math.floor(size + 0.5)
-    while np.float64(whole) / np.float64(power) != size:
-        scale += 1
-        power *= 10
-        if scale > 18 or size * power >= 1e15:
-            return -1
-        whole = math.floor(size * power + 0.5)
-    if whole >= 1e15:
-        return -1
-    if col < 0:
-        return 1
-    if not fits(columns, col, 48, reg):
-        return 0
-    start = place(columns, col)
-    at = start
-    if math.copysign(1.0, value) < 0:
-        store_8(at, 0x2D)
-        at += 1
-    number = np.int64(whole)
-    at = _digits(at, number // power)
-    store_8(at, 0x2E)
-    at += 1
-    fraction = number % power
-    for k in range(max(scale, 1)):
-        digit = fraction % 10 if scale else np.int64(0)
-        store_8(at + max(scale, 1) - 1 - k, 0x30 + digit)
-        fraction //= 10
-    advance(columns, col, at + max(scale, 1) - start)
-    return 1
-
-
-@kernel
-def _put_char(columns: int, col: int, unit: int, reg: int) -> bool:
-    if col < 0:
-        return True
-    if not fits(columns, col, 16, reg):
-        return False
-    start = place(columns, col)
-    store_8(start, _QUOTE)
-    at = put_escaped(start + 1, unit) if unit < 0x80 else put_utf16_unit(start + 1, unit, 0)
-    store_8(at, _QUOTE)
-    advance(columns, col, at + 1 - start)
-    return True
-
-
-@kernel
-def _box(pos: int, end: int, code: int, version: int, columns: int, col: int, reg: int) -> int:
-    """The body of a boxed primitive as JSON."""
-    big = version < 5
-    if code in (INT, LONG):
-        value = varint(pos, end, ops.VARINT_Z32 if code == INT else ops.VARINT_Z64, reg)
-        pos = load_i64(reg + 8 * ops.NEED)
-        if pos < 0:
-            return FAILED
-        return pos if _put_number(columns, col, value, False, reg) else NO_ROOM
-    size = 1
-    if code in (SHORT, CHAR):
-        size = 2
-    elif code == FLOAT:
-        size = 4
-    elif code == DOUBLE:
-        size = 8
-    if end - pos < size:
-        return FAILED
-    ok = True
-    if code == BOOLEAN:
-        if load_u8(pos) > 1:
-            return FAILED
-        if load_u8(pos) == 1:
-            ok = put(columns, col, 4, _TRUE, reg)
-        else:
-            ok = put(columns, col, 4, _FALS, reg) and put(columns, col, 1, 0x65, reg)
-    elif code == BYTE:
-        ok = _put_number(columns, col, np.int64(np.int8(np.uint8(load_u8(pos)))), False, reg)
-    elif code == SHORT:
-        raw = load_be16(pos) if big else load_le16(pos)
-        ok = _put_number(columns, col, np.int64(np.int16(np.uint16(raw))), False, reg)
-    elif code == CHAR:
-        ok = _put_char(columns, col, load_be16(pos) if big else load_le16(pos), reg)
-    else:
-        if code == FLOAT:
-            done = _put_short_decimal(columns, col, float_of(load_be32(pos) if big else load_le32(pos)), reg)
-        else:
-            done = _put_short_decimal(columns, col, double_of(np.int64(load_be64(pos) if big else load_le64(pos))), reg)
-        if done < 0:
-            return FAILED
-        ok = done == 1
-    return pos + size if ok else NO_ROOM
-
-
-@kernel
-def _big_integer(pos: int, end: int, columns: int, col: int, kryo: int, reg: int) -> int:
-    """A BigInteger of up to eight bytes, as a string of digits."""
-    pos = kryo_varint(pos, end, kryo, reg)
-    if pos < 0:
-        return FAILED
-    n = word(kryo, RESULT) - 1
-    if n < 1 or n > 8 or n > end - pos:
-        return FAILED
-    value = np.int64(np.int8(np.uint8(load_u8(pos))))
-    for k in range(1, n):
-        value = (value << 8) | load_u8(pos + k)
-    return pos + n if _put_number(columns, col, value, True, reg) else NO_ROOM
-
-
-@kernel
-def _collection(
-    pos: int, end: int, code: int, version: int, kryo: int, table: int, names: int, reg: int, frame: int
-) -> int:
-    """The head of a collection's body into a new frame; left is -1 for a null body."""
-    set_word(frame, _KIND, _LIST)
-    set_word(frame, _CLASS, _BY_CLASS)
-    set_word(frame, _NULLABLE, 0)
-    set_word(frame, _LEFT, 0)
-    if code == EMPTY_COLLECTION:
-        return pos
-    header = code == SORTED_COLLECTION
-    if version < 5:
-        if header:
-            pos = _no_comparator(pos, end)
-            if pos < 0:
-                return FAILED
-        pos = kryo_varint(pos, end, kryo, reg)
-        if pos < 0:
-            return FAILED
-        n = word(kryo, RESULT)
-        if n > end - pos:
-            return FAILED
-        set_word(frame, _LEFT, n)
-        return kryo_class(pos, end, kryo, table, names, reg) if code == AS_LIST else pos
-    pos = flagged_varint(pos, end, kryo)
-    if pos < 0:
-        return FAILED
-    n = word(kryo, RESULT) - 1
-    flag = word(kryo, FLAG) != 0
-    if n >= 0 and header:
-        pos = _no_comparator(pos, end)
-        if pos < 0:
-            return FAILED
-    set_word(frame, _LEFT, n)
-    if n <= 0:
-        return pos
-    if flag:
-        pos = kryo_class(pos, end, kryo, table, names, reg)
-        if pos < 0:
-            return FAILED
-        set_word(frame, _CLASS, word(kryo, RESULT))
-        if word(kryo, RESULT) == NO_CLASS:
-            return pos if n <= _MAX_NULLS else FAILED
-        if code != IMMUTABLE_COLLECTION:
-            if pos >= end or load_u8(pos) > 1:
-                return FAILED
-            set_word(frame, _NULLABLE, load_u8(pos))
-            pos += 1
-    return pos if n <= end - pos else FAILED
-
-
-@kernel
-def _no_comparator(pos: int, end: int) -> int:
-    """A null comparator; what else stands there is the walker's."""
-    return pos + 1 if pos < end and load_u8(pos) == 0 else FAILED
-
-
-@kernel
-def _map(pos: int, end: int, code: int, version: int, kryo: int, reg: int, frame: int) -> int:
-    """The head of a map's body into a new frame; left is -1 for a null body."""
-    set_word(frame, _KIND, _NEW_MAP)
-    set_word(frame, _CLASS, _BY_CLASS)
-    set_word(frame, _NULLABLE, 0)
-    set_word(frame, _AT_VALUE, 0)
-    set_word(frame, _LEFT, 0)
-    if code == EMPTY_MAP:
-        return pos
-    header = code == SORTED_MAP
-    if header and version < 5:
-        pos = _no_comparator(pos, end)
-        if pos < 0:
-            return FAILED
-    pos = kryo_varint(pos, end, kryo, reg)
-    if pos < 0:
-        return FAILED
-    n = word(kryo, RESULT) - (1 if version >= 5 else 0)
-    if header and version >= 5 and n >= 0:
-        pos = _no_comparator(pos, end)
-        if pos < 0:
-            return FAILED
-    set_word(frame, _LEFT, n)
-    return pos if 2 * n <= end - pos else FAILED
-
-
-@kernel
-def _put_text(columns: int, col: int, text: int, n: int, reg: int) -> bool:
-    """Append ``n`` bytes of ``text``, a little-endian number of at most eight."""
-    if col < 0:
-        return True
-    if not fits(columns, col, n, reg):
-        return False
-    at = place(columns, col)
-    for k in range(n):
-        store_8(at + k, (text >> (8 * k)) & 0xFF)
-    advance(columns, col, n)
-    return True
+_NULL, _EMPTY_LIST, _EMPTY_OBJECT = 0x6C6C756E, 0x5D5B, 0x7D7B
+_COMMA, _COLON, _OPEN_LIST, _CLOSE_LIST, _OPEN, _CLOSE = 0x2C, 0x3A, 0x5B, 0x5D, 0x7B, 0x7D
 
 
 @kernel
 def _before_key(columns: int, col: int, reg: int) -> bool:
     """{"key": of an entry with its own object."""
-    return _put_text(columns, col, 0x3A2279656B227B, 7, reg)
+    return put_literal(columns, col, 0x3A2279656B227B, 7, reg)
 
 
 @kernel
 def _before_value(columns: int, col: int, reg: int) -> bool:
-    return _put_text(columns, col, 0x6C6176222C, 5, reg) and _put_text(columns, col, 0x3A226575, 4, reg)
+    return put_literal(columns, col, 0x6C6176222C, 5, reg) and put_literal(columns, col, 0x3A226575, 4, reg)
 
 
 @kernel
@@ -351,14 +78,14 @@ def kryo_json(
         values += 1
         if values > _MAX_VALUES:
             return FAILED
-        code, nullable = _BY_CLASS, False
+        code, nullable = BY_CLASS, False
         is_key = False
         if depth > 0:
-            code, nullable = word(frame, _CLASS), word(frame, _NULLABLE) != 0
-            is_key = word(frame, _KIND) != _LIST and word(frame, _AT_VALUE) == 0
+            code, nullable = word(frame, CLASS), word(frame, NULLABLE) != 0
+            is_key = word(frame, KIND) != LIST and word(frame, AT_VALUE) == 0
         null = False
         text_at = 0
-        if code == _BY_CLASS:
+        if code == BY_CLASS:
             pos = kryo_class(pos, end, kryo, table, names, reg)
             if pos < 0:
                 return FAILED
@@ -391,14 +118,14 @@ def kryo_json(
                 text_at += source
         is_text = not null and (code in (STRING, CHAR))
         if is_key:
-            kind = word(frame, _KIND)
-            if kind == _NEW_MAP:
-                kind = _OBJECT if is_text else _PAIRS
-                set_word(frame, _KIND, kind)
+            kind = word(frame, KIND)
+            if kind == NEW_MAP:
+                kind = OBJECT if is_text else PAIRS
+                set_word(frame, KIND, kind)
                 ok = put(columns, col, 1, _OPEN if is_text else _OPEN_LIST, reg)
                 if not ok or not (is_text or _before_key(columns, col, reg)):
                     return NO_ROOM
-            elif kind == _OBJECT and not is_text:
+            elif kind == OBJECT and not is_text:
                 return FAILED
         opened = False
         if null:
@@ -417,11 +144,11 @@ def kryo_json(
                 if not put(columns, col, 4, _NULL, reg):
                     return NO_ROOM
         elif code <= DOUBLE:
-            pos = _box(pos, end, code, version, columns, col, reg)
+            pos = put_box(pos, end, code, version, columns, col, reg)
             if pos < 0:
                 return pos
         elif code == BIG_INTEGER:
-            pos = _big_integer(pos, end, columns, col, kryo, reg)
+            pos = put_big_integer(pos, end, columns, col, kryo, reg)
             if pos < 0:
                 return pos
         elif code <= EMPTY_MAP:
@@ -431,12 +158,12 @@ def kryo_json(
             depth += 1
             a_map = code in (MAP, SORTED_MAP, EMPTY_MAP)
             if a_map:
-                pos = _map(pos, end, code, version, kryo, reg, frame)
+                pos = map_head(pos, end, code, version, kryo, reg, frame)
             else:
-                pos = _collection(pos, end, code, version, kryo, table, names, reg, frame)
+                pos = collection_head(pos, end, code, version, kryo, table, names, reg, frame)
             if pos < 0:
                 return FAILED
-            left = word(frame, _LEFT)
+            left = word(frame, LEFT)
             opened = left > 0
             ok = True
             if left < 0:
@@ -458,28 +185,28 @@ def kryo_json(
             if depth == 0:
                 set_word(kryo, RESULT, np.int64(top_null))
                 return pos
-            kind = word(frame, _KIND)
+            kind = word(frame, KIND)
             ok = True
-            if kind != _LIST and word(frame, _AT_VALUE) == 0:
-                set_word(frame, _AT_VALUE, 1)
-                if kind == _OBJECT:
+            if kind != LIST and word(frame, AT_VALUE) == 0:
+                set_word(frame, AT_VALUE, 1)
+                if kind == OBJECT:
                     ok = put(columns, col, 1, _COLON, reg)
                 else:
                     ok = _before_value(columns, col, reg)
                 opened = True
             else:
-                set_word(frame, _AT_VALUE, 0)
-                left = word(frame, _LEFT) - 1
-                set_word(frame, _LEFT, left)
-                if kind == _PAIRS:
+                set_word(frame, AT_VALUE, 0)
+                left = word(frame, LEFT) - 1
+                set_word(frame, LEFT, left)
+                if kind == PAIRS:
                     ok = put(columns, col, 1, _CLOSE, reg)
                 if left > 0:
                     ok = ok and put(columns, col, 1, _COMMA, reg)
-                    if kind == _PAIRS:
+                    if kind == PAIRS:
                         ok = ok and _before_key(columns, col, reg)
                     opened = True
                 else:
-                    ok = ok and put(columns, col, 1, _CLOSE if kind == _OBJECT else _CLOSE_LIST, reg)
+                    ok = ok and put(columns, col, 1, _CLOSE if kind == OBJECT else _CLOSE_LIST, reg)
                     depth -= 1
                     frame = kryo + 8 * (FIRST_FRAME + FRAME_WORDS * max(depth - 1, 0))
             if not ok:

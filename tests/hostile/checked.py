@@ -23,7 +23,7 @@ import stateproc.codec.machine as machine_module
 import stateproc.readers.canonical as canonical_module
 import stateproc.readers.maps as maps_module
 import stateproc.readers.scanning as scanning_module
-from stateproc.codec import kryo_json, kryo_kernels, ops, room, text, vm
+from stateproc.codec import kryo_heads, kryo_json, kryo_json_scalars, kryo_kernels, ops, room, text, vm
 from stateproc.codec.columns import Columns
 
 
@@ -130,6 +130,8 @@ _TEXT = _plain(text)
 _ROOM = _plain(room)
 _KERNELS = {"stateproc__codec__text": _TEXT, "stateproc__codec__room": _ROOM}
 _KERNELS["stateproc__codec__kryo_kernels"] = _plain(kryo_kernels, **_KERNELS)
+_KERNELS["stateproc__codec__kryo_heads"] = _plain(kryo_heads, **_KERNELS)
+_KERNELS["stateproc__codec__kryo_json_scalars"] = _plain(kryo_json_scalars, **_KERNELS)
 _KERNELS["stateproc__codec__kryo_json"] = _plain(kryo_json, **_KERNELS)
 _VM = _plain(vm, **_KERNELS)
 _SCANNING = _plain(scanning_module)
