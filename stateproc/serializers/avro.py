@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
 
@@ -29,14 +29,15 @@ from stateproc.codec.layouts import (
     Struct,
 )
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
+from stateproc.releases import Release
 from stateproc.serializers.avro_json import plain_json, read_as_json
 from stateproc.serializers.avro_schema import AvroSchema, AvroType, parse_schema
 from stateproc.serializers.base import LayoutContext, Serializer, Undecodable, simple_name
-from stateproc.serializers.registry import expect_version, snapshot
+from stateproc.serializers.registry import expect_version, snapshot, write_head
 from stateproc.serializers.sql_layouts import MAX_DECIMAL, date_layout, time_layout
 from stateproc.serializers.structs import constants
 from stateproc.serializers.temporal import python_time, python_timestamp
-from stateproc.wire import Cursor
+from stateproc.wire import Cursor, Output
 
 MAX_PARTS = 20_000
 _I32, _I64 = Number(pa.int32()), Number(pa.int64())
@@ -57,10 +58,11 @@ _PRIMITIVES: dict[str, Layout] = {
 
 @dataclass(frozen=True)
 class Avro(Serializer):
-    """AvroSerializer: values in the schema of the snapshot, which is the writer's."""
+    """AvroSerializer: values in the schema of the snapshot, which is the writer's, as ``text`` (JSON) and parsed."""
 
     class_name: str
     schema: AvroSchema
+    text: str = field(default="", compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return _Layouts(self.schema, ctx.inner).of(self.schema.root, ())
@@ -69,8 +71,24 @@ class Avro(Serializer):
     def type_name(self) -> str:
         return f"Avro {self.schema.root.short_name if self.schema.root.name else simple_name(self.class_name)}"
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        if not self.text:
+            super().write_snapshot(out, release)
+        if release >= _LONG_SCHEMAS:
+            write_head(out, _SNAPSHOT, 3, release)
+            out.fstr(self.class_name)
+            out.fstr(self.text)
+        else:
+            write_head(out, _SNAPSHOT, 2, release)
+            out.utf(self.class_name)
+            out.utf(self.text)
 
-@snapshot("org.apache.flink.formats.avro.typeutils.AvroSerializerSnapshot")
+
+_SNAPSHOT = "org.apache.flink.formats.avro.typeutils.AvroSerializerSnapshot"
+_LONG_SCHEMAS = Release(1, 12)
+
+
+@snapshot(_SNAPSHOT)
 def _read_avro(cursor: Cursor, version: int) -> Serializer:
     expect_version(cursor, "AvroSerializerSnapshot", version, 1, 2, 3)
     at = cursor.pos
@@ -84,7 +102,7 @@ def _read_avro(cursor: Cursor, version: int) -> Serializer:
     if text is None or class_name is None:
         cursor.corrupt("an Avro serializer snapshot without a schema", at=at)
     try:
-        return Avro(class_name, parse_schema(text))
+        return Avro(class_name, parse_schema(text), text)
     except (CorruptSnapshot, UnsupportedSnapshot) as error:
         raise error.at(file=cursor.file, offset=cursor.base + at) from error
 

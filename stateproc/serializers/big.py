@@ -18,9 +18,10 @@ from stateproc.codec.decimals import decimal_text, unscaled
 from stateproc.codec.layouts import Layout
 from stateproc.codec.layouts.numbers import number_array
 from stateproc.codec.layouts.strings import blob_array, blob_columns
+from stateproc.releases import Release
 from stateproc.serializers.base import LayoutContext, Serializer
-from stateproc.serializers.registry import simple, snapshot
-from stateproc.wire import Cursor
+from stateproc.serializers.registry import simple, snapshot, write_simple
+from stateproc.wire import Cursor, Output
 
 _CONSTANTS = {1: b"\x00", 2: b"\x01", 3: b"\x0a"}
 
@@ -96,12 +97,19 @@ class Big(Serializer):
     def type_name(self) -> str:
         return "BigDecimal" if self.scaled else "BigInteger"
 
+    @property
+    def snapshot_class(self) -> str:
+        name = "BigDec" if self.scaled else "BigInt"
+        return f"org.apache.flink.api.common.typeutils.base.{name}Serializer${name}SerializerSnapshot"
 
-for _name, _scaled in (("BigInt", False), ("BigDec", True)):
-    _class_name = f"org.apache.flink.api.common.typeutils.base.{_name}Serializer${_name}SerializerSnapshot"
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_simple(out, self.snapshot_class, release)
 
-    def _read(cursor: Cursor, version: int, *, name: str = _class_name, scaled: bool = _scaled) -> Serializer:
-        simple(cursor, version, name)
-        return Big(scaled)
 
-    snapshot(_class_name)(_read)
+for _serializer in (Big(False), Big(True)):
+
+    def _read(cursor: Cursor, version: int, *, made: Big = _serializer) -> Serializer:
+        simple(cursor, version, made.snapshot_class)
+        return made
+
+    snapshot(_serializer.snapshot_class)(_read)

@@ -3,36 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from stateproc.codec.layouts import Counted, FlinkString, Layout, Marked, Number, Struct
+from stateproc.releases import Release
 from stateproc.serializers.base import VARIABLE, LayoutContext, Serializer
-from stateproc.serializers.registry import composite, expect_version, read_composite, simple, snapshot
+from stateproc.serializers.registry import (
+    composite,
+    expect_version,
+    read_composite,
+    simple,
+    snapshot,
+    write_composite,
+)
 from stateproc.serializers.scalars import Scalar
-from stateproc.wire import Cursor
+from stateproc.wire import Cursor, Output
 
 _NFA = "org.apache.flink.cep.nfa."
 _BUFFER = _NFA + "sharedbuffer."
 _I32, _I64 = Number(pa.int32()), Number(pa.int64())
 _PRESENT = 1  # the byte before a value that may be missing; 0 stands for null
 
-EVENT_ID = Scalar("EventId", "EventId", Struct((("id", _I32), ("timestamp", _I64))), 12)
-DEWEY_NUMBER = Scalar("DeweyNumber", "DeweyNumber", Counted(_I32), VARIABLE)
+_EVENT_ID = _BUFFER + "EventId$EventIdSerializer$EventIdSerializerSnapshot"
+_DEWEY = _NFA + "DeweyNumber$DeweyNumberSerializer$DeweyNumberSerializerSnapshot"
+_NODE_ID = _BUFFER + "NodeId$NodeIdSerializer$NodeIdSerializerSnapshot"
+_EDGE = _BUFFER + "SharedBufferEdge$SharedBufferEdgeSerializer$SharedBufferEdgeSerializerSnapshot"
+_LOCKABLE = _BUFFER + "LockableTypeSerializerSnapshot"
+_NODE = _BUFFER + "SharedBufferNodeSerializerSnapshotV2"
+_OLD_NODE = _BUFFER + "SharedBufferNode$SharedBufferNodeSerializer$SharedBufferNodeSerializerSnapshot"
+_NFA_STATE = _NFA + "NFAStateSerializerSnapshot"
+_PREVIOUS_TIMESTAMP = Release(1, 16)
+
+EVENT_ID = Scalar("EventId", "EventId", Struct((("id", _I32), ("timestamp", _I64))), 12, _EVENT_ID)
+DEWEY_NUMBER = Scalar("DeweyNumber", "DeweyNumber", Counted(_I32), VARIABLE, _DEWEY)
 
 
 def _optional(layout: Layout) -> Layout:
     return Marked(layout, null_byte=1 - _PRESENT)
 
 
-@snapshot(_BUFFER + "EventId$EventIdSerializer$EventIdSerializerSnapshot")
+@snapshot(_EVENT_ID)
 def _read_event_id(cursor: Cursor, version: int) -> Serializer:
     simple(cursor, version, "EventIdSerializerSnapshot")
     return EVENT_ID
 
 
-@snapshot(_NFA + "DeweyNumber$DeweyNumberSerializer$DeweyNumberSerializerSnapshot")
+@snapshot(_DEWEY)
 def _read_dewey(cursor: Cursor, version: int) -> Serializer:
     simple(cursor, version, "DeweyNumberSerializerSnapshot")
     return DEWEY_NUMBER
@@ -55,6 +73,9 @@ class NodeId(Serializer):
     def nested(self) -> tuple[Serializer, ...]:
         return (self.event,)
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_composite(out, _NODE_ID, 1, self.nested, release)
+
 
 @dataclass(frozen=True)
 class SharedBufferEdge(Serializer):
@@ -74,6 +95,9 @@ class SharedBufferEdge(Serializer):
     @property
     def nested(self) -> tuple[Serializer, ...]:
         return (self.target, self.version)
+
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_composite(out, _EDGE, 1, self.nested, release)
 
 
 @dataclass(frozen=True)
@@ -98,12 +122,19 @@ class Lockable(Serializer):
     def nested(self) -> tuple[Serializer, ...]:
         return (self.element,)
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_composite(out, _LOCKABLE, 1, self.nested, release)
+
 
 @dataclass(frozen=True)
 class SharedBufferNode(Serializer):
-    """SharedBufferNodeSerializer: its edges, Lockable ones since 1.13."""
+    """SharedBufferNodeSerializer: its edges, Lockable ones since 1.13.
+
+    ``told``: the serializer that the snapshot nests, which may be that of the edge or of the list of edges.
+    """
 
     edge: Serializer
+    told: Serializer | None = field(default=None, compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return Struct((("edges", Counted(self.edge.layout(ctx.inner))),))
@@ -116,18 +147,23 @@ class SharedBufferNode(Serializer):
     def nested(self) -> tuple[Serializer, ...]:
         return (self.edge,)
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        class_name = _NODE if isinstance(self.edge, Lockable) else _OLD_NODE
+        write_composite(out, class_name, 1, (self.told or self.edge,), release)
 
-@snapshot(_BUFFER + "SharedBufferNodeSerializerSnapshotV2")
+
+@snapshot(_NODE)
 def _read_node(cursor: Cursor, version: int) -> Serializer:
     (edge,) = composite(cursor, version, 1)
-    return SharedBufferNode(edge if isinstance(edge, Lockable) else Lockable(edge))
+    return SharedBufferNode(edge if isinstance(edge, Lockable) else Lockable(edge), edge)
 
 
-@snapshot(_BUFFER + "SharedBufferNode$SharedBufferNodeSerializer$SharedBufferNodeSerializerSnapshot")
+@snapshot(_OLD_NODE)
 def _read_old_node(cursor: Cursor, version: int) -> Serializer:
     # The nested serializer is that of the list of edges.
     (edges,) = composite(cursor, version, 1)
-    return SharedBufferNode(edges.nested[0] if edges.nested and not isinstance(edges, SharedBufferEdge) else edges)
+    edge = edges.nested[0] if edges.nested and not isinstance(edges, SharedBufferEdge) else edges
+    return SharedBufferNode(edge, edges)
 
 
 @dataclass(frozen=True)
@@ -161,8 +197,13 @@ class NfaState(Serializer):
     def nested(self) -> tuple[Serializer, ...]:
         return (self.version, self.node, self.event)
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        outer_version = 2 if self.has_previous_timestamp or release >= _PREVIOUS_TIMESTAMP else 1
+        flag = (lambda outer: outer.boolean(self.has_previous_timestamp)) if outer_version == 2 else None
+        write_composite(out, _NFA_STATE, outer_version, self.nested, release, flag)
 
-@snapshot(_NFA + "NFAStateSerializerSnapshot")
+
+@snapshot(_NFA_STATE)
 def _read_nfa_state(cursor: Cursor, version: int) -> Serializer:
     flags: list[bool] = []
 
@@ -183,10 +224,6 @@ def _register(class_name: str, n: int, make: Callable[..., Serializer]) -> None:
         return make(*composite(cursor, version, n))
 
 
-_register(_BUFFER + "NodeId$NodeIdSerializer$NodeIdSerializerSnapshot", 1, NodeId)
-_register(
-    _BUFFER + "SharedBufferEdge$SharedBufferEdgeSerializer$SharedBufferEdgeSerializerSnapshot",
-    2,
-    SharedBufferEdge,
-)
-_register(_BUFFER + "LockableTypeSerializerSnapshot", 1, Lockable)
+_register(_NODE_ID, 1, NodeId)
+_register(_EDGE, 2, SharedBufferEdge)
+_register(_LOCKABLE, 1, Lockable)

@@ -6,14 +6,15 @@ are known from bytes alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from stateproc.codec import ops
 from stateproc.codec.layouts import Blob, Layout
+from stateproc.releases import Release
 from stateproc.serializers.base import VARIABLE, LayoutContext, Serializer, Undecodable, simple_name
-from stateproc.serializers.registry import expect_version, snapshot
+from stateproc.serializers.registry import expect_version, snapshot, write_head
 from stateproc.serializers.scalars import SCALARS, Scalar
-from stateproc.wire import Cursor
+from stateproc.wire import Cursor, Output
 
 _RUNTIME = "org.apache.flink.api.java.typeutils.runtime."
 _KNOWN = {f"org.apache.flink.types.{row[0]}": Scalar(*row) for row in SCALARS if row[0].endswith("Value")}
@@ -25,6 +26,7 @@ class Generic(Serializer):
 
     class_name: str
     sized: bool
+    snapshot_class: str = field(default="", compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
         known = _KNOWN.get(self.class_name)
@@ -46,13 +48,24 @@ class Generic(Serializer):
     def type_name(self) -> str:
         return simple_name(self.class_name)
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_head(out, self.snapshot_class or _CLASSES["CopyableValue" if self.sized else "Value"][0], 2, release)
+        out.utf(self.class_name)
 
-def _register(name: str, sized: bool) -> None:
-    @snapshot(f"{_RUNTIME}{name}Serializer${name}SerializerSnapshot", f"{_RUNTIME}{name}SerializerSnapshot")
+
+_CLASSES = {
+    name: (f"{_RUNTIME}{name}Serializer${name}SerializerSnapshot", f"{_RUNTIME}{name}SerializerSnapshot")
+    for name in ("Value", "CopyableValue", "Writable")
+}
+
+
+def _register(class_name: str, sized: bool) -> None:
+    @snapshot(class_name)
     def read(cursor: Cursor, version: int) -> Serializer:
-        expect_version(cursor, name, version, 2)
-        return Generic(cursor.utf(), sized)
+        expect_version(cursor, class_name, version, 2)
+        return Generic(cursor.utf(), sized, class_name)
 
 
-for _name, _sized in (("Value", False), ("CopyableValue", True), ("Writable", False)):
-    _register(_name, _sized)
+for _name, _class_names in _CLASSES.items():
+    for _class_name in _class_names:
+        _register(_class_name, _name == "CopyableValue")

@@ -13,12 +13,14 @@ from typing import Any
 import pyarrow as pa
 
 from stateproc.codec.layouts import Hosted, Layout
+from stateproc.releases import Release
 from stateproc.serializers.base import LayoutContext, Serializer
-from stateproc.serializers.registry import simple, snapshot
-from stateproc.wire import Cursor
+from stateproc.serializers.registry import simple, snapshot, write_simple
+from stateproc.wire import Cursor, Output
 from stateproc.wire.java_plain import to_plain
 from stateproc.wire.java_stream import read_java_object
 
+_SNAPSHOT = "org.apache.flink.runtime.state.JavaSerializer$JavaSerializerSnapshot"
 _LEAST = 5  # the stream's header and one type code
 
 
@@ -52,8 +54,11 @@ class JavaObjectOf(Serializer):
     def type_name(self) -> str:
         return "Serializable"
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_simple(out, _SNAPSHOT, release)
 
-@snapshot("org.apache.flink.runtime.state.JavaSerializer$JavaSerializerSnapshot")
+
+@snapshot(_SNAPSHOT)
 def _read_java(cursor: Cursor, version: int) -> Serializer:
     simple(cursor, version, "JavaSerializerSnapshot")
     return JavaObjectOf()

@@ -5,7 +5,8 @@ What PyFlink wraps is here too: the bytes are Python's own, and are never unpick
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -23,15 +24,18 @@ from stateproc.codec.layouts import (
     Numbers,
     Struct,
 )
+from stateproc.releases import Release
 from stateproc.serializers.base import VARIABLE, LayoutContext, Serializer
 from stateproc.serializers.collections import PlainArray
-from stateproc.serializers.registry import expect_version, read_composite, simple, snapshot
+from stateproc.serializers.registry import expect_version, read_composite, simple, snapshot, write_composite
 from stateproc.serializers.scalars import Scalar, character
-from stateproc.wire import Cursor
+from stateproc.wire import Cursor, Output
 
 _I16, _I32, _I64 = Number(pa.int16()), Number(pa.int32()), Number(pa.int64())
 _STREAMING = "org.apache.flink.streaming."
 _SINK = "TwoPhaseCommitSinkFunction$StateSerializerSnapshot"
+_SINKS = tuple(f"{_STREAMING}api.functions.sink.{package}{_SINK}" for package in ("", "legacy."))
+_NULL_TRANSACTION = Release(1, 15)
 _MISSING = 0  # the byte before a part that may be missing
 
 
@@ -42,6 +46,7 @@ class TwoPhaseCommitState(Serializer):
     transaction: Serializer
     context: Serializer
     pending_may_miss: bool
+    snapshot_class: str = field(default=_SINKS[0], compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
         inner = ctx.inner
@@ -62,12 +67,14 @@ class TwoPhaseCommitState(Serializer):
     def nested(self) -> tuple[Serializer, ...]:
         return (self.transaction, self.context)
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        # Outer version 4 says whether there may be no open transaction, 3 means so, 2 means there is always one.
+        outer_version = 4 if release >= _NULL_TRANSACTION else 3 if self.pending_may_miss else 2
+        flag = (lambda outer: outer.boolean(self.pending_may_miss)) if outer_version == 4 else None
+        write_composite(out, self.snapshot_class, outer_version, self.nested, release, flag)
 
-@snapshot(
-    _STREAMING + "api.functions.sink." + _SINK,
-    _STREAMING + "api.functions.sink.legacy." + _SINK,
-)
-def _read_two_phase(cursor: Cursor, version: int) -> Serializer:
+
+def _read_two_phase(cursor: Cursor, version: int, *, class_name: str) -> Serializer:
     flags: list[bool] = []
 
     def read_outer(outer: Cursor, outer_version: int) -> None:
@@ -78,7 +85,11 @@ def _read_two_phase(cursor: Cursor, version: int) -> Serializer:
     nested = read_composite(cursor, version, read_outer).nested
     if len(nested) != 2:
         cursor.corrupt(f"a two-phase-commit state of {len(nested)} serializers", at=at)
-    return TwoPhaseCommitState(nested[0], nested[1], flags[0])
+    return TwoPhaseCommitState(nested[0], nested[1], flags[0], class_name)
+
+
+for _class_name in _SINKS:
+    snapshot(_class_name)(partial(_read_two_phase, class_name=_class_name))
 
 
 class _CountedBytes(Counted):
@@ -116,11 +127,13 @@ _CONTEXT = Counted(JavaUtf())
 _HINT = Struct((("nextFreeTransactionalId", _I64), ("lastParallelism", _I32)))
 
 
-def _register(class_name: str, serializer: Serializer) -> None:
+def _register(class_name: str, serializer: Scalar | PlainArray) -> None:
+    named = replace(serializer, snapshot_class=class_name)
+
     @snapshot(class_name)
     def read(cursor: Cursor, version: int) -> Serializer:
         simple(cursor, version, class_name)
-        return serializer
+        return named
 
 
 for _producer in ("FlinkKafkaProducer", "FlinkKafkaProducer011"):

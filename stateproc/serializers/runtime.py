@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -22,20 +22,41 @@ from stateproc.codec.layouts import (
 )
 from stateproc.codec.layouts.merging import NAMELESS, Merged, Shape
 from stateproc.codec.temporal import ints
+from stateproc.releases import Release
 from stateproc.serializers.base import LayoutContext, Serializer, fixed_sum
-from stateproc.serializers.registry import composite, expect_version, read_versioned, simple, snapshot
-from stateproc.serializers.scalars import Scalar
-from stateproc.wire import Cursor
+from stateproc.serializers.registry import (
+    composite,
+    expect_version,
+    read_versioned,
+    simple,
+    snapshot,
+    write_composite,
+    write_simple,
+)
+from stateproc.serializers.scalars import LONG
+from stateproc.wire import Cursor, Output
 
 _I32, _I64 = Number(pa.int32()), Number(pa.int64())
 LAST_ACCESS = "last_access"
+_TTL = "org.apache.flink.runtime.state.ttl.TtlStateFactory$TtlSerializerSnapshot"
+_TTL_V2 = "org.apache.flink.runtime.state.v2.ttl.TtlStateFactory$TtlSerializerSnapshot"
+_TIMER = "org.apache.flink.streaming.api.operators.TimerSerializerSnapshot"
+_WINDOW = "org.apache.flink.{}.{}$Serializer${}SerializerSnapshot"
+_STREAM_WINDOWS, _TABLE_WINDOWS = "streaming.api.windowing.windows", "table.runtime.operators.window"
+_ELEMENT = "org.apache.flink.streaming.runtime.streamrecord.StreamElementSerializer$StreamElementSerializerSnapshot"
+_UNION = "org.apache.flink.streaming.api.datastream.CoGroupedStreams$UnionSerializerSnapshot"
+_BUFFER_ENTRY = "org.apache.flink.streaming.api.operators.co.IntervalJoinOperator$BufferEntrySerializerSnapshot"
 
 
 @dataclass(frozen=True)
 class Ttl(Serializer):
-    """TtlStateFactory.TtlSerializer: i64 last access (ms since the epoch), the user's value."""
+    """TtlStateFactory.TtlSerializer: i64 last access (ms since the epoch), the user's value.
+
+    ``snapshot_class``: where it is not that of the classic state API.
+    """
 
     value: Serializer
+    snapshot_class: str = field(default="", compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return Struct(((LAST_ACCESS, _I64), ("value", self.value.layout(ctx))))
@@ -52,17 +73,19 @@ class Ttl(Serializer):
     def nested(self) -> tuple[Serializer, ...]:
         return (self.value,)
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_composite(out, self.snapshot_class or _TTL, 2, (LONG, self.value), release)
 
-@snapshot(
-    "org.apache.flink.runtime.state.ttl.TtlStateFactory$TtlSerializerSnapshot",
-    "org.apache.flink.runtime.state.v2.ttl.TtlStateFactory$TtlSerializerSnapshot",
-)
-def _read_ttl(cursor: Cursor, version: int) -> Serializer:
-    at = cursor.pos
-    timestamp, value = composite(cursor, version, 2)
-    if timestamp.length != 8:
-        cursor.corrupt("a TTL serializer's timestamp is no long", at=at)
-    return Ttl(value)
+
+for _class_name in (_TTL, _TTL_V2):
+
+    @snapshot(_class_name)
+    def _read_ttl(cursor: Cursor, version: int, *, name: str = _class_name) -> Serializer:
+        at = cursor.pos
+        timestamp, value = composite(cursor, version, 2)
+        if timestamp.length != 8:
+            cursor.corrupt("a TTL serializer's timestamp is no long", at=at)
+        return Ttl(value, name)
 
 
 @snapshot("org.apache.flink.runtime.state.ttl.TtlAwareSerializerSnapshot")
@@ -108,8 +131,11 @@ class Timer(Serializer):
     def nested(self) -> tuple[Serializer, ...]:
         return (self.key, self.namespace)
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_composite(out, _TIMER, 2, self.nested, release)
 
-@snapshot("org.apache.flink.streaming.api.operators.TimerSerializerSnapshot")
+
+@snapshot(_TIMER)
 def _read_timer(cursor: Cursor, version: int) -> Serializer:
     key, namespace = composite(cursor, version, 2)
     return Timer(key, namespace)
@@ -117,7 +143,9 @@ def _read_timer(cursor: Cursor, version: int) -> Serializer:
 
 @dataclass(frozen=True)
 class TimeWindow(Serializer):
-    """TimeWindow.Serializer: i64 start, i64 end (exclusive), ms."""
+    """TimeWindow.Serializer: i64 start, i64 end (exclusive), ms. ``table``: SQL's class of that name."""
+
+    table: bool = field(default=False, compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return Struct((("start", _I64), ("end", _I64)))
@@ -130,10 +158,15 @@ class TimeWindow(Serializer):
     def type_name(self) -> str:
         return "TimeWindow"
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        _write_window(out, self.type_name, self.table, release)
+
 
 @dataclass(frozen=True)
 class GlobalWindow(Serializer):
-    """GlobalWindow.Serializer: one byte that says nothing."""
+    """GlobalWindow.Serializer: one byte that says nothing. ``table``: SQL's class of that name."""
+
+    table: bool = field(default=False, compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return Nothing(1)
@@ -146,18 +179,26 @@ class GlobalWindow(Serializer):
     def type_name(self) -> str:
         return "GlobalWindow"
 
-
-def _register_window(name: str, serializer: Serializer) -> None:
-    for package in ("streaming.api.windowing.windows", "table.runtime.operators.window"):
-
-        @snapshot(f"org.apache.flink.{package}.{name}$Serializer${name}SerializerSnapshot")
-        def read(cursor: Cursor, version: int) -> Serializer:
-            simple(cursor, version, name)
-            return serializer
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        _write_window(out, self.type_name, self.table, release)
 
 
-_register_window("TimeWindow", TimeWindow())
-_register_window("GlobalWindow", GlobalWindow())
+def _write_window(out: Output, name: str, table: bool, release: Release) -> None:
+    write_simple(out, _WINDOW.format(_TABLE_WINDOWS if table else _STREAM_WINDOWS, name, name), release)
+
+
+def _register_window(package: str, serializer: Serializer) -> None:
+    name = serializer.type_name
+
+    @snapshot(_WINDOW.format(package, name, name))
+    def read(cursor: Cursor, version: int) -> Serializer:
+        simple(cursor, version, name)
+        return serializer
+
+
+for _windows in (TimeWindow, GlobalWindow):
+    _register_window(_STREAM_WINDOWS, _windows())
+    _register_window(_TABLE_WINDOWS, _windows(table=True))
 
 
 def _by_tag(b: Builder, ways: list[Label], null_way: Label, *, tags: tuple[int, ...]) -> None:
@@ -165,12 +206,6 @@ def _by_tag(b: Builder, ways: list[Label], null_way: Label, *, tags: tuple[int, 
     for tag, way in zip(tags, ways, strict=True):
         pairs += (tag, way)
     b.op(ops.SWITCH, 1, len(tags), -1, *pairs)
-
-
-@snapshot("org.apache.flink.table.runtime.operators.window.CountWindow$Serializer$CountWindowSerializerSnapshot")
-def _read_count_window(cursor: Cursor, version: int) -> Serializer:
-    simple(cursor, version, "CountWindowSerializerSnapshot")
-    return Scalar("CountWindow", "CountWindow", _I64, 8)
 
 
 @dataclass(frozen=True)
@@ -203,9 +238,12 @@ class StreamElement(Serializer):
     def nested(self) -> tuple[Serializer, ...]:
         return (self.value,)
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_composite(out, _ELEMENT, 2, self.nested, release)
+
 
 @snapshot(
-    "org.apache.flink.streaming.runtime.streamrecord.StreamElementSerializer$StreamElementSerializerSnapshot",
+    _ELEMENT,
     "org.apache.flink.streaming.runtime.streamrecord.StreamElementSerializerSnapshot",
 )
 def _read_stream_element(cursor: Cursor, version: int) -> Serializer:
@@ -231,8 +269,11 @@ class Union(Serializer):
     def nested(self) -> tuple[Serializer, ...]:
         return (self.one, self.two)
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_composite(out, _UNION, 2, self.nested, release)
 
-@snapshot("org.apache.flink.streaming.api.datastream.CoGroupedStreams$UnionSerializerSnapshot")
+
+@snapshot(_UNION)
 def _read_union(cursor: Cursor, version: int) -> Serializer:
     one, two = composite(cursor, version, 2)
     return Union(one, two)
@@ -255,8 +296,11 @@ class BufferEntry(Serializer):
     def nested(self) -> tuple[Serializer, ...]:
         return (self.element,)
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_composite(out, _BUFFER_ENTRY, 2, self.nested, release)
 
-@snapshot("org.apache.flink.streaming.api.operators.co.IntervalJoinOperator$BufferEntrySerializerSnapshot")
+
+@snapshot(_BUFFER_ENTRY)
 def _read_buffer_entry(cursor: Cursor, version: int) -> Serializer:
     (element,) = composite(cursor, version, 1)
     return BufferEntry(element)

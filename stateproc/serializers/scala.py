@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 from stateproc.codec.layouts import Choice, Layout, Marked, Nothing, Option, Struct
+from stateproc.releases import Release
 from stateproc.serializers.base import LayoutContext, Serializer, fixed_sum, simple_name
 from stateproc.serializers.collections import ListOf
 from stateproc.serializers.descriptions import parse_classes
-from stateproc.serializers.registry import SnapshotReader, composite, expect_version, simple, snapshot
+from stateproc.serializers.registry import (
+    SCALA_PACKAGES,
+    SnapshotReader,
+    composite,
+    expect_version,
+    simple,
+    snapshot,
+    write_composite,
+)
 from stateproc.serializers.scalars import Scalar
 from stateproc.serializers.structs import EitherOf, EnumOf
-from stateproc.wire import Cursor
+from stateproc.wire import Cursor, Output
 
-PACKAGES = ("org.apache.flink.api.scala.typeutils.", "org.apache.flink.table.api.typeutils.")
+# Writing replaces the package by that of the release.
+_PACKAGE = SCALA_PACKAGES[0]
+_CASE_CLASS, _TUPLE2 = "ScalaCaseClassSerializerSnapshot", "Tuple2CaseClassSerializerSnapshot"
+_EITHER, _OPTION, _TRY, _TRAVERSABLE = (
+    "ScalaEitherSerializerSnapshot", "ScalaOptionSerializerSnapshot", "ScalaTrySerializerSnapshot",
+    "TraversableSerializerSnapshot",
+)  # fmt: skip
 
 
 def _scala(*class_names: str) -> Callable[[SnapshotReader], SnapshotReader]:
-    return snapshot(*(package + name for package in PACKAGES for name in class_names))
+    return snapshot(*(package + name for package in SCALA_PACKAGES for name in class_names))
 
 
 @dataclass(frozen=True)
@@ -26,10 +42,12 @@ class CaseClass(Serializer):
     """ScalaCaseClassSerializer, for tuples too: the fields in order.
 
     The snapshot has no names: those of the user's description of the class if it has as many, else _1, _2 …
+    ``specialized``: a Tuple2 by the serializer for specialized tuples of numbers.
     """
 
     class_name: str
     fields: tuple[Serializer, ...]
+    specialized: bool = field(default=False, compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
         inner = ctx.inner
@@ -55,12 +73,19 @@ class CaseClass(Serializer):
     def nested(self) -> tuple[Serializer, ...]:
         return self.fields
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        class_name = _PACKAGE + (_TUPLE2 if self.specialized else _CASE_CLASS)
+        write_composite(out, class_name, 2, self.fields, release, lambda outer: outer.utf(self.class_name))
 
-@_scala("ScalaCaseClassSerializerSnapshot", "Tuple2CaseClassSerializerSnapshot")
-def _read_case_class(cursor: Cursor, version: int) -> Serializer:
+
+def _read_case_class(cursor: Cursor, version: int, *, specialized: bool) -> Serializer:
     names: list[str] = []
     fields = composite(cursor, version, None, lambda outer, _: names.append(outer.utf()))
-    return CaseClass(names[0], fields)
+    return CaseClass(names[0], fields, specialized)
+
+
+_scala(_CASE_CLASS)(partial(_read_case_class, specialized=False))
+_scala(_TUPLE2)(partial(_read_case_class, specialized=True))
 
 
 @dataclass(frozen=True)
@@ -80,8 +105,11 @@ class OptionOf(Serializer):
     def nested(self) -> tuple[Serializer, ...]:
         return (self.element,)
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_composite(out, _PACKAGE + _OPTION, 2, self.nested, release)
 
-@_scala("ScalaOptionSerializerSnapshot")
+
+@_scala(_OPTION)
 def _read_option(cursor: Cursor, version: int) -> Serializer:
     (element,) = composite(cursor, version, 1)
     return OptionOf(element)
@@ -107,28 +135,28 @@ class TryOf(Serializer):
     def nested(self) -> tuple[Serializer, ...]:
         return (self.element, self.throwable)
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_composite(out, _PACKAGE + _TRY, 2, self.nested, release)
 
-@_scala("ScalaTrySerializerSnapshot")
+
+@_scala(_TRY)
 def _read_try(cursor: Cursor, version: int) -> Serializer:
     element, throwable = composite(cursor, version, 2)
     return TryOf(element, throwable)
 
 
-@_scala("ScalaEitherSerializerSnapshot")
+@_scala(_EITHER)
 def _read_either(cursor: Cursor, version: int) -> Serializer:
     left, right = composite(cursor, version, 2)
-    return EitherOf(left, right)
+    return EitherOf(left, right, _PACKAGE + _EITHER)
 
 
-@_scala("TraversableSerializerSnapshot")
+@_scala(_TRAVERSABLE)
 def _read_traversable(cursor: Cursor, version: int) -> Serializer:
     # The outer payload is Scala source text, which Flink compiles; here it is only read over.
-    (element,) = composite(cursor, version, 1, lambda outer, _: _read_over(outer))
-    return ListOf("Traversable", element, null_byte=0)
-
-
-def _read_over(outer: Cursor) -> None:
-    outer.utf()
+    source: list[str] = []
+    (element,) = composite(cursor, version, 1, lambda outer, _: source.append(outer.utf()))
+    return ListOf("Traversable", element, 0, _PACKAGE + _TRAVERSABLE, source[0])
 
 
 @_scala("ScalaEnumSerializerSnapshot")
@@ -139,17 +167,24 @@ def _read_enumeration(cursor: Cursor, version: int) -> Serializer:
     for _ in range(cursor.count("enumeration values", 6)):
         name = cursor.utf()
         found.append((cursor.i32(), name))
-    return EnumOf(class_name, tuple(found))
+    return EnumOf(class_name, tuple(found), scala=True)
 
 
-@_scala("UnitSerializer$UnitSerializerSnapshot")
+_UNIT = "UnitSerializer$UnitSerializerSnapshot"
+_NOTHING = "NothingSerializer$NothingSerializerSnapshot", "NothingSerializerSnapshot"
+
+
+@_scala(_UNIT)
 def _read_unit(cursor: Cursor, version: int) -> Serializer:
     simple(cursor, version, "UnitSerializerSnapshot")
-    return Scalar("Unit", "Unit", Nothing(1), 1)
+    return Scalar("Unit", "Unit", Nothing(1), 1, _PACKAGE + _UNIT)
 
 
-@_scala("NothingSerializer$NothingSerializerSnapshot", "NothingSerializerSnapshot")
-def _read_nothing(cursor: Cursor, version: int) -> Serializer:
+def _read_nothing(cursor: Cursor, version: int, *, name: str) -> Serializer:
     # Writing a Nothing fails in Flink: what stands here never has a value.
     simple(cursor, version, "NothingSerializerSnapshot")
-    return Scalar("Nothing", "Nothing", Nothing(0), -1)
+    return Scalar("Nothing", "Nothing", Nothing(0), -1, _PACKAGE + name)
+
+
+for _name in _NOTHING:
+    _scala(_name)(partial(_read_nothing, name=_name))

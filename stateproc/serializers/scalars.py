@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from stateproc.codec.layouts import Boolean, Converted, FlinkString, Layout, Nothing, Number
 from stateproc.codec.temporal import ints, nulls
+from stateproc.releases import Release
 from stateproc.serializers.base import VARIABLE, LayoutContext, Serializer
-from stateproc.serializers.registry import simple, snapshot
-from stateproc.wire import Cursor
+from stateproc.serializers.registry import simple, snapshot, write_simple
+from stateproc.wire import Cursor, Output
 
 _BASE = "org.apache.flink.api.common.typeutils.base."
+_PATTERN = _BASE + "{}Serializer${}SerializerSnapshot"
 
 
 def character(units: pa.Array) -> pa.Array:
@@ -48,16 +50,21 @@ SCALARS: tuple[tuple[str, str, Layout, int], ...] = (
     ("NullValue", "NullValue", Nothing(0), 0),
     ("Void", "Void", Nothing(1), 1),
 )
+_NAMES = frozenset(row[0] for row in SCALARS)
 
 
 @dataclass(frozen=True)
 class Scalar(Serializer):
-    """A serializer without parameters; ``name`` a row of SCALARS (or of a table like it)."""
+    """A serializer without parameters; ``name`` a row of SCALARS (or of a table like it).
+
+    ``snapshot_class``: where it is not the one that SCALARS has for the name.
+    """
 
     name: str
     type: str
     bytes: Layout
     size: int
+    snapshot_class: str = field(default="", compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return self.bytes
@@ -70,12 +77,20 @@ class Scalar(Serializer):
     def type_name(self) -> str:
         return self.type
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        class_name = self.snapshot_class
+        if not class_name:
+            if self.name not in _NAMES:
+                super().write_snapshot(out, release)
+            class_name = _PATTERN.format(self.name, self.name)
+        write_simple(out, class_name, release)
+
 
 def register_scalars(rows: tuple[tuple[str, str, Layout, int], ...], pattern: str) -> None:
     """Register rows (name, type, layout, length) under ``pattern`` with {} for the name."""
     for row in rows:
-        serializer = Scalar(*row)
         class_name = pattern.format(row[0], row[0])
+        serializer = Scalar(*row, class_name)
 
         def read(cursor: Cursor, version: int, *, made: Scalar = serializer, name: str = class_name) -> Serializer:
             simple(cursor, version, name)
@@ -84,9 +99,19 @@ def register_scalars(rows: tuple[tuple[str, str, Layout, int], ...], pattern: st
         snapshot(class_name)(read)
 
 
-register_scalars(SCALARS, _BASE + "{}Serializer${}SerializerSnapshot")
-# Serializers whose one byte says nothing, of other packages.
-register_scalars(
-    (("VoidNamespace", "VoidNamespace", Nothing(1), 0),),
-    "org.apache.flink.runtime.state.{}Serializer${}SerializerSnapshot",
+register_scalars(SCALARS, _PATTERN)
+LONG = Scalar(*next(row for row in SCALARS if row[0] == "Long"))
+# Its one byte says nothing.
+VOID_NAMESPACE = Scalar(
+    "VoidNamespace",
+    "VoidNamespace",
+    Nothing(1),
+    0,
+    "org.apache.flink.runtime.state.VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot",
 )
+
+
+@snapshot(VOID_NAMESPACE.snapshot_class)
+def _read_void_namespace(cursor: Cursor, version: int) -> Serializer:
+    simple(cursor, version, VOID_NAMESPACE.snapshot_class)
+    return VOID_NAMESPACE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import pyarrow as pa
@@ -19,11 +19,29 @@ from stateproc.codec.layouts import (
     Struct,
 )
 from stateproc.codec.temporal import OutOfRange, ints, nulls
+from stateproc.releases import Release
 from stateproc.serializers.base import VARIABLE, LayoutContext, Serializer, fixed_sum, simple_name
-from stateproc.serializers.registry import composite, expect_version, read_composite, simple, snapshot
-from stateproc.wire import Cursor
+from stateproc.serializers.registry import (
+    SCALA_PACKAGES,
+    composite,
+    expect_version,
+    read_composite,
+    simple,
+    snapshot,
+    write_composite,
+    write_head,
+    write_simple,
+)
+from stateproc.wire import Cursor, Output
 
 _RUNTIME = "org.apache.flink.api.java.typeutils.runtime."
+_TUPLE, _TUPLE0 = _RUNTIME + "TupleSerializerSnapshot", _RUNTIME + "Tuple0SerializerSnapshot"
+_ROW = _RUNTIME + "RowSerializer$RowSerializerSnapshot"
+_EITHER = _RUNTIME + "JavaEitherSerializerSnapshot"
+_NULLABLE = _RUNTIME + "NullableSerializer$NullableSerializerSnapshot"
+_ENUM = "org.apache.flink.api.common.typeutils.base.EnumSerializer$EnumSerializerSnapshot"
+SCALA_ENUM = SCALA_PACKAGES[0] + "ScalaEnumSerializerSnapshot"
+_ROW_FLAG, _ROW_KIND = Release(1, 14), Release(1, 11)
 
 
 def positional(parts: tuple[Serializer, ...], ctx: LayoutContext) -> tuple[tuple[str, Layout], ...]:
@@ -53,8 +71,11 @@ class TupleOf(Serializer):
     def nested(self) -> tuple[Serializer, ...]:
         return self.fields
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_composite(out, _TUPLE, 2, self.fields, release, lambda outer: outer.utf(self.class_name))
 
-@snapshot(_RUNTIME + "TupleSerializerSnapshot")
+
+@snapshot(_TUPLE)
 def _read_tuple(cursor: Cursor, version: int) -> Serializer:
     names: list[str] = []
     fields = composite(cursor, version, None, lambda outer, _: names.append(outer.utf()))
@@ -76,8 +97,11 @@ class Tuple0(Serializer):
     def type_name(self) -> str:
         return "Tuple0"
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_simple(out, _TUPLE0, release)
 
-@snapshot(_RUNTIME + "Tuple0SerializerSnapshot", _RUNTIME + "Tuple0Serializer$Tuple0SerializerSnapshot")
+
+@snapshot(_TUPLE0, _RUNTIME + "Tuple0Serializer$Tuple0SerializerSnapshot")
 def _read_tuple0(cursor: Cursor, version: int) -> Serializer:
     simple(cursor, version, "Tuple0SerializerSnapshot")
     return Tuple0()
@@ -101,8 +125,14 @@ class RowOf(Serializer):
     def nested(self) -> tuple[Serializer, ...]:
         return self.fields
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        # Outer version 4 says whether there is a kind, 3 means one, 2 none.
+        outer_version = 4 if release >= _ROW_FLAG else 3 if self.has_kind else 2
+        flag = (lambda outer: outer.boolean(self.has_kind)) if outer_version == 4 else None
+        write_composite(out, _ROW, outer_version, self.fields, release, flag)
 
-@snapshot(_RUNTIME + "RowSerializer$RowSerializerSnapshot")
+
+@snapshot(_ROW)
 def _read_row(cursor: Cursor, version: int) -> Serializer:
     flags: list[bool] = []
 
@@ -114,10 +144,14 @@ def _read_row(cursor: Cursor, version: int) -> Serializer:
 
 @dataclass(frozen=True)
 class EitherOf(Serializer):
-    """JavaEitherSerializer, ScalaEitherSerializer: 1 and the left value, or 0 and the right one."""
+    """JavaEitherSerializer, ScalaEitherSerializer: 1 and the left value, or 0 and the right one.
+
+    ``snapshot_class``: where it is not Java's.
+    """
 
     left: Serializer
     right: Serializer
+    snapshot_class: str = field(default="", compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return Choice(
@@ -132,8 +166,11 @@ class EitherOf(Serializer):
     def nested(self) -> tuple[Serializer, ...]:
         return (self.left, self.right)
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_composite(out, self.snapshot_class or _EITHER, 1, self.nested, release)
 
-@snapshot(_RUNTIME + "JavaEitherSerializerSnapshot")
+
+@snapshot(_EITHER)
 def _read_either(cursor: Cursor, version: int) -> Serializer:
     left, right = composite(cursor, version, 2)
     return EitherOf(left, right)
@@ -161,8 +198,11 @@ class NullableOf(Serializer):
     def nested(self) -> tuple[Serializer, ...]:
         return (self.inner,)
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_composite(out, _NULLABLE, 2, self.nested, release, lambda outer: outer.i32(self.padding))
 
-@snapshot(_RUNTIME + "NullableSerializer$NullableSerializerSnapshot")
+
+@snapshot(_NULLABLE)
 def _read_nullable(cursor: Cursor, version: int) -> Serializer:
     paddings: list[int] = []
     at = cursor.pos
@@ -185,10 +225,14 @@ def constants(indexes: pa.Array, names: tuple[tuple[int, str], ...]) -> pa.Array
 
 @dataclass(frozen=True)
 class EnumOf(Serializer):
-    """EnumSerializer, ScalaEnumSerializer: the number of a constant in the snapshot's list."""
+    """EnumSerializer, ScalaEnumSerializer: the number of a constant in the snapshot's list.
+
+    ``scala``: a scala.Enumeration, whose constants have numbers of their own.
+    """
 
     class_name: str
     constants: tuple[tuple[int, str], ...]
+    scala: bool = field(default=False, compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return Converted(Number(pa.int32()), pa.string(), partial(constants, names=self.constants))
@@ -201,8 +245,17 @@ class EnumOf(Serializer):
     def type_name(self) -> str:
         return f"Enum {simple_name(self.class_name)}"
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_head(out, SCALA_ENUM if self.scala else _ENUM, 3, release)
+        out.utf(self.class_name)
+        out.i32(len(self.constants))
+        for number, name in self.constants:
+            out.utf(name)
+            if self.scala:
+                out.i32(number)
 
-@snapshot("org.apache.flink.api.common.typeutils.base.EnumSerializer$EnumSerializerSnapshot")
+
+@snapshot(_ENUM)
 def _read_enum(cursor: Cursor, version: int) -> Serializer:
     expect_version(cursor, "EnumSerializerSnapshot", version, 3)
     class_name = cursor.utf()

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from stateproc.codec.layouts import Converted, Layout, Nothing, Number, Struct
 from stateproc.serializers.base import LayoutContext, Serializer, fixed_sum
-from stateproc.serializers.collections import ListOf, MapOf, MaskedListOf, NullAwareMap
+from stateproc.serializers.collections import LIST_VIEW, MAP_VIEW, SORTED_MAP, ListOf, MapOf, NullAwareMap
 from stateproc.serializers.registry import (
     composite,
     expect_version,
-    read_composite,
     read_nested,
     read_versioned,
     simple,
@@ -27,42 +26,29 @@ _TABLE = "org.apache.flink.table."
 _I64 = Number(pa.int64())
 
 
-@snapshot(_TABLE + "runtime.typeutils.LinkedListSerializer$LinkedListSerializerSnapshot")
-def _read_linked_list(cursor: Cursor, version: int) -> Serializer:
-    masks: list[bool] = []
-
-    def read_outer(outer: Cursor, outer_version: int) -> None:
-        expect_version(outer, "LinkedListSerializerSnapshot", outer_version, 1, 2, 3)
-        masks.append(outer.boolean() if outer_version >= 3 else outer_version == 2)
-
-    at = cursor.pos
-    nested = read_composite(cursor, version, read_outer).nested
-    if len(nested) != 1:
-        cursor.corrupt(f"a list of {len(nested)} element serializers", at=at)
-    return MaskedListOf(nested[0], masks[0])
-
-
-@snapshot(_TABLE + "runtime.typeutils.SortedMapSerializerSnapshot")
+@snapshot(SORTED_MAP)
 def _read_sorted_map(cursor: Cursor, version: int) -> Serializer:
     expect_version(cursor, "SortedMapSerializerSnapshot", version, 3)
+    at = cursor.pos
     read_java_object(cursor)  # the comparator: the entries are written in its order
+    comparator = bytes(cursor.data[at : cursor.pos])
     at = cursor.pos
     nested = read_nested(cursor)
     if len(nested) != 2:
         cursor.corrupt(f"a map of {len(nested)} serializers", at=at)
-    return MapOf(nested[0], nested[1], "SortedMap")
+    return MapOf(nested[0], nested[1], "SortedMap", comparator)
 
 
-@snapshot(_TABLE + "dataview.ListViewSerializerSnapshot")
+@snapshot(LIST_VIEW)
 def _read_list_view(cursor: Cursor, version: int) -> Serializer:
     (inner,) = composite(cursor, version, 1)
-    return inner if isinstance(inner, ListOf) else _not_a("list", cursor)
+    return replace(inner, in_view=True) if isinstance(inner, ListOf) else _not_a("list", cursor)
 
 
-@snapshot(_TABLE + "dataview.MapViewSerializerSnapshot")
+@snapshot(MAP_VIEW)
 def _read_map_view(cursor: Cursor, version: int) -> Serializer:
     (inner,) = composite(cursor, version, 1)
-    return inner if isinstance(inner, (MapOf, NullAwareMap)) else _not_a("map", cursor)
+    return replace(inner, in_view=True) if isinstance(inner, (MapOf, NullAwareMap)) else _not_a("map", cursor)
 
 
 def _not_a(what: str, cursor: Cursor) -> Serializer:
@@ -70,12 +56,6 @@ def _not_a(what: str, cursor: Cursor) -> Serializer:
         f"a {what} view whose {what} has a serializer of its own kind",
         advice="please report this snapshot: no Flink release is known to write it",
     )
-
-
-@snapshot(_TABLE + "dataview.NullAwareMapSerializerSnapshot")
-def _read_null_aware_map(cursor: Cursor, version: int) -> Serializer:
-    key, value = composite(cursor, version, 2)
-    return NullAwareMap(key, value)
 
 
 def _longs(*names: str) -> Layout:
@@ -101,10 +81,12 @@ _PLAIN: tuple[tuple[str, Scalar], ...] = (
 
 
 def _register(class_name: str, serializer: Scalar) -> None:
-    @snapshot(_TABLE + class_name)
+    named = replace(serializer, snapshot_class=_TABLE + class_name)
+
+    @snapshot(named.snapshot_class)
     def read(cursor: Cursor, version: int) -> Serializer:
         simple(cursor, version, class_name)
-        return serializer
+        return named
 
 
 for _class_name, _serializer in _PLAIN:

@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from stateproc.codec import temporal as t
 from stateproc.codec.layouts import Converted, Layout, Number, Struct
+from stateproc.releases import Release
 from stateproc.serializers.base import LayoutContext, Serializer
-from stateproc.serializers.registry import simple, snapshot
-from stateproc.wire import Cursor
+from stateproc.serializers.registry import simple, snapshot, write_simple
+from stateproc.wire import Cursor, Output
 
 _I8, _I32, _I64 = Number(pa.int8()), Number(pa.int32()), Number(pa.int64())
 _DATE = Struct((("year", _I32), ("month", _I8), ("day", _I8)))
@@ -157,12 +158,19 @@ class Temporal(Serializer):
     def type_name(self) -> str:
         return self.kind.type
 
+    @property
+    def snapshot_class(self) -> str:
+        name = self.kind.name
+        return f"org.apache.flink.api.common.typeutils.base.{name}Serializer${name}SerializerSnapshot"
+
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_simple(out, self.snapshot_class, release)
+
 
 for _kind in TEMPORAL:
-    _class_name = f"org.apache.flink.api.common.typeutils.base.{_kind.name}Serializer${_kind.name}SerializerSnapshot"
 
-    def _read(cursor: Cursor, version: int, *, name: str = _class_name, kind: TemporalKind = _kind) -> Serializer:
-        simple(cursor, version, name)
-        return Temporal(kind)
+    def _read(cursor: Cursor, version: int, *, made: Temporal = Temporal(_kind)) -> Serializer:
+        simple(cursor, version, made.snapshot_class)
+        return made
 
-    snapshot(_class_name)(_read)
+    snapshot(Temporal(_kind).snapshot_class)(_read)

@@ -13,11 +13,13 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.layouts import Blob, Converted, Hosted, Layout
+from stateproc.errors import UnsupportedSnapshot
+from stateproc.releases import Release
 from stateproc.serializers.base import LayoutContext, Serializer
-from stateproc.serializers.registry import simple, snapshot
+from stateproc.serializers.registry import simple, snapshot, write_simple
 from stateproc.serializers.roaring import positions
 from stateproc.serializers.variant_values import variant_json
-from stateproc.wire import Cursor
+from stateproc.wire import Cursor, Output
 
 _BASE = "org.apache.flink.api.common.typeutils.base."
 
@@ -64,13 +66,26 @@ class OneLayout(Serializer):
     def type_name(self) -> str:
         return self.type
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        if release < _SINCE[self.type]:
+            raise UnsupportedSnapshot(
+                f"{self.type} is of Flink {_SINCE[self.type]} and later, not of {release}",
+                advice="give the state another type, or write for a later release",
+            )
+        write_simple(out, self.snapshot_class, release)
 
-def _register(name: str, layout: Layout) -> None:
-    @snapshot(f"{_BASE}{name}Serializer${name}SerializerSnapshot")
-    def read(cursor: Cursor, version: int) -> Serializer:
-        simple(cursor, version, f"{name}SerializerSnapshot")
-        return OneLayout(name.upper(), layout)
+    @property
+    def snapshot_class(self) -> str:
+        name = self.type.capitalize()
+        return f"{_BASE}{name}Serializer${name}SerializerSnapshot"
 
 
-_register("Variant", VARIANT)
-_register("Bitmap", bitmap_layout(Blob(ops.LENGTH_I32)))
+_SINCE = {"VARIANT": Release(2, 1), "BITMAP": Release(2, 3)}
+VARIANT_VALUE, BITMAP_VALUE = OneLayout("VARIANT", VARIANT), OneLayout("BITMAP", bitmap_layout(Blob(ops.LENGTH_I32)))
+for _serializer in (VARIANT_VALUE, BITMAP_VALUE):
+
+    def _read(cursor: Cursor, version: int, *, made: OneLayout = _serializer) -> Serializer:
+        simple(cursor, version, made.snapshot_class)
+        return made
+
+    snapshot(_serializer.snapshot_class)(_read)

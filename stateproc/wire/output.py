@@ -52,6 +52,23 @@ class Output:
         self.i32(len(data))
         self._data += data
 
+    def varint(self, value: int) -> None:
+        """Unsigned varint, least significant 7 bits first."""
+        while value > 0x7F:
+            self._data.append(value & 0x7F | 0x80)
+            value >>= 7
+        self._data.append(value)
+
+    def fstr(self, text: str | None) -> None:
+        """org.apache.flink.types.StringValue.writeString: varint length + 1, varint UTF-16 units; 0 is null."""
+        if text is None:
+            self._data.append(0)
+            return
+        units = text.encode("utf-16-be", "surrogatepass")
+        self.varint(len(units) // 2 + 1)
+        for (unit,) in struct.iter_unpack(">H", units):
+            self.varint(unit)
+
     def utf(self, text: str) -> None:
         """DataOutput.writeUTF: u16 length in bytes, modified UTF-8. Raises InvalidOption over 65,535 bytes."""
         encoded = modified_utf8(text)
