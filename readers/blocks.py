@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stateproc.errors import CorruptSnapshot, Where
+from stateproc.readers.buffers import Buffers
 from stateproc.readers.framing import damaged, decompress_frames, frames
 from stateproc.storage import ByteSource
 
@@ -85,17 +86,21 @@ def plain_blocks(source: ByteSource, ranges: Sequence[KeyGroupRange], size: int 
     """Uncompressed key groups, ``size`` bytes at a time; neighbours in the file share blocks. Where all of a block
     was not used, the next one is twice as long.
     """
+    buffers = Buffers()
     for run in _adjacent(ranges):
         at, stop, index, wanted = run[0].start, run[-1].stop, 0, size
         while at < stop:
             length = min(wanted, stop - at)
-            data = np.frombuffer(source.read(at, length), dtype=np.uint8)
+            data = buffers.read(source, at, length)
             groups = []
             while index < len(run) and run[index].start < at + length:
                 groups.append((run[index].key_group, run[index].start - at))
                 index += 1
             ends = at + length == stop
-            unused = (yield Block(data, tuple(groups), at, False, ends)) or 0
+            block = Block(data, tuple(groups), at, False, ends)
+            del data
+            unused = (yield block) or 0
+            del block
             at += length - unused
             if ends:
                 break

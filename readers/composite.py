@@ -44,7 +44,7 @@ def decode_entries(
     grouper = MapGrouper() if state.kind is StateKind.MAP and not flatten else None
     for chunk in entries:
         done, n = 0, len(chunk)
-        starts, ends = np.ascontiguousarray(chunk.ranges[0::2]), np.ascontiguousarray(chunk.ranges[1::2])
+        starts, ends = chunk.ranges[0::2], chunk.ranges[1::2]
         while done < n:
             with placed(chunk.file, chunk.offset, state.name):
                 reached = machine.run(chunk.data, starts, ends, done, n)

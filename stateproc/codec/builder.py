@@ -49,7 +49,11 @@ class Label:
 
 @dataclass(frozen=True)
 class Program:
-    """A runnable program: see :func:`stateproc.codec.vm.run` for the tables' meaning."""
+    """A runnable program: see :func:`stateproc.codec.vm.run` for the tables' meaning.
+
+    ``lanes``: int32, the width of each column, for :func:`stateproc.codec.lanes.run`; None if every row has to be
+    decoded by itself (columns of items, values that Python reads).
+    """
 
     code: npt.NDArray[np.int32]
     fills: npt.NDArray[np.int32]
@@ -57,6 +61,7 @@ class Program:
     n_columns: int
     hosts: tuple[tuple[HostReader, int], ...]
     reads_kryo: bool = False
+    lanes: npt.NDArray[np.int32] | None = None
 
 
 @dataclass
@@ -204,4 +209,10 @@ class Builder:
             n_columns=len(self._columns),
             hosts=tuple(self._hosts),
             reads_kryo=self.reads_kryo,
+            lanes=self._widths(),
         )
+
+    def _widths(self) -> npt.NDArray[np.int32] | None:
+        if self.reads_kryo or any(column >= 0 for _, column in self._hosts) or any(c.depth for c in self._columns):
+            return None
+        return np.array([column.width for column in self._columns], dtype=np.int32)

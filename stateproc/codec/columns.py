@@ -21,6 +21,7 @@ class Columns:
         self.table = np.zeros((n, 3), dtype=np.int64)
         self.saved = np.zeros(n, dtype=np.int64)
         self._data: list[Bytes] = [np.empty(0, dtype=np.uint8)] * n
+        self._given: set[int] = set()
         for column in range(n):
             self._allot(column, self._FIRST_ROOM)
 
@@ -46,6 +47,12 @@ class Columns:
         return int(self.table[:, 2].sum()) > self.ENOUGH and int(self.table[:, 1].sum()) > self.ENOUGH // 2
 
     def clear(self) -> None:
+        """Forget the values; columns that were given away get memory of their own again."""
+        for column in self._given:
+            self._data[column] = np.empty(0, dtype=np.uint8)
+            self.table[column, 1] = 0
+            self._allot(column, int(self.table[column, 2]))
+        self._given.clear()
         self.table[:, 1] = 0
 
     def view(self, column: int) -> Bytes:
@@ -53,6 +60,14 @@ class Columns:
         return self._data[column][: int(self.table[column, 1])]
 
     def take(self, column: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """The column's values, copied out."""
-        values: npt.NDArray[Any] = self.view(column).view(dtype).copy()
+        """The column's values, which nothing written later touches: mostly the column's own memory, given away.
+
+        What was written is a copy where the column's memory is mostly empty.
+        """
+        view = self.view(column)
+        if 2 * len(view) < int(self.table[column, 2]):
+            view = view.copy()
+        else:
+            self._given.add(column)
+        values: npt.NDArray[Any] = view.view(dtype)
         return values

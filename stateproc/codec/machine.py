@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stateproc.codec import ops, vm
+from stateproc.codec import lanes, ops, vm
 from stateproc.codec.builder import Program, Taken
 from stateproc.codec.columns import Columns
 from stateproc.codec.kryo_kernels import BLOCK_WORDS
@@ -37,6 +37,8 @@ class Machine:
         self._hosted: dict[int, list[Any]] = {column: [] for _, column in program.hosts if column >= 0}
         self._reg = np.zeros(ops.REGISTERS, dtype=np.int64)
         self._stack = np.zeros(vm.STACK_WORDS, dtype=np.int64)
+        self._scratch = np.empty(lanes.SCRATCH_WORDS if program.lanes is not None else 1, dtype=np.int64)
+        self._missed = 0
         self._kryo = np.empty(BLOCK_WORDS if program.reads_kryo else 1, dtype=np.int64)
 
     def run(self, data: Bytes, starts: Positions, ends: Positions, first: int, last: int) -> int:
@@ -45,7 +47,9 @@ class Machine:
         ``starts``, ``ends``: int64 [segments, rows], positions in ``data``. Raises DecodeFailure.
         """
         self._begin(first)
-        return self._drive(data, starts, ends, last, False)
+        if self.program.lanes is None or starts.strides[1] != 8 or ends.strides[1] != 8:
+            return self._drive(data, np.ascontiguousarray(starts), np.ascontiguousarray(ends), last, False)
+        return self._drive_lanes(data, starts, ends, first, last, self.program.lanes)
 
     def run_stream(self, data: Bytes, start: int, end: int, limit: int, *, append: bool = False) -> tuple[int, int]:
         """Decode at most ``limit`` rows that follow one another; (rows decoded, position behind them).
@@ -88,6 +92,36 @@ class Machine:
             self.clear()
         self._reg[:] = 0
         self._reg[ops.ROW] = first
+
+    def _drive_lanes(
+        self, data: Bytes, starts: Positions, ends: Positions, first: int, last: int, widths: Positions
+    ) -> int:
+        """As many rows as possible side by side, the others by themselves; the row reached."""
+        columns, program, reg = self._columns, self.program, self._reg
+        row = first
+        while row < last:
+            outcome, row = lanes.run(
+                program.code.ctypes.data, program.fills.ctypes.data, data.ctypes.data,
+                starts.ctypes.data, starts.strides[0], ends.ctypes.data, ends.strides[0], row, last,
+                columns.table.ctypes.data, widths.ctypes.data, program.n_columns, columns.saved.ctypes.data,
+                reg.ctypes.data, self._scratch.ctypes.data,
+            )  # fmt: skip
+            if outcome == lanes.FULL:
+                if not (row > first and columns.plenty) and columns.grow(int(reg[ops.AUX]), int(reg[ops.NEED])):
+                    continue
+                if row > first:
+                    return row
+            if outcome != lanes.ALL:
+                # Where one chunk is left, its neighbours mostly are, too: ever more of them are not even tried.
+                self._missed = min(2 * self._missed + 1, 64)
+                stop = min(last, row + self._missed * lanes.CHUNK)
+                reg[ops.ROW] = row
+                row = self._drive(data, np.ascontiguousarray(starts), np.ascontiguousarray(ends), stop, False)
+                if row < stop:
+                    return row
+            else:
+                self._missed = 0
+        return row
 
     def _drive(self, data: Bytes, starts: Positions, ends: Positions, last: int, stream: bool) -> int:
         columns, reg, program = self._columns, self._reg, self.program

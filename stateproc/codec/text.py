@@ -1,7 +1,7 @@
 """Kernels that turn Java's string encodings into UTF-8. A lone surrogate becomes U+FFFD.
 
 Positions (``pos``, ``end``, ``at``) are addresses; ``end`` bounds the input. Each returns the number of bytes written
-or, negative, why not. The caller has made room for three bytes per input byte.
+or, negative, why not. The caller has made room for three bytes per input byte, and eight more.
 """
 
 from __future__ import annotations
@@ -63,6 +63,11 @@ def varint_units(pos: int, end: int, n: int, at: int) -> tuple[int, int]:
         i += 8
         pos += 8
         at += 8
+    left = n - i
+    if 0 < left < 8 and pos + 8 <= end and (load_le64(pos) & (_HIGH_BITS >> np.uint64(8 * (8 - left)))) == 0:
+        # What is stored behind the last of them is written over later.
+        store_64(at, np.int64(load_le64(pos)))
+        return pos + left, at + left - start
     high = 0
     while i < n:
         if pos >= end:

@@ -137,6 +137,24 @@ def read_range(uri: str, start: int, end: int, options: StorageOptions | None = 
         return bytes(fs.cat_file(path, start=start, end=end))
 
 
+def read_into(uri: str, start: int, target: memoryview, options: StorageOptions | None = None) -> int:
+    """Fill ``target`` with the bytes of a file from ``start`` on; how many there were. Raises as `read_range`."""
+    if scheme_of(uri) != "file":
+        data = read_range(uri, start, start + len(target), options)
+        target[: len(data)] = data
+        return len(data)
+    _, path = filesystem(uri, options)
+    done = 0
+    with explained(uri), open(path, "rb", buffering=0) as file:
+        file.seek(start)
+        while done < len(target):
+            got = file.readinto(target[done:])
+            if not got:
+                break
+            done += got
+    return done
+
+
 @contextmanager
 def explained(uri: str) -> Iterator[None]:
     """Turns what fsspec raises into the package's errors."""

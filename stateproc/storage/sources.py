@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from stateproc.errors import CorruptSnapshot, MissingFile, SnapshotError, Where
-from stateproc.storage.filesystem import kind_of, read_range
+from stateproc.storage.filesystem import kind_of, read_into, read_range
 
 _TRUNCATED = "the file is truncated or was replaced; restore it from a copy or take the snapshot again"
 
@@ -74,13 +74,15 @@ class FileSource:
         uri = self._resolve()
         at = self.base + start
         data = read_range(uri, at, at + length, self.storage_options)
-        if len(data) != length:
-            raise CorruptSnapshot(
-                f"{length} bytes wanted, {len(data)} there",
-                where=Where(file=uri, offset=at),
-                advice=_TRUNCATED,
-            )
+        _check_read(uri, at, length, len(data))
         return data
+
+    def read_into(self, start: int, target: memoryview) -> None:
+        """Fill ``target`` with the bytes from ``start`` on, where that spares the memory for another copy."""
+        check_range(self, start, len(target))
+        uri = self._resolve()
+        at = self.base + start
+        _check_read(uri, at, len(target), read_into(uri, at, target, self.storage_options))
 
     def read_all(self, limit: int) -> bytes:
         check_limit(self, limit)
@@ -126,6 +128,13 @@ class FileSource:
                 where=Where(file=uri, offset=min(length, wanted)),
                 advice=_TRUNCATED,
             )
+
+
+def _check_read(uri: str, at: int, wanted: int, found: int) -> None:
+    if found != wanted:
+        raise CorruptSnapshot(
+            f"{wanted} bytes wanted, {found} there", where=Where(file=uri, offset=at), advice=_TRUNCATED
+        )
 
 
 def check_range(source: ByteSource, start: int, length: int) -> None:
