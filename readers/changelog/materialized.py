@@ -116,8 +116,8 @@ def _rocksdb(
     verify: bool,
 ) -> Iterator[RawEntries]:
     files = database_files(handle, location)
-    for run in runs_of(sorted(set(groups).intersection(handle.key_groups))):
-        yield from rocksdb_entries(files, state, run, prefix, verify=verify)
+    runs = runs_of(sorted(set(groups).intersection(handle.key_groups)))
+    yield from rocksdb_entries(files, state, runs, prefix, verify=verify)
 
 
 def raw_program(state: KeyedState, ctx: LayoutContext) -> EntryProgram:

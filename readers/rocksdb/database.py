@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stateproc.errors import CorruptSnapshot, MissingFile, UnsupportedSnapshot, Where
+from stateproc.readers.rocksdb.key_spans import KeySpan, overlaps
 from stateproc.readers.rocksdb.manifest import ColumnFamily, LiveFile, read_manifest
 from stateproc.readers.rocksdb.table import table_properties
 from stateproc.storage import ByteSource
@@ -30,11 +31,9 @@ class SstFile:
     source: ByteSource
     live: LiveFile | None
 
-    def overlaps(self, start: bytes, stop: bytes | None) -> bool:
-        """Whether it may hold keys, or tombstones of keys, in [start, stop)."""
-        if self.live is None:
-            return True
-        return self.live.largest.key >= start and (stop is None or self.live.smallest.key < stop)
+    def overlaps(self, wanted: Sequence[KeySpan]) -> bool:
+        """Whether it may hold keys, or tombstones of keys, of these spans."""
+        return self.live is None or overlaps(wanted, self.live.smallest.key, self.live.largest.key)
 
 
 def column_families(files: Sequence[DatabaseFile]) -> tuple[ColumnFamily, ...] | None:

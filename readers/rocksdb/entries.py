@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -11,9 +12,12 @@ from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
 from stateproc.readers.entries import RawEntries
 from stateproc.readers.rocksdb import cursors, merging
 from stateproc.readers.rocksdb.database import DatabaseFile, family_files
+from stateproc.readers.rocksdb.fetching import Fetcher
 from stateproc.readers.rocksdb.format import DAMAGED
-from stateproc.readers.rocksdb.runs import Piece, open_files, pieces, sorted_runs, tombstones_of
+from stateproc.readers.rocksdb.key_spans import KeySpan, key_spans
+from stateproc.readers.rocksdb.runs import Piece, open_file, pieces, sorted_runs, tombstones_of
 from stateproc.readers.rocksdb.tombstones import Fragments, fragments
+from stateproc.storage.ranges import is_remote
 
 _ENTRIES_AT_ONCE = 1 << 16
 _OUT_BYTES = 8 << 20
@@ -35,33 +39,35 @@ _KINDS = {
 
 
 def rocksdb_entries(
-    files: Sequence[DatabaseFile], state: str, key_groups: range, prefix: int, *, verify: bool = True
+    files: Sequence[DatabaseFile],
+    state: str,
+    key_groups: range | Iterable[range],
+    prefix: int,
+    *,
+    keys: Iterable[bytes] | None = None,
+    verify: bool = True,
 ) -> Iterator[RawEntries]:
     """The live entries of a state's column family in these key groups, by key, at most 65,536 at a time.
 
-    ``files``: all files of the database. ``prefix``: width of the key-group prefix, 1 or 2 bytes. ``verify``:
-    check the blocks' checksums. Only blocks that may hold such keys are read. Raises CorruptSnapshot,
-    UnsupportedSnapshot, MissingFile.
+    ``files``: all files of the database. ``prefix``: width of the key-group prefix, 1 or 2 bytes. ``keys``: only
+    entries whose key begins with one of these bytes (the key group before the serialized key). ``verify``: check the
+    blocks' checksums. Each table is opened once, and only blocks that may hold such keys are read. Raises
+    CorruptSnapshot, UnsupportedSnapshot, MissingFile.
     """
-    if not len(key_groups):
+    wanted = key_spans([key_groups] if isinstance(key_groups, range) else key_groups, prefix, keys)
+    if not wanted:
         return
-    start, stop = key_range(key_groups, prefix)
     try:
-        ssts = [sst for sst in family_files(files, state, verify=verify) if sst.overlaps(start, stop)]
-        opened = open_files(ssts, verify=verify)
-        deleted = fragments(tombstones_of(opened))
-        runs = sorted_runs(opened)
-        limit = max(256 << 10, min(4 << 20, _BUFFERED // max(len(runs), 1)))
-        sources = [pieces(run, start, stop, limit) for run in runs]
-        yield from _Merge(sources, deleted, start, stop, prefix).batches()
+        ssts = [sst for sst in family_files(files, state, verify=verify) if sst.overlaps(wanted)]
+        with Fetcher(ahead=any(is_remote(sst.source) for sst in ssts)) as fetcher:
+            opened = fetcher.map(partial(open_file, verify=verify), ssts)
+            deleted = fragments(tombstones_of(opened))
+            runs = sorted_runs(opened)
+            limit = max(256 << 10, min(4 << 20, _BUFFERED // max(len(runs), 1)))
+            sources = [fetcher.each(pieces(run, wanted, limit)) for run in runs]
+            yield from _Merge(sources, deleted, wanted, prefix).batches()
     except SnapshotError as error:
         raise error.at(state=state) from error
-
-
-def key_range(key_groups: range, prefix: int) -> tuple[bytes, bytes | None]:
-    """The keys of these key groups: from the first bytes up to, not including, the second (None: no end)."""
-    stop = key_groups.stop
-    return key_groups.start.to_bytes(prefix, "big"), None if stop >> (8 * prefix) else stop.to_bytes(prefix, "big")
 
 
 class _Merge:
@@ -71,14 +77,11 @@ class _Merge:
         self,
         sources: list[Iterator[Piece]],
         deleted: Fragments,
-        start: bytes,
-        stop: bytes | None,
+        wanted: Sequence[KeySpan],
         prefix: int,
     ) -> None:
         self._sources, self._deleted, self._prefix = sources, deleted, prefix
-        self._start = np.frombuffer(start, dtype=np.uint8)
-        self._stop = np.frombuffer(stop or b"\0", dtype=np.uint8)
-        self._stop_size = len(stop or b"")
+        self._bounds, self._bound_keys = _bounds(wanted)
         self._rows = np.zeros((max(len(sources), 1), cursors.FIELDS), dtype=np.int64)
         self._rows[:, cursors.BLOCK] = -1
         self._order = np.zeros(len(sources) + 1, dtype=np.int64)
@@ -103,7 +106,7 @@ class _Merge:
             while True:
                 outcome = merging.merge(
                     self._rows.ctypes.data, len(self._sources), self._order, reg, self._prefix,
-                    self._start.ctypes.data, len(self._start), self._stop.ctypes.data, self._stop_size,
+                    self._bounds, self._bound_keys.ctypes.data,
                     self._deleted.table, self._deleted.keys.ctypes.data,
                     out.ctypes.data + used, size - used, ranges[:, filled:], key_groups[filled:],
                 )  # fmt: skip
@@ -180,6 +183,19 @@ class _Merge:
             )
         message = _MESSAGES.get(outcome, f"an entry of the unknown type {kind}")
         raise CorruptSnapshot(message, where=where, advice=DAMAGED)
+
+
+def _bounds(wanted: Sequence[KeySpan]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """The spans as the kernel takes them: int64 [spans, 4], offset and size of start and stop (size 0: none) in the
+    bytes beside."""
+    table = np.zeros((len(wanted), 4), dtype=np.int64)
+    keys = bytearray()
+    for row, (start, stop) in zip(table, wanted, strict=True):
+        row[:2] = len(keys), len(start)
+        keys += start
+        row[2:] = len(keys), len(stop or b"")
+        keys += stop or b""
+    return table, np.frombuffer(bytes(keys) or b"\0", dtype=np.uint8)
 
 
 def _grown(old: npt.NDArray[np.uint8], need: int, *, at_end: bool = False) -> npt.NDArray[np.uint8]:

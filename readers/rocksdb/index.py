@@ -5,6 +5,7 @@ Format: RocksDB table/block_based/index_builder.cc, IndexValue in table/format.c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,9 @@ import numpy.typing as npt
 from stateproc.codec.jit import copy_bytes, kernel, load_u8
 from stateproc.readers.rocksdb.blocks import BlockReader, Blocks
 from stateproc.readers.rocksdb.format import BlockHandle, damaged
+from stateproc.readers.rocksdb.key_spans import KeySpan
 from stateproc.readers.rocksdb.properties import FIRST_KEY, TWO_LEVEL, TableProperties
+from stateproc.storage.ranges import DEFAULT_GAP
 
 Longs = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -27,19 +30,20 @@ OK, BAD, GROW = 0, 1, 2
 class Index:
     """Block ``k`` lies at ``offsets[k]`` with ``sizes[k]`` bytes; its keys are at most ``separator(k)``.
 
-    Separators are user keys: ``keys[key_offsets[k]:key_offsets[k + 1]]``, in ascending order.
+    Separators are user keys: ``keys[key_starts[k]:key_ends[k]]``, in ascending order.
     """
 
     offsets: Longs
     sizes: Longs
     keys: Bytes
-    key_offsets: Longs
+    key_starts: Longs
+    key_ends: Longs
 
     def __len__(self) -> int:
         return len(self.offsets)
 
     def separator(self, k: int) -> bytes:
-        return self.keys[self.key_offsets[k] : self.key_offsets[k + 1]].tobytes()
+        return self.keys[self.key_starts[k] : self.key_ends[k]].tobytes()
 
     def within(self, start: bytes, stop: bytes | None) -> slice:
         """The blocks that may hold keys from ``start`` up to ``stop`` (exclusive; None: the end)."""
@@ -47,6 +51,13 @@ class Index:
         # A block begins behind (or, among versions of one key, at) the separator before it.
         last = len(self) if stop is None else min(self._first(lambda key: key >= stop) + 1, len(self))
         return slice(first, max(first, last))
+
+    def within_any(self, spans: Sequence[KeySpan]) -> Longs:
+        """The positions of the blocks that may hold keys of any of the spans, ascending."""
+        wanted = np.zeros(len(self), dtype=np.bool_)
+        for start, stop in spans:
+            wanted[self.within(start, stop)] = True
+        return np.flatnonzero(wanted)
 
     def _first(self, reached: Any) -> int:
         low, high = 0, len(self)
@@ -58,12 +69,9 @@ class Index:
                 low = middle + 1
         return low
 
-    def part(self, blocks: slice) -> Index:
+    def part(self, blocks: slice | Longs) -> Index:
         return Index(
-            self.offsets[blocks],
-            self.sizes[blocks],
-            self.keys,
-            self.key_offsets[blocks.start : max(blocks.start, blocks.stop) + 1],
+            self.offsets[blocks], self.sizes[blocks], self.keys, self.key_starts[blocks], self.key_ends[blocks]
         )
 
 
@@ -71,14 +79,13 @@ def read_index(
     reader: BlockReader,
     handle: BlockHandle,
     properties: TableProperties,
-    start: bytes = b"",
-    stop: bytes | None = None,
+    wanted: Sequence[KeySpan] = ((b"", None),),
 ) -> Index:
-    """The index entries of the blocks that may hold keys in [start, stop); of a partitioned index, only those
+    """The index entries of the blocks that may hold keys of these spans; of a partitioned index, only those
     partitions are read. Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile.
     """
     top = _parse(reader.block(handle), properties, partitions=properties.index_type == TWO_LEVEL)
-    top = top.part(top.within(start, stop))
+    top = top.part(top.within_any(wanted))
     # Blocks in ascending order without overlap: so the work is bounded by the file's size, whatever an index says.
     reader.check(top.offsets, top.sizes)
     if properties.index_type != TWO_LEVEL or not len(top):
@@ -89,31 +96,32 @@ def read_index(
         parts.append(_parse(read, properties, partitions=False))
     whole = _joined(parts)
     reader.check(whole.offsets, whole.sizes)
-    return whole.part(whole.within(start, stop))
+    return whole.part(whole.within_any(wanted))
 
 
-def spans(offsets: Longs, sizes: Longs, limit: int) -> list[slice]:
-    """Runs of neighbouring blocks that span at most ``limit`` bytes, or hold one block."""
+def spans(offsets: Longs, sizes: Longs, limit: int, gap: int = DEFAULT_GAP) -> list[slice]:
+    """Runs of blocks to read with one request each: of at most ``limit`` bytes or one block, and without gaps of over
+    ``gap`` bytes."""
     ends = offsets + sizes
+    breaks = np.append(np.flatnonzero(offsets[1:] - ends[:-1] > gap) + 1, len(offsets))
     found, at = [], 0
     while at < len(offsets):
         stop = int(np.searchsorted(ends, offsets[at] + limit, side="right"))
-        stop = max(at + 1, min(stop, len(offsets)))
+        stop = min(stop, int(breaks[np.searchsorted(breaks, at, side="right")]))
+        stop = max(at + 1, stop)
         found.append(slice(at, stop))
         at = stop
     return found
 
 
 def _joined(parts: list[Index]) -> Index:
-    key_offsets, base = [np.zeros(1, dtype=np.int64)], 0
-    for part in parts:
-        key_offsets.append(part.key_offsets[1:] + base)
-        base += int(part.key_offsets[-1])
+    bases = np.cumsum([0, *(len(part.keys) for part in parts)])
     return Index(
         np.concatenate([part.offsets for part in parts]),
         np.concatenate([part.sizes for part in parts]),
         np.concatenate([part.keys for part in parts]),
-        np.concatenate(key_offsets),
+        np.concatenate([part.key_starts + base for part, base in zip(parts, bases, strict=False)]),
+        np.concatenate([part.key_ends + base for part, base in zip(parts, bases, strict=False)]),
     )
 
 
@@ -139,7 +147,7 @@ def _parse(blocks: Blocks, properties: TableProperties, *, partitions: bool) -> 
             raise damaged(blocks.file, int(blocks.offsets[bad]), "an index whose keys take over 1 GiB")
     if outcome == BAD:
         raise damaged(blocks.file, int(blocks.offsets[bad]), "an entry of an index is damaged")
-    return Index(offsets[:n], sizes[:n], keys[: key_offsets[n]], key_offsets[: n + 1])
+    return Index(offsets[:n], sizes[:n], keys[: key_offsets[n]], key_offsets[:n], key_offsets[1 : n + 1])
 
 
 @kernel

@@ -29,10 +29,11 @@ from stateproc.readers.rocksdb.cursors import (
 
 # Registers. PENDING: the row to be moved, or -1. STARTED, ACTIVE: rows begun, rows at an entry. STATE: of the
 # present key. SEEN: buffer of the present key. STASH: buffer of operands, filled from its end. NEED: bytes
-# wanted. OUT_USED, ENTRIES: bytes and entries given out by the last call.
+# wanted. OUT_USED, ENTRIES: bytes and entries given out by the last call. SPAN: the first span
+# that is not passed.
 PENDING, STARTED, ACTIVE, STATE, SEEN, SEEN_CAPACITY, SEEN_SIZE, SEEN_SEQUENCE = range(8)
-STASH, STASH_CAPACITY, STASH_SIZE, FRAGMENT, NEED, OUT_USED, ENTRIES = range(8, 15)
-REGISTERS = 15
+STASH, STASH_CAPACITY, STASH_SIZE, FRAGMENT, NEED, OUT_USED, ENTRIES, SPAN = range(8, 16)
+REGISTERS = 16
 # States.
 NO_KEY, OPEN, MERGING, DONE = 0, 1, 2, 3
 # Outcomes, besides those of cursors.advance (EMPTY, GROW_KEY, BAD_ENTRY).
@@ -61,10 +62,8 @@ def merge(
     order: Any,
     reg: Any,
     prefix: int,
-    start: int,
-    start_size: int,
-    stop: int,
-    stop_size: int,
+    spans: Any,
+    span_keys: int,
     fragments: Any,
     fragment_keys: int,
     out: int,
@@ -74,10 +73,10 @@ def merge(
 ) -> int:
     """Merge until an outcome needs the caller; go on by calling again.
 
-    rows: address of ``n_rows`` cursors. order: int64 per row, scratch kept between calls. Only keys in
-    [start, stop) are given out; the first ``prefix`` bytes of a key are its key group. fragments: see
-    tombstones.Fragments. out: address of ``out_size`` bytes for keys (without prefix) and values. ranges:
-    int64 [4, capacity], see RawEntries.
+    rows: address of ``n_rows`` cursors. order: int64 per row, scratch kept between calls. Only keys in the
+    spans (ascending, see entries._bounds) are given out; the first ``prefix`` bytes of a key are its key group.
+    fragments: see tombstones.Fragments. out: address of ``out_size`` bytes for keys (without prefix) and values.
+    ranges: int64 [4, capacity], see RawEntries.
 
     Invariants: order[:ACTIVE] are the rows that stand at entries, first entry last; the last one's entry is
     consumed only together with all its effects, so that a call cut short can be repeated.
@@ -85,7 +84,7 @@ def merge(
     pending, started, active = reg[PENDING], reg[STARTED], reg[ACTIVE]
     state, seen, seen_size, last_sequence = reg[STATE], reg[SEEN], reg[SEEN_SIZE], reg[SEEN_SEQUENCE]
     stash_end = reg[STASH] + reg[STASH_CAPACITY]
-    stash_size, fragment = reg[STASH_SIZE], reg[FRAGMENT]
+    stash_size, fragment, span = reg[STASH_SIZE], reg[FRAGMENT], reg[SPAN]
     used, n = np.int64(0), np.int64(0)
     outcome = ALL
     while True:
@@ -115,7 +114,11 @@ def merge(
         if not over:
             row = rows + order[active - 1] * ROW
             key, size, sequence = field(row, KEY), field(row, KEY_SIZE) - 8, field(row, SEQUENCE)
-            over = stop_size > 0 and compare(key, size, stop, stop_size) >= 0
+            while span < len(spans) and (
+                spans[span, 3] > 0 and compare(key, size, span_keys + spans[span, 2], spans[span, 3]) >= 0
+            ):
+                span += 1
+            over = span >= len(spans)
         if over:
             if state != MERGING:
                 outcome = ALL
@@ -138,7 +141,7 @@ def merge(
                     seen_size = size
                     last_sequence = np.int64(_NO_SEQUENCE)
                     state = np.int64(DONE)
-                    if compare(key, size, start, start_size) >= 0:
+                    if compare(key, size, span_keys + spans[span, 0], spans[span, 1]) >= 0:
                         if size < prefix:
                             outcome = BAD_KEY
                             break
@@ -211,4 +214,5 @@ def merge(
     reg[PENDING], reg[STARTED], reg[ACTIVE] = pending, started, active
     reg[STATE], reg[SEEN_SIZE], reg[SEEN_SEQUENCE] = state, seen_size, last_sequence
     reg[STASH_SIZE], reg[FRAGMENT], reg[OUT_USED], reg[ENTRIES] = stash_size, fragment, used, n
+    reg[SPAN] = span
     return outcome

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from stateproc.readers.rocksdb.database import DatabaseFile, family_files
-from stateproc.readers.rocksdb.entries import key_range
+from stateproc.readers.rocksdb.database import DatabaseFile, SstFile, family_files
+from stateproc.readers.rocksdb.fetching import Fetcher
 from stateproc.readers.rocksdb.index import Index
-from stateproc.readers.rocksdb.runs import open_files
+from stateproc.readers.rocksdb.key_spans import key_spans
+from stateproc.readers.rocksdb.runs import open_file
+from stateproc.storage.ranges import is_remote
 
 Longs = npt.NDArray[np.int64]
 SPLIT_BYTES = 256 << 20
@@ -27,10 +29,15 @@ def key_group_sizes(
     sizes = np.zeros(len(key_groups), dtype=np.int64)
     if not len(key_groups):
         return sizes
-    start, stop = key_range(key_groups, prefix)
-    ssts = [sst for sst in family_files(files, state, verify=verify) if sst.overlaps(start, stop)]
-    for file in open_files(ssts, verify=verify):
-        index = file.table.index(start, stop)
+    wanted = key_spans([key_groups], prefix)
+    ssts = [sst for sst in family_files(files, state, verify=verify) if sst.overlaps(wanted)]
+
+    def opened(sst: SstFile) -> Index:
+        return open_file(sst, verify=verify).table.index(wanted)
+
+    with Fetcher(ahead=any(is_remote(sst.source) for sst in ssts)) as fetcher:
+        indexes = fetcher.map(opened, ssts)
+    for index in indexes:
         groups = np.clip(_key_groups(index, prefix) - key_groups.start, 0, len(key_groups) - 1)
         np.add.at(sizes, groups, index.sizes)
     return sizes
@@ -39,10 +46,10 @@ def key_group_sizes(
 def _key_groups(index: Index, prefix: int) -> Longs:
     """The key group of each separator; a separator that was cut short counts as if zeros followed."""
     groups = np.zeros(len(index), dtype=np.int64)
-    lengths = np.diff(index.key_offsets)
+    lengths = index.key_ends - index.key_starts
     for k in range(prefix):
         there = lengths > k
-        groups[there] |= index.keys[index.key_offsets[:-1][there] + k].astype(np.int64) << (8 * (prefix - 1 - k))
+        groups[there] |= index.keys[index.key_starts[there] + k].astype(np.int64) << (8 * (prefix - 1 - k))
     return groups
 
 

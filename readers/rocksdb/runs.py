@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from stateproc.errors import UnsupportedSnapshot, Where
-from stateproc.readers.rocksdb.blocks import Blocks
+from stateproc.readers.rocksdb.blocks import Blocks, Longs
 from stateproc.readers.rocksdb.database import SstFile
 from stateproc.readers.rocksdb.format import damaged
 from stateproc.readers.rocksdb.index import spans
+from stateproc.readers.rocksdb.key_spans import KeySpan
 from stateproc.readers.rocksdb.table import Table, open_table
 from stateproc.readers.rocksdb.tombstones import Tombstone, read_tombstones
 
@@ -34,12 +36,8 @@ class Piece:
     override: int
 
 
-def open_files(ssts: Sequence[SstFile], *, verify: bool) -> list[OpenFile]:
-    """Open the tables. Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile."""
-    return [_open(sst, verify) for sst in ssts]
-
-
-def _open(sst: SstFile, verify: bool) -> OpenFile:
+def open_file(sst: SstFile, *, verify: bool) -> OpenFile:
+    """Open a table. Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile."""
     table = open_table(sst.source, verify=verify)
     operator = table.properties.merge_operator
     if table.properties.merge_operands and operator not in _JOINING:
@@ -78,13 +76,16 @@ def sorted_runs(files: Sequence[OpenFile]) -> list[list[OpenFile]]:
     return runs + [[file] for file in files if not file.sst.live]
 
 
-def pieces(run: Sequence[OpenFile], start: bytes, stop: bytes | None, limit: int) -> Iterator[Piece]:
-    """The blocks of a run that may hold keys in [start, stop), ``limit`` stored bytes at a time.
+def pieces(run: Sequence[OpenFile], wanted: Sequence[KeySpan], limit: int) -> Iterator[Callable[[], Piece]]:
+    """What reads the blocks of a run that may hold keys of these spans, ``limit`` stored bytes at a time.
 
-    Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile.
+    Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile; so does what it gives.
     """
     for file in run:
-        index = file.table.index(start, stop)
+        index = file.table.index(wanted)
         for part in spans(index.offsets, index.sizes, limit):
-            blocks = file.table.reader.blocks(index.offsets[part], index.sizes[part])
-            yield Piece(blocks, -1 if file.override is None else file.override)
+            yield partial(_piece, file, index.offsets[part], index.sizes[part])
+
+
+def _piece(file: OpenFile, offsets: Longs, sizes: Longs) -> Piece:
+    return Piece(file.table.reader.blocks(offsets, sizes), -1 if file.override is None else file.override)

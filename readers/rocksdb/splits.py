@@ -70,9 +70,8 @@ class RocksDbSplit:
             )
 
     def _entries(self) -> Iterator[RawEntries]:
-        for run in self.ranges:
-            width = prefix_width(self.max_parallelism)
-            yield from rocksdb_entries(self.files, self.state, run, width, verify=self.options.verify)
+        width = prefix_width(self.max_parallelism)
+        yield from rocksdb_entries(self.files, self.state, self.ranges, width, verify=self.options.verify)
 
 
 def rocksdb_splits(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.readers.rocksdb.blocks import BlockReader, Tail
 from stateproc.readers.rocksdb.format import BlockHandle, block_handle, damaged, read_footer
 from stateproc.readers.rocksdb.index import Index, read_index
+from stateproc.readers.rocksdb.key_spans import KeySpan
 from stateproc.readers.rocksdb.meta_blocks import entries_of, property_entries
 from stateproc.readers.rocksdb.properties import TableProperties, parse_properties
 from stateproc.storage import ByteSource
@@ -29,9 +31,9 @@ class Table:
     def file(self) -> str:
         return self.reader.file
 
-    def index(self, start: bytes = b"", stop: bytes | None = None) -> Index:
-        """The blocks that may hold keys in [start, stop). Raises CorruptSnapshot, UnsupportedSnapshot."""
-        return read_index(self.reader, self.index_handle, self.properties, start, stop)
+    def index(self, wanted: Sequence[KeySpan] = ((b"", None),)) -> Index:
+        """The blocks that may hold keys of these spans. Raises CorruptSnapshot, UnsupportedSnapshot."""
+        return read_index(self.reader, self.index_handle, self.properties, wanted)
 
 
 def open_table(source: ByteSource, *, verify: bool = True) -> Table:

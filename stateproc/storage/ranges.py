@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from stateproc.storage.sources import ByteSource, check_range
+from stateproc.storage.filesystem import scheme_of
+from stateproc.storage.sources import ByteSource, FileSource, check_range
 
 Range = tuple[int, int]
 """(start, length) in bytes."""
 
 DEFAULT_GAP = 64 << 10
 LARGEST_READ = 64 << 20
+
+
+def is_remote(source: ByteSource) -> bool:
+    """Whether each read is a request over a network, so that several at a time are faster."""
+    return isinstance(source, FileSource) and scheme_of(source.uri) != "file"
 
 
 def read_ranges(source: ByteSource, ranges: Sequence[Range], gap: int = DEFAULT_GAP) -> list[memoryview]:

@@ -18,6 +18,7 @@ from stateproc.readers.rocksdb.checksums import CRC32C, XXH3, XXHASH32, XXHASH64
 from stateproc.readers.rocksdb.compression import decompressed
 from stateproc.readers.rocksdb.format import MAX_SEQUENCE, block_handle, read_footer, varint
 from stateproc.readers.rocksdb.index import Index, spans
+from stateproc.readers.rocksdb.key_spans import key_spans
 from stateproc.readers.rocksdb.log_records import log_records
 from stateproc.readers.rocksdb.splits import runs_of
 from stateproc.readers.rocksdb.tombstones import Tombstone, fragments
@@ -92,7 +93,7 @@ def test_fragments_equal_the_newest_tombstone_at_every_place(seed: int) -> None:
 def test_index_finds_the_blocks_of_a_range() -> None:
     keys = [b"b", b"d", b"d", b"f"]
     lengths = np.cumsum([0] + [len(key) for key in keys])
-    index = Index(np.arange(4) * 10, np.full(4, 5), np.frombuffer(b"".join(keys), np.uint8), lengths)
+    index = Index(np.arange(4) * 10, np.full(4, 5), np.frombuffer(b"".join(keys), np.uint8), lengths[:-1], lengths[1:])
     assert index.within(b"", None) == slice(0, 4)
     assert index.within(b"a", b"b") == slice(0, 1)
     assert index.within(b"b", b"c") == slice(0, 2)
@@ -102,13 +103,32 @@ def test_index_finds_the_blocks_of_a_range() -> None:
     assert index.within(b"g", None) == slice(4, 4)
     part = index.part(slice(1, 3))
     assert [part.separator(k) for k in range(len(part))] == [b"d", b"d"]
+    assert index.within_any([(b"a", b"b"), (b"e", None)]).tolist() == [0, 3]
+    assert index.within_any([(b"a", b"c"), (b"b", b"d")]).tolist() == [0, 1]
+    assert [index.part(np.array([0, 3])).separator(k) for k in (0, 1)] == [b"b", b"f"]
 
 
 def test_spans() -> None:
     offsets, sizes = np.array([0, 10, 20, 100]), np.array([5, 5, 60, 5])
     assert spans(offsets, sizes, 15) == [slice(0, 2), slice(2, 3), slice(3, 4)]
     assert spans(offsets, sizes, 1000) == [slice(0, 4)]
+    assert spans(offsets, sizes, 1000, gap=10) == [slice(0, 3), slice(3, 4)]
     assert spans(offsets[:0], sizes[:0], 1000) == []
+    assert spans(offsets[:0], sizes[:0], 1000) == []
+
+
+def test_key_spans() -> None:
+    assert key_spans([range(3, 5), range(7, 8)], 1) == [(b"\x03", b"\x05"), (b"\x07", b"\x08")]
+    assert key_spans([range(255, 256)], 1) == [(b"\xff", None)]
+    assert key_spans([range(255, 257)], 2) == [(b"\x00\xff", b"\x01\x01")]
+    assert key_spans([range(0), range(2, 3)], 1, []) == []
+    # Of these keys one is in no key group that is wanted, one is a prefix of another, one has nothing behind it.
+    keys = [b"\x04b", b"\x05a", b"\x04b\x00", b"\x03\xff\xff", b"\x04a\xff"]
+    assert key_spans([range(3, 5)], 1, keys) == [
+        (b"\x03\xff\xff", b"\x04"),
+        (b"\x04a\xff", b"\x04c"),
+    ]
+    assert key_spans([range(255, 256)], 1, [b"\xff\xff"]) == [(b"\xff\xff", None)]
 
 
 def test_runs() -> None:
