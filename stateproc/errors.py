@@ -76,3 +76,15 @@ class NotFound(SnapshotError):
 
 class InvalidOption(SnapshotError):
     """An option or argument given by the user does not fit."""
+
+
+class InvalidEntries(SnapshotError):
+    """Entries that no state file can hold: not in order, of a state or key group that is not the file's."""
+
+
+class DuplicateKey(InvalidEntries):
+    """Two entries of one state with the same key (and namespace, and user key): a state holds one."""
+
+
+class WriteFailed(SnapshotError):
+    """A file could not be written, or the snapshot not be completed; nothing that can be loaded was left behind."""

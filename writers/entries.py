@@ -1,0 +1,86 @@
+"""Raw entries on their way to a file: batches of (key group, state, composite key, value), in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stateproc.errors import InvalidEntries
+
+RAW_ENTRIES = pa.schema(
+    [
+        pa.field("key_group", pa.int32(), nullable=False),
+        pa.field("state_id", pa.int32(), nullable=False),
+        pa.field("key", pa.binary(), nullable=False),
+        pa.field("value", pa.binary(), nullable=False),
+    ]
+)
+"""``key``: the composite key without its key-group prefix (CompositeKeySerializationUtils), ``value``: as canonical
+savepoints hold it, empty for timers; ``state_id``: the state's position in the operator's header.
+"""
+
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ByteColumn:
+    """A column of byte strings: row ``i`` lies at ``address + offsets[i]`` up to ``address + offsets[i + 1]``.
+
+    ``owner`` keeps the bytes alive.
+    """
+
+    address: int
+    offsets: Longs
+    owner: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def bytes(self) -> int:
+        return int(self.offsets[-1] - self.offsets[0])
+
+
+@dataclass(frozen=True)
+class EntryColumns:
+    """A batch of raw entries as kernels take it."""
+
+    key_groups: Ints
+    state_ids: Ints
+    keys: ByteColumn
+    values: ByteColumn
+
+    def __len__(self) -> int:
+        return len(self.key_groups)
+
+
+def byte_column(array: pa.Array) -> ByteColumn:
+    """The column of a binary or large binary array without nulls, nothing copied but 32-bit offsets."""
+    if array.null_count:
+        raise InvalidEntries("a null among the bytes of raw entries")
+    width = np.dtype(np.int64 if pa.types.is_large_binary(array.type) else np.int32)
+    _, starts, data = array.buffers()
+    if starts is None or len(array) == 0:
+        return ByteColumn(0, np.zeros(len(array) + 1, dtype=np.int64), array)
+    offsets = np.frombuffer(starts, dtype=width, count=len(array) + 1, offset=array.offset * width.itemsize)
+    return ByteColumn(data.address if data is not None else 0, offsets.astype(np.int64, copy=False), array)
+
+
+def entry_columns(batch: pa.RecordBatch) -> EntryColumns:
+    """The columns of a batch of RAW_ENTRIES (binary may be large). Raises InvalidEntries for any other batch."""
+    for field in RAW_ENTRIES:
+        index = batch.schema.get_field_index(field.name)
+        found = batch.schema.field(index).type if index >= 0 else None
+        if found != field.type and not (field.type == pa.binary() and found == pa.large_binary()):
+            raise InvalidEntries(f"raw entries need a column '{field.name}' of {field.type}, not {found}")
+    numbers = []
+    for name in ("key_group", "state_id"):
+        column = batch.column(name)
+        if column.null_count:
+            raise InvalidEntries(f"a null in the column '{name}' of raw entries")
+        numbers.append(np.ascontiguousarray(column.to_numpy(zero_copy_only=True)))
+    return EntryColumns(numbers[0], numbers[1], byte_column(batch.column("key")), byte_column(batch.column("value")))
