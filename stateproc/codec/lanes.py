@@ -11,23 +11,20 @@ from __future__ import annotations
 import numpy as np
 
 from stateproc.codec import ops
-from stateproc.codec.jit import (
-    copy_bytes,
-    kernel,
-    load_be16,
-    load_be32,
-    load_be64,
-    load_i32,
-    load_i64,
-    load_le16,
-    load_le32,
-    load_le64,
-    load_u8,
-    store_8,
-    store_16,
-    store_32,
-    store_64,
-)  # fmt: skip
+from stateproc.codec.jit import kernel, load_i32, load_i64, load_u8, store_8, store_32, store_64
+from stateproc.codec.lane_ops import (
+    ALL,
+    FULL,
+    LEFT,
+    byte_strings,
+    column_of_chunk,
+    common_way,
+    fill_row,
+    flink_strings,
+    leave_lanes,
+    marked_numbers,
+    numbers,
+)
 from stateproc.codec.ops import (
     BOOL,
     BYTES,
@@ -42,10 +39,6 @@ from stateproc.codec.ops import (
     L2,
     L4,
     L8,
-    LENGTH_FIXED,
-    LENGTH_I32,
-    LENGTH_REST,
-    LENGTH_U16,
     MARK,
     MARKED_NUMBER,
     NULL_IF,
@@ -58,7 +51,6 @@ from stateproc.codec.ops import (
     SWITCH,
 )
 from stateproc.codec.room import operand
-from stateproc.codec.text import varint_units
 
 CHUNK = 1024
 """Rows decoded side by side."""
@@ -67,8 +59,6 @@ _DEPTH = 8
 SCRATCH_WORDS = (2 + _DEPTH + 1) * CHUNK + 2 * _DEPTH
 """int64 words of scratch memory: position and end of each row, the rows in the lanes at every depth, where rows that
 left come back and how many there are then."""
-ALL, LEFT, FULL = 0, 1, 2
-"""Outcomes: all rows are decoded; a chunk is left to the VM; a column has no room."""
 
 
 @kernel
@@ -157,25 +147,36 @@ def _chunk(
             join = load_i64(joins + 16 * depth)
         op = operand(prog, pc)
         if op == MARKED_NUMBER:
-            valid, out = _column(columns, operand(prog, pc + 2)), _column(columns, operand(prog, pc + 3))
-            if operand(prog, pc + 2) < 0 or not _marked_numbers(
+            valid, out = (
+                column_of_chunk(columns, operand(prog, pc + 2)),
+                column_of_chunk(columns, operand(prog, pc + 3)),
+            )
+            if operand(prog, pc + 2) < 0 or not marked_numbers(
                 at, end, lanes, active, operand(prog, pc + 1), valid, out, operand(prog, pc + 4)
             ):
                 return LEFT
             pc += 5
-        elif op == F8 or op == F4 or op == F2 or op == F1 or op == BOOL or op == L8 or op == L4 or op == L2:
-            if not _numbers(at, end, lanes, active, op, columns, operand(prog, pc + 1)):
+        elif op in (F8, F4, F2, F1, BOOL, L8, L4, L2):
+            if not numbers(at, end, lanes, active, op, columns, operand(prog, pc + 1)):
                 return LEFT
             pc += 2
         elif op == FSTR:
-            outcome = _strings(
-                at, end, lanes, active, columns, operand(prog, pc + 1), operand(prog, pc + 2), operand(prog, pc + 3), reg
+            outcome = flink_strings(
+                at,
+                end,
+                lanes,
+                active,
+                columns,
+                operand(prog, pc + 1),
+                operand(prog, pc + 2),
+                operand(prog, pc + 3),
+                reg,
             )
             if outcome != ALL:
                 return outcome
             pc += 4
         elif op == BYTES:
-            outcome = _bytes(
+            outcome = byte_strings(
                 at, end, lanes, active, columns, operand(prog, pc + 1), operand(prog, pc + 2), operand(prog, pc + 3),
                 operand(prog, pc + 4), reg,
             )  # fmt: skip
@@ -186,7 +187,7 @@ def _chunk(
             if depth == _DEPTH:
                 return LEFT
             inner = lanes + 8 * CHUNK
-            left = _leave(
+            left = leave_lanes(
                 at, end, lanes, active, operand(prog, pc + 1), operand(prog, pc + 4), columns,
                 fills + 4 * operand(prog, pc + 2), inner,
             )  # fmt: skip
@@ -204,10 +205,10 @@ def _chunk(
                 active -= left
                 join = np.int64(operand(prog, pc + 3))
                 pc += 5
-        elif op == PUT1 or op == PUT4:
+        elif op in (PUT1, PUT4):
             col, value = operand(prog, pc + 1), operand(prog, pc + 2)
             if col >= 0:
-                out = _column(columns, col)
+                out = column_of_chunk(columns, col)
                 for k in range(active):
                     i = load_i64(lanes + 8 * k)
                     if op == PUT1:
@@ -215,7 +216,7 @@ def _chunk(
                     else:
                         store_32(out + 4 * i, value)
             pc += 3
-        elif op == SKIP or op == SKIP_REST or op == EXPECT:
+        elif op in (SKIP, SKIP_REST, EXPECT):
             wanted = operand(prog, pc + 1) if op == SKIP else 1
             for k in range(active):
                 i = load_i64(lanes + 8 * k)
@@ -228,7 +229,7 @@ def _chunk(
                 store_64(at + 8 * i, place + wanted)
             pc += 1 if op == SKIP_REST else 2
         elif op == SWITCH:
-            target = _common_way(prog, pc, at, end, lanes, active)
+            target = common_way(prog, pc, at, end, lanes, active)
             if target < 0:
                 return LEFT
             pc = target
@@ -236,16 +237,16 @@ def _chunk(
             pc = operand(prog, pc + 1)
         elif op == FILL:
             for k in range(active):
-                _fill(columns, fills + 4 * operand(prog, pc + 1), load_i64(lanes + 8 * k))
+                fill_row(columns, fills + 4 * operand(prog, pc + 1), load_i64(lanes + 8 * k))
             pc += 2
         elif op == MARK:
             if operand(prog, pc + 1) >= 0:
-                out = _column(columns, operand(prog, pc + 1))
+                out = column_of_chunk(columns, operand(prog, pc + 1))
                 for k in range(active):
                     i = load_i64(lanes + 8 * k)
                     store_64(out + 8 * i, load_i64(at + 8 * i) - source)
             pc += 2
-        elif op == SEGMENT or op == ROW_END:
+        elif op in (SEGMENT, ROW_END):
             for k in range(n):
                 if load_i64(at + 8 * k) != load_i64(end + 8 * k):
                     return LEFT
@@ -258,237 +259,3 @@ def _chunk(
             pc += 2
         else:
             return LEFT
-
-
-@kernel
-def _column(columns: int, col: int) -> int:
-    """The address of the chunk's first value in a column."""
-    if col < 0:
-        return 0
-    return load_i64(columns + 24 * col) + load_i64(columns + 24 * col + 8)
-
-
-@kernel
-def _fill(columns: int, fill: int, i: int) -> None:
-    """A null in the place of row ``i`` in every column that the table at ``fill`` lists."""
-    for k in range(load_i32(fill)):
-        entry = fill + 4 + 12 * k
-        width, value = load_i32(entry + 4), load_i32(entry + 8)
-        out = _column(columns, load_i32(entry)) + i * width
-        if width == 1:
-            store_8(out, value)
-        elif width == 2:
-            store_16(out, value)
-        elif width == 4:
-            store_32(out, value)
-        else:
-            store_64(out, value)
-
-
-@kernel
-def _leave(
-    at: int, end: int, lanes: int, active: int, null_mark: int, pad: int, columns: int, fill: int, inner: int
-) -> int:
-    """How many rows are null, -1 for damage; ``inner`` gets the others. Those that are null are filled."""
-    kept = 0
-    for k in range(active):
-        i = load_i64(lanes + 8 * k)
-        place, stop = load_i64(at + 8 * i), load_i64(end + 8 * i)
-        if place >= stop:
-            return -1
-        mark = load_u8(place)
-        place += 1
-        if mark > 1:
-            return -1
-        if mark == null_mark:
-            if pad > stop - place:
-                return -1
-            place = stop if pad < 0 else place + pad
-            _fill(columns, fill, i)
-        else:
-            store_64(inner + 8 * kept, i)
-            kept += 1
-        store_64(at + 8 * i, place)
-    return active - kept
-
-
-@kernel
-def _common_way(prog: int, pc: int, at: int, end: int, lanes: int, active: int) -> int:
-    """Where the program goes on behind a choice by one byte that is the same in all rows; -1 if it is not."""
-    if operand(prog, pc + 1) != 1:
-        return -1
-    tag = np.int64(-1)
-    for k in range(active):
-        i = load_i64(lanes + 8 * k)
-        place = load_i64(at + 8 * i)
-        if place >= load_i64(end + 8 * i):
-            return -1
-        found = load_u8(place)
-        if tag < 0:
-            tag = found
-        if found != tag:
-            return -1
-        store_64(at + 8 * i, place + 1)
-    for k in range(operand(prog, pc + 2)):
-        if operand(prog, pc + 4 + 2 * k) == tag:
-            return operand(prog, pc + 5 + 2 * k)
-    return operand(prog, pc + 3)
-
-
-@kernel
-def _marked_numbers(
-    at: int, end: int, lanes: int, active: int, null_mark: int, valid: int, out: int, width: int
-) -> bool:
-    """A null mark and a big-endian number of ``width`` bytes in every row."""
-    for k in range(active):
-        i = load_i64(lanes + 8 * k)
-        place, left = load_i64(at + 8 * i), load_i64(end + 8 * i) - load_i64(at + 8 * i)
-        if left < 1:
-            return False
-        mark = load_u8(place)
-        if mark > 1:
-            return False
-        present = mark != null_mark
-        value = np.int64(0)
-        if present:
-            if left < 1 + width:
-                return False
-            if width == 8:
-                value = np.int64(load_be64(place + 1))
-            elif width == 4:
-                value = np.int64(load_be32(place + 1))
-            elif width == 2:
-                value = np.int64(load_be16(place + 1))
-            else:
-                value = np.int64(load_u8(place + 1))
-        if width == 8:
-            store_64(out + 8 * i, value)
-        elif width == 4:
-            store_32(out + 4 * i, value)
-        elif width == 2:
-            store_16(out + 2 * i, value)
-        else:
-            store_8(out + i, value)
-        store_8(valid + i, np.int64(present))
-        store_64(at + 8 * i, place + 1 + (width if present else 0))
-    return True
-
-
-@kernel
-def _numbers(at: int, end: int, lanes: int, active: int, op: int, columns: int, col: int) -> bool:
-    """A number in every row; ``op`` tells its width and byte order."""
-    out = _column(columns, col)
-    width = 8 if op == F8 or op == L8 else 4 if op == F4 or op == L4 else 2 if op == F2 or op == L2 else 1
-    for k in range(active):
-        i = load_i64(lanes + 8 * k)
-        place = load_i64(at + 8 * i)
-        if load_i64(end + 8 * i) - place < width:
-            return False
-        store_64(at + 8 * i, place + width)
-        if op == BOOL and load_u8(place) > 1:
-            return False
-        if col < 0:
-            continue
-        if op == F8:
-            store_64(out + 8 * i, np.int64(load_be64(place)))
-        elif op == L8:
-            store_64(out + 8 * i, np.int64(load_le64(place)))
-        elif op == F4:
-            store_32(out + 4 * i, np.int64(load_be32(place)))
-        elif op == L4:
-            store_32(out + 4 * i, np.int64(load_le32(place)))
-        elif op == F2:
-            store_16(out + 2 * i, np.int64(load_be16(place)))
-        elif op == L2:
-            store_16(out + 2 * i, np.int64(load_le16(place)))
-        else:
-            store_8(out + i, np.int64(load_u8(place)))
-    return True
-
-
-@kernel
-def _no_room(reg: int, col: int, wanted: int) -> int:
-    store_64(reg + 8 * ops.AUX, col)
-    store_64(reg + 8 * ops.NEED, wanted)
-    return FULL
-
-
-@kernel
-def _strings(
-    at: int, end: int, lanes: int, active: int, columns: int, lengths: int, data: int, bias: int, reg: int
-) -> int:
-    """Flink strings in every row; an outcome."""
-    if data < 0 or lengths < 0:
-        return LEFT
-    entry = columns + 24 * data
-    out, first = _column(columns, data), _column(columns, data)
-    room = load_i64(entry) + load_i64(entry + 16)
-    sizes = _column(columns, lengths)
-    for k in range(active):
-        i = load_i64(lanes + 8 * k)
-        place, stop = load_i64(at + 8 * i), load_i64(end + 8 * i)
-        if place >= stop:
-            return LEFT
-        n = np.int64(load_u8(place))
-        place += 1
-        if n >= 0x80:
-            # Two bytes of length are for strings of up to 16,383 units; longer ones are rare.
-            if place >= stop or load_u8(place) >= 0x80:
-                return LEFT
-            n = (n & 0x7F) | (np.int64(load_u8(place)) << 7)
-            place += 1
-        n -= bias
-        if n <= 0:
-            store_32(sizes + 4 * i, n)
-        else:
-            if n > stop - place:
-                return LEFT
-            if out + 3 * n + 8 > room:
-                return _no_room(reg, data, out - first + 3 * n + 8)
-            place, written = varint_units(place, stop, n, out)
-            if written < 0:
-                return LEFT
-            store_32(sizes + 4 * i, written)
-            out += written
-        store_64(at + 8 * i, place)
-    store_64(entry + 8, out - load_i64(entry))
-    return ALL
-
-
-@kernel
-def _bytes(
-    at: int, end: int, lanes: int, active: int, columns: int, lengths: int, data: int, kind: int, fixed: int, reg: int
-) -> int:
-    """Bytes of a told length in every row; an outcome."""
-    if data < 0 or lengths < 0 or not (
-        kind == LENGTH_I32 or kind == LENGTH_U16 or kind == LENGTH_REST or kind == LENGTH_FIXED
-    ):
-        return LEFT
-    entry = columns + 24 * data
-    out, first = _column(columns, data), _column(columns, data)
-    room = load_i64(entry) + load_i64(entry + 16)
-    sizes = _column(columns, lengths)
-    head = 4 if kind == LENGTH_I32 else 2 if kind == LENGTH_U16 else 0
-    for k in range(active):
-        i = load_i64(lanes + 8 * k)
-        place, stop = load_i64(at + 8 * i), load_i64(end + 8 * i)
-        if stop - place < head:
-            return LEFT
-        n = stop - place
-        if kind == LENGTH_I32:
-            n = np.int64(np.int32(np.uint32(load_be32(place))))
-        elif kind == LENGTH_U16:
-            n = np.int64(load_be16(place))
-        elif kind == LENGTH_FIXED:
-            n = np.int64(fixed)
-        place += head
-        if n < 0 or n > stop - place:
-            return LEFT
-        if out + n > room:
-            return _no_room(reg, data, out - first + n)
-        copy_bytes(out, place, n)
-        store_32(sizes + 4 * i, n)
-        out += n
-        store_64(at + 8 * i, place + n)
-    store_64(entry + 8, out - load_i64(entry))
-    return ALL

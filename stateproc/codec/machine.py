@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stateproc.codec import lanes, ops, vm
+from stateproc.codec import lane_ops, lanes, ops, vm
 from stateproc.codec.builder import Program, Taken
 from stateproc.codec.columns import Columns
 from stateproc.codec.kryo_kernels import BLOCK_WORDS
@@ -94,7 +94,7 @@ class Machine:
         self._reg[ops.ROW] = first
 
     def _drive_lanes(
-        self, data: Bytes, starts: Positions, ends: Positions, first: int, last: int, widths: Positions
+        self, data: Bytes, starts: Positions, ends: Positions, first: int, last: int, widths: npt.NDArray[np.int32]
     ) -> int:
         """As many rows as possible side by side, the others by themselves; the row reached."""
         columns, program, reg = self._columns, self.program, self._reg
@@ -106,12 +106,12 @@ class Machine:
                 columns.table.ctypes.data, widths.ctypes.data, program.n_columns, columns.saved.ctypes.data,
                 reg.ctypes.data, self._scratch.ctypes.data,
             )  # fmt: skip
-            if outcome == lanes.FULL:
+            if outcome == lane_ops.FULL:
                 if not (row > first and columns.plenty) and columns.grow(int(reg[ops.AUX]), int(reg[ops.NEED])):
                     continue
                 if row > first:
                     return row
-            if outcome != lanes.ALL:
+            if outcome != lane_ops.ALL:
                 # Where one chunk is left, its neighbours mostly are, too: ever more of them are not even tried.
                 self._missed = min(2 * self._missed + 1, 64)
                 stop = min(last, row + self._missed * lanes.CHUNK)

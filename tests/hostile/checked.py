@@ -23,7 +23,7 @@ import stateproc.codec.machine as machine_module
 import stateproc.readers.canonical as canonical_module
 import stateproc.readers.maps as maps_module
 import stateproc.readers.scanning as scanning_module
-from stateproc.codec import kryo_heads, kryo_json, kryo_json_scalars, kryo_kernels, ops, room, text, vm
+from stateproc.codec import kryo_heads, kryo_json, kryo_json_scalars, kryo_kernels, lane_ops, lanes, ops, room, text, vm
 from stateproc.codec.columns import Columns
 
 
@@ -134,6 +134,8 @@ _KERNELS["stateproc__codec__kryo_heads"] = _plain(kryo_heads, **_KERNELS)
 _KERNELS["stateproc__codec__kryo_json_scalars"] = _plain(kryo_json_scalars, **_KERNELS)
 _KERNELS["stateproc__codec__kryo_json"] = _plain(kryo_json, **_KERNELS)
 _VM = _plain(vm, **_KERNELS)
+_KERNELS["stateproc__codec__lane_ops"] = _plain(lane_ops, **_KERNELS)
+_LANES = _plain(lanes, **_KERNELS)
 _SCANNING = _plain(scanning_module)
 _MAPS = _plain(maps_module)
 
@@ -167,11 +169,52 @@ def _run(machine: Any, data: Any) -> Any:
     return run
 
 
+def _run_lanes(machine: Any, data: Any, starts: Any, ends: Any) -> Any:
+    """lanes.run for this machine and data, checked."""
+
+    def run(
+        prog: int, fills: int, source: int, starts_at: int, start_stride: int, ends_at: int, end_stride: int,
+        first: int, last: int, columns: int, widths: int, n_columns: int, saved: int, reg: int, scratch: int,
+    ) -> Any:  # fmt: skip
+        program = machine.program
+        rows = [
+            (at + segment * stride, at + segment * stride + 8 * positions.shape[1], False)
+            for at, stride, positions in ((starts_at, start_stride, starts), (ends_at, end_stride, ends))
+            for segment in range(len(positions))
+        ]
+        MEMORY.ranges = [
+            (source, source + len(data), False),
+            (prog, prog + program.code.nbytes, False),
+            (fills, fills + program.fills.nbytes, False),
+            (columns, columns + 24 * n_columns, True),
+            (widths, widths + program.lanes.nbytes, False),
+            (saved, saved + machine._columns.saved.nbytes, True),
+            (reg, reg + machine._reg.nbytes, True),
+            (scratch, scratch + machine._scratch.nbytes, True),
+            *rows,
+        ]
+        MEMORY.columns = (columns, n_columns)
+        with np.errstate(over="ignore"):
+            return _LANES.run(
+                prog, fills, source, starts_at, start_stride, ends_at, end_stride, first, last, columns, widths,
+                n_columns, saved, reg, scratch,
+            )  # fmt: skip
+
+    return run
+
+
 @contextmanager
 def checked_kernels() -> Iterator[Memory]:
     """Inside: VM, scan and map grouping run as plain Python over checked memory, with little room at first."""
     patch = pytest.MonkeyPatch()
-    drive = machine_module.Machine._drive
+    drive, drive_lanes = machine_module.Machine._drive, machine_module.Machine._drive_lanes
+
+    def driven_lanes(self: Any, data: Any, starts: Any, ends: Any, *rest: Any) -> int:
+        shim = ModuleType("lanes")
+        shim.__dict__.update(vars(lanes), run=_run_lanes(self, data, starts, ends))
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(machine_module, "lanes", shim)
+            return drive_lanes(self, data, starts, ends, *rest)
 
     def driven(self: Any, data: Any, *rest: Any) -> int:
         shim = ModuleType("vm")
@@ -196,6 +239,7 @@ def checked_kernels() -> Iterator[Memory]:
     shim = ModuleType("scanning")
     shim.__dict__.update(vars(scanning_module), scan=scan)
     patch.setattr(machine_module.Machine, "_drive", driven)
+    patch.setattr(machine_module.Machine, "_drive_lanes", driven_lanes)
     patch.setattr(canonical_module, "scanning", shim)
     patch.setattr(maps_module, "_new_keys", new_keys)
     patch.setattr(Columns, "_FIRST_ROOM", 16)
