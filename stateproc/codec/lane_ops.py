@@ -1,8 +1,8 @@
 """Kernels of the fast lanes: one op over all rows that are in them.
 
 ``at`` and ``end``: addresses of each row's position and end (int64, addresses themselves). ``lanes``: the address of
-the numbers of the ``active`` rows (int64). Each kernel checks what it reads against the row's end before it reads; what it
-says no to, and whatever it has done until then, is left to the VM.
+the numbers of the ``active`` rows (int64). Each kernel checks what it reads against the row's end before it reads;
+what it says no to, and whatever it has done until then, is left to the VM.
 """
 
 from __future__ import annotations
