@@ -18,6 +18,8 @@ from stateproc.codec.layouts.base import with_nulls
 Longs = npt.NDArray[np.int64]
 DAY_SECONDS = 86_400
 DAY_NANOS = DAY_SECONDS * 10**9
+MILLI_NANOS = 10**6
+FURTHEST_YEAR = 999_999_999  # of java.time.LocalDate, before and after Christ
 I64_MIN = -(2**63)
 
 
@@ -70,7 +72,7 @@ def check_date(year: Longs, month: Longs, day: Longs, null: npt.NDArray[np.bool_
     """Refuse parts that make no date."""
     lengths = np.array([0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
     good = (month >= 1) & (month <= 12) & (day >= 1) & (day <= lengths[np.clip(month, 0, 12)])
-    good &= np.abs(year) <= 999_999_999
+    good &= np.abs(year) <= FURTHEST_YEAR
     if not (good | null).all():
         raise OutOfRange("a date's year, month and day make no date")
 

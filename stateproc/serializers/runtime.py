@@ -21,7 +21,7 @@ from stateproc.codec.layouts import (
     Struct,
 )
 from stateproc.codec.layouts.merging import NAMELESS, Merged, Shape
-from stateproc.codec.temporal import ints
+from stateproc.codec.temporal import ints, nulls
 from stateproc.releases import Release
 from stateproc.serializers.base import LayoutContext, Serializer, fixed_sum
 from stateproc.serializers.registry import (
@@ -97,8 +97,8 @@ def _read_ttl_aware(cursor: Cursor, version: int) -> Serializer:
 
 
 def unflip(timestamps: pa.Array) -> pa.Array:
-    """Undo TimerSerializer's flip of the sign bit, which makes byte order time order."""
-    return pa.array(ints(timestamps) ^ np.int64(-(2**63)))
+    """Undo TimerSerializer's flip of the sign bit, which makes byte order time order; its own inverse."""
+    return pa.array(ints(timestamps) ^ np.int64(-(2**63)), mask=nulls(timestamps) if timestamps.null_count else None)
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Timer(Serializer):
     namespace: Serializer
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        timestamp = Converted(_I64, pa.int64(), unflip)
+        timestamp = Converted(_I64, pa.int64(), unflip, inverse=unflip)
         inner = ctx.inner
         return Struct(
             (
@@ -220,9 +220,9 @@ class StreamElement(Serializer):
     def layout(self, ctx: LayoutContext) -> Layout:
         value, time = ("value", self.value.layout(ctx.inner)), ("timestamp", _I64)
         shapes = (
-            Shape("record", (time, value)),
-            Shape("record", (value,)),
-            Shape("watermark", (time,)),
+            Shape("record", (time, value), b"\0"),
+            Shape("record", (value,), b"\1"),
+            Shape("watermark", (time,), b"\2"),
             Shape("latency marker", (time, (NAMELESS, Nothing(20)))),
             Shape("status", ((NAMELESS, _I32),)),
             Shape("attributes", ((NAMELESS, Boolean()),)),

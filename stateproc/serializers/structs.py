@@ -87,7 +87,7 @@ class Tuple0(Serializer):
     """Tuple0Serializer: one byte, 42."""
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        return Nothing(1)
+        return Nothing(1, 42)
 
     @property
     def length(self) -> int:

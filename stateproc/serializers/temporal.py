@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec import temporal as t
+from stateproc.codec.encoding import times
 from stateproc.codec.layouts import Converted, Layout, Number, Struct
 from stateproc.releases import Release
 from stateproc.serializers.base import LayoutContext, Serializer
@@ -79,6 +80,72 @@ def _sql_timestamp(parts: pa.StructArray, mode: str) -> pa.Array:
     return t.instant_array(np.floor_divide(millis, 1000), nanos, null, mode, "UTC")
 
 
+# --- and back: null is told by parts that no value has -------------------------------------------------------
+
+
+def _struct(type_: pa.DataType, *columns: Any) -> pa.StructArray:
+    """Number columns (or arrays) as the struct array ``type_``."""
+    arrays = [
+        column if isinstance(column, pa.Array) else times.integers(column, np.zeros(len(column), np.bool_), field.type)
+        for column, field in zip(columns, type_, strict=True)
+    ]
+    return pa.StructArray.from_arrays(arrays, fields=list(type_))
+
+
+def _date_parts(days: t.Longs, null: Any) -> pa.StructArray:
+    year, month, day = t.civil_of(days)
+    times.refuse(np.abs(year) > t.FURTHEST_YEAR, "a date further away than LocalDate goes")
+    return _struct(
+        _DATE.arrow_type,
+        np.where(null, _I32_MIN, year),
+        np.where(null, _I16_MIN >> 8, month),
+        np.where(null, 0, day),
+    )
+
+
+def _time_parts(nanos: t.Longs, null: Any) -> pa.StructArray:
+    seconds = nanos // 10**9
+    # A null's minute and second are the bytes of Short.MIN_VALUE.
+    return _struct(
+        _TIME.arrow_type,
+        np.where(null, -128, seconds // 3600),
+        np.where(null, _I16_MIN >> 8, seconds // 60 % 60),
+        np.where(null, 0, seconds % 60),
+        np.where(null, _I32_MIN, nanos % 10**9),
+    )
+
+
+def _from_local_date(values: pa.Array) -> pa.StructArray:
+    return _date_parts(*times.dates(values))
+
+
+def _from_local_time(values: pa.Array) -> pa.StructArray:
+    return _time_parts(*times.day_times(values))
+
+
+def _from_local_date_time(values: pa.Array) -> pa.StructArray:
+    seconds, nanos, null = times.instants(values)
+    day, second = np.floor_divide(seconds, t.DAY_SECONDS), seconds % t.DAY_SECONDS
+    parts = _date_parts(day, null), _time_parts(second * 10**9 + nanos, null)
+    return pa.StructArray.from_arrays(parts, names=["date", "time"])
+
+
+def _from_instant(values: pa.Array) -> pa.StructArray:
+    seconds, nanos, null = times.instants(values)
+    return _struct(_INSTANT.arrow_type, np.where(null, t.I64_MIN, seconds), np.where(null, _I32_MIN, nanos))
+
+
+def _from_millis(values: pa.Array) -> pa.StructArray:
+    seconds, nanos, null = times.instants(values)
+    return _struct(_MILLIS.arrow_type, np.where(null, t.I64_MIN, times.in_units(seconds, nanos, null, 1000)))
+
+
+def _from_sql_timestamp(values: pa.Array) -> pa.StructArray:
+    seconds, nanos, null = times.instants(values)
+    millis = times.in_units(seconds, nanos // t.MILLI_NANOS * t.MILLI_NANOS, null, 1000)
+    return _struct(_STAMP.arrow_type, np.where(null, t.I64_MIN, millis), np.where(null, 0, nanos))
+
+
 def python_date(value: Any) -> Any:
     """The Python object for an exact ISO text if it can hold all of it, else the text."""
     return _parsed(value, dt.date.fromisoformat)
@@ -111,17 +178,20 @@ class TemporalKind:
     size: int
     micros: pa.DataType
     convert: Callable[..., pa.Array]
+    inverse: Callable[[pa.Array], pa.Array]
     plain: Callable[[Any], Any]
 
 
 _UTC = pa.timestamp("us", "UTC")
 TEMPORAL: tuple[TemporalKind, ...] = (
-    TemporalKind("Date", "java.util.Date", _MILLIS, 8, _UTC, _millis, python_timestamp),
-    TemporalKind("SqlDate", "java.sql.Date", _MILLIS, 8, _UTC, _millis, python_timestamp),
-    TemporalKind("SqlTime", "java.sql.Time", _MILLIS, 8, _UTC, _millis, python_timestamp),
-    TemporalKind("SqlTimestamp", "java.sql.Timestamp", _STAMP, 12, _UTC, _sql_timestamp, python_timestamp),
-    TemporalKind("LocalDate", "LocalDate", _DATE, 6, pa.date32(), _local_date, python_date),
-    TemporalKind("LocalTime", "LocalTime", _TIME, 7, pa.time64("us"), _local_time, python_time),
+    TemporalKind("Date", "java.util.Date", _MILLIS, 8, _UTC, _millis, _from_millis, python_timestamp),
+    TemporalKind("SqlDate", "java.sql.Date", _MILLIS, 8, _UTC, _millis, _from_millis, python_timestamp),
+    TemporalKind("SqlTime", "java.sql.Time", _MILLIS, 8, _UTC, _millis, _from_millis, python_timestamp),
+    TemporalKind(
+        "SqlTimestamp", "java.sql.Timestamp", _STAMP, 12, _UTC, _sql_timestamp, _from_sql_timestamp, python_timestamp
+    ),
+    TemporalKind("LocalDate", "LocalDate", _DATE, 6, pa.date32(), _local_date, _from_local_date, python_date),
+    TemporalKind("LocalTime", "LocalTime", _TIME, 7, pa.time64("us"), _local_time, _from_local_time, python_time),
     TemporalKind(
         "LocalDateTime",
         "LocalDateTime",
@@ -129,16 +199,17 @@ TEMPORAL: tuple[TemporalKind, ...] = (
         13,
         pa.timestamp("us"),
         _local_date_time,
+        _from_local_date_time,
         python_timestamp,
     ),
-    TemporalKind("Instant", "Instant", _INSTANT, 12, _UTC, _instant, python_timestamp),
+    TemporalKind("Instant", "Instant", _INSTANT, 12, _UTC, _instant, _from_instant, python_timestamp),
 )
 
 
 def temporal_layout(kind: TemporalKind, ctx: LayoutContext) -> Layout:
     """The layout of a temporal kind in the context's mode."""
     arrow = pa.string() if ctx.temporal == "exact" else kind.micros
-    return Converted(kind.parts, arrow, partial(kind.convert, mode=ctx.temporal), kind.plain)
+    return Converted(kind.parts, arrow, partial(kind.convert, mode=ctx.temporal), kind.plain, kind.inverse, True)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Taken
+from stateproc.codec.encoding.binary_rows import Slots, plain
+from stateproc.codec.encoding.measured import Measured, written
 from stateproc.codec.pieces import Pieces
 
 
@@ -52,13 +54,26 @@ class Layout(ABC):
         with b.unkept():
             self.emit(b, False)
 
+    @property
+    def tells_null(self) -> bool:
+        """Whether the value's own bytes can say that it is null."""
+        return False
+
     def encode(self, array: pa.Array) -> Pieces:
-        """The bytes of each row of ``array``, which is of ``arrow_type``.
+        """The bytes of each row of ``array``, which is of ``arrow_type`` (or casts to it without loss).
 
         Raises Unencodable for a value (a null, mostly) that no bytes stand for, Unwritable for layouts of which
         nothing but reading is known.
         """
+        return written(self.measure(array), len(array))
+
+    def measure(self, array: pa.Array) -> Measured:
+        """How many bytes each row of ``array`` takes, and how to write them. Raises Unencodable, Unwritable."""
         raise Unwritable(f"values of the layout {type(self).__name__} cannot be written")
+
+    def measure_slots(self, array: pa.Array) -> Slots:
+        """As ``measure``, for the slots of a binary row or array."""
+        return plain(self.measure(array))
 
     def to_python(self, value: Any) -> Any:
         """From what Arrow's ``as_py`` gives to the value a Python user expects."""

@@ -8,24 +8,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder
+from stateproc.codec.encoding import arrays, binary_rows, joining
+from stateproc.codec.encoding.binary_rows import Field, Slots
+from stateproc.codec.encoding.measured import Longs, Measured, located
 from stateproc.codec.errors import BadValue
 from stateproc.codec.layouts.base import Layout
 from stateproc.codec.layouts.collections import as_map, list_array
 from stateproc.codec.layouts.nesting import struct_array
 from stateproc.codec.layouts.numbers import number_array
-from stateproc.codec.layouts.rows import ROW_KIND_FIELD, kind_array, row_to_python
+from stateproc.codec.layouts.rows import ROW_KIND_FIELD, kind_array, kind_codes, row_to_python
 
 
 @dataclass(frozen=True)
 class VariableSlot(Layout):
-    """A slot of offset and length of a value elsewhere in the row; up to 7 bytes may be ``inlined``."""
+    """A slot of offset and length of a value elsewhere in the row; up to 7 bytes may be ``inlined``.
+
+    ``reserved``: so many bytes are kept for the value even if it has less or is null.
+    """
 
     inner: Layout
     inlined: bool = False
+    reserved: int = 0
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -40,6 +48,10 @@ class VariableSlot(Layout):
         assemble = self.inner.emit(b, nullable)
         b.op(ops.LEAVE)
         return assemble
+
+    def measure_slots(self, array: pa.Array) -> Slots:
+        value = self.inner.measure(array)
+        return binary_rows.variable(value, len(array), inlined=self.inlined, reserved=self.reserved)
 
     def skip(self, b: Builder) -> None:
         b.op(ops.SKIP, 8)
@@ -76,6 +88,22 @@ class WideTimestampSlot(Layout):
             lambda taken: number_array(taken, -1, millis, pa.int64()),
         ]
         return lambda taken: struct_array(taken, valid, fields, children)
+
+    def measure_slots(self, array: pa.Array) -> Slots:
+        arrays.refuse_nulls(array, "a timestamp")
+        nanos, millis = (
+            arrays.numbers_of(arrays.field_of(array, name, i)) for i, name in enumerate(("nanos", "millis"))
+        )
+        return binary_rows.wide_timestamps(nanos, millis)
+
+
+def measure_field(layout: Layout, column: pa.Array) -> Field:
+    """The slots of a field or of elements, with those that are null."""
+    if not column.null_count:
+        return Field(layout.measure_slots(column), None, np.empty(0, dtype=np.int64))
+    valid, null = arrays.split_nulls(column)
+    with located(valid.__getitem__):
+        return Field(layout.measure_slots(column.drop_null()), valid, null)
 
 
 @dataclass(frozen=True)
@@ -123,6 +151,15 @@ class BinaryRow(Layout):
         b.set_fill(fill, first)
         return assemble
 
+    def measure(self, array: pa.Array) -> Measured:
+        arrays.refuse_nulls(array, "a row")
+        kinds = kind_codes(array, len(self.fields)) if self.keep_kind else None
+        fields = []
+        for index, (name, layout) in enumerate(self.fields):
+            with located(name=f"field {name!r}"):
+                fields.append(measure_field(layout, arrays.field_of(array, name, index)))
+        return binary_rows.rows(len(array), self._null_bytes, kinds, fields)
+
     def to_python(self, value: Any) -> Any:
         return row_to_python(self.fields, value)
 
@@ -155,6 +192,16 @@ class BinaryArray(Layout):
         b.op(ops.JUMP, again)
         b.place(behind)
         return lambda taken: list_array(taken, counts, items, self.arrow_type)
+
+    def measure(self, array: pa.Array) -> Measured:
+        arrays.refuse_nulls(array, "an array")
+        return self.measure_elements(*arrays.items_of(array))
+
+    def measure_elements(self, offsets: Longs, items: pa.Array) -> Measured:
+        """Arrays of the elements offsets[i] to offsets[i + 1]."""
+        joining.counts_of(offsets, (2**31 - 1) // 8, "elements")
+        with located(lambda i: int(np.searchsorted(offsets, i, "right")) - 1, "an element"):
+            return binary_rows.arrays(offsets, self.width, measure_field(self.item, items))
 
     def to_python(self, value: Any) -> Any:
         return None if value is None else [self.item.to_python(item) for item in value]
@@ -195,6 +242,12 @@ class BinaryMap(Layout):
 
         return assemble
 
+    def measure(self, array: pa.Array) -> Measured:
+        arrays.refuse_nulls(array, "a map")
+        offsets, keys, values = arrays.entries_of(array)
+        parts = self.keys.measure_elements(offsets, keys), self.values.measure_elements(offsets, values)
+        return binary_rows.maps(*parts, len(array))
+
     def to_python(self, value: Any) -> Any:
         if value is None:
             return None
@@ -224,6 +277,9 @@ class Sized(Layout):
         assemble = self.inner.emit(b, nullable)
         b.op(ops.LEAVE)
         return assemble
+
+    def measure(self, array: pa.Array) -> Measured:
+        return joining.sized(self.inner.measure(array), len(array))
 
     def skip(self, b: Builder) -> None:
         b.op(ops.BYTES, -1, -1, ops.LENGTH_I32, 0)

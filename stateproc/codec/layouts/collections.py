@@ -10,9 +10,13 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Taken
+from stateproc.codec.encoding import arrays, joining
+from stateproc.codec.encoding.measured import Longs, Measured, located, same, sequence, spread
+from stateproc.codec.encoding.numbers import fixed, varints
 from stateproc.codec.errors import Unrepresentable
-from stateproc.codec.layouts.base import Layout, offsets_of, validity_buffer
+from stateproc.codec.layouts.base import Layout, Unwritable, offsets_of, validity_buffer
 from stateproc.codec.layouts.nesting import Struct
+from stateproc.codec.layouts.numbers import Boolean, Number
 
 
 def list_array(taken: Taken, counts: int, items: Assembler, arrow_type: pa.DataType) -> pa.Array:
@@ -20,6 +24,14 @@ def list_array(taken: Taken, counts: int, items: Assembler, arrow_type: pa.DataT
     sizes = taken.column(counts, np.int32)
     buffers = [validity_buffer(sizes >= 0), pa.py_buffer(offsets_of(sizes))]
     return pa.Array.from_buffers(arrow_type, len(sizes), buffers, children=[items(taken)])
+
+
+def measure_items(item: Layout, array: pa.Array) -> tuple[Longs, Measured]:
+    """(offsets, from 0; items measured) of a list array."""
+    arrays.refuse_nulls(array, "a list or map")
+    offsets, items = arrays.items_of(array)
+    with located(lambda i: int(np.searchsorted(offsets, i, "right")) - 1, "an item"):
+        return offsets, item.measure(items)
 
 
 def map_type(key: pa.DataType, value: pa.DataType) -> pa.DataType:
@@ -57,6 +69,18 @@ class Counted(Layout):
         b.place(behind)
         return items
 
+    def measure(self, array: pa.Array) -> Measured:
+        offsets, items = measure_items(self.item, array)
+        if self.count == ops.COUNT_I32:
+            return joining.counted(offsets, items)
+        if self.count == ops.COUNT_U16:
+            counts = joining.counts_of(offsets, 0xFFFF, "items")
+            return sequence([fixed(counts.astype(np.uint16)), joining.joined(offsets, items)])
+        if self.count == ops.COUNT_VARINT:
+            counts = joining.counts_of(offsets, 2**31 - 1, "items")
+            return sequence([varints(counts), joining.joined(offsets, items)])
+        raise Unwritable("lists whose count another value tells are read only")
+
     def to_python(self, value: Any) -> Any:
         return None if value is None else [self.item.to_python(item) for item in value]
 
@@ -82,6 +106,9 @@ class Delimited(Layout):
         b.op(ops.JUMP, again)
         b.place(behind)
         return lambda taken: list_array(taken, counts, items, self.arrow_type)
+
+    def measure(self, array: pa.Array) -> Measured:
+        return joining.joined(*measure_items(self.item, array), joining.COMMA)
 
     def to_python(self, value: Any) -> Any:
         return None if value is None else [self.item.to_python(item) for item in value]
@@ -113,6 +140,15 @@ class Blocks(Layout):
         b.place(behind)
         return lambda taken: list_array(taken, counts, items, self.arrow_type)
 
+    def measure(self, array: pa.Array) -> Measured:
+        """One block of all items, none if there are no items, and the 0 that ends it."""
+        offsets, items = measure_items(self.item, array)
+        counts = joining.counts_of(offsets, 2**31 - 1, "items")
+        some = np.flatnonzero(counts)
+        return sequence(
+            [spread(len(array), [(some, varints(counts[some]))]), joining.joined(offsets, items), same(b"\0")]
+        )
+
     def to_python(self, value: Any) -> Any:
         return None if value is None else [self.item.to_python(item) for item in value]
 
@@ -140,6 +176,13 @@ class Mapping(Layout):
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         entries = self.entries.emit(b, nullable)
         return lambda taken: as_map(entries(taken), self.arrow_type)
+
+    def measure(self, array: pa.Array) -> Measured:
+        arrays.refuse_nulls(array, "a map")
+        offsets, keys, values = arrays.entries_of(array)
+        names = [field.name for field in self.entries.arrow_type.value_type]
+        pairs = pa.StructArray.from_arrays([keys, values], names=names)
+        return self.entries.measure(arrays.list_of(offsets, pairs))
 
     def to_python(self, value: Any) -> Any:
         if value is None:
@@ -190,3 +233,7 @@ class Numbers(Layout):
             return pa.array(taken.column(data, native.newbyteorder(">")).astype(native))
 
         return lambda taken: list_array(taken, counts, values, self.arrow_type)
+
+    def measure(self, array: pa.Array) -> Measured:
+        item = Boolean() if pa.types.is_boolean(self.type) else Number(self.type)
+        return joining.counted(*measure_items(item, array))

@@ -7,12 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Label, Taken
-from stateproc.codec.layouts.base import Layout
+from stateproc.codec.encoding import arrays
+from stateproc.codec.encoding.measured import Longs, Measured, located, same, sequence, spread
+from stateproc.codec.layouts.base import Layout, Unwritable
 from stateproc.codec.layouts.nesting import struct_array
+from stateproc.codec.pieces import Unencodable
 
 NAMELESS = ""
 """The name of a step that is read and not kept."""
@@ -20,10 +25,14 @@ NAMELESS = ""
 
 @dataclass(frozen=True)
 class Shape:
-    """One shape: ``label`` names it (null: not told), ``steps`` are (field or NAMELESS, layout) in byte order."""
+    """One shape: ``label`` names it (null: not told), ``steps`` are (field or NAMELESS, layout) in byte order.
+
+    ``lead``: the bytes that ``choose`` of Merged knows the shape by; None: values of this shape are read only.
+    """
 
     label: str | None
     steps: tuple[tuple[str, Layout], ...]
+    lead: bytes | None = None
 
 
 class SharedFields:
@@ -77,13 +86,15 @@ class Merged(Layout):
 
     ``choose`` emits the ops that pick a shape: it gets the builder, a label per shape and the label of null.
     ``label_field``: the field that tells the shape's label; None for no such field.
-    A field that two shapes share must have the same layout in both.
+    A field that two shapes share must have the same layout in both. ``null``: the bytes of a null, None if there are
+    none.
     """
 
     shapes: tuple[Shape, ...]
     choose: Callable[[Builder, list[Label], Label], None]
     label_field: str | None = None
     least: int = 1
+    null: bytes | None = None
 
     @property
     def fields(self) -> dict[str, Layout]:
@@ -128,6 +139,58 @@ class Merged(Layout):
         fields = list(self.arrow_type)
         return lambda taken: struct_array(taken, valid, fields, children)
 
+    @property
+    def tells_null(self) -> bool:
+        return self.null is not None
+
+    def measure(self, array: pa.Array) -> Measured:
+        """Of the shapes of a row's label (null: the first shape's) the first that has the row's fields is taken."""
+        null = arrays.null_rows(array)
+        if self.null is None:
+            arrays.refuse_nulls(array, "a value of one of several shapes")
+        first = 0 if self.label_field is None else 1
+        columns = {name: arrays.field_of(array, name, first + at) for at, name in enumerate(self.fields)}
+        chosen = self._chosen(array, columns, null)
+        parts: list[tuple[Longs, Measured]] = []
+        for index, shape in enumerate(self.shapes):
+            rows = np.flatnonzero(chosen == index)
+            if len(rows) == 0:
+                continue
+            whole = len(rows) == len(array)
+            mine = columns if whole else {name: column.take(pa.array(rows)) for name, column in columns.items()}
+            with located(rows.__getitem__):
+                parts.append((rows, _measure_shape(shape, mine, len(rows))))
+            if whole:
+                return parts[0][1]
+        if self.null is not None:
+            parts.append((np.flatnonzero(null), same(self.null)))
+        return spread(len(array), parts)
+
+    def _chosen(self, array: pa.Array, columns: dict[str, pa.Array], null: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+        """The number of each row's shape, -1 for null."""
+        if len(self.shapes) == 1:
+            return np.where(null, -1, 0)
+        given = {name: ~arrays.null_rows(column) for name, column in columns.items()}
+        labels = None if self.label_field is None else arrays.field_of(array, self.label_field, 0)
+        chosen = np.full(len(array), -1)
+        open_rows = ~null
+        for index, shape in enumerate(self.shapes):
+            fits = open_rows & _is_labelled(labels, shape.label, self.shapes[0].label)
+            layouts = dict(shape.steps)
+            for name, here in given.items():
+                if name not in layouts:
+                    fits &= ~here
+                elif not layouts[name].tells_null:
+                    fits &= here
+            chosen[fits] = index
+            open_rows &= ~fits
+        if open_rows.any():
+            row = int(np.argmax(open_rows))
+            label = "" if labels is None else f" {labels[row].as_py()!r}"
+            known = ", ".join(repr(shape.label) for shape in self.shapes)
+            raise Unencodable(f"the fields set are not those of one of the shapes ({known}):{label}", row)
+        return chosen
+
     def _labels(self, taken: Taken, column: int) -> pa.Array:
         labels = pa.array([shape.label for shape in self.shapes], pa.string())
         return labels.take(pa.array(taken.column(column, np.uint8)))
@@ -137,3 +200,21 @@ class Merged(Layout):
             return None
         plain = {name: layout.to_python(value[name]) for name, layout in self.fields.items()}
         return plain if self.label_field is None else {self.label_field: value[self.label_field], **plain}
+
+
+def _is_labelled(labels: pa.Array | None, label: str | None, usual: str | None) -> npt.NDArray[np.bool_] | bool:
+    """Which rows are of the label; without labels every row may be."""
+    if labels is None:
+        return True
+    told = labels if usual is None else labels.fill_null(usual)
+    return np.asarray(pc.equal(told, label).fill_null(False).to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _measure_shape(shape: Shape, columns: dict[str, pa.Array], n: int) -> Measured:
+    if shape.lead is None:
+        raise Unwritable(f"values that are {shape.label!r} are read only")
+    parts = [same(shape.lead)]
+    for name, layout in shape.steps:
+        with located(name=f"field {name!r}" if name else ""):
+            parts.append(layout.measure(pa.nulls(n) if name == NAMELESS else columns[name]))
+    return sequence(parts)

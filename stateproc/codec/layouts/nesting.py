@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Taken
-from stateproc.codec.layouts.base import Layout, is_valid, validity_buffer
+from stateproc.codec.encoding import arrays
+from stateproc.codec.encoding.binary_rows import Slots
+from stateproc.codec.encoding.measured import Longs, Measured, located, same, sequence, spread
+from stateproc.codec.encoding.numbers import zeros
+from stateproc.codec.layouts.base import Layout, Unwritable, is_valid, validity_buffer
 from stateproc.codec.layouts.numbers import Number, number_array
+from stateproc.codec.pieces import Unencodable
 
 
 def struct_array(taken: Taken, valid: int, fields: list[pa.Field], children: list[Assembler]) -> pa.StructArray:
@@ -52,6 +58,14 @@ class Struct(Layout):
         children = [layout.emit(b, False) for _, layout in self.fields]
         fields = list(self.arrow_type)
         return lambda taken: struct_array(taken, valid, fields, children)
+
+    def measure(self, array: pa.Array) -> Measured:
+        arrays.refuse_nulls(array, "a struct")
+        parts = []
+        for position, (name, layout) in enumerate(self.fields):
+            with located(name=f"field {name!r}"):
+                parts.append(layout.measure(arrays.field_of(array, name, position)))
+        return sequence(parts)
 
     def to_python(self, value: Any) -> Any:
         if value is None:
@@ -99,6 +113,20 @@ class Marked(Layout):
         b.op(ops.MARKED_NUMBER, self.null_byte, valid, column, number.size)
         return lambda taken: number_array(taken, valid, column, number.type)
 
+    @property
+    def tells_null(self) -> bool:
+        return True
+
+    def measure(self, array: pa.Array) -> Measured:
+        present = same(bytes([1 - self.null_byte]))
+        if not array.null_count:
+            return sequence([present, self.inner.measure(array)])
+        valid, null = arrays.split_nulls(array)
+        with located(valid.__getitem__):
+            inner = self.inner.measure(array.drop_null())
+        absent = [(null, same(bytes([self.null_byte]))), (null, zeros(max(self.pad, 0)))]
+        return spread(len(array), [(valid, sequence([present, inner])), *absent])
+
     def to_python(self, value: Any) -> Any:
         return None if value is None else self.inner.to_python(value)
 
@@ -107,13 +135,17 @@ class Marked(Layout):
 class Converted(Layout):
     """Bytes that lie as ``inner`` does; ``convert`` makes the Arrow array people want of them, vectorised.
 
-    ``plain`` turns what ``as_py`` gives into a Python value.
+    ``plain`` turns what ``as_py`` gives into a Python value. ``inverse`` undoes ``convert`` for writing (None: the
+    values are read only) and raises Unencodable for what it cannot; it keeps nulls, or with ``null_form`` has parts
+    for them.
     """
 
     inner: Layout
     type: pa.DataType
     convert: Callable[[pa.Array], pa.Array]
     plain: Callable[[Any], Any] | None = None
+    inverse: Callable[[pa.Array], pa.Array] | None = field(default=None, compare=False)
+    null_form: bool = field(default=False, compare=False)
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -130,6 +162,21 @@ class Converted(Layout):
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         inner = self.inner.emit(b, nullable)
         return lambda taken: self.convert(inner(taken))
+
+    @property
+    def tells_null(self) -> bool:
+        return self.null_form or self.inner.tells_null
+
+    def measure(self, array: pa.Array) -> Measured:
+        return self.inner.measure(self._parts(array))
+
+    def measure_slots(self, array: pa.Array) -> Slots:
+        return self.inner.measure_slots(self._parts(array))
+
+    def _parts(self, array: pa.Array) -> pa.Array:
+        if self.inverse is None:
+            raise Unwritable(f"values of the type {self.type} are read only here")
+        return self.inverse(arrays.as_type(array, self.type))
 
     def to_python(self, value: Any) -> Any:
         return value if value is None or self.plain is None else self.plain(value)
@@ -196,6 +243,43 @@ class Choice(Layout):
         b.place(behind)
         fields = list(self.arrow_type)
         return lambda taken: struct_array(taken, valid, fields, children)
+
+    @property
+    def tells_null(self) -> bool:
+        return self.null_tag is not None
+
+    def measure(self, array: pa.Array) -> Measured:
+        """The field that is set tells the option; if none is, the only option whose values can be null."""
+        null = arrays.null_rows(array)
+        if self.null_tag is None:
+            arrays.refuse_nulls(array, "a choice")
+        columns = [arrays.field_of(array, option.name, at) for at, option in enumerate(self.options)]
+        given = np.array([~arrays.null_rows(column) & ~null for column in columns]).reshape(len(columns), len(array))
+        counts = given.sum(axis=0)
+        if (counts > 1).any():
+            raise Unencodable("two options of a choice are set", int(np.argmax(counts > 1)))
+        self._choose_unset((counts == 0) & ~null, given)
+        parts: list[tuple[Longs, Measured]] = []
+        for option, column, mine in zip(self.options, columns, given, strict=True):
+            rows = np.flatnonzero(mine)
+            with located(rows.__getitem__, f"option {option.name!r}"):
+                parts.append(
+                    (rows, sequence([self._tag(option.tag), option.layout.measure(column.take(pa.array(rows)))]))
+                )
+        if self.null_tag is not None:
+            parts.append((np.flatnonzero(null), self._tag(self.null_tag)))
+        return spread(len(array), parts)
+
+    def _choose_unset(self, unset: Any, given: Any) -> None:
+        if not unset.any():
+            return
+        able = [index for index, option in enumerate(self.options) if option.layout.tells_null]
+        if len(able) != 1:
+            raise Unencodable("no option of a choice is set", int(np.argmax(unset)))
+        given[able[0]] |= unset
+
+    def _tag(self, tag: int) -> Measured:
+        return same(tag.to_bytes(self.tag_size, "big"))
 
     def to_python(self, value: Any) -> Any:
         if value is None:

@@ -9,7 +9,10 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Taken
-from stateproc.codec.layouts.base import Layout, is_valid, validity_buffer
+from stateproc.codec.encoding import arrays, numbers
+from stateproc.codec.encoding.measured import Measured, same
+from stateproc.codec.layouts.base import Layout, Unwritable, is_valid, validity_buffer
+from stateproc.codec.pieces import Unencodable
 
 _BIG = {1: ops.F1, 2: ops.F2, 4: ops.F4, 8: ops.F8}
 _LITTLE = {1: ops.F1, 2: ops.L2, 4: ops.L4, 8: ops.L8}
@@ -54,6 +57,15 @@ class Number(Layout):
         b.op((_BIG if self.big_endian else _LITTLE)[self.size], column)
         return lambda taken: number_array(taken, valid, column, self.type)
 
+    def measure(self, array: pa.Array) -> Measured:
+        """Big-endian floats are written as DataOutput does, with one NaN; binary rows keep a NaN's bits."""
+        array = arrays.as_type(array, self.type)
+        arrays.refuse_nulls(array, f"a number ({self.type})")
+        values = arrays.numbers_of(array)
+        if self.big_endian and pa.types.is_floating(self.type):
+            values = numbers.canonical_nans(values)
+        return numbers.fixed(values, self.big_endian)
+
 
 @dataclass(frozen=True)
 class Boolean(Layout):
@@ -79,6 +91,11 @@ class Boolean(Layout):
 
         return assemble
 
+    def measure(self, array: pa.Array) -> Measured:
+        array = arrays.as_type(array, pa.bool_())
+        arrays.refuse_nulls(array, "a boolean")
+        return numbers.fixed(arrays.booleans_of(array))
+
 
 @dataclass(frozen=True)
 class VarNumber(Layout):
@@ -101,12 +118,23 @@ class VarNumber(Layout):
         b.op(ops.VARINT, column, width, self.kind)
         return lambda taken: number_array(taken, valid, column, self.type)
 
+    def measure(self, array: pa.Array) -> Measured:
+        if self.kind not in (ops.VARINT_U32, ops.VARINT_Z32):
+            raise Unwritable("varints of 64 bits are read only")
+        array = arrays.as_type(array, self.type)
+        arrays.refuse_nulls(array, "a varint")
+        values = arrays.numbers_of(array).astype(np.int64)
+        if self.kind == ops.VARINT_Z32:
+            values = (values << 1) ^ (values >> 63)
+        return numbers.varints(values & 0xFFFFFFFF)
+
 
 @dataclass(frozen=True)
 class Nothing(Layout):
-    """A value that says nothing: always null, after ``size_`` bytes that are not looked at."""
+    """A value that says nothing: always null, after ``size_`` bytes that are not looked at, and written as ``byte``."""
 
     size_: int = 0
+    byte: int = 0
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -123,3 +151,13 @@ class Nothing(Layout):
             b.op(ops.SKIP, self.size_)
         b.op(ops.PUT1, column, 0)
         return lambda taken: pa.nulls(len(taken.column(column, np.uint8)), pa.bool_())
+
+    @property
+    def tells_null(self) -> bool:
+        return True
+
+    def measure(self, array: pa.Array) -> Measured:
+        if array.null_count < len(array):
+            row = int(np.flatnonzero(~arrays.null_rows(array))[0])
+            raise Unencodable("a value, where the type has none but null", row)
+        return same(bytes([self.byte]) * self.size_)

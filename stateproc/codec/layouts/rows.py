@@ -6,14 +6,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Taken
+from stateproc.codec.encoding import arrays, joining
+from stateproc.codec.encoding.masks import mask
+from stateproc.codec.encoding.measured import Longs, Measured, located, sequence, spread
+from stateproc.codec.encoding.numbers import fixed
 from stateproc.codec.errors import BadValue
 from stateproc.codec.layouts.base import Layout
-from stateproc.codec.layouts.collections import list_array
+from stateproc.codec.layouts.collections import list_array, measure_items
 from stateproc.codec.layouts.nesting import struct_array
+from stateproc.codec.pieces import Unencodable
 
 ROW_KINDS = ("+I", "-U", "+U", "-D")
 ROW_KIND_FIELD = "row_kind"
@@ -29,6 +36,16 @@ def kind_array(taken: Taken, column: int) -> pa.Array:
 
 class BadRowKind(BadValue):
     """Internal: a row's kind is none of Flink's four."""
+
+
+def kind_codes(array: pa.Array, position: int) -> npt.NDArray[np.uint8]:
+    """The RowKind bytes of a struct array's field ``row_kind``; null is +I. Raises Unencodable."""
+    kinds = arrays.field_of(array, ROW_KIND_FIELD, position).fill_null(ROW_KINDS[0])
+    codes = pc.index_in(kinds, pa.array(ROW_KINDS, kinds.type))
+    if codes.null_count:
+        row = int(np.flatnonzero(arrays.null_rows(codes))[0])
+        raise Unencodable(f"a row's kind is {kinds[row]}, none of {', '.join(ROW_KINDS)}", row)
+    return arrays.numbers_of(codes).astype(np.uint8)
 
 
 def row_to_python(fields: tuple[tuple[str, Layout], ...], value: Any) -> Any:
@@ -93,6 +110,28 @@ class MaskedRow(Layout):
         b.set_fill(fill, first)
         return assemble
 
+    def measure(self, array: pa.Array) -> Measured:
+        arrays.refuse_nulls(array, "a row")
+        rows, bits = [], []
+        if self.keep_kind and self.has_kind:
+            kinds = kind_codes(array, len(self.fields))
+            for bit in range(self._lead):
+                rows.append(np.flatnonzero(kinds & (1 << bit)))
+                bits.append(bit)
+        parts: list[Measured] = []
+        for index, (name, layout) in enumerate(self.fields):
+            column = arrays.field_of(array, name, index)
+            valid, null = arrays.split_nulls(column) if column.null_count else (None, None)
+            with located(None if valid is None else valid.__getitem__, f"field {name!r}"):
+                part = layout.measure(column if valid is None else column.drop_null())
+            parts.append(part if valid is None else spread(len(array), [(valid, part)]))
+            if null is not None:
+                rows.append(null)
+                bits.append(index + self._lead)
+        marked = np.concatenate(rows) if rows else np.empty(0, dtype=np.int64)
+        places = np.repeat(np.array(bits, dtype=np.int64), [len(some) for some in rows])
+        return sequence([mask(self.min_size, marked, places), *parts])
+
     def to_python(self, value: Any) -> Any:
         return row_to_python(self.fields, value)
 
@@ -132,6 +171,25 @@ class MaskedList(Layout):
         if self.has_mask:
             b.op(ops.POP, 1)
         return lambda taken: list_array(taken, counts, items, self.arrow_type)
+
+    def measure(self, array: pa.Array) -> Measured:
+        if not self.has_mask:
+            return joining.counted(*measure_items(self.item, array))
+        arrays.refuse_nulls(array, "a list")
+        offsets, items = arrays.items_of(array)
+        counts = joining.counts_of(offsets, 2**31 - 1, "items")
+        valid, null = arrays.split_nulls(items)
+        lists = np.repeat(np.arange(len(counts)), counts)
+        with located(lambda i: int(lists[valid[i]]), "an item"):
+            present = self.item.measure(items.drop_null())
+        bits: Longs = null - offsets[lists[null]]
+        return sequence(
+            [
+                fixed(counts.astype(np.int32)),
+                mask((counts + 7) // 8, lists[null], bits),
+                joining.joined(offsets, spread(len(items), [(valid, present)])),
+            ]
+        )
 
     def to_python(self, value: Any) -> Any:
         return None if value is None else [self.item.to_python(item) for item in value]

@@ -9,7 +9,12 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Taken
-from stateproc.codec.layouts.base import Layout, offsets_of, validity_buffer
+from stateproc.codec.encoding import strings
+from stateproc.codec.encoding.joining import sized
+from stateproc.codec.encoding.measured import Measured, sequence
+from stateproc.codec.encoding.numbers import fixed
+from stateproc.codec.layouts.base import Layout, Unwritable, offsets_of, validity_buffer
+from stateproc.codec.pieces import Unencodable
 
 
 def blob_columns(b: Builder) -> tuple[int, int]:
@@ -45,6 +50,13 @@ class FlinkString(Layout):
         b.op(ops.FSTR, lengths, data, self.bias)
         return lambda taken: blob_array(taken, lengths, data, pa.string())
 
+    @property
+    def tells_null(self) -> bool:
+        return self.bias == 1
+
+    def measure(self, array: pa.Array) -> Measured:
+        return strings.flink_strings(array, self.bias)
+
 
 @dataclass(frozen=True)
 class JavaUtf(Layout):
@@ -62,6 +74,9 @@ class JavaUtf(Layout):
         lengths, data = blob_columns(b)
         b.op(ops.MUTF, lengths, data)
         return lambda taken: blob_array(taken, lengths, data, pa.string())
+
+    def measure(self, array: pa.Array) -> Measured:
+        return strings.java_utf(array)
 
 
 @dataclass(frozen=True)
@@ -94,3 +109,23 @@ class Blob(Layout):
             return array.cast(pa.string()) if self.text else array
 
         return assemble
+
+    def measure(self, array: pa.Array) -> Measured:
+        blobs = strings.blobs(array, self.text)
+        lengths = blobs.lengths
+        if isinstance(lengths, int):
+            raise AssertionError("byte strings differ in length")
+        if self.length == ops.LENGTH_I32:
+            return sized(blobs, len(array))
+        if self.length == ops.LENGTH_REST:
+            return blobs
+        if self.length == ops.LENGTH_FIXED:
+            if (lengths != self.fixed).any():
+                row = int(np.argmax(lengths != self.fixed))
+                raise Unencodable(f"{lengths[row]} bytes, where there must be {self.fixed}", row)
+            return blobs
+        if self.length == ops.LENGTH_U16:
+            if len(lengths) and lengths.max() > 0xFFFF:
+                raise Unencodable("a byte string of 64 KiB and more", int(np.argmax(lengths)))
+            return sequence([fixed(lengths.astype(np.uint16)), blobs])
+        raise Unwritable("byte strings whose length another value tells are read only")

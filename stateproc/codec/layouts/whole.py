@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder
+from stateproc.codec.encoding.measured import Measured
 from stateproc.codec.layouts.base import Layout
 
 
@@ -34,6 +35,13 @@ class Whole(Layout):
         assemble = self.inner.emit(b, nullable)
         b.op(ops.RANGE_END)
         return assemble
+
+    @property
+    def tells_null(self) -> bool:
+        return self.inner.tells_null
+
+    def measure(self, array: pa.Array) -> Measured:
+        return self.inner.measure(array)
 
     def to_python(self, value: Any) -> Any:
         return self.inner.to_python(value)

@@ -1,0 +1,119 @@
+"""Arrow arrays as the buffers that kernels read, whatever their slice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stateproc.codec.encoding.measured import Longs
+from stateproc.codec.pieces import Unencodable
+
+Bytes = npt.NDArray[np.uint8]
+
+
+def as_type(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    """``array`` as ``type_``, if nothing is lost. Raises Unencodable."""
+    if array.type == type_:
+        return array
+    try:
+        return array.cast(type_)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise Unencodable(f"{array.type} does not fit {type_}: {error}", 0) from error
+
+
+def refuse_nulls(array: pa.Array, what: str) -> None:
+    """Raises Unencodable for the first null; ``what`` cannot hold it."""
+    if array.null_count:
+        row = int(np.flatnonzero(null_rows(array))[0])
+        raise Unencodable(f"a null, which {what} has no bytes for", row)
+
+
+def null_rows(array: pa.Array) -> npt.NDArray[np.bool_]:
+    """Which rows are null."""
+    return np.asarray(array.is_null().to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def split_nulls(array: pa.Array) -> tuple[Longs, Longs]:
+    """(rows that are not null, rows that are)."""
+    null = null_rows(array)
+    return np.flatnonzero(~null), np.flatnonzero(null)
+
+
+def numbers_of(array: pa.Array) -> npt.NDArray[Any]:
+    """The values of a number array (anything where null), without a copy."""
+    values = np.frombuffer(array.buffers()[1] or b"", dtype=array.type.to_pandas_dtype())
+    return values[array.offset : array.offset + len(array)]
+
+
+def booleans_of(array: pa.Array) -> Bytes:
+    """The values of a boolean array as 0 and 1."""
+    bits = np.frombuffer(array.buffers()[1] or b"", dtype=np.uint8)
+    return np.unpackbits(bits, bitorder="little")[array.offset : array.offset + len(array)]
+
+
+def offsets_of(array: pa.Array, buffer: int = 1) -> Longs:
+    """The offsets of a string, binary, list or map array, int64 [rows + 1], from the first row's start."""
+    wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+    wide = wide or pa.types.is_large_list(array.type)
+    raw = array.buffers()[buffer]
+    if raw is None or raw.size == 0:
+        return np.zeros(len(array) + 1, dtype=np.int64)
+    offsets = np.frombuffer(raw, dtype=np.int64 if wide else np.int32)
+    return offsets[array.offset : array.offset + len(array) + 1].astype(np.int64)
+
+
+def bytes_of(array: pa.Array) -> tuple[Bytes, Longs]:
+    """(data, offsets into it) of a string or binary array of either width."""
+    return np.frombuffer(array.buffers()[2] or b"", dtype=np.uint8), offsets_of(array)
+
+
+def binary_array(array: pa.Array, text: bool = False) -> pa.Array:
+    """Strings and bytes of any Arrow type as a (large) string or binary array. ``text``: bytes must be UTF-8."""
+    type_ = array.type
+    if pa.types.is_string(type_) or pa.types.is_large_string(type_):
+        return array
+    if not text and (pa.types.is_binary(type_) or pa.types.is_large_binary(type_)):
+        return array
+    return as_type(array, pa.large_string() if text else pa.large_binary())
+
+
+def items_of(array: pa.Array) -> tuple[Longs, pa.Array]:
+    """(offsets from 0, the items themselves) of a list array without nulls."""
+    if not (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
+        array = as_type(array, pa.large_list(array.type.value_type if pa.types.is_nested(array.type) else pa.null()))
+    offsets = offsets_of(array)
+    return offsets - offsets[0], array.values.slice(offsets[0], offsets[-1] - offsets[0])
+
+
+def entries_of(array: pa.Array) -> tuple[Longs, pa.Array, pa.Array]:
+    """(offsets from 0, keys, values) of a map array, or of a list of structs of two fields, without nulls."""
+    if pa.types.is_map(array.type):
+        offsets = offsets_of(array)
+        first, n = offsets[0], offsets[-1] - offsets[0]
+        return offsets - first, array.keys.slice(first, n), array.items.slice(first, n)
+    offsets, pairs = items_of(array)
+    if not pa.types.is_struct(pairs.type) or pairs.type.num_fields != 2:
+        raise Unencodable(f"{array.type} is no map", 0)
+    refuse_nulls(pairs, "a map's entry")
+    return offsets, pairs.field(0), pairs.field(1)
+
+
+def list_of(offsets: Longs, items: pa.Array) -> pa.Array:
+    """A list array of these offsets (from 0, rising)."""
+    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), items)
+
+
+def field_of(array: pa.Array, name: str, position: int) -> pa.Array:
+    """The field ``name`` of a struct array, mostly at ``position``; its nulls are those of the field alone."""
+    type_ = array.type
+    if not pa.types.is_struct(type_):
+        raise Unencodable(f"{type_} is no struct, whose field {name!r} is wanted", 0)
+    if position < type_.num_fields and type_.field(position).name == name:
+        return array.field(position)
+    found = type_.get_field_index(name)
+    if found < 0:
+        raise Unencodable(f"the struct has no field {name!r}: {type_}", 0)
+    return array.field(found)

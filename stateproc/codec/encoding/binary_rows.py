@@ -1,0 +1,172 @@
+"""Binary rows, arrays and maps as org.apache.flink.table.data.writer.{BinaryRowWriter, BinaryArrayWriter} lay them.
+
+Little-endian: a fixed part of slots, then the variable part, every item of it padded with zeros to 8 bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from stateproc.codec.encoding.kernels import fill_zero, place_items
+from stateproc.codec.encoding.masks import mark
+from stateproc.codec.encoding.measured import Longs, Measured, per_row, sequence
+from stateproc.codec.encoding.numbers import fixed, zeros
+from stateproc.codec.jit import kernel, load_i64, store_8, store_64
+
+_MOST_INLINED = 7
+
+
+@dataclass(frozen=True)
+class Slots:
+    """A field's slots, measured.
+
+    extra: bytes in the variable part, a multiple of 8, per row or the same for all. write(slot, base, behind): the
+    slot's address (its bytes are zero), the row's, and that of the next free byte of the variable part, moved on.
+    null_extra: bytes that even a null takes up there.
+    """
+
+    extra: int | Longs
+    write: Callable[[Longs, Longs, Longs], None]
+    null_extra: int = 0
+
+
+@kernel
+def place_slots(
+    slots: int, bases: int, behind: int, lengths: int, extra: int, inlined: int, places: int, n: int
+) -> None:
+    """Fill slots (offset and length, or ``inlined`` up to 7 bytes), pad; where each value goes is left in places."""
+    for i in range(n):
+        slot, length = load_i64(slots + 8 * i), load_i64(lengths + 8 * i)
+        if inlined != 0 and length <= 7:
+            store_8(slot + 7, 0x80 | length)
+            store_64(places + 8 * i, slot)
+            continue
+        target, room = load_i64(behind + 8 * i), load_i64(extra + 8 * i)
+        store_64(slot, ((target - load_i64(bases + 8 * i)) << 32) | length)
+        store_64(places + 8 * i, target)
+        fill_zero(target + length, room - length)
+        store_64(behind + 8 * i, target + room)
+
+
+def plain(value: Measured) -> Slots:
+    """A value that lies in the slot itself."""
+
+    def write(slots: Longs, _bases: Longs, _behind: Longs) -> None:
+        value.write(slots.copy())
+
+    return Slots(0, write)
+
+
+def variable(value: Measured, n: int, *, inlined: bool, reserved: int = 0) -> Slots:
+    """A value in the variable part, ``reserved`` bytes at least; ``inlined``: in the slot if it has up to 7 bytes."""
+    lengths = per_row(value.lengths, n)
+    extra = np.maximum((lengths + 7) & ~7, reserved)
+    if inlined:
+        extra = np.where(lengths <= _MOST_INLINED, 0, extra)
+
+    def write(slots: Longs, bases: Longs, behind: Longs) -> None:
+        slots, bases, places = np.ascontiguousarray(slots), np.ascontiguousarray(bases), np.empty_like(slots)
+        place_slots(
+            slots.ctypes.data, bases.ctypes.data, behind.ctypes.data, lengths.ctypes.data, extra.ctypes.data,
+            int(inlined), places.ctypes.data, n,
+        )  # fmt: skip
+        value.write(places)
+
+    return Slots(extra, write, reserved)
+
+
+def wide_timestamps(nanos: npt.NDArray[np.int32], millis: Longs) -> Slots:
+    """TIMESTAMP(p > 3): the offset and the nanoseconds of the millisecond; the milliseconds at the offset."""
+    late = fixed(millis, big_endian=False)
+
+    def write(slots: Longs, bases: Longs, behind: Longs) -> None:
+        fixed(((behind - bases) << 32) | nanos, big_endian=False).write(slots.copy())
+        late.write(behind)
+
+    return Slots(8, write, 8)
+
+
+@dataclass(frozen=True)
+class Field:
+    """Slots of the rows ``valid`` (None: all); the rows ``null`` have none but the mark."""
+
+    slots: Slots
+    valid: Longs | None
+    null: Longs
+
+
+def rows(n: int, null_bytes: int, kinds: npt.NDArray[np.uint8] | None, fields: Sequence[Field]) -> Measured:
+    """Binary rows: null bits behind the RowKind (``kinds``, None: all INSERT), slots, variable part."""
+    head = zeros(null_bytes + 8 * len(fields))
+    lengths = np.full(n, head.lengths, dtype=np.int64)
+    for field in fields:
+        lengths[slice(None) if field.valid is None else field.valid] += field.slots.extra
+        lengths[field.null] += field.slots.null_extra
+
+    def write(at: Longs) -> None:
+        bases = at.copy()
+        head.write(at)
+        if kinds is not None:
+            fixed(kinds).write(bases.copy())
+        for index, field in enumerate(fields):
+            slots = bases + (null_bytes + 8 * index)
+            if field.valid is None:
+                field.slots.write(slots, bases, at)
+                continue
+            behind = at[field.valid]
+            field.slots.write(slots[field.valid], bases[field.valid], behind)
+            at[field.valid] = behind
+            mark(bases[field.null], np.full(len(field.null), 8 + index, dtype=np.int64), highest_first=False)
+            _reserve_nulls(field, slots, bases, at)
+
+    return Measured(lengths, write)
+
+
+def _reserve_nulls(field: Field, slots: Longs, bases: Longs, at: Longs) -> None:
+    """Nulls of wide decimals and timestamps keep room for a later value: the offset stands in the slot."""
+    if not field.slots.null_extra:
+        return
+    behind = at[field.null]
+    fixed((behind - bases[field.null]) << 32, big_endian=False).write(slots[field.null])
+    zeros(field.slots.null_extra).write(behind)
+    at[field.null] = behind
+
+
+def arrays(offsets: Longs, width: int, items: Field) -> Measured:
+    """Binary arrays of the items offsets[i] to offsets[i + 1] (from 0): count, null bits, elements, variable part."""
+    counts = np.diff(offsets)
+    n, n_items = len(counts), int(offsets[-1])
+    headers = 4 + ((counts + 31) // 32) * 4
+    heads = (headers + counts * width + 7) & ~7
+    extra = np.zeros(n_items, dtype=np.int64)
+    extra[slice(None) if items.valid is None else items.valid] = items.slots.extra
+    ends = np.zeros(n_items + 1, dtype=np.int64)
+    np.cumsum(extra, out=ends[1:])
+
+    def write(at: Longs) -> None:
+        bases = at.copy()
+        zeros(heads).write(at)
+        fixed(counts.astype(np.int32), big_endian=False).write(bases.copy())
+        behind = np.empty(n_items, dtype=np.int64)
+        whole = np.ascontiguousarray(offsets)
+        place_items(at.ctypes.data, n, whole.ctypes.data, extra.ctypes.data, 0, behind.ctypes.data, -1)
+        places = np.arange(n_items) - np.repeat(offsets[:-1], counts)
+        item_bases = np.repeat(bases, counts)
+        slots = item_bases + np.repeat(headers, counts) + places * width
+        if items.valid is None:
+            items.slots.write(slots, item_bases, behind)
+            return
+        items.slots.write(slots[items.valid], item_bases[items.valid], behind[items.valid])
+        mark(item_bases[items.null], 32 + places[items.null], highest_first=False)
+
+    return Measured(heads + np.diff(ends[offsets]), write)
+
+
+def maps(keys: Measured, values: Measured, n: int) -> Measured:
+    """Binary maps: the key array's size, the key array, the value array."""
+    sizes = per_row(keys.lengths, n).astype(np.int32)
+    return sequence([fixed(sizes, big_endian=False), keys, values])
