@@ -14,7 +14,9 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Label
+from stateproc.codec.encoding.measured import Measured, nothing, same
 from stateproc.codec.layouts import Layout, Marked
+from stateproc.codec.layouts.base import Unwritable
 from stateproc.codec.layouts.merging import Merged, Shape
 from stateproc.codec.layouts.strings import blob_array, blob_columns
 from stateproc.errors import UnsupportedSnapshot
@@ -22,7 +24,7 @@ from stateproc.serializers.base import LayoutContext, Serializer, Undecodable, s
 from stateproc.serializers.opaque import Opaque
 from stateproc.serializers.optional_maps import OptionalEntry, read_optional_map
 from stateproc.serializers.registry import UnknownSnapshotClass, expect_version, read_versioned, snapshot
-from stateproc.wire import Cursor
+from stateproc.wire import Cursor, Output
 
 _NULL, _EXACT, _BY_NAME, _BY_TAG = 1, 2, 4, 8
 CLASS_FIELD = "class"
@@ -47,12 +49,12 @@ class Pojo(Serializer):
 
     def layout(self, ctx: LayoutContext) -> Layout:
         known = self.subclasses + self._described(ctx)
-        shapes = [Shape(self.class_name, self._steps(ctx.inner))]
+        shapes = [Shape(self.class_name, self._steps(ctx.inner), bytes([_EXACT]))]
         taken = dict(shapes[0].steps)
         for subclass in known:
             shapes.append(_subclass_shape(subclass, ctx.inner, taken))
         choose = partial(_choose, class_name=self.class_name, subclasses=known)
-        return Merged(tuple(shapes), choose, CLASS_FIELD if known else None)
+        return Merged(tuple(shapes), choose, CLASS_FIELD if known else None, null=bytes([_NULL]))
 
     def _steps(self, ctx: LayoutContext) -> tuple[tuple[str, Layout], ...]:
         return tuple(
@@ -110,7 +112,17 @@ def _subclass_shape(subclass: Subclass, ctx: LayoutContext, taken: dict[str, Lay
         chosen = name if taken.get(name, layout) == layout else f"{simple_name(subclass.class_name)}_{name}"
         taken[chosen] = layout
         steps.append((chosen, layout))
-    return Shape(subclass.class_name, tuple(lead + steps))
+    return Shape(subclass.class_name, tuple(lead + steps), _lead_of(subclass))
+
+
+def _lead_of(subclass: Subclass) -> bytes:
+    """What stands before a subclass's own output."""
+    if subclass.tag is not None:
+        return bytes([_BY_TAG, subclass.tag])
+    out = Output()
+    out.u8(_BY_NAME)
+    out.utf(subclass.class_name)
+    return bytes(out)
 
 
 def field_layout(serializer: Serializer, ctx: LayoutContext, class_name: str, name: str) -> Layout:
@@ -137,6 +149,11 @@ class Refused(Layout):
         b.refuse(partial(_refuse, message=self.message, advice=self.advice))
         return lambda taken: blob_array(taken, lengths, data, pa.binary())
 
+    def measure(self, array: pa.Array) -> Measured:
+        if len(array):
+            raise Unwritable(self.message)
+        return Measured(0, nothing)
+
 
 def _refuse(cursor: Cursor, *, message: str, advice: str | None) -> None:
     raise Undecodable(message, where=cursor.where(), advice=advice)
@@ -157,6 +174,9 @@ class Exact(Layout):
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         b.op(ops.EXPECT, _EXACT)
         return lambda taken: None
+
+    def measure(self, array: pa.Array) -> Measured:
+        return same(bytes([_EXACT]))
 
 
 def _choose(

@@ -67,11 +67,11 @@ _PLAIN: tuple[tuple[str, Scalar], ...] = (
     ("dataview.NullSerializer$NullSerializerSnapshot", Scalar("Null", "NULL", Nothing(1), 1)),
     (
         "runtime.typeutils.SortedLongSerializer$SortedLongSerializerSnapshot",
-        Scalar("SortedLong", "BIGINT", Converted(_I64, pa.int64(), unflip), 8),
+        Scalar("SortedLong", "BIGINT", Converted(_I64, pa.int64(), unflip, inverse=unflip), 8),
     ),
     (
         "runtime.operators.sink.SortedLongSerializer$SortedLongSerializerSnapshot",
-        Scalar("SortedLong", "BIGINT", Converted(_I64, pa.int64(), unflip), 8),
+        Scalar("SortedLong", "BIGINT", Converted(_I64, pa.int64(), unflip, inverse=unflip), 8),
     ),
     (
         "runtime.operators.window.CountWindow$Serializer$CountWindowSerializerSnapshot",
