@@ -30,11 +30,14 @@ _READ_AT_ONCE = 16 << 20
 def element_ranges(
     handle: OperatorStreamHandle, partition: StatePartition, source: ByteSource
 ) -> list[tuple[int, int]]:
-    """Start and stop of every element of ``partition`` in the file."""
+    """Start and stop of every element of ``partition`` in the file, in order.
+
+    Of elements at the same offset all but the last are empty, so the ranges are found from the last one on.
+    """
     everything = sorted({offset for other in handle.states for offset in other.offsets} | {source.size})
     behind = dict(itertools.pairwise(everything))
     ranges = []
-    for offset in partition.offsets:
+    for offset in reversed(partition.offsets):
         if offset < 0 or offset > source.size or (offset == source.size and partition.mode == "BROADCAST"):
             raise CorruptSnapshot(
                 f"an element of state '{partition.name}' begins at byte {offset} of {source.size}",

@@ -1,0 +1,16 @@
+"""Where the elements of operator state lie: in their order, empty ones before what they share an offset with."""
+
+from __future__ import annotations
+
+from stateproc.metadata.handles import ByteStreamHandle, OperatorStreamHandle, StatePartition
+from stateproc.readers.operator_state import element_ranges
+from stateproc.storage import InlineSource
+
+
+def test_ranges_come_in_the_order_of_the_offsets() -> None:
+    first = StatePartition("first", "SPLIT_DISTRIBUTE", (10, 10, 14))
+    second = StatePartition("second", "UNION", (19, 17, 20))
+    handle = OperatorStreamHandle(4, (first, second), ByteStreamHandle("n", bytes(20)))
+    source = InlineSource("n", bytes(20))
+    assert element_ranges(handle, first, source) == [(10, 10), (10, 14), (14, 17)]
+    assert element_ranges(handle, second, source) == [(19, 20), (17, 19), (20, 20)]
