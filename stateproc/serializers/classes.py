@@ -8,6 +8,7 @@ from typing import Any
 
 from stateproc.codec.kryo.types import BOXES, STRING, ClassDescription, FieldType, java_order
 from stateproc.codec.layouts import Counted, FlinkString, Layout
+from stateproc.releases import Release
 from stateproc.serializers.base import LayoutContext, Serializer
 from stateproc.serializers.big import Big
 from stateproc.serializers.collections import PRIMITIVE_ARRAYS, ListOf, MapOf, PlainArray
@@ -17,6 +18,7 @@ from stateproc.serializers.pojo import Pojo
 from stateproc.serializers.scalars import SCALARS, Scalar
 from stateproc.serializers.structs import EnumOf, NullableOf
 from stateproc.serializers.temporal import TEMPORAL, Temporal
+from stateproc.wire import Output
 
 __all__ = [
     "ClassDescription", "FieldType", "described_pojo", "parse_classes", "parse_type", "pojo_field_serializer",
@@ -44,6 +46,9 @@ _BY_CLASS: dict[str, Serializer] = {
     "java.sql.Time": _TEMPORAL["SqlTime"],
     "java.sql.Timestamp": _TEMPORAL["SqlTimestamp"],
 }
+_CODES = {
+    "boolean": "Z", "byte": "B", "char": "C", "short": "S", "int": "I", "long": "J", "float": "F", "double": "D",
+}  # fmt: skip
 _ARRAYS = {{"Int": "int"}.get(name, name.lower()): layout for name, layout in PRIMITIVE_ARRAYS}
 
 
@@ -64,6 +69,9 @@ class ByRelease(Serializer):
     @property
     def nested(self) -> tuple[Serializer, ...]:
         return self.two.nested
+
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        (self.two if release.major >= 2 else self.one).write_snapshot(out, release)
 
 
 def described_pojo(name: str, classes: Mapping[str, Any], inside: tuple[str, ...] = ()) -> Pojo | None:
@@ -142,4 +150,16 @@ def _array(component: FieldType, classes: Mapping[str, ClassDescription], nested
         return PlainArray(component.name, _ARRAYS[component.name])
     if component.name == STRING:
         return PlainArray("String", Counted(FlinkString()))
-    return ListOf("Array", pojo_field_serializer(component, classes, nested), null_byte=0)
+    element = pojo_field_serializer(component, classes, nested)
+    return ListOf("Array", element, null_byte=0, component=java_class(component))
+
+
+def java_class(type_: FieldType) -> str:
+    """Class.getName() of a type: arrays by Java's codes, such as ``[I`` and ``[Ljava.lang.String;``."""
+    if not type_.array:
+        return type_.name
+    component = type_.args[0]
+    if component.name in _CODES:
+        return f"[{_CODES[component.name]}"
+    inner = java_class(component)
+    return f"[{inner}" if component.array else f"[L{inner};"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -13,14 +13,19 @@ from stateproc.codec.kryo.graph import KryoSetting, read_kryo
 from stateproc.codec.kryo.types import FieldType, class_of_name
 from stateproc.codec.layouts import Blob, Hosted, Layout
 from stateproc.errors import UnsupportedSnapshot
+from stateproc.releases import Release
 from stateproc.serializers.base import LayoutContext, Serializer, Undecodable, simple_name
 from stateproc.serializers.descriptions import parse_classes
 from stateproc.serializers.kryo_columns import Column, column_of
 from stateproc.serializers.kryo_program import KryoValue, Unplanned, check_plan
-from stateproc.serializers.optional_maps import OptionalEntry, read_optional_map
-from stateproc.serializers.registry import expect_version, snapshot
-from stateproc.wire import Cursor
+from stateproc.serializers.optional_maps import OptionalEntry, read_optional_map, write_optional_map
+from stateproc.serializers.registry import expect_version, snapshot, write_head
+from stateproc.wire import Cursor, Output
 
+_SNAPSHOT = "org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot"
+# What Flink registers where its Avro format is not on the class path, so that ids are the same with and without.
+_AVRO_ARRAY = "org.apache.avro.generic.GenericData$Array"
+_NO_AVRO = "org.apache.flink.api.java.typeutils.runtime.kryo.Serializers$DummyAvro"
 _KIND_NONE, _KIND_CLASS, _KIND_INSTANCE = 0, 1, 2
 # Types that say little about the classes of their values: every value names its own.
 _OPEN_TYPES = frozenset(
@@ -38,12 +43,15 @@ class Kryo(Serializer):
 
     ``serializers``: (class, Kryo serializer class) for classes with a serializer of their own. ``declared``: the
     type with its arguments, where a description of the class around tells it (Flink's snapshot does not).
+    ``settings``: the maps of the snapshot as they were read; without them a snapshot is written as by a job that
+    registers nothing and has no Avro format on its class path.
     """
 
     class_name: str
     registrations: tuple[str, ...] = ()
     serializers: tuple[tuple[str, str], ...] = ()
     declared: FieldType | None = None
+    settings: bytes = field(default=b"", compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
         classes = parse_classes(ctx.classes)
@@ -80,6 +88,34 @@ class Kryo(Serializer):
     def type_name(self) -> str:
         return f"Kryo {simple_name(self.class_name)}"
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_head(out, _SNAPSHOT, 2, release)
+        out.utf(self.class_name)
+        if self.settings:
+            out.raw(self.settings)
+            return
+        own = (self.class_name, _utf(self.class_name), _registration(self.class_name))
+        avro = _registration(f"{_NO_AVRO}RegisteredClass", f"{_NO_AVRO}KryoSerializerClass")
+        write_optional_map(out, [own, (_AVRO_ARRAY, _utf(_AVRO_ARRAY), avro)])
+        write_optional_map(out, [])
+        write_optional_map(out, [])
+
+
+def _utf(text: str) -> bytes:
+    out = Output()
+    out.utf(text)
+    return bytes(out)
+
+
+def _registration(class_name: str, serializer: str | None = None) -> bytes:
+    """KryoRegistration: utf class, i32 kind, the serializer's class if it has one."""
+    out = Output()
+    out.utf(class_name)
+    out.i32(_KIND_NONE if serializer is None else _KIND_CLASS)
+    if serializer is not None:
+        out.utf(serializer)
+    return bytes(out)
+
 
 def _read(cursor: Cursor, *, setting: KryoSetting, column: Column, whole: bool) -> Any:
     """One Kryo value as pyarrow takes it."""
@@ -91,20 +127,22 @@ def _read(cursor: Cursor, *, setting: KryoSetting, column: Column, whole: bool) 
         cursor.corrupt(f"a Kryo value does not fit its column: {error}", at=at)
 
 
-@snapshot("org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot")
+@snapshot(_SNAPSHOT)
 def _read_kryo(cursor: Cursor, version: int) -> Serializer:
     """utf type; optional maps of registrations, default serializers, default serializer classes."""
     expect_version(cursor, "KryoSerializerSnapshot", version, 1, 2)
     class_name = cursor.utf()
+    at = cursor.pos
     registered = read_optional_map(cursor)
     instances = read_optional_map(cursor)
     by_class = read_optional_map(cursor)
+    settings = bytes(cursor.data[at : cursor.pos])
     serializers = {entry.name: own for entry in registered if (own := _own_serializer(entry)) is not None}
     for entry in by_class:
         serializers.setdefault(entry.name, entry.value.utf() if entry.value is not None else _ANY_INSTANCE)
     for entry in instances:
         serializers.setdefault(entry.name, _ANY_INSTANCE)
-    return Kryo(class_name, tuple(entry.name for entry in registered), tuple(serializers.items()))
+    return Kryo(class_name, tuple(entry.name for entry in registered), tuple(serializers.items()), None, settings)
 
 
 def _own_serializer(entry: OptionalEntry) -> str | None:

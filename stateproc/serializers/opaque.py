@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from stateproc.codec import ops
 from stateproc.codec.layouts import Blob, Layout
+from stateproc.releases import Release
 from stateproc.serializers.base import LayoutContext, Serializer, Undecodable, simple_name
+from stateproc.wire import Output
 
 
 @dataclass(frozen=True)
 class Opaque(Serializer):
-    """Values are bytes where they reach to the end of their entry, and in the way everywhere else."""
+    """Values are bytes where they reach to the end of their entry, and in the way everywhere else.
+
+    ``snapshot``: the versioned snapshot as it was read; empty where the file has none.
+    """
 
     class_name: str
+    snapshot: bytes = field(default=b"", compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
         if ctx.tail:
@@ -26,3 +32,8 @@ class Opaque(Serializer):
     @property
     def type_name(self) -> str:
         return f"? {simple_name(self.class_name)}"
+
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        if not self.snapshot:
+            super().write_snapshot(out, release)
+        out.raw(self.snapshot)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stateproc.wire import Cursor
+from stateproc.wire import Cursor, Output
 
 _MAGIC = 0x000004F2C69A3D70
 
@@ -31,3 +32,15 @@ def read_optional_map(cursor: Cursor) -> tuple[OptionalEntry, ...]:
 
 def _frame(cursor: Cursor) -> Cursor | None:
     return cursor.part(cursor.i32()) if cursor.boolean() else None
+
+
+def write_optional_map(out: Output, entries: Sequence[tuple[str, bytes | None, bytes | None]]) -> None:
+    """Entries of name, key and value; None: not written."""
+    out.i64(_MAGIC)
+    out.i32(len(entries))
+    for name, *frames in entries:
+        out.utf(name)
+        for frame in frames:
+            out.boolean(frame is not None)
+            if frame is not None:
+                out.bytes32(frame)

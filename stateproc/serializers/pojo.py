@@ -6,7 +6,7 @@ field in the snapshot's order as null mark and value, else the subclass serializ
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -20,32 +20,43 @@ from stateproc.codec.layouts.base import Unwritable
 from stateproc.codec.layouts.merging import Merged, Shape
 from stateproc.codec.layouts.strings import blob_array, blob_columns
 from stateproc.errors import UnsupportedSnapshot
+from stateproc.releases import Release
 from stateproc.serializers.base import LayoutContext, Serializer, Undecodable, simple_name
 from stateproc.serializers.opaque import Opaque
-from stateproc.serializers.optional_maps import OptionalEntry, read_optional_map
-from stateproc.serializers.registry import UnknownSnapshotClass, expect_version, read_versioned, snapshot
+from stateproc.serializers.optional_maps import OptionalEntry, read_optional_map, write_optional_map
+from stateproc.serializers.registry import UnknownSnapshotClass, expect_version, read_versioned, snapshot, write_head
 from stateproc.wire import Cursor, Output
 
+_SNAPSHOT = "org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot"
 _NULL, _EXACT, _BY_NAME, _BY_TAG = 1, 2, 4, 8
 CLASS_FIELD = "class"
 
 
 @dataclass(frozen=True)
 class Subclass:
-    """A subclass the snapshot lists: registered ones have a tag in the data, others are named there."""
+    """A subclass the snapshot lists: registered ones have a tag in the data, others are named there.
+
+    ``missing``: whether Flink had no such class any more when it wrote the snapshot.
+    """
 
     class_name: str
     serializer: Serializer
     tag: int | None
+    missing: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
 class Pojo(Serializer):
-    """PojoSerializer: fields in the order of the snapshot, subclasses as far as it lists them."""
+    """PojoSerializer: fields in the order of the snapshot, subclasses as far as it lists them.
+
+    ``declared_in``: per field the class that declares it (None: the class has that field no more); empty: all are
+    the class's own.
+    """
 
     class_name: str
     fields: tuple[tuple[str, Serializer], ...]
     subclasses: tuple[Subclass, ...] = ()
+    declared_in: tuple[str | None, ...] = field(default=(), compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
         known = self.subclasses + self._described(ctx)
@@ -85,6 +96,43 @@ class Pojo(Serializer):
     @property
     def nested(self) -> tuple[Serializer, ...]:
         return tuple(serializer for _, serializer in self.fields)
+
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_head(out, _SNAPSHOT, 2, release)
+        out.utf(self.class_name)
+        owners = self.declared_in or (self.class_name,) * len(self.fields)
+        write_optional_map(
+            out,
+            [
+                (name, None if owner is None else _field_key(owner, name), _framed(serializer, release))
+                for (name, serializer), owner in zip(self.fields, owners, strict=True)
+            ],
+        )
+        for registered in (True, False):
+            write_optional_map(
+                out,
+                [
+                    (one.class_name, None if one.missing else b"", _framed(one.serializer, release))
+                    for one in self.subclasses
+                    if (one.tag is not None) == registered
+                ],
+            )
+
+
+def _field_key(owner: str, name: str) -> bytes:
+    """PojoFieldUtils.writeField: the declaring class, the field's name."""
+    out = Output()
+    out.utf(owner)
+    out.utf(name)
+    return bytes(out)
+
+
+def _framed(serializer: Serializer, release: Release) -> bytes | None:
+    if isinstance(serializer, Opaque) and not serializer.snapshot:
+        return None
+    out = Output()
+    serializer.write_snapshot(out, release)
+    return bytes(out)
 
 
 def told_fields(pojo: Pojo, ctx: LayoutContext) -> tuple[tuple[str, Serializer], ...]:
@@ -213,17 +261,22 @@ def _refuse_subclass(cursor: Cursor, *, class_name: str) -> None:
     )
 
 
-@snapshot("org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot")
+@snapshot(_SNAPSHOT)
 def _read_pojo(cursor: Cursor, version: int) -> Serializer:
     expect_version(cursor, "PojoSerializerSnapshot", version, 2)
     class_name = cursor.utf()
-    fields = tuple((entry.name, _field_serializer(cursor, entry)) for entry in read_optional_map(cursor))
+    entries = read_optional_map(cursor)
+    fields = tuple((entry.name, _field_serializer(cursor, entry)) for entry in entries)
+    owners = tuple(None if entry.key is None else entry.key.utf() for entry in entries)
     registered = tuple(
-        Subclass(entry.name, _field_serializer(cursor, entry), tag)
+        Subclass(entry.name, _field_serializer(cursor, entry), tag, entry.key is None)
         for tag, entry in enumerate(read_optional_map(cursor))
     )
-    others = tuple(Subclass(entry.name, _field_serializer(cursor, entry), None) for entry in read_optional_map(cursor))
-    return Pojo(class_name, fields, registered + others)
+    others = tuple(
+        Subclass(entry.name, _field_serializer(cursor, entry), None, entry.key is None)
+        for entry in read_optional_map(cursor)
+    )
+    return Pojo(class_name, fields, registered + others, owners)
 
 
 def _field_serializer(cursor: Cursor, entry: OptionalEntry) -> Serializer:
@@ -231,9 +284,10 @@ def _field_serializer(cursor: Cursor, entry: OptionalEntry) -> Serializer:
     if entry.value is None:
         return Opaque(entry.name)
     entry.value.depth = cursor.depth
+    raw = bytes(entry.value.data[entry.value.pos : entry.value.end])
     try:
         serializer = read_versioned(entry.value)
     except UnknownSnapshotClass as unknown:
-        return Opaque(unknown.class_name)
+        return Opaque(unknown.class_name, raw)
     entry.value.finish(f"the serializer of {entry.name!r}")
     return serializer

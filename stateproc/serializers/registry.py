@@ -63,7 +63,7 @@ def read_versioned(cursor: Cursor) -> Serializer:
             from stateproc.serializers.opaque import Opaque
 
             cursor.take(known_size, "an unknown snapshot")
-            return Opaque(class_name)
+            return Opaque(class_name, bytes(cursor.data[at : cursor.pos]))
         raise _unknown(cursor, class_name, version, at)
     cursor.nested("serializer snapshots")
     try:

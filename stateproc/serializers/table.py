@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.layouts import Blob, Layout, Number, Sized, Struct
 from stateproc.codec.layouts.whole import Whole
+from stateproc.releases import Release
 from stateproc.serializers.base import VARIABLE, LayoutContext, Serializer, Undecodable
+from stateproc.serializers.java_types import java_serializer, java_type
 from stateproc.serializers.logical_types import LogicalType, logical_type, read_logical_type
-from stateproc.serializers.registry import composite, expect_version, read_nested, simple, snapshot
+from stateproc.serializers.registry import (
+    composite,
+    expect_version,
+    read_nested,
+    simple,
+    snapshot,
+    write_composite,
+    write_head,
+    write_nested,
+    write_simple,
+)
 from stateproc.serializers.sql_layouts import (
     content,
     decimal_layout,
@@ -19,11 +32,22 @@ from stateproc.serializers.sql_layouts import (
     serialized,
     serialized_timestamp,
 )
-from stateproc.wire import Cursor
+from stateproc.wire import Cursor, Output
 from stateproc.wire.java_stream import read_java_object
 from stateproc.wire.java_values import JavaObject
 
 _TYPEUTILS = "org.apache.flink.table.runtime.typeutils."
+ROW_KEY = "org.apache.flink.table.runtime.sequencedmultisetstate.linked.RowDataKeySerializerSnapshot"
+_ROW = _TYPEUTILS + "RowDataSerializer$RowDataSerializerSnapshot"
+_BINARY_ROW = _TYPEUTILS + "BinaryRowDataSerializer$BinaryRowDataSerializerSnapshot"
+_ARRAY = _TYPEUTILS + "ArrayDataSerializer$ArrayDataSerializerSnapshot"
+_MAP = _TYPEUTILS + "MapDataSerializer$MapDataSerializerSnapshot"
+_STRING = _TYPEUTILS + "StringDataSerializer$StringDataSerializerSnapshot"
+_TIMESTAMP = _TYPEUTILS + "TimestampDataSerializer$TimestampDataSerializerSnapshot"
+_DECIMAL = _TYPEUTILS + "DecimalDataSerializer$DecimalSerializerSnapshot"
+_RAW = _TYPEUTILS + "RawValueDataSerializer$RawValueDataSerializerSnapshot"
+_EXTERNAL = _TYPEUTILS + "ExternalSerializer$ExternalSerializerSnapshot"
+_WINDOW_KEY = _TYPEUTILS + "WindowKeySerializer$WindowKeySerializerSnapshot"
 _BYTES = Blob(ops.LENGTH_I32)
 
 _NESTED_MAGIC = (1333245).to_bytes(4, "big")
@@ -31,11 +55,17 @@ _NESTED_MAGIC = (1333245).to_bytes(4, "big")
 
 @dataclass(frozen=True)
 class RowData(Serializer):
-    """RowDataSerializer: an i32 size, then a BinaryRow. Only snapshots since version 4 have ``names``."""
+    """RowDataSerializer: an i32 size, then a BinaryRow. Only snapshots since version 4 have ``names``.
+
+    ``written``: the types as Java objects, where they were read. ``key_functions``: what RowDataKeySerializer's
+    snapshot holds in front, where that stands around it.
+    """
 
     types: tuple[LogicalType, ...]
     names: tuple[str, ...]
     fields: tuple[Serializer, ...] = ()
+    written: tuple[bytes, ...] = field(default=(), compare=False)
+    key_functions: bytes = field(default=b"", compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return Sized(row_of(self.names, self.types, ctx))
@@ -48,11 +78,26 @@ class RowData(Serializer):
     def nested(self) -> tuple[Serializer, ...]:
         return self.fields
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        if self.key_functions:
+            write_head(out, ROW_KEY, 0, release)
+            out.raw(self.key_functions)
+        write_head(out, _ROW, 3, release)
+        out.i32(len(self.types))
+        for written in self.written or tuple(java_type(type_) for type_ in self.types):
+            out.raw(written)
+        write_nested(out, self.fields, release)
 
-@snapshot(_TYPEUTILS + "RowDataSerializer$RowDataSerializerSnapshot")
+
+@snapshot(_ROW)
 def _read_row(cursor: Cursor, version: int) -> Serializer:
     expect_version(cursor, "RowDataSerializerSnapshot", version, 3, 4)
-    types = tuple(read_logical_type(cursor) for _ in range(cursor.count("row fields", 8)))
+    n, starts = cursor.count("row fields", 8), [cursor.pos]
+    types = []
+    for _ in range(n):
+        types.append(read_logical_type(cursor))
+        starts.append(cursor.pos)
+    written = tuple(bytes(cursor.data[start:end]) for start, end in pairwise(starts))
     at = cursor.pos
     fields = read_nested(cursor)
     if len(fields) != len(types):
@@ -60,7 +105,7 @@ def _read_row(cursor: Cursor, version: int) -> Serializer:
     names = tuple(f"f{index}" for index in range(len(types)))
     if version >= 4 and cursor.boolean():
         names = tuple(cursor.utf() for _ in types)
-    return RowData(types, names, fields)
+    return RowData(tuple(types), names, fields, written)
 
 
 @dataclass(frozen=True)
@@ -76,8 +121,12 @@ class BinaryRowData(Serializer):
     def type_name(self) -> str:
         return f"BinaryRow({self.n_fields} fields of unknown types)"
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_head(out, _BINARY_ROW, 3, release)
+        out.i32(self.n_fields)
 
-@snapshot(_TYPEUTILS + "BinaryRowDataSerializer$BinaryRowDataSerializerSnapshot")
+
+@snapshot(_BINARY_ROW)
 def _read_binary_row(cursor: Cursor, version: int) -> Serializer:
     expect_version(cursor, "BinaryRowDataSerializerSnapshot", version, 3)
     at = cursor.pos
@@ -89,9 +138,13 @@ def _read_binary_row(cursor: Cursor, version: int) -> Serializer:
 
 @dataclass(frozen=True)
 class SqlCollection(Serializer):
-    """ArrayDataSerializer, MapDataSerializer: an i32 size, then the binary array or map."""
+    """ArrayDataSerializer, MapDataSerializer: an i32 size, then the binary array or map.
+
+    ``written``: the types and their serializers as Java objects, where they were read.
+    """
 
     type: LogicalType
+    written: bytes = field(default=b"", compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return Sized(content(self.type, ctx))
@@ -100,22 +153,34 @@ class SqlCollection(Serializer):
     def type_name(self) -> str:
         return self.type.sql
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_head(out, _MAP if self.type.kind == "MAP" else _ARRAY, 3, release)
+        if self.written:
+            out.raw(self.written)
+            return
+        for child in self.type.children:
+            out.raw(java_type(child))
+        for child in self.type.children:
+            out.raw(java_serializer(child))
 
-@snapshot(_TYPEUTILS + "ArrayDataSerializer$ArrayDataSerializerSnapshot")
+
+@snapshot(_ARRAY)
 def _read_array(cursor: Cursor, version: int) -> Serializer:
     expect_version(cursor, "ArrayDataSerializerSnapshot", version, 3)
+    at = cursor.pos
     element = read_logical_type(cursor)
     read_java_object(cursor)  # the element serializer, which the type implies
-    return SqlCollection(LogicalType("ARRAY", children=(element,)))
+    return SqlCollection(LogicalType("ARRAY", children=(element,)), bytes(cursor.data[at : cursor.pos]))
 
 
-@snapshot(_TYPEUTILS + "MapDataSerializer$MapDataSerializerSnapshot")
+@snapshot(_MAP)
 def _read_map(cursor: Cursor, version: int) -> Serializer:
     expect_version(cursor, "MapDataSerializerSnapshot", version, 3)
+    at = cursor.pos
     key, value = read_logical_type(cursor), read_logical_type(cursor)
     for _ in range(2):
         read_java_object(cursor)  # the serializers of keys and values, which the types imply
-    return SqlCollection(LogicalType("MAP", children=(key, value)))
+    return SqlCollection(LogicalType("MAP", children=(key, value)), bytes(cursor.data[at : cursor.pos]))
 
 
 @dataclass(frozen=True)
@@ -129,8 +194,11 @@ class StringData(Serializer):
     def type_name(self) -> str:
         return "STRING"
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_simple(out, _STRING, release)
 
-@snapshot(_TYPEUTILS + "StringDataSerializer$StringDataSerializerSnapshot")
+
+@snapshot(_STRING)
 def _read_string(cursor: Cursor, version: int) -> Serializer:
     simple(cursor, version, "StringDataSerializerSnapshot")
     return StringData()
@@ -153,8 +221,12 @@ class TimestampData(Serializer):
     def type_name(self) -> str:
         return f"TIMESTAMP({self.precision})"
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_head(out, _TIMESTAMP, 1, release)
+        out.i32(self.precision)
 
-@snapshot(_TYPEUTILS + "TimestampDataSerializer$TimestampDataSerializerSnapshot")
+
+@snapshot(_TIMESTAMP)
 def _read_timestamp(cursor: Cursor, version: int) -> Serializer:
     expect_version(cursor, "TimestampDataSerializerSnapshot", version, 1)
     at = cursor.pos
@@ -178,8 +250,13 @@ class DecimalData(Serializer):
     def type_name(self) -> str:
         return f"DECIMAL({self.precision}, {self.scale})"
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_head(out, _DECIMAL, 3, release)
+        out.i32(self.precision)
+        out.i32(self.scale)
 
-@snapshot(_TYPEUTILS + "DecimalDataSerializer$DecimalSerializerSnapshot")
+
+@snapshot(_DECIMAL)
 def _read_decimal(cursor: Cursor, version: int) -> Serializer:
     expect_version(cursor, "DecimalSerializerSnapshot", version, 3)
     at = cursor.pos
@@ -210,8 +287,11 @@ class RawValue(Serializer):
     def nested(self) -> tuple[Serializer, ...]:
         return (self.inner,)
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_composite(out, _RAW, 0, self.nested, release)
 
-@snapshot(_TYPEUTILS + "RawValueDataSerializer$RawValueDataSerializerSnapshot")
+
+@snapshot(_RAW)
 def _read_raw(cursor: Cursor, version: int) -> Serializer:
     (inner,) = composite(cursor, version, 1)
     return RawValue(inner)
@@ -219,10 +299,14 @@ def _read_raw(cursor: Cursor, version: int) -> Serializer:
 
 @dataclass(frozen=True)
 class External(Serializer):
-    """ExternalSerializer: a value of a user's class, written as the SQL type's internal form."""
+    """ExternalSerializer: a value of a user's class, written as the SQL type's internal form.
+
+    ``written``: the outer payload as it was read: the DataType as a Java object, whether input is internal.
+    """
 
     type: LogicalType
     internal: Serializer
+    written: bytes = field(default=b"", compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return serialized(self.type, ctx) or self.internal.layout(ctx)
@@ -239,10 +323,16 @@ class External(Serializer):
     def nested(self) -> tuple[Serializer, ...]:
         return (self.internal,)
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        if not self.written:
+            super().write_snapshot(out, release)
+        write_composite(out, _EXTERNAL, 1, self.nested, release, lambda outer: outer.raw(self.written))
 
-@snapshot(_TYPEUTILS + "ExternalSerializer$ExternalSerializerSnapshot")
+
+@snapshot(_EXTERNAL)
 def _read_external(cursor: Cursor, version: int) -> Serializer:
     found: list[LogicalType] = []
+    outers: list[bytes] = []
 
     def read_outer(outer: Cursor, _version: int) -> None:
         at = outer.pos
@@ -253,9 +343,10 @@ def _read_external(cursor: Cursor, version: int) -> Serializer:
         # Flink 1.12 wrote the same outer version without this flag: the nested block's magic number follows at once.
         if bytes(outer.data[outer.pos : outer.pos + 4]) != _NESTED_MAGIC:
             outer.boolean()
+        outers.append(bytes(outer.data[at : outer.pos]))
 
     (internal,) = composite(cursor, version, 1, read_outer)
-    return External(found[0], internal)
+    return External(found[0], internal, outers[0])
 
 
 @dataclass(frozen=True)
@@ -279,8 +370,11 @@ class WindowKey(Serializer):
     def nested(self) -> tuple[Serializer, ...]:
         return (self.key,)
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_composite(out, _WINDOW_KEY, 1, self.nested, release)
 
-@snapshot(_TYPEUTILS + "WindowKeySerializer$WindowKeySerializerSnapshot")
+
+@snapshot(_WINDOW_KEY)
 def _read_window_key(cursor: Cursor, version: int) -> Serializer:
     (key,) = composite(cursor, version, 1)
     return WindowKey(key)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from stateproc.codec.layouts import Converted, Layout, Nothing, Number, Struct
+from stateproc.releases import Release
 from stateproc.serializers.base import LayoutContext, Serializer, fixed_sum
 from stateproc.serializers.collections import LIST_VIEW, MAP_VIEW, SORTED_MAP, ListOf, MapOf, NullAwareMap
 from stateproc.serializers.registry import (
@@ -16,10 +17,12 @@ from stateproc.serializers.registry import (
     read_versioned,
     simple,
     snapshot,
+    write_composite,
 )
 from stateproc.serializers.runtime import unflip
 from stateproc.serializers.scalars import Scalar
-from stateproc.wire import Cursor
+from stateproc.serializers.table import ROW_KEY, RowData
+from stateproc.wire import Cursor, Output
 from stateproc.wire.java_stream import read_java_object
 
 _TABLE = "org.apache.flink.table."
@@ -117,16 +120,23 @@ class Named(Serializer):
     def nested(self) -> tuple[Serializer, ...]:
         return self.parts
 
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_composite(out, f"{_LINKED}{self.type}Serializer${self.type}SerializerSnapshot", 0, self.parts, release)
 
-@snapshot(_TABLE + "runtime.sequencedmultisetstate.linked.RowDataKeySerializerSnapshot")
+
+@snapshot(ROW_KEY)
 def _read_row_key(cursor: Cursor, version: int) -> Serializer:
     # Two generated functions as framed Java objects, which only hash and compare; then the row's serializer.
     expect_version(cursor, "RowDataKeySerializerSnapshot", version, 0)
+    at = cursor.pos
     for _ in range(2):
         cursor.bytes32()
-    return read_versioned(cursor)
+    functions = bytes(cursor.data[at : cursor.pos])
+    row = read_versioned(cursor)
+    return replace(row, key_functions=functions) if isinstance(row, RowData) else row
 
 
+_LINKED = _TABLE + "runtime.sequencedmultisetstate.linked."
 _NODE = ("row", "sqn", "prevSqn", "nextSqn", "nextSqnForRecord", "timestamp")
 # SinkUpsertMaterializer's linked list of rows (2.2+).
 for _type, _names in (
@@ -138,4 +148,4 @@ for _type, _names in (
     def _read_named(cursor: Cursor, version: int, *, type_: str = _type, names: tuple[str, ...] = _names) -> Serializer:
         return Named(type_, names, composite(cursor, version, len(names)))
 
-    snapshot(f"{_TABLE}runtime.sequencedmultisetstate.linked.{_type}Serializer${_type}SerializerSnapshot")(_read_named)
+    snapshot(f"{_LINKED}{_type}Serializer${_type}SerializerSnapshot")(_read_named)
