@@ -14,6 +14,8 @@ import pyarrow as pa
 from stateproc.codec import ops
 from stateproc.codec import temporal as t
 from stateproc.codec.decimals import decimal_text, unscaled, wide_decimals
+from stateproc.codec.encoding import times
+from stateproc.codec.encoding.decimals import integer_bytes, parts_of, unscaled_bytes
 from stateproc.codec.layouts import (
     Blob,
     Blocks,
@@ -35,7 +37,7 @@ from stateproc.serializers.avro_schema import AvroSchema, AvroType, parse_schema
 from stateproc.serializers.base import LayoutContext, Serializer, Undecodable, simple_name
 from stateproc.serializers.registry import expect_version, snapshot, write_head
 from stateproc.serializers.sql_layouts import MAX_DECIMAL, date_layout, time_layout
-from stateproc.serializers.structs import constants
+from stateproc.serializers.structs import constants, numbers_of
 from stateproc.serializers.temporal import python_time, python_timestamp
 from stateproc.wire import Cursor, Output
 
@@ -139,7 +141,7 @@ class _Layouts:
 
     def enum(self, type_: AvroType, path: tuple[str, ...]) -> Layout:
         names = tuple(enumerate(type_.names))
-        return Converted(_I32, pa.string(), partial(constants, names=names))
+        return Converted(_I32, pa.string(), partial(constants, names=names), inverse=partial(numbers_of, names=names))
 
     def fixed(self, type_: AvroType, path: tuple[str, ...]) -> Layout:
         return Blob(ops.LENGTH_FIXED, type_.size)
@@ -167,7 +169,8 @@ class _Layouts:
         if len(options) > 1:
             return choice
         only = options[0]
-        return Converted(choice, only.layout.arrow_type, first_field, only.layout.to_python)
+        as_choice = partial(only_field, name=only.name)
+        return Converted(choice, only.layout.arrow_type, first_field, only.layout.to_python, as_choice)
 
 
 def branch_name(branch: AvroType, taken: list[Option]) -> str:
@@ -178,6 +181,11 @@ def branch_name(branch: AvroType, taken: list[Option]) -> str:
 
 def first_field(choices: pa.StructArray) -> pa.Array:
     return choices.field(0)
+
+
+def only_field(values: pa.Array, name: str) -> pa.StructArray:
+    """Values as choices of one option."""
+    return pa.StructArray.from_arrays([values], names=[name], mask=values.is_null())
 
 
 _COMPLEX: dict[str, Callable[[_Layouts, AvroType, tuple[str, ...]], Layout]] = {
@@ -213,6 +221,37 @@ def long_decimals(values: pa.Array, scale: int) -> pa.Array:
     return pa.array([None if raw is None else decimal_text(unscaled(raw), scale) for raw in raws], pa.string())
 
 
+def timestamps_to_units(values: pa.Array, units: int) -> pa.Array:
+    seconds, nanos, null = times.instants(values)
+    return times.integers(times.in_units(seconds, nanos, null, units), null, pa.int64())
+
+
+def times_to_micros(values: pa.Array) -> pa.Array:
+    nanos, null = times.day_times(values)
+    times.refuse(nanos % 1000 != 0, "a time finer than a microsecond, which is all the type holds")
+    return times.integers(nanos // 1000, null, pa.int64())
+
+
+def unscaled_texts(values: pa.Array, scale: int, size: int) -> pa.Array:
+    """Decimal text as the bytes of its unscaled value, ``size`` of them unless that is 0."""
+
+    def turn(text: str) -> bytes:
+        number, own_scale = parts_of(text)
+        if own_scale > scale:
+            raise ValueError(f"{text} has more than {scale} digits behind the point")
+        number *= 10 ** (scale - own_scale)
+        try:
+            return number.to_bytes(size, "big", signed=True) if size else integer_bytes(number)
+        except OverflowError as error:
+            raise ValueError(f"{text} does not fit {size} bytes") from error
+
+    return times.by_distinct(values, turn, pa.binary())
+
+
+def uuid_bytes(texts: pa.Array) -> pa.Array:
+    return times.by_distinct(texts, lambda text: uuid.UUID(text).bytes, pa.binary())
+
+
 def uuid_texts(values: pa.Array) -> pa.Array:
     raws = values.to_pylist()
     return pa.array([None if raw is None else str(uuid.UUID(bytes=raw)) for raw in raws], pa.string())
@@ -222,27 +261,30 @@ def _timestamp(units: int, zone: str | None) -> Callable[[AvroType, LayoutContex
     def build(type_: AvroType, ctx: LayoutContext) -> Layout:
         arrow = pa.string() if ctx.temporal == "exact" else pa.timestamp("us", zone)
         convert = partial(units_to_timestamps, units=units, mode=ctx.temporal, zone=zone)
-        return Converted(_I64, arrow, convert, python_timestamp)
+        return Converted(_I64, arrow, convert, python_timestamp, partial(timestamps_to_units, units=units))
 
     return build
 
 
 def _time_micros(type_: AvroType, ctx: LayoutContext) -> Layout:
     arrow = pa.string() if ctx.temporal == "exact" else pa.time64("us")
-    return Converted(_I64, arrow, partial(micros_to_times, mode=ctx.temporal), python_time)
+    return Converted(_I64, arrow, partial(micros_to_times, mode=ctx.temporal), python_time, times_to_micros)
 
 
 def _decimal(type_: AvroType, ctx: LayoutContext) -> Layout:
     inner = Blob(ops.LENGTH_FIXED, type_.size) if type_.kind == "fixed" else _BYTES
+    size = type_.size if type_.kind == "fixed" else 0
     if type_.precision > MAX_DECIMAL:
-        return Converted(inner, pa.string(), partial(long_decimals, scale=type_.scale), Decimal)
+        back = partial(unscaled_texts, scale=type_.scale, size=size)
+        return Converted(inner, pa.string(), partial(long_decimals, scale=type_.scale), Decimal, back)
     convert = partial(wide_decimals, precision=type_.precision, scale=type_.scale)
-    return Converted(inner, pa.decimal128(type_.precision, type_.scale), convert)
+    arrow = pa.decimal128(type_.precision, type_.scale)
+    return Converted(inner, arrow, convert, inverse=partial(unscaled_bytes, size=size))
 
 
 def _uuid(type_: AvroType, ctx: LayoutContext) -> Layout:
     inner = Blob(ops.LENGTH_FIXED, type_.size)
-    return Converted(inner, pa.string(), uuid_texts) if type_.size == 16 else inner
+    return Converted(inner, pa.string(), uuid_texts, inverse=uuid_bytes) if type_.size == 16 else inner
 
 
 # Duration stays the 12 bytes it is: neither Arrow nor Spark has months, days and milliseconds in one.

@@ -11,10 +11,16 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder
 from stateproc.codec.decimals import decimal_text, unscaled
+from stateproc.codec.encoding.arrays import as_type
+from stateproc.codec.encoding.decimals import integer_bytes, parts_of
+from stateproc.codec.encoding.measured import Measured
+from stateproc.codec.encoding.strings import blobs
+from stateproc.codec.encoding.times import by_distinct
 from stateproc.codec.layouts import Layout
 from stateproc.codec.layouts.numbers import number_array
 from stateproc.codec.layouts.strings import blob_array, blob_columns
@@ -23,6 +29,7 @@ from stateproc.serializers.base import LayoutContext, Serializer
 from stateproc.serializers.registry import simple, snapshot, write_simple
 from stateproc.wire import Cursor, Output
 
+_NULL = bytes(4)
 _CONSTANTS = {1: b"\x00", 2: b"\x01", 3: b"\x0a"}
 
 
@@ -78,10 +85,40 @@ class BigNumber(Layout):
 
         return assemble
 
+    @property
+    def tells_null(self) -> bool:
+        return True
+
+    def measure(self, array: pa.Array) -> Measured:
+        """0, 1 and 10 in their short form: valueOf gives Java's constants, which Flink writes so."""
+        made = by_distinct(as_type(array, pa.string()), _scaled_bytes if self.scaled else _integer, pa.binary())
+        return blobs(pc.fill_null(made, _NULL) if made.null_count else made)
+
     def to_python(self, value: Any) -> Any:
         if value is None:
             return None
         return Decimal(value) if self.scaled else int(value)
+
+
+_SHORT = {raw: tag for tag, raw in _CONSTANTS.items()}
+
+
+def _integer(text: str) -> bytes:
+    return _integer_form(int(text))
+
+
+def _integer_form(number: int) -> bytes:
+    raw = integer_bytes(number)
+    if raw in _SHORT:
+        return _SHORT[raw].to_bytes(4, "big")
+    return (len(raw) + 4).to_bytes(4, "big") + raw
+
+
+def _scaled_bytes(text: str) -> bytes:
+    number, scale = parts_of(text)
+    if not -(2**31) <= scale < 2**31:
+        raise ValueError(f"a decimal of scale {scale}")
+    return _integer_form(number) + scale.to_bytes(4, "big", signed=True)
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder
+from stateproc.codec.encoding import joining
+from stateproc.codec.encoding.arrays import items_of, list_of, refuse_nulls
+from stateproc.codec.encoding.measured import Measured, sequence
+from stateproc.codec.encoding.numbers import fixed
 from stateproc.codec.layouts import (
     Blob,
     Converted,
@@ -24,11 +29,12 @@ from stateproc.codec.layouts import (
     Numbers,
     Struct,
 )
+from stateproc.codec.layouts.collections import measure_items
 from stateproc.releases import Release
 from stateproc.serializers.base import VARIABLE, LayoutContext, Serializer
 from stateproc.serializers.collections import PlainArray
 from stateproc.serializers.registry import expect_version, read_composite, simple, snapshot, write_composite
-from stateproc.serializers.scalars import Scalar, character
+from stateproc.serializers.scalars import Scalar, character, unit
 from stateproc.wire import Cursor, Output
 
 _I16, _I32, _I64 = Number(pa.int16()), Number(pa.int32()), Number(pa.int64())
@@ -113,6 +119,11 @@ class _CountedBytes(Counted):
         b.op(ops.LEAVE)
         return items
 
+    def measure(self, array: pa.Array) -> Measured:
+        offsets, items = measure_items(self.item, array)
+        counts = joining.counts_of(offsets, 2**31 - 1, "items").astype(np.int32)
+        return sequence([fixed(counts), joining.sized(joining.joined(offsets, items), len(array))])
+
 
 def characters(lists: pa.ListArray) -> pa.ListArray:
     """Lists of UTF-16 units as lists of strings of one character."""
@@ -121,7 +132,14 @@ def characters(lists: pa.ListArray) -> pa.ListArray:
     return pa.Array.from_buffers(pa.list_(pa.string()), len(lists), buffers, children=[character(values)])
 
 
-CHARS = Converted(Numbers(pa.int16()), pa.list_(pa.string()), characters)
+def units(lists: pa.ListArray) -> pa.Array:
+    """Lists of strings of one character as lists of UTF-16 units."""
+    refuse_nulls(lists, "an array")
+    offsets, items = items_of(lists)
+    return list_of(offsets, unit(items))
+
+
+CHARS = Converted(Numbers(pa.int16()), pa.list_(pa.string()), characters, inverse=units)
 _TRANSACTION = Struct((("transactionalId", Marked(JavaUtf(), _MISSING)), ("producerId", _I64), ("epoch", _I16)))
 _CONTEXT = Counted(JavaUtf())
 _HINT = Struct((("nextFreeTransactionalId", _I64), ("lastParallelism", _I32)))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from stateproc.codec.encoding.times import by_distinct
 from stateproc.codec.layouts import Boolean, Converted, FlinkString, Layout, Nothing, Number
 from stateproc.codec.temporal import ints, nulls
 from stateproc.releases import Release
@@ -25,7 +26,19 @@ def character(units: pa.Array) -> pa.Array:
     return pa.array([None if gone else table[int(unit)] for unit, gone in zip(values, null, strict=True)], pa.string())
 
 
-_CHARACTER = Converted(Number(pa.int16()), pa.string(), character)
+def unit(characters: pa.Array) -> pa.Array:
+    """Strings of one character as UTF-16 units. Raises Unencodable for longer and empty ones."""
+    return by_distinct(characters, _unit, pa.int16())
+
+
+def _unit(text: str) -> int:
+    raw = text.encode("utf-16-be")
+    if len(raw) != 2:
+        raise ValueError(f"{text!r} is not one UTF-16 unit, which is all a character holds")
+    return int.from_bytes(raw, "big", signed=True)
+
+
+_CHARACTER = Converted(Number(pa.int16()), pa.string(), character, inverse=unit)
 
 # name, type as people write it, layout, getLength()
 SCALARS: tuple[tuple[str, str, Layout, int], ...] = (

@@ -15,6 +15,8 @@ import pyarrow as pa
 from stateproc.codec import ops
 from stateproc.codec import temporal as t
 from stateproc.codec.decimals import compact_decimals, wide_decimals
+from stateproc.codec.encoding import times
+from stateproc.codec.encoding.decimals import unscaled_bytes, unscaled_longs
 from stateproc.codec.errors import BadValue
 from stateproc.codec.layouts import (
     BinaryArray,
@@ -43,6 +45,8 @@ from stateproc.wire import Cursor
 COMPACT_DECIMAL, COMPACT_TIMESTAMP = 18, 3
 MAX_DECIMAL = 38
 _MILLI = 10**6
+_MOST_DAYS = 2**31 - 1
+_WIDE_DECIMAL_BYTES = 16
 _REST = Blob(ops.LENGTH_REST)
 _TEXT = Blob(ops.LENGTH_REST, text=True)
 _INT = LogicalType("INTEGER", nullable=False)
@@ -77,22 +81,49 @@ def wide_to_timestamps(parts: pa.StructArray, mode: str, zone: str | None) -> pa
     return t.instant_array(np.floor_divide(millis, 1000), millis % 1000 * _MILLI + nanos, null, mode, zone)
 
 
+def dates_to_days(dates: pa.Array) -> pa.Array:
+    days, null = times.dates(dates)
+    times.refuse(np.abs(days) > _MOST_DAYS, "a date of over 2^31 days from the epoch")
+    return times.integers(days, null, pa.int32())
+
+
+def times_to_millis(values: pa.Array) -> pa.Array:
+    nanos, null = times.day_times(values)
+    times.refuse(nanos % _MILLI != 0, "a time finer than a millisecond, which is all the type holds")
+    return times.integers(nanos // _MILLI, null, pa.int32())
+
+
+def timestamps_to_millis(values: pa.Array) -> pa.Array:
+    seconds, nanos, null = times.instants(values)
+    return times.integers(times.in_units(seconds, nanos, null, 1000), null, pa.int64())
+
+
+def timestamps_to_wide(values: pa.Array) -> pa.StructArray:
+    seconds, nanos, null = times.instants(values)
+    millis = times.in_units(seconds, nanos // _MILLI * _MILLI, null, 1000)
+    none = np.zeros(len(null), dtype=np.bool_)
+    parts = [times.integers(millis, none, pa.int64()), times.integers(nanos % _MILLI, none, pa.int32())]
+    return pa.StructArray.from_arrays(parts, names=["millis", "nanos"], mask=pa.array(null))
+
+
 def date_layout(inner: Layout, ctx: LayoutContext) -> Layout:
     """``inner``: int32 days since the epoch."""
-    return Converted(inner, _temporal(ctx, pa.date32()), partial(days_to_dates, mode=ctx.temporal), python_date)
+    arrow = _temporal(ctx, pa.date32())
+    return Converted(inner, arrow, partial(days_to_dates, mode=ctx.temporal), python_date, dates_to_days)
 
 
 def time_layout(inner: Layout, ctx: LayoutContext) -> Layout:
     """``inner``: int32 milliseconds of the day."""
     arrow = _temporal(ctx, pa.time64("us"))
-    return Converted(inner, arrow, partial(millis_to_times, mode=ctx.temporal), python_time)
+    return Converted(inner, arrow, partial(millis_to_times, mode=ctx.temporal), python_time, times_to_millis)
 
 
 def timestamp_layout(inner: Layout, wide: bool, zone: str | None, ctx: LayoutContext) -> Layout:
     """``inner``: int64 milliseconds, or with ``wide`` a struct of millis and nanos of the millisecond."""
     convert = wide_to_timestamps if wide else millis_to_timestamps
     arrow = _temporal(ctx, pa.timestamp("us", zone))
-    return Converted(inner, arrow, partial(convert, mode=ctx.temporal, zone=zone), python_timestamp)
+    inverse = timestamps_to_wide if wide else timestamps_to_millis
+    return Converted(inner, arrow, partial(convert, mode=ctx.temporal, zone=zone), python_timestamp, inverse)
 
 
 def _temporal(ctx: LayoutContext, arrow: pa.DataType) -> pa.DataType:
@@ -119,6 +150,7 @@ def decimal_layout(precision: int, scale: int, compact: Layout, wide: Layout) ->
         compact if is_compact else wide,
         pa.decimal128(precision, scale),
         partial(convert, precision=precision, scale=scale),
+        inverse=unscaled_longs if is_compact else unscaled_bytes,
     )
 
 
@@ -142,7 +174,7 @@ def _little(arrow: pa.DataType) -> Callable[[LogicalType, LayoutContext], Layout
 
 def _decimal_slot(type_: LogicalType, ctx: LayoutContext) -> Layout:
     compact = Number(pa.int64(), big_endian=False)
-    return decimal_layout(type_.precision, type_.scale, compact, VariableSlot(_REST))
+    return decimal_layout(type_.precision, type_.scale, compact, VariableSlot(_REST, reserved=_WIDE_DECIMAL_BYTES))
 
 
 def _timestamp_slot(zone: str | None) -> Callable[[LogicalType, LayoutContext], Layout]:
@@ -223,9 +255,9 @@ def array_of(element: LogicalType, ctx: LayoutContext) -> BinaryArray:
 
 def row_of(names: tuple[str, ...], types: tuple[LogicalType, ...], ctx: LayoutContext) -> BinaryRow:
     """A row; the kinds of rows inside rows say nothing and are not kept."""
-    inner = replace(ctx, row_kind=False, tail=False)
+    inner = replace(ctx, row_kind=False, tail=False, projected=False)
     fields = tuple((name, slot(type_, inner)) for name, type_ in zip(unique(names), types, strict=True))
-    return BinaryRow(fields, ctx.row_kind)
+    return BinaryRow(fields, ctx.row_kind, ctx.projected)
 
 
 def unique(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from stateproc.codec.encoding.times import by_distinct
 from stateproc.codec.layouts import (
     Choice,
     Converted,
@@ -223,6 +224,18 @@ def constants(indexes: pa.Array, names: tuple[tuple[int, str], ...]) -> pa.Array
     return pa.array([None if gone else table[int(v)] for v, gone in zip(values, null, strict=True)], pa.string())
 
 
+def numbers_of(texts: pa.Array, names: tuple[tuple[int, str], ...]) -> pa.Array:
+    """The numbers of enum constants. Raises Unencodable for a text that is none."""
+    table = {name: number for number, name in reversed(names)}
+
+    def turn(text: str) -> int:
+        if text not in table:
+            raise ValueError(f"{text!r} is no constant of an enum of {', '.join(list(table)[:10])}")
+        return table[text]
+
+    return by_distinct(texts, turn, pa.int32())
+
+
 @dataclass(frozen=True)
 class EnumOf(Serializer):
     """EnumSerializer, ScalaEnumSerializer: the number of a constant in the snapshot's list.
@@ -235,7 +248,8 @@ class EnumOf(Serializer):
     scala: bool = field(default=False, compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        return Converted(Number(pa.int32()), pa.string(), partial(constants, names=self.constants))
+        convert, inverse = partial(constants, names=self.constants), partial(numbers_of, names=self.constants)
+        return Converted(Number(pa.int32()), pa.string(), convert, inverse=inverse)
 
     @property
     def length(self) -> int:

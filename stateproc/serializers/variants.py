@@ -49,7 +49,7 @@ def same(values: pa.Array) -> pa.Array:
 
 def bitmap_layout(inner: Layout) -> Layout:
     """``inner``: the bytes of a bitmap."""
-    return Converted(inner, pa.binary(), same, positions)
+    return Converted(inner, pa.binary(), same, positions, same)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ class Slots:
 
     extra: bytes in the variable part, a multiple of 8, per row or the same for all. write(slot, base, behind): the
     slot's address (its bytes are zero), the row's, and that of the next free byte of the variable part, moved on.
-    null_extra: bytes that even a null takes up there.
+    null_extra: bytes that even a null takes up there where rows reserve them.
     """
 
     extra: int | Longs
@@ -99,13 +99,19 @@ class Field:
     null: Longs
 
 
-def rows(n: int, null_bytes: int, kinds: npt.NDArray[np.uint8] | None, fields: Sequence[Field]) -> Measured:
-    """Binary rows: null bits behind the RowKind (``kinds``, None: all INSERT), slots, variable part."""
+def rows(
+    n: int, null_bytes: int, kinds: npt.NDArray[np.uint8] | None, fields: Sequence[Field], *, reserve_nulls: bool
+) -> Measured:
+    """Binary rows: null bits behind the RowKind (``kinds``, None: all INSERT), slots, variable part.
+
+    ``reserve_nulls``: nulls of wide decimals and timestamps keep their room, see BinaryRow.
+    """
     head = zeros(null_bytes + 8 * len(fields))
     lengths = np.full(n, head.lengths, dtype=np.int64)
     for field in fields:
         lengths[slice(None) if field.valid is None else field.valid] += field.slots.extra
-        lengths[field.null] += field.slots.null_extra
+        if reserve_nulls:
+            lengths[field.null] += field.slots.null_extra
 
     def write(at: Longs) -> None:
         bases = at.copy()
@@ -121,15 +127,14 @@ def rows(n: int, null_bytes: int, kinds: npt.NDArray[np.uint8] | None, fields: S
             field.slots.write(slots[field.valid], bases[field.valid], behind)
             at[field.valid] = behind
             mark(bases[field.null], np.full(len(field.null), 8 + index, dtype=np.int64), highest_first=False)
-            _reserve_nulls(field, slots, bases, at)
+            if reserve_nulls and field.slots.null_extra:
+                _reserve_nulls(field, slots, bases, at)
 
     return Measured(lengths, write)
 
 
 def _reserve_nulls(field: Field, slots: Longs, bases: Longs, at: Longs) -> None:
-    """Nulls of wide decimals and timestamps keep room for a later value: the offset stands in the slot."""
-    if not field.slots.null_extra:
-        return
+    """Nulls keep room for a later value: its offset stands in the slot, with the length 0."""
     behind = at[field.null]
     fixed((behind - bases[field.null]) << 32, big_endian=False).write(slots[field.null])
     zeros(field.slots.null_extra).write(behind)

@@ -108,10 +108,15 @@ def measure_field(layout: Layout, column: pa.Array) -> Field:
 
 @dataclass(frozen=True)
 class BinaryRow(Layout):
-    """A row that fills its range: null bits (byte 0 the RowKind), one 8-byte slot per field, the variable part."""
+    """A row that fills its range: null bits (byte 0 the RowKind), one 8-byte slot per field, the variable part.
+
+    ``reserve_nulls``: written with room for values in the place of null decimals of over 18 digits and timestamps of
+    over 3, as generated projections do (writeDecimal, writeTimestamp of null); RowDataSerializer.toBinaryRow has none.
+    """
 
     fields: tuple[tuple[str, Layout], ...]
     keep_kind: bool = False
+    reserve_nulls: bool = False
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -158,7 +163,7 @@ class BinaryRow(Layout):
         for index, (name, layout) in enumerate(self.fields):
             with located(name=f"field {name!r}"):
                 fields.append(measure_field(layout, arrays.field_of(array, name, index)))
-        return binary_rows.rows(len(array), self._null_bytes, kinds, fields)
+        return binary_rows.rows(len(array), self._null_bytes, kinds, fields, reserve_nulls=self.reserve_nulls)
 
     def to_python(self, value: Any) -> Any:
         return row_to_python(self.fields, value)
