@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from stateproc.errors import InvalidOption
+from stateproc.key_prefixes import key_prefixes
 from stateproc.keygroups.ranges import key_group_of_hash
 from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle
 from stateproc.options import SPLIT_BYTES
 from stateproc.pruning import key_hash
 from stateproc.readers.changelog.splits import changelog_splits
+from stateproc.readers.rocksdb.key_spans import Prefixes
 from stateproc.readers.rocksdb.splits import rocksdb_splits
 from stateproc.readers.rows import state_fields
 from stateproc.readers.states import KeyedState
@@ -77,12 +79,17 @@ class KeyedStateView(State):
         flatten: bool = False,
         key_groups: Iterable[int] | None = None,
         split_bytes: int = SPLIT_BYTES,
+        keys: Sequence[Any] | None = None,
         raw_keys: bool = False,
     ) -> list[Split]:
-        plain = self.plain_splits(flatten=flatten, key_groups=key_groups, split_bytes=split_bytes, raw_keys=raw_keys)
+        plain = self.plain_splits(
+            flatten=flatten, key_groups=key_groups, split_bytes=split_bytes, keys=keys, raw_keys=raw_keys
+        )
         if raw_keys or not self.under_state_windows:
             return list(plain)
-        contents = self.plain_splits(flatten=flatten, key_groups=key_groups, split_bytes=split_bytes, raw_keys=True)
+        contents = self.plain_splits(
+            flatten=flatten, key_groups=key_groups, split_bytes=split_bytes, keys=keys, raw_keys=True
+        )
         return [SessionSplit(split, split.of_state(WINDOW_SET)) for split in contents]
 
     @property
@@ -99,15 +106,18 @@ class KeyedStateView(State):
         flatten: bool = False,
         key_groups: Iterable[int] | None = None,
         split_bytes: int = SPLIT_BYTES,
+        keys: Sequence[Any] | None = None,
         raw_keys: bool = False,
         whole_databases: bool = False,
     ) -> list[KeyedSplit]:
         """Splits of the entries as they are stored.
 
-        ``raw_keys`` adds key and namespace as bytes. ``whole_databases``: a RocksDB database is one split, so that the
-        splits of several states cover the same key groups.
+        ``keys``: only of these, as far as databases allow it (other files have whole key groups). ``raw_keys`` adds key
+        and namespace as bytes. ``whole_databases``: a RocksDB database is one split, so that the splits of several
+        states cover the same key groups.
         """
         wanted = None if key_groups is None else set(key_groups)
+        prefixes = None if keys is None else self._prefixes(keys)
         splits: list[KeyedSplit] = []
         for file, error in self.operator.unreadable_keyed_files:
             if wanted is None or not wanted.isdisjoint(file.handle.key_groups):
@@ -124,6 +134,7 @@ class KeyedStateView(State):
                     options=self.operator.snapshot.options,
                     key_groups=wanted,
                     split_bytes=_WHOLE if whole_databases else split_bytes,
+                    keys=prefixes,
                     flatten=flatten,
                     raw_keys=raw_keys,
                 )
@@ -173,6 +184,13 @@ class KeyedStateView(State):
             # A literal that is no such key is in no key group that can be told; all are read.
             return None
         return {int(group) for group in key_group_of_hash(codes, self.operator.max_parallelism)}
+
+    def _prefixes(self, keys: Sequence[Any]) -> Prefixes | None:
+        """What the keys' entries begin with; None where that cannot be told, or subtasks' files do not agree."""
+        if any(part.state.key != self.keyed.key for part in self._parts):
+            return None
+        context = self.operator.snapshot.options.context.inner
+        return key_prefixes(self.keyed.key, keys, context, self.operator.max_parallelism, self.key_groups_of)
 
 
 def _value_type(state: KeyedState) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -65,6 +66,7 @@ class OpenedState(State):
         flatten: bool = False,
         key_groups: Iterable[int] | None = None,
         split_bytes: int = SPLIT_BYTES,
+        keys: Sequence[Any] | None = None,
     ) -> list[Split]:
         return [OpenedSplit(tuple(self._view.splits()), self.name)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -172,7 +172,12 @@ class OperatorStateView(State):
         return schema
 
     def splits(
-        self, *, flatten: bool = False, key_groups: Iterable[int] | None = None, split_bytes: int = SPLIT_BYTES
+        self,
+        *,
+        flatten: bool = False,
+        key_groups: Iterable[int] | None = None,
+        split_bytes: int = SPLIT_BYTES,
+        keys: Sequence[Any] | None = None,
     ) -> list[Split]:
         if self._mode != "BROADCAST":
             for error in self.operator.unreadable_operator_files:

@@ -49,9 +49,17 @@ class State(ABC):
 
     @abstractmethod
     def splits(
-        self, *, flatten: bool = False, key_groups: Iterable[int] | None = None, split_bytes: int = SPLIT_BYTES
+        self,
+        *,
+        flatten: bool = False,
+        key_groups: Iterable[int] | None = None,
+        split_bytes: int = SPLIT_BYTES,
+        keys: Sequence[Any] | None = None,
     ) -> list[Split]:
-        """The parts to read, of about ``split_bytes`` each; only those with any of ``key_groups`` if given."""
+        """The parts to read, of about ``split_bytes`` each; only those with any of ``key_groups`` if given.
+
+        ``keys``: no other rows than with these keys are wanted; where it saves reading they are left out.
+        """
 
     @property
     def problem(self) -> SnapshotError | None:
@@ -78,13 +86,13 @@ class State(ABC):
         """The state's rows, one bounded batch after another.
 
         flatten: one row per list element or map entry. columns: only these, in this order. key_groups: only these.
-        keys: read no more key groups than hold these keys (other keys of these groups come too).
+        keys: read no more than is needed for these keys (other keys of their key groups may come too).
         Raises SnapshotError.
         """
         with self._placed():
             schema = self.schema(flatten=flatten)
             wanted = narrowed(schema, columns)
-            for split in self.splits(flatten=flatten, key_groups=self._pruned(key_groups, keys)):
+            for split in self.splits(flatten=flatten, key_groups=self._pruned(key_groups, keys), keys=keys):
                 for batch in split.read():
                     yield aligned(batch, wanted)
 

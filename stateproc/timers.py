@@ -136,7 +136,12 @@ class TimerView(State):
         return pa.schema([pa.field(name, types[name]) for name in order if name in types] + [(SERVICE, pa.string())])
 
     def splits(
-        self, *, flatten: bool = False, key_groups: Iterable[int] | None = None, split_bytes: int = SPLIT_BYTES
+        self,
+        *,
+        flatten: bool = False,
+        key_groups: Iterable[int] | None = None,
+        split_bytes: int = SPLIT_BYTES,
+        keys: Sequence[Any] | None = None,
     ) -> list[Split]:
         wanted = None if key_groups is None else set(key_groups)
         splits: list[Split] = []

@@ -130,14 +130,19 @@ class WideState(State):
         return pa.schema(head + body)
 
     def splits(
-        self, *, flatten: bool = False, key_groups: Iterable[int] | None = None, split_bytes: int = SPLIT_BYTES
+        self,
+        *,
+        flatten: bool = False,
+        key_groups: Iterable[int] | None = None,
+        split_bytes: int = SPLIT_BYTES,
+        keys: Sequence[Any] | None = None,
     ) -> list[Split]:
         schema = self.schema(flatten=flatten)
         wanted = None if key_groups is None else set(key_groups)
         cut: dict[tuple[str, tuple[int, ...]], list[tuple[str, KeyedSplit]]] = {}
         for state in self._states:
             for split in state.plain_splits(
-                key_groups=wanted, split_bytes=split_bytes, raw_keys=True, whole_databases=True
+                key_groups=wanted, split_bytes=split_bytes, keys=keys, raw_keys=True, whole_databases=True
             ):
                 place = (split.place, split.key_groups)
                 cut.setdefault(place, []).append((state.name, split))

@@ -7,6 +7,9 @@ from collections.abc import Iterable, Sequence
 KeySpan = tuple[bytes, bytes | None]
 """Keys from the first bytes on up to, not including, the second (None: no end)."""
 
+Prefixes = tuple[bytes, ...]
+"""What wanted keys begin with: each a key group and a serialized key."""
+
 
 def key_group_span(key_groups: range, prefix: int) -> KeySpan:
     """All keys of these key groups; ``prefix``: width of the key group before each key, 1 or 2 bytes."""

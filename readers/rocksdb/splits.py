@@ -19,6 +19,7 @@ from stateproc.readers.headers import MAX_HEADER, read_whole_header
 from stateproc.readers.rocksdb.database import DatabaseFile, family_files
 from stateproc.readers.rocksdb.entries import rocksdb_entries
 from stateproc.readers.rocksdb.handle import database_files
+from stateproc.readers.rocksdb.key_spans import Prefixes
 from stateproc.readers.rocksdb.planning import key_group_sizes, split_key_groups
 from stateproc.readers.states import KeyedState, keyed_state
 from stateproc.storage import ByteSource, SnapshotLocation, open_handle
@@ -29,7 +30,8 @@ class RocksDbSplit:
     """Some key groups of one state in one database.
 
     ``meta``: the stream of the backend header. ``ranges``: the key groups, as runs. ``bytes``: of stored tables,
-    about. ``raw_keys``: see decode_entries.
+    about. ``keys``: only entries whose key group and key begin with one of these bytes.
+    ``raw_keys``: see decode_entries.
     """
 
     meta: ByteSource
@@ -42,6 +44,7 @@ class RocksDbSplit:
     options: ReadOptions = field(repr=False)
     flatten: bool = False
     raw_keys: bool = False
+    keys: Prefixes | None = field(default=None, repr=False)
 
     @property
     def key_groups(self) -> tuple[int, ...]:
@@ -71,7 +74,9 @@ class RocksDbSplit:
 
     def _entries(self) -> Iterator[RawEntries]:
         width = prefix_width(self.max_parallelism)
-        yield from rocksdb_entries(self.files, self.state, self.ranges, width, verify=self.options.verify)
+        yield from rocksdb_entries(
+            self.files, self.state, self.ranges, width, keys=self.keys, verify=self.options.verify
+        )
 
 
 def rocksdb_splits(
@@ -84,19 +89,21 @@ def rocksdb_splits(
     options: ReadOptions,
     key_groups: Iterable[int] | None = None,
     split_bytes: int = SPLIT_BYTES,
+    keys: Prefixes | None = None,
     flatten: bool = False,
     raw_keys: bool = False,
 ) -> list[RocksDbSplit]:
     """Splits of about ``split_bytes`` stored bytes; of all key groups of the handle, or those in ``key_groups``.
 
-    Reads the MANIFEST, and the tables' indexes where the state is larger than one split. Raises CorruptSnapshot,
-    UnsupportedSnapshot, MissingFile.
+    ``keys``: see RocksDbSplit. Reads the MANIFEST, and the tables' indexes where more is wanted than one
+    split. Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile.
     """
     files = database_files(handle, location)
     held = sum(sst.source.size for sst in family_files(files, state, verify=options.verify))
     wanted = None if key_groups is None else set(key_groups)
     groups = handle.key_groups
-    if held > split_bytes:
+    share = 1.0 if wanted is None else len(wanted.intersection(groups)) / max(len(groups), 1)
+    if keys is None and held * share > split_bytes:
         sizes = key_group_sizes(files, state, groups, prefix_width(max_parallelism), verify=options.verify)
         parts = split_key_groups(groups, sizes, split_bytes)
     else:
@@ -119,6 +126,7 @@ def rocksdb_splits(
                     options=options,
                     flatten=flatten,
                     raw_keys=raw_keys,
+                    keys=keys,
                 )
             )
     return splits

@@ -9,7 +9,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
@@ -86,7 +86,9 @@ class Rows:
         self._whole = self._state.schema(flatten=flatten)
         self.schema = narrowed(self._whole, columns)
         self._filter = None if condition is None else RowFilter(condition, self._whole, self._typed_schema())
-        self.splits = self._state.splits(flatten=flatten, key_groups=self._key_groups(), split_bytes=_SPLIT_BYTES)
+        self.splits = self._state.splits(
+            flatten=flatten, key_groups=self._key_groups(), split_bytes=_SPLIT_BYTES, keys=self._keys()
+        )
 
     def batches(self, advance: Advance) -> Iterator[pa.RecordBatch]:
         """The rows, split by split; ``advance`` is told the bytes done."""
@@ -102,12 +104,17 @@ class Rows:
         if self._condition is None:
             return None
         groups = wanted_key_groups(self._condition)
-        if "key" in self._whole.names:
-            keys = wanted_keys(self._condition, self._typed_schema().field("key").type)
-            of_keys = None if keys is None else self._state.key_groups_of(keys)
-            if of_keys is not None:
-                groups = of_keys if groups is None else groups & of_keys
+        keys = self._keys()
+        of_keys = None if keys is None else self._state.key_groups_of(keys)
+        if of_keys is not None:
+            groups = of_keys if groups is None else groups & of_keys
         return groups
+
+    def _keys(self) -> list[Any] | None:
+        """The keys that rows can have, as far as the condition tells."""
+        if self._condition is None or "key" not in self._whole.names:
+            return None
+        return wanted_keys(self._condition, self._typed_schema().field("key").type)
 
     def _typed_schema(self) -> pa.Schema:
         """The schema in which dates and times are told from other text."""

@@ -76,3 +76,10 @@ def _values(item: Filter) -> list[Any] | None:
 def with_both_zeros(keys: Sequence[Any]) -> list[Any]:
     """To Spark 0.0 equals -0.0; to Flink they are two keys in two key groups."""
     return [*keys, *(-key for key in keys if isinstance(key, float) and key == 0.0)]
+
+
+def keys_of_filters(filters: Iterable[Filter]) -> list[Any] | None:
+    """The keys that rows can have by these filters; None if they name none."""
+    named = [_values(item) for item in filters if getattr(item, "attribute", None) == ("key",)]
+    found = [keys for keys in named if keys is not None]
+    return min(found, key=len) if found else None

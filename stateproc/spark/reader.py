@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from stateproc.errors import SnapshotError
 from stateproc.schemas import aligned
-from stateproc.spark.filters import key_groups_of_filters
+from stateproc.spark.filters import key_groups_of_filters, keys_of_filters
 from stateproc.spark.options import SourceOptions
 from stateproc.spark.relations import relation
 from stateproc.spark.types import arrow_schema, check_wanted
@@ -60,7 +60,7 @@ class SavepointReader(DataSourceReader):  # type: ignore[misc]  # pyspark is not
         """One partition per split. Raises SnapshotError."""
         chosen = relation(self._options)
         check_wanted(self._schema, chosen.schema())
-        splits = chosen.splits(self._pruned)
+        splits = chosen.splits(self._pruned, keys_of_filters(self.pushFilters.filters))
         # Spark makes one partition of nothing out of an empty list; we say so ourselves.
         return [SplitPartition(split, chosen.operator, chosen.name) for split in splits] or [InputPartition(None)]
 

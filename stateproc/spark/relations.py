@@ -33,8 +33,11 @@ class Relation(ABC):
         """The columns. Raises SnapshotError."""
 
     @abstractmethod
-    def splits(self, pruning: Pruning) -> list[Split]:
-        """The parts to read, without the key groups that ``pruning`` excludes. Raises SnapshotError."""
+    def splits(self, pruning: Pruning, keys: Sequence[Any] | None = None) -> list[Split]:
+        """The parts to read, without the key groups that ``pruning`` excludes; ``keys``: no others are wanted.
+
+        Raises SnapshotError.
+        """
 
 
 class StateRelation(Relation):
@@ -49,12 +52,17 @@ class StateRelation(Relation):
     def schema(self) -> pa.Schema:
         return self._state.schema(flatten=self._options.flatten)
 
-    def splits(self, pruning: Pruning) -> list[Split]:
+    def splits(self, pruning: Pruning, keys: Sequence[Any] | None = None) -> list[Split]:
         options, chosen = self._options, pruning(self._state)
         for groups in (options.key_groups, self._of_keys()):
             if groups is not None:
                 chosen = set(groups) if chosen is None else chosen & groups
-        return self._state.splits(flatten=options.flatten, key_groups=chosen, split_bytes=options.split_bytes)
+        return self._state.splits(
+            flatten=options.flatten,
+            key_groups=chosen,
+            split_bytes=options.split_bytes,
+            keys=options.keys if keys is None else keys,
+        )
 
     def _of_keys(self) -> set[int] | None:
         keys = self._options.keys
@@ -90,7 +98,7 @@ class CatalogRelation(Relation):
     def schema(self) -> pa.Schema:
         return CATALOGS[self.name or ""].schema
 
-    def splits(self, pruning: Pruning) -> list[Split]:
+    def splits(self, pruning: Pruning, keys: Sequence[Any] | None = None) -> list[Split]:
         table = CATALOGS[self.name or ""].table(self._snapshot, self._operators)
         return [TableSplit([batch]) for batch in table.to_batches(max_chunksize=ROWS_PER_SPLIT)]
 
