@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from stateproc.errors import InvalidOption
 from stateproc.key_prefixes import key_prefixes
-from stateproc.keygroups.ranges import key_group_of_hash
 from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle
 from stateproc.options import SPLIT_BYTES
-from stateproc.pruning import key_hash
+from stateproc.pruning import key_groups
 from stateproc.readers.changelog.splits import changelog_splits
 from stateproc.readers.rocksdb.key_spans import Prefixes
 from stateproc.readers.rocksdb.splits import rocksdb_splits
@@ -172,18 +170,10 @@ class KeyedStateView(State):
         return splits
 
     def key_groups_of(self, keys: Sequence[Any]) -> set[int] | None:
-        kind = key_hash(self.keyed.key)
-        if kind is None:
-            return None
-        from stateproc.keygroups.hashes import hash_codes
-
-        field = self.schema().field("key")
-        try:
-            codes = hash_codes(pa.array(list(keys), type=field.type), kind)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, InvalidOption, TypeError, OverflowError):
-            # A literal that is no such key is in no key group that can be told; all are read.
-            return None
-        return {int(group) for group in key_group_of_hash(codes, self.operator.max_parallelism)}
+        snapshot = self.operator.snapshot
+        return key_groups(
+            self.keyed.key, keys, snapshot.options.context, self.operator.max_parallelism, snapshot.metadata.version
+        )
 
     def _prefixes(self, keys: Sequence[Any]) -> Prefixes | None:
         """What the keys' entries begin with; None where that cannot be told, or subtasks' files do not agree."""

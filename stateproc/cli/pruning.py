@@ -7,31 +7,42 @@ from typing import Any
 
 import pyarrow as pa
 
-from stateproc.cli.where import And, Column, Compare, Condition, In, Literal, Or
+from stateproc.cli.where import And, Column, Compare, Condition, In, IsNull, Literal, Or
+from stateproc.pruning import keys_of_fields
 
-KEY, KEY_GROUP = Column(("key",)), Column(("key_group",))
+KEY_GROUP = Column(("key_group",))
 
 
 def wanted_keys(condition: Condition, kind: pa.DataType) -> list[Any] | None:
-    """The keys of Arrow type ``kind`` that rows can have; None if it says nothing of them.
-
-    Only where equal keys are sure to have equal hashes in Java: not so 0.0 and -0.0, nor decimals 1 and 1.0.
+    """The keys of Arrow type ``kind`` that rows can have, dates, times and bytes as text; None if it says nothing of
+    them. Of structs every field has to be told.
     """
-    found = _values(condition, KEY)
-    if found is None:
+
+    def found(path: tuple[str, ...], field: pa.DataType) -> list[Any] | None:
+        literals = _values(condition, Column(path))
+        keys = None if literals is None else [_key(literal, field) for literal in literals]
+        return None if keys is None or _UNFIT in keys else keys
+
+    return keys_of_fields(kind, found)
+
+
+def _key(literal: Literal | None, kind: pa.DataType) -> Any:
+    """The literal as a value of ``kind``; _UNFIT where equality with it does not mean one hash."""
+    if literal is None:
         return None
-    keys = [_key(literal, kind) for literal in found]
-    return None if any(key is None for key in keys) else keys
-
-
-def _key(literal: Literal, kind: pa.DataType) -> Any:
     if isinstance(literal, bool):
-        return literal if pa.types.is_boolean(kind) else None
+        return literal if pa.types.is_boolean(kind) else _UNFIT
     if isinstance(literal, str):
-        return literal if pa.types.is_string(kind) else None
+        return literal if any(test(kind) for test in _TEXTS) else _UNFIT
     if pa.types.is_integer(kind) and abs(literal) < 2**64 and literal == int(literal):
         return int(literal)
-    return float(literal) if pa.types.is_floating(kind) and literal != 0 else None
+    if pa.types.is_floating(kind):
+        return float(literal)
+    return literal if pa.types.is_decimal(kind) else _UNFIT
+
+
+_UNFIT = object()
+_TEXTS = (pa.types.is_string, pa.types.is_temporal, pa.types.is_binary)
 
 
 def wanted_key_groups(condition: Condition) -> set[int] | None:
@@ -46,12 +57,15 @@ def wanted_key_groups(condition: Condition) -> set[int] | None:
     }
 
 
-def _values(condition: Condition, column: Column) -> list[Literal] | None:
+def _values(condition: Condition, column: Column) -> list[Literal | None] | None:
     """The values ``column`` must have one of; None if any value may do."""
     if isinstance(condition, Compare):
         return [condition.literal] if condition.sign == "=" and condition.column == column else None
     if isinstance(condition, In):
         return list(condition.literals) if condition.column == column else None
+    if isinstance(condition, IsNull):
+        # Only fields are null; a key is not.
+        return [None] if condition.column == column and len(column.path) > 1 else None
     if isinstance(condition, And):
         known = [found for part in condition.parts if (found := _values(part, column)) is not None]
         return min(known, key=len) if known else None

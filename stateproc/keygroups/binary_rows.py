@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.buffers import byte_rows, fields, numbers
 from stateproc.keygroups.key_hash import KeyHash
+from stateproc.keygroups.times import seconds_and_nanos
 
 Slots = NDArray[np.uint64]
 
@@ -119,15 +120,11 @@ def _java_length(value: int) -> int:
 
 
 def _timestamp(column: pa.Array, kind: KeyHash) -> Part:
-    if not pa.types.is_timestamp(column.type):
-        raise InvalidOption(f"a timestamp is expected where the column is {column.type}")
-    per_milli = {"s": 0, "ms": 1, "us": 10**3, "ns": 10**6}[column.type.unit]
-    ticks = numbers(column.view(pa.int64()), np.int64)
-    millis, rest = np.divmod(ticks, per_milli) if per_milli else (ticks * 1000, np.zeros_like(ticks))
+    seconds, nanos_of_second = seconds_and_nanos(column)
+    millis, nanos = seconds * 1000 + nanos_of_second // 10**6, nanos_of_second % 10**6
     if kind.precision <= 3:
         return Part(millis.view(np.uint64))
     _refuse_nulls(column, "TIMESTAMP of over 3 digits")
-    nanos = rest * (10**6 // (per_milli or 1))
     return Part(nanos.astype(np.uint64), [millis.astype("<i8")[i : i + 1].tobytes() for i in range(len(millis))])
 
 

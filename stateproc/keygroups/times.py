@@ -24,10 +24,7 @@ def epoch_millis_hashes(array: pa.Array) -> Ints:
 
 def instant_hashes(array: pa.Array) -> Ints:
     """java.time.Instant, from a timestamp or a struct of seconds and nanos."""
-    if pa.types.is_struct(array.type):
-        seconds, nanos = (numbers(part, np.int64) for part in _pair(array))
-    else:
-        seconds, nanos = _seconds_and_nanos(array)
+    seconds, nanos = seconds_and_nanos(array)
     return long_hashes(seconds) + as_int32(nanos * 51)
 
 
@@ -47,8 +44,8 @@ def local_time_hashes(array: pa.Array) -> Ints:
 
 
 def local_date_time_hashes(array: pa.Array) -> Ints:
-    """java.time.LocalDateTime, from a timestamp."""
-    seconds, nanos = _seconds_and_nanos(array)
+    """java.time.LocalDateTime, from a timestamp or a struct of seconds and nanos."""
+    seconds, nanos = seconds_and_nanos(array)
     days, second_of_day = np.divmod(seconds, 86400)
     return _date_hashes(days) ^ long_hashes(second_of_day * 10**9 + nanos)
 
@@ -76,7 +73,12 @@ def _millis(array: pa.Array) -> Longs:
     return ticks // (per_second // 1000) if per_second >= 1000 else ticks * 1000
 
 
-def _seconds_and_nanos(array: pa.Array) -> tuple[Longs, Longs]:
+def seconds_and_nanos(array: pa.Array) -> tuple[Longs, Longs]:
+    """Seconds since 1970 and nanoseconds of the second, of timestamps or of structs that hold them. Raises
+    InvalidOption for any other column."""
+    if pa.types.is_struct(array.type):
+        seconds, nanos = (numbers(part, np.int64) for part in _pair(array))
+        return seconds, nanos
     if not pa.types.is_timestamp(array.type):
         raise _not("a timestamp", array)
     per_second = _PER_SECOND[array.type.unit]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql.datasource import (
     EqualNullSafe,
     EqualTo,
@@ -13,9 +14,12 @@ from pyspark.sql.datasource import (
     GreaterThan,
     GreaterThanOrEqual,
     In,
+    IsNull,
     LessThan,
     LessThanOrEqual,
 )
+
+from stateproc.pruning import keys_of_fields
 
 KeyGroupsOf = Callable[[Sequence[Any]], "set[int] | None"]
 
@@ -30,28 +34,29 @@ _COMPARISONS: dict[type[Filter], Callable[[Any, Any], bool]] = {
 
 
 def key_groups_of_filters(
-    filters: Iterable[Filter], max_parallelism: int, key_groups_of: KeyGroupsOf
+    filters: Iterable[Filter],
+    max_parallelism: int,
+    key_groups_of: KeyGroupsOf,
+    key_type: pa.DataType | None = None,
 ) -> set[int] | None:
     """The key groups that all filters leave; None if they exclude nothing.
 
-    ``key_groups_of`` tells where keys are (None: unknown). Filters on other columns are left to Spark.
+    ``key_groups_of`` tells where keys are (None: unknown). ``key_type``: of the column ``key``; a struct is known when
+    filters tell each of its fields. Filters on other columns are left to Spark.
     """
+    filters = tuple(filters)
     left: set[int] | None = None
-    for item in filters:
-        groups = _key_groups(item, max_parallelism, key_groups_of)
+    found = [_of_key_group(item, max_parallelism) for item in filters if item_path(item) == ("key_group",)]
+    found += [key_groups_of(keys) for keys in _keys(filters, key_type) if keys is not None]
+    for groups in found:
         if groups is not None:
             left = groups if left is None else left & groups
     return left
 
 
-def _key_groups(item: Filter, max_parallelism: int, key_groups_of: KeyGroupsOf) -> set[int] | None:
-    column = getattr(item, "attribute", None)
-    if column == ("key_group",):
-        return _of_key_group(item, max_parallelism)
-    if column == ("key",):
-        keys = _values(item)
-        return None if keys is None else key_groups_of(with_both_zeros(keys))
-    return None
+def item_path(item: Filter) -> tuple[str, ...] | None:
+    """The column, or field of one, that the filter is on."""
+    return getattr(item, "attribute", None)
 
 
 def _of_key_group(item: Filter, max_parallelism: int) -> set[int] | None:
@@ -64,18 +69,27 @@ def _of_key_group(item: Filter, max_parallelism: int) -> set[int] | None:
     return {group for group in every if compare(group, item.value)}
 
 
+def _keys(filters: Sequence[Filter], key_type: pa.DataType | None) -> Iterator[list[Any] | None]:
+    """The keys that each filter on ``key`` names, and those that filters on its fields name together."""
+    yield from (_values(item) for item in filters if item_path(item) == ("key",))
+    if key_type is None or not pa.types.is_struct(key_type):
+        return
+
+    def found(path: tuple[str, ...], _kind: pa.DataType) -> list[Any] | None:
+        named = [values for item in filters if item_path(item) == path and (values := _values(item)) is not None]
+        nulls = any(isinstance(item, IsNull) and item_path(item) == path for item in filters)
+        return min(named, key=len) if named else [None] if nulls else None
+
+    yield keys_of_fields(key_type, lambda path, kind: None if path == ("key",) else found(path, kind))
+
+
 def _values(item: Filter) -> list[Any] | None:
-    """The keys that the filter lets through; None if it does not name them."""
+    """The values that the filter lets through; None if it does not name them."""
     if isinstance(item, In):
         return [value for value in item.value if value is not None]
     if isinstance(item, EqualTo | EqualNullSafe) and item.value is not None:
         return [item.value]
     return None
-
-
-def with_both_zeros(keys: Sequence[Any]) -> list[Any]:
-    """To Spark 0.0 equals -0.0; to Flink they are two keys in two key groups."""
-    return [*keys, *(-key for key in keys if isinstance(key, float) and key == 0.0)]
 
 
 def keys_of_filters(filters: Iterable[Filter]) -> list[Any] | None:

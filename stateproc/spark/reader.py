@@ -65,8 +65,9 @@ class SavepointReader(DataSourceReader):  # type: ignore[misc]  # pyspark is not
         return [SplitPartition(split, chosen.operator, chosen.name) for split in splits] or [InputPartition(None)]
 
     def _pruned(self, state: State) -> set[int] | None:
-        filters = self.pushFilters.filters
-        return key_groups_of_filters(filters, state.operator.max_parallelism, state.key_groups_of)
+        filters, schema = self.pushFilters.filters, state.schema()
+        key_type = schema.field("key").type if "key" in schema.names else None
+        return key_groups_of_filters(filters, state.operator.max_parallelism, state.key_groups_of, key_type)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The partition's rows, in batches of exactly the schema. Raises SnapshotError."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import (
     EqualNullSafe,
@@ -14,6 +15,7 @@ from pyspark.sql.datasource import (
     GreaterThanOrEqual,
     In,
     IsNotNull,
+    IsNull,
     LessThan,
     LessThanOrEqual,
     Not,
@@ -63,12 +65,19 @@ def test_keys_of_unknown_hash_prune_nothing() -> None:
     assert key_groups_of_filters([EqualTo(KEY, 10)], 8, lambda keys: None) is None
 
 
-def test_zero_is_looked_for_with_both_signs() -> None:
-    asked: list[str] = []
+def test_a_struct_is_known_when_every_field_of_it_is() -> None:
+    kind = pa.struct([("f0", pa.int64()), ("f1", pa.struct([("x", pa.string())])), ("row_kind", pa.string())])
+    asked: list[Any] = []
 
     def note(keys: Sequence[Any]) -> set[int]:
-        asked.extend(map(repr, keys))
-        return {1}
+        asked.append(list(keys))
+        return {5}
 
-    assert key_groups_of_filters([In(KEY, (0.0, 1.0))], 8, note) == {1}
-    assert sorted(asked) == ["-0.0", "0.0", "1.0"]
+    one, text = In(("key", "f0"), (1, 2, None)), EqualTo(("key", "f1", "x"), "a")
+    assert key_groups_of_filters([one, text], 8, note, kind) == {5}
+    assert asked == [[{"f0": 1, "f1": {"x": "a"}}, {"f0": 2, "f1": {"x": "a"}}]]
+    assert key_groups_of_filters([one], 8, note, kind) is None
+    assert key_groups_of_filters([one, IsNull(("key", "f1", "x"))], 8, note, kind) == {5}
+    assert asked[1:] == [[{"f0": 1, "f1": {"x": None}}, {"f0": 2, "f1": {"x": None}}]]
+    assert key_groups_of_filters([one, text, LessThan(GROUP, 5)], 8, note, kind) == set()
+    assert key_groups_of_filters([EqualTo(("value", "f0"), 1)], 8, note, pa.struct([])) is None

@@ -1,0 +1,265 @@
+"""From serializers to the hashes of their values: which there are, and in which Arrow type they are made."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.keygroups.key_hash import KeyHash
+from stateproc.keygroups.moments import days, nanos_of_day, seconds_and_nanos
+from stateproc.serializers import LayoutContext, Serializer
+from stateproc.serializers.big import Big
+from stateproc.serializers.collections import ListOf, PlainArray
+from stateproc.serializers.logical_types import LogicalType
+from stateproc.serializers.scalars import Scalar
+from stateproc.serializers.sql_layouts import unique
+from stateproc.serializers.structs import NullableOf, RowOf, TupleOf
+from stateproc.serializers.table import RowData
+from stateproc.serializers.temporal import Temporal
+
+_JAVA_TUPLES = "org.apache.flink.api.java.tuple."
+_MICRO_DIGITS = 6
+_MOMENT = pa.struct([("seconds", pa.int64()), ("nanos", pa.int32())])
+
+
+class UnknownHash(Exception):
+    """Internal: values like this one have no hash that can be told."""
+
+
+@dataclass(frozen=True)
+class Hashed:
+    """How values are hashed: ``convert`` brings a Python value of the column, or its text, to ``type``.
+
+    Converters raise UnknownHash, ValueError, TypeError.
+    """
+
+    kind: KeyHash
+    type: pa.DataType
+    convert: Callable[[Any], Any]
+
+
+def hashed(serializer: Serializer, ctx: LayoutContext, *, inside: bool = False) -> Hashed | None:
+    """How Java hashes values of this serializer; None where that cannot be reproduced from what columns show.
+
+    ``inside``: as a part of another value.
+    """
+    for kind, build in _BUILDERS.items():
+        if isinstance(serializer, kind):
+            if inside and kind is RowOf:
+                return None  # has a RowKind that nobody sees
+            return build(serializer, ctx)
+    return None
+
+
+# --- serializers -----------------------------------------------------------------------------------------
+
+_SCALARS = {
+    "Boolean": "boolean", "Byte": "byte", "Short": "short", "Int": "int", "Long": "long", "Float": "float",
+    "Double": "double", "Char": "char", "String": "string", "BooleanValue": "boolean_value",
+    "ByteValue": "byte_value", "ShortValue": "short_value", "IntValue": "int_value", "LongValue": "long_value",
+    "FloatValue": "float_value", "DoubleValue": "double_value", "CharValue": "char_value",
+    "StringValue": "string_value",
+}  # fmt: skip
+_EPOCH_MILLIS = frozenset({"Date", "SqlDate", "SqlTime", "SqlTimestamp"})
+
+
+def _scalar(serializer: Any, ctx: LayoutContext) -> Hashed | None:
+    name = _SCALARS.get(serializer.name)
+    if name is None:
+        return None
+    arrow = serializer.layout(ctx).arrow_type
+    return Hashed(KeyHash(name), arrow, _converter(arrow))
+
+
+def _converter(arrow: pa.DataType) -> Callable[[Any], Any]:
+    if pa.types.is_float32(arrow):
+        return _nullable(lambda value: float(np.float32(_float(value))))
+    if pa.types.is_floating(arrow):
+        return _nullable(_float)
+    if pa.types.is_string(arrow):
+        return _nullable(_text)
+    return lambda value: value
+
+
+def _temporal(serializer: Any, ctx: LayoutContext) -> Hashed | None:
+    name, exact = serializer.kind.name, ctx.temporal == "exact"
+    if name in _EPOCH_MILLIS:
+        return Hashed(KeyHash("epoch_millis"), pa.int64(), _nullable(_millis))
+    if name == "LocalDate":
+        return Hashed(KeyHash("local_date"), pa.date32(), _nullable(days))
+    if not exact:
+        return None  # nanoseconds count, and the column does not show them
+    if name == "LocalTime":
+        return Hashed(KeyHash("local_time"), pa.time64("ns"), _nullable(nanos_of_day))
+    kind = {"LocalDateTime": "local_date_time", "Instant": "instant"}.get(name)
+    return None if kind is None else Hashed(KeyHash(kind), _MOMENT, _nullable(_moment))
+
+
+def _big(serializer: Any, ctx: LayoutContext) -> Hashed | None:
+    name = "big_decimal" if serializer.scaled else "big_integer"
+    return Hashed(KeyHash(name), serializer.layout(ctx).arrow_type, lambda value: value)
+
+
+def _tuple(serializer: Any, ctx: LayoutContext) -> Hashed | None:
+    return _fields("tuple", serializer, ctx) if serializer.class_name.startswith(_JAVA_TUPLES) else None
+
+
+def _row(serializer: Any, ctx: LayoutContext) -> Hashed | None:
+    return _fields("row", serializer, ctx)
+
+
+def _fields(kind: str, serializer: Any, ctx: LayoutContext) -> Hashed | None:
+    names = [f"f{index}" for index in range(len(serializer.fields))]
+    return _struct(kind, names, [hashed(field, ctx, inside=True) for field in serializer.fields])
+
+
+def _array(serializer: Any, ctx: LayoutContext) -> Hashed | None:
+    """A primitive array: has a hash of its own only inside a Row."""
+    arrow = serializer.layout(ctx).arrow_type
+    if pa.types.is_binary(arrow):
+        return Hashed(KeyHash("array", (KeyHash("byte"),)), arrow, _nullable(_bytes))
+    return None
+
+
+def _list(serializer: Any, ctx: LayoutContext) -> Hashed | None:
+    element = hashed(serializer.element, ctx, inside=True)
+    if element is None:
+        return None
+    convert = element.convert
+    return Hashed(
+        KeyHash("list", (element.kind,)), pa.list_(element.type), _nullable(lambda value: [convert(it) for it in value])
+    )
+
+
+def _row_data(serializer: Any, ctx: LayoutContext) -> Hashed | None:
+    return _sql_row(serializer.names, serializer.types, ctx)
+
+
+_BUILDERS: dict[type[Serializer], Callable[[Any, LayoutContext], Hashed | None]] = {
+    Scalar: _scalar,
+    Temporal: _temporal,
+    Big: _big,
+    NullableOf: lambda serializer, ctx: hashed(serializer.inner, ctx, inside=True),
+    TupleOf: _tuple,
+    RowOf: _row,
+    PlainArray: _array,
+    ListOf: _list,
+    RowData: _row_data,
+}
+
+
+# --- SQL types -------------------------------------------------------------------------------------------
+
+_SQL: dict[str, tuple[str, pa.DataType, Callable[[Any], Any]]] = {
+    "BOOLEAN": ("boolean", pa.bool_(), lambda value: value),
+    "TINYINT": ("byte", pa.int8(), lambda value: value),
+    "SMALLINT": ("short", pa.int16(), lambda value: value),
+    "INTEGER": ("int", pa.int32(), lambda value: value),
+    "INTERVAL_YEAR_MONTH": ("int", pa.int32(), lambda value: value),
+    "BIGINT": ("long", pa.int64(), lambda value: value),
+    "INTERVAL_DAY_TIME": ("long", pa.int64(), lambda value: value),
+    "FLOAT": ("float", pa.float32(), lambda value: _number(value)),
+    "DOUBLE": ("double", pa.float64(), lambda value: _number(value)),
+    "DATE": ("date", pa.date32(), days),
+    "TIME_WITHOUT_TIME_ZONE": ("time", pa.time64("ns"), nanos_of_day),
+    "CHAR": ("string", pa.string(), lambda value: _text(value)),
+    "VARCHAR": ("string", pa.string(), lambda value: _text(value)),
+    "BINARY": ("binary", pa.binary(), lambda value: _bytes(value)),
+    "VARBINARY": ("binary", pa.binary(), lambda value: _bytes(value)),
+}
+_TIMESTAMPS = frozenset({"TIMESTAMP_WITHOUT_TIME_ZONE", "TIMESTAMP_WITH_LOCAL_TIME_ZONE"})
+_ROWS = frozenset({"ROW", "STRUCTURED_TYPE"})
+
+
+def _sql_row(names: tuple[str, ...], types: tuple[LogicalType, ...], ctx: LayoutContext) -> Hashed | None:
+    return _struct("rowdata", unique(names), [_sql(type_, ctx) for type_ in types])
+
+
+def _sql(type_: LogicalType, ctx: LayoutContext) -> Hashed | None:
+    if type_.kind in _ROWS:
+        return _sql_row(type_.names, type_.children, ctx)
+    if type_.kind == "DISTINCT_TYPE":
+        return _sql(type_.children[0], ctx)
+    if type_.kind == "DECIMAL":
+        kind = KeyHash("decimal", precision=type_.precision, scale=type_.scale)
+        return Hashed(kind, pa.decimal128(type_.precision, type_.scale), _nullable(_decimal))
+    if type_.kind in _TIMESTAMPS:
+        if type_.precision > _MICRO_DIGITS and ctx.temporal != "exact":
+            return None  # nanoseconds count, and the column does not show them
+        return Hashed(KeyHash("timestamp", precision=type_.precision), _MOMENT, _nullable(_moment))
+    if type_.kind not in _SQL:
+        return None
+    name, arrow, convert = _SQL[type_.kind]
+    return Hashed(KeyHash(name), arrow, _nullable(convert))
+
+
+# --- values ----------------------------------------------------------------------------------------------
+
+
+def _struct(kind: str, names: Any, parts: list[Hashed | None]) -> Hashed | None:
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    named = dict(zip(names, known, strict=True))
+
+    def convert(value: Any) -> dict[str, Any]:
+        values = dict(zip(named, value, strict=True)) if isinstance(value, (list, tuple)) else value
+        if not isinstance(values, dict) or values.keys() != named.keys():
+            raise UnknownHash
+        return {name: part.convert(values[name]) for name, part in named.items()}
+
+    arrow = pa.struct([(name, part.type) for name, part in named.items()])
+    return Hashed(KeyHash(kind, tuple(part.kind for part in known)), arrow, _nullable(convert))
+
+
+def _nullable(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else convert(value)
+
+
+def _float(value: Any) -> float:
+    """A float; NaN and infinities may be text, as JSON has them."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, str)):
+        raise UnknownHash
+    return float(value)
+
+
+def _number(value: Any) -> float:
+    """A float of a binary row, which holds its bits: NaN has many."""
+    number = _float(value)
+    if math.isnan(number):
+        raise UnknownHash
+    return number
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, str) and "\ufffd" in value:
+        raise UnknownHash  # stands for itself, or for bytes that are no text
+    return value
+
+
+def _bytes(value: Any) -> bytes:
+    """Bytes; as text they are base64, as JSON has them."""
+    return base64.b64decode(value, validate=True) if isinstance(value, str) else bytes(memoryview(value))
+
+
+def _decimal(value: Any) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, (int, str, Decimal)):
+        raise UnknownHash
+    return Decimal(value)
+
+
+def _moment(value: Any) -> dict[str, int]:
+    seconds, nanos = seconds_and_nanos(value)
+    return {"seconds": seconds, "nanos": nanos}
+
+
+def _millis(value: Any) -> int:
+    seconds, nanos = seconds_and_nanos(value)
+    return seconds * 1000 + nanos // 10**6
