@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Label
-from stateproc.codec.encoding.measured import Measured, nothing, same
+from stateproc.codec.encoding.measured import Measured, same
 from stateproc.codec.layouts import Layout, Marked
-from stateproc.codec.layouts.base import Unwritable
+from stateproc.codec.layouts.base import nothing_of
 from stateproc.codec.layouts.merging import Merged, Shape
 from stateproc.codec.layouts.strings import blob_array, blob_columns
 from stateproc.errors import UnsupportedSnapshot
@@ -198,9 +198,7 @@ class Refused(Layout):
         return lambda taken: blob_array(taken, lengths, data, pa.binary())
 
     def measure(self, array: pa.Array) -> Measured:
-        if len(array):
-            raise Unwritable(self.message)
-        return Measured(0, nothing)
+        return nothing_of(array, self.message)
 
 
 def _refuse(cursor: Cursor, *, message: str, advice: str | None) -> None:

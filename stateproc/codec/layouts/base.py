@@ -12,7 +12,7 @@ import pyarrow as pa
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Taken
 from stateproc.codec.encoding.binary_rows import Slots, plain
-from stateproc.codec.encoding.measured import Measured, written
+from stateproc.codec.encoding.measured import Measured, nothing, written
 from stateproc.codec.pieces import Pieces
 
 
@@ -69,7 +69,7 @@ class Layout(ABC):
 
     def measure(self, array: pa.Array) -> Measured:
         """How many bytes each row of ``array`` takes, and how to write them. Raises Unencodable, Unwritable."""
-        raise Unwritable(f"values of the layout {type(self).__name__} cannot be written")
+        return nothing_of(array, f"values of the layout {type(self).__name__} are read only")
 
     def measure_slots(self, array: pa.Array) -> Slots:
         """As ``measure``, for the slots of a binary row or array."""
@@ -78,6 +78,13 @@ class Layout(ABC):
     def to_python(self, value: Any) -> Any:
         """From what Arrow's ``as_py`` gives to the value a Python user expects."""
         return value
+
+
+def nothing_of(array: pa.Array, message: str) -> Measured:
+    """No rows of a layout that is read only: all that were there were null, say. Raises Unwritable for any row."""
+    if len(array):
+        raise Unwritable(message)
+    return Measured(0, nothing)
 
 
 def is_valid(taken: Taken, column: int) -> npt.NDArray[np.bool_]:

@@ -15,7 +15,7 @@ from stateproc.codec.encoding import arrays
 from stateproc.codec.encoding.binary_rows import Slots
 from stateproc.codec.encoding.measured import Longs, Measured, located, same, sequence, spread
 from stateproc.codec.encoding.numbers import zeros
-from stateproc.codec.layouts.base import Layout, Unwritable, is_valid, validity_buffer
+from stateproc.codec.layouts.base import Layout, Unwritable, is_valid, nothing_of, validity_buffer
 from stateproc.codec.layouts.numbers import Number, number_array
 from stateproc.codec.pieces import Unencodable
 
@@ -168,15 +168,14 @@ class Converted(Layout):
         return self.null_form or self.inner.tells_null
 
     def measure(self, array: pa.Array) -> Measured:
-        return self.inner.measure(self._parts(array))
+        if self.inverse is None:
+            return nothing_of(array, f"values of the type {self.type} are read only here")
+        return self.inner.measure(self.inverse(arrays.as_type(array, self.type)))
 
     def measure_slots(self, array: pa.Array) -> Slots:
-        return self.inner.measure_slots(self._parts(array))
-
-    def _parts(self, array: pa.Array) -> pa.Array:
         if self.inverse is None:
             raise Unwritable(f"values of the type {self.type} are read only here")
-        return self.inverse(arrays.as_type(array, self.type))
+        return self.inner.measure_slots(self.inverse(arrays.as_type(array, self.type)))
 
     def to_python(self, value: Any) -> Any:
         return value if value is None or self.plain is None else self.plain(value)
