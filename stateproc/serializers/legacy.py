@@ -41,7 +41,7 @@ _I16, _I32, _I64 = Number(pa.int16()), Number(pa.int32()), Number(pa.int64())
 _STREAMING = "org.apache.flink.streaming."
 _SINK = "TwoPhaseCommitSinkFunction$StateSerializerSnapshot"
 _SINKS = tuple(f"{_STREAMING}api.functions.sink.{package}{_SINK}" for package in ("", "legacy."))
-_NULL_TRANSACTION = Release(1, 15)
+_NULL_TRANSACTION = Release(1, 14)
 _MISSING = 0  # the byte before a part that may be missing
 
 
