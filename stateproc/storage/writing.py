@@ -1,0 +1,150 @@
+"""Files written through fsspec: forwards, or whole and at once; what goes wrong is one kind of error."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from stateproc.errors import SnapshotError, Where, WriteFailed
+from stateproc.storage.filesystem import StorageOptions, filesystem, join, parent, scheme_of
+
+_RENAMING = frozenset({"file", "hdfs", "viewfs", "webhdfs"})
+"""File systems on which a file being written can be seen, and a rename cannot be seen half done. On object stores a
+single PUT is either there or not.
+"""
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+
+@contextmanager
+def writing(uri: str) -> Iterator[None]:
+    """Turns whatever a file system raises into WriteFailed about ``uri``."""
+    try:
+        yield
+    except SnapshotError:
+        raise
+    except Exception as error:  # each implementation has errors of its own
+        raise WriteFailed(
+            f"cannot be written: {error or type(error).__name__}", where=Where(file=uri), advice=_advice(error)
+        ) from error
+
+
+def _advice(error: Exception) -> str:
+    code = error.errno if isinstance(error, OSError) else None
+    if code in _FULL:
+        return "the disk is full, or a quota or limit is reached: make room or write to another place, then run again"
+    if code in _FORBIDDEN or isinstance(error, PermissionError):
+        return "check the permissions of the directory, or the credentials in the storage options"
+    return "check the address and the storage options; nothing was completed, so the write can be run again"
+
+
+class OutputFile:
+    """A new file written forwards. Closed, it is whole and, on local disks, durable; discarded, it is gone."""
+
+    def __init__(self, uri: str, options: StorageOptions | None = None) -> None:
+        """Raises WriteFailed, InvalidOption; so do all methods."""
+        self.uri, self.size, self._options = uri, 0, options
+        fs, path = filesystem(uri, options)
+        with writing(uri):
+            self._file: Any = fs.open(path, "wb")
+
+    def write(self, data: bytes | memoryview) -> None:
+        with writing(self.uri):
+            self._file.write(data)
+        self.size += len(data)
+
+    def close(self) -> None:
+        with writing(self.uri):
+            if scheme_of(self.uri) == "file":
+                self._file.flush()
+                os.fsync(self._file.fileno())
+            self._file.close()
+
+    def discard(self) -> None:
+        """Stop writing and remove what is there. Raises nothing: there is an error already that matters more."""
+        with suppress(Exception):  # the file is given up, whatever state it is in
+            if scheme_of(self.uri) == "file":
+                self._file.close()
+            else:
+                self._file.discard()
+                # Else the file object would complete the upload when it is collected.
+                self._file.closed = True
+        remove_quietly(self.uri, self._options)
+
+
+def publish(uri: str, data: bytes, temporary: str, options: StorageOptions | None = None) -> None:
+    """Put ``data`` at ``uri`` so that it is there wholly or not at all; what was there before is replaced.
+
+    ``temporary``: a name in the same directory, for file systems that rename. Raises WriteFailed.
+    """
+    fs, path = filesystem(uri, options)
+    scheme = scheme_of(uri)
+    if scheme not in _RENAMING:
+        with writing(uri):
+            fs.pipe_file(path, data)
+        return
+    beside = OutputFile(join(parent(uri), temporary), options)
+    try:
+        beside.write(data)
+        beside.close()
+        with writing(uri):
+            if scheme == "file":
+                os.replace(beside.uri, path)
+                sync_directory(parent(uri))
+            else:
+                _rename(fs, filesystem(beside.uri, options)[1], path)
+    except WriteFailed:
+        beside.discard()
+        raise
+
+
+def _rename(fs: Any, source: str, target: str) -> None:
+    """HDFS renames to free names only; what ``target`` held is complete up to the moment it goes."""
+    if fs.exists(target):
+        fs.rm_file(target)
+    fs.mv(source, target)
+
+
+def sync_directory(directory: str) -> None:
+    """Make names in a local directory durable."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def make_directory(uri: str, options: StorageOptions | None = None) -> None:
+    """Make a directory and those above it, where there are directories at all. Raises WriteFailed."""
+    fs, path = filesystem(uri, options)
+    with writing(uri):
+        fs.makedirs(path, exist_ok=True)
+
+
+def remove(uri: str, options: StorageOptions | None = None) -> None:
+    """Remove a file; none there is no error. Raises WriteFailed."""
+    fs, path = filesystem(uri, options)
+    with writing(uri):
+        try:
+            fs.rm_file(path)
+        except FileNotFoundError:
+            return
+
+
+def remove_quietly(uri: str, options: StorageOptions | None = None) -> bool:
+    """Remove a file if that can be done; whether it is gone. A file that stays is for the next write to remove."""
+    try:
+        remove(uri, options)
+    except WriteFailed:
+        return False
+    return True
+
+
+def remove_empty_directory(uri: str, options: StorageOptions | None = None) -> None:
+    """Remove a directory unless something is in it."""
+    fs, path = filesystem(uri, options)
+    with suppress(Exception):  # not empty, gone, or no such thing as directories: all as well
+        fs.rmdir(path)

@@ -1,0 +1,388 @@
+"""Writes completed, ended, killed, late, in each other's way; disks that fill: never half a snapshot or a mixed one."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+from stateproc.errors import InvalidOption, MissingFile, WriteFailed
+from stateproc.metadata import OperatorState, SnapshotMetadata, SubtaskState, read_metadata
+from stateproc.metadata.handles import ByteStreamHandle, KeyGroupsHandle, RelativeFileHandle
+from stateproc.storage import locate, writing
+from stateproc.writers import commit
+from stateproc.writers.commit import Commit
+from stateproc.writers.staging import Staging, StateFile, run_of_file, run_of_marker
+
+Handle = ByteStreamHandle | RelativeFileHandle
+BIG = bytes(range(256)) * 100
+UID = "00112233445566778899aabbccddeeff"
+
+
+def metadata(*handles: Handle, checkpoint_id: int = 1) -> SnapshotMetadata:
+    subtasks = tuple(
+        SubtaskState(index, managed_keyed=KeyGroupsHandle(7, index, (0,), handle))
+        for index, handle in enumerate(handles)
+    )
+    return SnapshotMetadata(4, checkpoint_id, (), (OperatorState(UID, len(handles), 128, subtasks=subtasks),))
+
+
+def state_file(staging: Staging, data: bytes = BIG) -> Handle:
+    with staging.new_file() as file:
+        file.write(data)
+    assert file.handle is not None
+    return file.handle
+
+
+def write_snapshot(target: Path | str, *, overwrite: bool = False, checkpoint_id: int = 1) -> list[str]:
+    """A snapshot of one file and one handle with the data in it; the names of the files."""
+    begun = Commit.begin(target, overwrite=overwrite)
+    handles = [state_file(begun.staging), state_file(begun.staging, b"small")]
+    assert begun.complete(metadata(*handles, checkpoint_id=checkpoint_id), 4) == ()
+    return [handle.path for handle in handles if isinstance(handle, RelativeFileHandle)]
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir()) if directory.exists() else []
+
+
+def checkpoint_id(directory: Path) -> int:
+    return read_metadata((directory / "_metadata").read_bytes(), file="").checkpoint_id
+
+
+def test_a_write_from_begin_to_end(tmp_path: Path) -> None:
+    target = tmp_path / "a" / "savepoint"
+    begun = Commit.begin(target)
+    staging = pickle.loads(pickle.dumps(begun.staging))
+    (marker,) = names(target)
+    assert run_of_marker(marker) == staging.run
+    file, inline = state_file(staging), state_file(staging, b"x" * 20_480)
+    assert isinstance(file, RelativeFileHandle) and file.size == len(BIG)
+    assert (target / file.path).read_bytes() == BIG
+    assert isinstance(inline, ByteStreamHandle) and inline.data == b"x" * 20_480
+    with pytest.raises(MissingFile, match="no _metadata here"):
+        locate(target)
+    unused = state_file(staging)
+    assert isinstance(unused, RelativeFileHandle) and run_of_file(unused.path) == staging.run
+    assert begun.complete(metadata(file, inline), 6) == ()
+    assert names(target) == ["_metadata", file.path]
+    found = read_metadata((target / "_metadata").read_bytes(), file="")
+    assert (found.version, found.operators) == (6, metadata(file, inline).operators)
+    begun.abort()
+    assert names(target) == ["_metadata", file.path]
+
+
+def test_aborted(tmp_path: Path) -> None:
+    for target, left in ((tmp_path / "new", []), (tmp_path / "there", [])):
+        if target.name == "there":
+            target.mkdir()
+        begun = Commit.begin(target)
+        state_file(begun.staging)
+        begun.abort()
+        assert names(target) == left
+        assert target.exists() == (target.name == "there")
+
+
+def test_a_task_that_comes_late_leaves_nothing(tmp_path: Path) -> None:
+    begun = Commit.begin(tmp_path / "s")
+    open_file, unused = begun.staging.new_file(), begun.staging.new_file()
+    open_file.write(BIG)
+    begun.abort()
+    with pytest.raises(WriteFailed, match="the write that this belongs to is over"):
+        open_file.close()
+    with pytest.raises(WriteFailed, match="the write that this belongs to is over"):
+        unused.write(BIG)
+    with pytest.raises(WriteFailed, match="the write that this belongs to is over"):
+        begun.complete(metadata(), 4) if (tmp_path / "s").exists() else begun.staging.check_under_way()
+    assert names(tmp_path / "s") == []
+
+
+def test_a_task_late_for_a_snapshot_that_is_complete(tmp_path: Path) -> None:
+    begun = Commit.begin(tmp_path / "s")
+    file, late = state_file(begun.staging), begun.staging.new_file()
+    late.write(BIG)
+    begun.complete(metadata(file), 4)
+    with pytest.raises(WriteFailed, match="is over"):
+        late.close()
+    assert names(tmp_path / "s") == sorted(["_metadata", file.path])  # type: ignore[union-attr]
+
+
+def test_an_attempt_that_fails_removes_its_file(tmp_path: Path) -> None:
+    begun = Commit.begin(tmp_path / "s")
+    with pytest.raises(ZeroDivisionError), begun.staging.new_file() as file:
+        file.write(BIG)
+        raise ZeroDivisionError
+    assert [run_of_file(name) for name in names(tmp_path / "s")] == [None]
+
+
+KILLED = """
+import os, signal, sys
+from stateproc.writers.commit import Commit
+begun = Commit.begin(sys.argv[1], overwrite=sys.argv[2] == "overwrite")
+with begun.staging.new_file() as file:
+    file.write(bytes(30_000))
+open_file = begun.staging.new_file()
+open_file.write(bytes(30_000))
+if sys.argv[3] == "metadata":
+    from stateproc.storage import writing
+    os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    from stateproc.metadata import SnapshotMetadata
+    begun.complete(SnapshotMetadata(4, 9, (), ()), 4)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def killed(target: Path, mode: str, moment: str) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, str(target), mode, moment], check=False)
+    assert done.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("moment", ["files", "metadata"])
+def test_killed_writes_are_no_snapshots_and_the_next_one_cleans_up(tmp_path: Path, moment: str) -> None:
+    target = tmp_path / "s"
+    killed(target, "error", moment)
+    killed(target, "error", moment)
+    left = names(target)
+    assert sum(run_of_file(name) is not None for name in left) == 2
+    assert sum(run_of_marker(name) is not None for name in left) == (2 if moment == "metadata" else 1)
+    with pytest.raises(MissingFile):
+        locate(target)
+    files = write_snapshot(target)
+    assert names(target) == ["_metadata", *files]
+
+
+@pytest.mark.parametrize("moment", ["files", "metadata"])
+def test_a_killed_overwrite_leaves_the_old_snapshot(tmp_path: Path, moment: str) -> None:
+    target = tmp_path / "s"
+    old = write_snapshot(target)
+    before = {name: (target / name).read_bytes() for name in names(target)}
+    killed(target, "overwrite", moment)
+    assert {name: (target / name).read_bytes() for name in before} == before
+    assert checkpoint_id(target) == 1
+    new = write_snapshot(target, overwrite=True, checkpoint_id=2)
+    assert names(target) == ["_metadata", *new] and old != new
+    assert checkpoint_id(target) == 2
+
+
+def test_overwrite_keeps_what_is_not_the_snapshots(tmp_path: Path) -> None:
+    target = tmp_path / "s"
+    write_snapshot(target)
+    (target / "notes.txt").write_text("mine")
+    new = write_snapshot(target, overwrite=True)
+    assert names(target) == sorted(["_metadata", "notes.txt", *new])
+
+
+def test_places_that_are_taken(tmp_path: Path) -> None:
+    write_snapshot(tmp_path / "s")
+    with pytest.raises(InvalidOption, match="a snapshot is here already") as caught:
+        Commit.begin(tmp_path / "s")
+    assert "mode 'overwrite'" in str(caught.value)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("mine")
+    with pytest.raises(InvalidOption, match=r"holds other files: notes\.txt"):
+        Commit.begin(tmp_path / "other")
+    with pytest.raises(InvalidOption, match="a file stands where"):
+        Commit.begin(tmp_path / "other" / "notes.txt")
+    assert names(tmp_path / "other") == ["notes.txt"]
+
+
+def test_sources_are_not_written_to(tmp_path: Path) -> None:
+    source = tmp_path / "s"
+    write_snapshot(source)
+    (tmp_path / "link").symlink_to(source)
+    for target in (source, source / "below", tmp_path / "link", f"file://{source}/", tmp_path / "x" / ".." / "s"):
+        for named in (str(source), f"file:{source}/", str(tmp_path / "link")):
+            with pytest.raises(InvalidOption, match="onto one that it is made from"):
+                Commit.begin(target, overwrite=True, sources=[named])
+    Commit.begin(tmp_path / "s2", sources=[str(source)]).abort()
+    assert len(names(source)) == 2
+
+
+def test_a_snapshot_that_cannot_be_read_loses_none_of_its_files(tmp_path: Path) -> None:
+    target = tmp_path / "s"
+    (old,) = write_snapshot(target)
+    (target / "_metadata").write_bytes(b"damaged")
+    begun = Commit.begin(target, overwrite=True)
+    assert old in names(target)
+    begun.abort()
+    assert names(target) == ["_metadata", old]
+
+
+def test_the_later_of_two_writes_wins(tmp_path: Path) -> None:
+    target = tmp_path / "s"
+    first = Commit.begin(target)
+    handle = state_file(first.staging)
+    second = Commit.begin(target)
+    with pytest.raises(WriteFailed, match="is over"):
+        state_file(first.staging)
+    with pytest.raises(WriteFailed, match="is over"):
+        first.complete(metadata(handle), 4)
+    first.abort()
+    handle = state_file(second.staging)
+    second.complete(metadata(handle), 4)
+    assert names(target) == sorted(["_metadata", handle.path])  # type: ignore[union-attr]
+
+
+def test_a_write_taken_over_while_it_completes_withdraws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "s"
+    first = Commit.begin(target)
+    handle = state_file(first.staging)
+    later: list[Commit] = []
+
+    def publish(*arguments: Any) -> None:
+        if not later:
+            later.append(first)
+            later.append(Commit.begin(target))
+        writing.publish(*arguments)
+
+    monkeypatch.setattr(commit, "publish", publish)
+    with pytest.raises(WriteFailed, match="is over"):
+        first.complete(metadata(handle), 4)
+    assert "_metadata" not in names(target)
+    handle = state_file(later[1].staging)
+    later[1].complete(metadata(handle, checkpoint_id=2), 4)
+    assert checkpoint_id(target) == 2
+
+
+def test_files_must_be_there_as_long_as_their_handles_say(tmp_path: Path) -> None:
+    target = tmp_path / "s"
+    begun = Commit.begin(target)
+    handle = state_file(begun.staging)
+    assert isinstance(handle, RelativeFileHandle)
+    with pytest.raises(WriteFailed, match="has 25600 bytes instead of 9"):
+        begun.complete(metadata(RelativeFileHandle(handle.path, 9)), 4)
+    (target / handle.path).unlink()
+    with pytest.raises(WriteFailed, match=f"is missing .*{handle.path}, operator {UID}"):
+        begun.complete(metadata(handle), 4)
+    assert "_metadata" not in names(target)
+
+
+class Full:
+    """A file system whose disk is full after ``room`` bytes; at ``closing``, only when a file is closed."""
+
+    def __init__(self, room: int, closing: bool = False) -> None:
+        self.room, self.closing = room, closing
+        self.local = fsspec.filesystem("file")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.local, name)
+
+    def open(self, path: str, mode: str) -> Any:
+        return _FullFile(self, self.local.open(path, mode))
+
+
+class _FullFile:
+    def __init__(self, disk: Full, file: Any) -> None:
+        self._disk, self._file = disk, file
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def write(self, data: bytes) -> None:
+        taken = min(len(data), self._disk.room)
+        self._disk.room -= taken
+        self._file.write(bytes(data[:taken]))
+        if taken < len(data) and not self._disk.closing:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def flush(self) -> None:
+        self._file.flush()
+        if self._disk.room == 0 and self._disk.closing:
+            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+
+@pytest.mark.parametrize("closing", [False, True])
+def test_a_disk_that_fills_at_any_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closing: bool) -> None:
+    target = tmp_path / "s"
+    write_snapshot(target)
+    before = {name: (target / name).read_bytes() for name in names(target)}
+    disk = Full(1 << 40)
+    monkeypatch.setattr(writing, "filesystem", lambda uri, options=None: (disk, uri))
+    write_snapshot(tmp_path / "measured")
+    needed = (1 << 40) - disk.room
+    rooms = [0, 1, 100, 200, 5_000, len(BIG), needed - 400, needed - 50, needed - 1]
+    for room in rooms:
+        disk.room, disk.closing = room, closing
+        begun = None
+        with pytest.raises(WriteFailed, match=r"No space left|quota") as caught:
+            begun = Commit.begin(target, overwrite=True)
+            begun.complete(metadata(state_file(begun.staging), state_file(begun.staging, b"small")), 4)
+        assert "the disk is full, or a quota" in str(caught.value)
+        assert str(target) in str(caught.value)
+        if begun is not None:
+            begun.abort()
+        assert {name: (target / name).read_bytes() for name in names(target)} == before
+    disk.room = 1 << 40
+    write_snapshot(target, overwrite=True, checkpoint_id=2)
+    assert checkpoint_id(target) == 2 and len(names(target)) == 2
+
+
+LIMITED = """
+import resource, signal, sys
+from stateproc.errors import WriteFailed
+from stateproc.writers.commit import Commit
+begun = Commit.begin(sys.argv[1])
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))
+try:
+    with begun.staging.new_file() as file:
+        for _ in range(9):
+            file.write(bytes(10_000))
+except WriteFailed as error:
+    begun.abort()
+    print(error)
+"""
+
+
+def test_a_limit_of_the_operating_system(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", LIMITED, str(tmp_path / "s")]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert "File too large" in done.stdout and "make room" in done.stdout
+    assert not (tmp_path / "s").exists()
+
+
+def test_directories_that_cannot_be_made_or_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(WriteFailed, match="cannot be written"):
+        Commit.begin(tmp_path / "file" / "below")
+
+
+def test_object_stores(request: pytest.FixtureRequest) -> None:
+    """No rename, no directories: each file is put whole, ``_metadata`` last."""
+    target = f"memory://bucket/{request.node.name}"
+    store = fsspec.filesystem("memory")
+    path = f"/bucket/{request.node.name}"
+    begun = Commit.begin(target)
+    unused, handle = begun.staging.new_file(), state_file(begun.staging)
+    unused.write(BIG)
+    begun.complete(metadata(handle), 4)
+    assert isinstance(handle, RelativeFileHandle)
+    assert sorted(store.find(path)) == [f"{path}/_metadata", f"{path}/{handle.path}"]
+    assert locate(target).metadata_uri == f"{target}/_metadata"
+    with pytest.raises(WriteFailed, match="is over"):
+        unused.close()
+    with pytest.raises(InvalidOption, match="a snapshot is here already"):
+        Commit.begin(target)
+    second = Commit.begin(target, overwrite=True)
+    state_file(second.staging)
+    second.abort()
+    assert sorted(store.find(path)) == [f"{path}/_metadata", f"{path}/{handle.path}"]
+
+
+def test_a_file_used_without_with(tmp_path: Path) -> None:
+    begun = Commit.begin(tmp_path / "s")
+    make: Callable[[], StateFile] = begun.staging.new_file
+    file = make()
+    file.write(BIG)
+    assert file.close() is file.close()
+    file.discard()
+    assert len(names(tmp_path / "s")) == 1

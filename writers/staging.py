@@ -1,0 +1,148 @@
+"""A write under way: where its files go, what they are called, whether it still counts.
+
+Files stand in the target's directory from the start, under names that no other write and no other attempt of a task
+has: relative handles hold, and nothing has to be moved on object stores. What makes them a snapshot is ``_metadata``,
+written last. Until then a marker says that the write is under way; when it is gone, the write is over.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from stateproc.errors import Where, WriteFailed
+from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle
+from stateproc.storage.filesystem import join, kind_of
+from stateproc.storage.location import SnapshotLocation
+from stateproc.storage.paths import METADATA
+from stateproc.storage.writing import OutputFile, remove_quietly
+
+INLINE_THRESHOLD = 20 << 10
+"""Flink's default of ``execution.checkpointing.data-inline-threshold``: less state is kept in ``_metadata`` itself."""
+_FILE = re.compile(r"stateproc-([0-9a-f]{16})-[0-9a-f]{32}")
+_MARKER = re.compile(r"\.stateproc-([0-9a-f]{16})(?:-metadata)?")
+
+
+def run_of_file(name: str) -> str | None:
+    """The run that a state file's name tells; None for files that no write of stateproc made."""
+    match = _FILE.fullmatch(name)
+    return match.group(1) if match else None
+
+
+def run_of_marker(name: str) -> str | None:
+    """The run that the name of a marker, or of a ``_metadata`` that was not finished, tells."""
+    match = _MARKER.fullmatch(name)
+    return match.group(1) if match else None
+
+
+def new_run() -> str:
+    return uuid.uuid4().hex[:16]
+
+
+@dataclass(frozen=True)
+class Staging:
+    """One write to ``directory_uri``. Picklable: tasks make their files with it, wherever they run."""
+
+    directory_uri: str
+    run: str
+    storage_options: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
+
+    @property
+    def marker_uri(self) -> str:
+        return join(self.directory_uri, f".stateproc-{self.run}")
+
+    @property
+    def temporary(self) -> str:
+        """The name of ``_metadata`` while it is written."""
+        return f".stateproc-{self.run}-metadata"
+
+    @property
+    def metadata_uri(self) -> str:
+        return join(self.directory_uri, METADATA)
+
+    @property
+    def location(self) -> SnapshotLocation:
+        """Where the files are, for readers."""
+        return SnapshotLocation(self.directory_uri, self.metadata_uri, storage_options=self.storage_options)
+
+    @property
+    def under_way(self) -> bool:
+        return kind_of(self.marker_uri, self.storage_options) is not None
+
+    def check_under_way(self) -> None:
+        """Raise WriteFailed if the write is over."""
+        if not self.under_way:
+            raise WriteFailed(
+                "the write that this belongs to is over: it was ended, or a later one to the same place took over",
+                where=Where(file=self.directory_uri),
+                advice="run one write at a time to a place; a task that comes late can be ignored",
+            )
+
+    def new_file(self, inline_threshold: int = INLINE_THRESHOLD) -> StateFile:
+        """A new state file, for one attempt of one task. Raises WriteFailed."""
+        return StateFile(self, f"stateproc-{self.run}-{uuid.uuid4().hex}", inline_threshold)
+
+
+class StateFile:
+    """A state file being written, under a name of its own. Use as a context: left with an error, nothing stays.
+
+    Up to ``inline_threshold`` bytes no file is made: they go into ``_metadata``.
+    """
+
+    def __init__(self, staging: Staging, name: str, inline_threshold: int) -> None:
+        self._staging, self.name, self._threshold = staging, name, inline_threshold
+        self._held = bytearray()
+        self._file: OutputFile | None = None
+        self.handle: ByteStreamHandle | RelativeFileHandle | None = None
+        """The finished file's handle."""
+
+    def __enter__(self) -> StateFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.discard()
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Raises WriteFailed."""
+        if self._file is None:
+            if len(self._held) + len(data) <= self._threshold:
+                self._held += data
+                return
+            self._staging.check_under_way()
+            self._file = OutputFile(join(self._staging.directory_uri, self.name), self._staging.storage_options)
+            self._file.write(bytes(self._held))
+            self._held = bytearray()
+        self._file.write(data)
+
+    def close(self) -> ByteStreamHandle | RelativeFileHandle:
+        """Finish the file; its handle. Raises WriteFailed, also if the write was ended meanwhile."""
+        if self.handle is not None:
+            return self.handle
+        if self._file is None:
+            self.handle = ByteStreamHandle(self.name, bytes(self._held))
+            return self.handle
+        try:
+            self._file.close()
+            self._staging.check_under_way()
+        except WriteFailed:
+            self.discard()
+            raise
+        self.handle = RelativeFileHandle(self.name, self._file.size)
+        return self.handle
+
+    def discard(self) -> None:
+        """Give the file up and remove it."""
+        self._held = bytearray()
+        if self._file is not None and self.handle is None:
+            self._file.discard()
+        elif self._file is not None:
+            remove_quietly(self._file.uri, self._staging.storage_options)
