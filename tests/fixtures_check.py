@@ -23,21 +23,23 @@ ReadRows = Callable[[Snapshot, State], Iterable[dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Fixture:
-    """One snapshot that real Flink wrote."""
+    """One snapshot that real Flink wrote; ``part`` names it among those of a chain."""
 
     path: Path
     manifest: dict[str, Any]
+    part: str = ""
 
     @property
     def name(self) -> str:
-        return f"{self.path.parent.name}/{self.path.name}"
+        return f"{self.path.parent.name}/{self.path.name}{self.part and '/' + self.part}"
 
     @property
     def snapshot(self) -> str:
         return str(self.path / self.manifest["snapshot"])
 
     def expected(self) -> Iterator[dict[str, Any]]:
-        for line in (self.path / "expected.jsonl").read_text(encoding="utf-8").splitlines():
+        name = self.manifest.get("expected", "expected.jsonl")
+        for line in (self.path / name).read_text(encoding="utf-8").splitlines():
             yield json.loads(line)
 
     def open(self, **options: Any) -> Snapshot:
@@ -46,9 +48,21 @@ class Fixture:
 
 
 def fixtures(*kinds: str) -> list[Fixture]:
-    """All fixtures; of those with a layout in ``kinds`` if any are given."""
-    found = [Fixture(path.parent, json.loads(path.read_text())) for path in sorted(FIXTURES.glob("*/*/manifest.json"))]
+    """All fixtures, every snapshot of every chain; of those with a layout in ``kinds`` if any are given."""
+    found = [item for path in sorted(FIXTURES.glob("*/*/manifest.json")) for item in fixtures_in(path.parent)]
     return [item for item in found if not kinds or item.manifest["kind"] in kinds]
+
+
+def fixtures_in(path: Path) -> list[Fixture]:
+    """The fixture of a folder; of a chain's folder one for each snapshot, in the order in which they were taken."""
+    manifest = json.loads((path / "manifest.json").read_text())
+    if "snapshots" not in manifest:
+        return [Fixture(path, manifest)]
+    return [Fixture(path, manifest | item, f"{n + 1}-{_short(item)}") for n, item in enumerate(manifest["snapshots"])]
+
+
+def _short(item: dict[str, Any]) -> str:
+    return f"{item['kind']}-by-{item['parallelism']}"
 
 
 def arrow_rows(snapshot: Snapshot, state: State) -> list[dict[str, Any]]:
@@ -61,10 +75,34 @@ def differences(fixture: Fixture, snapshot: Snapshot, read: ReadRows = arrow_row
     expected: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
     for line in fixture.expected():
         expected[(line["uid"], line["state"], line["kind"])].append(line)
+    if fixture.manifest.get("time_to_live"):
+        read = _unexpired(read, fixture.manifest["time_to_live"], fixture.manifest["told"])
     found: list[str] = []
     for (uid, name, kind), lines in expected.items():
         found += [f"{uid}.{name} ({kind}): {text}" for text in _CHECKS[kind](snapshot, uid, name, kind, lines, read)]
     return found
+
+
+def _unexpired(read: ReadRows, time_to_live: int, told: list[int]) -> ReadRows:
+    """Without what had expired when the job told its states; compactions may have dropped it from the files, or not."""
+
+    def is_alive(moment: Any) -> bool:
+        expiry = round(moment.timestamp() * 1000) + time_to_live
+        assert not told[0] <= expiry <= told[1], "expired while the job told its states: write the fixture again"
+        return bool(expiry > told[1])
+
+    def alive(snapshot: Snapshot, state: State) -> Iterator[dict[str, Any]]:
+        for row in read(snapshot, state):
+            accesses = row["last_access"]
+            if isinstance(accesses, list):
+                moments = [item[1] if isinstance(item, tuple) else item for item in accesses]
+                kept = [n for n, moment in enumerate(moments) if is_alive(moment)]
+                if kept:
+                    yield {**row, **{name: [row[name][n] for n in kept] for name in ("value", "last_access")}}
+            elif is_alive(accesses):
+                yield row
+
+    return alive
 
 
 def _keyed(

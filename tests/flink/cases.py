@@ -43,6 +43,9 @@ JOBS = {
     "corners": ("Corners", "job"),
     "sinks": ("Sinks", "job"),
     "inflight": ("InFlight", "job"),
+    "chain": ("Chains", "job"),
+    "chain-small": ("Chains", "small"),
+    "chain-expiring": ("Chains", "expiring"),
 }
 """Job → the Java class and method that build it."""
 

@@ -37,6 +37,7 @@ RELEASES = {
 KAFKA_CONNECTOR = {"1.20": "3.4.0-1.20", "2.3": "4.0.1-2.0"}
 SQL = ("1.20", "2.3")
 CHANGELOG_SINCE = (1, 18)
+FORST = ("2.3",)
 STATE_PROCESSOR_API = "1.20.0"
 """The newest of the 1.20 line that Maven Central has."""
 
@@ -66,6 +67,8 @@ def artifacts(release: str, set_name: str = "fixtures") -> list[tuple[str, str, 
     ]
     if number >= CHANGELOG_SINCE:
         flink += ["flink-statebackend-changelog", "flink-dstl-dfs"]
+    if release in FORST:
+        flink.append("flink-statebackend-forst")
     if release in KAFKA_CONNECTOR:
         flink.append("flink-connector-base")
     if release in SQL:

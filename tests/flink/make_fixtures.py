@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import subprocess
 from pathlib import Path
 
 from cases import FILES, JOBS, RELEASES, Case, cases
+from chains import Chain, Stage, chains
 from compiling import JAVA, fixtures_path
 from jars import line_number
+from publishing import publish, written
 
 HERE = Path(__file__).parent
 FIXTURES = HERE.parent / "fixtures"
@@ -26,48 +27,16 @@ def backend_options(case: Case, release: str) -> list[tuple[str, str]]:
     return [("state.backend" if line_number(release) < (2, 0) else "state.backend.type", name)]
 
 
-def plan_line(case: Case, release: str) -> str:
-    """The case as a line of the plan that `fixtures.Runner` reads."""
-    fields = [case.name, *JOBS[case.job], case.snapshot, str(case.parallelism), str(case.max_parallelism)]
-    options = [*backend_options(case, release), *case.options]
+def plan_lines(case: Case, release: str) -> list[str]:
+    """The case as lines of the plan that `fixtures.Runner` reads: one, or one for each stage of a chain."""
+    stages = case.stages if isinstance(case, Chain) else [Stage(case.parallelism, case.snapshot)]
+    return [_plan_line(case, stage, release) for stage in stages]
+
+
+def _plan_line(case: Case, stage: Stage, release: str) -> str:
+    fields = [case.name, *JOBS[case.job], stage.steps, str(stage.parallelism), str(case.max_parallelism)]
+    options = [*backend_options(case, release), *case.options, *stage.options]
     return "\t".join([*fields, str(case.compression).lower(), *(f"{key}={value}" for key, value in options)])
-
-
-def publish(case: Case, release: str, run: Path, home: Path) -> None:
-    """Copies what a case wrote in `run` to `home` and says in a manifest what it is."""
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
-    taken = Path((run / "snapshot.path").read_text().strip())
-    checkpoint = case.snapshot == "checkpoint"
-    root = run / "snapshot" if checkpoint else taken
-    shutil.copytree(root, home / "snapshot")
-    shutil.copy(run / "expected.jsonl", home / "expected.jsonl")
-    snapshot = str(Path("snapshot") / taken.relative_to(root))
-    manifest = {
-        "release": release,
-        "flink": RELEASES[release],
-        "case": case.name,
-        "job": case.job,
-        "mode": case.mode,
-        "backend": case.backend,
-        "kind": case.snapshot,
-        "parallelism": case.parallelism,
-        "max_parallelism": case.max_parallelism,
-        "compression": case.compression,
-        "options": dict(case.options),
-        "snapshot": snapshot,
-        "original_root": f"file:{root}",
-    }
-    (home / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n")
-    drop_unfinished(home / snapshot, checkpoint)
-
-
-def drop_unfinished(snapshot: Path, checkpoint: bool) -> None:
-    """Removes directories of checkpoints that were cancelled with the job."""
-    if checkpoint:
-        for sibling in snapshot.parent.glob("chk-*"):
-            if sibling != snapshot:
-                shutil.rmtree(sibling)
 
 
 def write(release: str, wanted: list[Case], root: Path, class_path: str) -> list[Case]:
@@ -76,9 +45,9 @@ def write(release: str, wanted: list[Case], root: Path, class_path: str) -> list
         shutil.rmtree(root / case.name, ignore_errors=True)
     root.mkdir(parents=True, exist_ok=True)
     plan = root / "plan.tsv"
-    plan.write_text("\n".join(plan_line(case, release) for case in wanted) + "\n")
+    plan.write_text("\n".join(line for case in wanted for line in plan_lines(case, release)) + "\n")
     subprocess.run([*JAVA, "-cp", class_path, "fixtures.Runner", str(plan), str(root)], check=False)
-    return [case for case in wanted if (root / case.name / "snapshot.path").is_file()]
+    return [case for case in wanted if written(case, root / case.name)]
 
 
 def run(release: str, wanted: list[Case]) -> list[str]:
@@ -97,7 +66,7 @@ def write_big(release: str, keys: int, out: Path) -> None:
     shutil.rmtree(root / "big", ignore_errors=True)
     root.mkdir(parents=True, exist_ok=True)
     plan = root / "plan.tsv"
-    plan.write_text(plan_line(case, release) + "\n")
+    plan.write_text("\n".join(plan_lines(case, release)) + "\n")
     memory = f"-Xmx{2 + keys // 1_000_000}g"
     limits = [f"-Dfixtures.keys={keys}", "-Dfixtures.limit=1800000"]
     command = [*JAVA, memory, *limits, "-cp", fixtures_path(release), "fixtures.Runner", str(plan), str(root)]
@@ -120,7 +89,8 @@ def main() -> int:
         return 0
     failed = []
     for release in arguments.release or list(RELEASES):
-        wanted = [case for case in cases(release) if not arguments.case or case.name in arguments.case]
+        every = [*cases(release), *chains(release)]
+        wanted = [case for case in every if not arguments.case or case.name in arguments.case]
         failed += [f"{release}/{name}" for name in run(release, wanted)]
     print("failed:" if failed else "all written", *failed)
     return 1 if failed else 0
