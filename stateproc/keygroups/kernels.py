@@ -42,7 +42,9 @@ def utf16_hashes(offsets: NDArray[np.int64], data: NDArray[np.uint8], out: NDArr
                     | ((np.uint32(data[at + 1]) & np.uint32(0x3F)) << np.uint32(12))
                     | ((np.uint32(data[at + 2]) & np.uint32(0x3F)) << np.uint32(6))
                     | (np.uint32(data[at + 3]) & np.uint32(0x3F))
-                ) - np.uint32(0x10000)
+                )
+                # In 32 bits, also where bytes that are no UTF-8 make a smaller number.
+                point = np.uint32(point - np.uint32(0x10000))
                 h = np.uint32(h * np.uint32(31)) + (np.uint32(0xD800) | (point >> np.uint32(10)))
                 unit = np.uint32(0xDC00) | (point & np.uint32(0x3FF))
                 at += 4

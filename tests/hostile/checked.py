@@ -85,7 +85,7 @@ def _fake_jit() -> ModuleType:
     return fake
 
 
-def _plain(module: ModuleType, **others: ModuleType) -> ModuleType:
+def plain_module(module: ModuleType, **others: ModuleType) -> ModuleType:
     """The module's source once more, its kernels uncompiled; ``others`` take the place of modules it imports."""
     replaced = {"stateproc.codec.jit": _fake_jit(), **{name.replace("__", "."): item for name, item in others.items()}}
     saved = {name: sys.modules.get(name) for name in replaced}
@@ -95,6 +95,7 @@ def _plain(module: ModuleType, **others: ModuleType) -> ModuleType:
         spec = importlib.util.spec_from_file_location(f"checked_{Path(module.__file__).stem}", module.__file__)
         assert spec is not None and spec.loader is not None
         loaded = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = loaded  # dataclasses look their module up
         spec.loader.exec_module(loaded)
         return loaded
     finally:
@@ -126,18 +127,18 @@ class Checked:
         return len(self._array)
 
 
-_TEXT = _plain(text)
-_ROOM = _plain(room)
+_TEXT = plain_module(text)
+_ROOM = plain_module(room)
 _KERNELS = {"stateproc__codec__text": _TEXT, "stateproc__codec__room": _ROOM}
-_KERNELS["stateproc__codec__kryo_kernels"] = _plain(kryo_kernels, **_KERNELS)
-_KERNELS["stateproc__codec__kryo_heads"] = _plain(kryo_heads, **_KERNELS)
-_KERNELS["stateproc__codec__kryo_json_scalars"] = _plain(kryo_json_scalars, **_KERNELS)
-_KERNELS["stateproc__codec__kryo_json"] = _plain(kryo_json, **_KERNELS)
-_VM = _plain(vm, **_KERNELS)
-_KERNELS["stateproc__codec__lane_ops"] = _plain(lane_ops, **_KERNELS)
-_LANES = _plain(lanes, **_KERNELS)
-_SCANNING = _plain(scanning_module)
-_MAPS = _plain(maps_module)
+_KERNELS["stateproc__codec__kryo_kernels"] = plain_module(kryo_kernels, **_KERNELS)
+_KERNELS["stateproc__codec__kryo_heads"] = plain_module(kryo_heads, **_KERNELS)
+_KERNELS["stateproc__codec__kryo_json_scalars"] = plain_module(kryo_json_scalars, **_KERNELS)
+_KERNELS["stateproc__codec__kryo_json"] = plain_module(kryo_json, **_KERNELS)
+_VM = plain_module(vm, **_KERNELS)
+_KERNELS["stateproc__codec__lane_ops"] = plain_module(lane_ops, **_KERNELS)
+_LANES = plain_module(lanes, **_KERNELS)
+_SCANNING = plain_module(scanning_module)
+_MAPS = plain_module(maps_module)
 
 
 def _run(machine: Any, data: Any) -> Any:

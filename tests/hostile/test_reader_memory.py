@@ -1,0 +1,140 @@
+"""RocksDB's, measuring's and hashing kernels stay inside of their buffers, and do what plain Python does."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from checked_readers import HASHES, checked_reader_kernels
+from corpus import Target, file_targets
+from mutations import SAME_LENGTH, mutated
+from rocksdict import BlockBasedIndexType, BlockBasedOptions, DBCompressionType, Options, Rdict
+
+from stateproc.errors import SnapshotError
+from stateproc.keygroups import kernels
+from stateproc.readers.blocks import KeyGroupRange
+from stateproc.readers.measuring import measure_canonical
+from stateproc.readers.rocksdb import DatabaseFile, rocksdb_entries
+from stateproc.storage import InlineSource
+
+ROUNDS = max(60, int(os.environ.get("STATEPROC_MUTATIONS", "0")) // 100)
+"""More in the full run."""
+FORMS = {
+    "plain": (5, DBCompressionType.none, None),
+    "snappy": (4, DBCompressionType.snappy, None),
+    "lz4": (3, DBCompressionType.lz4, None),
+    "partitioned": (5, DBCompressionType.none, BlockBasedIndexType.two_level_index_search),
+}
+
+
+@pytest.fixture(scope="module", params=list(FORMS))
+def tables(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """Two small tables with puts, deletes and a deleted range in three key groups."""
+    version, compression, index = FORMS[request.param]
+    directory = tmp_path_factory.mktemp(request.param)
+    table = BlockBasedOptions()
+    table.set_format_version(version)
+    table.set_block_size(150)
+    table.set_metadata_block_size(100)
+    if index is not None:
+        table.set_index_type(index())
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_disable_auto_compactions(True)
+    options.set_compression_type(compression())
+    options.set_block_based_table_factory(table)
+    db = Rdict(str(directory), options)
+    for flush in range(2):
+        for k in range(30):
+            db[b"%c%04d" % (k % 3, k)] = b"value %d " % k * (1 + k % 40)
+        db.delete(b"%c%04d" % (2, 14))
+        db.delete_range(b"\x01\x30", b"\x01\x40")
+        if flush == 0:
+            db.flush()
+    db.close()
+    parts = (".sst", "CURRENT", "MANIFEST-")
+    return {path.name: path.read_bytes() for path in Path(directory).iterdir() if any(p in path.name for p in parts)}
+
+
+def _contents(files: dict[str, bytes], verify: bool) -> list[Any]:
+    """Entries, or the error's text."""
+    sources = [DatabaseFile(name, InlineSource(name, data)) for name, data in files.items()]
+    try:
+        return [
+            (batch.key_groups.tolist(), batch.ranges.tolist(), batch.data.tobytes())
+            for batch in rocksdb_entries(sources, "default", range(3), 1, verify=verify)
+        ]
+    except SnapshotError as error:
+        return [str(error)]
+
+
+def test_rocksdb_tables(tables: dict[str, bytes]) -> None:
+    names = sorted(name for name in tables if name.endswith(".sst"))
+    refused = 0
+    for seed in range(ROUNDS):
+        name = names[seed % len(names)]
+        data = mutated(seed, tables[name], kinds=SAME_LENGTH) if seed else tables[name]
+        files = tables | {name: data}
+        # Without checksums, so that damage gets as far as it can.
+        compiled = _contents(files, verify=seed == 0)
+        with checked_reader_kernels() as memory:
+            before = memory.touched
+            plain = _contents(files, verify=seed == 0)
+        assert plain == compiled, f"seed {seed}"
+        assert memory.touched > before or isinstance(plain[0], str)
+        refused += isinstance(plain[0], str)
+    assert ROUNDS // 6 < refused < ROUNDS
+
+
+def _canonical() -> list[Target]:
+    names = ("edges-hashmap-canonical", "windows-rocksdb-canonical", "tiny-rocksdb-canonical-heaptimers")
+    return [
+        target
+        for target in file_targets()
+        if target.name.split("/")[1] in names and target.name.endswith("managed_keyed") and len(target.data) < 20_000
+    ]
+
+
+def _measured(data: bytes, body: int) -> Any:
+    """The file's data as key group 0 to 127 would have them, all in one range for each of several prefixes."""
+    group = data[body + 2] if len(data) > body + 2 else 0
+    first = int.from_bytes(data[body + 6 : body + 7], "big") & 0x7F
+    source = InlineSource("damaged", data)
+    ranges = [KeyGroupRange(first or group, body, len(data))]
+    try:
+        found = measure_canonical(source, ranges, compressed=False, prefix=1, n_states=12)
+    except SnapshotError as error:
+        return str(error)
+    return found.entries.tolist(), found.bytes.tolist()
+
+
+@pytest.mark.parametrize("target", _canonical(), ids=lambda target: target.name)
+def test_measuring(target: Target) -> None:
+    for seed in range(40):
+        data = mutated(seed, target.data, first=target.body) if seed else target.data
+        compiled = _measured(data, target.body)
+        with checked_reader_kernels():
+            assert _measured(data, target.body) == compiled, f"seed {seed}"
+
+
+@pytest.mark.parametrize("name", list(HASHES))
+def test_hashes_of_any_bytes(name: str) -> None:
+    """Bytes that are no UTF-8 too: they come from snapshots."""
+    rng = np.random.default_rng(7)
+    for _ in range(200):
+        size = int(rng.integers(0, 40))
+        high = rng.choice([256, 128])
+        data: Any = rng.integers(0, high, size, dtype=np.uint8)
+        if rng.random() < 0.3:
+            data = np.frombuffer(("ä€🍵\0a" * 9).encode()[:size], np.uint8)
+        if name in ("polynomial_hashes", "sums"):
+            data = rng.integers(-(2**31), 2**31, len(data), dtype=np.int32)
+        cuts = np.sort(rng.integers(0, len(data) + 1, int(rng.integers(0, 6))))
+        offsets = np.array([0, *cuts], np.int64)
+        compiled, plain = (np.empty(len(offsets) - 1, np.int32) for _ in range(2))
+        getattr(kernels, name)(offsets, data, compiled)
+        HASHES[name](offsets, data, plain)
+        assert plain.tolist() == compiled.tolist()
