@@ -11,15 +11,13 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from stateproc.errors import DuplicateKey, InvalidEntries, Where
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.writers import laying
 from stateproc.writers.entries import EntryColumns, Longs, entry_columns
 from stateproc.writers.framing import FramedStream
+from stateproc.writers.order import Order
 
 _AT_ONCE = 8 << 20
-_OVERHEAD = 12
-_LONGEST_KEY_SHOWN = 32
 
 
 class Sink(Protocol):
@@ -45,7 +43,8 @@ class CanonicalWriter:
         *,
         compressed: bool = False,
     ) -> None:
-        self._sink, self._states, self._key_groups = sink, states, key_groups
+        self._sink, self._key_groups = sink, key_groups
+        self._order = Order(states, key_groups)
         self._prefix = prefix_width(max_parallelism)
         self._compressed = compressed
         self._offsets = [0] * len(key_groups)
@@ -66,6 +65,7 @@ class CanonicalWriter:
         an unknown state or of other key groups.
         """
         columns = entry_columns(batch)
+        self._order.check(columns)
         for first, last, room in _runs(columns, self._prefix):
             self._write(columns, first, last, room)
 
@@ -87,13 +87,11 @@ class CanonicalWriter:
             grown[:held] = self._out[:held]
             self._out = grown
         reg[laying.BEGAN] = 0
-        outcome = laying.lay(
+        laying.lay(
             first, last, columns.key_groups, columns.state_ids, keys.address, keys.offsets, values.address,
             values.offsets, self._key_groups.start, self._prefix, self._out.ctypes.data, reg, self._began,
             self.entries,
         )  # fmt: skip
-        if outcome != laying.DONE:
-            raise self._failure(outcome, columns, int(reg[laying.ROW]))
         self._emit_groups(int(reg[laying.LAST]), int(reg[laying.BEGAN]))
         # What was not written is the last entry: it waits at the beginning for what comes behind it.
         last_at, size = int(reg[laying.LAST]), int(reg[laying.POS])
@@ -124,30 +122,6 @@ class CanonicalWriter:
             self._sink.write(data)
             self._at += len(data)
 
-    def _failure(self, outcome: int, columns: EntryColumns, row: int) -> InvalidEntries:
-        group, state = int(columns.key_groups[row]), int(columns.state_ids[row])
-        known = 0 <= state < len(self._states)
-        where = Where(state=self._states[state] if known else None)
-        key = bytes(columns.keys.owner[row].as_py())
-        shown = key[:_LONGEST_KEY_SHOWN].hex() + ("…" if len(key) > _LONGEST_KEY_SHOWN else "")
-        entry = f"key group {group}, key bytes {shown}"
-        if outcome == laying.DUPLICATE:
-            return DuplicateKey(
-                f"two entries with the same key ({entry})",
-                where=where,
-                advice="a state has one entry per key, namespace and user key: aggregate the rows, or drop all but one",
-            )
-        groups = f"{self._key_groups.start} to {self._key_groups.stop - 1}"
-        message = {
-            laying.UNORDERED: f"an entry ({entry}) comes behind one that it belongs before",
-            laying.BAD_GROUP: f"an entry ({entry}) in a file of the key groups {groups}",
-            laying.BAD_STATE: f"an entry ({entry}) of state {state}, where the header has {len(self._states)} states",
-            laying.TOO_LONG: f"an entry ({entry}) whose key or value is longer than 2 GiB",
-        }[outcome]
-        return InvalidEntries(
-            message, where=where, advice="entries are written in the order of key group, state id and key bytes"
-        )
-
 
 def _runs(columns: EntryColumns, prefix: int) -> Iterator[tuple[int, int, int]]:
     """(first row, row behind the last, bytes of room that they need): runs of about 8 MB, one row at least."""
@@ -155,7 +129,7 @@ def _runs(columns: EntryColumns, prefix: int) -> Iterator[tuple[int, int, int]]:
     ends = (
         (columns.keys.offsets[1:] - columns.keys.offsets[0])
         + (columns.values.offsets[1:] - columns.values.offsets[0])
-        + np.arange(1, n + 1, dtype=np.int64) * (_OVERHEAD + prefix)
+        + np.arange(1, n + 1, dtype=np.int64) * (laying.OVERHEAD + prefix)
     )
     first, done = 0, 0
     while first < n:

@@ -40,9 +40,18 @@ class ByteColumn:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    def row(self, index: int) -> bytes:
+        """The bytes of one row."""
+        return bytes(self.owner[index].as_py())
+
     @property
-    def bytes(self) -> int:
-        return int(self.offsets[-1] - self.offsets[0])
+    def data(self) -> npt.NDArray[np.uint8]:
+        """The bytes of all rows; row ``i`` begins at ``offsets[i] - offsets[0]``."""
+        buffer = self.owner.buffers()[2] if len(self) else None
+        if buffer is None:
+            return np.empty(0, dtype=np.uint8)
+        start, stop = int(self.offsets[0]), int(self.offsets[-1])
+        return np.frombuffer(buffer, dtype=np.uint8, count=stop - start, offset=start)
 
 
 @dataclass(frozen=True)

@@ -12,27 +12,13 @@ import numpy as np
 from stateproc.codec.jit import copy_bytes, kernel, load_u8, store_8
 
 # Registers: where the last entry begins, where the bytes end, the last entry's key group (-1: none yet) and state,
-# how many key groups began, and on failure the row.
-LAST, POS, GROUP, STATE, BEGAN, ROW = 0, 1, 2, 3, 4, 5
-REGISTERS = 6
-# Outcomes.
-DONE, UNORDERED, DUPLICATE, BAD_GROUP, BAD_STATE, TOO_LONG = 0, 1, 2, 3, 4, 5
+# how many key groups began.
+LAST, POS, GROUP, STATE, BEGAN = 0, 1, 2, 3, 4
+REGISTERS = 5
 FLAG = 0x80
 END_OF_GROUP = 0xFFFF
-_LONGEST = 0x7FFFFFFF
-
-
-@kernel
-def compare(a: int, a_size: int, b: int, b_size: int) -> int:
-    """-1, 0 or 1: how the ``a_size`` bytes at ``a`` compare to those at ``b``, unsigned, a prefix first."""
-    n = min(a_size, b_size)
-    for k in range(n):
-        x, y = load_u8(a + k), load_u8(b + k)
-        if x != y:
-            return -1 if x < y else 1
-    if a_size == b_size:
-        return 0
-    return -1 if a_size < b_size else 1
+OVERHEAD = 12
+"""Bytes that an entry needs beside prefix, key and value, at most: two lengths, an end mark, a state id."""
 
 
 @kernel
@@ -58,37 +44,20 @@ def lay(
     reg: Any,
     began: Any,
     counts: Any,
-) -> int:
-    """Lay the rows ``first`` to ``last`` (exclusive) out behind the entry that ``out`` begins with; an outcome.
+) -> None:
+    """Lay rows ``first`` to ``last`` (exclusive), which are in order, out behind the entry that ``out`` begins with.
 
     out: address of room for all of it: the last entry of the rows before (from ``reg[LAST]`` = 0 to ``reg[POS]``),
-    and 12 + ``prefix`` bytes beside key and value for each row. began: int64 [2, key groups], the key groups that
-    begin in these rows, and where in ``out``. counts: int64 [key groups, states], entries added up.
+    and OVERHEAD + ``prefix`` bytes beside key and value for each row. began: int64 [2, key groups], the key groups
+    that begin in these rows, and where in ``out``. counts: int64 [key groups, states], entries added up.
     The last entry's end is left open: whether a state id follows it is known with the entry behind it.
     """
     at, pos, group, state = reg[LAST], reg[POS], reg[GROUP], reg[STATE]
     for row in range(first, last):
         new_group, new_state = np.int64(groups[row]), np.int64(states[row])
-        key, key_size = keys + key_offsets[row], key_offsets[row + 1] - key_offsets[row]
-        value, value_size = values + value_offsets[row], value_offsets[row + 1] - value_offsets[row]
-        outcome = DONE
-        if new_group < first_group or new_group >= first_group + counts.shape[0]:
-            outcome = BAD_GROUP
-        elif new_state < 0 or new_state >= counts.shape[1]:
-            outcome = BAD_STATE
-        elif key_size > _LONGEST - prefix or value_size > _LONGEST:
-            outcome = TOO_LONG
-        elif new_group < group or (new_group == group and new_state < state):
-            outcome = UNORDERED
-        elif new_group == group and new_state == state:
-            held = at + 4 + prefix
-            held_size = np.int64(0)
-            for k in range(4):
-                held_size = (held_size << 8) | load_u8(out + at + k)
-            order = compare(out + held, held_size - prefix, key, key_size)
-            if order >= 0:
-                outcome = DUPLICATE if order == 0 else UNORDERED
-        else:
+        key_size = key_offsets[row + 1] - key_offsets[row]
+        value_size = value_offsets[row + 1] - value_offsets[row]
+        if new_group != group or new_state != state:
             if group >= 0:
                 store_8(out + at + 4, load_u8(out + at + 4) | FLAG)
             if new_group != group:
@@ -100,18 +69,14 @@ def lay(
                 reg[BEGAN] += 1
             _put(out + pos, new_state, 2)
             pos += 2
-        if outcome != DONE:
-            reg[ROW] = row
-            return outcome
         at = pos
         _put(out + pos, key_size + prefix, 4)
         _put(out + pos + 4, new_group, prefix)
-        copy_bytes(out + pos + 4 + prefix, key, key_size)
+        copy_bytes(out + pos + 4 + prefix, keys + key_offsets[row], key_size)
         pos += 4 + prefix + key_size
         _put(out + pos, value_size, 4)
-        copy_bytes(out + pos + 4, value, value_size)
+        copy_bytes(out + pos + 4, values + value_offsets[row], value_size)
         pos += 4 + value_size
         group, state = new_group, new_state
         counts[group - first_group, state] += 1
     reg[LAST], reg[POS], reg[GROUP], reg[STATE] = at, pos, group, state
-    return DONE
