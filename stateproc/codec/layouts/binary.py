@@ -20,8 +20,9 @@ from stateproc.codec.errors import BadValue
 from stateproc.codec.layouts.base import Layout
 from stateproc.codec.layouts.collections import as_map, list_array
 from stateproc.codec.layouts.nesting import struct_array
-from stateproc.codec.layouts.numbers import number_array
+from stateproc.codec.layouts.numbers import Nothing, number_array
 from stateproc.codec.layouts.rows import ROW_KIND_FIELD, kind_array, kind_codes, row_to_python
+from stateproc.codec.layouts.whole import Whole
 
 
 @dataclass(frozen=True)
@@ -99,11 +100,19 @@ class WideTimestampSlot(Layout):
 
 def measure_field(layout: Layout, column: pa.Array) -> Field:
     """The slots of a field or of elements, with those that are null."""
-    if not column.null_count:
+    if not column.null_count or _is_always_there(layout):
         return Field(layout.measure_slots(column), None, np.empty(0, dtype=np.int64))
     valid, null = arrays.split_nulls(column)
     with located(valid.__getitem__):
         return Field(layout.measure_slots(column.drop_null()), valid, null)
+
+
+def _is_always_there(layout: Layout) -> bool:
+    """Whether nulls are values: RAW views of aggregates, which NullSerializer writes as one byte that says nothing."""
+    if not isinstance(layout, VariableSlot):
+        return False
+    inner = layout.inner.inner if isinstance(layout.inner, Whole) else layout.inner
+    return isinstance(inner, Nothing) and inner.size > 0
 
 
 @dataclass(frozen=True)
