@@ -18,6 +18,7 @@ from stateproc.codec.layouts import (
     Numbers,
     Struct,
 )
+from stateproc.errors import UnsupportedSnapshot
 from stateproc.releases import Release
 from stateproc.serializers.base import LayoutContext, Serializer
 from stateproc.serializers.registry import (
@@ -43,7 +44,7 @@ _LINKED_LIST = "org.apache.flink.table.runtime.typeutils.LinkedListSerializer$Li
 SORTED_MAP = "org.apache.flink.table.runtime.typeutils.SortedMapSerializerSnapshot"
 LIST_VIEW, MAP_VIEW = (_DATA_VIEW + f"{name}ViewSerializerSnapshot" for name in ("List", "Map"))
 _LISTS = {"List": _LIST, "Set": _SET, "Array": _ARRAY}
-_LINKED_LIST_FLAG = Release(1, 14)
+_LINKED_LIST_FLAG, _SETS = Release(1, 14), Release(2, 0)
 
 PRIMITIVE_ARRAYS: tuple[tuple[str, Layout], ...] = (
     ("Boolean", Numbers(pa.bool_())),
@@ -126,6 +127,11 @@ class ListOf(Serializer):
         if self.in_view:
             write_composite(out, LIST_VIEW, 1, (replace(self, in_view=False),), release)
             return
+        if self.kind == "Set" and release < _SETS:
+            raise UnsupportedSnapshot(
+                f"a {self.type_name} is of Flink {_SETS} and later, not of {release}",
+                advice="take a List or a Map, or write for a later release",
+            )
         class_name = self.snapshot_class or _LISTS.get(self.kind, "")
         outer = None if self.kind in ("List", "Set") else self._write_component
         if not class_name or (outer is not None and not self.component):

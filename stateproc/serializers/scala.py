@@ -174,10 +174,13 @@ _UNIT = "UnitSerializer$UnitSerializerSnapshot"
 _NOTHING = "NothingSerializer$NothingSerializerSnapshot", "NothingSerializerSnapshot"
 
 
+UNIT = Scalar("Unit", "Unit", Nothing(1), 1, _PACKAGE + _UNIT)
+
+
 @_scala(_UNIT)
 def _read_unit(cursor: Cursor, version: int) -> Serializer:
     simple(cursor, version, "UnitSerializerSnapshot")
-    return Scalar("Unit", "Unit", Nothing(1), 1, _PACKAGE + _UNIT)
+    return UNIT
 
 
 def _read_nothing(cursor: Cursor, version: int, *, name: str) -> Serializer:
