@@ -88,3 +88,7 @@ class DuplicateKey(InvalidEntries):
 
 class WriteFailed(SnapshotError):
     """A file could not be written, or the snapshot not be completed; nothing that can be loaded was left behind."""
+
+
+class InvalidRows(SnapshotError):
+    """Rows of a DataFrame that cannot become state: a null key, a value that its type cannot hold; they are shown."""

@@ -1,0 +1,211 @@
+"""Rows of a DataFrame as raw entries of one keyed state."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stateproc.codec.encoding.arrays import as_type, entries_of, items_of, list_of, refuse_nulls
+from stateproc.codec.encoding.keys import composite_keys
+from stateproc.codec.pieces import Pieces, Unencodable
+from stateproc.errors import InvalidRows, Where
+from stateproc.keygroups.key_hash import KeyHash
+from stateproc.readers.programs import composite_value
+from stateproc.readers.states import KeyedState, StateKind
+from stateproc.serializers import LayoutContext
+from stateproc.serializers.runtime import LAST_ACCESS
+from stateproc.writers.entries import RAW_ENTRIES
+from stateproc.writers.hashing import HASH_COLUMN, key_groups
+
+KEY, NAMESPACE, VALUE, MAP_KEY, MAP_VALUE, TIMESTAMP = (
+    "key", "namespace", "value", "map_key", "map_value", "timestamp",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RowEncoder:
+    """Turns rows of one state into raw entries.
+
+    Columns: ``key``; ``namespace`` where the state has one; ``value`` (a list or a map holds all elements of its
+    key), or ``map_key`` and ``map_value`` with a row for each entry, or ``timestamp`` (ms since the epoch) for timers;
+    ``last_access`` (timestamp, or ms) with TTL, the time of encoding where it is missing; ``hash``, Java's hashCode,
+    where keys do not tell it. Rows whose value is null, an empty list or an empty map have no entry, as in Flink.
+    """
+
+    state: KeyedState
+    max_parallelism: int
+    context: LayoutContext
+    hash: KeyHash | None
+    operator: str
+    now: int = field(default_factory=lambda: int(time.time() * 1000))
+
+    def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Raw entries (RAW_ENTRIES with large binaries), in the order of rows. Raises InvalidRows."""
+        columns = {name: _plain(batch.column(name)) for name in batch.schema.names}
+        kept = self._kept(columns)
+        if kept is not None:
+            columns = {name: column.filter(kept) for name, column in columns.items()}
+        try:
+            return self._entries(columns)
+        except Unencodable as error:
+            raise refused(columns, error, Where(operator=self.operator, state=self.state.name)) from error
+
+    def _kept(self, columns: dict[str, pa.Array]) -> pa.Array | None:
+        """Which rows have state; None for all."""
+        if VALUE not in columns:
+            return None
+        value, kind = columns[VALUE], self.state.kind
+        kept = value.is_valid()
+        if kind in (StateKind.LIST, StateKind.MAP):
+            kept = pc.and_kleene(kept, pc.fill_null(pc.greater(pc.list_value_length(_listed(value)), 0), False))
+        return None if pc.all(kept).as_py() is not False else kept
+
+    def _entries(self, columns: dict[str, pa.Array]) -> pa.RecordBatch:
+        state, inner = self.state, self.context.inner
+        keys = as_type(columns[KEY], state.key.layout(inner).arrow_type)
+        refuse_nulls(keys, "a key")
+        key = _located(KEY, state.key.layout(inner), keys)
+        namespace = _located(NAMESPACE, state.namespace.layout(inner), self._namespaces(columns, len(keys)))
+        groups = key_groups(keys, key, state.key, self.hash, self._codes(columns), self.max_parallelism)
+        ambiguous = state.key.length < 0 and state.namespace.length < 0
+        if state.kind.is_queue:
+            return _batch(groups, state.state_id, self._timers(columns, key, namespace), _empty(len(groups)))
+        user_key: Pieces | None = None
+        if state.kind is StateKind.MAP and state.user_key is not None:
+            parents, user_keys, values = self._map_entries(columns)
+            user_key = _located(MAP_KEY, state.user_key.layout(self.context), user_keys)
+            if parents is not None:
+                key, namespace, groups = _taken(key, parents), _taken(namespace, parents), groups[parents]
+            try:
+                encoded = self._values(columns, values, parents)
+            except Unencodable as error:
+                row = error.row if parents is None else int(parents[error.row])
+                raise Unencodable(error.message, row) from error
+        else:
+            encoded = self._values(columns, columns[VALUE], None)
+        return _batch(groups, state.state_id, composite_keys(key, namespace, user_key, ambiguous), encoded)
+
+    def _codes(self, columns: dict[str, pa.Array]) -> pa.Array | None:
+        codes = columns.get(HASH_COLUMN)
+        if codes is not None and codes.null_count:
+            raise Unencodable("no hash", int(np.flatnonzero(codes.is_null().to_numpy(zero_copy_only=False))[0]))
+        return codes
+
+    def _namespaces(self, columns: dict[str, pa.Array], n: int) -> pa.Array:
+        if self.state.has_namespace and NAMESPACE in columns:
+            return in_milliseconds(columns[NAMESPACE])
+        return pa.nulls(n, self.state.namespace.layout(self.context.inner).arrow_type)
+
+    def _timers(self, columns: dict[str, pa.Array], key: Pieces, namespace: Pieces) -> Pieces:
+        """TimerSerializer: timestamp, key, namespace."""
+        times = in_milliseconds(columns[TIMESTAMP]).cast(pa.int64())
+        if times.null_count:
+            raise Unencodable("a timer without a time", int(np.flatnonzero(times.is_null().to_numpy(False))[0]))
+        flipped = (times.to_numpy() ^ np.int64(-(2**63))).astype(">i8")
+        stamp = Pieces(flipped.view(np.uint8), np.arange(0, 8 * len(flipped) + 1, 8, dtype=np.int64))
+        return composite_keys(stamp, key, namespace, False)
+
+    def _map_entries(self, columns: dict[str, pa.Array]) -> tuple[np.ndarray[Any, Any] | None, pa.Array, pa.Array]:
+        """(row of each entry or None if they are the rows, user keys, user values)."""
+        if MAP_KEY in columns:
+            return None, columns[MAP_KEY], columns[MAP_VALUE]
+        offsets, user_keys, values = entries_of(columns[VALUE])
+        return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), user_keys, values
+
+    def _values(self, columns: dict[str, pa.Array], values: pa.Array, parents: np.ndarray[Any, Any] | None) -> Pieces:
+        """The entries' values, with the time of last access where the state has a time to live."""
+        layout = composite_value(self.state, self.context)
+        if self.state.ttl:
+            times = self._last_access(columns, len(columns[KEY]))
+            if self.state.kind is StateKind.LIST:
+                offsets, items = items_of(values)
+                values = list_of(offsets, _with_times(np.repeat(times, np.diff(offsets)), items, keep_nulls=False))
+            else:
+                values = _with_times(times if parents is None else times[parents], values, keep_nulls=True)
+        return _located(VALUE, layout, values)
+
+    def _last_access(self, columns: dict[str, pa.Array], n: int) -> np.ndarray[Any, Any]:
+        column = columns.get(LAST_ACCESS)
+        if column is None:
+            return np.full(n, self.now, dtype=np.int64)
+        times = pc.fill_null(in_milliseconds(column).cast(pa.int64()), self.now)
+        return np.asarray(times.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def in_milliseconds(array: pa.Array) -> pa.Array:
+    """Timestamps, and structs of them (windows), as milliseconds since the epoch; anything else as it is."""
+    if pa.types.is_timestamp(array.type):
+        return array.cast(pa.timestamp("ms", array.type.tz), safe=False).cast(pa.int64())
+    if pa.types.is_struct(array.type):
+        fields = [in_milliseconds(array.field(index)) for index in range(array.type.num_fields)]
+        names = [array.type.field(index).name for index in range(array.type.num_fields)]
+        return pa.StructArray.from_arrays(fields, names, mask=array.is_null())
+    return array
+
+
+def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _listed(value: pa.Array) -> pa.Array:
+    """A map as the list it is, whose lengths Arrow can tell."""
+    if not pa.types.is_map(value.type):
+        return value
+    pairs = pa.struct([pa.field("key", value.type.key_type), pa.field("value", value.type.item_type)])
+    return value.cast(pa.list_(pairs))
+
+
+def _located(name: str, layout: Any, array: pa.Array) -> Pieces:
+    """The encoded column; what it refuses is told with its name."""
+    try:
+        pieces: Pieces = layout.encode(array)
+    except Unencodable as error:
+        raise Unencodable(f"column '{name}': {error.message}", error.row) from error
+    return pieces
+
+
+def _with_times(times: np.ndarray[Any, Any], values: pa.Array, *, keep_nulls: bool) -> pa.Array:
+    """TtlValues; a null user value of a map stays a null entry."""
+    mask = values.is_null() if keep_nulls and values.null_count else None
+    return pa.StructArray.from_arrays([pa.array(times, pa.int64()), values], [LAST_ACCESS, "value"], mask=mask)
+
+
+def _taken(pieces: Pieces, rows: np.ndarray[Any, Any]) -> Pieces:
+    array = pieces.to_arrow().take(pa.array(rows, pa.int64()))
+    _, offsets, data = array.buffers()
+    found = np.frombuffer(offsets, dtype=np.int64)[array.offset : array.offset + len(array) + 1]
+    return Pieces(np.frombuffer(data if data is not None else b"", dtype=np.uint8), found)
+
+
+def _empty(n: int) -> Pieces:
+    return Pieces(np.empty(0, dtype=np.uint8), np.zeros(n + 1, dtype=np.int64))
+
+
+def _batch(groups: Any, state_id: int, keys: Pieces, values: Pieces) -> pa.RecordBatch:
+    ids = pa.array(np.full(len(groups), state_id, dtype=np.int32))
+    names = RAW_ENTRIES.names
+    return pa.RecordBatch.from_arrays(
+        [pa.array(np.asarray(groups, dtype=np.int32)), ids, keys.to_arrow(), values.to_arrow()], names
+    )
+
+
+def refused(columns: Mapping[str, pa.Array], error: Unencodable, where: Where) -> InvalidRows:
+    """The error that shows the row."""
+    row = {name: column[error.row] for name, column in columns.items() if error.row < len(column)}
+    shown = ", ".join(f"{name}={_shown(value)}" for name, value in row.items())
+    return InvalidRows(
+        f"a row cannot become state: {error.message} (row: {shown})",
+        where=where,
+        advice="drop or mend such rows, or give the column another type (stateproc.types)",
+    )
+
+
+def _shown(value: Any) -> str:
+    text = repr(value.as_py())
+    return text if len(text) <= 80 else text[:80] + "…"
