@@ -60,6 +60,8 @@ def instants(array: pa.Array) -> tuple[Longs, Longs, Nulls]:
         null = null_rows(parts)
         seconds, nanos = (np.where(null, 0, numbers_of(parts.field(i))) for i in range(2))
         return seconds, nanos, null
+    if not pa.types.is_timestamp(array.type):
+        array = as_type(array, pa.timestamp("us"))
     units = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[array.type.unit]
     values, null = _longs(array)
     rest: Longs = values % units * (10**9 // units)

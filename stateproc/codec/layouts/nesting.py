@@ -170,12 +170,18 @@ class Converted(Layout):
     def measure(self, array: pa.Array) -> Measured:
         if self.inverse is None:
             return nothing_of(array, f"values of the type {self.type} are read only here")
-        return self.inner.measure(self.inverse(arrays.as_type(array, self.type)))
+        return self.inner.measure(self.inverse(self._coerced(array)))
 
     def measure_slots(self, array: pa.Array) -> Slots:
         if self.inverse is None:
             raise Unwritable(f"values of the type {self.type} are read only here")
-        return self.inner.measure_slots(self.inverse(arrays.as_type(array, self.type)))
+        return self.inner.measure_slots(self.inverse(self._coerced(array)))
+
+    def _coerced(self, array: pa.Array) -> pa.Array:
+        """``array`` as the type that ``inverse`` takes; for dates and times it takes text and any unit as they are."""
+        if pa.types.is_temporal(self.type) or pa.types.is_temporal(array.type):
+            return array
+        return arrays.as_type(array, self.type)
 
     def to_python(self, value: Any) -> Any:
         return value if value is None or self.plain is None else self.plain(value)
