@@ -7,7 +7,7 @@ i32 count and event-time timers, i32 count and processing-time timers; a timer i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from stateproc.codec.layouts import Number
 from stateproc.codec.machine import Machine
 from stateproc.metadata.handles import KeyGroupsHandle
 from stateproc.readers.blocks import KeyGroupRange
+from stateproc.readers.changelog.operations import Raw
 from stateproc.readers.failures import placed
 from stateproc.readers.rows import KEY_GROUP, key_group_array
 from stateproc.serializers import LayoutContext, Serializer, read_versioned
@@ -32,11 +33,13 @@ _LARGEST_GROUP = 1 << 30
 
 @dataclass(frozen=True)
 class TimerService:
-    """A timer service found in raw keyed state."""
+    """A timer service found in raw keyed state; the bytes of its serializers' snapshots, without proxy version."""
 
     name: str
     key: Serializer
     namespace: Serializer
+    key_snapshot: bytes = field(default=b"", compare=False, repr=False)
+    namespace_snapshot: bytes = field(default=b"", compare=False, repr=False)
 
 
 def raw_ranges(handle: KeyGroupsHandle, size: int) -> list[KeyGroupRange]:
@@ -72,10 +75,20 @@ def raw_timer_batches(
                 yield pa.RecordBatch.from_pydict(columns)
 
 
+def raw_timer_bytes(
+    source: ByteSource, ranges: list[KeyGroupRange], service: str, event: bool, ctx: LayoutContext
+) -> Iterator[tuple[int, dict[str, pa.Array]]]:
+    """(key group, timers) of one service and time domain: timestamp int64, key and namespace as bytes."""
+    for item in ranges:
+        for found, is_event, rows, table in _services(source, item, ctx, raw=True):
+            if found.name == service and is_event == event and rows:
+                yield item.key_group, table
+
+
 def _services(
-    source: ByteSource, item: KeyGroupRange, ctx: LayoutContext
+    source: ByteSource, item: KeyGroupRange, ctx: LayoutContext, *, raw: bool = False
 ) -> Iterator[tuple[TimerService, bool, int, dict[str, pa.Array]]]:
-    """Every service of a key group, event timers then processing timers, decoded."""
+    """Every service of a key group, event timers then processing timers, decoded or (``raw``) cut into bytes."""
     length = item.stop - item.start
     data = source.read(item.start, min(length, _LARGEST_GROUP))
     cursor = Cursor(data, file=source.name, base=item.start)
@@ -84,17 +97,17 @@ def _services(
     version = cursor.i32()
     if version != VERSION:
         cursor.unsupported(f"raw timers of version {version}", advice="timers of Flink 1.8 to 2.x have version 2")
-    raw = np.frombuffer(data, dtype=np.uint8)
+    content = np.frombuffer(data, dtype=np.uint8)
     for _ in range(cursor.count("timer services", 14)):
-        service = TimerService(cursor.utf(), read_versioned(cursor), read_versioned(cursor))
-        machine, columns = _timer_program(service, ctx)
+        service = _service(cursor)
+        machine, columns = _timer_program(service, ctx, raw)
         for is_event in (True, False):
             n = cursor.count("timers", 8)
             with placed(source.name, lambda position: item.start + position):
-                rows, pos = machine.run_stream(raw, cursor.pos, len(raw), n)
+                rows, pos = machine.run_stream(content, cursor.pos, len(content), n)
                 more = rows
                 while more and rows < n:
-                    more, pos = machine.run_stream(raw, pos, len(raw), n - rows, append=True)
+                    more, pos = machine.run_stream(content, pos, len(content), n - rows, append=True)
                     rows += more
                 if rows < n:
                     cursor.corrupt(f"{n} timers are announced, {rows} are there")
@@ -104,10 +117,17 @@ def _services(
             yield service, is_event, n, table
 
 
-def _timer_program(service: TimerService, ctx: LayoutContext) -> tuple[Machine, dict[str, Assembler]]:
+def _service(cursor: Cursor) -> TimerService:
+    name, at = cursor.utf(), cursor.pos
+    key, middle = read_versioned(cursor), cursor.pos
+    namespace = read_versioned(cursor)
+    return TimerService(name, key, namespace, bytes(cursor.data[at:middle]), bytes(cursor.data[middle : cursor.pos]))
+
+
+def _timer_program(service: TimerService, ctx: LayoutContext, raw: bool) -> tuple[Machine, dict[str, Assembler]]:
     b = Builder()
-    key = service.key.layout(ctx.inner).emit(b, False)
-    namespace = service.namespace.layout(ctx.inner).emit(b, False)
+    scope = [service.key.layout(ctx.inner), service.namespace.layout(ctx.inner)]
+    key, namespace = ((Raw(layout) if raw else layout).emit(b, False) for layout in scope)
     timestamp = Number(pa.int64()).emit(b, False)
     b.op(ops.ROW_END)
     return Machine(b.build()), {"timestamp": timestamp, "key": key, "namespace": namespace}

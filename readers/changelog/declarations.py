@@ -76,9 +76,10 @@ def changelog_header(handle: ChangelogHandle, location: SnapshotLocation) -> Key
     """
     found: dict[str, StateMetaInfo] = {}
     key: Serializer | None = None
+    key_snapshot = b""
     for inner in handle.materialized:
         header = materialized_header(inner, location)
-        key = key or header.key
+        key, key_snapshot = key or header.key, key_snapshot or header.key_snapshot
         for info in header.states:
             found.setdefault(info.name, info)
     for info in declared_states(handle, location):
@@ -93,7 +94,7 @@ def changelog_header(handle: ChangelogHandle, location: SnapshotLocation) -> Key
             advice="open a later checkpoint, taken after the first materialization "
             "(state.changelog.periodic-materialize.interval), or a savepoint of the job",
         )
-    return KeyedHeader(_HEADER_VERSION, False, key, tuple(found.values()))
+    return KeyedHeader(_HEADER_VERSION, False, key, tuple(found.values()), key_snapshot)
 
 
 def unknown_state(change: Change, state_id: int) -> CorruptSnapshot:

@@ -63,7 +63,7 @@ class Materialized:
 
     def batches(self, groups: Collection[int], ctx: LayoutContext, *, flatten: bool) -> Iterator[pa.RecordBatch]:
         """The state's rows in these key groups as they were when it was materialized."""
-        entries = self._composite_entries(groups)
+        entries = self.composite_entries(groups)
         if entries is not None:
             yield from decode_entries(entries, self.target, ctx, flatten=flatten)
             return
@@ -73,18 +73,21 @@ class Materialized:
 
     def load(self, groups: Collection[int], ctx: LayoutContext, store: Store) -> None:
         """Put the state's entries in these key groups into ``store``."""
-        entries = self._composite_entries(groups)
+        entries = self.composite_entries(groups)
         if entries is not None:
             for chunk in entries:
                 store.load(chunk)
             return
-        source, ranges = self._ranges(groups)
-        program, compressed = raw_program(self.target, ctx), self.header.compressed
-        parts = heap_entries(source, ranges, self.states, self.target, ctx, program, dict, compressed=compressed)
-        for columns in parts:
+        for columns in self.heap_columns(groups, ctx):
             _load_heap(columns, store)
 
-    def _composite_entries(self, groups: Collection[int]) -> Iterator[RawEntries] | None:
+    def heap_columns(self, groups: Collection[int], ctx: LayoutContext) -> Iterator[Columns]:
+        """The state's entries in these key groups of a native heap file, as the bytes of `raw_program`."""
+        source, ranges = self._ranges(groups)
+        program, compressed = raw_program(self.target, ctx), self.header.compressed
+        yield from heap_entries(source, ranges, self.states, self.target, ctx, program, dict, compressed=compressed)
+
+    def composite_entries(self, groups: Collection[int]) -> Iterator[RawEntries] | None:
         """Entries of RocksDB and of canonical files; None for native heap files."""
         prefix = prefix_width(self.max_parallelism)
         if isinstance(self.handle, IncrementalHandle):

@@ -65,15 +65,12 @@ class ChangelogSplit:
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """The rows. Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot."""
-        load_plugins(self.options.plugins)
-        header = changelog_header(self.handle, self.location)
-        states = [] if header is None else [keyed_state(info, 0, header.key) for info in header.states]
-        target = next((item for item in states if item is not None and item.name == self.state), None)
-        if target is None or header is None:
+        target = self._target()
+        if target is None:
             return
         ctx, groups = self.options.context, self.key_groups
         with Buckets(groups) as buckets:
-            self._collect(target, header.key, buckets)
+            self._collect(target, buckets)
             parts = list(self._materialized(target))
             if buckets.count or self.raw_keys:
                 entries = self._replayed(target, parts, buckets)
@@ -81,6 +78,25 @@ class ChangelogSplit:
             else:
                 for part in parts:
                     yield from part.batches(set(groups), ctx, flatten=self.flatten)
+
+    def contents(self) -> Iterator[RawEntries | Materialized]:
+        """The state as it is after the log, not decoded: entries; its materialized parts where the log is silent.
+
+        Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot.
+        """
+        target = self._target()
+        if target is None:
+            return
+        with Buckets(self.key_groups) as buckets:
+            self._collect(target, buckets)
+            parts = list(self._materialized(target))
+            yield from self._replayed(target, parts, buckets) if buckets.count else parts
+
+    def _target(self) -> KeyedState | None:
+        load_plugins(self.options.plugins)
+        header = changelog_header(self.handle, self.location)
+        states = [] if header is None else [keyed_state(info, 0, header.key) for info in header.states]
+        return next((item for item in states if item is not None and item.name == self.state), None)
 
     def _replayed(self, target: KeyedState, parts: list[Materialized], buckets: Buckets) -> Iterator[RawEntries]:
         """The state as it is after the log, run of key groups by run of key groups."""
@@ -94,7 +110,7 @@ class ChangelogSplit:
             check_settled(store, groups, self.place)
             yield from store.entries(self.place)
 
-    def _collect(self, target: KeyedState, key: Serializer, buckets: Buckets) -> None:
+    def _collect(self, target: KeyedState, buckets: Buckets) -> None:
         """The target's changes. State ids hold for the records behind their declaration, until the next one."""
         declared: dict[int, bool] = {}
         wanted = set(self.key_groups)
@@ -103,7 +119,7 @@ class ChangelogSplit:
                 state_id, info = read_declaration(change)
                 declared[state_id] = info.name == target.name
                 if declared[state_id]:
-                    self._check_same(target, info, key, change.file)
+                    self._check_same(target, info, target.key, change.file)
                 continue
             state_id = int.from_bytes(change.data[1:_HEAD], "big", signed=True)
             if len(change.data) < _HEAD or state_id not in declared:
