@@ -33,6 +33,12 @@ def fixtures_path(release: str) -> str:
     return compiled(release, "fixtures", [*core_folders(release), *modern])
 
 
+def restoring_path(release: str) -> str:
+    """The class path of the jobs that read restored state back; the classes of the other jobs are on it, too."""
+    folders = [*core_folders(release), JOBS / "modern", JOBS / f"modern_{_line(release)}", JOBS / "restoring"]
+    return compiled(release, "fixtures", folders)
+
+
 def core_folders(release: str) -> list[Path]:
     """The folders that need no more than Flink's core."""
     return [JOBS / "common", JOBS / f"compat_{_line(release)}"]

@@ -1,0 +1,76 @@
+package restoring;
+
+import fixtures.Json;
+import java.util.ArrayList;
+import java.util.List;
+
+/** What one restored job found. Static: the job runs in the JVM that writes its findings down. */
+final class Findings {
+    private static final List<String> LINES = new ArrayList<>();
+    private static String wanted;
+    private static int unopened;
+    private static long waiting;
+
+    private Findings() {}
+
+    /**
+     * @param subtasks how many subtasks will call {@link #opened}.
+     * @param backend the state backend they must find themselves on.
+     */
+    static synchronized void begin(int subtasks, String backend) {
+        LINES.clear();
+        wanted = backend.equals("hashmap") ? "heap" : backend;
+        unopened = subtasks;
+        waiting = 0;
+    }
+
+    /** Fails unless keyed state lies in the backend that the run is about. */
+    static synchronized void backend(Object keyed) {
+        String name = keyed.getClass().getSimpleName();
+        if (!name.toLowerCase(java.util.Locale.ROOT).startsWith(wanted)) {
+            throw new IllegalStateException("the keyed state lies in a " + name + ", not in " + wanted);
+        }
+    }
+
+    /** A subtask has read its state back; this many processing-time timers of it are still to fire. */
+    static synchronized void opened(long timers) {
+        unopened--;
+        waiting += timers;
+    }
+
+    static synchronized void firedProcessingTime() {
+        waiting--;
+    }
+
+    /** Whether the input may end. */
+    static synchronized boolean settled() {
+        return unopened == 0 && waiting == 0;
+    }
+
+    static synchronized List<String> lines() {
+        return new ArrayList<>(LINES);
+    }
+
+    static void keyed(String uid, String state, String kind, Object key, Object namespace, Object value) {
+        add("uid", uid, "state", state, "kind", kind, "key", key, "namespace", namespace, "value", value);
+    }
+
+    static void expiring(
+            String uid, String state, String kind, Object key, Object namespace, Object value, Object access) {
+        Object[] pairs = {"uid", uid, "state", state, "kind", kind, "key", key, "namespace", namespace};
+        Object[] all = java.util.Arrays.copyOf(pairs, pairs.length + 4);
+        all[pairs.length] = "value";
+        all[pairs.length + 1] = value;
+        all[pairs.length + 2] = "last_access";
+        all[pairs.length + 3] = access;
+        add(all);
+    }
+
+    static void operator(String uid, String state, String kind, int subtask, Object key, Object value) {
+        add("uid", uid, "state", state, "kind", kind, "subtask", subtask, "key", key, "value", value);
+    }
+
+    private static synchronized void add(Object... pairs) {
+        LINES.add(Json.of(Json.object(pairs)));
+    }
+}

@@ -1,0 +1,116 @@
+package restoring;
+
+import fixtures.Json;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.Paths;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.apache.flink.api.common.JobID;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.runtime.jobgraph.JobGraph;
+import org.apache.flink.runtime.jobmaster.JobResult;
+import org.apache.flink.runtime.minicluster.MiniCluster;
+import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+
+/**
+ * Restores savepoints and reads all of their state back, one job after another on one cluster inside this JVM.
+ *
+ * <p>Arguments: a file with a JSON list of {@link Spec}, and a directory. For each spec, backend and parallelism
+ * DIRECTORY/name/backend-parallelism.jsonl holds what was found, or ….error why Flink refused (the chain of causes); header.jsonl (or
+ * header.error) says what Flink finds of the serializers.
+ */
+public final class Restorer {
+    private static final long LIMIT = Long.getLong("restoring.limit", 60_000);
+
+    private Restorer() {}
+
+    public static void main(String[] arguments) throws Exception {
+        List<Spec> specs = Spec.read(new String(Files.readAllBytes(Paths.get(arguments[0])), "UTF-8"));
+        Path root = Paths.get(arguments[1]);
+        int slots = specs.stream().flatMap(spec -> spec.parallelisms.stream()).max(Integer::compare).orElse(1);
+        Configuration configuration = new Configuration();
+        configuration.setString("rest.bind-port", "0-65000");
+        configuration.setString("taskmanager.memory.network.min", "128mb");
+        configuration.setString("taskmanager.memory.network.max", "128mb");
+        configuration.setString("taskmanager.memory.managed.size", "256mb");
+        MiniClusterConfiguration cluster =
+                new MiniClusterConfiguration.Builder()
+                        .setConfiguration(configuration)
+                        .setNumTaskManagers(1)
+                        .setNumSlotsPerTaskManager(slots)
+                        .build();
+        try (MiniCluster flink = new MiniCluster(cluster)) {
+            flink.start();
+            for (Spec spec : specs) {
+                long start = System.currentTimeMillis();
+                Path home = Files.createDirectories(root.resolve(spec.name));
+                write(home.resolve("header"), () -> headers(spec));
+                for (String backend : spec.backends) {
+                    for (int parallelism : spec.parallelisms) {
+                        write(home.resolve(backend + "-" + parallelism), () -> run(flink, spec, backend, parallelism));
+                    }
+                }
+                System.out.println(spec.name + " " + (System.currentTimeMillis() - start) + " ms");
+            }
+        }
+        System.exit(0);
+    }
+
+    /** What finds lines, or fails. */
+    private interface Finding {
+        List<String> lines() throws Exception;
+    }
+
+    private static void write(Path path, Finding finding) throws Exception {
+        try {
+            Files.write(path.resolveSibling(path.getFileName() + ".jsonl"), finding.lines());
+        } catch (Exception | LinkageError problem) {
+            List<String> text = Collections.singletonList(Json.of(causes(problem)));
+            Files.write(path.resolveSibling(path.getFileName() + ".error"), text);
+            System.out.println(path.getFileName() + " FAILED");
+        }
+    }
+
+    /** The chain of causes, the root last. */
+    private static List<String> causes(Throwable problem) {
+        List<String> texts = new ArrayList<>();
+        for (Throwable cause = problem; cause != null; cause = cause.getCause()) {
+            texts.add(cause.toString());
+        }
+        return texts;
+    }
+
+    private static List<String> headers(Spec spec) throws Exception {
+        StreamExecutionEnvironment env = environment(spec, "hashmap", 1);
+        return Headers.compared(spec, Job.ids(Job.graph(env, spec), spec), env.getConfig().getSerializerConfig());
+    }
+
+    private static StreamExecutionEnvironment environment(Spec spec, String backend, int parallelism) {
+        return StreamExecutionEnvironment.createLocalEnvironment(parallelism, Job.configuration(spec, backend));
+    }
+
+    private static List<String> run(MiniCluster flink, Spec spec, String backend, int parallelism) throws Exception {
+        Findings.begin(Job.readers(spec, parallelism), backend);
+        JobGraph graph = Job.graph(environment(spec, backend, parallelism), spec);
+        JobID job = graph.getJobID();
+        flink.submitJob(graph).get(LIMIT, TimeUnit.MILLISECONDS);
+        JobResult result;
+        try {
+            result = flink.requestJobResult(job).get(LIMIT, TimeUnit.MILLISECONDS);
+        } catch (TimeoutException stuck) {
+            flink.cancelJob(job).get(LIMIT, TimeUnit.MILLISECONDS);
+            throw new IllegalStateException("the restored job did not end", stuck);
+        }
+        if (!result.isSuccess()) {
+            throw new IllegalStateException(
+                    "Flink did not restore",
+                    result.getSerializedThrowable().get().deserializeError(Restorer.class.getClassLoader()));
+        }
+        return Findings.lines();
+    }
+}

@@ -1,0 +1,239 @@
+"""Real Flink restores the savepoints that real Flink wrote and reads back what the jobs told: the harness is true."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from cases import REGISTERED
+from fixtures_check import FIXTURES, Fixture
+from reading_back import differences, in_their_windows, leaves
+from restore import BACKENDS, PARALLELISMS, Operator, Restored, Spec, State, restore
+from restored_fixtures import CLICK, FIRING, OPERATORS, of_sql
+
+import stateproc
+
+pytestmark = pytest.mark.flink
+
+RELEASES = ("1.20", "2.3")
+Results = Callable[[str], dict[str, Restored]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fixture, restored by the release that wrote it unless `written` names another."""
+
+    fixture: str
+    backends: tuple[str, ...] = BACKENDS
+    parallelisms: tuple[int, ...] = (2,)
+    written: str | None = None
+    by: tuple[str, ...] = RELEASES
+
+    def opened(self, release: str) -> Fixture:
+        path = FIXTURES / (self.written or release) / self.fixture
+        return Fixture(path, json.loads((path / "manifest.json").read_text()))
+
+    @property
+    def name(self) -> str:
+        return f"{self.written}-{self.fixture}" if self.written else self.fixture
+
+
+CASES = (
+    Case("kitchen-hashmap-canonical", parallelisms=PARALLELISMS),
+    Case("windows-rocksdb-canonical", parallelisms=PARALLELISMS),
+    Case("operators-rocksdb-canonical", parallelisms=PARALLELISMS),
+    Case("corners-hashmap-canonical", parallelisms=PARALLELISMS),
+    Case("kafka-rocksdb-canonical", parallelisms=PARALLELISMS),
+    Case("edges-rocksdb-canonical", parallelisms=PARALLELISMS),
+    Case("kitchen-rocksdb-canonical-snappy"),
+    Case("operators-hashmap-canonical-snappy"),
+    Case("tiny-hashmap-canonical-1024"),
+    Case("kitchen-hashmap-native", ("hashmap",)),
+    Case("tiny-rocksdb-native", ("rocksdb",)),
+    Case("kitchen-hashmap-checkpoint", ("hashmap",)),
+    Case("kitchen-hashmap-canonical", written="1.13", by=("2.3",)),
+    Case("windows-rocksdb-canonical", written="1.13", by=("2.3",)),
+    Case("kitchen-rocksdb-canonical", written="1.20", by=("2.3",)),
+)
+BY_RELEASE = [
+    pytest.param(release, case, id=f"{release}-{case.name}")
+    for release in RELEASES
+    for case in CASES
+    if release in case.by
+]
+
+
+SUBCLASSES_SEEN = {("edges-generic", "animal", "value"): "reconfigured"}
+"""RocksDB's serializer had met an unregistered subclass before the snapshot; a new one has not."""
+
+
+def spec_of(case: Case, release: str, operators: tuple[Operator, ...] | None = None) -> Spec:
+    fixture = case.opened(release)
+    job = fixture.manifest["job"]
+    return Spec(
+        case.name,
+        fixture.snapshot,
+        operators or OPERATORS[job],
+        case.backends,
+        case.parallelisms,
+        options=dict(REGISTERED) if job == "edges" else {},
+    )
+
+
+WINDOWS = next(case for case in CASES if case.fixture == "windows-rocksdb-canonical")
+SQL = Case("sql-hashmap-canonical")
+WRONG = Case("tiny-hashmap-canonical-inline")
+EVOLVED = Case("edges-hashmap-canonical")
+
+
+def specs(release: str) -> list[Spec]:
+    """All that one JVM restores."""
+    path = SQL.opened(release).snapshot
+    hashes = {state.name: state.operator.operator_id for state in stateproc.open(path).states}
+    tiny = OPERATORS["tiny"][0]
+    mistyped = replace(tiny, states=[replace(tiny.states[1], type="STRING"), *tiny.states[2:]])
+    unknown = replace(tiny, states=[State("counter", "value", "POJO(fixtures.Missing)")])
+    wider = CLICK.replace('"fields": [', '"fields": [{"name": "more", "type": "int", "default": 7}, ')
+    avro = replace(OPERATORS["edges"][2], states=[State("generic-record", "value", f"AVRO_GENERIC('{wider}')")])
+    return [
+        *(spec_of(case, release) for case in CASES if release in case.by),
+        replace(spec_of(WINDOWS, release, FIRING["windows"]), name="firing"),
+        spec_of(SQL, release, of_sql(hashes)),
+        replace(spec_of(WRONG, release, (mistyped,)), name="mistyped"),
+        replace(spec_of(WRONG, release, (unknown,)), name="unknown"),
+        replace(spec_of(WRONG, release, (replace(tiny, uid="another"),)), name="left out"),
+        replace(spec_of(EVOLVED, release, (*OPERATORS["edges"][:2], avro)), name="evolved", backends=("hashmap",)),
+    ]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """What a release restored, run on first use."""
+    done: dict[str, dict[str, Restored]] = {}
+
+    def of(release: str) -> dict[str, Restored]:
+        if release not in done:
+            done[release] = restore(release, specs(release), tmp_path_factory.mktemp(f"restore-{release}"))
+        return done[release]
+
+    return of
+
+
+@pytest.mark.parametrize(("release", "case"), BY_RELEASE)
+def test_what_is_read_back_is_what_the_job_held(results: Results, release: str, case: Case) -> None:
+    restored, expected = results(release)[case.name], list(case.opened(release).expected())
+    assert restored.failures() == {}
+    for (backend, parallelism), run in restored.runs.items():
+        found = in_their_windows(run.contents)
+        assert (backend, parallelism, differences(expected, found, parallelism=parallelism)) == (
+            backend,
+            parallelism,
+            [],
+        )
+
+
+@pytest.mark.parametrize(("release", "case"), BY_RELEASE)
+def test_each_timer_fires_once(results: Results, release: str, case: Case) -> None:
+    expected = [line for line in case.opened(release).expected() if line["kind"].startswith("timer-")]
+    for run in results(release)[case.name].runs.values():
+        assert in_order(run.fired) == in_order(expected)
+
+
+def in_order(lines: list[dict[str, Any]]) -> list[str]:
+    return sorted(json.dumps(line, sort_keys=True) for line in lines)
+
+
+@pytest.mark.parametrize(("release", "case"), BY_RELEASE)
+def test_serializers_are_compatible_as_is_and_no_state_is_left(results: Results, release: str, case: Case) -> None:
+    restored = results(release)[case.name]
+    others = {at: answer for at, answer in restored.compatibility.items() if answer != "as is"}
+    assert others == (SUBCLASSES_SEEN if case.fixture == "edges-rocksdb-canonical" else {})
+    assert restored.unread == set()
+    states = {(op.uid, state.name) for op in spec_of(case, release).operators for state in op.states}
+    assert states <= {(uid, state) for uid, state, part in restored.compatibility if part == "value"}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_flinks_own_window_operator_fires_what_it_was_left(results: Results, release: str) -> None:
+    restored = results(release)["firing"]
+    assert restored.failures() == {}
+    expected = [fired(line) for line in WINDOWS.opened(release).expected() if is_fired(line)]
+    for (_, parallelism), run in restored.runs.items():
+        assert differences(expected, filter(is_fired, run.contents), parallelism=parallelism) == []
+
+
+def is_fired(line: dict[str, Any]) -> bool:
+    """Global windows have no end."""
+    return line["kind"] == "window" and line["uid"] != "global-count"
+
+
+def fired(line: dict[str, Any]) -> dict[str, Any]:
+    """An evicting window hands its elements out without their timestamps."""
+    evicting = line["uid"] == "tumbling-evict"
+    return {**line, "value": [item["value"] for item in line["value"]]} if evicting else line
+
+
+SQL_STATES = (
+    "window-aggs",
+    "deduplicate-state",
+    "left-records",
+    "right-records",
+    "distinctAcc_0",
+    "data-state-with-append",
+)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_states_of_sql_are_read_back(results: Results, release: str) -> None:
+    restored, expected = results(release)[SQL.name], list(SQL.opened(release).expected())
+    assert restored.failures() == {}
+    assert set(restored.compatibility.values()) == {"as is"}
+    assert {state for _, state in restored.unread if not state.startswith("_timer_state/")} == {
+        "accState",
+        "distinctAcc_0_null_state",
+    }
+    for run in restored.runs.values():
+        for name in SQL_STATES:
+            ours = {leaves([line["key"], line["namespace"]]): line for line in run.contents if line["state"] == name}
+            lines = [line for line in expected if line["state"] == name]
+            assert ours.keys() == {leaves([line["key"], line["namespace"]]) for line in lines}
+            for line in lines:
+                found = leaves(ours[leaves([line["key"], line["namespace"]])]["value"])
+                assert set(leaves(line["value"])) <= set(found)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_wrong_type_is_refused_by_flink(results: Results, release: str) -> None:
+    restored = results(release)["mistyped"]
+    assert restored.compatibility[("kitchen-string", "counter", "value")] == "incompatible"
+    assert restored.failures().keys() == {"hashmap-2", "rocksdb-2"}
+    assert all(
+        "must not be incompatible with the old state serializer" in text for text in restored.failures().values()
+    )
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_class_that_is_missing_is_named(results: Results, release: str) -> None:
+    failures = results(release)["unknown"].failures()
+    assert failures.keys() == {"header", "hashmap-2", "rocksdb-2"}
+    assert all("fixtures.Missing" in text for text in failures.values())
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_an_operator_that_is_left_out_is_refused_by_flink(results: Results, release: str) -> None:
+    failures = results(release)["left out"].failures()
+    assert failures.keys() == {"hashmap-2", "rocksdb-2"}
+    assert all("allowNonRestoredState" in text for text in failures.values())
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_an_evolved_schema_is_seen_to_be_migrated(results: Results, release: str) -> None:
+    """On heap, where records keep the schema they came with; migrating generic records in RocksDB fails in Flink."""
+    restored = results(release)["evolved"]
+    assert restored.failures() == {}
+    assert restored.compatibility[("edges-avro", "generic-record", "value")] == "after migration"
+    (run,) = restored.runs.values()
+    assert differences(EVOLVED.opened(release).expected(), run.contents, parallelism=2) == []
