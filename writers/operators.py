@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from stateproc.errors import InvalidOption, Where
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.releases import Release
 from stateproc.serializers import LayoutContext
+from stateproc.serializers.table import RowData
 from stateproc.writers.bootstrap import KeyedRows, OperatorBootstrap, OperatorRows
 from stateproc.writers.declarations import broadcast_info, keyed_part, list_info
-from stateproc.writers.elements import POSITION, SUBTASK, ElementEncoder
+from stateproc.writers.elements import ElementEncoder
 from stateproc.writers.hashing import HASH_COLUMN, key_hash_of
 from stateproc.writers.job import OperatorJob, OperatorPart, WriteJob
 from stateproc.writers.rows import RowEncoder
-from stateproc.writers.spark_entries import ENTRIES_SCHEMA, TargetOf, encoding, narrowed
+from stateproc.writers.targets import Encoding, TargetOf, element_encoding, row_encoding
 
 _HASH = re.compile(r"[0-9a-fA-F]{32}")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A DataFrame, what its columns are called by their roles, and how rows of these become TARGETED entries.
+
+    ``broadcast``: every subtask gets all rows; ``keyed``: rows have keys, else they are elements in their order.
+    """
+
+    frame: Any = field(repr=False)
+    columns: Mapping[str, str]
+    encoding: Encoding
+    keyed: bool
+    broadcast: bool = False
 
 
 class NewOperator:
@@ -42,6 +55,8 @@ class NewOperator:
     def job(self, release: Release, parallelism: int, max_parallelism: int) -> OperatorJob:
         """The operator without its rows. Raises InvalidOption."""
         state = self._state
+        if not state.keyed and not state.operator:
+            raise InvalidOption(f"operator {self.uid} has no state", advice="give it some, or leave it out")
         keyed = keyed_part(state.key_type, [rows.declared for rows in state.keyed], release) if state.keyed else None
         uid = None if _HASH.fullmatch(self.uid) else self.uid
         return OperatorJob(
@@ -52,6 +67,9 @@ class NewOperator:
         if not self._state.operator:
             return None
         lists, broadcasts = self._split()
+        names = [rows.name for rows in self._state.operator]
+        if len(set(names)) < len(names):
+            raise InvalidOption(f"operator {self.uid} has two operator states of one name")
         return OperatorPart(
             tuple(list_info(rows.name, rows.value, rows.mode, release) for rows in lists),
             tuple(broadcast_info(rows.name, rows.key, rows.value, release) for rows in broadcasts if rows.key),
@@ -61,50 +79,36 @@ class NewOperator:
         rows = self._state.operator
         return [it for it in rows if it.mode != "BROADCAST"], [it for it in rows if it.mode == "BROADCAST"]
 
-    def entries(self, spark: SparkSession, job: WriteJob, index: int) -> Iterator[DataFrame]:
-        """The operator's rows as TARGETED entries; ``index``: its place in the job. Raises InvalidOption."""
+    def sources(self, job: WriteJob, index: int) -> Iterator[Source]:
+        """Where the operator's rows come from; ``index``: its place in the job. Raises InvalidOption."""
         mine = job.operators[index]
         context = LayoutContext(kryo=job.release.kryo, tail=True)
         if self._state.keyed:
             targets = TargetOf(job.targets, index, mine.parallelism, mine.max_parallelism)
             for state_id, rows in enumerate(self._state.keyed):
-                yield self._keyed(rows, state_id, mine, targets, context)
-        files = [n for n, target in enumerate(job.targets) if target.operator == index and target.key_groups is None]
+                encoder = self._encoder(rows, state_id, mine, context)
+                yield Source(rows.frame, rows.columns, row_encoding(encoder, targets), keyed=True)
+        files = tuple(
+            n for n, target in enumerate(job.targets) if target.operator == index and target.key_groups is None
+        )
         for state_id, elements in enumerate(item for part in self._split() for item in part):
-            yield _operator_entries(elements, state_id, files, context, mine.display)
+            of_elements = ElementEncoder(
+                elements.name, elements.value, elements.key, state_id, files, context, mine.display
+            )
+            broadcast = elements.mode == "BROADCAST"
+            yield Source(
+                elements.frame, elements.columns, element_encoding(of_elements), keyed=False, broadcast=broadcast
+            )
 
-    def _keyed(
-        self, rows: KeyedRows, state_id: int, mine: OperatorJob, targets: TargetOf, context: LayoutContext
-    ) -> DataFrame:
+    def _encoder(self, rows: KeyedRows, state_id: int, mine: OperatorJob, context: LayoutContext) -> RowEncoder:
         key = self._state.key_type
-        hash_ = None if HASH_COLUMN in rows.columns else key_hash_of(key, self._state.hash)
-        if hash_ is None and HASH_COLUMN not in rows.columns and key.type_name != "RowData":
+        told = HASH_COLUMN in rows.columns
+        hash_ = None if told else key_hash_of(key, self._state.hash)
+        if hash_ is None and not told and not isinstance(key, RowData):
             raise InvalidOption(
                 f"nothing tells the hashCode of keys of the type {key.type_name}: it is the class's own",
                 where=Where(operator=mine.display, state=rows.declared.name),
                 advice="give it in a column of ints, hash_column='…', or hash='Objects.hash' if the class uses that",
             )
         state = rows.declared.state(key, state_id)
-        encoder = RowEncoder(state, mine.max_parallelism, context, hash_, mine.display)
-        chosen = rows.frame.select(*(F.col(f"`{column}`").alias(role) for role, column in rows.columns.items()))
-        return chosen.mapInArrow(encoding(encoder, targets), ENTRIES_SCHEMA)
-
-
-def _operator_entries(
-    rows: OperatorRows, state_id: int, files: list[int], context: LayoutContext, operator: str
-) -> DataFrame:
-    """Elements (or broadcast entries, for every subtask) as TARGETED entries."""
-    columns = [F.col(f"`{column}`").alias(role) for role, column in rows.columns.items()]
-    frame = rows.frame.select(*columns, F.monotonically_increasing_id().alias(POSITION))
-    if rows.mode == "BROADCAST":
-        every = F.explode(F.array(*(F.lit(subtask) for subtask in range(len(files)))))
-        frame = frame.select("*", every.alias(SUBTASK))
-    elif SUBTASK not in rows.columns:
-        frame = frame.withColumn(SUBTASK, F.col(POSITION) % F.lit(len(files)))
-    encoder = ElementEncoder(rows.name, rows.value, rows.key, state_id, tuple(files), context, operator)
-
-    def encode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield from narrowed(encoder.encode(batch))
-
-    return frame.mapInArrow(encode, ENTRIES_SCHEMA)
+        return RowEncoder(state, mine.max_parallelism, context, hash_, mine.display)

@@ -122,20 +122,32 @@ class RowEncoder:
         """The entries' values, with the time of last access where the state has a time to live."""
         layout = composite_value(self.state, self.context)
         if self.state.ttl:
-            times = self._last_access(columns, len(columns[KEY]))
             if self.state.kind is StateKind.LIST:
                 offsets, items = items_of(values)
-                values = list_of(offsets, _with_times(np.repeat(times, np.diff(offsets)), items, keep_nulls=False))
+                parents = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+                values = list_of(offsets, _with_times(self._last_access(columns, parents), items, keep_nulls=False))
             else:
-                values = _with_times(times if parents is None else times[parents], values, keep_nulls=True)
+                values = _with_times(self._last_access(columns, parents), values, keep_nulls=True)
         return _located(VALUE, layout, values)
 
-    def _last_access(self, columns: dict[str, pa.Array], n: int) -> np.ndarray[Any, Any]:
+    def _last_access(self, columns: dict[str, pa.Array], parents: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
+        """The last access of each entry or element, whose rows ``parents`` tells (None: they are the rows), in ms.
+
+        A column of lists or maps, as reading gives it, has a time for each.
+        """
         column = columns.get(LAST_ACCESS)
         if column is None:
+            n = len(columns[KEY]) if parents is None else len(parents)
             return np.full(n, self.now, dtype=np.int64)
-        times = pc.fill_null(in_milliseconds(column).cast(pa.int64()), self.now)
-        return np.asarray(times.to_numpy(zero_copy_only=False), dtype=np.int64)
+        if parents is not None and pa.types.is_nested(column.type):
+            times = entries_of(column)[2] if pa.types.is_map(column.type) else items_of(column)[1]
+            if len(times) != len(parents):
+                raise Unencodable(f"{len(times)} times of last access for {len(parents)} elements", 0)
+            parents = None
+        else:
+            times = column
+        found = pc.fill_null(in_milliseconds(times).cast(pa.int64()), self.now).to_numpy(zero_copy_only=False)
+        return np.asarray(found if parents is None else found[parents], dtype=np.int64)
 
 
 def in_milliseconds(array: pa.Array) -> pa.Array:

@@ -15,7 +15,7 @@ from stateproc.writers.bootstrap import OperatorBootstrap
 from stateproc.writers.commit import Commit
 from stateproc.writers.job import Format, WriteJob
 from stateproc.writers.operators import NewOperator
-from stateproc.writers.spark_entries import put_together
+from stateproc.writers.spark_entries import entries_of, put_together
 from stateproc.writers.spark_sink import save
 
 
@@ -105,7 +105,9 @@ class SavepointWriter:
             )
             job = WriteJob(commit.staging, self._release, jobs, self._format, self._compressed, verify)
             frames = [
-                frame for index, operator in enumerate(operators) for frame in operator.entries(self._spark, job, index)
+                entries_of(source, jobs[index].parallelism)
+                for index, operator in enumerate(operators)
+                for source in operator.sources(job, index)
             ]
             save(put_together(frames, len(job.targets)), job, commit)
         except BaseException:

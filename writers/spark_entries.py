@@ -1,59 +1,32 @@
-"""DataFrames of rows as DataFrames of raw entries, put together by the state file they go to."""
+"""DataFrames of rows as one DataFrame of entries, put together by the state file they go to."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import reduce
 
-import numpy as np
-import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
-from stateproc.writers.job import Target
-from stateproc.writers.rows import RowEncoder
+from stateproc.writers.elements import POSITION, SUBTASK
+from stateproc.writers.operators import Source
 from stateproc.writers.tasks import TARGET, TARGETED
 
 ENTRIES_SCHEMA = "target int, key_group int, state_id int, key binary, value binary"
-_MOST_BYTES = 1 << 30
-
-Encoding = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-class TargetOf:
-    """The number of the file that holds a key group of an operator's keyed state."""
-
-    def __init__(self, targets: Sequence[Target], operator: int, parallelism: int, max_parallelism: int) -> None:
-        files = [n for n, target in enumerate(targets) if target.operator == operator and target.key_groups is not None]
-        subtasks = np.arange(max_parallelism, dtype=np.int64) * parallelism // max_parallelism
-        self._files = np.array(files, dtype=np.int32)[subtasks]
-
-    def of(self, entries: pa.RecordBatch) -> pa.RecordBatch:
-        """The entries (RAW_ENTRIES) with their targets (TARGETED)."""
-        groups = entries.column("key_group").to_numpy(zero_copy_only=False)
-        columns = [pa.array(self._files[groups]), *(entries.column(name) for name in TARGETED.names[1:])]
-        return pa.RecordBatch.from_arrays(columns, TARGETED.names)
-
-
-def encoding(encoder: RowEncoder, targets: TargetOf) -> Encoding:
-    """Rows of one state to TARGETED entries, for mapInArrow."""
-
-    def encode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield from narrowed(targets.of(encoder.encode(batch)))
-
-    return encode
-
-
-def narrowed(entries: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The entries in batches of less than 1 GiB, whose bytes have the 32-bit offsets that Spark wants."""
-    size = sum(entries.column(name).nbytes for name in ("key", "value"))
-    if size > _MOST_BYTES and entries.num_rows > 1:
-        half = entries.num_rows // 2
-        yield from narrowed(entries.slice(0, half))
-        yield from narrowed(entries.slice(half))
-    elif entries.num_rows:
-        columns = [column.cast(field.type) for column, field in zip(entries.columns, TARGETED, strict=True)]
-        yield pa.RecordBatch.from_arrays(columns, schema=TARGETED)
+def entries_of(source: Source, parallelism: int) -> DataFrame:
+    """The source's rows as TARGETED entries, wherever they are."""
+    columns = [F.col(f"`{column}`").alias(role) for role, column in source.columns.items()]
+    if source.keyed:
+        return source.frame.select(*columns).mapInArrow(source.encoding, ENTRIES_SCHEMA)
+    frame = source.frame.select(*columns, F.monotonically_increasing_id().alias(POSITION))
+    if source.broadcast:
+        every = F.explode(F.array(*(F.lit(subtask) for subtask in range(parallelism))))
+        frame = frame.select("*", every.alias(SUBTASK))
+    elif SUBTASK not in source.columns:
+        frame = frame.withColumn(SUBTASK, F.col(POSITION) % F.lit(parallelism))
+    return frame.mapInArrow(source.encoding, ENTRIES_SCHEMA)
 
 
 def put_together(frames: Sequence[DataFrame], n_targets: int) -> DataFrame:

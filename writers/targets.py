@@ -1,0 +1,65 @@
+"""Entries and the state files they go to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.writers.elements import ElementEncoder
+from stateproc.writers.job import Target
+from stateproc.writers.rows import RowEncoder
+from stateproc.writers.tasks import TARGETED
+
+_MOST_BYTES = 1 << 30
+
+Encoding = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""Batches of rows to batches of TARGETED entries; picklable."""
+
+
+class TargetOf:
+    """The number of the file that holds a key group of an operator's keyed state."""
+
+    def __init__(self, targets: Sequence[Target], operator: int, parallelism: int, max_parallelism: int) -> None:
+        files = [n for n, target in enumerate(targets) if target.operator == operator and target.key_groups is not None]
+        subtasks = np.arange(max_parallelism, dtype=np.int64) * parallelism // max_parallelism
+        self._files = np.array(files, dtype=np.int32)[subtasks]
+
+    def of(self, entries: pa.RecordBatch) -> pa.RecordBatch:
+        """The entries (RAW_ENTRIES) with their targets (TARGETED)."""
+        groups = entries.column("key_group").to_numpy(zero_copy_only=False)
+        columns = [pa.array(self._files[groups]), *(entries.column(name) for name in TARGETED.names[1:])]
+        return pa.RecordBatch.from_arrays(columns, TARGETED.names)
+
+
+def row_encoding(encoder: RowEncoder, targets: TargetOf) -> Encoding:
+    """Rows of a keyed state to entries."""
+
+    def encode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from narrowed(targets.of(encoder.encode(batch)))
+
+    return encode
+
+
+def element_encoding(encoder: ElementEncoder) -> Encoding:
+    """Rows of an operator state to entries."""
+
+    def encode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from narrowed(encoder.encode(batch))
+
+    return encode
+
+
+def narrowed(entries: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The entries in batches of less than 1 GiB, whose bytes have the 32-bit offsets that Spark wants."""
+    size = sum(entries.column(name).nbytes for name in ("key", "value"))
+    if size > _MOST_BYTES and entries.num_rows > 1:
+        half = entries.num_rows // 2
+        yield from narrowed(entries.slice(0, half))
+        yield from narrowed(entries.slice(half))
+    elif entries.num_rows:
+        columns = [column.cast(field.type) for column, field in zip(entries.columns, TARGETED, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, schema=TARGETED)
