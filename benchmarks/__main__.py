@@ -1,6 +1,7 @@
 """All benchmarks, one after another: ``make bench`` or ``python -m benchmarks [--keys N] [--without-flink]``.
 
-The savepoint is made by real Flink once and kept in the cache ($STATEPROC_CACHE, default ~/.cache/stateproc).
+The snapshots (a canonical savepoint, an incremental RocksDB checkpoint) are made by real Flink once and kept in the
+cache ($STATEPROC_CACHE, default ~/.cache/stateproc).
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ ROOT = Path(__file__).parent.parent
 CACHE = Path(os.environ.get("STATEPROC_CACHE", Path.home() / ".cache" / "stateproc"))
 
 
-def savepoint(keys: int) -> Path:
-    """The big savepoint of ``keys`` keys; made if it is not there."""
-    out = CACHE / f"big-{keys}"
-    found = sorted(out.glob("**/savepoint-*/_metadata"))
+def snapshot(keys: int, *, incremental: bool) -> Path:
+    """The big savepoint, or incremental checkpoint, of ``keys`` keys; made if it is not there."""
+    out = CACHE / (f"big-incremental-{keys}" if incremental else f"big-{keys}")
+    pattern = "**/chk-*/_metadata" if incremental else "**/savepoint-*/_metadata"
+    found = sorted(out.glob(pattern))
     if not found:
         make = [sys.executable, str(ROOT / "tests/flink/make_fixtures.py"), "--big", str(keys), "--out", str(out)]
-        subprocess.run(make, check=True)
-        found = sorted(out.glob("**/savepoint-*/_metadata"))
+        subprocess.run([*make, "--incremental"] if incremental else make, check=True)
+        found = sorted(out.glob(pattern))
     return found[0].parent
 
 
@@ -36,9 +38,9 @@ def bench(*arguments: str) -> dict[str, Any]:
     return dict(json.loads(out[out.index("{") :]))
 
 
-def state_processor(path: Path) -> dict[str, Any]:
+def state_processor(path: Path, backend: str) -> dict[str, Any]:
     """Flink's State Processor API on the same files, two slots."""
-    command = [sys.executable, str(ROOT / "benchmarks/flink/run_spa.py"), str(path)]
+    command = [sys.executable, str(ROOT / "benchmarks/flink/run_spa.py"), str(path), "--backend", backend]
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return dict(json.loads(re.findall(r"\{.*\}", out, re.DOTALL)[-1]))
 
@@ -48,14 +50,12 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=5_000_000)
     parser.add_argument("--without-flink", action="store_true", help="leave the State Processor API out")
     arguments = parser.parse_args()
-    path = savepoint(arguments.keys)
-    figures = {
-        "codec": bench("codec"),
-        "spark": bench("spark", str(path)),
-        "memory": bench("memory", str(path)),
-    }
-    if not arguments.without_flink:
-        figures["state processor api"] = state_processor(path)
+    figures = {"codec": bench("codec")}
+    for name, backend in (("savepoint", "hashmap"), ("incremental checkpoint", "rocksdb")):
+        path = snapshot(arguments.keys, incremental=backend == "rocksdb")
+        figures[name] = {kind: bench(kind, str(path)) for kind in ("spark", "memory", "lookup")}
+        if not arguments.without_flink:
+            figures[name]["state processor api"] = state_processor(path, backend)
     print(json.dumps(figures, indent=2))
 
 

@@ -1,8 +1,9 @@
 """Benchmarks: each figure stands beside a named reference measured in the same run.
 
     python benchmarks/bench.py codec
-    python benchmarks/bench.py spark SAVEPOINT      # of tests/flink/make_fixtures.py --big KEYS --out DIR
-    python benchmarks/bench.py memory SAVEPOINT
+    python benchmarks/bench.py spark SNAPSHOT       # of tests/flink/make_fixtures.py --big KEYS --out DIR
+    python benchmarks/bench.py memory SNAPSHOT      # … [--incremental]
+    python benchmarks/bench.py lookup SNAPSHOT
 
 Ratios count, not seconds: run nothing else beside it.
 """
@@ -65,7 +66,7 @@ def best(action: Callable[[], Any], times: int = 5) -> float:
 
 
 def spark(path: str) -> dict[str, float]:
-    """A Spark noop read of a savepoint beside prebuilt Arrow batches of the same rows through the same source."""
+    """A Spark noop read of a snapshot beside prebuilt Arrow batches of the same rows through the same source."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
     from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -143,7 +144,7 @@ print(rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 def memory(path: str) -> dict[str, float]:
-    """The peak memory of a Python process that reads one subtask's whole file, beside one that only imports."""
+    """The peak memory of a Python process that reads one subtask's whole files, beside one that only imports."""
     idle = "import resource, stateproc.snapshot; print(0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     found = {}
     for name, code in (("reading", _TASK), ("idle", idle)):
@@ -156,17 +157,37 @@ def memory(path: str) -> dict[str, float]:
     return found
 
 
+def lookup(path: str) -> dict[str, float]:
+    """One key: the bytes and requests it takes, beside the bytes of the state."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit"))
+    from counting import counted, counting
+
+    import stateproc
+
+    snapshot = stateproc.open(path)
+    state_bytes = sum(file.data_bytes for file in snapshot.operator(_UID).keyed_files)
+    with counting() as count:
+        found = stateproc.open(counted(Path(path).resolve())).state(_UID, _STATE).to_arrow(keys=[4242])
+    assert 4242 in found.column("key").to_pylist()
+    return {
+        "bytes": count.bytes,
+        "requests": len(count.requests),
+        "rows": found.num_rows,
+        "of the state's bytes": count.bytes / state_bytes,
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["codec", "spark", "memory"])
+    parser.add_argument("what", choices=["codec", "spark", "memory", "lookup"])
     parser.add_argument("path", nargs="?")
     arguments = parser.parse_args()
     if arguments.what == "codec":
         figures = codec()
     elif arguments.path is None or not Path(arguments.path).exists():
-        parser.error("name a savepoint: python tests/flink/make_fixtures.py --big 5000000 --out DIR")
+        parser.error("name a snapshot: python tests/flink/make_fixtures.py --big 5000000 --out DIR")
     else:
-        figures = spark(arguments.path) if arguments.what == "spark" else memory(arguments.path)
+        figures = {"spark": spark, "memory": memory, "lookup": lookup}[arguments.what](arguments.path)
     print(json.dumps(figures, indent=2))
 
 

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from cases import FILES, JOBS, RELEASES, Case, cases
+from cases import FILES, INCREMENTAL, JOBS, RELEASES, ROCKSDB_TIMERS, Case, cases
 from chains import Chain, Stage, chains
 from compiling import JAVA, fixtures_path
 from jars import line_number
@@ -59,9 +59,12 @@ def run(release: str, wanted: list[Case]) -> list[str]:
     return [case.name for case in wanted if case not in done]
 
 
-def write_big(release: str, keys: int, out: Path) -> None:
-    """Writes a canonical savepoint of one value state with `keys` keys to `out`, not to the repository."""
+def write_big(release: str, keys: int, out: Path, *, incremental: bool = False) -> None:
+    """Writes one value state with `keys` keys to `out`, not to the repository: a canonical savepoint, or an incremental
+    RocksDB checkpoint."""
     case = Case("big", "", "hashmap", "canonical", options=FILES)
+    if incremental:
+        case = Case("big", "", "rocksdb", "checkpoint", options=FILES + INCREMENTAL + ROCKSDB_TIMERS)
     root = out.resolve()
     shutil.rmtree(root / "big", ignore_errors=True)
     root.mkdir(parents=True, exist_ok=True)
@@ -80,12 +83,14 @@ def main() -> int:
     parser.add_argument("--release", action="append", choices=list(RELEASES), help="default: all")
     parser.add_argument("--case", action="append", help="default: all cases of the release")
     parser.add_argument("--big", type=int, metavar="KEYS", help="write this many keys to --out")
+    parser.add_argument("--incremental", action="store_true", help="with --big: an incremental RocksDB checkpoint")
     parser.add_argument("--out", type=Path, help="where --big writes")
     arguments = parser.parse_args()
     if arguments.big is not None:
         if arguments.out is None:
             parser.error("--big needs --out")
-        write_big((arguments.release or ["1.20"])[0], arguments.big, arguments.out)
+        release = (arguments.release or ["1.20"])[0]
+        write_big(release, arguments.big, arguments.out, incremental=arguments.incremental)
         return 0
     failed = []
     for release in arguments.release or list(RELEASES):

@@ -8,6 +8,8 @@ import org.apache.flink.api.common.state.ValueStateDescriptor;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.configuration.Configuration;
+import org.apache.flink.contrib.streaming.state.EmbeddedRocksDBStateBackend;
+import org.apache.flink.runtime.state.StateBackend;
 import org.apache.flink.runtime.state.hashmap.HashMapStateBackend;
 import org.apache.flink.state.api.OperatorIdentifier;
 import org.apache.flink.state.api.SavepointReader;
@@ -20,7 +22,8 @@ import org.apache.flink.util.Collector;
  * Flink's own reader on the savepoint of {@code make_fixtures.py --big}: the State Processor API reads every key's
  * customer and a sink counts them. Prints one line of JSON: rows, seconds, rows_per_second, max_rss_bytes.
  *
- * <p>Arguments: savepoint, parallelism, and how many rows to read at most (0 is all).
+ * <p>Arguments: snapshot, parallelism, how many rows to read at most (0 is all), and the state backend to load it into,
+ * hashmap or rocksdb.
  */
 public final class SpaRead {
     private SpaRead() {}
@@ -28,12 +31,14 @@ public final class SpaRead {
     public static void main(String[] arguments) throws Exception {
         int parallelism = Integer.parseInt(arguments[1]);
         long limit = Long.parseLong(arguments[2]);
+        StateBackend backend =
+                arguments[3].equals("rocksdb") ? new EmbeddedRocksDBStateBackend(true) : new HashMapStateBackend();
         Configuration configuration = new Configuration();
         configuration.setString("rest.bind-port", "0-65000");
         configuration.setString("pipeline.object-reuse", "true");
         StreamExecutionEnvironment env =
                 StreamExecutionEnvironment.createLocalEnvironment(parallelism, configuration);
-        SavepointReader.read(env, arguments[0], new HashMapStateBackend())
+        SavepointReader.read(env, arguments[0], backend)
                 .readKeyedState(
                         OperatorIdentifier.forUid("big"),
                         new Customers(limit == 0 ? Long.MAX_VALUE : limit / parallelism),
