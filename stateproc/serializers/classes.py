@@ -109,7 +109,19 @@ def _pojo(described: ClassDescription, classes: Mapping[str, ClassDescription], 
         return Kryo(other.name, (other.name,)) if other.name in inside else _pojo(other, classes, inside)
 
     fields = sorted(described.fields, key=lambda field: java_order(field[0]))
-    return Pojo(described.name, tuple((name, pojo_field_serializer(type_, classes, nested)) for name, type_ in fields))
+    told = tuple((name, pojo_field_serializer(type_, classes, nested)) for name, type_ in fields)
+    return Pojo(described.name, told, (), tuple(_owner(name, described, classes) for name, _ in fields))
+
+
+def _owner(field: str, described: ClassDescription, classes: Mapping[str, ClassDescription]) -> str:
+    """The class that declares a field: the most general described one that has it."""
+    owner, seen = described.name, {described.name}
+    above = classes.get(described.parent or "")
+    while above is not None and above.name not in seen and field in dict(above.fields):
+        owner = above.name
+        seen.add(owner)
+        above = classes.get(above.parent or "")
+    return owner
 
 
 def pojo_field_serializer(

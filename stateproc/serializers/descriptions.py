@@ -2,7 +2,8 @@
 
 ``{"com.acme.Order": {"id": "long", "tags": "list<String>", "state": "com.acme.State"},
 "com.acme.State": ["NEW", "PAID"]}``. A class name may be preceded by ``final`` (or ``open``: not final)
-and followed by type variables: ``"final com.acme.Pair<K, V>"``.
+and followed by type variables: ``"final com.acme.Pair<K, V>"``. ``"com.acme.Order extends com.acme.Base"`` tells
+which of the fields, all of which are listed, a described superclass declares.
 """
 
 from __future__ import annotations
@@ -80,10 +81,13 @@ _FORM = 'the form is {"com.acme.X": {"a": "int", "b": "list<String>"}, "com.acme
 
 
 def _parse_class(heading: str, body: Any) -> ClassDescription:
+    heading, parent = _with_parent(heading)
     named = parse_type(heading)
     if named.array or named.primitive or any(arg.args for arg in named.args):
         raise InvalidOption(f"{heading!r} is no class name", advice=_FORM)
-    description = ClassDescription(named.name, variables=tuple(arg.name for arg in named.args), final=named.final)
+    description = ClassDescription(
+        named.name, variables=tuple(arg.name for arg in named.args), final=named.final, parent=parent
+    )
     if isinstance(body, list | tuple) and body and all(isinstance(name, str) for name in body):
         if len(set(body)) != len(body):
             raise InvalidOption(f"the enum {named.name!r} has a constant twice", advice=_FORM)
@@ -102,6 +106,14 @@ def _parse_class(heading: str, body: Any) -> ClassDescription:
             ) from error
     variables = description.variables or _variables_used(tuple(type_ for _, type_ in fields))
     return replace(description, fields=tuple(fields), variables=variables)
+
+
+def _with_parent(heading: str) -> tuple[str, str | None]:
+    """What stands before ``extends``, and the superclass behind it."""
+    own, found, parent = heading.partition(" extends ")
+    if found and "<" not in own:
+        return own, parse_type(parent).name
+    return heading, None
 
 
 def _variables_used(types: tuple[FieldType, ...]) -> tuple[str, ...]:

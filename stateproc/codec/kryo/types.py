@@ -69,7 +69,7 @@ class ClassDescription:
     """A user class: its fields, inherited ones too, or its enum constants in declared order.
 
     ``variables``: names of its type variables. ``final``: whether no class can extend it, which Kryo's format
-    depends on; None if the user did not say (then the bytes are tried both ways).
+    depends on; None if the user did not say (then the bytes are tried both ways). ``parent``: the superclass, if told.
     """
 
     name: str
@@ -77,6 +77,7 @@ class ClassDescription:
     constants: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
     final: bool | None = None
+    parent: str | None = None
 
     @property
     def is_enum(self) -> bool:
