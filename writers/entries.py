@@ -47,11 +47,10 @@ class ByteColumn:
     @property
     def data(self) -> npt.NDArray[np.uint8]:
         """The bytes of all rows; row ``i`` begins at ``offsets[i] - offsets[0]``."""
-        buffer = self.owner.buffers()[2] if len(self) else None
-        if buffer is None:
-            return np.empty(0, dtype=np.uint8)
         start, stop = int(self.offsets[0]), int(self.offsets[-1])
-        return np.frombuffer(buffer, dtype=np.uint8, count=stop - start, offset=start)
+        if start == stop:
+            return np.empty(0, dtype=np.uint8)
+        return np.frombuffer(self.owner.buffers()[2], dtype=np.uint8, count=stop - start, offset=start)
 
 
 @dataclass(frozen=True)

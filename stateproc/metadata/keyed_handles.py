@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from stateproc.errors import InvalidOption
 from stateproc.metadata.stream_handles import (
     TAKE_AGAIN,
     StreamHandle,
@@ -19,6 +20,7 @@ from stateproc.metadata.stream_handles import (
 from stateproc.wire.cursor import Cursor
 from stateproc.wire.output import Output
 
+_WITH_ID = frozenset(range(8, 15))
 MAX_KEY_GROUPS = 1 << 15
 """KeyGroupRangeAssignment.UPPER_BOUND_MAX_PARALLELISM."""
 
@@ -264,7 +266,16 @@ KEYED_READERS: dict[int, Callable[[Cursor, int], KeyedHandle]] = {
 
 
 def write_keyed_handle(out: Output, handle: KeyedHandle | None) -> None:
-    """The twin of :func:`read_keyed_handle`: a type byte and the handle; type 0 for None."""
+    """The twin of :func:`read_keyed_handle`: a type byte and the handle; type 0 for None.
+
+    Raises InvalidOption for an id where the type has none, or none where it has one.
+    """
+    if handle is not None and (handle.handle_id is None) == (_type_of(handle) in _WITH_ID):
+        has = "has no id" if handle.handle_id is not None else "needs an id"
+        raise InvalidOption(
+            f"a keyed state handle of type {_type_of(handle)} {has}",
+            advice="types 3, 5 and 7 have no id, types 8 to 14 have one that no other handle has",
+        )
     match handle:
         case None:
             out.u8(0)
@@ -285,6 +296,10 @@ def write_keyed_handle(out: Output, handle: KeyedHandle | None) -> None:
         out.utf(handle.handle_id)
     if isinstance(handle, FileChangelogHandle) and handle.storage is not None:
         out.utf(handle.storage)
+
+
+def _type_of(handle: KeyedHandle) -> int:
+    return 9 if isinstance(handle, InMemoryChangelogHandle) else handle.type_byte
 
 
 def _write_incremental(out: Output, handle: IncrementalHandle) -> None:

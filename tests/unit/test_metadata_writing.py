@@ -21,9 +21,11 @@ from stateproc.metadata.backend import (
     write_keyed_header,
     write_operator_header,
 )
+from stateproc.metadata.handles import KeyGroupsHandle
+from stateproc.metadata.keyed_handles import write_keyed_handle
 from stateproc.metadata.writer import write_metadata
 from stateproc.serializers import read_snapshot
-from stateproc.wire import Cursor
+from stateproc.wire import Cursor, Output
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RELEASES = sorted((path.name for path in FIXTURES.iterdir() if path.is_dir()), key=lambda name: name.split("."))
@@ -68,6 +70,13 @@ def test_keyed_handles(expected: Any, handle: bytes) -> None:
 def test_stream_handles(expected: Any, stream: bytes) -> None:
     data = reading.one(4, [mb.subtask(4, 0, raw_operator=mb.operator_handle([], stream))])
     assert write_metadata(reading.parse(data), 4) == data
+
+
+@pytest.mark.parametrize(("kind", "handle_id"), [(7, "id"), (3, "id"), (12, None)])
+def test_ids_belong_to_types(kind: int, handle_id: str | None) -> None:
+    out, handle = Output(), KeyGroupsHandle(kind, 0, (0,), reading.META, handle_id)
+    with pytest.raises(InvalidOption, match=f"a keyed state handle of type {kind} (has no|needs an) id"):
+        write_keyed_handle(out, handle)
 
 
 def test_merged_channels_finished_subtasks_and_text() -> None:
