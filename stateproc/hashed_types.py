@@ -129,6 +129,9 @@ def _array(serializer: Any, ctx: LayoutContext) -> Hashed | None:
 
 
 def _list(serializer: Any, ctx: LayoutContext) -> Hashed | None:
+    """Lists; an array's hash is its identity, a set's no matter of order."""
+    if serializer.kind != "List":
+        return None
     element = hashed(serializer.element, ctx, inside=True)
     if element is None:
         return None
