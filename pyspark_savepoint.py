@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -29,3 +29,8 @@ class DefaultSource(DataSource):  # type: ignore[misc]  # pyspark is not type-ch
         from stateproc.spark.source import reader_of
 
         return reader_of(self.options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from stateproc.spark.source import writer_of
+
+        return writer_of(self.options, schema, overwrite)

@@ -1,6 +1,7 @@
 """stateproc: open the memory of Flink jobs as typed DataFrames, without Flink.
 
-``stateproc.open(path)`` gives a snapshot; ``stateproc.attach(spark, path)`` makes SQL views of all its states.
+``stateproc.open(path)`` gives a snapshot; ``stateproc.attach(spark, path)`` makes SQL views of all its states;
+``stateproc.SavepointWriter`` writes savepoints, whose operators ``stateproc.OperatorBootstrap`` fills.
 """
 
 from __future__ import annotations
@@ -9,20 +10,27 @@ from typing import TYPE_CHECKING, Any
 
 from stateproc.errors import (
     CorruptSnapshot,
+    DuplicateKey,
+    InvalidEntries,
     InvalidOption,
+    InvalidRows,
     MissingFile,
     NotFound,
     SnapshotError,
     UnsupportedSnapshot,
+    WriteFailed,
 )
 
 if TYPE_CHECKING:
     from stateproc.snapshot import Snapshot, open
+    from stateproc.writers.bootstrap import OperatorBootstrap
+    from stateproc.writers.savepoint_writer import SavepointWriter
 
 __version__ = "0.1.0"
 __all__ = [
-    "CorruptSnapshot", "InvalidOption", "MissingFile", "NotFound", "Snapshot", "SnapshotError",
-    "UnsupportedSnapshot", "attach", "open",
+    "CorruptSnapshot", "DuplicateKey", "InvalidEntries", "InvalidOption", "InvalidRows", "MissingFile", "NotFound",
+    "OperatorBootstrap", "SavepointWriter", "Snapshot", "SnapshotError", "UnsupportedSnapshot", "WriteFailed",
+    "attach", "open",
 ]  # fmt: skip
 
 
@@ -36,4 +44,12 @@ def __getattr__(name: str) -> Any:
         from stateproc.spark.views import attach
 
         return attach
+    if name == "SavepointWriter":
+        from stateproc.writers.savepoint_writer import SavepointWriter
+
+        return SavepointWriter
+    if name == "OperatorBootstrap":
+        from stateproc.writers.bootstrap import OperatorBootstrap
+
+        return OperatorBootstrap
     raise AttributeError(f"module 'stateproc' has no attribute {name!r}")

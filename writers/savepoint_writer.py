@@ -66,11 +66,16 @@ class SavepointWriter:
 
     def with_format(self, name: Literal["canonical", "native-hashmap", "native-rocksdb"]) -> SavepointWriter:
         """The format of keyed state. ``canonical`` restores under every state backend, the others under their own."""
+        self._format = self.format_of(name)
+        return self
+
+    @staticmethod
+    def format_of(name: str) -> Format:
+        """The format of a name. Raises InvalidOption."""
         known = {item.value: item for item in Format}
         if name not in known:
             raise InvalidOption(f"no format is called {name!r}", advice=f"there are {', '.join(known)}")
-        self._format = known[name]
-        return self
+        return known[name]
 
     def with_flink_version(self, version: str) -> SavepointWriter:
         """The Flink release that will restore it, 1.13 to 2.3: it chooses the metadata version and how serializers are

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pyspark.sql.datasource import DataSourceWriter
 from pyspark.sql.types import StructType
 
 from stateproc.spark.options import parse_options
@@ -22,3 +23,10 @@ def schema_of(raw: Mapping[str, str]) -> StructType:
 def reader_of(raw: Mapping[str, str], schema: StructType) -> SavepointReader:
     """The reader of these columns. Raises InvalidOption."""
     return SavepointReader(parse_options(raw), schema)
+
+
+def writer_of(raw: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:
+    """The writer of one state, see :mod:`stateproc.writers.plain_sink`. Raises SnapshotError."""
+    from stateproc.writers import plain_sink
+
+    return plain_sink.writer_of(raw, schema, overwrite)
