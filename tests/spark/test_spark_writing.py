@@ -133,9 +133,7 @@ def test_a_snapshot_is_not_overwritten_unless_told(spark: SparkSession, people: 
     assert len(rows(tmp_path / "s", "v")) == 1
 
 
-def test_arguments_are_checked_before_anything_is_written(
-    spark: SparkSession, people: DataFrame, tmp_path: Path
-) -> None:
+def test_arguments_are_checked_first(spark: SparkSession, people: DataFrame, tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="valu"):
         OperatorBootstrap().value_state("v", people, "valu")
     with pytest.raises(InvalidOption, match="array"):
