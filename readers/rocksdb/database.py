@@ -101,7 +101,7 @@ def _live_source(
     if source.size != live.size:
         raise CorruptSnapshot(
             f"{live.name} has {source.size} bytes where the MANIFEST says {live.size}",
-            where=Where(file=source.name, state=state),
+            where=Where(file=source.name, offset=min(source.size, live.size), state=state),
             advice="the file was replaced or cut off; restore it from a copy or take the snapshot again",
         )
     return source

@@ -22,7 +22,7 @@ _TAIL = struct.Struct("<IQ")
 DAMAGED = "the file is damaged or no table of RocksDB; use a copy or take the snapshot again"
 
 
-def damaged(file: str, offset: int | None, what: str) -> CorruptSnapshot:
+def damaged(file: str, offset: int, what: str) -> CorruptSnapshot:
     """The error for bytes that RocksDB would not have written."""
     return CorruptSnapshot(what, where=Where(file=file, offset=offset), advice=DAMAGED)
 

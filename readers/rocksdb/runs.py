@@ -49,7 +49,7 @@ def open_file(sst: SstFile, *, verify: bool) -> OpenFile:
     try:
         override = table.properties.sequence_override(sst.live.largest_sequence if sst.live else None)
     except ValueError as error:
-        raise damaged(table.file, None, str(error)) from error
+        raise damaged(table.file, 0, str(error)) from error
     return OpenFile(sst, table, override)
 
 

@@ -42,7 +42,7 @@ def open_table(source: ByteSource, *, verify: bool = True) -> Table:
     Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile.
     """
     if source.size > _MAX_TABLE:
-        raise damaged(source.name, None, f"a table of {source.size} bytes")
+        raise damaged(source.name, source.size, f"a table of {source.size} bytes")
     start = max(0, source.size - _TAIL_BYTES)
     tail = Tail(start, source.read(start, source.size - start))
     footer = read_footer(tail.data, source.name, source.size, verify=verify)

@@ -7,6 +7,7 @@ import os
 import resource
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from typing import Any
 from stateproc.errors import CorruptSnapshot, SnapshotError
 
 SECONDS = 5
+WORKERS = int(os.environ.get("STATEPROC_WORKERS", "2"))
+PROGRESS = 2000
+"""Cases after which a line says how far it is, for those who look (pytest -s)."""
 MOST_BYTES = 256 << 20
 _SPACE = 2 << 30
 
@@ -31,13 +35,14 @@ class Verdict:
     cases: int
 
 
-def run_cases(cases: Iterable[Case], workers: int = 2) -> Verdict:
+def run_cases(cases: Iterable[Case], workers: int = WORKERS) -> Verdict:
     """Run every case; only SnapshotErrors that name file and offset may come of it.
 
     A child that dies (a crash, or over five seconds in one case) is reported with its case, and another one goes on
     behind it.
     """
     queue = list(cases)
+    _say(f"{len(queue)} cases in {workers} processes, the first is {queue[0][0] if queue else None}")
     shares = [queue[index::workers] for index in range(workers)]
     with tempfile.TemporaryDirectory() as folder:
         running = [_Share(share, Path(folder) / str(index)) for index, share in enumerate(shares) if share]
@@ -106,6 +111,8 @@ def _run_all(cases: Sequence[Case], first: int, folder: Path) -> None:
             faulthandler.dump_traceback_later(SECONDS * _patience(), exit=True, file=trace)
             before = _peak()
             name, run = cases[index]
+            if (index + 1) % PROGRESS == 0:
+                _say(f"{index + 1} of {len(cases)}: {name}")
             problem = outcome(run)
             faulthandler.cancel_dump_traceback_later()
             if index > first and _peak() - before > MOST_BYTES:
@@ -113,6 +120,11 @@ def _run_all(cases: Sequence[Case], first: int, folder: Path) -> None:
             if problem is not None:
                 with (folder / "failures").open("a") as failures:
                     failures.write(f"{name}: {problem}".replace("\0", "\\0") + "\0")
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {text}\n")
+    sys.stderr.flush()
 
 
 def _patience() -> float:

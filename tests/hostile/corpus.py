@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,10 +13,18 @@ from fixtures_check import Fixture, fixtures
 from stateproc.errors import SnapshotError
 from stateproc.metadata import SnapshotMetadata, read_metadata
 from stateproc.metadata.backend import read_keyed_header
-from stateproc.metadata.handles import ByteStreamHandle, KeyGroupsHandle, OperatorStreamHandle
+from stateproc.metadata.handles import (
+    ByteStreamHandle,
+    FileHandle,
+    KeyGroupsHandle,
+    OperatorStreamHandle,
+    RelativeFileHandle,
+    SegmentHandle,
+)
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
 from stateproc.operator_states import operator_header
 from stateproc.options import ReadOptions
+from stateproc.readers.changelog.content import log_source
 from stateproc.readers.headers import read_whole_header
 from stateproc.readers.states import KeyedState
 from stateproc.serializers import LayoutContext, Undecodable
@@ -46,6 +54,7 @@ CASES = (
     "kafka-hashmap-checkpoint",
     "kitchen-hashmap-canonical-snappy",
 )
+_STREAMS = (ByteStreamHandle, FileHandle, RelativeFileHandle, SegmentHandle)
 Rows = dict[str, Any]
 """State → its rows or its error."""
 
@@ -124,7 +133,7 @@ def _subtask_targets(
 
 @dataclass(frozen=True)
 class _Rebuilt:
-    """A snapshot of one operator, one subtask and one file, whose bytes are given."""
+    """A snapshot of one operator, one subtask and one handle, the bytes of whose stream are given."""
 
     location: SnapshotLocation
     metadata: SnapshotMetadata
@@ -132,7 +141,7 @@ class _Rebuilt:
     operator: OperatorState
     subtask: SubtaskState
     part: str
-    handle: KeyGroupsHandle | OperatorStreamHandle
+    handle: Any
 
     def read(self, data: bytes) -> Rows:
         return read_states(self.snapshot(data), data)
@@ -142,11 +151,83 @@ class _Rebuilt:
 
     def snapshot(self, data: bytes) -> Snapshot:
         empty = SubtaskState(self.subtask.index)
-        handle = replace(self.handle, stream=ByteStreamHandle("damaged", data))
-        subtask = replace(empty, **{self.part: handle})
+        subtask = replace(empty, **{self.part: self.damaged(data)})
         operator = replace(self.operator, subtasks=(subtask,), coordinator=None)
         metadata = replace(self.metadata, operators=(operator,), master_states=())
         return Snapshot(self.location, metadata, self.options, ())
+
+    def damaged(self, data: bytes) -> Any:
+        """The handle with these bytes."""
+        return replace(self.handle, stream=ByteStreamHandle("damaged", data))
+
+
+@dataclass(frozen=True)
+class _DamagedPart(_Rebuilt):
+    """The same of a handle with many streams; ``path`` leads to the one."""
+
+    path: tuple[str | int, ...]
+
+    def damaged(self, data: bytes) -> Any:
+        return _with(self.handle, self.path, data)
+
+
+DATABASES = ("tiny-rocksdb-full", "tiny-rocksdb-full-heaptimers", "tiny-rocksdb-native", "tiny-rocksdb-changelog",
+             "tiny-hashmap-changelog", "tiny-hashmap-changelog-memory", "windows-hashmap-changelog")  # fmt: skip
+
+
+def part_targets() -> Iterator[Target]:
+    """Every file of RocksDB databases (tables, MANIFEST, CURRENT, meta) and every segment of changelogs.
+
+    Those of the first subtask of each operator; of changes held in memory, every sixteenth.
+    """
+    for fixture in fixtures():
+        if fixture.path.parent.name in RELEASES[1:] and fixture.path.name in DATABASES:
+            snapshot = fixture.open()
+            for operator in snapshot.metadata.operators:
+                for subtask in operator.subtasks[:1]:
+                    yield from _part_targets(fixture, snapshot, operator, subtask)
+
+
+def _part_targets(
+    fixture: Fixture, snapshot: Snapshot, operator: OperatorState, subtask: SubtaskState
+) -> Iterator[Target]:
+    handle = subtask.managed_keyed
+    if handle is None:
+        return
+    for path, stream in _streams(handle):
+        if "changes" in path and path[-2] % 16:  # type: ignore[operator]
+            continue
+        source = log_source if "segments" in path else open_handle
+        data = stream if isinstance(stream, bytes) else source(stream, snapshot.location).read_all(1 << 24)
+        if not data:
+            continue
+        name = f"{fixture.name}/{operator.operator_id[:6]}/{'/'.join(map(str, path))}"
+        damaged = _DamagedPart(
+            snapshot.location, snapshot.metadata, snapshot.options, operator, subtask, "managed_keyed", handle, path
+        )
+        yield Target(name, data, damaged.read, 0, False, damaged.read_all)
+
+
+def _streams(item: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """(where it stands, stream handle or bytes) of all there are in a handle."""
+    if isinstance(item, (*_STREAMS, bytes)):
+        yield path, item
+    elif isinstance(item, tuple):
+        for index, inner in enumerate(item):
+            yield from _streams(inner, (*path, index))
+    elif is_dataclass(item):
+        for part in fields(item):
+            yield from _streams(getattr(item, part.name), (*path, part.name))
+
+
+def _with(item: Any, path: tuple[str | int, ...], data: bytes) -> Any:
+    """The handle with ``data`` in the place of one of its streams."""
+    if not path:
+        return data if isinstance(item, bytes) else ByteStreamHandle("damaged", data)
+    first, rest = path[0], path[1:]
+    if isinstance(first, int):
+        return (*item[:first], _with(item[first], rest, data), *item[first + 1 :])
+    return replace(item, **{first: _with(getattr(item, first), rest, data)})
 
 
 def header_targets() -> Iterator[Target]:

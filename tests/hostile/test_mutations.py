@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 from children import Case, run_cases
-from corpus import Target, file_targets, header_targets, metadata_targets
+from corpus import Target, file_targets, header_targets, metadata_targets, part_targets
 from mutations import SAME_LENGTH, mutated
 
 from stateproc.errors import SnapshotError
 from stateproc.metadata import read_metadata
 
-# Parts of all mutations; what is read after them costs from half a millisecond to half a second.
-PARTS = {"metadata": 0.70, "everything": 0.03, "headers": 0.07, "files": 0.20}
+PARTS = {"metadata": 0.40, "everything": 0.10, "headers": 0.10, "files": 0.30, "databases": 0.10}
+"""Shares of all mutations."""
 COUNT = int(os.environ.get("STATEPROC_MUTATIONS", "1500"))
 FIRST = int(os.environ.get("STATEPROC_SEED", "0"))
 
@@ -27,7 +27,7 @@ FIRST = int(os.environ.get("STATEPROC_SEED", "0"))
 @pytest.fixture(scope="module", autouse=True)
 def _kernels_are_compiled() -> None:
     """Children inherit them: compiling takes longer than the seconds a case has."""
-    for target in (*file_targets(), *metadata_targets()):
+    for target in (*file_targets(), *metadata_targets(), *part_targets()):
         target.read(target.data)
 
 
@@ -67,6 +67,11 @@ def test_mutations_of_headers() -> None:
 def test_mutations_of_files() -> None:
     """Keyed, operator and raw timer files: header and data in turns."""
     assert run_cases(_cases(list(file_targets()), _count("files"))).failures == ()
+
+
+def test_mutations_of_databases_and_changelogs() -> None:
+    """RocksDB's tables, MANIFEST and header, changelog segments."""
+    assert run_cases(_cases(list(part_targets()), _count("databases"))).failures == ()
 
 
 def test_no_wrong_row_where_checksums_tell() -> None:
