@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from metadata_bytes import i32
+from writing_elements import contents, keys_and_values
 from writing_entries import FIXTURES, snapshots
 
 import stateproc
-from stateproc.codec.decoder import ValueDecoder
-from stateproc.codec.layouts import Counted, Struct
 from stateproc.codec.pieces import Pieces
 from stateproc.errors import InvalidEntries, InvalidOption
 from stateproc.metadata.backend import BROADCAST, OPERATOR, StateMetaInfo, read_operator_header
-from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
+from stateproc.metadata.handles import StatePartition
 from stateproc.operator_states import OperatorFile
-from stateproc.readers.changelog.operations import Raw
-from stateproc.readers.framing import decompress_frames
-from stateproc.readers.operator_state import element_ranges
-from stateproc.serializers import LayoutContext
-from stateproc.storage import ByteSource, InlineSource
+from stateproc.storage import InlineSource
 from stateproc.wire import Cursor
 from stateproc.writers.operator_state import OperatorStateWriter
 
@@ -33,29 +27,6 @@ RELEASES = sorted((path.name for path in FIXTURES.iterdir() if path.is_dir()), k
 
 def info(name: str, mode: str = "SPLIT_DISTRIBUTE", backend_type: str = OPERATOR) -> StateMetaInfo:
     return StateMetaInfo(name, backend_type, {"OPERATOR_STATE_DISTRIBUTION_MODE": mode}, {})
-
-
-def contents(source: ByteSource, states: Sequence[StatePartition], compressed: bool) -> dict[str, list[bytes]]:
-    """The bytes of each state's elements; of broadcast states one, with the count."""
-    handle = OperatorStreamHandle(4, tuple(states), None)  # type: ignore[arg-type]
-    found: dict[str, list[bytes]] = {}
-    for state in states:
-        elements = [(start, source.read(start, stop - start)) for start, stop in element_ranges(handle, state, source)]
-        found[state.name] = [
-            decompress_frames(data, source.name, start) if compressed else data for start, data in elements
-        ]
-    return found
-
-
-def keys_and_values(info: StateMetaInfo, data: bytes) -> tuple[pa.Array, pa.Array]:
-    """The bytes of each key and value of a broadcast state."""
-    key, value = info.key_serializer, info.value_serializer
-    assert key is not None and value is not None
-    pair = Struct((("key", Raw(key.layout(LayoutContext()))), ("value", Raw(value.layout(LayoutContext())))))
-    pairs = ValueDecoder(Counted(pair)).decode(
-        np.frombuffer(data, np.uint8), np.zeros(1, np.int64), np.array([len(data)], np.int64)
-    )
-    return pairs.values.field("key"), pairs.values.field("value")
 
 
 def write_again(file: OperatorFile) -> tuple[bytes, tuple[StatePartition, ...], bool]:

@@ -19,7 +19,7 @@ from stateproc.writers.entries import RAW_ENTRIES
 
 Entry = tuple[int, int, bytes, bytes]
 """Key group, state id, composite key, value."""
-FIXTURES = Path(__file__).parents[1] / "fixtures"
+FIXTURES = Path(__file__).parent / "fixtures"
 
 
 def snapshots(*releases: str) -> list[Path]:

@@ -1,0 +1,41 @@
+"""Elements of real operator state as bytes, as writers take them, for the tests of writers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.codec.decoder import ValueDecoder
+from stateproc.codec.layouts import Counted, Struct
+from stateproc.metadata.backend import StateMetaInfo
+from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
+from stateproc.readers.changelog.operations import Raw
+from stateproc.readers.framing import decompress_frames
+from stateproc.readers.operator_state import element_ranges
+from stateproc.serializers import LayoutContext
+from stateproc.storage import ByteSource
+
+
+def contents(source: ByteSource, states: Sequence[StatePartition], compressed: bool) -> dict[str, list[bytes]]:
+    """The bytes of each state's elements; of broadcast states one, with the count."""
+    handle = OperatorStreamHandle(4, tuple(states), None)  # type: ignore[arg-type]
+    found: dict[str, list[bytes]] = {}
+    for state in states:
+        elements = [(start, source.read(start, stop - start)) for start, stop in element_ranges(handle, state, source)]
+        found[state.name] = [
+            decompress_frames(data, source.name, start) if compressed else data for start, data in elements
+        ]
+    return found
+
+
+def keys_and_values(info: StateMetaInfo, data: bytes) -> tuple[pa.Array, pa.Array]:
+    """The bytes of each key and value of a broadcast state."""
+    key, value = info.key_serializer, info.value_serializer
+    assert key is not None and value is not None
+    pair = Struct((("key", Raw(key.layout(LayoutContext()))), ("value", Raw(value.layout(LayoutContext())))))
+    pairs = ValueDecoder(Counted(pair)).decode(
+        np.frombuffer(data, np.uint8), np.zeros(1, np.int64), np.array([len(data)], np.int64)
+    )
+    return pairs.values.field("key"), pairs.values.field("value")
