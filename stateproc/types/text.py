@@ -39,6 +39,7 @@ _NAMED: dict[str, Serializer] = {
     **{name: value for name, value in vars(s).items() if name.isupper() and isinstance(value, Serializer)},
     **s.VALUES,
     **dict.fromkeys(("bytes", "binary"), s.BYTES),
+    "TINYINT": s.BYTE, "SMALLINT": s.SHORT, "INTEGER": s.INT, "BIGINT": s.LONG,
     "Void": s.VOID, "Unit": s.UNIT, "Tuple0": c.Tuple(), "Serializable": s.JAVA, "TimeWindow": s.TIME_WINDOW,
     "GlobalWindow": s.GLOBAL_WINDOW, "VoidNamespace": s.VOID_NAMESPACE,
 }  # fmt: skip
