@@ -14,6 +14,11 @@ from stateproc.codec import ops
 from stateproc.codec import temporal as t
 from stateproc.codec.builder import Assembler, Builder, Taken
 from stateproc.codec.decimals import decimal_text, unscaled
+from stateproc.codec.encoding import arrays, times
+from stateproc.codec.encoding.decimals import integer_bytes, parts_of
+from stateproc.codec.encoding.measured import Measured, same, sequence, spread
+from stateproc.codec.encoding.numbers import varints
+from stateproc.codec.encoding.strings import blob_bytes, blobs
 from stateproc.codec.errors import BadValue
 from stateproc.codec.kryo.times import FIRST_SECOND, LAST_SECOND
 from stateproc.codec.kryo.types import BOXES, ClassDescription
@@ -49,6 +54,9 @@ class NewObject(Layout):
         b.op(ops.KRYO_MARK, fill, -1)
         return self.inner.emit(b, nullable)
 
+    def measure(self, array: pa.Array) -> Measured:
+        return sequence([same(b"\1"), self.inner.measure(array)])
+
 
 @dataclass(frozen=True)
 class ShortTime(Layout):
@@ -67,6 +75,21 @@ class ShortTime(Layout):
         b.op(ops.PUT1, valid, 1)
         b.op(ops.KRYO_TIME, column)
         return lambda taken: number_array(taken, valid, column, pa.int64())
+
+    def measure(self, array: pa.Array) -> Measured:
+        """Hour, minute, second, varint nanos, up to the last that is not 0; a byte that is the last as complement."""
+        arrays.refuse_nulls(array, "a time")
+        nanos = arrays.numbers_of(array)
+        seconds, fraction = nanos // 10**9, nanos % 10**9
+        parts = np.stack([seconds // 3600, seconds // 60 % 60, seconds % 60], axis=1).astype(np.uint8)
+        kept = np.where((parts[:, 2] != 0) | (fraction != 0), 3, np.where(parts[:, 1] != 0, 2, 1))
+        ending = np.flatnonzero(fraction == 0)
+        parts[ending, kept[ending] - 1] ^= 0xFF
+        offsets = np.zeros(len(nanos) + 1, dtype=np.int64)
+        np.cumsum(kept, out=offsets[1:])
+        some = np.flatnonzero(fraction)
+        late = spread(len(nanos), [(some, varints(fraction[some]))])
+        return sequence([blob_bytes(parts[np.arange(3) < kept[:, None]], offsets), late])
 
 
 @dataclass(frozen=True)
@@ -102,6 +125,14 @@ class BigNumber(Layout):
             return pa.array([self._text(raw, scale) for raw, scale in zip(raws, by, strict=True)], pa.string())
 
         return assemble
+
+    def measure(self, array: pa.Array) -> Measured:
+        return blobs(times.by_distinct(arrays.as_type(array, pa.string()), self._bytes, pa.binary()))
+
+    def _bytes(self, text: str) -> bytes:
+        number, scale = parts_of(text) if self.scaled else (int(text), 0)
+        raw = integer_bytes(number)
+        return varint(len(raw) + 1) + raw + (varint((scale << 1) ^ (scale >> 63)) if self.scaled else b"")
 
     def _text(self, raw: bytes | None, scale: int) -> str | None:
         if raw is None:
@@ -184,26 +215,118 @@ def _constants(parts: pa.StructArray, constants: tuple[str, ...]) -> pa.Array:
     return with_nulls(names, t.nulls(parts))
 
 
+# --- and back ----------------------------------------------------------------------------------------------------
+
+
+def varint(value: int) -> bytes:
+    """An unsigned varint."""
+    out = bytearray()
+    while value >= 0x80:
+        out.append((value & 0x7F) | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def _made(null: times.Nulls, **columns: t.Longs) -> pa.StructArray:
+    """Numbers as a struct, null where ``null``."""
+    return pa.StructArray.from_arrays(
+        [pa.array(column) for column in columns.values()], list(columns), mask=pa.array(null)
+    )
+
+
+def _date_parts(days: t.Longs, null: times.Nulls) -> pa.StructArray:
+    year, month, day = t.civil_of(days)
+    times.refuse(np.abs(year) > t.FURTHEST_YEAR, "a date further away than LocalDate goes")
+    return _made(null, year=year, month=month, day=day)
+
+
+def _time_parts(nanos: t.Longs, null: times.Nulls) -> pa.StructArray:
+    seconds = nanos // 10**9
+    return _made(null, hour=seconds // 3600, minute=seconds // 60 % 60, second=seconds % 60, nano=nanos % 10**9)
+
+
+def _from_date(values: pa.Array) -> pa.StructArray:
+    return _date_parts(*times.dates(values))
+
+
+def _from_time(values: pa.Array) -> pa.StructArray:
+    return _time_parts(*times.day_times(values))
+
+
+def _from_short_time(values: pa.Array) -> pa.StructArray:
+    nanos, null = times.day_times(values)
+    return _made(null, nanos=nanos)
+
+
+def _from_date_time(values: pa.Array, short: bool) -> pa.StructArray:
+    seconds, nanos, null = times.instants(values)
+    nanos = seconds % t.DAY_SECONDS * 10**9 + nanos
+    date = _date_parts(seconds // t.DAY_SECONDS, null)
+    time = pa.array(nanos) if short else _time_parts(nanos, null)
+    return pa.StructArray.from_arrays([date, time], ["date", "time"], mask=pa.array(null))
+
+
+def _from_instant(values: pa.Array) -> pa.StructArray:
+    seconds, nanos, null = times.instants(values)
+    return _made(null, seconds=seconds, nanos=nanos)
+
+
+def _from_millis(values: pa.Array) -> pa.StructArray:
+    seconds, nanos, null = times.instants(values)
+    return _made(null, millis=times.in_units(seconds, nanos, null, 1000))
+
+
+def _from_uuid(values: pa.Array) -> pa.StructArray:
+    halves = pa.struct([("high", pa.int64()), ("low", pa.int64())])
+
+    def turn(text: str) -> dict[str, int]:
+        raw = UUID(text).bytes
+        return {name: int.from_bytes(raw[at : at + 8], "big", signed=True) for name, at in (("high", 0), ("low", 8))}
+
+    return times.by_distinct(values, turn, halves)
+
+
+def _from_chars(values: pa.Array) -> pa.StructArray:
+    def turn(text: str) -> dict[str, int]:
+        raw = text.encode("utf-16-be")
+        if len(raw) != 2:
+            raise ValueError(f"{text!r} is not one UTF-16 unit, which is all a character holds")
+        return {"unit": int.from_bytes(raw, "big")}
+
+    return times.by_distinct(values, turn, pa.struct([("unit", pa.uint16())]))
+
+
+def _from_constants(values: pa.Array, constants: tuple[str, ...]) -> pa.StructArray:
+    def turn(text: str) -> dict[str, int]:
+        if text not in constants:
+            raise ValueError(f"{text!r} is no constant of an enum of {', '.join(constants[:10])}")
+        return {"ordinal": constants.index(text) + 1}
+
+    return times.by_distinct(values, turn, pa.struct([("ordinal", pa.int32())]))
+
+
 def _struct(**fields: Layout) -> Struct:
     return Struct(tuple(fields.items()))
 
 
 _DATE_2, _DATE_5 = _struct(day=_I16, month=_I16, year=_Z32), _struct(year=_U32, month=_I8, day=_I8)
 _TIME_2 = _struct(hour=_I8, minute=_I8, nano=_Z32, second=_I8)
-# (class, Kryo version) → how its body lies, and how that becomes Arrow.
-PARTS: dict[tuple[str, int], tuple[Struct, Callable[..., pa.Array]]] = {
-    ("java.time.LocalDate", 2): (_DATE_2, _date),
-    ("java.time.LocalDate", 5): (_DATE_5, _date),
-    ("java.time.LocalTime", 2): (_TIME_2, _time),
-    ("java.time.LocalTime", 5): (_struct(nanos=ShortTime()), _short_time),
-    ("java.time.LocalDateTime", 2): (_struct(date=NewObject(_DATE_2), time=NewObject(_TIME_2)), _date_time),
-    ("java.time.LocalDateTime", 5): (_struct(date=_DATE_5, time=ShortTime()), _date_time),
-    ("java.time.Instant", 2): (_struct(nanos=_Z32, seconds=_Z64), _instant),
-    ("java.time.Instant", 5): (_struct(seconds=_U64, nanos=_U32), _instant),
-    ("java.util.Date", 2): (_struct(millis=_U64), _millis),
-    ("java.util.Date", 5): (_struct(millis=_U64), _millis),
-    ("java.util.UUID", 2): (_struct(high=_Z64, low=_Z64), _uuid),
-    ("java.util.UUID", 5): (_struct(high=_L64, low=_L64), _uuid),
+_DATE_TIME_2 = _struct(date=NewObject(_DATE_2), time=NewObject(_TIME_2))
+_DATE_TIME_5 = _struct(date=_DATE_5, time=ShortTime())
+# (class, Kryo version) → how its body lies, how that becomes Arrow, and the way back.
+PARTS: dict[tuple[str, int], tuple[Struct, Callable[..., pa.Array], Callable[[pa.Array], pa.Array]]] = {
+    ("java.time.LocalDate", 2): (_DATE_2, _date, _from_date),
+    ("java.time.LocalDate", 5): (_DATE_5, _date, _from_date),
+    ("java.time.LocalTime", 2): (_TIME_2, _time, _from_time),
+    ("java.time.LocalTime", 5): (_struct(nanos=ShortTime()), _short_time, _from_short_time),
+    ("java.time.LocalDateTime", 2): (_DATE_TIME_2, _date_time, partial(_from_date_time, short=False)),
+    ("java.time.LocalDateTime", 5): (_DATE_TIME_5, _date_time, partial(_from_date_time, short=True)),
+    ("java.time.Instant", 2): (_struct(nanos=_Z32, seconds=_Z64), _instant, _from_instant),
+    ("java.time.Instant", 5): (_struct(seconds=_U64, nanos=_U32), _instant, _from_instant),
+    ("java.util.Date", 2): (_struct(millis=_U64), _millis, _from_millis),
+    ("java.util.Date", 5): (_struct(millis=_U64), _millis, _from_millis),
+    ("java.util.UUID", 2): (_struct(high=_Z64, low=_Z64), _uuid, _from_uuid),
+    ("java.util.UUID", 5): (_struct(high=_L64, low=_L64), _uuid, _from_uuid),
 }
 
 _BIG = {"java.math.BigInteger": BigNumber(False), "java.math.BigDecimal": BigNumber(True)}
@@ -222,14 +345,16 @@ def leaf_body(
         return Boolean()
     if primitive == "char":
         unit = _struct(unit=Number(pa.uint16(), version < 5))
-        return Converted(unit, pa.string(), partial(_chars, mode=mode))
+        return Converted(unit, pa.string(), partial(_chars, mode=mode), inverse=_from_chars)
     if primitive in ("byte", "short", "float", "double"):
         return Number(arrow_type, version < 5)
     if class_name in _BIG:
         return _BIG[class_name]
     row = PARTS.get((class_name, version))
     if row is not None:
-        return Converted(row[0], arrow_type, partial(row[1], mode=mode))
+        return Converted(row[0], arrow_type, partial(row[1], mode=mode), inverse=row[2])
     if enum is None:
         return None
-    return Converted(_struct(ordinal=_U32), pa.string(), partial(_constants, constants=enum.constants))
+    names = enum.constants
+    inverse = partial(_from_constants, constants=names)
+    return Converted(_struct(ordinal=_U32), pa.string(), partial(_constants, constants=names), inverse=inverse)

@@ -18,18 +18,20 @@ import pyarrow as pa
 from stateproc.codec import kryo_kernels as codes
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Label, Taken
+from stateproc.codec.encoding.measured import Measured
 from stateproc.codec.kryo.classes import PRIMITIVE_IDS, USER_BASE, registered_class
 from stateproc.codec.kryo.collections import KERNEL_COLLECTIONS
 from stateproc.codec.kryo.graph import KryoSetting, Walker
 from stateproc.codec.kryo.primitives import KryoInput
 from stateproc.codec.kryo.types import BOXES, STRING, FieldType, in_java_order
 from stateproc.codec.layouts import Layout
-from stateproc.codec.layouts.base import is_valid
+from stateproc.codec.layouts.base import is_valid, nothing_of
 from stateproc.codec.layouts.collections import as_map, list_array
 from stateproc.codec.layouts.nesting import struct_array
 from stateproc.codec.layouts.strings import blob_array, blob_columns
 from stateproc.serializers.kryo_columns import Column
 from stateproc.serializers.kryo_leaves import LEAVES, leaf_body
+from stateproc.serializers.kryo_writing import KryoWriter
 from stateproc.wire import Cursor
 
 _JDK_CODES = {
@@ -107,6 +109,15 @@ class KryoValue(Layout):
         picks = np.arange(len(slow), dtype=np.int64)
         picks[slow] = len(slow) + np.arange(len(others), dtype=np.int64)
         return pa.concat_arrays([array, others]).take(pa.array(picks))
+
+    @property
+    def tells_null(self) -> bool:
+        return True
+
+    def measure(self, array: pa.Array) -> Measured:
+        if not len(array):
+            return nothing_of(array, "")
+        return KryoWriter(self.setting, self.temporal).measure(self.type, self.column, array)
 
     def to_python(self, value: Any) -> Any:
         return self.column.python(value)

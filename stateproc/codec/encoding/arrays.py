@@ -107,11 +107,11 @@ def list_of(offsets: Longs, items: pa.Array) -> pa.Array:
 
 
 def field_of(array: pa.Array, name: str, position: int) -> pa.Array:
-    """The field ``name`` of a struct array, mostly at ``position``; its nulls are those of the field alone."""
+    """The field ``name`` of a struct array, mostly at ``position`` (-1: anywhere); its nulls are its own alone."""
     type_ = array.type
     if not pa.types.is_struct(type_):
         raise Unencodable(f"{type_} is no struct, whose field {name!r} is wanted", 0)
-    if position < type_.num_fields and type_.field(position).name == name:
+    if 0 <= position < type_.num_fields and type_.field(position).name == name:
         return array.field(position)
     found = type_.get_field_index(name)
     if found < 0:

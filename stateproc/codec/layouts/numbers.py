@@ -10,8 +10,9 @@ import pyarrow as pa
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Taken
 from stateproc.codec.encoding import arrays, numbers
+from stateproc.codec.encoding.kryo import long_varints
 from stateproc.codec.encoding.measured import Measured, same
-from stateproc.codec.layouts.base import Layout, Unwritable, is_valid, validity_buffer
+from stateproc.codec.layouts.base import Layout, is_valid, validity_buffer
 from stateproc.codec.pieces import Unencodable
 
 _BIG = {1: ops.F1, 2: ops.F2, 4: ops.F4, 8: ops.F8}
@@ -119,13 +120,13 @@ class VarNumber(Layout):
         return lambda taken: number_array(taken, valid, column, self.type)
 
     def measure(self, array: pa.Array) -> Measured:
-        if self.kind not in (ops.VARINT_U32, ops.VARINT_Z32):
-            raise Unwritable("varints of 64 bits are read only")
         array = arrays.as_type(array, self.type)
         arrays.refuse_nulls(array, "a varint")
         values = arrays.numbers_of(array).astype(np.int64)
-        if self.kind == ops.VARINT_Z32:
+        if self.kind in (ops.VARINT_Z32, ops.VARINT_Z64):
             values = (values << 1) ^ (values >> 63)
+        if self.kind in (ops.VARINT_U64, ops.VARINT_Z64):
+            return long_varints(values)
         return numbers.varints(values & 0xFFFFFFFF)
 
 
