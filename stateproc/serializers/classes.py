@@ -8,6 +8,7 @@ from typing import Any
 
 from stateproc.codec.kryo.types import BOXES, STRING, ClassDescription, FieldType, java_order
 from stateproc.codec.layouts import Counted, FlinkString, Layout
+from stateproc.errors import InvalidOption
 from stateproc.releases import Release
 from stateproc.serializers.base import LayoutContext, Serializer
 from stateproc.serializers.big import Big
@@ -25,6 +26,7 @@ __all__ = [
     "with_declared_types",
 ]  # fmt: skip
 
+_MOST_POJOS, _DEEPEST = 2000, 64
 NestedPojo = Callable[[ClassDescription], Serializer]
 _SCALARS = {row[0]: Scalar(*row) for row in SCALARS}
 _TEMPORAL = {kind.name: Temporal(kind) for kind in TEMPORAL}
@@ -83,7 +85,7 @@ def described_pojo(name: str, classes: Mapping[str, Any], inside: tuple[str, ...
     described = descriptions.get(name)
     if described is None or described.is_enum:
         return None
-    return _pojo(described, descriptions, inside)
+    return _pojo(described, descriptions, inside, [])
 
 
 def with_declared_types(
@@ -102,11 +104,21 @@ def with_declared_types(
     return tuple((name, declared(name, serializer)) for name, serializer in fields)
 
 
-def _pojo(described: ClassDescription, classes: Mapping[str, ClassDescription], inside: tuple[str, ...]) -> Pojo:
+def _pojo(
+    described: ClassDescription, classes: Mapping[str, ClassDescription], inside: tuple[str, ...], made: list[str]
+) -> Pojo:
+    """``made``: the classes of all POJOs made so far; two fields of a class are two."""
     inside += (described.name,)
+    made.append(described.name)
+    if len(made) > _MOST_POJOS or len(inside) > _DEEPEST:
+        raise InvalidOption(
+            f"the descriptions put more than {_MOST_POJOS} objects, or {_DEEPEST} one inside of the other, into a "
+            f"value of {made[0]!r}",
+            advice="describe the classes that the state's values are of, and leave out what does not belong to them",
+        )
 
     def nested(other: ClassDescription) -> Serializer:
-        return Kryo(other.name, (other.name,)) if other.name in inside else _pojo(other, classes, inside)
+        return Kryo(other.name, (other.name,)) if other.name in inside else _pojo(other, classes, inside, made)
 
     fields = sorted(described.fields, key=lambda field: java_order(field[0]))
     told = tuple((name, pojo_field_serializer(type_, classes, nested)) for name, type_ in fields)
@@ -140,7 +152,7 @@ def pojo_field_serializer(
     if described is not None:
         if described.is_enum:
             return EnumOf(described.name, tuple(enumerate(described.constants)))
-        return nested(described) if nested is not None else _pojo(described, classes, ())
+        return nested(described) if nested is not None else _pojo(described, classes, (), [])
     kryo = Kryo(type_.name, (type_.name,))
     parts = [_item(pojo_field_serializer(arg, classes, nested)) for arg in type_.args]
     if type_.name == "java.util.List" and len(parts) == 1:

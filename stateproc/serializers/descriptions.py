@@ -42,11 +42,18 @@ ALIASES: dict[str, str] = {
 _TOKEN = re.compile(r"\s*([\w.$-]+|\[\]|[<>,?&])")
 _MODIFIERS = {"final": True, "record": True, "open": False}
 _MAX_DEPTH = 32
+_LONGEST_TYPE, _SHOWN = 1 << 13, 100
 
 
-def parse_classes(spec: Any) -> dict[str, ClassDescription]:
+class Classes(dict[str, ClassDescription]):
+    """Parsed descriptions by class name."""
+
+
+def parse_classes(spec: Any) -> Classes:
     """Descriptions from a dict, JSON text or a JSON file's path; parsed ones pass. Raises InvalidOption."""
-    described: dict[str, ClassDescription] = {}
+    if isinstance(spec, Classes):
+        return spec
+    described = Classes()
     for heading, body in _loaded(spec).items():
         if isinstance(body, ClassDescription):
             described[body.name] = body
@@ -93,11 +100,15 @@ def _parse_class(heading: str, body: Any) -> ClassDescription:
             raise InvalidOption(f"the enum {named.name!r} has a constant twice", advice=_FORM)
         return replace(description, constants=tuple(body))
     if not isinstance(body, Mapping):
-        raise InvalidOption(f"{named.name!r} is neither fields nor a list of constants: {body!r}", advice=_FORM)
+        raise InvalidOption(
+            f"{named.name!r} is neither fields nor a list of constants: {_short(repr(body))}", advice=_FORM
+        )
     fields = []
     for name, text in body.items():
         if not isinstance(name, str) or not isinstance(text, str):
-            raise InvalidOption(f"the field {name!r} of {named.name!r} has no type as text: {text!r}", advice=_FORM)
+            raise InvalidOption(
+                f"the field {name!r} of {named.name!r} has no type as text: {_short(repr(text))}", advice=_FORM
+            )
         try:
             fields.append((name, parse_type(text)))
         except InvalidOption as error:
@@ -136,6 +147,8 @@ def parse_type(text: str) -> FieldType:
 
 
 def _tokens(text: str) -> list[str]:
+    if len(text) > _LONGEST_TYPE:
+        raise _bad(text, f"it has over {_LONGEST_TYPE} characters")
     tokens, at = [], 0
     while text[at:].strip():
         found = _TOKEN.match(text, at)
@@ -160,6 +173,9 @@ def _type(tokens: list[str], text: str, depth: int) -> FieldType:
         return _type(tokens, text, depth + 1)
     type_ = _named(name, final, tokens, text, depth)
     while tokens and tokens[0] == "[]":
+        depth += 1
+        if depth > _MAX_DEPTH:
+            raise _bad(text, "it is nested too deep")
         tokens.pop(0)
         type_ = FieldType("[]", (type_,))
     return type_
@@ -196,9 +212,13 @@ def _boxed(type_: FieldType) -> FieldType:
     return FieldType(BOX_OF[type_.name]) if type_.primitive else type_
 
 
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
 def _bad(text: str, why: str) -> InvalidOption:
     return InvalidOption(
-        f"{text!r} is no type: {why}",
+        f"{_short(text)!r} is no type: {why}",
         advice="types are Java's or short: int, Long, String, list<T>, map<K, V>, T[], decimal, date, "
         "Instant, UUID, or the name of a described class",
     )

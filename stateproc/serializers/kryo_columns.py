@@ -17,6 +17,7 @@ from stateproc.serializers.temporal import python_date, python_time, python_time
 
 CLASS_FIELD = "class"
 MAX_COLUMNS = 2000
+_DEEPEST = 64
 
 
 @dataclass(frozen=True)
@@ -220,7 +221,7 @@ class _Columns:
         if described.is_enum:
             return _TEXT
         family = (described, *self._subclasses(described))
-        if any(member.name in inside for member in family) or self.made > MAX_COLUMNS:
+        if any(member.name in inside for member in family) or self.made > MAX_COLUMNS or len(inside) > _DEEPEST:
             return JSON
         inside += tuple(member.name for member in family)
         bound = dict(zip(described.variables, args, strict=False))

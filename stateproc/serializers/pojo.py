@@ -76,14 +76,17 @@ class Pojo(Serializer):
         """Classes the user has described that can be subclasses: they have all fields of this one."""
         if not ctx.classes:
             return ()
-        from stateproc.serializers.classes import described_pojo
+        from stateproc.serializers.classes import described_pojo, parse_classes
 
         listed = {self.class_name} | {subclass.class_name for subclass in self.subclasses}
         own = {name for name, _ in self.fields}
         found = []
-        for name in ctx.classes:
-            pojo = None if name in listed else described_pojo(name, ctx.classes, (self.class_name,))
-            if pojo is not None and own < {field for field, _ in pojo.fields}:
+        classes = parse_classes(ctx.classes)
+        for name, described in classes.items():
+            if name in listed or not own < {field for field, _ in described.fields}:
+                continue
+            pojo = described_pojo(name, classes, (self.class_name,))
+            if pojo is not None:
                 same = dict(self.fields)
                 fields = tuple((field, same.get(field, serializer)) for field, serializer in pojo.fields)
                 found.append(Subclass(name, Pojo(name, fields), None))
