@@ -76,7 +76,10 @@ class Operator:
 
 @dataclass(frozen=True)
 class Spec:
-    """A savepoint (a directory, or its `_metadata`), all operators with state in it, and where to restore it."""
+    """A savepoint (a directory, or its `_metadata`), all operators with state in it, and where to restore it.
+
+    With `retake` (`canonical` or `native`) Flink takes a savepoint of what it has restored: `Run.savepoint`.
+    """
 
     name: str
     path: str
@@ -85,6 +88,7 @@ class Spec:
     parallelisms: Sequence[int] = PARALLELISMS
     max_parallelism: int | None = None
     options: dict[str, str] = field(default_factory=dict)
+    retake: str | None = None
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,7 @@ class Run:
 
     lines: tuple[dict[str, Any], ...]
     causes: tuple[str, ...]
+    savepoint: Path | None = None
 
     @property
     def error(self) -> str | None:
@@ -169,7 +174,8 @@ def _restored(spec: Spec, home: Path) -> Restored:
 
 
 def _run(path: Path) -> Run:
-    error, lines = path.with_name(path.name + ".error"), path.with_name(path.name + ".jsonl")
+    error, lines, taken = (path.with_name(f"{path.name}.{ending}") for ending in ("error", "jsonl", "savepoint"))
     if error.is_file():
         return Run((), tuple(json.loads(error.read_text())))
-    return Run(tuple(json.loads(line) for line in lines.read_text().splitlines()), ())
+    savepoint = Path(taken.read_text().strip()) if taken.is_file() else None
+    return Run(tuple(json.loads(line) for line in lines.read_text().splitlines()), (), savepoint)

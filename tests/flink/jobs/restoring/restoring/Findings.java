@@ -10,18 +10,21 @@ final class Findings {
     private static String wanted;
     private static int unopened;
     private static long waiting;
+    private static boolean held;
 
     private Findings() {}
 
     /**
      * @param subtasks how many subtasks will call {@link #opened}.
      * @param backend the state backend they must find themselves on.
+     * @param hold no timer may fire and no input end before {@link #letGo}.
      */
-    static synchronized void begin(int subtasks, String backend) {
+    static synchronized void begin(int subtasks, String backend, boolean hold) {
         LINES.clear();
         wanted = backend.equals("hashmap") ? "heap" : backend;
         unopened = subtasks;
         waiting = 0;
+        held = hold;
     }
 
     /** Fails unless keyed state lies in the backend that the run is about. */
@@ -38,13 +41,25 @@ final class Findings {
         waiting += timers;
     }
 
+    static synchronized boolean allOpened() {
+        return unopened == 0;
+    }
+
+    static synchronized void letGo() {
+        held = false;
+    }
+
+    static synchronized boolean isHeld() {
+        return held;
+    }
+
     static synchronized void firedProcessingTime() {
         waiting--;
     }
 
     /** Whether the input may end. */
     static synchronized boolean settled() {
-        return unopened == 0 && waiting == 0;
+        return !held && unopened == 0 && waiting == 0;
     }
 
     static synchronized List<String> lines() {

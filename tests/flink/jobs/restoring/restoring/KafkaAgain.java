@@ -1,6 +1,7 @@
 package restoring;
 
 import fixtures.Json;
+import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Set;
@@ -99,10 +100,11 @@ public final class KafkaAgain implements Source<Long, KafkaPartitionSplit, Kafka
         public void close() {}
     }
 
-    /** Ends at once; what it is given comes from its state. */
+    /** Emits nothing; what it is given comes from its state. */
     private static final class Reader implements SourceReader<Long, KafkaPartitionSplit> {
         private final String uid;
         private final int subtask;
+        private final List<KafkaPartitionSplit> held = new ArrayList<>();
 
         Reader(String uid, int subtask) {
             this.uid = uid;
@@ -113,13 +115,17 @@ public final class KafkaAgain implements Source<Long, KafkaPartitionSplit, Kafka
         public void start() {}
 
         @Override
-        public InputStatus pollNext(ReaderOutput<Long> output) {
-            return InputStatus.END_OF_INPUT;
+        public InputStatus pollNext(ReaderOutput<Long> output) throws InterruptedException {
+            if (Findings.settled()) {
+                return InputStatus.END_OF_INPUT;
+            }
+            Thread.sleep(5);
+            return InputStatus.NOTHING_AVAILABLE;
         }
 
         @Override
         public List<KafkaPartitionSplit> snapshotState(long checkpoint) {
-            return Collections.emptyList();
+            return held;
         }
 
         @Override
@@ -129,6 +135,7 @@ public final class KafkaAgain implements Source<Long, KafkaPartitionSplit, Kafka
 
         @Override
         public void addSplits(List<KafkaPartitionSplit> splits) {
+            held.addAll(splits);
             for (KafkaPartitionSplit split : splits) {
                 Object value =
                         Json.object(

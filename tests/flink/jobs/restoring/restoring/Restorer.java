@@ -7,10 +7,13 @@ import java.nio.file.Paths;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Locale;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.apache.flink.api.common.JobID;
 import org.apache.flink.configuration.Configuration;
+import org.apache.flink.core.execution.SavepointFormatType;
 import org.apache.flink.runtime.jobgraph.JobGraph;
 import org.apache.flink.runtime.jobmaster.JobResult;
 import org.apache.flink.runtime.minicluster.MiniCluster;
@@ -21,8 +24,8 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
  * Restores savepoints and reads all of their state back, one job after another on one cluster inside this JVM.
  *
  * <p>Arguments: a file with a JSON list of {@link Spec}, and a directory. For each spec, backend and parallelism
- * DIRECTORY/name/backend-parallelism.jsonl holds what was found, or ….error why Flink refused (the chain of causes); header.jsonl (or
- * header.error) says what Flink finds of the serializers.
+ * DIRECTORY/name/backend-parallelism.jsonl holds what was found, or ….error why Flink refused (the chain of causes),
+ * and ….savepoint where a retaken savepoint is; header.jsonl (or .error) says what Flink finds of the serializers.
  */
 public final class Restorer {
     private static final long LIMIT = Long.getLong("restoring.limit", 60_000);
@@ -52,7 +55,8 @@ public final class Restorer {
                 write(home.resolve("header"), () -> headers(spec));
                 for (String backend : spec.backends) {
                     for (int parallelism : spec.parallelisms) {
-                        write(home.resolve(backend + "-" + parallelism), () -> run(flink, spec, backend, parallelism));
+                        Path path = home.resolve(backend + "-" + parallelism);
+                        write(path, () -> run(flink, spec, backend, parallelism, path));
                     }
                 }
                 System.out.println(spec.name + " " + (System.currentTimeMillis() - start) + " ms");
@@ -94,23 +98,52 @@ public final class Restorer {
         return StreamExecutionEnvironment.createLocalEnvironment(parallelism, Job.configuration(spec, backend));
     }
 
-    private static List<String> run(MiniCluster flink, Spec spec, String backend, int parallelism) throws Exception {
-        Findings.begin(Job.readers(spec, parallelism), backend);
+    private static List<String> run(MiniCluster flink, Spec spec, String backend, int parallelism, Path path)
+            throws Exception {
+        Findings.begin(Job.readers(spec, parallelism), backend, spec.retake != null);
         JobGraph graph = Job.graph(environment(spec, backend, parallelism), spec);
         JobID job = graph.getJobID();
         flink.submitJob(graph).get(LIMIT, TimeUnit.MILLISECONDS);
-        JobResult result;
         try {
-            result = flink.requestJobResult(job).get(LIMIT, TimeUnit.MILLISECONDS);
+            if (spec.retake != null) {
+                retake(flink, job, spec.retake, path);
+            }
+            JobResult result = flink.requestJobResult(job).get(LIMIT, TimeUnit.MILLISECONDS);
+            if (!result.isSuccess()) {
+                throw new IllegalStateException(
+                        "Flink did not restore",
+                        result.getSerializedThrowable().get().deserializeError(Restorer.class.getClassLoader()));
+            }
         } catch (TimeoutException stuck) {
             flink.cancelJob(job).get(LIMIT, TimeUnit.MILLISECONDS);
             throw new IllegalStateException("the restored job did not end", stuck);
         }
-        if (!result.isSuccess()) {
-            throw new IllegalStateException(
-                    "Flink did not restore",
-                    result.getSerializedThrowable().get().deserializeError(Restorer.class.getClassLoader()));
-        }
         return Findings.lines();
+    }
+
+    /** Has Flink take a savepoint of what it has restored, before any timer fires; a job that failed has none. */
+    private static void retake(MiniCluster flink, JobID job, String format, Path path) throws Exception {
+        long limit = System.currentTimeMillis() + LIMIT;
+        SavepointFormatType type = SavepointFormatType.valueOf(format.toUpperCase(Locale.ROOT));
+        String target = Files.createDirectories(path).toAbsolutePath().toString();
+        while (!flink.getJobStatus(job).get().isGloballyTerminalState()) {
+            try {
+                if (Findings.allOpened()) {
+                    String taken = flink.triggerSavepoint(job, target, false, type).get(LIMIT, TimeUnit.MILLISECONDS);
+                    Path told = path.resolveSibling(path.getFileName() + ".savepoint");
+                    Files.write(told, Collections.singletonList(new org.apache.flink.core.fs.Path(taken).getPath()));
+                    Findings.letGo();
+                    return;
+                }
+            } catch (ExecutionException refused) {
+                if (!refused.toString().contains("required tasks are currently running")) {
+                    throw refused;
+                }
+            }
+            if (System.currentTimeMillis() > limit) {
+                throw new TimeoutException("no savepoint");
+            }
+            Thread.sleep(20);
+        }
     }
 }

@@ -21,6 +21,7 @@ public final class Spec {
     public List<Integer> parallelisms = new ArrayList<>();
     public Integer maxParallelism;
     public Map<String, String> options = new LinkedHashMap<>();
+    public String retake;
 
     /** An operator: its states are read back, or its windows fire, or it is a source. */
     public static final class Operator {
