@@ -222,7 +222,7 @@ def test_a_refusal_names_the_field_and_the_outer_row() -> None:
 @pytest.mark.parametrize(
     ("layout", "values", "message"),
     [
-        (I32, pa.array([1, 2**31]), "does not fit int32"),
+        (I32, pa.array([1, 2**31, 3]), "does not fit int32"),
         (Nothing(1), pa.array([None, True]), "none but null"),
         (Blob(ops.LENGTH_FIXED, 2), pa.array([b"ab", b"abc"]), "3 bytes, where there must be 2"),
         (Blob(ops.LENGTH_U16), pa.array([b"", bytes(65536)]), "64 KiB"),
@@ -244,7 +244,7 @@ def test_a_refusal_names_the_field_and_the_outer_row() -> None:
 def test_what_no_bytes_stand_for_is_refused(layout: Layout, values: pa.Array, message: str) -> None:
     with pytest.raises(Unencodable, match=message) as failure:
         layout.encode(values)
-    assert failure.value.row == (0 if "does not fit" in message else 1)
+    assert failure.value.row == 1
 
 
 def test_read_only_layouts_are_told_from_wrong_values() -> None:

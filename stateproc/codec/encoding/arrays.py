@@ -20,8 +20,23 @@ def as_type(array: pa.Array, type_: pa.DataType) -> pa.Array:
         return array
     try:
         return array.cast(type_)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise Unencodable(f"{array.type} does not fit {type_}: {error}", 0) from error
+    except pa.ArrowNotImplementedError as error:
+        raise Unencodable(f"{array.type} does not fit {type_}", 0) from error
+    except pa.ArrowInvalid as error:
+        raise Unencodable(f"{array.type} does not fit {type_}: {error}", _first_misfit(array, type_)) from error
+
+
+def _first_misfit(array: pa.Array, type_: pa.DataType) -> int:
+    """The first row that does not cast, by halves."""
+    low, high = 0, len(array) - 1
+    while low < high:
+        middle = (low + high) // 2
+        try:
+            array.slice(low, middle - low + 1).cast(type_)
+            low = middle + 1
+        except pa.ArrowInvalid:
+            high = middle
+    return max(low, 0)
 
 
 def refuse_nulls(array: pa.Array, what: str) -> None:
