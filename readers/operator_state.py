@@ -56,7 +56,7 @@ def list_elements(
     if serializer is None:
         raise CorruptSnapshot(f"state '{info.name}' has no value serializer", where=Where(file=source.name, offset=0))
     decoder = ValueDecoder(serializer.layout(ctx))
-    for data, starts, stops, file_at in _pieces(source, ranges, compressed):
+    for data, starts, stops, file_at in element_pieces(source, ranges, compressed):
         with placed(source.name, partial(add, file_at), info.name):
             yield decoder.decode(data, starts, stops)
 
@@ -71,15 +71,15 @@ def broadcast_entries(
         raise CorruptSnapshot(f"broadcast state '{info.name}' lacks a serializer", where=where)
     layout = Counted(Struct((("key", key.layout(ctx.inner)), ("value", value.layout(ctx.inner)))))
     decoder = ValueDecoder(layout)
-    for data, starts, stops, file_at in _pieces(source, ranges, compressed):
+    for data, starts, stops, file_at in element_pieces(source, ranges, compressed):
         with placed(source.name, partial(add, file_at), info.name):
             yield decoder.decode(data, starts, stops).values
 
 
-def _pieces(
+def element_pieces(
     source: ByteSource, ranges: Sequence[tuple[int, int]], compressed: bool
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, int]]:
-    """(bytes, starts, stops, file offset) of neighbouring elements, about 16 MB at a time."""
+    """(bytes, starts, stops, file offset) of neighbouring elements in ``ranges``, about 16 MB at a time."""
     if compressed:
         for start, stop in ranges:
             raw = source.read(start, stop - start)

@@ -73,6 +73,12 @@ class OperatorStateWriter:
         data = np.concatenate([count, joined.data[start:stop]])
         self._add(state, Pieces(data, np.array([0, len(data)], dtype=np.int64)))
 
+    def carried(self, state: str, elements: Pieces) -> None:
+        """Add elements as they stand in another snapshot's file; of a broadcast state the one that holds all."""
+        if self._mode_of(state) == "BROADCAST" and (len(elements) != 1 or self._offsets[state]):
+            raise InvalidOption(f"the broadcast state '{state}' has one element that holds all its entries")
+        self._add(state, elements)
+
     def close(self) -> tuple[StatePartition, ...]:
         """Where the elements of each state lie, states without any included. The sink stays open."""
         return tuple(
