@@ -22,7 +22,7 @@ _WORD = re.compile(r"[\w$]+(?:\.[\w$]+)*")
 _ADVICE = (
     "types are such as Long, String, Instant, byte[], Tuple2<Long, String>, Row<Long, String>, List<String>, "
     "Map<String, Long>, Pojo com.acme.Order {id: Long}, Enum com.acme.State {NEW, PAID}, ROW<id BIGINT>, "
-    'Avro {"type": …}, Nullable<Long>, Kryo com.acme.Thing; see docs/types.md'
+    'Avro {"type": …}, Nullable<Long>, Kryo com.acme.Thing; see docs/naming-types.md'
 )
 _BY_CLASS: dict[str, Serializer] = {
     "java.lang.Boolean": s.BOOLEAN, "java.lang.Byte": s.BYTE, "java.lang.Short": s.SHORT,

@@ -55,3 +55,21 @@ def _release(text: str) -> Release:
 @pytest.mark.parametrize(("release", "name", "snapshot"), _vectors())
 def test_a_type_writes_what_flink_writes(release: str, name: str, snapshot: str) -> None:
     assert proxied_snapshot(_named(name), _release(release))[4:].hex() == snapshot
+
+
+# Made by Flink's own generators of serializer vectors: Scala's types, and what TTL wraps.
+WORDS = {
+    "Ttl of LongSerializer": types.Ttl(types.LONG),
+    "Ttl of ListSerializer": types.Ttl(types.List(types.STRING)),
+    "Scala Option": types.Option(types.STRING),
+    "Scala Unit": types.UNIT,
+    "Scala Tuple2": types.CaseClass("scala.Tuple2", types.STRING, types.LONG),
+}
+
+
+@pytest.mark.parametrize("release", ["1.20.3", "2.3.0"])
+@pytest.mark.parametrize("name", WORDS)
+def test_a_word_writes_what_flinks_serializer_writes(name: str, release: str) -> None:
+    vectors = json.loads((VECTORS / f"flink-{release}.json").read_text())["serializers"]
+    (snapshot,) = [entry["snapshot"] for entry in vectors if entry["name"] == name]
+    assert proxied_snapshot(WORDS[name], _release(release)).hex() == snapshot
