@@ -78,12 +78,7 @@ class Commit:
         Raises WriteFailed, and nothing that can be loaded is there, unless it was there before.
         """
         staging = self.staging
-        data = write_metadata(metadata, version)
-        again = read_metadata(data, file=staging.metadata_uri)
-        if write_metadata(again, version) != data or again.operators != _as_written(metadata, version):
-            raise WriteFailed(
-                "the metadata read back differ from what was written", where=Where(file=staging.metadata_uri)
-            )
+        data, again = _checked(metadata, version, staging)
         entries = {entry.name: entry for entry in list_directory(staging.directory_uri, staging.storage_options)}
         staging.check_under_way()
         self._check_files(again, entries)
@@ -235,6 +230,18 @@ def _file_of(handle: StreamHandle) -> RelativeFileHandle | None:
     while isinstance(handle, KeyGroupsHandle):
         handle = handle.stream
     return handle if isinstance(handle, RelativeFileHandle) else None
+
+
+def _checked(metadata: SnapshotMetadata, version: int, staging: Staging) -> tuple[bytes, SnapshotMetadata]:
+    """The bytes of ``_metadata``, and what a reader finds in them, which is what was given."""
+    data, where = write_metadata(metadata, version), Where(file=staging.metadata_uri)
+    try:
+        again = read_metadata(data, file=staging.metadata_uri)
+    except SnapshotError as error:
+        raise WriteFailed(f"the snapshot would be none: {error.message}", where=where) from error
+    if again.operators != _as_written(metadata, version) or write_metadata(again, version) != data:
+        raise WriteFailed("the metadata read back differ from what was written", where=where)
+    return data, again
 
 
 def _as_written(metadata: SnapshotMetadata, version: int) -> tuple[Any, ...]:

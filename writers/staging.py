@@ -16,7 +16,7 @@ from typing import Any
 
 from stateproc.errors import Where, WriteFailed
 from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle
-from stateproc.storage.filesystem import join, kind_of
+from stateproc.storage.filesystem import filesystem, join, kind_of
 from stateproc.storage.location import SnapshotLocation
 from stateproc.storage.paths import METADATA
 from stateproc.storage.writing import OutputFile, remove_quietly
@@ -71,6 +71,8 @@ class Staging:
 
     @property
     def under_way(self) -> bool:
+        # What another process removed must not be seen in a listing kept from before.
+        filesystem(self.marker_uri, self.storage_options)[0].invalidate_cache()
         return kind_of(self.marker_uri, self.storage_options) is not None
 
     def check_under_way(self) -> None:

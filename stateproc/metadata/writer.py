@@ -19,8 +19,9 @@ FIRST_VERSION = 3
 def write_metadata(metadata: SnapshotMetadata, version: int) -> bytes:
     """The bytes of a ``_metadata`` file of ``version`` (3 to 6) that describes ``metadata``.
 
-    What a version does not know is left out: properties in V3, names and uids of operators below V5. Raises
-    InvalidOption for another version, UnsupportedSnapshot for channel state that the version cannot hold.
+    What a version does not know is left out: names and uids of operators below V5. Properties are kept at the version
+    they were read at, else null: a Java object of one release is not for another to read. Raises InvalidOption for
+    another version, UnsupportedSnapshot for channel state that the version cannot hold.
     """
     if not FIRST_VERSION <= version <= LAST_VERSION:
         raise InvalidOption(
@@ -39,7 +40,7 @@ def write_metadata(metadata: SnapshotMetadata, version: int) -> bytes:
     for operator in metadata.operators:
         _operator(out, operator, version)
     if version >= 4:
-        write_properties(out, metadata.properties)
+        write_properties(out, metadata.properties if version == metadata.version else None)
     return bytes(out)
 
 

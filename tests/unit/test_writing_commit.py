@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -264,6 +265,15 @@ def test_files_must_be_there_as_long_as_their_handles_say(tmp_path: Path) -> Non
     with pytest.raises(WriteFailed, match=f"is missing .*{handle.path}, operator {UID}"):
         begun.complete(metadata(handle), 4)
     assert "_metadata" not in names(target)
+
+
+def test_metadata_that_no_reader_takes(tmp_path: Path) -> None:
+    begun = Commit.begin(tmp_path / "s")
+    more = replace(metadata(), operators=(OperatorState(UID, 129, 128),))
+    with pytest.raises(WriteFailed, match=r"the snapshot would be none: operator .* of parallelism 129") as caught:
+        begun.complete(more, 4)
+    assert caught.value.where.file == str(tmp_path / "s" / "_metadata")
+    assert "_metadata" not in names(tmp_path / "s")
 
 
 class Full:
