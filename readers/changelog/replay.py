@@ -23,6 +23,8 @@ from stateproc.serializers import LayoutContext
 
 _HEAD = 3
 """The operation and the state's id."""
+_PRESENT, _NULL = b"\0", b"\1"
+"""A map's value has a null mark in front."""
 
 Row = tuple[bytes, bytes, Any]
 """Key, namespace, operand as bytes (of queues, key and namespace are empty)."""
@@ -159,7 +161,9 @@ def _map(store: Store, contents: Contents, operation: Operation, row: Row) -> No
     elif operation is Operation.ADD:
         entries.update((pair["key"], pair["value"]) for pair in operand)
     else:
-        entries[operand["key"]] = b"\0" + operand["value"]
+        # A null is logged in its serializer's own form; restored, it is a null of the map's, which has a mark.
+        logged = operand["value"]
+        entries[operand["key"]] = _NULL if logged == store.null_value else _PRESENT + logged
     if not entries:
         del contents[composite]
 

@@ -6,10 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Builder
+from stateproc.codec.layouts.base import Layout, Unwritable
 from stateproc.codec.machine import Machine
+from stateproc.codec.pieces import Unencodable
+from stateproc.readers.changelog.operations import element_of
 from stateproc.readers.entries import RawEntries
 from stateproc.readers.failures import placed
 from stateproc.readers.states import KeyedState, StateKind
@@ -22,6 +26,16 @@ _SEPARATOR = b","
 def length_suffix(length: int) -> bytes:
     """A part's length as CompositeKeySerializationUtils writes it behind the part: lowest byte first, no zeros."""
     return length.to_bytes(max(1, (length.bit_length() + 7) // 8), "little")
+
+
+def null_form(layout: Layout) -> bytes | None:
+    """The bytes of a null, if the layout's own bytes can say so."""
+    if not layout.tells_null:
+        return None
+    try:
+        return layout.encode(pa.nulls(1, layout.arrow_type)).data.tobytes()
+    except (Unencodable, Unwritable):
+        return None
 
 
 class Store:
@@ -37,6 +51,8 @@ class Store:
         self._groups: dict[int, dict[bytes, Any]] = {}
         self._ambiguous = not state.kind.is_queue and state.key.length < 0 and state.namespace.length < 0
         self._ctx = ctx
+        self.null_value = null_form(element_of(state, ctx)) if state.kind is StateKind.MAP else None
+        """How a map's null value is logged, where its serializer has a form for nulls."""
 
     def group(self, key_group: int) -> dict[bytes, Any]:
         """The contents of a key group."""
