@@ -7,6 +7,7 @@ import json
 import random
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from writing_entries import (
@@ -27,7 +28,8 @@ from stateproc.readers.blocks import group_ranges, snappy_blocks
 from stateproc.storage import InlineSource
 from stateproc.writers import canonical
 from stateproc.writers.canonical import CanonicalWriter
-from stateproc.writers.entries import RAW_ENTRIES
+from stateproc.writers.entries import RAW_ENTRIES, ByteColumn, EntryColumns, byte_column
+from stateproc.writers.order import Order
 
 RELEASES = sorted((path.name for path in FIXTURES.iterdir() if path.is_dir()), key=lambda name: name.split("."))
 Written = tuple[bytes, tuple[int, ...]]
@@ -226,3 +228,13 @@ def test_batches_that_are_none() -> None:
         nulls = pa.nulls(1, good.column(column).type)
         with pytest.raises(InvalidEntries, match=message):
             writer.write(good.set_column(column, good.schema.names[column], nulls))
+
+
+@pytest.mark.parametrize("size", [(1 << 31) - 1, 1 << 40])
+def test_values_of_two_gibibytes(size: int) -> None:
+    """Lengths are i32; the value itself is not touched before it is refused."""
+    key = byte_column(pa.array([b"k"]))
+    value = ByteColumn(0, np.array([0, size]), pa.array([b""]))
+    columns = EntryColumns(np.zeros(1, np.int32), np.zeros(1, np.int32), key, value)
+    with pytest.raises(InvalidEntries, match=r"key bytes 6b\) whose key or value is longer than 2 GiB .*state 's'"):
+        Order(("s",), range(1)).check(columns)
