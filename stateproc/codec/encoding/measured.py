@@ -91,4 +91,4 @@ def located(row_of: Callable[[int], int] | None = None, name: str = "") -> Itera
         yield
     except Unencodable as error:
         message = f"{name}: {error.message}" if name else error.message
-        raise Unencodable(message, error.row if row_of is None else row_of(error.row)) from error
+        raise Unencodable(message, error.row if row_of is None else int(row_of(error.row))) from error

@@ -1,0 +1,56 @@
+"""Keys of SQL jobs are made by generated projections, whose binary rows keep room for null decimals and timestamps.
+
+The bytes are those of Flink 1.20.3's ProjectionCodeGenerator for the fields below, all null but the INT, then none.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pyarrow as pa
+
+from stateproc.serializers.base import LayoutContext
+from stateproc.serializers.logical_types import LogicalType
+from stateproc.serializers.table import RowData
+
+ROW = RowData(
+    (
+        LogicalType("DECIMAL", precision=38, scale=2),
+        LogicalType("INTEGER"),
+        LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=6),
+        LogicalType("VARCHAR"),
+        LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", precision=9),
+        LogicalType("DECIMAL", precision=10, scale=2),
+        LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3),
+    ),
+    tuple("abcdefg"),
+)
+NULLS = {"b": 1}
+VALUES = {
+    "a": Decimal("-1.05"), "b": 1, "c": "1970-01-01T00:00:00.005006", "d": "longer than seven",
+    "e": "1969-12-31T23:59:59.999000007Z", "f": Decimal("1.05"), "g": "1970-01-01T00:00:00.009",
+}  # fmt: skip
+PROJECTED = (
+    "007d000000000000000000004000000001000000000000000000000050000000000000000000000000000000580000000000000000000000"
+    "00000000000000000000000000000000000000000000000000000000000000000000000000000000",
+    "00000000000000000100000040000000010000000000000070170000500000001100000058000000070000007000000069000000000000000"
+    "9000000000000009700000000000000000000000000000005000000000000006c6f6e676572207468616e20736576656e00000000000000"
+    "ffffffffffffffff",
+)
+# RowDataSerializer.toBinaryRow, which writes all other rows, leaves nothing behind a null.
+SERIALIZED = "007d000000000000" + "00" * 8 + "0100000000000000" + "00" * 40
+
+
+def _encoded(ctx: LayoutContext) -> list[str]:
+    layout = ROW.layout(ctx)
+    rows = layout.encode(pa.array([NULLS, VALUES], layout.arrow_type)).to_arrow().to_pylist()
+    assert [int.from_bytes(row[:4], "big") for row in rows] == [len(row) - 4 for row in rows]
+    return [row[4:].hex() for row in rows]
+
+
+def test_projected_rows_are_those_of_generated_code() -> None:
+    assert _encoded(LayoutContext(temporal="exact", projected=True)) == list(PROJECTED)
+
+
+def test_serialized_rows_have_no_room_for_nulls() -> None:
+    assert _encoded(LayoutContext(temporal="exact")) == [SERIALIZED, PROJECTED[1]]
