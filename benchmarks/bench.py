@@ -31,7 +31,8 @@ _UID, _STATE = "big", "profile"
 
 
 def codec() -> dict[str, float]:
-    """The codec alone on records of POJO(String of 20, long, double), one core; beside it a copy of the bytes."""
+    """The codec alone, both ways, on records of POJO(String of 20, long, double), one core; beside it a copy of the
+    bytes."""
     from stateproc.codec.decoder import ValueDecoder
     from stateproc.serializers.base import LayoutContext
     from stateproc.serializers.pojo import Pojo
@@ -43,16 +44,28 @@ def codec() -> dict[str, float]:
     record = b"\x02\x00" + struct.pack(">d", 1.5) + b"\x00" + name + b"\x00" + struct.pack(">q", 7)
     data = np.frombuffer(record * _ROWS, dtype=np.uint8)
     starts = np.arange(_ROWS, dtype=np.int64) * len(record)
-    decoder = ValueDecoder(pojo.layout(LayoutContext()))
+    layout = pojo.layout(LayoutContext())
+    decoder = ValueDecoder(layout)
+    batch = decoder.decode(data, starts[:_BATCH], starts[:_BATCH] + len(record))
 
     def decode() -> None:
         for at in range(0, _ROWS, _BATCH):
             part = starts[at : at + _BATCH]
             decoder.decode(data, part, part + len(record))
 
+    def encode() -> None:
+        for at in range(0, _ROWS, _BATCH):
+            layout.encode(batch.slice(0, min(_BATCH, _ROWS - at)))
+
+    assert layout.encode(batch).data.tobytes() == record * len(batch)
     decode()
-    seconds, copying = best(decode), best(lambda: data.copy())
-    return {"rows per second": _ROWS / seconds, "of the speed of a memory copy": copying / seconds}
+    seconds, encoding, copying = best(decode), best(encode), best(lambda: data.copy())
+    return {
+        "rows per second": _ROWS / seconds,
+        "of the speed of a memory copy": copying / seconds,
+        "encoding, rows per second": _ROWS / encoding,
+        "encoding, of the speed of a memory copy": copying / encoding,
+    }
 
 
 def best(action: Callable[[], Any], times: int = 5) -> float:
