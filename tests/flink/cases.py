@@ -46,6 +46,7 @@ JOBS = {
     "chain": ("Chains", "job"),
     "chain-small": ("Chains", "small"),
     "chain-expiring": ("Chains", "expiring"),
+    "chain-async": ("AsyncChains", "job"),
 }
 """Job → the Java class and method that build it."""
 

@@ -65,6 +65,14 @@ CLAIM: Options = (
 INGEST: Options = (("state.backend.rocksdb.use-ingest-db-restore-mode", "true"),)
 """Databases are clipped and imported as a whole; Flink 1.20 knows the option without doing so."""
 DELETE_FILES: Options = (("state.backend.rocksdb.rescaling.use-delete-files-in-range", "true"),)
+FORST: Options = (
+    *FILES,
+    *INCREMENTAL,
+    ("state.backend.forst.block.blocksize", "256b"),
+    ("state.backend.forst.compaction.level.target-file-size-base", "1kb"),
+    ("state.backend.forst.compaction.level.max-size-level-base", "2kb"),
+)
+LOCAL: Options = (("state.backend.forst.primary-dir", "local"),)
 ROCKSDB = FILES + INCREMENTAL + ROCKSDB_TIMERS + SMALL_TABLES
 
 ACROSS: Options = (("execution.checkpointing.file-merging.across-checkpoint-boundary", "true"),)
@@ -81,7 +89,28 @@ MATERIALIZING = many(2) + " pause-4000 " + many(3) + " pause-4000 checkpoint " +
 
 UP_AND_DOWN = (Stage(2, many(3)), Stage(3, "checkpoint " + many(2)), Stage(1, many(3)))
 
+OLD = ("1.8", "1.13", "1.16")
+"""Of the oldest release, of the last before canonical savepoints, and of one with newer handles."""
+
 CHAINS = (
+    Chain(
+        "chain",
+        "rocksdb",
+        "rocksdb",
+        "chain",
+        options=ROCKSDB,
+        stages=(Stage(1, many(5) + " canonical"),),
+        releases=OLD,
+    ),
+    Chain(
+        "chain-small",
+        "rescaled",
+        "rocksdb",
+        "chain",
+        options=ROCKSDB + UNMANAGED,
+        stages=(Stage(2, many(2)), Stage(3, "checkpoint " + many(1)), Stage(1, many(1))),
+        releases=OLD,
+    ),
     Chain("chain", "rocksdb", "rocksdb", "chain", options=ROCKSDB, stages=(Stage(1, many(7) + " canonical native"),)),
     Chain("chain-small", "rescaled", "rocksdb", "chain", options=ROCKSDB + UNMANAGED, stages=UP_AND_DOWN),
     Chain(
@@ -168,6 +197,42 @@ CHAINS = (
         "chain",
         options=ROCKSDB + CLAIM,
         stages=(Stage(1, many(2)), Stage(1, many(3), CHANGELOG + SLOWLY), Stage(1, many(2))),
+    ),
+    Chain(
+        "chain-async",
+        "forst",
+        "forst",
+        "chain",
+        options=FORST + CLAIM,
+        stages=UP_AND_DOWN,
+        releases=("2.3",),
+    ),
+    Chain(
+        "chain-async",
+        "forst-local",
+        "forst",
+        "chain",
+        options=FORST + LOCAL,
+        stages=UP_AND_DOWN,
+        releases=("2.3",),
+    ),
+    Chain(
+        "chain-small",
+        "forst-synchronous",
+        "forst",
+        "chain",
+        options=FORST,
+        stages=(Stage(1, many(5)),),
+        releases=("2.3",),
+    ),
+    Chain(
+        "chain-async",
+        "async-rocksdb",
+        "rocksdb",
+        "chain",
+        options=ROCKSDB + UNMANAGED,
+        stages=(Stage(1, many(5) + " native"),),
+        releases=("2.3",),
     ),
 )
 

@@ -12,10 +12,17 @@ import pyarrow as pa
 import pytest
 from fixtures_check import FIXTURES, Fixture, fixtures_in
 
-from stateproc.metadata.handles import ChangelogHandle, FileChangelogHandle, IncrementalHandle, SegmentHandle
+from stateproc.metadata.backend import KEY_VALUE, KEY_VALUE_V2, PRIORITY_QUEUE
+from stateproc.metadata.handles import (
+    ChangelogHandle,
+    FileChangelogHandle,
+    FileHandle,
+    IncrementalHandle,
+    SegmentHandle,
+)
 from stateproc.metadata.keyed_handles import KeyedHandle
 from stateproc.readers.rocksdb.database import column_families
-from stateproc.readers.rocksdb.handle import database_files
+from stateproc.readers.rocksdb.handle import database_files, open_database
 from stateproc.readers.rocksdb.properties import TWO_LEVEL, TableProperties
 from stateproc.readers.rocksdb.table import open_table
 from stateproc.snapshot import Snapshot
@@ -170,6 +177,24 @@ def test_merged_files_hold_segments_of_several_checkpoints(release: str) -> None
         assert {type(stream) for stream in streams} == {SegmentHandle}
         places.append({stream.path for stream in streams if isinstance(stream, SegmentHandle)})
     assert any(earlier & later for earlier, later in pairwise(places))
+
+
+def test_forst_writes_asynchronous_states_and_leaves_its_files_where_it_works() -> None:
+    for mode, kind, working in (
+        ("forst", KEY_VALUE_V2, True),
+        ("forst-local", KEY_VALUE_V2, False),
+        ("forst-synchronous", KEY_VALUE, False),
+        ("async-rocksdb", KEY_VALUE, False),
+    ):
+        for member in checkpoints("2.3", mode):
+            snapshot = member.open()
+            for handle in keyed_handles(snapshot):
+                assert isinstance(handle, IncrementalHandle)
+                states = open_database(handle, snapshot.location).header.states
+                assert {info.backend_type for info in states} - {PRIORITY_QUEUE} == {kind}
+                tables_in = [stream.path for _, stream in handle.shared if isinstance(stream, FileHandle)]
+                assert tables_in
+                assert any("/db/" in path for path in tables_in) == working
 
 
 @pytest.mark.parametrize("release", NEWEST)
