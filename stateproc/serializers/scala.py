@@ -31,6 +31,7 @@ _EITHER, _OPTION, _TRY, _TRAVERSABLE = (
     "ScalaEitherSerializerSnapshot", "ScalaOptionSerializerSnapshot", "ScalaTrySerializerSnapshot",
     "TraversableSerializerSnapshot",
 )  # fmt: skip
+SCALA_EITHER = _PACKAGE + _EITHER
 
 
 def _scala(*class_names: str) -> Callable[[SnapshotReader], SnapshotReader]:
@@ -148,7 +149,7 @@ def _read_try(cursor: Cursor, version: int) -> Serializer:
 @_scala(_EITHER)
 def _read_either(cursor: Cursor, version: int) -> Serializer:
     left, right = composite(cursor, version, 2)
-    return EitherOf(left, right, _PACKAGE + _EITHER)
+    return EitherOf(left, right, SCALA_EITHER)
 
 
 @_scala(_TRAVERSABLE)

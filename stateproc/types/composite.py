@@ -22,7 +22,7 @@ from stateproc.serializers.pojo import Pojo as PojoOf
 from stateproc.serializers.runtime import Timer as TimerOf
 from stateproc.serializers.runtime import Ttl as TtlOf
 from stateproc.serializers.scala import CaseClass as CaseClassOf
-from stateproc.serializers.scala import OptionOf
+from stateproc.serializers.scala import SCALA_EITHER, OptionOf
 from stateproc.serializers.sql_serializers import internal_serializer, row_data
 from stateproc.serializers.sql_text import parse_sql_type
 from stateproc.serializers.structs import EitherOf, EnumOf, NullableOf, RowOf, Tuple0, TupleOf
@@ -141,9 +141,9 @@ def Nullable(type_: Serializer, *, padded: bool = False) -> Serializer:
     return NullableOf(type_, length if padded and length > 0 else 0)
 
 
-def Either(left: Serializer, right: Serializer) -> Serializer:
-    """EitherTypeInfo, of Java."""
-    return EitherOf(_type(left), _type(right))
+def Either(left: Serializer, right: Serializer, *, scala: bool = False) -> Serializer:
+    """EitherTypeInfo, of Java or of Scala."""
+    return EitherOf(_type(left), _type(right), SCALA_EITHER if scala else "")
 
 
 def Option(element: Serializer) -> Serializer:

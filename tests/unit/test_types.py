@@ -63,6 +63,9 @@ WORDS = {
     "Ttl of ListSerializer": types.Ttl(types.List(types.STRING)),
     "Scala Option": types.Option(types.STRING),
     "Scala Unit": types.UNIT,
+    "Scala Either": types.Either(types.LONG, types.STRING, scala=True),
+    "Scala Enumeration": types.ScalaEnum("stateproc.vectors.ScalaTypes$Weekday", {"Monday": 1, "Sunday": 7}),
+    "Scala Tuple3 with Option": types.CaseClass("scala.Tuple3", types.LONG, types.Option(types.INT), types.STRING),
     "Scala Tuple2": types.CaseClass("scala.Tuple2", types.STRING, types.LONG),
 }
 
