@@ -21,8 +21,8 @@ from stateproc.serializers.logical_types import LogicalType
 from stateproc.serializers.pojo import Pojo as PojoOf
 from stateproc.serializers.runtime import Timer as TimerOf
 from stateproc.serializers.runtime import Ttl as TtlOf
-from stateproc.serializers.scala import CaseClass as CaseClassOf
 from stateproc.serializers.scala import SCALA_EITHER, OptionOf
+from stateproc.serializers.scala import CaseClass as CaseClassOf
 from stateproc.serializers.sql_serializers import internal_serializer, row_data
 from stateproc.serializers.sql_text import parse_sql_type
 from stateproc.serializers.structs import EitherOf, EnumOf, NullableOf, RowOf, Tuple0, TupleOf
