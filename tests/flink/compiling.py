@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable
@@ -57,7 +56,9 @@ def compiled(release: str, set_name: str, folders: Iterable[Path]) -> str:
     if not classes.is_dir():
         target = ["--release", "8" if line_number(release) < (2, 0) else "11"]
         with tempfile.TemporaryDirectory(dir=classes.parent) as fresh:
-            command = ["javac", *target, "-nowarn", "-Xlint:-options", "-proc:none", "-cp", path, "-d", fresh]
+            built = Path(fresh) / "classes"
+            command = ["javac", *target, "-nowarn", "-Xlint:-options", "-proc:none", "-cp", path, "-d", str(built)]
             subprocess.run([*command, *map(str, sources)], check=True)
-            shutil.copytree(fresh, classes)
+            if not classes.is_dir():  # somebody else may have been faster
+                built.rename(classes)
     return os.pathsep.join([str(classes), path])

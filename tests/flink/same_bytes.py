@@ -1,4 +1,4 @@
-"""Compares the keyed state of two savepoints byte by byte: serializer snapshots, and entries whatever their order."""
+"""Compares two savepoints byte by byte: serializers' snapshots, and keyed entries whatever their order."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import stateproc
+from stateproc.metadata.backend import StateMetaInfo
 from stateproc.operators import Operator
-from stateproc.readers.states import TIMER_PREFIX
 from stateproc.writers.carrying import carried_splits
 
 
 def byte_differences(ours: str | Path, theirs: str | Path) -> list[str]:
-    """What differs, empty if all is equal. States without entries count as if they were not there.
+    """What differs, empty if all is equal. Keyed states without entries count as if they were not there.
 
     Canonical savepoints by one release, of one max parallelism; the parallelism may differ.
     """
@@ -40,9 +40,10 @@ def contents(operator: Operator) -> dict[str, object]:
         found["key serializer"] = file.header.key_snapshot
         for info in file.header.states:
             entries.setdefault(info.name, [])
-            if not info.name.startswith(TIMER_PREFIX):
-                found |= {f"{info.name}/{part}": data for part, data in info.snapshots.items()}
-                found |= {f"{info.name}/{option}": value for option, value in info.options.items()}
+            found |= _declared(info)
+    for own in operator.operator_files:
+        for info in (*own.header.states, *own.header.broadcast):
+            found |= _declared(info)
     for name, rows in entries.items():
         for split in carried_splits(operator, name, 0):
             for batch in split.read():
@@ -50,5 +51,11 @@ def contents(operator: Operator) -> dict[str, object]:
                 rows += zip(*columns, strict=True)
     # A state without entries, such as timers of a domain, is registered or not as the job goes.
     empty = {name for name, rows in entries.items() if not rows}
-    found = {name: data for name, data in found.items() if name.split("/")[0] not in empty}
+    found = {name: data for name, data in found.items() if name.rpartition("/")[0] not in empty}
     return found | {name: sorted(rows) for name, rows in entries.items() if rows}
+
+
+def _declared(info: StateMetaInfo) -> dict[str, object]:
+    """What a header says of a state: its kind and its serializers."""
+    options = {f"{info.name}/{option}": value for option, value in info.options.items()}
+    return options | {f"{info.name}/{part}": data for part, data in info.snapshots.items()}

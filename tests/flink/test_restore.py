@@ -14,7 +14,7 @@ from cases import REGISTERED
 from fixtures_check import FIXTURES, Fixture
 from reading_back import differences, in_their_windows, leaves
 from restore import BACKENDS, PARALLELISMS, Operator, Restored, Spec, State, restore
-from restored_fixtures import CLICK, FIRING, OPERATORS, of_sql
+from restored_fixtures import CLICK, FIRING, OPERATORS, ORDER, of_sql
 from same_bytes import byte_differences
 
 import stateproc
@@ -69,6 +69,26 @@ BY_RELEASE = [
 ]
 
 
+EXPRESSIONS = (
+    *("BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "CHAR", "STRING", "VOID", "BIG_DEC", "BIG_INT"),
+    *("DATE", "LOCAL_DATE", "LOCAL_TIME", "LOCAL_DATE_TIME", "INSTANT", "SQL_DATE", "SQL_TIME", "SQL_TIMESTAMP"),
+    *("PRIMITIVE_ARRAY(INT)", "BYTES", "BASIC_ARRAY(LONG)", "OBJECT_ARRAY(POJO(restoring.Shapes$Point))"),
+    *("LIST(STRING)", "MAP(STRING, LIST(LONG))", "TUPLE(INT, TUPLE(STRING, LONG))", "EITHER(STRING, LONG)"),
+    *("ROW(INT, STRING)", "ROW(a: INT, b: ROW(c: STRING))", "NULLABLE(LONG)", "NULLABLE_PADDED(LONG)"),
+    *("POJO(restoring.Shapes$Wide)", "POJO(restoring.Shapes$Amounts)", "POJO(fixtures.Big$Customer)"),
+    *("ENUM(restoring.Shapes$Level)", "GENERIC(java.util.UUID)", "CLASS(org.apache.flink.types.LongValue)"),
+    *("AVRO_SPECIFIC(fixtures.Corners$Sighting)", f"AVRO_GENERIC('{CLICK}')", f"STREAM_RECORD({ORDER})"),
+    *("SQL('ROW<a BIGINT NOT NULL, b ARRAY<STRING>, c MAP<INT, DECIMAL(20, 2)>>')", "SQL('TIMESTAMP(3)')"),
+    *("EXTERNAL('STRING')", "SERIALIZER(org.apache.flink.api.common.typeutils.base.LongValueSerializer)"),
+    *("VOID_NAMESPACE", "TIME_WINDOW", "GLOBAL_WINDOW"),
+)
+"""One of each kind of type expression; `SET` is only in Flink 2."""
+
+
+def expressions(release: str) -> list[str]:
+    return [*EXPRESSIONS, *(["SET(STRING)"] if release == "2.3" else [])]
+
+
 SUBCLASSES_SEEN = {("edges-generic", "animal", "value"): "reconfigured"}
 """RocksDB's serializer had met an unregistered subclass before the snapshot; a new one has not."""
 
@@ -90,12 +110,14 @@ WINDOWS = next(case for case in CASES if case.fixture == "windows-rocksdb-canoni
 RETAKEN = (
     Case("kitchen-hashmap-canonical"),
     Case("windows-rocksdb-canonical"),
+    Case("operators-hashmap-canonical"),
     # RocksDB would note the unregistered subclasses that it meets.
     Case("edges-hashmap-canonical", ("hashmap",)),
     Case("kafka-rocksdb-canonical"),
 )
 SQL = Case("sql-hashmap-canonical")
 WRONG = Case("tiny-hashmap-canonical-inline", parallelisms=(1,))
+TYPED = Case("operators-hashmap-canonical", ("hashmap",), (1,))
 EVOLVED = Case("edges-hashmap-canonical")
 
 
@@ -120,7 +142,10 @@ def specs(release: str, folder: Path) -> list[Spec]:
     unknown = replace(tiny, states=[State("counter", "value", "POJO(fixtures.Missing)")])
     wider = CLICK.replace('"fields": [', '"fields": [{"name": "more", "type": "int", "default": 7}, ')
     avro = replace(OPERATORS["edges"][2], states=[State("generic-record", "value", f"AVRO_GENERIC('{wider}')")])
+    typed = [State(f"state {n}", "operator-list", f"LIST({text})") for n, text in enumerate(expressions(release))]
+    buffers, rules = OPERATORS["operators"]
     return [
+        replace(spec_of(TYPED, release, (replace(buffers, states=typed), rules)), name="typed", retake="canonical"),
         *(spec_of(case, release) for case in CASES if release in case.by),
         replace(spec_of(WINDOWS, release, FIRING["windows"]), name="firing"),
         *(replace(spec_of(case, release), name=f"retaken {case.name}", retake="canonical") for case in RETAKEN),
@@ -213,6 +238,15 @@ def test_flink_writes_the_same_bytes_again(results: Results, release: str, case:
         assert differences(fixture.expected(), found, parallelism=parallelism) == []
 
 
+@pytest.mark.parametrize("release", RELEASES)
+def test_other_bytes_are_told(tmp_path: Path, release: str) -> None:
+    fixture, other = WRONG.opened(release), misplaced(WRONG, release, tmp_path / "mati")
+    (operator,) = (op for op in stateproc.open(fixture.snapshot).operators if op.keyed_files)
+    names = ("addresses", "counter", "products", "profile", "reduced", "spent", "totals")
+    told = [text.partition(": b")[0].partition(": [")[0] for text in byte_differences(fixture.snapshot, other)]
+    assert told == [f"{operator.operator_id}: {name}" for name in names]
+
+
 SQL_STATES = (
     "window-aggs",
     "deduplicate-state",
@@ -240,6 +274,16 @@ def test_states_of_sql_are_read_back(results: Results, release: str) -> None:
             for line in lines:
                 found = leaves(ours[leaves([line["key"], line["namespace"]])]["value"])
                 assert set(leaves(line["value"])) <= set(found)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_type_expression_is_a_serializer_that_flink_saves(results: Results, release: str) -> None:
+    restored = results(release)["typed"]
+    assert restored.failures() == {}
+    (run,) = restored.runs.values()
+    saved = stateproc.open(str(run.savepoint), uids={"buffers", "broadcast-rules"})
+    for n, text in enumerate(expressions(release)):
+        assert saved.state("buffers", f"state {n}").to_arrow().num_rows == 0, text
 
 
 @pytest.mark.parametrize("release", RELEASES)
