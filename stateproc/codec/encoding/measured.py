@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from stateproc.codec.encoding.kernels import put_same
 from stateproc.codec.pieces import Pieces, Unencodable
@@ -31,7 +32,8 @@ def written(measured: Measured, n: int) -> Pieces:
     """The ``n`` rows, written one behind another."""
     offsets = np.zeros(n + 1, dtype=np.int64)
     np.cumsum(per_row(measured.lengths, n), out=offsets[1:])
-    data = np.empty(int(offsets[-1]), dtype=np.uint8)
+    # Arrow's pool keeps what is freed, for a while; the system's, batch after batch, costs page faults again.
+    data = np.frombuffer(pa.allocate_buffer(int(offsets[-1])), dtype=np.uint8)
     at = offsets[:-1] + data.ctypes.data
     measured.write(at)
     if not np.array_equal(at, offsets[1:] + data.ctypes.data):
