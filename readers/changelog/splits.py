@@ -21,7 +21,9 @@ from stateproc.options import SPLIT_BYTES, ReadOptions
 from stateproc.plugins import load_plugins
 from stateproc.readers.changelog.buckets import Buckets
 from stateproc.readers.changelog.declarations import changelog_header, read_declaration, unknown_state
+from stateproc.readers.changelog.latest import is_settled_at_once, latest
 from stateproc.readers.changelog.materialized import Materialized, materialized_header
+from stateproc.readers.changelog.records import records
 from stateproc.readers.changelog.replay import check_settled, replay
 from stateproc.readers.changelog.segments import METADATA_GROUP, log_changes
 from stateproc.readers.changelog.store import Store
@@ -101,12 +103,17 @@ class ChangelogSplit:
     def _replayed(self, target: KeyedState, parts: list[Materialized], buckets: Buckets) -> Iterator[RawEntries]:
         """The state as it is after the log, run of key groups by run of key groups."""
         more = sum(materialized_bytes(part.handle) for part in parts) // max(len(self.handle.key_groups), 1)
+        ctx = self.options.context
         for groups, changes in buckets.runs(more):
-            store = Store(target, self.options.context)
+            found = records(changes)
+            if is_settled_at_once(found):
+                materialized = (entries for part in parts for entries in part.entries(set(groups), ctx))
+                yield from latest(target, materialized, found, ctx, self.place)
+                continue
+            store = Store(target, ctx)
             for part in parts:
-                part.load(set(groups), self.options.context, store)
-            if changes:
-                replay(store, changes, self.options.context)
+                part.load(set(groups), ctx, store)
+            replay(store, changes, ctx)
             check_settled(store, groups, self.place)
             yield from store.entries(self.place)
 

@@ -14,7 +14,7 @@ from stateproc.codec.layouts.base import Layout, Unwritable
 from stateproc.codec.machine import Machine
 from stateproc.codec.pieces import Unencodable
 from stateproc.readers.changelog.operations import element_of
-from stateproc.readers.entries import RawEntries
+from stateproc.readers.entries import Longs, RawEntries
 from stateproc.readers.failures import placed
 from stateproc.readers.states import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
@@ -38,6 +38,37 @@ def null_form(layout: Layout) -> bytes | None:
         return None
 
 
+def is_ambiguous(state: KeyedState) -> bool:
+    """Whether key and namespace both have any length, so that each has its length behind it."""
+    return not state.kind.is_queue and state.key.length < 0 and state.namespace.length < 0
+
+
+def user_key_starts(entries: RawEntries, state: KeyedState, ctx: LayoutContext) -> Longs:
+    """Where in the data of a map's entries the user keys begin: found by running the key's program."""
+    b = Builder()
+    mark = b.column(8, 0)
+    for serializer in (state.key, state.namespace):
+        if is_ambiguous(state):
+            b.op(ops.PUSH_POS)
+        serializer.layout(ctx.inner).skip(b)
+        if is_ambiguous(state):
+            b.op(ops.LENGTH_SUFFIX)
+    b.op(ops.MARK, mark)
+    b.op(ops.SKIP_REST)
+    b.op(ops.ROW_END)
+    machine = Machine(b.build())
+    starts, ends = np.ascontiguousarray(entries.ranges[:1]), np.ascontiguousarray(entries.ranges[1:2])
+    marks = np.empty(len(entries), dtype=np.int64)
+    done = 0
+    with placed(entries.file, entries.offset, state.name):
+        while done < len(entries):
+            machine.run(entries.data, starts, ends, done, len(entries))
+            found = machine.taken().column(mark, np.int64)
+            marks[done : done + len(found)] = found
+            done += len(found)
+    return marks
+
+
 class Store:
     """Per key group what each composite key (key and namespace, or timer) holds.
 
@@ -49,7 +80,7 @@ class Store:
     def __init__(self, state: KeyedState, ctx: LayoutContext) -> None:
         self.state = state
         self._groups: dict[int, dict[bytes, Any]] = {}
-        self._ambiguous = not state.kind.is_queue and state.key.length < 0 and state.namespace.length < 0
+        self._ambiguous = is_ambiguous(state)
         self._ctx = ctx
         self.null_value = null_form(element_of(state, ctx)) if state.kind is StateKind.MAP else None
         """How a map's null value is logged, where its serializer has a form for nulls."""
@@ -86,27 +117,8 @@ class Store:
             self.group(group)[data[start:stop]] = [value] if listed else value
 
     def _load_map(self, entries: RawEntries) -> None:
-        """Find where the user keys begin by running the key's program."""
-        b = Builder()
-        mark = b.column(8, 0)
-        for serializer in (self.state.key, self.state.namespace):
-            if self._ambiguous:
-                b.op(ops.PUSH_POS)
-            serializer.layout(self._ctx.inner).skip(b)
-            if self._ambiguous:
-                b.op(ops.LENGTH_SUFFIX)
-        b.op(ops.MARK, mark)
-        b.op(ops.SKIP_REST)
-        b.op(ops.ROW_END)
-        machine = Machine(b.build())
-        starts, ends = np.ascontiguousarray(entries.ranges[:1]), np.ascontiguousarray(entries.ranges[1:2])
-        marks: list[int] = []
-        with placed(entries.file, entries.offset, self.state.name):
-            while len(marks) < len(entries):
-                machine.run(entries.data, starts, ends, len(marks), len(entries))
-                marks += machine.taken().column(mark, np.int64).tolist()
         data = entries.data.tobytes()
-        groups = entries.key_groups.tolist()
+        groups, marks = entries.key_groups.tolist(), user_key_starts(entries, self.state, self._ctx).tolist()
         for group, middle, (start, stop, at, end) in zip(groups, marks, entries.ranges.T.tolist(), strict=True):
             self.group(group).setdefault(data[start:middle], {})[data[middle:stop]] = data[at:end]
 

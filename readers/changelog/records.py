@@ -1,0 +1,135 @@
+"""Change records side by side in one buffer, and where in each the parts lie that its operation has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stateproc.codec import ops
+from stateproc.codec.builder import Builder
+from stateproc.codec.machine import DecodeFailure, Machine
+from stateproc.errors import CorruptSnapshot, Where
+from stateproc.readers.changelog.operations import OPERANDS, Operand, Operation, operand_layout
+from stateproc.readers.changelog.segments import Change
+from stateproc.readers.failures import placed
+from stateproc.readers.states import KeyedState
+from stateproc.serializers import LayoutContext
+
+Bytes = npt.NDArray[np.uint8]
+Longs = npt.NDArray[np.int64]
+
+HEAD = 3
+"""Bytes of the operation and the state's id in front of a record."""
+
+
+@dataclass(frozen=True)
+class Records:
+    """Changes of one state in their order.
+
+    data: uint8, all records one behind the other; starts, ends: int64 [n], positions in it; operations: uint8 [n].
+    """
+
+    changes: Sequence[Change]
+    data: Bytes
+    starts: Longs
+    ends: Longs
+    operations: Bytes
+    groups: Longs
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+
+def records(changes: Sequence[Change]) -> Records:
+    """The changes side by side. Each has its head, which whoever collected them has seen to."""
+    data = np.frombuffer(b"".join([change.data for change in changes]) or b"\0", dtype=np.uint8)
+    sizes = np.fromiter((len(change.data) for change in changes), dtype=np.int64, count=len(changes))
+    ends = np.cumsum(sizes)
+    starts = ends - sizes
+    groups = np.fromiter((change.key_group for change in changes), dtype=np.int64, count=len(changes))
+    return Records(changes, data, starts, ends, data[starts] if len(changes) else data[:0], groups)
+
+
+def check_operations(found: Records, state: KeyedState) -> None:
+    """Raise CorruptSnapshot for a change by an operation that no such state logs."""
+    allowed = np.zeros(256, dtype=np.bool_)
+    allowed[list(OPERANDS[state.kind])] = True
+    bad = np.flatnonzero(~allowed[found.operations])
+    if len(bad):
+        change = found.changes[int(bad[0])]
+        code = change.data[0]
+        name = Operation(code).name if code <= max(Operation) else str(code)
+        raise CorruptSnapshot(
+            f"the operation {name}, which no {state.kind.value} state logs",
+            where=Where(file=change.file, offset=change.at, state=state.name),
+            advice="the file is damaged; restore it from a copy or take the snapshot again",
+        )
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The changes of one operation: where key, namespace and user key end (positions in the data), and operands.
+
+    which: int64, their indexes among the changes. items: of Operand.ITEMS and PAIRS a list array.
+    """
+
+    which: Longs
+    key_ends: Longs
+    scope_ends: Longs
+    user_ends: Longs
+    items: pa.Array | None
+
+
+def parts_of(found: Records, operation: Operation, state: KeyedState, ctx: LayoutContext) -> Parts:
+    """Take the changes of one operation apart. Raises CorruptSnapshot naming file and offset."""
+    which = np.flatnonzero(found.operations == int(operation)).astype(np.int64)
+    operand = OPERANDS[state.kind][operation]
+    b = Builder()
+    b.op(ops.SKIP, HEAD)
+    marks = [b.column(8, 0) for _ in range(3)]
+    scope = () if state.kind.is_queue else (state.key, state.namespace)
+    layouts = [serializer.layout(ctx.inner) for serializer in scope]
+    if operand is Operand.PAIR:
+        assert state.user_key is not None
+        layouts.append(state.user_key.layout(ctx.inner))
+    for at, mark in enumerate(marks):
+        if at < len(layouts):
+            layouts[at].skip(b)
+        b.op(ops.MARK, mark)
+    items = None
+    if operand in (Operand.ITEMS, Operand.PAIRS):
+        layout = operand_layout(operand, state, ctx)
+        assert layout is not None
+        items = layout.emit(b, False)
+    elif operand is not Operand.NOTHING:
+        b.op(ops.SKIP_REST)
+    b.op(ops.ROW_END)
+    machine = Machine(b.build())
+    starts, ends = found.starts[which], found.ends[which]
+    places: list[list[Longs]] = [[], [], []]
+    arrays: list[pa.Array] = []
+    done = 0
+    while done < len(which):
+        try:
+            machine.run(found.data, starts[None, :], ends[None, :], done, len(which))
+        except DecodeFailure as failure:
+            _fail(failure, found, int(which[failure.row]), state)
+        taken = machine.taken()
+        for place, mark in zip(places, marks, strict=True):
+            place.append(np.array(taken.column(mark, np.int64), dtype=np.int64))
+        if items is not None:
+            arrays.append(items(taken))
+        done += len(places[0][-1])
+    key_ends, scope_ends, user_ends = (np.concatenate(place or [starts[:0]]) for place in places)
+    return Parts(which, key_ends, scope_ends, user_ends, pa.concat_arrays(arrays) if arrays else None)
+
+
+def _fail(failure: DecodeFailure, found: Records, index: int, state: KeyedState) -> None:
+    """Raise with the change's place."""
+    change, start = found.changes[index], int(found.starts[index])
+    with placed(change.file, lambda position: change.at + position - start, state.name):
+        raise failure

@@ -1,0 +1,201 @@
+"""Changes applied all at once leave what they leave one after another: random logs, on every kind of state."""
+
+from __future__ import annotations
+
+import random
+import struct
+import time
+from dataclasses import replace
+
+import pytest
+
+from stateproc.errors import CorruptSnapshot
+from stateproc.readers.changelog.latest import is_settled_at_once, latest
+from stateproc.readers.changelog.operations import OPERANDS, Operation
+from stateproc.readers.changelog.records import records
+from stateproc.readers.changelog.replay import replay
+from stateproc.readers.changelog.segments import Change
+from stateproc.readers.changelog.store import Store, length_suffix
+from stateproc.readers.entries import RawEntries
+from stateproc.readers.states import KeyedState, StateKind
+from stateproc.serializers import LayoutContext, Serializer
+from stateproc.serializers.runtime import Timer
+from stateproc.serializers.scalars import SCALARS, VOID_NAMESPACE, Scalar
+
+SCALAR = {row[0]: Scalar(*row) for row in SCALARS}
+LONG, STRING = SCALAR["Long"], SCALAR["String"]
+CTX = LayoutContext()
+Contents = dict[tuple[int, bytes], bytes]
+KINDS = [kind for kind in StateKind if kind in OPERANDS]
+
+
+def text(rng: random.Random, n: int) -> bytes:
+    """A StringValue, of one of ``n`` texts; some are prefixes of others, some hold commas."""
+    chosen = ["", ",", "a", "ab", "abc", "b,", "c" * 40, *map(str, range(n))][rng.randrange(n)]
+    return bytes([len(chosen) + 1]) + chosen.encode()
+
+
+def state_of(kind: StateKind, namespace: Serializer) -> KeyedState:
+    if kind.is_queue:
+        timer = Timer(STRING, namespace)
+        return KeyedState("_timer_state/event_x", kind, 0, STRING, namespace, timer)
+    return KeyedState("s", kind, 0, STRING, namespace, STRING, LONG if kind is StateKind.MAP else None)
+
+
+def part(rng: random.Random, serializer: Serializer, n: int) -> bytes:
+    if serializer == STRING:
+        return text(rng, n)
+    return b"\0" if serializer == VOID_NAMESPACE else struct.pack(">q", rng.randrange(n))
+
+
+def timer(rng: random.Random, namespace: Serializer) -> bytes:
+    return struct.pack(">q", rng.randrange(5)) + text(rng, 6) + part(rng, namespace, 3)
+
+
+def change(rng: random.Random, state: KeyedState, at: int) -> Change:
+    operation = rng.choice([item for item in OPERANDS[state.kind] if item is not Operation.MERGE_NS])
+    scope = b"" if state.kind.is_queue else part(rng, state.key, 9) + part(rng, state.namespace, 4)
+    body = b""
+    if state.kind.is_queue:
+        timers = [timer(rng, state.namespace) for _ in range(rng.randrange(4))]
+        added = operation is Operation.ADD_ELEMENT
+        body = struct.pack(">i", len(timers)) + b"".join(timers) if added else timer(rng, state.namespace)
+    elif state.kind is StateKind.MAP:
+        user = struct.pack(">q", rng.randrange(4))
+        pairs = [struct.pack(">q", rng.randrange(6)) for _ in range(rng.randrange(4))]
+        values = [rng.choice([b"\x01", b"\0" + text(rng, 9)]) for _ in pairs]
+        # A String's own null is logged as one byte of zero.
+        logged = rng.choice([b"\0", text(rng, 9)])
+        bodies = {
+            Operation.ADD: struct.pack(">i", len(pairs)) + b"".join(k + v for k, v in zip(pairs, values, strict=True)),
+            Operation.REMOVE_ELEMENT: user,
+            Operation.CLEAR: b"",
+        }
+        body = bodies.get(operation, user + logged)
+    elif operation is not Operation.CLEAR:
+        elements = [text(rng, 9) for _ in range(rng.randrange(4))]
+        listed = state.kind is StateKind.LIST and operation is not Operation.ADD_ELEMENT
+        body = struct.pack(">i", len(elements)) + b"".join(elements) if listed else text(rng, 9)
+    return Change(rng.randrange(3), bytes([operation, 0, 7]) + scope + body, "log", at)
+
+
+def composite(state: KeyedState, key: bytes, namespace: bytes) -> bytes:
+    if state.namespace == STRING:
+        return key + length_suffix(len(key)) + namespace + length_suffix(len(namespace))
+    return key + namespace
+
+
+def before(rng: random.Random, state: KeyedState) -> list[RawEntries]:
+    """Entries as RocksDB would have them, in two parts."""
+    held: Contents = {}
+    for _ in range(rng.choice([0, 30])):
+        if state.kind.is_queue:
+            held[rng.randrange(3), timer(rng, state.namespace)] = b""
+            continue
+        key = composite(state, part(rng, state.key, 9), part(rng, state.namespace, 4))
+        if state.kind is StateKind.MAP:
+            held[rng.randrange(3), key + struct.pack(">q", rng.randrange(4))] = b"\0" + text(rng, 9)
+        else:
+            many = range(rng.randrange(1, 3) if state.kind is StateKind.LIST else 1)
+            held[rng.randrange(3), key] = b",".join(text(rng, 9) for _ in many)
+    store = Store(replace(state, kind=StateKind.VALUE), CTX)
+    for (group, key), value in held.items():
+        store.put(group, key, value)
+    return list(store.entries("materialized"))
+
+
+def contents(entries: list[RawEntries]) -> Contents:
+    found: Contents = {}
+    for batch in entries:
+        data = batch.data.tobytes()
+        for group, (a, b, c, d) in zip(batch.key_groups.tolist(), batch.ranges.T.tolist(), strict=True):
+            assert (group, data[a:b]) not in found
+            found[group, data[a:b]] = data[c:d]
+    return found
+
+
+@pytest.mark.parametrize("namespace", [VOID_NAMESPACE, LONG, STRING], ids=["void", "fixed", "any length"])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.value)
+def test_all_at_once_is_one_after_another(kind: StateKind, namespace: Serializer) -> None:
+    state = state_of(kind, namespace)
+    for seed in range(60):
+        rng = random.Random(seed)
+        earlier = before(rng, state)
+        changes = [change(rng, state, at) for at in range(rng.choice([1, 10, 300]))]
+        store = Store(state, CTX)
+        for entries in earlier:
+            store.load(entries)
+        replay(store, changes, CTX)
+        found = records(changes)
+        assert is_settled_at_once(found)
+        ours = list(latest(state, earlier, found, CTX, "place"))
+        assert contents(ours) == contents(list(store.entries("place"))), seed
+        keys = [(int(group), key) for batch in ours for group, key in zip(batch.key_groups, _keys(batch), strict=True)]
+        assert [group for group, _ in keys] == sorted(group for group, _ in keys)
+
+
+def _keys(batch: RawEntries) -> list[bytes]:
+    data = batch.data.tobytes()
+    return [data[start:stop] for start, stop in batch.ranges[:2].T.tolist()]
+
+
+def test_entries_of_one_map_are_neighbours() -> None:
+    state = state_of(StateKind.MAP, VOID_NAMESPACE)
+    rng = random.Random(1)
+    changes = [change(rng, state, at) for at in range(500)]
+    (batch,) = latest(state, before(rng, state), records(changes), CTX, "place")
+    maps = [(int(group), key[:-8]) for group, key in zip(batch.key_groups, _keys(batch), strict=True)]
+    seen = [item for at, item in enumerate(maps) if at == 0 or maps[at - 1] != item]
+    assert len(seen) == len(set(seen)) > 5
+
+
+def test_merged_namespaces_are_left_to_the_replay() -> None:
+    merge = Change(0, bytes([Operation.MERGE_NS, 0, 7]), "log", 0)
+    assert not is_settled_at_once(records([merge]))
+    assert is_settled_at_once(records([]))
+
+
+@pytest.mark.parametrize("kind", [StateKind.VALUE, StateKind.MAP, StateKind.LIST, StateKind.EVENT_TIMERS])
+def test_damage_is_told_as_by_the_replay(kind: StateKind) -> None:
+    state = state_of(kind, VOID_NAMESPACE)
+    rng = random.Random(3)
+    told = 0
+    for seed in range(300):
+        changes = [change(rng, state, 1000 * at) for at in range(6)]
+        at = rng.randrange(6)
+        data = bytearray(changes[at].data)
+        if seed % 3:
+            data[0 if seed % 3 == 1 else rng.randrange(3, len(data))] ^= 1 << rng.randrange(8)
+        else:
+            del data[rng.randrange(3, len(data)) :]
+        changes[at] = replace(changes[at], data=bytes(data))
+        if data[0] == Operation.MERGE_NS:
+            continue
+
+        def outcome(at_once: bool, changes: list[Change] = changes) -> object:
+            try:
+                if at_once:
+                    return contents(list(latest(state, [], records(changes), CTX, "place")))
+                store = Store(state, CTX)
+                replay(store, changes, CTX)
+                return contents(list(store.entries("place")))
+            except CorruptSnapshot as error:
+                return error.message, error.where
+
+        assert outcome(True) == outcome(False), seed
+        told += isinstance(outcome(True), tuple)
+    assert told > 20
+
+
+def test_many_batches() -> None:
+    state = state_of(StateKind.VALUE, VOID_NAMESPACE)
+    changes = [
+        Change(at % 4, bytes([Operation.SET, 0, 7]) + b"\x07%06d\0" % at + b"\x03ab", "log", at)
+        for at in range(150_000)
+        for at in range(150_000)
+    ]
+    began = time.process_time()
+    batches = list(latest(state, [], records(changes), CTX, "place"))
+    assert time.process_time() - began < 3
+    assert [len(batch) for batch in batches] == [65536, 65536, 150_000 - 2 * 65536]
+    assert len(contents(batches)) == 150_000
