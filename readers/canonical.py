@@ -45,6 +45,7 @@ class _Scan:
         self._reg = np.zeros(4, dtype=np.int64)
         self._reg[scanning.STATE] = scanning.BETWEEN_GROUPS
         self._unused = 0
+        self._unbegun = False
         self._at = 0
 
     def feed(self, block: Block) -> Generator[RawEntries, None, int]:
@@ -74,13 +75,15 @@ class _Scan:
                 break
         pos = int(reg[scanning.POS])
         self._unused, self._at = len(data) - pos, file_at + pos if not block.compressed else file_at
-        if block.last or (starts[int(reg[scanning.GROUP]) :] > pos).any():
+        ahead = starts[int(reg[scanning.GROUP]) :]
+        self._unbegun = len(ahead) > 0
+        if block.last or (ahead > pos).any():
             self.finish()
         return self._unused
 
     def finish(self) -> None:
         """Refuse an entry or a key group that has begun and not ended."""
-        if self._unused or self._reg[scanning.STATE] != scanning.BETWEEN_GROUPS:
+        if self._unused or self._unbegun or self._reg[scanning.STATE] != scanning.BETWEEN_GROUPS:
             raise CorruptSnapshot(
                 "a key group is cut off in the middle of an entry",
                 where=Where(file=self._file, offset=self._at),

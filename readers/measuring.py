@@ -170,6 +170,7 @@ class _Feed:
         self._reg = np.zeros(4, dtype=np.int64)
         self._reg[STATE] = BETWEEN_GROUPS
         self._unused = 0
+        self._unbegun = False
         self._at = 0
 
     def feed(self, block: Block) -> Generator[int, None, int]:
@@ -187,14 +188,16 @@ class _Feed:
         self._unused, self._at = len(data) - pos, block.file_at + (0 if block.compressed else pos)
         if outcome in MESSAGES:
             raise _damaged(MESSAGES[outcome], self._file, self._at)
-        if block.last or (starts[int(reg[GROUP]) :] > pos).any():
+        ahead = starts[int(reg[GROUP]) :]
+        self._unbegun = len(ahead) > 0
+        if block.last or (ahead > pos).any():
             self.finish()
         yield pos
         return self._unused
 
     def finish(self) -> None:
         """Refuse an entry or a key group that has begun and not ended."""
-        if self._unused or self._reg[STATE] != BETWEEN_GROUPS:
+        if self._unused or self._unbegun or self._reg[STATE] != BETWEEN_GROUPS:
             raise _damaged("a key group is cut off in the middle of an entry", self._file, self._at)
 
 

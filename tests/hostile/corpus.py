@@ -72,6 +72,7 @@ class Target:
     body: int = 0
     checked: bool = False
     read_all: Callable[[bytes], Rows] | None = None
+    rebuilt: _Rebuilt | None = None
 
     @cached_property
     def all_rows(self) -> dict[str, str]:
@@ -128,7 +129,9 @@ def _subtask_targets(
             handle.offsets if isinstance(handle, KeyGroupsHandle) else [o for s in handle.states for o in s.offsets]
         )
         body = min((offset for offset in offsets if offset > 0), default=0)
-        yield Target(name, data, rebuilt.read, body, "snappy" in fixture.name and part != "raw_keyed", rebuilt.read_all)
+        yield Target(
+            name, data, rebuilt.read, body, "snappy" in fixture.name and part != "raw_keyed", rebuilt.read_all, rebuilt
+        )
 
 
 @dataclass(frozen=True)
@@ -155,6 +158,14 @@ class _Rebuilt:
         operator = replace(self.operator, subtasks=(subtask,), coordinator=None)
         metadata = replace(self.metadata, operators=(operator,), master_states=())
         return Snapshot(self.location, metadata, self.options, ())
+
+    def first_groups(self, name: str, data: bytes, most: int) -> Target:
+        """The file's first key groups, ``most`` bytes of them or a little more, as a file of their own."""
+        offsets = self.handle.offsets
+        count = next((index for index, offset in enumerate(offsets) if offset > most), len(offsets))
+        part = replace(self, handle=replace(self.handle, offsets=offsets[:count]))
+        cut = data[: offsets[count]] if count < len(offsets) else data
+        return Target(name, cut, part.read, read_all=part.read_all)
 
     def damaged(self, data: bytes) -> Any:
         """The handle with these bytes."""

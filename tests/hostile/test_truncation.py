@@ -17,6 +17,7 @@ from stateproc.metadata import read_metadata
 
 FULL = "STATEPROC_MUTATIONS" in os.environ
 """Every byte of state files too; else every seventh (of ``_metadata`` always every byte)."""
+_RAW_BYTES = 2000
 INLINE = ("1.20/operators-hashmap-canonical-inline", "2.3/tiny-hashmap-checkpoint-inline")
 FILES = (
     "1.20/edges-hashmap-canonical/8003e8/0/managed_keyed",
@@ -29,8 +30,12 @@ FILES = (
 
 
 def _chosen(name: str) -> Target:
-    """The file; of raw keyed ones the smallest."""
-    return min((target for target in file_targets() if target.name.endswith(name)), key=lambda item: len(item.data))
+    """The file; of raw keyed ones the first key groups of the smallest."""
+    found = min((target for target in file_targets() if target.name.endswith(name)), key=lambda item: len(item.data))
+    if name != "raw_keyed":
+        return found
+    assert found.rebuilt is not None
+    return found.rebuilt.first_groups(found.name, found.data, _RAW_BYTES)
 
 
 def _cut(target: Target, length: int) -> Case:

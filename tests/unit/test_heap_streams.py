@@ -14,7 +14,7 @@ from fixtures_check import fixtures
 
 import stateproc.readers.blocks as blocks_module
 import stateproc.readers.heap as heap
-from stateproc.errors import SnapshotError, UnsupportedSnapshot
+from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
 from stateproc.metadata.backend import StateMetaInfo
 from stateproc.readers.blocks import KeyGroupRange, plain_blocks, snappy_blocks
 from stateproc.readers.canonical import canonical_entries
@@ -26,7 +26,7 @@ from stateproc.storage import InlineSource
 
 sys.path.append(str(Path(__file__).parents[1] / "hostile"))
 
-from corpus import Target, file_targets  # noqa: E402
+from corpus import Target, file_targets
 
 BASE = "org.apache.flink.api.common.typeutils.base."
 
@@ -190,3 +190,17 @@ def test_a_canonical_entry_of_a_thousand_blocks_too(
     assert sum(done) == len(group)
     assert _Counted.count < 4 * len(data)
     assert sum(copied) < 4 * len(data)
+
+
+def test_a_compressed_key_group_of_nothing_but_its_identifier_is_damage() -> None:
+    """A file cut off right behind the identifier of its last key group."""
+    group = b"\0\0" + (10).to_bytes(4, "big") + b"\x85" + bytes(9) + bytes(4) + b"\xff\xff"
+    whole = bytes(cramjam.snappy.compress(group))
+    data = whole + b"\xff\x06\0\0sNaPpY"
+    ranges = [KeyGroupRange(5, 0, len(whole)), KeyGroupRange(6, len(whole), len(data))]
+    with pytest.raises(CorruptSnapshot, match="cut off"):
+        list(canonical_entries(InlineSource("cut", data), ranges, compressed=True, prefix=1, state_id=0, n_states=1))
+    with pytest.raises(CorruptSnapshot, match="cut off"):
+        measure_canonical(InlineSource("cut", data), ranges, compressed=True, prefix=1, n_states=1)
+    found = measure_canonical(InlineSource("whole", whole), ranges[:1], compressed=True, prefix=1, n_states=1)
+    assert found.entries.tolist() == [[1]]
