@@ -192,7 +192,6 @@ def test_many_batches() -> None:
     changes = [
         Change(at % 4, bytes([Operation.SET, 0, 7]) + b"\x07%06d\0" % at + b"\x03ab", "log", at)
         for at in range(150_000)
-        for at in range(150_000)
     ]
     began = time.process_time()
     batches = list(latest(state, [], records(changes), CTX, "place"))
