@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from stateproc.errors import InvalidOption
 from stateproc.keygroups.ranges import key_group_range
 from stateproc.metadata.backend import StateMetaInfo, write_keyed_header
 from stateproc.metadata.handles import ByteStreamHandle
@@ -21,6 +22,14 @@ class Format(Enum):
     CANONICAL = "canonical"
     NATIVE_HASHMAP = "native-hashmap"
     NATIVE_ROCKSDB = "native-rocksdb"
+
+    @classmethod
+    def of(cls, name: str) -> Format:
+        """The format of a name. Raises InvalidOption."""
+        known = {item.value: item for item in cls}
+        if name not in known:
+            raise InvalidOption(f"no format is called {name!r}", advice=f"there are {', '.join(known)}")
+        return known[name]
 
 
 @dataclass(frozen=True)

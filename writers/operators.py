@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
+
+from pyspark.sql import DataFrame, SparkSession
 
 from stateproc.errors import InvalidOption, Where
 from stateproc.keygroups.operator_ids import operator_id
@@ -18,31 +18,18 @@ from stateproc.writers.elements import ElementEncoder
 from stateproc.writers.hashing import HASH_COLUMN, key_hash_of
 from stateproc.writers.job import OperatorJob, OperatorPart, WriteJob
 from stateproc.writers.rows import RowEncoder
-from stateproc.writers.targets import Encoding, TargetOf, element_encoding, row_encoding
+from stateproc.writers.spark_entries import entries_of
+from stateproc.writers.targets import Source, TargetOf, element_encoding, row_encoding
 
 _HASH = re.compile(r"[0-9a-fA-F]{32}")
-
-
-@dataclass(frozen=True)
-class Source:
-    """A DataFrame, what its columns are called by their roles, and how rows of these become TARGETED entries.
-
-    ``broadcast``: every subtask gets all rows; ``keyed``: rows have keys, else they are elements in their order.
-    """
-
-    frame: Any = field(repr=False)
-    columns: Mapping[str, str]
-    encoding: Encoding
-    keyed: bool
-    broadcast: bool = False
 
 
 class NewOperator:
     """An operator of the savepoint to be written, all of whose state comes from DataFrames."""
 
     def __init__(self, uid: str, state: OperatorBootstrap) -> None:
-        self.uid = uid
         self.operator_id = self.id_of(uid)
+        self.uid: str | None = None if uid.lower() == self.operator_id else uid
         self._state = state
 
     @staticmethod
@@ -56,11 +43,12 @@ class NewOperator:
         """The operator without its rows. Raises InvalidOption."""
         state = self._state
         if not state.keyed and not state.operator:
-            raise InvalidOption(f"operator {self.uid} has no state", advice="give it some, or leave it out")
+            raise InvalidOption(
+                f"operator {self.uid or self.operator_id} has no state", advice="give it some, or leave it out"
+            )
         keyed = keyed_part(state.key_type, [rows.declared for rows in state.keyed], release) if state.keyed else None
-        uid = None if _HASH.fullmatch(self.uid) else self.uid
         return OperatorJob(
-            self.operator_id, uid, None, parallelism, max_parallelism, keyed, self._operator_part(release)
+            self.operator_id, self.uid, None, parallelism, max_parallelism, keyed, self._operator_part(release)
         )
 
     def _operator_part(self, release: Release) -> OperatorPart | None:
@@ -99,6 +87,11 @@ class NewOperator:
             yield Source(
                 elements.frame, elements.columns, element_encoding(of_elements), keyed=False, broadcast=broadcast
             )
+
+    def entries(self, spark: SparkSession, job: WriteJob, index: int) -> Iterator[DataFrame]:
+        """The operator's rows as TARGETED entries; ``index``: its place in the job. Raises InvalidOption."""
+        for source in self.sources(job, index):
+            yield entries_of(source, job.operators[index].parallelism)
 
     def _encoder(self, rows: KeyedRows, state_id: int, mine: OperatorJob, context: LayoutContext) -> RowEncoder:
         key = self._state.key_type

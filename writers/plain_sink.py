@@ -18,11 +18,11 @@ from stateproc.releases import DEFAULT, release
 from stateproc.writers.commit import Commit
 from stateproc.writers.elements import POSITION, SUBTASK
 from stateproc.writers.finish import finish
-from stateproc.writers.job import WriteJob
-from stateproc.writers.operators import NewOperator, Source
+from stateproc.writers.job import Format, WriteJob
+from stateproc.writers.operators import NewOperator
 from stateproc.writers.runs import Run, merged, written_runs
-from stateproc.writers.savepoint_writer import SavepointWriter
 from stateproc.writers.sink_options import bootstrap_of, sink_options
+from stateproc.writers.targets import Source
 from stateproc.writers.tasks import write_targets
 
 _ROWS_PER_PARTITION = 33
@@ -84,10 +84,11 @@ def writer_of(raw: Mapping[str, str], schema: StructType, overwrite: bool) -> Pl
     options = sink_options(raw)
     operator = NewOperator(options.uid, bootstrap_of(options, schema))
     chosen = DEFAULT if options.version is None else release(options.version)
-    format_ = SavepointWriter.format_of(options.format)
     operator_job = operator.job(chosen, options.parallelism, options.max_parallelism)
     commit = Commit.begin(options.path, overwrite=overwrite, storage_options=dict(options.storage_options))
-    job = WriteJob(commit.staging, chosen, (operator_job,), format_, options.compressed, options.verify)
+    job = WriteJob(
+        commit.staging, chosen, (operator_job,), Format.of(options.format), options.compressed, options.verify
+    )
     return PlainWriter(job, commit, _only(list(operator.sources(job, 0))))
 
 

@@ -3,89 +3,189 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any, Literal
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.ranges import check_max_parallelism
+from stateproc.names import not_found
 from stateproc.releases import DEFAULT, Release, release
-from stateproc.writers.bootstrap import OperatorBootstrap
-from stateproc.writers.commit import Commit
-from stateproc.writers.job import Format, WriteJob
+from stateproc.snapshot import Snapshot
+from stateproc.spark.options import parse_options
+from stateproc.spark.relations import opened_snapshot
+from stateproc.writers.bootstrap import OperatorBootstrap, Type
+from stateproc.writers.edits import TtlEdit, now_ms
+from stateproc.writers.execution import Settings, write_snapshot
+from stateproc.writers.existing import ExistingOperator
+from stateproc.writers.job import Format
 from stateproc.writers.operators import NewOperator
-from stateproc.writers.spark_entries import entries_of, put_together
-from stateproc.writers.spark_sink import save
+from stateproc.writers.rehashing import HashCodes
+from stateproc.writers.transforming import transformation
+
+AnyOperator = NewOperator | ExistingOperator
 
 
 class SavepointWriter:
     """Builds a savepoint, operator by operator, and writes it; see docs/writing.md.
 
-    Methods return the writer itself, so that they can be chained. Nothing is written before ``write``.
+    Operators are named by uid, or by uid hash (32 hex digits). Methods return the writer itself, so that they can be
+    chained; they raise NotFound and InvalidOption. Nothing is written before ``write``.
     """
 
-    def __init__(self, spark: SparkSession, max_parallelism: int) -> None:
-        check_max_parallelism(max_parallelism)
-        self._spark = spark
-        self._max_parallelism = max_parallelism
+    def __init__(self, spark: SparkSession, settings: Settings, source: Snapshot | None = None) -> None:
+        self._spark, self._settings, self._source = spark, settings, source
         self._parallelism: dict[str, int] = {}
-        self._operators: dict[str, NewOperator] = {}
-        self._release: Release = DEFAULT
-        self._format = Format.CANONICAL
-        self._compressed = False
-        self._storage_options: dict[str, Any] = {}
+        self._operators: dict[str, AnyOperator] = {}
+        self._read_options: dict[str, str] = {}
 
     @classmethod
     def new_savepoint(cls, spark: SparkSession, max_parallelism: int = 128) -> SavepointWriter:
         """A savepoint without operators. Raises InvalidOption for a max parallelism that Flink cannot have."""
-        return cls(spark, max_parallelism)
+        check_max_parallelism(max_parallelism)
+        return cls(spark, Settings(DEFAULT, max_parallelism))
+
+    @classmethod
+    def from_existing_savepoint(
+        cls, spark: SparkSession, path: str | os.PathLike[str], options: Mapping[str, str] | None = None
+    ) -> SavepointWriter:
+        """A savepoint that begins as a copy of a snapshot: savepoint or checkpoint of any format and state backend.
+
+        options: those of ``spark.read.format("savepoint")`` that say how to read (classes, uids, pathMapping, fs.…).
+        What is not named later is carried over bit for bit. Raises SnapshotError.
+        """
+        read_options = {**(options or {}), "path": os.fspath(path)}
+        source = opened_snapshot(parse_options(read_options))
+        writer = cls(spark, Settings(_release_of(source), None), source)
+        writer._read_options = read_options
+        for operator in source.operators:
+            writer._operators[operator.operator_id] = ExistingOperator(operator)
+        return writer
+
+    # --- operators -------------------------------------------------------------------------------------------
 
     def with_operator(self, uid: str, state: OperatorBootstrap) -> SavepointWriter:
-        """Add an operator; an operator of that uid that is there already is replaced. ``uid``: as in the job, or its
-        hash (32 hex digits)."""
+        """Add an operator; an operator of that uid that is there already is replaced as a whole."""
         operator = NewOperator(uid, state)
         self._operators[operator.operator_id] = operator
         return self
 
+    def remove_operator(self, uid: str) -> SavepointWriter:
+        """Leave an operator and all its state out."""
+        del self._operators[self._found(uid)]
+        return self
+
+    def change_operator_identifier(self, old: str, new: str) -> SavepointWriter:
+        """Give an operator another uid: what the job calls it now."""
+        found, wanted = self._found(old), NewOperator.id_of(new)
+        if wanted != found and wanted in self._operators:
+            raise InvalidOption(f"there is an operator {new!r} already", advice="remove it first: remove_operator(…)")
+        operator = self._operators.pop(found)
+        operator.operator_id = wanted
+        operator.uid = None if new.lower() == wanted else new
+        self._operators[wanted] = operator
+        if found in self._parallelism:
+            self._parallelism[wanted] = self._parallelism.pop(found)
+        return self
+
+    # --- states of existing operators ------------------------------------------------------------------------
+
+    def with_states(self, uid: str, add: Callable[[OperatorBootstrap], object]) -> SavepointWriter:
+        """Put keyed states into an existing operator, beside the others or in the place of those of their names.
+
+        ``add`` gets a bootstrap with the operator's key type: ``lambda op: op.value_state("name", frame)``.
+        """
+        self._existing(uid).edits.states.append(add)
+        return self
+
+    def transform_state(
+        self, uid: str, state: str, function: Callable[[DataFrame], DataFrame], *, value_type: Type = None,
+        map_key_type: Type = None,
+    ) -> SavepointWriter:  # fmt: skip
+        """Map a state's rows, as ``spark.read`` gives them, through a function; types of columns that stay what they
+        are stay those of Flink, others are the columns' defaults or as given (of list elements, map values, values)."""
+        operator = self._existing(uid)
+        operator.check_state(state)
+        options = {**self._read_options, "uidHash": operator.operator.operator_id, "state": state}
+        frame = self._spark.read.format("savepoint").options(**options).load()
+        keyed = operator.header.keyed(state)
+        operator.edits.states.append(transformation(keyed, frame, function, value_type, map_key_type))
+        return self
+
+    def drop_state(self, uid: str, state: str) -> SavepointWriter:
+        """Leave a keyed state out (timers too, by the name of their queue)."""
+        operator = self._existing(uid)
+        operator.check_state(state)
+        operator.edits.dropped.add(state)
+        return self
+
+    def rename_state(self, uid: str, old: str, new: str) -> SavepointWriter:
+        """Give a keyed state another name."""
+        operator = self._existing(uid)
+        operator.check_state(old)
+        operator.edits.renamed[old] = new
+        return self
+
+    def enable_ttl(self, uid: str, state: str, last_access: int | None = None) -> SavepointWriter:
+        """Give a state a time to live, which Flink itself refuses: entries count as used at ``last_access`` (ms since
+        the epoch, default now). How long they live is up to the job."""
+        edit = TtlEdit("on", last_access=now_ms() if last_access is None else last_access)
+        return self._edit_ttl(uid, state, edit)
+
+    def disable_ttl(self, uid: str, state: str) -> SavepointWriter:
+        """Take a state's time to live away; entries that have expired come back to life (purge them before)."""
+        return self._edit_ttl(uid, state, TtlEdit("off"))
+
+    def purge_expired(self, uid: str, state: str, ttl: timedelta, now: int | None = None) -> SavepointWriter:
+        """Drop entries that were last used ``ttl`` before ``now`` (ms since the epoch, default now) or earlier."""
+        edit = TtlEdit("purge", ttl=int(ttl.total_seconds() * 1000), now=now_ms() if now is None else now)
+        return self._edit_ttl(uid, state, edit)
+
+    def with_hash_function(self, uid: str, hash_function: str | HashCodes) -> SavepointWriter:
+        """How keys are hashed whose hashCode is their class's own (POJOs, case classes), for another max parallelism:
+        'Objects.hash', or a function of the keys (an Arrow array) that returns their hash codes."""
+        self._existing(uid).edits.hash_function = hash_function
+        return self
+
+    def drop_in_flight_data(self) -> SavepointWriter:
+        """Leave the records in flight of an unaligned checkpoint out. They are lost."""
+        self._settings.drop_in_flight = True
+        return self
+
+    # --- the savepoint ---------------------------------------------------------------------------------------
+
     def with_max_parallelism(self, max_parallelism: int) -> SavepointWriter:
-        """The number of key groups, for all operators. Raises InvalidOption."""
+        """The number of key groups, for all operators; keys of existing ones are hashed anew."""
         check_max_parallelism(max_parallelism)
-        self._max_parallelism = max_parallelism
+        self._settings.max_parallelism = max_parallelism
         return self
 
     def with_parallelism(self, uid: str, parallelism: int) -> SavepointWriter:
         """How many subtasks an operator has in the savepoint, and so how many files; Flink rescales at will."""
-        self._parallelism[NewOperator.id_of(uid)] = parallelism
+        self._parallelism[self._found(uid)] = parallelism
         return self
 
     def with_compression(self, compressed: bool = True) -> SavepointWriter:
-        """Compress keyed state (snappy), and operator state for Flink 1.18 and newer."""
-        self._compressed = compressed
+        """Compress keyed state (snappy), and new operator state for Flink 1.18 and later; or not, with False."""
+        self._settings.compressed = compressed
         return self
 
     def with_format(self, name: Literal["canonical", "native-hashmap", "native-rocksdb"]) -> SavepointWriter:
         """The format of keyed state. ``canonical`` restores under every state backend, the others under their own."""
-        self._format = self.format_of(name)
+        self._settings.format = Format.of(name)
         return self
-
-    @staticmethod
-    def format_of(name: str) -> Format:
-        """The format of a name. Raises InvalidOption."""
-        known = {item.value: item for item in Format}
-        if name not in known:
-            raise InvalidOption(f"no format is called {name!r}", advice=f"there are {', '.join(known)}")
-        return known[name]
 
     def with_flink_version(self, version: str) -> SavepointWriter:
         """The Flink release that will restore it, 1.13 to 2.3: it chooses the metadata version and how serializers are
-        told. Default 1.20."""
-        self._release = release(version)
+        told. Default 1.20, for existing snapshots the release that wrote them."""
+        self._settings.release = release(version)
         return self
 
     def with_storage_options(self, options: Mapping[str, Any]) -> SavepointWriter:
         """Options of the target's file system (fsspec)."""
-        self._storage_options = dict(options)
+        self._settings.storage_options = dict(options)
         return self
 
     def write(
@@ -100,41 +200,38 @@ class SavepointWriter:
         """
         if mode not in ("error", "overwrite"):
             raise InvalidOption(f"mode {mode!r}", advice="give 'error' or 'overwrite'")
-        operators = self._ordered()
-        parallelisms = {operator.operator_id: self._parallelism_of(operator) for operator in operators}
-        commit = Commit.begin(path, overwrite=mode == "overwrite", storage_options=self._storage_options)
-        try:
-            jobs = tuple(
-                operator.job(self._release, parallelisms[operator.operator_id], self._max_parallelism)
-                for operator in operators
-            )
-            job = WriteJob(commit.staging, self._release, jobs, self._format, self._compressed, verify)
-            frames = [
-                entries_of(source, jobs[index].parallelism)
-                for index, operator in enumerate(operators)
-                for source in operator.sources(job, index)
-            ]
-            save(put_together(frames, len(job.targets)), job, commit)
-        except BaseException:
-            commit.abort()
-            raise
-        return os.fspath(path)
-
-    def _ordered(self) -> Sequence[NewOperator]:
         if not self._operators:
             raise InvalidOption("the savepoint has no operators", advice="add one: writer.with_operator(uid, …)")
-        unknown = self._parallelism.keys() - self._operators.keys()
-        if unknown:
-            raise InvalidOption(f"with_parallelism names an operator that is not there: {min(unknown)}")
-        return list(self._operators.values())
+        self._settings.verify = verify
+        write_snapshot(
+            self._spark, path, list(self._operators.values()), self._settings, self._parallelism, self._source,
+            overwrite=mode == "overwrite",
+        )  # fmt: skip
+        return os.fspath(path)
 
-    def _parallelism_of(self, operator: NewOperator) -> int:
-        given = self._parallelism.get(operator.operator_id)
-        if given is None:
-            return max(1, min(self._max_parallelism, int(self._spark.sparkContext.defaultParallelism)))
-        if not 0 < given <= self._max_parallelism:
-            raise InvalidOption(
-                f"parallelism {given} of operator {operator.uid}",
-                advice=f"give one from 1 to {self._max_parallelism}, the max parallelism",
-            )
-        return given
+    def _found(self, uid: str) -> str:
+        """The id of an operator that is there."""
+        wanted = NewOperator.id_of(uid)
+        if wanted in self._operators:
+            return wanted
+        names = {item.uid: key for key, item in self._operators.items() if item.uid}
+        if uid in names:
+            return names[uid]
+        raise not_found("operator", uid, [*names, *self._operators])
+
+    def _existing(self, uid: str) -> ExistingOperator:
+        operator = self._operators[self._found(uid)]
+        if not isinstance(operator, ExistingOperator):
+            raise InvalidOption(f"operator {uid!r} is new", advice="its bootstrap tells all its states")
+        return operator
+
+    def _edit_ttl(self, uid: str, state: str, edit: TtlEdit) -> SavepointWriter:
+        operator = self._existing(uid)
+        operator.check_state(state)
+        operator.edits.set_ttl(state, edit)
+        return self
+
+
+def _release_of(source: Snapshot) -> Release:
+    """The newest release that writes this version of metadata."""
+    return {5: Release(2, 0), 6: Release(2, 3), 4: Release(1, 20)}.get(source.metadata.version, Release(1, 15))

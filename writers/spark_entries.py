@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from stateproc.writers.elements import POSITION, SUBTASK
-from stateproc.writers.operators import Source
+from stateproc.writers.targets import Source
 from stateproc.writers.tasks import TARGET, TARGETED
 
 ENTRIES_SCHEMA = "target int, key_group int, state_id int, key binary, value binary"

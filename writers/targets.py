@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +18,20 @@ _MOST_BYTES = 1 << 30
 
 Encoding = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """Batches of rows to batches of TARGETED entries; picklable."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A DataFrame, what its columns are called by their roles, and how rows of these become TARGETED entries.
+
+    ``broadcast``: every subtask gets all rows; ``keyed``: rows have keys, else they are elements in their order.
+    """
+
+    frame: Any = field(repr=False)
+    columns: Mapping[str, str]
+    encoding: Encoding
+    keyed: bool
+    broadcast: bool = False
 
 
 class TargetOf:

@@ -1,0 +1,102 @@
+"""Existing snapshots rewritten: what is not named stays as it is, what is named changes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures_check import FIXTURES, Fixture, differences, fixtures_in
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import stateproc
+from stateproc import InvalidOption, NotFound, SavepointWriter
+from stateproc.readers.states import StateKind
+
+
+def fixture(case: str) -> Fixture:
+    (found,) = fixtures_in(FIXTURES / "1.20" / case)
+    return found
+
+
+def uids_of(item: Fixture) -> list[str]:
+    return sorted({line["uid"] for line in item.expected() if line["uid"]})
+
+
+def contents(path: Any, **options: Any) -> dict[str, list[Any]]:
+    """All state of a snapshot: operator/state → rows without key groups, in an order of their own."""
+    found = {}
+    for operator in stateproc.open(path, **options).operators:
+        for state in operator.states:
+            table = state.to_arrow()
+            rows = table.drop_columns([name for name in ("key_group", "subtask") if name in table.column_names])
+            found[f"{operator.operator_id}/{state.name}"] = sorted(map(repr, rows.to_pylist()))
+    return found
+
+
+CASES = ("kitchen-hashmap-canonical", "kitchen-hashmap-checkpoint", "windows-rocksdb-canonical",
+         "operators-hashmap-canonical", "kitchen-rocksdb-incremental", "tiny-rocksdb-changelog",
+         "windows-hashmap-changelog", "tiny-hashmap-filemerging")  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_copy_holds_the_same(spark: SparkSession, tmp_path: Path, case: str) -> None:
+    item = fixture(case)
+    SavepointWriter.from_existing_savepoint(spark, item.snapshot).write(tmp_path / "copy")
+    moved = (tmp_path / "copy").rename(tmp_path / "moved")
+    assert differences(item, stateproc.open(moved, uids=uids_of(item))) == []
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if not case.startswith("operators")])
+def test_canonical_with_other_key_groups_holds_the_same(spark: SparkSession, tmp_path: Path, case: str) -> None:
+    item = fixture(case)
+    writer = SavepointWriter.from_existing_savepoint(spark, item.snapshot).with_format("canonical")
+    path = writer.with_max_parallelism(1024).with_compression().write(tmp_path / "s")
+    written = stateproc.open(path, uids=uids_of(item))
+    assert differences(item, written) == []
+    assert {operator.max_parallelism for operator in written.operators} == {1024}
+
+
+def test_states_are_dropped_renamed_and_transformed(spark: SparkSession, tmp_path: Path) -> None:
+    source = fixture("kitchen-rocksdb-incremental").snapshot
+    before = contents(source)
+    operator = max(stateproc.open(source).operators, key=lambda item: len(item.keyed_states))
+    own = operator.operator_id
+    value = next(it for it in operator.keyed_states if it.keyed.kind is StateKind.VALUE and not it.keyed.ttl)
+    renamed, dropped = [state.name for state in operator.keyed_states if state.name != value.name][:2]
+    writer = SavepointWriter.from_existing_savepoint(spark, source)
+    writer.rename_state(own, renamed, "renamed").drop_state(own, dropped)
+    writer.transform_state(own, value.name, lambda rows: rows.where(F.col("key_group") < 64))
+    path = writer.change_operator_identifier(own, "new-uid").write(tmp_path / "s")
+    after = contents(path, uids=["new-uid"])
+    moved = stateproc.open(path, uids=["new-uid"]).operator("new-uid").operator_id
+    assert after[f"{moved}/renamed"] == before[f"{own}/{renamed}"]
+    assert f"{moved}/{dropped}" not in after and f"{own}/{dropped}" in before
+    kept = [row for row in value.to_arrow().to_pylist() if row.pop("key_group") < 64]
+    assert after[f"{moved}/{value.name}"] == sorted(map(repr, kept))
+    for name, rows in before.items():
+        if not name.startswith(own):
+            assert after[name] == rows
+
+
+def test_what_cannot_be_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    source = fixture("kitchen-hashmap-canonical").snapshot
+    writer = SavepointWriter.from_existing_savepoint(spark, source)
+    with pytest.raises(InvalidOption, match="made from"):
+        writer.write(source, "overwrite")
+    with pytest.raises(NotFound):
+        writer.remove_operator("no-such-operator")
+    operator, state = next(
+        (item.operator_id, state.name)
+        for item in stateproc.open(source).operators
+        for state in item.keyed_states
+        if not state.keyed.ttl
+    )
+    with pytest.raises(NotFound):
+        writer.drop_state(operator, "no-such-state")
+    with pytest.raises(InvalidOption, match="time to live"):
+        other = SavepointWriter.from_existing_savepoint(spark, source)
+        other.purge_expired(operator, state, timedelta(days=1)).write(tmp_path / "s")
+    assert not (tmp_path / "s").exists()
