@@ -43,7 +43,8 @@ def key_hash_of(serializer: Serializer, named: str | None = None) -> KeyHash | N
         known = [part.kind for part in parts if part is not None]
         if not known or len(known) < len(parts):
             raise InvalidOption(f"the fields of {serializer.type_name} have no hashes that {OBJECTS_HASH} could join")
-        return KeyHash("row", tuple(known))
+        # A Row hashes differently since Flink 1.13; before, it did as Objects.hash does.
+        return KeyHash("legacy_row", tuple(known))
     found = hashed(serializer, exact)
     return found.kind if found is not None and is_reproducible(found.kind) else None
 
