@@ -1,0 +1,136 @@
+"""Snapshots written from what is carried over of others, in one process: the tests' own rewrite."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from carried_entries import carried_batches
+
+import stateproc
+from stateproc.metadata.backend import StateMetaInfo, write_keyed_header
+from stateproc.metadata.handles import KeyGroupsHandle, OperatorStreamHandle
+from stateproc.metadata.snapshot import OperatorState, SubtaskState
+from stateproc.operators import Operator
+from stateproc.readers.states import KeyedState
+from stateproc.serializers import LayoutContext
+from stateproc.snapshot import Snapshot
+from stateproc.writers.canonical import CanonicalWriter
+from stateproc.writers.carrying_header import carried_header
+from stateproc.writers.carrying_operator_state import carried_elements, carried_operator_header
+from stateproc.writers.commit import Commit
+from stateproc.writers.copying import copy_plan
+from stateproc.writers.entries import RAW_ENTRIES
+from stateproc.writers.operator_state import OperatorStateWriter
+from stateproc.writers.rehashing import rehashed
+from stateproc.writers.staging import Staging
+from stateproc.writers.time_to_live import TtlChange
+
+CANONICAL = 7
+TtlOf = Callable[[KeyedState, LayoutContext], TtlChange]
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """What changes. ttl: by uid what becomes of the header's states and of entries."""
+
+    max_parallelism: int | None = None
+    ttl: Mapping[str, tuple[Callable[[StateMetaInfo], StateMetaInfo], TtlOf]] | None = None
+
+    def write(self, snapshot: Snapshot, target: Path, **options: Any) -> Snapshot:
+        """``snapshot`` written canonical to ``target``, all keyed state of an operator in one subtask; opened."""
+        commit = Commit.begin(str(target), sources=[snapshot.path])
+        operators = tuple(self._operator(operator, commit.staging) for operator in snapshot.operators)
+        commit.complete(replace(snapshot.metadata, operators=operators), max(snapshot.metadata.version, 3))
+        return stateproc.open(str(target), **options)
+
+    def _operator(self, operator: Operator, staging: Staging) -> OperatorState:
+        subtasks: dict[int, SubtaskState] = {
+            index: SubtaskState(index, managed_operator=handle)
+            for index, handle in _operator_states(operator, staging).items()
+        }
+        keyed = self._keyed(operator, staging)
+        if keyed is not None:
+            subtasks[0] = replace(subtasks.get(0, SubtaskState(0)), managed_keyed=keyed)
+        written = tuple(subtasks[index] for index in sorted(subtasks))
+        return replace(operator.metadata, subtasks=written, max_parallelism=self._max_parallelism(operator))
+
+    def _max_parallelism(self, operator: Operator) -> int:
+        return self.max_parallelism if self.max_parallelism and operator.keyed_files else operator.max_parallelism
+
+    def _keyed(self, operator: Operator, staging: Staging) -> KeyGroupsHandle | None:
+        header = carried_header(operator)
+        if not header.states:
+            return None
+        change_info, _ = (self.ttl or {}).get(operator.display, (None, None))
+        timers = [header.keyed(name).kind.is_queue for name in header.names]
+        states = [
+            info if queue or change_info is None else change_info(info)
+            for info, queue in zip(header.states, timers, strict=True)
+        ]
+        max_parallelism = self._max_parallelism(operator)
+        with staging.new_file(0) as file:
+            data = write_keyed_header(header.key_snapshot, states, compressed=False)
+            key_groups = range(max_parallelism)
+            writer = CanonicalWriter(file, data, header.names, key_groups, max_parallelism)
+            for batch in sorted_batches(self._entries(operator)):
+                writer.write(batch)
+            offsets = writer.close()
+            return KeyGroupsHandle(CANONICAL, 0, offsets, file.close())
+
+    def _entries(self, operator: Operator) -> Iterator[pa.RecordBatch]:
+        header, context = carried_header(operator), operator.snapshot.options.context
+        _, change = (self.ttl or {}).get(operator.display, (None, None))
+        for state_id, name in enumerate(header.names):
+            state = header.keyed(name)
+            batches = carried_batches(operator, name, state_id)
+            if change is not None and not state.kind.is_queue:
+                batches = change(state, context).batches(batches)
+            if self.max_parallelism is not None:
+                batches = rehashed(batches, state, self.max_parallelism, context)
+            yield from batches
+
+
+def sorted_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """All entries in the order of a file."""
+    names = RAW_ENTRIES.names
+    rows = sorted(row for batch in batches for row in zip(*(batch.column(n).to_pylist() for n in names), strict=True))
+    if rows:
+        columns = zip(*rows, strict=True)
+        arrays = [pa.array(list(column), field.type) for column, field in zip(columns, RAW_ENTRIES, strict=True)]
+        yield pa.record_batch(arrays, schema=RAW_ENTRIES)
+
+
+def _operator_states(operator: Operator, staging: Staging) -> Mapping[int, OperatorStreamHandle]:
+    """Each subtask keeps its elements; broadcast state goes to every subtask that has any."""
+    header = carried_operator_header(operator)
+    parts = {
+        info.name: pickle.loads(pickle.dumps(carried_elements(operator, info.name)))
+        for info in (*header.states, *header.broadcast)
+    }
+    handles = {}
+    for subtask in [file.subtask for file in operator.operator_files]:
+        with staging.new_file(0) as file:
+            writer = OperatorStateWriter(file, header.states, header.broadcast, version=6)
+            for name, splits in parts.items():
+                for split in splits:
+                    if split.broadcast or split.subtask == subtask:
+                        for pieces in split.read():
+                            writer.carried(name, pieces)
+            states = writer.close()
+            handles[subtask] = OperatorStreamHandle(4, states, file.close())
+    return handles
+
+
+def copied(snapshot: Snapshot, target: Path, **options: Any) -> Snapshot:
+    """``snapshot`` with all its files copied beside a ``_metadata`` of its own; opened."""
+    plan = copy_plan(snapshot.metadata.operators, snapshot.location)
+    commit = Commit.begin(str(target), sources=[snapshot.path])
+    handles = [pickle.loads(pickle.dumps(copy)).run(commit.staging) for copy in plan.copies]
+    metadata = replace(snapshot.metadata, operators=plan.finish(handles))
+    commit.complete(metadata, max(snapshot.metadata.version, 3))
+    return stateproc.open(str(target), **options)
