@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
+
+from stateproc.codec.machine import Machine
 from stateproc.readers.entries import RawEntries
 from stateproc.readers.failures import placed
+from stateproc.readers.long_lists import LONGEST, MOST_BYTES, ElementCutter, check_index, check_lists, cut_lists
 from stateproc.readers.maps import MapGrouper
 from stateproc.readers.programs import Columns, Form, entry_program
 from stateproc.readers.rows import (
@@ -20,8 +25,6 @@ from stateproc.readers.rows import (
     state_fields,
 )
 from stateproc.readers.states import KeyedState, StateKind
-
-from stateproc.codec.machine import Machine
 from stateproc.serializers import LayoutContext
 
 
@@ -32,11 +35,46 @@ def decode_entries(
     *,
     flatten: bool = False,
     raw_keys: bool = False,
+    longest: int = LONGEST,
+    most: int = MOST_BYTES,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of the state's rows; ``raw_keys`` adds the bytes of key and namespace as a column ``raw_key``.
 
-    Raises CorruptSnapshot naming file and offset.
+    ``longest``: flattened lists of more bytes are decoded in parts; ``most``: lists of more bytes are refused if they
+    are not flattened. Raises CorruptSnapshot naming file and offset, UnsupportedSnapshot.
     """
+    if state.kind is not StateKind.LIST:
+        yield from _decoded(entries, state, ctx, flatten=flatten, raw_keys=raw_keys)
+        return
+    if not flatten:
+        checked = (check_lists(chunk, state, most) for chunk in entries)
+        yield from _decoded(checked, state, ctx, flatten=False, raw_keys=raw_keys)
+        return
+    cutter = ElementCutter(state, ctx)
+    parts = (part for chunk in entries for part in cut_lists(chunk, longest))
+    for long, run in groupby(parts, key=itemgetter(1)):
+        chunks = (part for part, _ in run)
+        if not long:
+            yield from _decoded(chunks, state, ctx, flatten=True, raw_keys=raw_keys)
+            continue
+        for entry in chunks:
+            before = 0
+            for batch in _decoded(cutter.pieces(entry, longest), state, ctx, flatten=True, raw_keys=raw_keys):
+                check_index(before + len(batch), entry, state)
+                yield _counted_on(batch, before)
+                before += len(batch)
+
+
+def _counted_on(batch: pa.RecordBatch, before: int) -> pa.RecordBatch:
+    """The batch with ``list_index`` going on from the elements ``before``."""
+    at = batch.schema.get_field_index("list_index")
+    index = pa.array(batch.column(at).to_numpy(zero_copy_only=False) + np.int32(before), pa.int32())
+    return batch.set_column(at, batch.schema.field(at), index)
+
+
+def _decoded(
+    entries: Iterable[RawEntries], state: KeyedState, ctx: LayoutContext, *, flatten: bool, raw_keys: bool
+) -> Iterator[pa.RecordBatch]:
     program = entry_program(state, Form.COMPOSITE, ctx, raw_keys=raw_keys)
     machine = Machine(program.program)
     fields = state_fields(state, ctx, flatten)
