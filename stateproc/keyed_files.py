@@ -25,12 +25,16 @@ from stateproc.storage import ByteSource, SnapshotLocation, open_handle
 
 @dataclass(frozen=True)
 class KeyedFile:
-    """Managed keyed state of subtask ``subtask``; ``layout`` names how it is stored."""
+    """Managed keyed state of subtask ``subtask``; ``layout`` names how it is stored.
+
+    ``relatives``: of changelogs, materialized parts of other subtasks, which tell the key's serializer, too.
+    """
 
     subtask: int
     handle: KeyedHandle
     location: SnapshotLocation
     max_parallelism: int
+    relatives: tuple[KeyedHandle, ...] = ()
 
     @property
     def layout(self) -> str:
@@ -88,7 +92,7 @@ class KeyedFile:
         if isinstance(self.handle, IncrementalHandle):
             return read_whole_header(self.source.read_all(MAX_HEADER), self.source.name, read_keyed_header)
         if isinstance(self.handle, ChangelogHandle):
-            return changelog_header(self.handle, self.location)
+            return changelog_header(self.handle, self.location, self.relatives)
         return None
 
     @cached_property

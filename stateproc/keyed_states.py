@@ -149,6 +149,7 @@ class KeyedStateView(State):
                     split_bytes=split_bytes,
                     flatten=flatten,
                     raw_keys=raw_keys,
+                    relatives=part.file.relatives,
                 )
                 continue
             ranges = [item for item in part.file.ranges if wanted is None or item.key_group in wanted]

@@ -12,7 +12,7 @@ from stateproc.keyed_files import KeyedFile, header_problem
 from stateproc.keyed_states import KeyedStateView, Part
 from stateproc.metadata import OperatorState
 from stateproc.metadata.backend import StateMetaInfo
-from stateproc.metadata.handles import KeyGroupsHandle, StatePartition
+from stateproc.metadata.handles import ChangelogHandle, KeyGroupsHandle, StatePartition
 from stateproc.names import not_found
 from stateproc.operator_states import OperatorFile, OperatorStateView
 from stateproc.readers.operator_state import state_info
@@ -63,10 +63,13 @@ class Operator:
     def keyed_files(self) -> tuple[KeyedFile, ...]:
         """Managed keyed state, one per subtask that has any."""
         location = self.snapshot.location
+        handles = [(subtask.index, subtask.managed_keyed) for subtask in self.metadata.subtasks]
+        changelogs = [handle for _, handle in handles if isinstance(handle, ChangelogHandle)]
+        relatives = next((handle.materialized[:1] for handle in changelogs if handle.materialized), ())
         return tuple(
-            KeyedFile(subtask.index, subtask.managed_keyed, location, self.max_parallelism)
-            for subtask in self.metadata.subtasks
-            if subtask.managed_keyed is not None
+            KeyedFile(index, handle, location, self.max_parallelism, relatives)
+            for index, handle in handles
+            if handle is not None
         )
 
     @cached_property

@@ -5,7 +5,7 @@ Format: org.apache.flink.state.changelog.StateChangeLogger metadata records (Abs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
 from stateproc.metadata.backend import (
@@ -16,7 +16,7 @@ from stateproc.metadata.backend import (
     StateMetaInfo,
     read_state_meta_info,
 )
-from stateproc.metadata.handles import ChangelogHandle
+from stateproc.metadata.handles import ChangelogHandle, KeyedHandle
 from stateproc.readers.changelog.materialized import materialized_header
 from stateproc.readers.changelog.operations import Operation
 from stateproc.readers.changelog.segments import Change, log_changes
@@ -69,9 +69,12 @@ def declared_states(handle: ChangelogHandle, location: SnapshotLocation) -> Iter
         yield read_declaration(change)[1]
 
 
-def changelog_header(handle: ChangelogHandle, location: SnapshotLocation) -> KeyedHeader | None:
+def changelog_header(
+    handle: ChangelogHandle, location: SnapshotLocation, relatives: Sequence[KeyedHandle] = ()
+) -> KeyedHeader | None:
     """The states of the handle, those of the materialized part first; None if there are none at all.
 
+    ``relatives``: materialized parts of the operator's other subtasks, whose keys have the same serializer.
     Raises CorruptSnapshot, MissingFile; UnsupportedSnapshot if nothing is materialized and no timers tell the key.
     """
     found: dict[str, StateMetaInfo] = {}
@@ -88,6 +91,9 @@ def changelog_header(handle: ChangelogHandle, location: SnapshotLocation) -> Key
             key = info.value_serializer.key
     if not found and key is None:
         return None
+    if key is None and relatives:
+        header = materialized_header(relatives[0], location)
+        key, key_snapshot = header.key, header.key_snapshot
     if key is None:
         raise UnsupportedSnapshot(
             "nothing of this changelog is materialized yet, and the log does not hold the key's serializer",

@@ -38,7 +38,8 @@ _HEAD = 3
 
 @dataclass(frozen=True)
 class ChangelogSplit:
-    """Some key groups of one state in a changelog handle. ``raw_keys``: see decode_entries."""
+    """Some key groups of one state in a changelog handle. ``raw_keys``: see decode_entries. ``relatives``: see
+    changelog_header."""
 
     handle: ChangelogHandle = field(repr=False)
     location: SnapshotLocation
@@ -50,6 +51,7 @@ class ChangelogSplit:
     options: ReadOptions = field(repr=False)
     flatten: bool = False
     raw_keys: bool = False
+    relatives: tuple[KeyedHandle, ...] = field(default=(), repr=False)
 
     @property
     def place(self) -> str:
@@ -96,7 +98,7 @@ class ChangelogSplit:
 
     def _target(self) -> KeyedState | None:
         load_plugins(self.options.plugins)
-        header = changelog_header(self.handle, self.location)
+        header = changelog_header(self.handle, self.location, self.relatives)
         states = [] if header is None else [keyed_state(info, 0, header.key) for info in header.states]
         return next((item for item in states if item is not None and item.name == self.state), None)
 
@@ -184,6 +186,7 @@ def changelog_splits(
     split_bytes: int = SPLIT_BYTES,
     flatten: bool = False,
     raw_keys: bool = False,
+    relatives: tuple[KeyedHandle, ...] = (),
 ) -> list[ChangelogSplit]:
     """Splits of about ``split_bytes`` stored bytes of all states; each passes over the whole log."""
     wanted = None if key_groups is None else set(key_groups)
@@ -207,6 +210,7 @@ def changelog_splits(
                     options=options,
                     flatten=flatten,
                     raw_keys=raw_keys,
+                    relatives=relatives,
                 )
             )
     return splits

@@ -45,6 +45,7 @@ JOBS = {
     "inflight": ("InFlight", "job"),
     "chain": ("Chains", "job"),
     "chain-small": ("Chains", "small"),
+    "chain-untimed": ("Chains", "untimed"),
     "chain-expiring": ("Chains", "expiring"),
     "chain-async": ("AsyncChains", "job"),
 }

@@ -80,6 +80,11 @@ SLOWLY: Options = (
     ("state.changelog.periodic-materialize.interval", "3s"),
     ("state.backend.changelog.periodic-materialize.interval", "3s"),
 )
+RARELY: Options = (
+    ("state.changelog.periodic-materialize.interval", "15s"),
+    ("state.backend.changelog.periodic-materialize.interval", "15s"),
+)
+"""Each subtask has its own first time to materialize, within the interval."""
 NEVER: Options = (
     ("state.changelog.periodic-materialize.enabled", "false"),
     ("state.backend.changelog.periodic-materialize.enabled", "false"),
@@ -189,6 +194,14 @@ CHAINS = (
         "chain",
         options=ROCKSDB + CHANGELOG + SLOWLY + CLAIM,
         stages=(Stage(2, MATERIALIZING), Stage(3, "checkpoint " + many(2)), Stage(1, many(2))),
+    ),
+    Chain(
+        "chain-untimed",
+        "changelog-by-and-by",
+        "rocksdb",
+        "chain",
+        options=ROCKSDB + CHANGELOG + RARELY,
+        stages=(Stage(4, "round pause-6000 " + many(3) + " pause-5000 " + many(1) + " pause-5000 " + many(1)),),
     ),
     Chain(
         "chain-small",

@@ -208,6 +208,14 @@ def test_changelogs_with_nothing_materialized_yet_a_part_and_everything(release:
 
 
 @pytest.mark.parametrize("release", NEWEST)
+def test_subtasks_materialize_one_after_another_and_one_tells_the_others_keys(release: str) -> None:
+    found = [{bool(handle.materialized) for handle in changelogs(m)} for m in chain(release, "changelog-by-and-by")]
+    assert found[0] == {False, True}
+    for member in chain(release, "changelog-by-and-by"):
+        assert [operator.problems for operator in member.open().operators if operator.problems] == []
+
+
+@pytest.mark.parametrize("release", NEWEST)
 def test_changelogs_are_enabled_and_disabled(release: str) -> None:
     found = [bool(changelogs(member)) for member in chain(release, "changelog-switched")]
     assert found == [False, False, True, True, True, False, False]
