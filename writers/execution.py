@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from stateproc.errors import InvalidOption
 from stateproc.metadata.snapshot import OperatorState
 from stateproc.releases import Release
+from stateproc.serializers import LayoutContext
 from stateproc.snapshot import Snapshot
 from stateproc.writers.commit import Commit
 from stateproc.writers.copying import CopyPlan, copy_plan
@@ -66,6 +67,7 @@ def write_snapshot(
         job = WriteJob(
             commit.staging, settings.release, jobs, settings.format or Format.CANONICAL, bool(settings.compressed),
             settings.verify, 1 if source is None else source.metadata.checkpoint_id,
+            LayoutContext(kryo=settings.release.kryo) if source is None else source.options.context,
         )  # fmt: skip
         frames = [frame for index, item in enumerate(placed) for frame in item.operator.entries(spark, job, index)]
         if frames:

@@ -12,7 +12,7 @@ from stateproc.metadata.backend import StateMetaInfo, write_keyed_header
 from stateproc.metadata.handles import ByteStreamHandle
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
 from stateproc.releases import Release
-from stateproc.serializers import Serializer
+from stateproc.serializers import LayoutContext, Serializer
 from stateproc.writers.staging import Staging
 
 
@@ -100,7 +100,10 @@ class Target:
 
 @dataclass(frozen=True)
 class WriteJob:
-    """A whole write. Entries are told their file by its position in ``targets``."""
+    """A whole write. Entries are told their file by its position in ``targets``.
+
+    ``context``: how values lie; writers of native heap files need to know where they end.
+    """
 
     staging: Staging
     release: Release
@@ -109,6 +112,7 @@ class WriteJob:
     compressed: bool = False
     verify: bool = True
     checkpoint_id: int = 1
+    context: LayoutContext = field(default_factory=LayoutContext, repr=False)
 
     @property
     def targets(self) -> tuple[Target, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ class RowEncoder:
     def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Raw entries (RAW_ENTRIES with large binaries), in the order of rows. Raises InvalidRows."""
         columns = {name: _plain(batch.column(name)) for name in batch.schema.names}
+        columns = {name: conformed(column, self._types.get(name)) for name, column in columns.items()}
         kept = self._kept(columns)
         if kept is not None:
             columns = {name: column.filter(kept) for name, column in columns.items()}
@@ -55,6 +57,19 @@ class RowEncoder:
             return self._entries(columns)
         except Unencodable as error:
             raise refused(columns, error, Where(operator=self.operator, state=self.state.name)) from error
+
+    @cached_property
+    def _types(self) -> dict[str, pa.DataType]:
+        """The Arrow type of each column's values, by its role."""
+        state, inner = self.state, self.context.inner
+        value = state.value.layout(self.context).arrow_type
+        found = {KEY: state.key.layout(inner).arrow_type, MAP_VALUE: value}
+        if state.has_namespace:
+            found[NAMESPACE] = state.namespace.layout(inner).arrow_type
+        if state.user_key is not None:
+            found[MAP_KEY] = state.user_key.layout(self.context).arrow_type
+            value = pa.map_(found[MAP_KEY], value)
+        return {**found, VALUE: pa.list_(value) if state.kind is StateKind.LIST else value}
 
     def _kept(self, columns: dict[str, pa.Array]) -> pa.Array | None:
         """Which rows have state; None for all."""
@@ -68,9 +83,11 @@ class RowEncoder:
 
     def _entries(self, columns: dict[str, pa.Array]) -> pa.RecordBatch:
         state, inner = self.state, self.context.inner
-        keys = as_type(columns[KEY], state.key.layout(inner).arrow_type)
+        # Generated projections make the rows of SQL keys, with more room than serializers leave for some nulls.
+        layout = state.key.layout(replace(inner, projected=True))
+        keys = as_type(columns[KEY], layout.arrow_type)
         refuse_nulls(keys, "a key")
-        key = _located(KEY, state.key.layout(inner), keys)
+        key = _located(KEY, layout, keys)
         namespace = _located(NAMESPACE, state.namespace.layout(inner), self._namespaces(columns, len(keys)))
         groups = key_groups(keys, key, state.key, self.hash, self._codes(columns), self.max_parallelism)
         ambiguous = state.key.length < 0 and state.namespace.length < 0
@@ -159,6 +176,37 @@ def in_milliseconds(array: pa.Array) -> pa.Array:
         names = [array.type.field(index).name for index in range(array.type.num_fields)]
         return pa.StructArray.from_arrays(fields, names, mask=array.is_null())
     return array
+
+
+def conformed(array: pa.Array, wanted: pa.DataType | None) -> pa.Array:
+    """Structs whose fields have other names than f0, f1 … of a type that has no names (tuples, rows) by position.
+
+    Only names change; all else is for encoders to accept or refuse.
+    """
+    found = array.type
+    if wanted is None or not pa.types.is_nested(found) or found == wanted:
+        return array
+    if pa.types.is_struct(found) and pa.types.is_struct(wanted) and found.num_fields == wanted.num_fields:
+        names = [field.name for field in wanted]
+        if names != [f"f{index}" for index in range(len(names))]:
+            names = [field.name for field in found]
+        parts = [conformed(array.field(index), wanted.field(index).type) for index in range(len(names))]
+        return pa.StructArray.from_arrays(parts, names, mask=array.is_null() if array.null_count else None)
+    if pa.types.is_map(found) and pa.types.is_map(wanted):
+        keys, items = conformed(array.keys, wanted.key_type), conformed(array.items, wanted.item_type)
+        pairs = pa.StructArray.from_arrays([keys, items], fields=[
+            pa.field("key", keys.type, nullable=False), pa.field("value", items.type)])  # fmt: skip
+        kind = pa.map_(keys.type, items.type)
+        return _rebuilt(array, kind, pairs)
+    if pa.types.is_list(found) and pa.types.is_list(wanted):
+        values = conformed(array.values, wanted.value_type)
+        return _rebuilt(array, pa.list_(values.type), values)
+    return array
+
+
+def _rebuilt(array: pa.Array, kind: pa.DataType, child: pa.Array) -> pa.Array:
+    """The list (or map) with another child."""
+    return pa.Array.from_buffers(kind, len(array), array.buffers()[:2], offset=array.offset, children=[child])
 
 
 def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,17 +13,20 @@ import pyarrow as pa
 
 from stateproc.errors import InvalidEntries, SnapshotError
 from stateproc.metadata.handles import KeyedHandle, KeyGroupsHandle, OperatorHandle, OperatorStreamHandle
+from stateproc.readers.states import keyed_state
 from stateproc.writers.canonical import CanonicalWriter
 from stateproc.writers.entries import RAW_ENTRIES
+from stateproc.writers.heap import HeapWriter
 from stateproc.writers.job import Format, KeyedPart, OperatorJob, OperatorPart, Target, WriteJob
 from stateproc.writers.operator_state import OperatorStateWriter
-from stateproc.writers.verify import verify_canonical, verify_operator_state
+from stateproc.writers.verify import verify_canonical, verify_heap, verify_operator_state
 
 TARGET = "target"
 TARGETED = RAW_ENTRIES.insert(0, pa.field(TARGET, pa.int32(), nullable=False))
 """Raw entries and the number of the file they go to, as they are shuffled. Entries of operator state have key group 0;
 their key is what orders them (8 bytes), or a broadcast state's map key."""
 _CANONICAL_TYPE, _OPERATOR_TYPE = 7, 4
+_HEAP_TYPE, _HEAP_TYPE_BEFORE_IDS = 12, 3
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,29 @@ def _canonical(
     return Written(number, int(writer.entries.sum()), keyed=handle)
 
 
-_KEYED = {Format.CANONICAL: _canonical}
+def _native_heap(
+    job: WriteJob, number: int, target: Target, operator: OperatorJob, part: KeyedPart, runs: Iterable[pa.RecordBatch]
+) -> Written:
+    assert target.key_groups is not None
+    states = [keyed_state(info, index, part.key) or info.name for index, info in enumerate(part.states)]
+    with job.staging.new_file() as file:
+        writer = HeapWriter(
+            file, part.header(job.compressed), states, target.key_groups, job.context, compressed=job.compressed
+        )
+        for batch in runs:
+            writer.write(batch)
+        offsets = writer.close()
+        with_id = job.release.has_handle_ids
+        handle = KeyGroupsHandle(
+            _HEAP_TYPE if with_id else _HEAP_TYPE_BEFORE_IDS, target.key_groups.start, offsets, file.close(),
+            str(uuid.uuid4()) if with_id else None,
+        )  # fmt: skip
+        if job.verify:
+            verify_heap(handle, job.staging.location, writer.entries, states, job.context, compressed=job.compressed)
+    return Written(number, int(writer.entries.sum()), keyed=handle)
+
+
+_KEYED = {Format.CANONICAL: _canonical, Format.NATIVE_HASHMAP: _native_heap}
 """How keyed state is written in each format."""
 
 

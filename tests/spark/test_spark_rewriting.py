@@ -59,10 +59,18 @@ def test_canonical_with_other_key_groups_holds_the_same(spark: SparkSession, tmp
     assert {operator.max_parallelism for operator in written.operators} == {1024}
 
 
+@pytest.mark.parametrize("case", ["kitchen-rocksdb-incremental", "windows-rocksdb-canonical"])
+def test_native_heap_of_other_formats_holds_the_same(spark: SparkSession, tmp_path: Path, case: str) -> None:
+    item = fixture(case)
+    writer = SavepointWriter.from_existing_savepoint(spark, item.snapshot).with_format("native-hashmap")
+    written = stateproc.open(writer.with_compression().write(tmp_path / "s"), uids=uids_of(item))
+    assert differences(item, written) == []
+
+
 def test_states_are_dropped_renamed_and_transformed(spark: SparkSession, tmp_path: Path) -> None:
     source = fixture("kitchen-rocksdb-incremental").snapshot
     before = contents(source)
-    operator = max(stateproc.open(source).operators, key=lambda item: len(item.keyed_states))
+    operator = stateproc.open(source, uids=["kitchen-string"]).operator("kitchen-string")
     own = operator.operator_id
     value = next(it for it in operator.keyed_states if it.keyed.kind is StateKind.VALUE and not it.keyed.ttl)
     renamed, dropped = [state.name for state in operator.keyed_states if state.name != value.name][:2]
