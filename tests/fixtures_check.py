@@ -18,6 +18,11 @@ from stateproc.snapshot import Snapshot
 from stateproc.states import State
 
 FIXTURES = Path(__file__).parent / "fixtures"
+# Fields of classes whose snapshot tells nothing: Kryo classes, and POJO subclasses that heap snapshots do not list.
+CLASSES = {
+    "fixtures.Edges$Dog": {"legs": "int", "name": "String", "weight": "Double"},
+    "fixtures.Edges$Generic": {"text": "String", "number": "int", "longs": "long[]"},
+}
 ReadRows = Callable[[Snapshot, State], Iterable[dict[str, Any]]]
 
 

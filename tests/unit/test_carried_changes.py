@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from carried_entries import CLASSES, Entries, as_batch, carried_batches, entries_of
-from fixtures_check import FIXTURES, Fixture, fixtures, fixtures_in
+from carried_entries import Entries, as_batch, carried_batches, entries_of
+from fixtures_check import CLASSES, FIXTURES, Fixture, fixtures, fixtures_in
 
 from stateproc.errors import CorruptSnapshot, InvalidOption
 from stateproc.keygroups.ranges import key_group_of_hash

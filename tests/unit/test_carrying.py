@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from carried_entries import CLASSES, Entries, as_batch, carried_batches, context_of, entries_of, keyed_contents, twins
+from carried_entries import Entries, as_batch, carried_batches, context_of, entries_of, keyed_contents, twins
 from carried_snapshots import Rewrite
-from fixtures_check import FIXTURES, Fixture, differences, fixtures, fixtures_in
+from fixtures_check import CLASSES, FIXTURES, Fixture, differences, fixtures, fixtures_in
 
 from stateproc.errors import NotFound, UnsupportedSnapshot
 from stateproc.metadata.backend import KEY_VALUE, KEY_VALUE_V2, StateMetaInfo

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from carried_entries import carried_batches
 
 import stateproc
+from stateproc.keygroups.ranges import key_group_range
 from stateproc.metadata.backend import StateMetaInfo, write_keyed_header
 from stateproc.metadata.handles import KeyGroupsHandle, OperatorStreamHandle
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
@@ -42,7 +44,7 @@ class Rewrite:
     ttl: Mapping[str, tuple[Callable[[StateMetaInfo], StateMetaInfo], TtlOf]] | None = None
 
     def write(self, snapshot: Snapshot, target: Path, **options: Any) -> Snapshot:
-        """``snapshot`` written canonical to ``target``, all keyed state of an operator in one subtask; opened."""
+        """``snapshot`` written canonical to ``target``; opened."""
         commit = Commit.begin(str(target), sources=[snapshot.path])
         operators = tuple(self._operator(operator, commit.staging) for operator in snapshot.operators)
         commit.complete(replace(snapshot.metadata, operators=operators), max(snapshot.metadata.version, 3))
@@ -53,19 +55,19 @@ class Rewrite:
             index: SubtaskState(index, managed_operator=handle)
             for index, handle in _operator_states(operator, staging).items()
         }
-        keyed = self._keyed(operator, staging)
-        if keyed is not None:
-            subtasks[0] = replace(subtasks.get(0, SubtaskState(0)), managed_keyed=keyed)
+        for index, keyed in self._keyed(operator, staging).items():
+            subtasks[index] = replace(subtasks.get(index, SubtaskState(index)), managed_keyed=keyed)
         written = tuple(subtasks[index] for index in sorted(subtasks))
         return replace(operator.metadata, subtasks=written, max_parallelism=self._max_parallelism(operator))
 
     def _max_parallelism(self, operator: Operator) -> int:
         return self.max_parallelism if self.max_parallelism and operator.keyed_files else operator.max_parallelism
 
-    def _keyed(self, operator: Operator, staging: Staging) -> KeyGroupsHandle | None:
+    def _keyed(self, operator: Operator, staging: Staging) -> Mapping[int, KeyGroupsHandle]:
+        """A file for each subtask: Flink takes them as they are if it restores with the same parallelism."""
         header = carried_header(operator)
         if not header.states:
-            return None
+            return {}
         change_info, _ = (self.ttl or {}).get(operator.display, (None, None))
         timers = [header.keyed(name).kind.is_queue for name in header.names]
         states = [
@@ -73,14 +75,18 @@ class Rewrite:
             for info, queue in zip(header.states, timers, strict=True)
         ]
         max_parallelism = self._max_parallelism(operator)
-        with staging.new_file(0) as file:
-            data = write_keyed_header(header.key_snapshot, states, compressed=False)
-            key_groups = range(max_parallelism)
-            writer = CanonicalWriter(file, data, header.names, key_groups, max_parallelism)
-            for batch in sorted_batches(self._entries(operator)):
-                writer.write(batch)
-            offsets = writer.close()
-            return KeyGroupsHandle(CANONICAL, 0, offsets, file.close())
+        data = write_keyed_header(header.key_snapshot, states, compressed=False)
+        batches = list(sorted_batches(self._entries(operator)))
+        handles = {}
+        for index in range(operator.parallelism):
+            key_groups = key_group_range(max_parallelism, operator.parallelism, index)
+            with staging.new_file(0) as file:
+                writer = CanonicalWriter(file, data, header.names, key_groups, max_parallelism)
+                for batch in batches:
+                    writer.write(batch.filter(pc.is_in(batch.column("key_group"), pa.array(key_groups, pa.int32()))))
+                offsets = writer.close()
+                handles[index] = KeyGroupsHandle(CANONICAL, key_groups.start, offsets, file.close())
+        return handles
 
     def _entries(self, operator: Operator) -> Iterator[pa.RecordBatch]:
         header, context = carried_header(operator), operator.snapshot.options.context

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 
 import pyarrow as pa
-from fixtures_check import Fixture, fixtures
-from test_fixtures import CLASSES
+from fixtures_check import CLASSES, Fixture, fixtures
 
 from stateproc.operators import Operator
 from stateproc.readers.states import KeyedState, StateKind
