@@ -14,7 +14,7 @@ from stateproc.writers.carrying import carried_splits
 def byte_differences(ours: str | Path, theirs: str | Path) -> list[str]:
     """What differs, empty if all is equal. Keyed states without entries count as if they were not there.
 
-    Canonical savepoints by one release, of one max parallelism; the parallelism may differ.
+    Savepoints for one release, of one max parallelism; format, state backend and parallelism may differ.
     """
     left, right = ({op.operator_id: op for op in stateproc.open(str(path)).operators} for path in (ours, theirs))
     told: list[str] = []

@@ -137,7 +137,7 @@ public final class Restorer {
                 }
             } catch (ExecutionException refused) {
                 if (!refused.toString().contains("required tasks are currently running")) {
-                    throw refused;
+                    throw new IllegalStateException("Flink restored, but did not take a savepoint", refused);
                 }
             }
             if (System.currentTimeMillis() > limit) {
