@@ -8,14 +8,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from stateproc.readers.changelog.segments import Change
+import numpy as np
+
+from stateproc.readers.changelog.change_blocks import ChangeBlock
 
 MEMORY_BYTES = 256 << 20
 RUN_BYTES = 32 << 20
 _FILES = 64
-_OVERHEAD = 200
-"""Bytes that a change takes beside its own."""
-_RECORD = struct.Struct("=iqII")
+_OVERHEAD = 24
+"""Bytes that a change takes beside its own; _BLOCK_OVERHEAD: that a block does."""
+_BLOCK_OVERHEAD = 500
+_RECORD = struct.Struct("=iIIQ")
+"""Key group, file, number of changes, bytes."""
 
 
 class Buckets:
@@ -29,7 +33,7 @@ class Buckets:
         self._groups = sorted(key_groups)
         self._index = {group: index for index, group in enumerate(self._groups)}
         self._memory = memory
-        self._held: dict[int, list[Change]] = {}
+        self._held: dict[int, list[ChangeBlock]] = {}
         self._bytes = 0
         self._files: dict[str, int] = {}
         self._spilled: tempfile.TemporaryDirectory[str] | None = None
@@ -44,15 +48,15 @@ class Buckets:
         if self._spilled is not None:
             self._spilled.cleanup()
 
-    def add(self, change: Change) -> None:
-        """Add a change of one of the key groups."""
-        self._held.setdefault(change.key_group, []).append(change)
-        self._bytes += len(change.data) + _OVERHEAD
-        self.count += 1
+    def add(self, block: ChangeBlock) -> None:
+        """Add changes of one of the key groups."""
+        self._held.setdefault(block.key_group, []).append(block)
+        self._bytes += len(block.data) + _OVERHEAD * len(block) + _BLOCK_OVERHEAD
+        self.count += len(block)
         if self._bytes > self._memory:
             self._spill()
 
-    def runs(self, more: int = 0) -> Iterator[tuple[list[int], list[Change]]]:
+    def runs(self, more: int = 0) -> Iterator[tuple[list[int], list[ChangeBlock]]]:
         """Runs of all key groups, also those without changes, with their changes.
 
         ``more``: bytes that each key group has beside its changes; a run has about RUN_BYTES of both.
@@ -77,37 +81,40 @@ class Buckets:
         if self._spilled is None:
             self._spilled = tempfile.TemporaryDirectory(prefix="stateproc-changelog-")
         parts: dict[int, list[bytes]] = {}
-        for group, changes in self._held.items():
+        for group, blocks in self._held.items():
             part = parts.setdefault(self._file_of(group), [])
-            for change in changes:
-                file = self._files.setdefault(change.file, len(self._files))
-                part += (_RECORD.pack(group, change.at, file, len(change.data)), change.data)
+            for block in blocks:
+                file = self._files.setdefault(block.file, len(self._files))
+                bounds = np.concatenate([block.starts, block.ends, block.places]).astype(np.int64)
+                part += (_RECORD.pack(group, file, len(block), len(block.data)), bounds.tobytes(), block.data)
         for number, part in parts.items():
             with self._path(number).open("ab") as out:
                 out.writelines(part)
         self._held, self._bytes = {}, 0
 
-    def _read(self, number: int) -> dict[int, list[Change]]:
+    def _read(self, number: int) -> dict[int, list[ChangeBlock]]:
         names = list(self._files)
-        found: dict[int, list[Change]] = {}
+        found: dict[int, list[ChangeBlock]] = {}
         path = self._path(number)
         if path.exists():
             with path.open("rb") as file:
                 while head := file.read(_RECORD.size):
-                    group, at, name, size = _RECORD.unpack(head)
-                    found.setdefault(group, []).append(Change(group, file.read(size), names[name], at))
+                    group, name, n, size = _RECORD.unpack(head)
+                    starts, ends, places = np.frombuffer(file.read(24 * n), dtype=np.int64).reshape(3, n)
+                    block = ChangeBlock(group, file.read(size), starts, ends, names[name], places)
+                    found.setdefault(group, []).append(block)
         return found
 
 
 def _cut(
-    groups: Sequence[int], changes: dict[int, list[Change]], more: int
-) -> Iterator[tuple[list[int], list[Change]]]:
+    groups: Sequence[int], changes: dict[int, list[ChangeBlock]], more: int
+) -> Iterator[tuple[list[int], list[ChangeBlock]]]:
     run: list[int] = []
-    found: list[Change] = []
+    found: list[ChangeBlock] = []
     held = 0
     for group in groups:
         own = changes.get(group, [])
-        size = more + sum(len(change.data) for change in own)
+        size = more + sum(len(block.data) for block in own)
         if run and held + size > RUN_BYTES:
             yield run, found
             run, found, held = [], [], 0

@@ -5,10 +5,14 @@ Format: org.apache.flink.changelog.fs.ChangelogStreamWrapper: one byte that tell
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+
+import numpy as np
 
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.metadata.handles import SegmentHandle, StreamHandle
+from stateproc.readers.changelog.change_blocks import Longs, walk
 from stateproc.readers.framing import decompress_frames, whole_frames
 from stateproc.storage import ByteSource, SnapshotLocation, open_handle
 from stateproc.storage.filesystem import kind_of
@@ -16,6 +20,7 @@ from stateproc.storage.sources import FileSource
 
 _AT_ONCE = 4 << 20
 _FLAG = 1
+_LENGTH = 4
 _ADVICE = "the file is truncated or damaged; restore it from a copy or take the snapshot again"
 
 
@@ -96,6 +101,27 @@ class LogContent:
     def integer(self) -> int:
         """An i32."""
         return int.from_bytes(self.take(4), "big", signed=True)
+
+    def records(self, count: int) -> Iterator[tuple[bytes, Longs, Longs, Longs]]:
+        """The next ``count`` records of i32 length and bytes, in parts: bytes, where in them records start and end, and
+        the records' offsets in the file."""
+        while count > 0:
+            held = np.frombuffer(self._held or b"\0", dtype=np.uint8)
+            room = min(count, (len(self._held) - self._used) // _LENGTH)
+            starts, ends = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
+            first, before = self._used, self.offset
+            n, reached = walk(held.ctypes.data, first, len(self._held), starts, ends)
+            if not n:
+                # Cut off by what is held, or damaged: this one is taken by itself.
+                data = self.take(self.integer())
+                yield data, np.array([0]), np.array([len(data)]), np.array([before])
+                count -= 1
+                continue
+            self._used = reached
+            starts, ends = starts[:n] - first, ends[:n] - first
+            places = np.full(n, before) if self._compressed else before + starts - _LENGTH
+            yield self._held[first:reached], starts, ends, places
+            count -= n
 
     def _more(self, missing: int) -> bytes:
         """More plain bytes, at least one."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
 from stateproc.metadata.backend import (
     KEY_VALUE,
@@ -17,6 +19,7 @@ from stateproc.metadata.backend import (
     read_state_meta_info,
 )
 from stateproc.metadata.handles import ChangelogHandle, KeyedHandle
+from stateproc.readers.changelog.change_blocks import ChangeBlock
 from stateproc.readers.changelog.materialized import materialized_header
 from stateproc.readers.changelog.operations import Operation
 from stateproc.readers.changelog.segments import Change, log_changes
@@ -29,6 +32,9 @@ _TYPE_CODES = {KEY_VALUE: 0, PRIORITY_QUEUE: 3, KEY_VALUE_V2: 10}
 _FLAGS, _TAIL = 2, 3
 _DAMAGED = "the file is damaged; restore it from a copy or take the snapshot again"
 _HEADER_VERSION = 6
+_HEAD = 3
+"""Bytes of the operation and the state's id in front of a change."""
+_OTHER, _OWN = 1, 2
 
 
 def read_declaration(change: Change) -> tuple[int, StateMetaInfo]:
@@ -109,3 +115,27 @@ def unknown_state(change: Change, state_id: int) -> CorruptSnapshot:
     return CorruptSnapshot(
         f"a change of state {state_id}, which the changelog has not declared", where=cursor.where(0), advice=_DAMAGED
     )
+
+
+class Declared:
+    """Which state ids are declared, and which of them are the state's that is read."""
+
+    def __init__(self) -> None:
+        self._known = np.zeros(1 << 16, dtype=np.int8)
+
+    def declare(self, state_id: int, *, own: bool) -> None:
+        self._known[state_id & 0xFFFF] = _OWN if own else _OTHER
+
+    def own(self, block: ChangeBlock) -> ChangeBlock:
+        """The changes of the state that is read. Raises CorruptSnapshot for one of a state that nothing declared."""
+        data = np.frombuffer(block.data or b"\0", dtype=np.uint8)
+        short = block.ends - block.starts < _HEAD
+        at = np.where(short, 0, block.starts)
+        last = len(data) - 1
+        ids = data[np.minimum(at + 1, last)].astype(np.int64) << 8 | data[np.minimum(at + 2, last)]
+        known = np.where(short, 0, self._known[ids])
+        if not known.all():
+            change = block.change(int(np.argmin(known != 0)))
+            raise unknown_state(change, int.from_bytes(change.data[1:_HEAD], "big", signed=True))
+        own = known == _OWN
+        return block if own.all() else block.only(own)

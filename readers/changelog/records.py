@@ -13,8 +13,8 @@ from stateproc.codec import ops
 from stateproc.codec.builder import Builder
 from stateproc.codec.machine import DecodeFailure, Machine
 from stateproc.errors import CorruptSnapshot, Where
+from stateproc.readers.changelog.change_blocks import Change, ChangeBlock
 from stateproc.readers.changelog.operations import OPERANDS, Operand, Operation, operand_layout
-from stateproc.readers.changelog.segments import Change
 from stateproc.readers.failures import placed
 from stateproc.readers.states import KeyedState
 from stateproc.serializers import LayoutContext
@@ -30,10 +30,10 @@ HEAD = 3
 class Records:
     """Changes of one state in their order.
 
-    data: uint8, all records one behind the other; starts, ends: int64 [n], positions in it; operations: uint8 [n].
+    data: uint8, all records; starts, ends: int64 [n], positions in it; operations: uint8 [n]; groups: int64 [n].
     """
 
-    changes: Sequence[Change]
+    blocks: Sequence[ChangeBlock]
     data: Bytes
     starts: Longs
     ends: Longs
@@ -43,15 +43,30 @@ class Records:
     def __len__(self) -> int:
         return len(self.starts)
 
+    def change(self, index: int) -> Change:
+        """One of them, with its place."""
+        for block in self.blocks:
+            if index < len(block):
+                return block.change(index)
+            index -= len(block)
+        raise IndexError(index)
 
-def records(changes: Sequence[Change]) -> Records:
-    """The changes side by side. Each has its head, which whoever collected them has seen to."""
-    data = np.frombuffer(b"".join([change.data for change in changes]) or b"\0", dtype=np.uint8)
-    sizes = np.fromiter((len(change.data) for change in changes), dtype=np.int64, count=len(changes))
-    ends = np.cumsum(sizes)
-    starts = ends - sizes
-    groups = np.fromiter((change.key_group for change in changes), dtype=np.int64, count=len(changes))
-    return Records(changes, data, starts, ends, data[starts] if len(changes) else data[:0], groups)
+    def changes(self) -> list[Change]:
+        """All of them, one by one."""
+        return [change for block in self.blocks for change in block.changes()]
+
+
+def records(blocks: Sequence[ChangeBlock]) -> Records:
+    """The blocks' changes side by side. Each has its head, which whoever collected them has seen to."""
+    data = np.frombuffer(b"".join([block.data for block in blocks]) or b"\0", dtype=np.uint8)
+    bases = np.cumsum([0, *(len(block.data) for block in blocks)])
+    none = np.zeros(0, dtype=np.int64)
+    starts = np.concatenate([none, *(block.starts + base for block, base in zip(blocks, bases, strict=False))])
+    ends = np.concatenate([none, *(block.ends + base for block, base in zip(blocks, bases, strict=False))])
+    groups = np.repeat(
+        np.array([block.key_group for block in blocks], dtype=np.int64), np.array([len(block) for block in blocks], int)
+    )
+    return Records(blocks, data, starts, ends, data[starts], groups)
 
 
 def check_operations(found: Records, state: KeyedState) -> None:
@@ -60,7 +75,7 @@ def check_operations(found: Records, state: KeyedState) -> None:
     allowed[list(OPERANDS[state.kind])] = True
     bad = np.flatnonzero(~allowed[found.operations])
     if len(bad):
-        change = found.changes[int(bad[0])]
+        change = found.change(int(bad[0]))
         code = change.data[0]
         name = Operation(code).name if code <= max(Operation) else str(code)
         raise CorruptSnapshot(
@@ -130,6 +145,6 @@ def parts_of(found: Records, operation: Operation, state: KeyedState, ctx: Layou
 
 def _fail(failure: DecodeFailure, found: Records, index: int, state: KeyedState) -> None:
     """Raise with the change's place."""
-    change, start = found.changes[index], int(found.starts[index])
+    change, start = found.change(index), int(found.starts[index])
     with placed(change.file, lambda position: change.at + position - start, state.name):
         raise failure

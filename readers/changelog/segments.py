@@ -7,10 +7,10 @@ i32 number of changes, i32 key group (-1: metadata, which comes first), changes 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.metadata.handles import FileChangelogHandle, InMemoryChangelogHandle, StreamHandle
+from stateproc.readers.changelog.change_blocks import Change, ChangeBlock, blocks_of
 from stateproc.readers.changelog.content import LogContent, log_source
 from stateproc.storage import SnapshotLocation
 
@@ -18,14 +18,33 @@ METADATA_GROUP = -1
 LogHandle = InMemoryChangelogHandle | FileChangelogHandle
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One change record; ``key_group`` -1: it declares a state. ``file``, ``at``: where it was found."""
+def log_blocks(
+    handles: Sequence[LogHandle],
+    location: SnapshotLocation,
+    wanted: Callable[[int], bool],
+    *,
+    leading: bool = False,
+) -> Iterator[ChangeBlock]:
+    """Changes of the key groups that are ``wanted`` (metadata always), in their order.
 
-    key_group: int
-    data: bytes
-    file: str
-    at: int
+    ``leading``: of each file segment the first block only, where the metadata stands. Raises CorruptSnapshot,
+    MissingFile.
+    """
+    opened: tuple[StreamHandle, LogContent] | None = None
+    for handle in handles:
+        if isinstance(handle, InMemoryChangelogHandle):
+            file = f"{location.metadata_uri} (changelog {handle.handle_id})"
+            yield from blocks_of(
+                Change(key_group, data, file, index)
+                for index, (key_group, data) in enumerate(handle.changes)
+                if key_group == METADATA_GROUP or wanted(key_group)
+            )
+            continue
+        for offset, stream in handle.segments:
+            # Segments of one file follow one another: what has been decompressed of it need not be again.
+            if opened is None or opened[0] != stream:
+                opened = stream, LogContent(log_source(stream, location))
+            yield from _segment(opened[1], offset, wanted, leading)
 
 
 def log_changes(
@@ -35,27 +54,12 @@ def log_changes(
     *,
     leading: bool = False,
 ) -> Iterator[Change]:
-    """Changes of the key groups that are ``wanted`` (metadata always).
-
-    ``leading``: of each file segment the first block only, where the metadata stands. Raises CorruptSnapshot,
-    MissingFile.
-    """
-    opened: tuple[StreamHandle, LogContent] | None = None
-    for handle in handles:
-        if isinstance(handle, InMemoryChangelogHandle):
-            file = f"{location.metadata_uri} (changelog {handle.handle_id})"
-            for index, (key_group, data) in enumerate(handle.changes):
-                if key_group == METADATA_GROUP or wanted(key_group):
-                    yield Change(key_group, data, file, index)
-            continue
-        for offset, stream in handle.segments:
-            # Segments of one file follow one another: what has been decompressed of it need not be again.
-            if opened is None or opened[0] != stream:
-                opened = stream, LogContent(log_source(stream, location))
-            yield from _segment(opened[1], offset, wanted, leading)
+    """The same one by one."""
+    for block in log_blocks(handles, location, wanted, leading=leading):
+        yield from block.changes()
 
 
-def _segment(content: LogContent, offset: int, wanted: Callable[[int], bool], leading: bool) -> Iterator[Change]:
+def _segment(content: LogContent, offset: int, wanted: Callable[[int], bool], leading: bool) -> Iterator[ChangeBlock]:
     content.seek(offset)
     blocks = _count(content, "key groups")
     for _ in range(min(blocks, 1) if leading else blocks):
@@ -64,11 +68,9 @@ def _segment(content: LogContent, offset: int, wanted: Callable[[int], bool], le
         if leading and key_group != METADATA_GROUP:
             return
         keep = key_group == METADATA_GROUP or wanted(key_group)
-        for _ in range(changes):
-            at = content.offset
-            data = content.take(content.integer())
+        for data, starts, ends, places in content.records(changes):
             if keep:
-                yield Change(key_group, data, content.file, at)
+                yield ChangeBlock(key_group, data, starts, ends, content.file, places)
 
 
 def _count(content: LogContent, what: str) -> int:
@@ -81,3 +83,6 @@ def _count(content: LogContent, what: str) -> int:
             advice="the file is damaged; restore it from a copy or take the snapshot again",
         )
     return count
+
+
+__all__ = ["METADATA_GROUP", "Change", "ChangeBlock", "LogHandle", "log_blocks", "log_changes"]

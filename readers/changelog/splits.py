@@ -20,20 +20,18 @@ from stateproc.metadata.handles import (
 from stateproc.options import SPLIT_BYTES, ReadOptions
 from stateproc.plugins import load_plugins
 from stateproc.readers.changelog.buckets import Buckets
-from stateproc.readers.changelog.declarations import changelog_header, read_declaration, unknown_state
+from stateproc.readers.changelog.declarations import Declared, changelog_header, read_declaration
 from stateproc.readers.changelog.latest import is_settled_at_once, latest
 from stateproc.readers.changelog.materialized import Materialized, materialized_header
 from stateproc.readers.changelog.records import records
 from stateproc.readers.changelog.replay import check_settled, replay
-from stateproc.readers.changelog.segments import METADATA_GROUP, log_changes
+from stateproc.readers.changelog.segments import METADATA_GROUP, log_blocks
 from stateproc.readers.changelog.store import Store
 from stateproc.readers.composite import decode_entries
 from stateproc.readers.entries import RawEntries
 from stateproc.readers.states import KeyedState, keyed_state
 from stateproc.serializers import Serializer
 from stateproc.storage import SnapshotLocation
-
-_HEAD = 3
 
 
 @dataclass(frozen=True)
@@ -115,26 +113,25 @@ class ChangelogSplit:
             store = Store(target, ctx)
             for part in parts:
                 part.load(set(groups), ctx, store)
-            replay(store, changes, ctx)
+            replay(store, found.changes(), ctx)
             check_settled(store, groups, self.place)
             yield from store.entries(self.place)
 
     def _collect(self, target: KeyedState, buckets: Buckets) -> None:
         """The target's changes. State ids hold for the records behind their declaration, until the next one."""
-        declared: dict[int, bool] = {}
+        declared = Declared()
         wanted = set(self.key_groups)
-        for change in log_changes(self.handle.non_materialized, self.location, wanted.__contains__):
-            if change.key_group == METADATA_GROUP:
-                state_id, info = read_declaration(change)
-                declared[state_id] = info.name == target.name
-                if declared[state_id]:
-                    self._check_same(target, info, target.key, change.file)
+        for block in log_blocks(self.handle.non_materialized, self.location, wanted.__contains__):
+            if block.key_group != METADATA_GROUP:
+                own = declared.own(block)
+                if len(own):
+                    buckets.add(own)
                 continue
-            state_id = int.from_bytes(change.data[1:_HEAD], "big", signed=True)
-            if len(change.data) < _HEAD or state_id not in declared:
-                raise unknown_state(change, state_id)
-            if declared[state_id]:
-                buckets.add(change)
+            for change in block.changes():
+                state_id, info = read_declaration(change)
+                declared.declare(state_id, own=info.name == target.name)
+                if info.name == target.name:
+                    self._check_same(target, info, target.key, change.file)
 
     def _materialized(self, target: KeyedState) -> Iterator[Materialized]:
         """The target in each of the inner backend's handles that has it."""

@@ -29,6 +29,7 @@ from metadata_bytes import file, file_changelog, inline
 from stateproc.errors import CorruptSnapshot, MissingFile
 from stateproc.metadata.handles import ChangelogHandle, FileHandle, IncrementalHandle, KeyGroupsHandle
 from stateproc.readers.changelog.buckets import Buckets
+from stateproc.readers.changelog.change_blocks import blocks_of
 from stateproc.readers.changelog.content import LogContent, log_source
 from stateproc.readers.changelog.segments import Change
 from stateproc.readers.changelog.splits import ChangelogSplit
@@ -133,9 +134,12 @@ def test_changes_come_back_in_order_from_memory_and_from_files(memory: int) -> N
         Change(10 + index * 7 % 140, bytes([index % 251]) * (index % 5), f"f{index % 3}", index) for index in range(900)
     ]
     with Buckets(groups, memory) as buckets:
-        for item in added:
-            buckets.add(item)
-        runs = list(buckets.runs(more=1 << 20))
+        for block in blocks_of(added):
+            buckets.add(block)
+        runs = [
+            (run, [change for block in blocks for change in block.changes()])
+            for run, blocks in buckets.runs(more=1 << 20)
+        ]
     assert [group for run, _ in runs for group in run] == groups
     assert len(runs) > 3
     for run, changes in runs:

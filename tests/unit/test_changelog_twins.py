@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 
 from stateproc.errors import CorruptSnapshot
+from stateproc.readers.changelog.change_blocks import Change, blocks_of
 from stateproc.readers.changelog.latest import is_settled_at_once, latest
 from stateproc.readers.changelog.operations import OPERANDS, Operation
 from stateproc.readers.changelog.records import records
 from stateproc.readers.changelog.replay import replay
-from stateproc.readers.changelog.segments import Change
 from stateproc.readers.changelog.store import Store, length_suffix
 from stateproc.readers.entries import RawEntries
 from stateproc.readers.states import KeyedState, StateKind
@@ -126,7 +126,7 @@ def test_all_at_once_is_one_after_another(kind: StateKind, namespace: Serializer
         for entries in earlier:
             store.load(entries)
         replay(store, changes, CTX)
-        found = records(changes)
+        found = records(list(blocks_of(changes)))
         assert is_settled_at_once(found)
         ours = list(latest(state, earlier, found, CTX, "place"))
         assert contents(ours) == contents(list(store.entries("place"))), seed
@@ -143,7 +143,7 @@ def test_entries_of_one_map_are_neighbours() -> None:
     state = state_of(StateKind.MAP, VOID_NAMESPACE)
     rng = random.Random(1)
     changes = [change(rng, state, at) for at in range(500)]
-    (batch,) = latest(state, before(rng, state), records(changes), CTX, "place")
+    (batch,) = latest(state, before(rng, state), records(list(blocks_of(changes))), CTX, "place")
     maps = [(int(group), key[:-8]) for group, key in zip(batch.key_groups, _keys(batch), strict=True)]
     seen = [item for at, item in enumerate(maps) if at == 0 or maps[at - 1] != item]
     assert len(seen) == len(set(seen)) > 5
@@ -151,7 +151,7 @@ def test_entries_of_one_map_are_neighbours() -> None:
 
 def test_merged_namespaces_are_left_to_the_replay() -> None:
     merge = Change(0, bytes([Operation.MERGE_NS, 0, 7]), "log", 0)
-    assert not is_settled_at_once(records([merge]))
+    assert not is_settled_at_once(records(list(blocks_of([merge]))))
     assert is_settled_at_once(records([]))
 
 
@@ -175,7 +175,7 @@ def test_damage_is_told_as_by_the_replay(kind: StateKind) -> None:
         def outcome(at_once: bool, changes: list[Change] = changes) -> object:
             try:
                 if at_once:
-                    return contents(list(latest(state, [], records(changes), CTX, "place")))
+                    return contents(list(latest(state, [], records(list(blocks_of(changes))), CTX, "place")))
                 store = Store(state, CTX)
                 replay(store, changes, CTX)
                 return contents(list(store.entries("place")))
@@ -194,7 +194,7 @@ def test_many_batches() -> None:
         for at in range(150_000)
     ]
     began = time.process_time()
-    batches = list(latest(state, [], records(changes), CTX, "place"))
+    batches = list(latest(state, [], records(list(blocks_of(changes))), CTX, "place"))
     assert time.process_time() - began < 3
     assert [len(batch) for batch in batches] == [65536, 65536, 150_000 - 2 * 65536]
     assert len(contents(batches)) == 150_000
