@@ -6,10 +6,15 @@ import json
 import pickle
 import shutil
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from fixtures_check import fixtures_in
 
 import stateproc
 from stateproc.catalog import CATALOGS
@@ -111,6 +116,34 @@ def test_files_that_an_earlier_checkpoint_lacks(run: Any, copied: Path) -> None:
     assert tables[0]["path"].endswith(written.decode()[-36:])
     _, seen, _ = run("inspect", "--rocksdb", str(KITCHEN), "--since", str(copied))
     assert "since 2 " in seen and "1, " in seen
+
+
+@pytest.mark.parametrize("release", ["1.20", "2.3"])
+def test_along_a_chain_what_is_new_is_what_was_uploaded(release: str, run: Any) -> None:
+    chain = fixtures_in(FIXTURES / release / "chain-rocksdb")
+    checkpoints = [item.snapshot for item in chain if item.manifest["kind"] == "checkpoint"]
+    shared_ones = 0
+    for earlier, later in pairwise(checkpoints):
+        known = {row["path"] for row in files(earlier)}
+        status, out, err = run("inspect", "--rocksdb", later, "--since", earlier, "--json")
+        assert status == 0, err
+        states = [state for operator in json.loads(out)["operators"] for state in operator["states"]]
+        tables = [table for state in states for table in state["tables"]]
+        uploaded = {name(row["path"]) for row in files(later) if row["path"] not in known}
+        assert {name(table["path"]) for table in tables if table["new"]} <= uploaded
+        assert {name(table["path"]) for table in tables if not table["new"]}.isdisjoint(uploaded)
+        assert sum(state["new_bytes"] for state in states) == sum(table["bytes"] for table in tables if table["new"])
+        shared_ones += sum(not table["new"] for table in tables)
+    assert len(checkpoints) >= 5 and shared_ones > 10
+
+
+def files(path: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = CATALOGS["files"].table(stateproc.open(path)).to_pylist()
+    return [row for row in rows if row["path"] is not None]
+
+
+def name(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def test_nothing_is_new_since_itself(run: Any) -> None:
