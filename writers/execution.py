@@ -25,8 +25,9 @@ from stateproc.writers.spark_entries import put_together
 from stateproc.writers.spark_sink import save
 from stateproc.writers.staging import Staging
 
-_LITTLE = 64 << 20
-"""Up to so many bytes are copied here: starting Spark's tasks would take longer."""
+_LITTLE = 1 << 30
+"""Up to so many bytes are copied here: starting Spark's tasks takes as long."""
+_THREADS = 4
 _DEFAULT_MAX_PARALLELISM = 128
 
 
@@ -124,8 +125,9 @@ def _carried(
 
 
 def _copied(spark: SparkSession, plan: CopyPlan, staging: Staging) -> list[Any]:
-    if plan.bytes <= _LITTLE:
-        with ThreadPoolExecutor(4) as pool:
+    # Spark's tasks on this machine would copy no faster.
+    if plan.bytes <= _LITTLE or str(spark.sparkContext.master).startswith("local"):
+        with ThreadPoolExecutor(_THREADS) as pool:
             return list(pool.map(lambda copy: copy.run(staging), plan.copies))
     copies = spark.sparkContext.parallelize(plan.copies, len(plan.copies))
     return list(copies.map(lambda copy: copy.run(staging)).collect())

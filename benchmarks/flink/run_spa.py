@@ -30,15 +30,33 @@ def command(
     return [*JAVA, f"-Xmx{memory}", "-cp", path, "benchmarks.SpaRead", *arguments]
 
 
+def writing(target: Path, keys: int, parallelism: int = 2, memory: str = "4g") -> list[str]:
+    """The command that bootstraps the same state into the directory `target`."""
+    path = compiled(RELEASE, "core", [*core_folders(RELEASE), HERE / "java"])
+    return [
+        *JAVA,
+        f"-Xmx{memory}",
+        "-cp",
+        path,
+        "benchmarks.SpaWrite",
+        target.resolve().as_uri(),
+        str(parallelism),
+        str(keys),
+    ]
+
+
 def main() -> int:
     """Runs the benchmark; the exit code is Java's."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("snapshot", type=Path, help="directory of the savepoint or checkpoint")
+    parser.add_argument("--write", type=int, metavar="KEYS", help="write a savepoint of so many keys there instead")
     parser.add_argument("--backend", choices=("hashmap", "rocksdb"), default="hashmap", help="where Flink loads it")
     parser.add_argument("--limit", type=int, default=0, metavar="ROWS", help="read this many rows at most")
     parser.add_argument("--parallelism", type=int, default=2)
     parser.add_argument("--memory", default="4g", help="heap of the JVM, default 4g")
     given = parser.parse_args()
+    if given.write is not None:
+        return subprocess.run(writing(given.snapshot, given.write, given.parallelism, given.memory)).returncode
     return subprocess.run(
         command(given.snapshot, given.limit, given.parallelism, given.memory, given.backend)
     ).returncode
