@@ -22,8 +22,9 @@ from stateproc.codec.encoding.strings import pieces as measured
 from stateproc.codec.layouts import Delimited
 from stateproc.codec.machine import Machine
 from stateproc.codec.pieces import Pieces
-from stateproc.errors import CorruptSnapshot, InvalidOption, Where
+from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot, Where
 from stateproc.readers.changelog.operations import Raw, element_of
+from stateproc.readers.changelog.store import null_form
 from stateproc.readers.failures import placed
 from stateproc.readers.states import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
@@ -82,21 +83,54 @@ class TtlChange:
         return alive, taken(values, np.flatnonzero(alive))
 
     def _marked(self, values: Pieces) -> tuple[npt.NDArray[np.bool_] | None, Pieces]:
-        """Values of maps; a null has no time, and stays."""
+        """Values of maps. A null has no time; with a time to live, it is a null in a TtlValue, as Flink puts it."""
         starts, stops = values.offsets[:-1], values.offsets[1:]
         if (stops <= starts).any():
             raise self._damage("a map's value without its null mark")
         present = values.data[starts] == 0
-        marks = gathered(values.data, starts, starts + _MARK)
         bodies = np.where(present, starts + _MARK, stops)
         if self.action is Ttl.ON:
-            return None, _joined(marks, self._times(len(values), present), gathered(values.data, bodies, stops))
+            return None, self._timed(gathered(values.data, bodies, stops), present)
         rows = np.flatnonzero(present)
         alive = np.ones(len(values), dtype=np.bool_)
         alive[rows] = self._alive(values, bodies[rows], stops[rows])
         if self.action is Ttl.OFF:
-            return None, _joined(marks, gathered(values.data, bodies + np.where(present, _SIZE, 0), stops))
+            return None, self._timeless(gathered(values.data, bodies + np.where(present, _SIZE, 0), stops), present)
         return alive, taken(values, np.flatnonzero(alive))
+
+    def _timed(self, values: Pieces, present: npt.NDArray[np.bool_]) -> Pieces:
+        """Values of maps, without marks, as TtlValues behind theirs."""
+        n, null = len(values), self._null
+        if not present.all():
+            if null is None:
+                raise UnsupportedSnapshot(
+                    f"a map holds a null, which with a time to live would be a {self.state.value.type_name} that is "
+                    "null: its serializer has no form for that, and no Flink job could have put it",
+                    where=Where(state=self.state.name),
+                    advice="drop such entries: read the state as rows and write it anew",
+                )
+            values = self._filled(values, ~present, null)
+        return _joined(_marks(np.zeros(n, dtype=np.bool_)), self._times(n), values)
+
+    def _timeless(self, values: Pieces, present: npt.NDArray[np.bool_]) -> Pieces:
+        """Values of maps, without marks and times, behind marks: nulls in TtlValues are nulls of the map again."""
+        null = ~present
+        if self._null is not None:
+            null |= _equal(values, self._null)
+        starts, stops = values.offsets[:-1], values.offsets[1:]
+        return _joined(_marks(null), gathered(values.data, np.where(null, stops, starts), stops))
+
+    def _filled(self, values: Pieces, rows: npt.NDArray[np.bool_], form: bytes) -> Pieces:
+        """``values`` with ``form`` in these rows, which have no bytes."""
+        data = np.frombuffer(form, dtype=np.uint8)
+        offsets = np.zeros(len(values) + 1, dtype=np.int64)
+        np.cumsum(np.where(rows, len(data), 0), out=offsets[1:])
+        return _joined(values, Pieces(np.tile(data, int(rows.sum())), offsets))
+
+    @property
+    def _null(self) -> bytes | None:
+        """A null in the form of the value's own serializer; None if it has none."""
+        return null_form(self.state.value.layout(self.context.inner))
 
     def _lists(self, values: Pieces, elements: _Elements) -> tuple[npt.NDArray[np.bool_] | None, Pieces]:
         offsets, items = elements.of(values)
@@ -109,11 +143,9 @@ class TtlChange:
         some = np.diff(offsets) > 0
         return some, taken(delimited(items, offsets), np.flatnonzero(some))
 
-    def _times(self, n: int, present: npt.NDArray[np.bool_] | None = None) -> Pieces:
-        sizes = np.full(n, _SIZE, dtype=np.int64) if present is None else np.where(present, _SIZE, 0)
-        offsets = np.zeros(n + 1, dtype=np.int64)
-        np.cumsum(sizes, out=offsets[1:])
-        return Pieces(np.full(int(offsets[-1]) // _SIZE, self.last_access, dtype=">i8").view(np.uint8), offsets)
+    def _times(self, n: int) -> Pieces:
+        times = np.full(n, self.last_access, dtype=">i8")
+        return Pieces(times.view(np.uint8), np.arange(0, _SIZE * n + 1, _SIZE, dtype=np.int64))
 
     def _alive(self, values: Pieces, starts: Longs, stops: Longs) -> npt.NDArray[np.bool_]:
         if (stops - starts < _SIZE).any():
@@ -152,6 +184,19 @@ class _Elements:
 def _joined(*parts: Pieces) -> Pieces:
     """The parts of each row one behind the other."""
     return written(sequence([measured(part) for part in parts]), len(parts[0]))
+
+
+def _marks(null: npt.NDArray[np.bool_]) -> Pieces:
+    """Null marks of maps' values."""
+    return Pieces(null.astype(np.uint8), np.arange(len(null) + 1, dtype=np.int64))
+
+
+def _equal(values: Pieces, form: bytes) -> npt.NDArray[np.bool_]:
+    """Which values are these bytes."""
+    found: npt.NDArray[np.bool_] = values.lengths == len(form)
+    starts = values.offsets[:-1][found]
+    found[found] = (values.data[starts[:, None] + np.arange(len(form))] == np.frombuffer(form, np.uint8)).all(axis=1)
+    return found
 
 
 def ttl_on(state: KeyedState, context: LayoutContext, last_access: int) -> TtlChange:

@@ -11,7 +11,7 @@ import pytest
 from carried_entries import Entries, as_batch, carried_batches, entries_of
 from fixtures_check import CLASSES, FIXTURES, Fixture, fixtures, fixtures_in
 
-from stateproc.errors import CorruptSnapshot, InvalidOption
+from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot
 from stateproc.keygroups.ranges import key_group_of_hash
 from stateproc.metadata.backend import KEY_VALUE
 from stateproc.operators import Operator
@@ -160,16 +160,22 @@ def test_values() -> None:
         list(ttl_off(on, CONTEXT).batches(entries(b"1234567")))
 
 
-def test_values_of_maps_keep_their_null_marks() -> None:
+def test_nulls_of_maps_are_nulls_in_ttl_values() -> None:
+    """TtlMapState wraps what is put, be it null; the TtlSerializer then writes the value serializer's own null."""
     off, on = state_of(StateKind.MAP), state_of(StateKind.MAP, ttl=True)
-    added = values_of(ttl_on(off, CONTEXT, 1).batches(entries(b"\0\2x", b"\1", b"\1\0")))
-    assert added == [b"\0" + moment(1) + b"\2x", b"\1", b"\1"]
-    assert values_of(ttl_off(on, CONTEXT).batches(entries(*added))) == [b"\0\2x", b"\1", b"\1"]
+    added = values_of(ttl_on(off, CONTEXT, 1).batches(entries(b"\0\2x", b"\1", b"\1\0", b"\0\1")))
+    assert added == [b"\0" + moment(1) + b"\2x", *2 * [b"\0" + moment(1) + b"\0"], b"\0" + moment(1) + b"\1"]
+    assert values_of(ttl_off(on, CONTEXT).batches(entries(*added, b"\1"))) == [b"\0\2x", b"\1", b"\1", b"\0\1", b"\1"]
     for change in (ttl_on(off, CONTEXT, 1), ttl_off(on, CONTEXT)):
         with pytest.raises(CorruptSnapshot, match="without its null mark"):
             list(change.batches(entries(b"")))
     with pytest.raises(CorruptSnapshot, match="too short for its time"):
         list(ttl_off(on, CONTEXT).batches(entries(b"\0" + b"1234567")))
+    of_longs = replace(off, value=LONG)
+    timed = ttl_on(of_longs, CONTEXT, 1)
+    assert values_of(timed.batches(entries(b"\0" + moment(2)))) == [b"\0" + moment(1) + moment(2)]
+    with pytest.raises(UnsupportedSnapshot, match="a map holds a null, which with a time to live would be a Long"):
+        list(timed.batches(entries(b"\1")))
 
 
 def test_elements_of_lists() -> None:
