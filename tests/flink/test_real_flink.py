@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from cases import FILES, ROCKSDB_TIMERS, Case
+from chains import chains
 from compiling import compiled, core_folders
-from fixtures_check import Fixture, differences
-from make_fixtures import publish, write
+from fixtures_check import Fixture, differences, fixtures_in
+from make_fixtures import write
+from publishing import publish
 
 import stateproc
 
@@ -44,6 +46,22 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def fixture_of(written: Path, name: str) -> Fixture:
     return Fixture(written / name, json.loads((written / name / "manifest.json").read_text()))
+
+
+@pytest.fixture(scope="module")
+def rescaled(tmp_path_factory: pytest.TempPathFactory) -> list[Fixture]:
+    """A chain of incremental checkpoints of a job that is rescaled from two to three and to one."""
+    (case,) = [chain for chain in chains(RELEASE) if chain.mode == "rescaled"]
+    root = tmp_path_factory.mktemp("chain")
+    assert write(RELEASE, [case], root / "run", compiled(RELEASE, "core", core_folders(RELEASE))) == [case]
+    publish(case, RELEASE, root / "run" / case.name, root / case.name)
+    return fixtures_in(root / case.name)
+
+
+def test_every_checkpoint_of_a_rescaled_job_is_what_it_held_then(rescaled: list[Fixture]) -> None:
+    assert [member.manifest["parallelism"] for member in rescaled] == [2] * 3 + [3] * 3 + [1] * 3
+    for member in rescaled:
+        assert differences(member, member.open(temporal="exact")) == [], member.name
 
 
 @pytest.mark.parametrize("name", CASES)
