@@ -142,9 +142,9 @@ class RowEncoder:
             if self.state.kind is StateKind.LIST:
                 offsets, items = items_of(values)
                 parents = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-                values = list_of(offsets, _with_times(self._last_access(columns, parents), items, keep_nulls=False))
+                values = list_of(offsets, _with_times(self._last_access(columns, parents), items))
             else:
-                values = _with_times(self._last_access(columns, parents), values, keep_nulls=True)
+                values = _with_times(self._last_access(columns, parents), values)
         return _located(VALUE, layout, values)
 
     def _last_access(self, columns: dict[str, pa.Array], parents: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
@@ -230,10 +230,9 @@ def _located(name: str, layout: Any, array: pa.Array) -> Pieces:
     return pieces
 
 
-def _with_times(times: np.ndarray[Any, Any], values: pa.Array, *, keep_nulls: bool) -> pa.Array:
-    """TtlValues; a null user value of a map stays a null entry."""
-    mask = values.is_null() if keep_nulls and values.null_count else None
-    return pa.StructArray.from_arrays([pa.array(times, pa.int64()), values], [LAST_ACCESS, "value"], mask=mask)
+def _with_times(times: np.ndarray[Any, Any], values: pa.Array) -> pa.Array:
+    """TtlValues; a null user value of a map is a null in one, as in Flink, not a null of the map."""
+    return pa.StructArray.from_arrays([pa.array(times, pa.int64()), values], [LAST_ACCESS, "value"])
 
 
 def _taken(pieces: Pieces, rows: np.ndarray[Any, Any]) -> Pieces:

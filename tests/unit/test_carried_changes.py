@@ -11,16 +11,18 @@ import pytest
 from carried_entries import Entries, as_batch, carried_batches, entries_of
 from fixtures_check import CLASSES, FIXTURES, Fixture, fixtures, fixtures_in
 
-from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot
+from stateproc.errors import CorruptSnapshot, InvalidOption, InvalidRows, UnsupportedSnapshot
 from stateproc.keygroups.ranges import key_group_of_hash
 from stateproc.metadata.backend import KEY_VALUE
 from stateproc.operators import Operator
 from stateproc.readers.states import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.pojo import Pojo
-from stateproc.serializers.scalars import LONG, SCALARS, Scalar
+from stateproc.serializers.scalars import LONG, SCALARS, VOID_NAMESPACE, Scalar
 from stateproc.writers.carrying_header import carried_header
+from stateproc.writers.hashing import key_hash_of
 from stateproc.writers.rehashing import rehash, rehashed
+from stateproc.writers.rows import RowEncoder
 from stateproc.writers.time_to_live import ttl_off, ttl_on, ttl_purge
 from stateproc.writers.time_to_live_header import with_ttl, without_ttl
 
@@ -253,3 +255,16 @@ def test_what_cannot_be_done() -> None:
             make(state_of(StateKind.VALUE), CONTEXT)
     with pytest.raises(InvalidOption, match="a time to live of 0 ms"):
         ttl_purge(state_of(StateKind.VALUE, ttl=True), CONTEXT, 0, 1)
+
+
+def test_rows_put_nulls_of_maps_as_carried_ones_are() -> None:
+    on = replace(state_of(StateKind.MAP, ttl=True), namespace=VOID_NAMESPACE)
+    encoder = RowEncoder(on, 128, CONTEXT, key_hash_of(LONG), "operator", now=5)
+    values = pa.array([[("a", None), ("b", "x")]], pa.map_(pa.string(), pa.string()))
+    encoded = encoder.encode(pa.record_batch([pa.array([1]), values], ["key", "value"]))
+    assert encoded.column("value").to_pylist() == [b"\0" + moment(5) + b"\0", b"\0" + moment(5) + b"\2x"]
+    longs = pa.array([[("a", None)]], pa.map_(pa.string(), pa.int64()))
+    with pytest.raises(InvalidRows, match="null"):
+        replace(encoder, state=replace(on, value=LONG)).encode(
+            pa.record_batch([pa.array([1]), longs], ["key", "value"])
+        )
