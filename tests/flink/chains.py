@@ -137,6 +137,22 @@ CHAINS = (
         stages=UP_AND_DOWN,
     ),
     Chain(
+        "chain-small",
+        "claimed",
+        "rocksdb",
+        "chain",
+        options=ROCKSDB + UNMANAGED + CLAIM,
+        stages=(Stage(1, many(3)), Stage(1, many(3))),
+    ),
+    Chain(
+        "chain-small",
+        "inline",
+        "rocksdb",
+        "chain",
+        options=INCREMENTAL + ROCKSDB_TIMERS + SMALL_TABLES + UNMANAGED,
+        stages=(Stage(1, many(6)),),
+    ),
+    Chain(
         "chain-expiring",
         "expiring",
         "rocksdb",

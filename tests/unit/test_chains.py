@@ -14,11 +14,13 @@ from fixtures_check import FIXTURES, Fixture, fixtures_in
 
 from stateproc.metadata.backend import KEY_VALUE, KEY_VALUE_V2, PRIORITY_QUEUE
 from stateproc.metadata.handles import (
+    ByteStreamHandle,
     ChangelogHandle,
     FileChangelogHandle,
     FileHandle,
     IncrementalHandle,
     SegmentHandle,
+    StreamHandle,
 )
 from stateproc.metadata.keyed_handles import KeyedHandle
 from stateproc.readers.rocksdb.database import column_families
@@ -195,6 +197,28 @@ def test_forst_writes_asynchronous_states_and_leaves_its_files_where_it_works() 
                 tables_in = [stream.path for _, stream in handle.shared if isinstance(stream, FileHandle)]
                 assert tables_in
                 assert any("/db/" in path for path in tables_in) == working
+
+
+def streams(fixture: Fixture) -> list[StreamHandle]:
+    """The sst files of a snapshot's databases."""
+    handles = [handle for handle in keyed_handles(fixture.open()) if isinstance(handle, IncrementalHandle)]
+    return [stream for handle in handles for name, stream in (*handle.shared, *handle.private) if name.endswith(".sst")]
+
+
+@pytest.mark.parametrize("release", NEWEST)
+def test_claimed_checkpoints_leave_files_in_the_former_job_s_directory(release: str) -> None:
+    members = checkpoints(release, "claimed")
+    former, job = (member.manifest["snapshot"].split("/")[1] for member in (members[0], members[-1]))
+    assert former != job
+    found = [stream.path for stream in streams(members[3]) if isinstance(stream, FileHandle)]
+    assert any(f"/{former}/shared/" in path for path in found)
+    assert any(f"/{job}/shared/" in path for path in found)
+
+
+@pytest.mark.parametrize("release", NEWEST)
+def test_small_tables_lie_in_the_metadata(release: str) -> None:
+    for member in checkpoints(release, "inline"):
+        assert {type(stream) for stream in streams(member)} == {ByteStreamHandle}
 
 
 @pytest.mark.parametrize("release", NEWEST)
