@@ -40,16 +40,16 @@ def _prefixed(prefixes: Any, at: Any, sizes: Any, out: int, offsets: Any) -> Non
 
 
 @kernel
-def suffixed(data: int, starts: Any, middles: Any, ends: Any, out: int, offsets: Any) -> None:
+def suffixed(starts: Any, middles: Any, ends: Any, out: int, offsets: Any) -> None:
     """Write key and namespace, each with its length behind it, as CompositeKeySerializationUtils does where both have
-    any length: lowest byte first, no zeros. ``offsets``: int64 [n + 1], room for 10 more bytes per row; filled in."""
+    any length: lowest byte first, no zeros. starts, middles, ends: addresses. offsets: int64 [n + 1], filled in."""
     used = np.int64(0)
     for k in range(len(starts)):
         offsets[k] = used
         for part in range(2):
             begin, end = (starts[k], middles[k]) if part == 0 else (middles[k], ends[k])
             size = end - begin
-            copy_bytes(out + used, data + begin, size)
+            copy_bytes(out + used, begin, size)
             used += size
             left = size
             while True:

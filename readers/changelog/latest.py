@@ -12,12 +12,15 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stateproc.readers.changelog.gathering import NO_MARK, equal, joined, numbered, suffixed, write_entries
 from stateproc.readers.changelog.operations import OPERANDS, Operand, Operation, element_of
 from stateproc.readers.changelog.records import HEAD, Parts, Records, check_operations, parts_of
 from stateproc.readers.changelog.store import is_ambiguous, null_form, user_key_starts
 from stateproc.readers.entries import RawEntries
+from stateproc.readers.programs import Columns
+from stateproc.readers.rows import KEY_GROUP
 from stateproc.readers.states import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 
@@ -71,16 +74,20 @@ def is_settled_at_once(found: Records) -> bool:
 
 
 def latest(
-    state: KeyedState, materialized: Iterable[RawEntries], found: Records, ctx: LayoutContext, file: str
+    state: KeyedState, materialized: Iterable[RawEntries | Columns], found: Records, ctx: LayoutContext, file: str
 ) -> Iterator[RawEntries]:
-    """The state's entries after the changes, by key group; ``materialized``: those before. ``file``: for errors.
+    """The state's entries after the changes, by key group; ``materialized``: what was there before, as entries or as
+    columns of `materialized.raw_program`. ``file``: for errors.
 
     Raises CorruptSnapshot naming file and offset.
     """
     held = _Held(state, ctx)
     check_operations(found, state)
-    for entries in materialized:
-        held.load(entries)
+    for part in materialized:
+        if isinstance(part, RawEntries):
+            held.load(part)
+        else:
+            held.load_columns(part)
     for code in np.unique(found.operations).tolist():
         held.apply(found, Operation(code))
     yield from _written(held.left(), file)
@@ -103,15 +110,40 @@ class _Held:
         middle = stop
         if self._state.kind is StateKind.MAP:
             middle = user_key_starts(entries, self._state, self._ctx)
-        order = np.arange(self._loaded, self._loaded + len(entries)) - (1 << 62)
-        self._loaded += len(entries)
         self._rows.append(
             _rows(
-                len(entries), order=order, groups=entries.key_groups.astype(np.int64), does=PUT,
+                len(entries), order=self._earlier(len(entries)), groups=entries.key_groups.astype(np.int64), does=PUT,
                 key_at=base + start, key_sizes=middle - start, user_at=base + middle, user_sizes=stop - middle,
                 value_at=base + at, value_sizes=end - at,
             )
         )  # fmt: skip
+
+    def load_columns(self, columns: Columns) -> None:
+        """What a native heap file held: bytes of key, namespace and value (items, pairs); of queues, timers."""
+        groups, value = columns[KEY_GROUP].to_numpy(zero_copy_only=False).astype(np.int64), columns["value"]
+        rows = _rows(len(groups), order=self._earlier(len(groups)), groups=groups, does=PUT)
+        kind = self._state.kind
+        if kind.is_queue:
+            rows.key_at, rows.key_sizes = self._blobs(value)
+            self._rows.append(rows)
+            return
+        keys = columns["key"]
+        rows.key_at, rows.key_sizes = self._blobs(pc.binary_join_element_wise(keys, columns["namespace"], b""))
+        if is_ambiguous(self._state):
+            key_ends = rows.key_at + pc.binary_length(keys).to_numpy(zero_copy_only=False).astype(np.int64)
+            rows.key_at, rows.key_sizes = self._suffixed(rows.key_at, key_ends, rows.key_at + rows.key_sizes)
+        if kind is StateKind.MAP:
+            rows = self._pairs(rows, value)
+        elif kind is StateKind.LIST:
+            rows = self._items(rows, value, replaces=False)
+        else:
+            rows.value_at, rows.value_sizes = self._blobs(value)
+        self._rows.append(rows)
+
+    def _earlier(self, n: int) -> Longs:
+        """The order of ``n`` rows that were there before any change."""
+        self._loaded += n
+        return np.arange(self._loaded - n, self._loaded) - (1 << 62)
 
     def apply(self, found: Records, operation: Operation) -> None:
         """The changes of one operation."""
@@ -137,11 +169,11 @@ class _Held:
             rows.does[:] = APPEND if listed else PUT
             rows.value_at, rows.value_sizes = base + parts.scope_ends, found.ends[which] - parts.scope_ends
         elif operand is Operand.PAIRS:
-            rows = self._pairs(rows, parts)
+            rows = self._pairs(rows, parts.items)
         elif listed:
-            rows = self._items(rows, parts, replaces=operation is not Operation.ADD)
+            rows = self._items(rows, parts.items, replaces=operation is not Operation.ADD)
         else:
-            rows = self._timers(rows, parts)
+            rows = self._timers(rows, parts.items)
         self._rows.append(rows)
 
     def _composite(self, found: Records, parts: Parts) -> tuple[Longs, Longs]:
@@ -151,9 +183,14 @@ class _Held:
             return found.data.ctypes.data + starts, found.ends[which] - starts
         if not is_ambiguous(self._state):
             return found.data.ctypes.data + starts, parts.scope_ends - starts
+        base = found.data.ctypes.data
+        return self._suffixed(base + starts, base + parts.key_ends, base + parts.scope_ends)
+
+    def _suffixed(self, starts: Longs, middles: Longs, ends: Longs) -> tuple[Longs, Longs]:
+        """Keys and namespaces (given by addresses) each with its length behind it: addresses and sizes."""
         offsets = np.zeros(len(starts) + 1, dtype=np.int64)
-        out = np.empty(int((parts.scope_ends - starts).sum()) + 2 * _SUFFIX * len(starts) + 1, dtype=np.uint8)
-        suffixed(found.data.ctypes.data, starts, parts.key_ends, parts.scope_ends, out.ctypes.data, offsets)
+        out = np.empty(int((ends - starts).sum()) + 2 * _SUFFIX * len(starts) + 1, dtype=np.uint8)
+        suffixed(starts, middles, ends, out.ctypes.data, offsets)
         self._buffers.append(out)
         return out.ctypes.data + offsets[:-1], np.diff(offsets)
 
@@ -167,17 +204,17 @@ class _Held:
             equal(rows.value_at, rows.value_sizes, form.ctypes.data, len(null), is_null)
             rows.marks[is_null], rows.value_sizes[is_null] = 1, 0
 
-    def _pairs(self, rows: Rows, parts: Parts) -> Rows:
+    def _pairs(self, rows: Rows, items: pa.Array | None) -> Rows:
         """A row for each pair of the maps."""
-        counts, pairs = _flat(parts.items)
+        counts, pairs = _flat(items)
         rows = rows.take(np.repeat(np.arange(len(rows)), counts))
         rows.user_at, rows.user_sizes = self._blobs(pairs.field("key"))
         rows.value_at, rows.value_sizes = self._blobs(pairs.field("value"))
         return rows
 
-    def _items(self, rows: Rows, parts: Parts, *, replaces: bool) -> Rows:
+    def _items(self, rows: Rows, items: pa.Array | None, *, replaces: bool) -> Rows:
         """Lists as RocksDB would hold them; an empty one adds nothing, or leaves nothing."""
-        counts, elements = _flat(parts.items)
+        counts, elements = _flat(items)
         at, sizes = self._blobs(elements)
         some = np.flatnonzero(counts)
         bounds = np.append(0, np.cumsum(counts[some]))
@@ -189,9 +226,9 @@ class _Held:
         rows.does[counts == 0] = CLEAR
         return rows
 
-    def _timers(self, rows: Rows, parts: Parts) -> Rows:
+    def _timers(self, rows: Rows, items: pa.Array | None) -> Rows:
         """A row for each timer that was added."""
-        counts, timers = _flat(parts.items)
+        counts, timers = _flat(items)
         rows = rows.take(np.repeat(np.arange(len(rows)), counts))
         rows.key_at, rows.key_sizes = self._blobs(timers)
         return rows

@@ -71,15 +71,10 @@ class Materialized:
         compressed = self.header.compressed
         yield from heap_batches(source, ranges, self.states, self.target, ctx, compressed=compressed, flatten=flatten)
 
-    def entries(self, groups: Collection[int], ctx: LayoutContext) -> Iterator[RawEntries]:
-        """The state's entries in these key groups, in the composite form, also those of native heap files."""
+    def contents(self, groups: Collection[int], ctx: LayoutContext) -> Iterator[RawEntries | Columns]:
+        """The state in these key groups: composite entries, or what `heap_columns` gives of native heap files."""
         composite = self.composite_entries(groups)
-        if composite is not None:
-            yield from composite
-            return
-        store = Store(self.target, ctx)
-        self.load(groups, ctx, store)
-        yield from store.entries(self._ranges(groups)[0].name)
+        yield from self.heap_columns(groups, ctx) if composite is None else composite
 
     def load(self, groups: Collection[int], ctx: LayoutContext, store: Store) -> None:
         """Put the state's entries in these key groups into ``store``."""

@@ -107,7 +107,7 @@ class ChangelogSplit:
         for groups, changes in buckets.runs(more):
             found = records(changes)
             if is_settled_at_once(found):
-                materialized = (entries for part in parts for entries in part.entries(set(groups), ctx))
+                materialized = (item for part in parts for item in part.contents(set(groups), ctx))
                 yield from latest(target, materialized, found, ctx, self.place)
                 continue
             store = Store(target, ctx)

@@ -6,17 +6,22 @@ import random
 import struct
 import time
 from dataclasses import replace
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from stateproc.errors import CorruptSnapshot
 from stateproc.readers.changelog.change_blocks import Change, blocks_of
 from stateproc.readers.changelog.latest import is_settled_at_once, latest
+from stateproc.readers.changelog.materialized import _load_heap
 from stateproc.readers.changelog.operations import OPERANDS, Operation
 from stateproc.readers.changelog.records import records
 from stateproc.readers.changelog.replay import replay
 from stateproc.readers.changelog.store import Store, length_suffix
 from stateproc.readers.entries import RawEntries
+from stateproc.readers.programs import Columns
+from stateproc.readers.rows import KEY_GROUP
 from stateproc.readers.states import KeyedState, StateKind
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.runtime import Timer
@@ -132,6 +137,51 @@ def test_all_at_once_is_one_after_another(kind: StateKind, namespace: Serializer
         assert contents(ours) == contents(list(store.entries("place"))), seed
         keys = [(int(group), key) for batch in ours for group, key in zip(batch.key_groups, _keys(batch), strict=True)]
         assert [group for group, _ in keys] == sorted(group for group, _ in keys)
+
+
+def heap_columns(rng: random.Random, state: KeyedState) -> Columns:
+    """What a native heap file's program gives: groups ascending, keys and namespaces as bytes, values whole."""
+    held: dict[tuple[int, bytes, bytes], Any] = {}
+    for _ in range(30):
+        group = rng.randrange(3)
+        if state.kind.is_queue:
+            held[group, timer(rng, state.namespace), b""] = None
+            continue
+        key, namespace = part(rng, state.key, 9), part(rng, state.namespace, 4)
+        value: Any = text(rng, 9)
+        if state.kind is StateKind.LIST:
+            value = [text(rng, 9) for _ in range(rng.randrange(3))]
+        elif state.kind is StateKind.MAP:
+            value = [{"key": struct.pack(">q", at), "value": b"\0" + text(rng, 9)} for at in range(rng.randrange(3))]
+        held[group, key, namespace] = value
+    rows = sorted(held.items(), key=lambda item: item[0][0])
+    pair = pa.struct([("key", pa.binary()), ("value", pa.binary())])
+    kind = {StateKind.LIST: pa.list_(pa.binary()), StateKind.MAP: pa.list_(pair)}.get(state.kind, pa.binary())
+    groups = pa.array([group for (group, _, _), _ in rows], pa.int32())
+    if state.kind.is_queue:
+        return {KEY_GROUP: groups, "value": pa.array([timer for (_, timer, _), _ in rows], pa.binary())}
+    return {
+        KEY_GROUP: groups,
+        "key": pa.array([key for (_, key, _), _ in rows], pa.binary()),
+        "namespace": pa.array([namespace for (_, _, namespace), _ in rows], pa.binary()),
+        "value": pa.array([value for _, value in rows], kind),
+    }
+
+
+@pytest.mark.parametrize("namespace", [VOID_NAMESPACE, LONG, STRING], ids=["void", "fixed", "any length"])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.value)
+def test_upon_heap_files_too(kind: StateKind, namespace: Serializer) -> None:
+    state = state_of(kind, namespace)
+    for seed in range(30):
+        rng = random.Random(seed)
+        columns = heap_columns(rng, state)
+        cut = {name: column.slice(4) for name, column in columns.items()}
+        changes = [change(rng, state, at) for at in range(rng.choice([1, 100]))]
+        store = Store(state, CTX)
+        _load_heap(cut, store)
+        replay(store, changes, CTX)
+        ours = list(latest(state, [cut], records(list(blocks_of(changes))), CTX, "place"))
+        assert contents(ours) == contents(list(store.entries("place"))), seed
 
 
 def _keys(batch: RawEntries) -> list[bytes]:
