@@ -36,7 +36,7 @@ class Columns:
     def grow(self, column: int, need: int) -> bool:
         """Make room for ``need`` more bytes in ``column``; False if it would pass 2 GiB."""
         used, room = int(self.table[column, 1]), int(self.table[column, 2])
-        if used + need > self.LIMIT:
+        if used + need > self.LIMIT or room >= self.LIMIT:
             return False
         self._allot(column, min(self.LIMIT, max(2 * room, used + need)))
         return True

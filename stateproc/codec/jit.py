@@ -7,8 +7,11 @@ is imported, and the placeholders in the kernels' modules give way to what they 
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -66,9 +69,26 @@ def _compiled(function: Any) -> Any:
     # numba refuses cache=True where neither the package's folder nor the user's cache folder can be written
     # (containers with a read-only file system): then the kernel is compiled in every process instead.
     try:
-        return numba.njit(cache=True, nogil=True)(function)
+        compiled = numba.njit(cache=True, nogil=True)(function)
     except RuntimeError:
         return numba.njit(nogil=True)(function)
+    file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if file is not None and hasattr(file, "_source_stamp"):
+        # numba looks at the kernel's own file only; what it calls is compiled into it.
+        file._source_stamp = (file._source_stamp, _kernel_sources(Path(function.__code__.co_filename).parent))
+    return compiled
+
+
+@lru_cache
+def _kernel_sources(folder: Path) -> str:
+    """A hash of all sources with kernels in these folders: of the codec, whose kernels others call, and ``folder``."""
+    found = hashlib.sha256()
+    for place in dict.fromkeys((Path(__file__).parent, folder)):
+        for path in sorted(place.glob("*.py")):
+            source = path.read_bytes()
+            if b"@kernel" in source or path.name == "jit.py":
+                found.update(path.name.encode() + b"\0" + source)
+    return found.hexdigest()
 
 
 def _load(bits: int, *, swap: bool = False, signed: bool = False) -> Any:

@@ -20,11 +20,13 @@ from stateproc.codec.text import put_utf8, put_utf16_unit
 
 FAILED, NO_ROOM = -1, -2
 
-OBJECTS, NAMES, RESULT, FLAG = 0, 1, 3, 4
+OBJECTS, NAMES, RESULT, FLAG, FURTHEST, ECHOED = 0, 1, 3, 4, 5, 6
 FIRST_NAME, MAX_NAMES = 8, 256
 FIRST_FRAME, MAX_FRAMES, FRAME_WORDS = 264, 60, 8
 FIRST_OBJECT, MAX_OBJECTS = 1024, 1 << 20
 BLOCK_WORDS = FIRST_OBJECT + MAX_OBJECTS
+MAX_ECHO = 1 << 25
+"""Bytes of text that references may repeat in one value."""
 
 NO_CLASS = 0
 INT, STRING, FLOAT, BOOLEAN, BYTE, CHAR, SHORT, LONG, DOUBLE = 1, 2, 3, 4, 5, 6, 7, 8, 9
@@ -51,6 +53,19 @@ def begin_kryo(kryo: int) -> None:
     """A new value: no objects, no class names."""
     set_word(kryo, OBJECTS, 0)
     set_word(kryo, NAMES, 0)
+    set_word(kryo, FURTHEST, 0)
+    set_word(kryo, ECHOED, 0)
+
+
+@kernel
+def _is_bounded(at: int, behind: int, kryo: int) -> Any:
+    """Whether text read again for references to it, from ``at`` on, is still of a size to be shown."""
+    if at >= word(kryo, FURTHEST):
+        set_word(kryo, FURTHEST, behind)
+        return True
+    echoed = word(kryo, ECHOED) + behind - at
+    set_word(kryo, ECHOED, echoed)
+    return echoed <= MAX_ECHO
 
 
 @kernel
@@ -241,8 +256,12 @@ def kryo_text(pos: int, end: int, columns: int, col: int, quoted: bool, kryo: in
     """A string's body, appended to the column (``quoted``: as JSON); RESULT is the bytes written, -1 for null."""
     if pos >= end:
         return FAILED
+    begin = pos
     if load_u8(pos) < 0x80:
-        return _ascii_text(pos, _ascii_end(pos, end), columns, col, quoted, kryo, reg)
+        stop = _ascii_end(pos, end)
+        if stop >= 0 and not _is_bounded(pos, stop, kryo):
+            return FAILED
+        return _ascii_text(pos, stop, columns, col, quoted, kryo, reg)
     pos = flagged_varint(pos, end, kryo)
     n = word(kryo, RESULT) - 1
     if pos < 0 or n > end - pos:
@@ -250,6 +269,8 @@ def kryo_text(pos: int, end: int, columns: int, col: int, quoted: bool, kryo: in
     if n < 0:
         set_word(kryo, RESULT, -1)
         return pos
+    if not _is_bounded(begin, pos + n, kryo):
+        return FAILED
     at = 0
     if col >= 0:
         if not fits(columns, col, (6 if quoted else 3) * n + 16, reg):

@@ -11,6 +11,9 @@ _I8, _I16, _U16 = struct.Struct(">b"), struct.Struct(">h"), struct.Struct(">H")
 _I32, _I64 = struct.Struct(">i"), struct.Struct(">q")
 
 
+DAMAGED = "the file is damaged; take the snapshot again or restore it from a copy"
+
+
 class Cursor:
     """Reads big-endian values in order; every read is checked against the end before it is made.
 
@@ -53,7 +56,7 @@ class Cursor:
 
     def corrupt(self, message: str, *, at: int | None = None, advice: str | None = None) -> NoReturn:
         """Raise CorruptSnapshot for position ``at`` (default: here)."""
-        raise CorruptSnapshot(message, where=self.where(at), advice=advice)
+        raise CorruptSnapshot(message, where=self.where(at), advice=advice or DAMAGED)
 
     def unsupported(self, message: str, *, at: int | None = None, advice: str | None = None) -> NoReturn:
         """Raise UnsupportedSnapshot for position ``at`` (default: here)."""

@@ -15,6 +15,8 @@ from stateproc.wire.java_collections import java_list, java_map
 from stateproc.wire.java_values import JavaArray, JavaClass, JavaEnum, JavaObject, JavaValue
 
 MAX_NODES = 1_000_000
+MAX_ECHO = 1 << 25
+"""Characters that references may repeat."""
 MAX_DEPTH = 128
 _LONGEST_NUMBER = 1024
 
@@ -31,7 +33,8 @@ def to_plain(value: JavaValue) -> Any:
     BigDecimal, UUID and Date (ISO-8601, UTC) are strings, bytes base64. Collections are lists, maps lists of
     {"key", "value"}. Any other object is {"class": name, "fields": {…}}, with "written" for what its class
     wrote by itself. A reference back to an enclosing object is {"class": name, "cycle": true}. Raises
-    UnsupportedSnapshot for graphs of over a million values or 128 levels.
+    UnsupportedSnapshot for graphs of over a million values or 128 levels, and where references repeat over 32 million
+    characters or bytes.
     """
     return _Plain().of(value)
 
@@ -40,6 +43,8 @@ class _Plain:
     def __init__(self) -> None:
         self.nodes = 0
         self.path: list[int] = []
+        self.seen: set[int] = set()
+        self.echoed = 0
 
     def of(self, value: JavaValue) -> Any:
         self.nodes += 1
@@ -48,6 +53,8 @@ class _Plain:
                 f"a Java object graph of over {MAX_NODES} values or {MAX_DEPTH} levels",
                 advice="too much to show as one value",
             )
+        if isinstance(value, str | bytes):
+            self.bound(value)
         if isinstance(value, bytes):
             return base64.b64encode(value).decode("ascii")
         if isinstance(value, JavaEnum):
@@ -62,6 +69,18 @@ class _Plain:
         plain = self.composite(value)
         self.path.pop()
         return plain
+
+    def bound(self, text: str | bytes) -> None:
+        """Refuse text repeated too often: a stream holds it once."""
+        if id(text) not in self.seen:
+            self.seen.add(id(text))
+            return
+        self.echoed += len(text)
+        if self.echoed > MAX_ECHO:
+            raise UnsupportedSnapshot(
+                f"references repeat over {MAX_ECHO} characters in a Java object graph",
+                advice="too much to show as one value",
+            )
 
     def composite(self, value: JavaObject | JavaArray) -> Any:
         if isinstance(value, JavaArray) and isinstance(value.values, bytes):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
 from fixtures_check import Fixture, fixtures
 
 from stateproc.errors import SnapshotError
@@ -286,7 +287,15 @@ def read_states(snapshot: Snapshot, data: bytes, most: int = 1) -> Rows:
     for view in (views[start:] + views[:start])[:most]:
         name = f"{view.operator.operator_id}.{view.name}.{view.kind}"
         try:
-            found[name] = [row for batch in view.batches() for row in batch.to_pylist()]
+            found[name] = [row for batch in view.batches() for row in _plain(batch)]
         except SnapshotError as error:
             found[name] = error
     return found
+
+
+def _plain(batch: pa.RecordBatch) -> list[Any]:
+    """Rows as Python values; as text where Python has none, such as dates behind the year 9999."""
+    try:
+        return batch.to_pylist()
+    except OverflowError:
+        return [repr(column) for column in batch.columns]

@@ -24,6 +24,9 @@ from stateproc.wire import Cursor
 
 MAX_DEPTH = 64
 MAX_TRIES = 64
+MAX_ECHO = 1 << 21
+"""How much references may repeat in one value: objects and their elements, sixteen characters or bytes as one."""
+_CHARACTERS = 16
 _JAVA_STREAM = b"\xac\xed\x00\x05"
 _OPEN = object()
 _NOT_NULL, _FIRST_BACK_REFERENCE = 1, 2
@@ -96,8 +99,10 @@ class Walker:
         self.setting = setting
         self.guesses = guesses
         self._ids = ClassIds(data, setting.registrations)
-        self._objects: list[tuple[str, Any]] = []
+        self._objects: list[tuple[str, Any, int]] = []
         self._open: list[int] = []
+        self._weight = 0
+        self._echoed = 0
 
     # --- objects ------------------------------------------------------------------------------------------
     def read_class(self, args: tuple[FieldType, ...] = ()) -> FieldType | None:
@@ -142,7 +147,8 @@ class Walker:
         if mark >= _FIRST_BACK_REFERENCE:
             return self._seen(mark - _FIRST_BACK_REFERENCE, erased, at)
         index = len(self._objects)
-        self._objects.append((erased, _OPEN))
+        self._objects.append((erased, _OPEN, 1))
+        before = self._weight
         self._open.append(index)
         if len(self._open) > MAX_DEPTH:
             cursor.unsupported(
@@ -152,14 +158,23 @@ class Walker:
             )
         value = self._body(type_)
         self._open.pop()
-        self._objects[index] = (erased, value)
+        self._weight += _own_weight(value)
+        self._objects[index] = (erased, value, self._weight - before)
         return value
 
     def _seen(self, index: int, erased: str, at: int) -> Any:
         cursor = self.data.cursor
         if index >= len(self._objects):
             cursor.corrupt(f"a reference to object {index} of {len(self._objects)}", at=at)
-        class_name, value = self._objects[index]
+        class_name, value, weight = self._objects[index]
+        self._weight += weight
+        self._echoed += weight
+        if self._echoed > MAX_ECHO:
+            cursor.unsupported(
+                "references repeat too much of a Kryo object graph",
+                at=at,
+                advice="it is too much to show as one value; read other states",
+            )
         if class_name != erased:
             cursor.corrupt(f"a reference to a {class_name} where a {erased} stands", at=at)
         return Cycle(len(self._open) - self._open.index(index)) if value is _OPEN else value
@@ -251,6 +266,13 @@ class Walker:
             advice=f'describe it with all its fields: classes={{"{name}": {{"a": "int", "b": "String", …}}}} '
             "(an enum as the list of its constants)",
         )
+
+
+def _own_weight(value: Any) -> int:
+    """An object without the objects in it."""
+    if isinstance(value, str | bytes):
+        return 1 + len(value) // _CHARACTERS
+    return 1 + (len(value) if isinstance(value, list) else 0)
 
 
 def _erased(type_: FieldType) -> str:
