@@ -15,7 +15,7 @@ from stateproc.errors import InvalidOption, MissingFile, UnsupportedSnapshot, Wh
 from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle, StreamHandle
 from stateproc.metadata.snapshot import OperatorState
 from stateproc.storage import SnapshotLocation, open_handle
-from stateproc.storage.filesystem import kind_of
+from stateproc.storage.filesystem import kind_of, scheme_of
 from stateproc.storage.sources import FileSource
 from stateproc.writers.repointing import repointed
 from stateproc.writers.staging import Staging
@@ -40,9 +40,11 @@ class FileCopy:
     def run(self, staging: Staging) -> RelativeFileHandle | ByteStreamHandle:
         """Copy; the handle of the copy. Raises MissingFile, CorruptSnapshot, WriteFailed."""
         source = _whole(self.source) if self.to_end else self.source
-        room = np.empty(min(_AT_ONCE, source.size), dtype=np.uint8).data
+        source.read(0, 0)  # finds it, and sees that it is long enough
         with staging.new_file(inline_threshold=0) as file:
-            for at in range(0, source.size, _AT_ONCE):
+            done = file.append(source.name, source.base, source.size) if scheme_of(source.name) == "file" else 0
+            room = np.empty(min(_AT_ONCE, source.size - done), dtype=np.uint8).data
+            for at in range(done, source.size, _AT_ONCE):
                 part = room[: min(_AT_ONCE, source.size - at)]
                 source.read_into(at, part)
                 file.write(part)

@@ -115,15 +115,24 @@ class StateFile:
 
     def write(self, data: bytes | memoryview) -> None:
         """Raises WriteFailed."""
+        if self._file is None and len(self._held) + len(data) <= self._threshold:
+            self._held += data
+        else:
+            self._opened().write(data)
+
+    def append(self, path: str, start: int, size: int) -> int:
+        """Append bytes of a local file as far as the system copies by itself; how many it did. Raises WriteFailed."""
+        if self._file is None and len(self._held) + size <= self._threshold:
+            return 0
+        return self._opened().append(path, start, size)
+
+    def _opened(self) -> OutputFile:
         if self._file is None:
-            if len(self._held) + len(data) <= self._threshold:
-                self._held += data
-                return
             self._staging.check_under_way()
             self._file = OutputFile(join(self._staging.directory_uri, self.name), self._staging.storage_options)
             self._file.write(bytes(self._held))
             self._held = bytearray()
-        self._file.write(data)
+        return self._file
 
     def close(self) -> ByteStreamHandle | RelativeFileHandle:
         """Finish the file; its handle. Raises WriteFailed, also if the write was ended meanwhile."""

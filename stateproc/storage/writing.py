@@ -9,13 +9,14 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from stateproc.errors import SnapshotError, Where, WriteFailed
-from stateproc.storage.filesystem import StorageOptions, filesystem, join, parent, scheme_of
+from stateproc.storage.filesystem import StorageOptions, explained, filesystem, join, parent, scheme_of
 
 _RENAMING = frozenset({"file", "hdfs", "viewfs", "webhdfs"})
 """File systems on which a file being written can be seen, and a rename cannot be seen half done. On object stores a
 single PUT is either there or not.
 """
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_CANNOT_COPY = frozenset({errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
@@ -55,6 +56,28 @@ class OutputFile:
         with writing(self.uri):
             self._file.write(data)
         self.size += len(data)
+
+    def append(self, path: str, start: int, size: int) -> int:
+        """Append bytes of a local file, as far as the system copies from file to file by itself; how many it did."""
+        if scheme_of(self.uri) != "file" or not hasattr(os, "copy_file_range"):
+            return 0
+        done = 0
+        with explained(path):
+            source = open(path, "rb", buffering=0)  # noqa: SIM115  (closed below; its errors are not the target's)
+        with source, writing(self.uri):
+            self._file.flush()
+            try:
+                while done < size:
+                    copied = os.copy_file_range(source.fileno(), self._file.fileno(), size - done, start + done)
+                    if not copied:
+                        break
+                    done += copied
+            except OSError as error:
+                # Between such file systems, or on such a kernel, bytes have to be read and written.
+                if error.errno not in _CANNOT_COPY:
+                    raise
+        self.size += done
+        return done
 
     def close(self) -> None:
         with writing(self.uri):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +14,7 @@ from carried_snapshots import copied
 from fixtures_check import CLASSES, FIXTURES, Fixture, differences, fixtures, fixtures_in
 
 import stateproc
-from stateproc.errors import InvalidOption, MissingFile, UnsupportedSnapshot
+from stateproc.errors import InvalidOption, MissingFile, UnsupportedSnapshot, WriteFailed
 from stateproc.metadata import walk_stream_handles
 from stateproc.metadata.handles import (
     ByteStreamHandle,
@@ -29,8 +31,9 @@ from stateproc.metadata.stream_handles import StreamHandle
 from stateproc.metadata.walk import StreamUse
 from stateproc.snapshot import Snapshot
 from stateproc.storage import SnapshotLocation, open_handle
+from stateproc.storage.sources import FileSource
 from stateproc.writers.commit import Commit
-from stateproc.writers.copying import copy_plan
+from stateproc.writers.copying import FileCopy, copy_plan
 
 KINDS = [
     one
@@ -184,4 +187,44 @@ def test_a_file_that_is_gone_leaves_nothing(tmp_path: Path) -> None:
     commit = Commit.begin(str(tmp_path / "new"))
     with pytest.raises(MissingFile, match="missing"):
         plan.copies[0].run(commit.staging)
+    assert not [name for name in files_of(tmp_path / "new") if not name.startswith(".")]
+
+
+@pytest.mark.parametrize("refused", [errno.EXDEV, errno.EOPNOTSUPP, None])
+def test_what_the_system_does_not_copy_is_read_and_written(
+    refused: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between file systems, on old kernels, on systems without such a call, and where the call stops half-way."""
+    data = bytes(range(256)) * 70_000
+    (tmp_path / "file").write_bytes(data)
+    real, calls = os.copy_file_range, itertools.count()
+
+    def first_only(source: int, target: int, size: int, at: int) -> int:
+        if refused is not None:
+            raise OSError(refused, "refused")
+        return real(source, target, 1000, at) if next(calls) == 0 else 0
+
+    monkeypatch.setattr(os, "copy_file_range", first_only)
+    commit = Commit.begin(str(tmp_path / "new"))
+    source = FileSource(str(tmp_path / "file"), len(data) - 100, base=50, whole=False)
+    handle = FileCopy(source).run(commit.staging)
+    assert isinstance(handle, RelativeFileHandle)
+    assert (tmp_path / "new" / handle.path).read_bytes() == data[50:-50]
+    assert handle.size == len(data) - 100
+    monkeypatch.delattr(os, "copy_file_range")
+    again = FileCopy(source).run(commit.staging)
+    assert isinstance(again, RelativeFileHandle)
+    assert (tmp_path / "new" / again.path).read_bytes() == data[50:-50]
+
+
+def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_bytes(b"0123456789")
+
+    def full(*_: int) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "copy_file_range", full)
+    commit = Commit.begin(str(tmp_path / "new"))
+    with pytest.raises(WriteFailed, match="No space left"):
+        FileCopy(FileSource(str(tmp_path / "file"), 10)).run(commit.staging)
     assert not [name for name in files_of(tmp_path / "new") if not name.startswith(".")]
