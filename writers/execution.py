@@ -21,6 +21,7 @@ from stateproc.writers.existing import ExistingOperator
 from stateproc.writers.finish import finish
 from stateproc.writers.job import Format, OperatorJob, WriteJob
 from stateproc.writers.operators import NewOperator
+from stateproc.writers.rocksdb.options import TableOptions
 from stateproc.writers.spark_entries import put_together
 from stateproc.writers.spark_sink import save
 from stateproc.writers.staging import Staging
@@ -42,6 +43,7 @@ class Settings:
     verify: bool = True
     drop_in_flight: bool = False
     storage_options: dict[str, Any] = field(default_factory=dict)
+    rocksdb: TableOptions = field(default_factory=TableOptions)
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def write_snapshot(
         job = WriteJob(
             commit.staging, settings.release, jobs, settings.format or Format.CANONICAL, bool(settings.compressed),
             settings.verify, 1 if source is None else source.metadata.checkpoint_id,
-            LayoutContext(kryo=settings.release.kryo) if source is None else source.options.context,
+            LayoutContext(kryo=settings.release.kryo) if source is None else source.options.context, settings.rocksdb,
         )  # fmt: skip
         frames = [frame for index, item in enumerate(placed) for frame in item.operator.entries(spark, job, index)]
         if frames:

@@ -13,6 +13,7 @@ from stateproc.metadata.handles import ByteStreamHandle
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
 from stateproc.releases import Release
 from stateproc.serializers import LayoutContext, Serializer
+from stateproc.writers.rocksdb.options import TableOptions
 from stateproc.writers.staging import Staging
 
 
@@ -103,6 +104,7 @@ class WriteJob:
     """A whole write. Entries are told their file by its position in ``targets``.
 
     ``context``: how values lie; writers of native heap files need to know where they end.
+    ``rocksdb``: how tables of native RocksDB snapshots are written.
     """
 
     staging: Staging
@@ -113,6 +115,7 @@ class WriteJob:
     verify: bool = True
     checkpoint_id: int = 1
     context: LayoutContext = field(default_factory=LayoutContext, repr=False)
+    rocksdb: TableOptions = field(default_factory=TableOptions)
 
     @property
     def targets(self) -> tuple[Target, ...]:

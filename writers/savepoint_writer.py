@@ -23,6 +23,7 @@ from stateproc.writers.existing import ExistingOperator
 from stateproc.writers.job import Format
 from stateproc.writers.operators import NewOperator
 from stateproc.writers.rehashing import HashCodes
+from stateproc.writers.rocksdb.options import OptionsFactory, rocksdb_options
 from stateproc.writers.transforming import transformation
 
 AnyOperator = NewOperator | ExistingOperator
@@ -175,6 +176,15 @@ class SavepointWriter:
     def with_format(self, name: Literal["canonical", "native-hashmap", "native-rocksdb"]) -> SavepointWriter:
         """The format of keyed state. ``canonical`` restores under every state backend, the others under their own."""
         self._settings.format = Format.of(name)
+        return self
+
+    def with_rocksdb_options(
+        self, options: Mapping[str, Any] | None = None, factory: OptionsFactory | None = None
+    ) -> SavepointWriter:
+        """How tables of ``native-rocksdb`` are written: keys and values of Flink's configuration
+        (``state.backend.rocksdb.…``, predefined options among them), and then what a factory makes of the options.
+        Raises NotFound for a key that Flink does not have, InvalidOption for a value."""
+        self._settings.rocksdb = rocksdb_options(options, factory)
         return self
 
     def with_flink_version(self, version: str) -> SavepointWriter:

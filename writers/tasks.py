@@ -12,13 +12,21 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.errors import InvalidEntries, SnapshotError
-from stateproc.metadata.handles import KeyedHandle, KeyGroupsHandle, OperatorHandle, OperatorStreamHandle
+from stateproc.metadata.handles import (
+    IncrementalHandle,
+    KeyedHandle,
+    KeyGroupsHandle,
+    OperatorHandle,
+    OperatorStreamHandle,
+)
 from stateproc.readers.states import keyed_state
 from stateproc.writers.canonical import CanonicalWriter
 from stateproc.writers.entries import RAW_ENTRIES
 from stateproc.writers.heap import HeapWriter
 from stateproc.writers.job import Format, KeyedPart, OperatorJob, OperatorPart, Target, WriteJob
 from stateproc.writers.operator_state import OperatorStateWriter
+from stateproc.writers.rocksdb.verify import verify_rocksdb
+from stateproc.writers.rocksdb.writer import RocksDbWriter
 from stateproc.writers.verify import verify_canonical, verify_heap, verify_operator_state
 
 TARGET = "target"
@@ -27,6 +35,7 @@ TARGETED = RAW_ENTRIES.insert(0, pa.field(TARGET, pa.int32(), nullable=False))
 their key is what orders them (8 bytes), or a broadcast state's map key."""
 _CANONICAL_TYPE, _OPERATOR_TYPE = 7, 4
 _HEAP_TYPE, _HEAP_TYPE_BEFORE_IDS = 12, 3
+_ROCKSDB_TYPE, _ROCKSDB_TYPE_BEFORE_IDS = 11, 5
 
 
 @dataclass(frozen=True)
@@ -109,7 +118,32 @@ def _native_heap(
     return Written(number, int(writer.entries.sum()), keyed=handle)
 
 
-_KEYED = {Format.CANONICAL: _canonical, Format.NATIVE_HASHMAP: _native_heap}
+def _native_rocksdb(
+    job: WriteJob, number: int, target: Target, operator: OperatorJob, part: KeyedPart, runs: Iterable[pa.RecordBatch]
+) -> Written:
+    """RocksDB compresses blocks by options of its own: the header of such a snapshot always says uncompressed."""
+    assert target.key_groups is not None
+    names, groups, staging = part.names, target.key_groups, job.staging
+    with (
+        staging.new_file() as meta,
+        RocksDbWriter(staging.new_file, names, groups, operator.max_parallelism, job.rocksdb) as writer,
+    ):
+        meta.write(part.header(False))
+        for batch in runs:
+            writer.write(batch)
+        private, with_id = writer.close(), job.release.has_handle_ids
+        streams = [meta.close(), *(stream for _, stream in private)]
+        handle = IncrementalHandle(
+            _ROCKSDB_TYPE if with_id else _ROCKSDB_TYPE_BEFORE_IDS, job.checkpoint_id, str(uuid.uuid4()),
+            groups.start, len(groups), sum(stream.size for stream in streams) if with_id else None, streams[0], (),
+            private, str(uuid.uuid4()) if with_id else None,
+        )  # fmt: skip
+        if job.verify:
+            verify_rocksdb(handle, staging.location, writer.entries, names, operator.max_parallelism)
+    return Written(number, int(writer.entries.sum()), keyed=handle)
+
+
+_KEYED = {Format.CANONICAL: _canonical, Format.NATIVE_HASHMAP: _native_heap, Format.NATIVE_ROCKSDB: _native_rocksdb}
 """How keyed state is written in each format."""
 
 

@@ -37,12 +37,12 @@ def verify_canonical(
     [key groups, states], says, each with the prefix of its key group. Raises WriteFailed.
     """
     source = open_handle(handle.stream, location)
-    with _reading(source.name):
+    with reading_back(source.name):
         ranges = group_ranges(handle.first_key_group, handle.offsets, source.size, source.name)
         found = measure_canonical(
             source, ranges, compressed=compressed, prefix=prefix_width(max_parallelism), n_states=len(states)
         )
-    _compare(found, handle, entries, states, source.name)
+    compare_counts(_counts(found, handle, entries), entries, handle.first_key_group, states, source.name)
 
 
 def verify_heap(
@@ -56,17 +56,17 @@ def verify_heap(
 ) -> None:
     """Check a native heap file of HeapWriter, as :func:`verify_canonical` does; lists and maps count as one entry."""
     source = open_handle(handle.stream, location)
-    with _reading(source.name):
+    with reading_back(source.name):
         ranges = group_ranges(handle.first_key_group, handle.offsets, source.size, source.name, empty=_NO_GROUP)
         found = measure_heap(source, ranges, states, ctx, compressed=compressed)
     names = [state if isinstance(state, str) else state.name for state in states]
-    _compare(found, handle, entries, names, source.name)
+    compare_counts(_counts(found, handle, entries), entries, handle.first_key_group, names, source.name)
 
 
 def verify_operator_state(handle: OperatorStreamHandle, location: SnapshotLocation, *, compressed: bool) -> None:
     """Check a file of OperatorStateWriter: it is whole, every element lies in it. Raises WriteFailed."""
     source = open_handle(handle.stream, location)
-    with _reading(source.name):
+    with reading_back(source.name):
         data = memoryview(source.read_all(source.size))
         for state in handle.states:
             for start, stop in element_ranges(handle, state, source):
@@ -74,15 +74,20 @@ def verify_operator_state(handle: OperatorStreamHandle, location: SnapshotLocati
                     raise CorruptSnapshot("a compressed element is cut off", where=Where(source.name, start))
 
 
-def _compare(found: Measure, handle: KeyGroupsHandle, entries: Longs, states: Sequence[str], file: str) -> None:
+def _counts(found: Measure, handle: KeyGroupsHandle, entries: Longs) -> Longs:
     counts = np.zeros_like(entries)
     rows = np.array(found.key_groups, dtype=np.int64) - handle.first_key_group
     counts[rows] = found.entries
+    return counts
+
+
+def compare_counts(counts: Longs, entries: Longs, first_key_group: int, states: Sequence[str], file: str) -> None:
+    """Raise WriteFailed unless ``counts`` were found where ``entries`` were written (int64 [key groups, states])."""
     wrong = np.argwhere(counts != entries)
     if len(wrong):
         row, state = wrong[0].tolist()
         raise WriteFailed(
-            f"{int(counts[row, state])} entries are in key group {handle.first_key_group + row} where "
+            f"{int(counts[row, state])} entries are in key group {first_key_group + row} where "
             f"{int(entries[row, state])} were written",
             where=Where(file=file, state=states[state]),
             advice=_ADVICE,
@@ -90,7 +95,7 @@ def _compare(found: Measure, handle: KeyGroupsHandle, entries: Longs, states: Se
 
 
 @contextmanager
-def _reading(file: str) -> Iterator[None]:
+def reading_back(file: str) -> Iterator[None]:
     """What a reader finds wrong with a file just written is a failure of the write."""
     try:
         yield
