@@ -20,7 +20,7 @@ from stateproc.metadata.backend import KEY_VALUE, KEY_VALUE_V2, StateMetaInfo
 from stateproc.metadata.handles import KeyGroupsHandle
 from stateproc.operators import Operator
 from stateproc.readers.states import KeyedState, keyed_state
-from stateproc.serializers import LayoutContext
+from stateproc.serializers import LayoutContext, registry
 from stateproc.serializers.runtime import Timer
 from stateproc.writers.carrying import carried_splits
 from stateproc.writers.carrying_header import TTL, carried_header, classic
@@ -30,6 +30,7 @@ from stateproc.writers.raw_snapshots import PROXY, composite_of, raw_composite, 
 from stateproc.writers.rehashing import rehashed
 
 Contents = tuple[KeyedState, int, Entries]
+POJO = "org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot"
 TTL_V2 = "org.apache.flink.runtime.state.v2.ttl.TtlStateFactory$TtlSerializerSnapshot"
 SINGLE = [one for one in fixtures() if not one.part and one.manifest["job"] != "inflight"]
 
@@ -243,3 +244,24 @@ def test_a_broadcast_state_is_carried_once() -> None:
             with pytest.raises(Exception, match="has one element that holds all"):
                 writer.carried(info.name, pieces)
             assert pa.types.is_large_binary(pieces.to_arrow().type)
+
+
+@pytest.mark.parametrize("name", ["1.20/kitchen-rocksdb-canonical-snappy", "1.20/kitchen-rocksdb-incremental"])
+def test_values_of_unknown_types_are_carried_unread(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Canonical files and RocksDB tell where entries end; what is in them is nobody's concern."""
+    states = ("profile", "addresses", "totals", "counter")
+    known = fixture(name).open().operator("kitchen-string")
+    oracle, header = {state: entries_of(carried_batches(known, state)) for state in states}, carried_header(known)
+    monkeypatch.delitem(registry._READERS, POJO)
+    unknown = fixture(name).open().operator("kitchen-string")
+    assert {state: entries_of(carried_batches(unknown, state)) for state in states} == oracle
+    again = carried_header(unknown)
+    assert again.names == header.names and again.key_snapshot == header.key_snapshot
+    assert [info.snapshots for info in again.states] == [info.snapshots for info in header.states]
+
+
+def test_values_of_unknown_types_have_no_end_in_heap_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(registry._READERS, POJO)
+    operator = fixture("1.20/kitchen-hashmap-native").open().operator("kitchen-string")
+    with pytest.raises(UnsupportedSnapshot, match="PojoSerializerSnapshot"):
+        list(carried_batches(operator, "profile"))
