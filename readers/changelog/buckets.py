@@ -16,8 +16,9 @@ MEMORY_BYTES = 256 << 20
 RUN_BYTES = 32 << 20
 _FILES = 64
 _OVERHEAD = 24
-"""Bytes that a change takes beside its own; _BLOCK_OVERHEAD: that a block does."""
 _BLOCK_OVERHEAD = 500
+_IN_A_RUN = 200
+"""Bytes beside its own that a change takes while it is held, that a block does, and a change while it is applied."""
 _RECORD = struct.Struct("=iIIQ")
 """Key group, file, number of changes, bytes."""
 
@@ -114,7 +115,7 @@ def _cut(
     held = 0
     for group in groups:
         own = changes.get(group, [])
-        size = more + sum(len(block.data) for block in own)
+        size = more + sum(len(block.data) + _IN_A_RUN * len(block) for block in own)
         if run and held + size > RUN_BYTES:
             yield run, found
             run, found, held = [], [], 0
