@@ -124,6 +124,16 @@ def test_rescaled_databases_hold_range_deletions_and_key_groups_of_others(releas
     assert any(table.outside for member in found for table in member)
 
 
+@pytest.mark.parametrize(("release", "mode"), [("1.20", "rescaled"), ("2.3", "rescaled-ingest"), ("2.3", "forst")])
+def test_rescaled_databases_are_cut_at_key_groups(release: str, mode: str) -> None:
+    member = next(item for item in checkpoints(release, mode) if item.manifest["parallelism"] == 3)
+    for state in member.open().operators[-1].keyed_states:
+        splits = state.splits(split_bytes=64)
+        assert len(splits) > 3
+        cut = [row for split in splits for batch in split.read() for row in batch.to_pylist()]
+        assert sorted(map(repr, cut)) == sorted(map(repr, state.to_arrow().to_pylist()))
+
+
 @pytest.mark.parametrize("release", NEWEST)
 @pytest.mark.parametrize("mode", ["rescaled", "rescaled-delete-files", "changelog-rescaled"])
 def test_chains_are_rescaled_up_and_down(release: str, mode: str) -> None:
