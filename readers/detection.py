@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stateproc.readers.blocks import KeyGroupRange
-
 from stateproc.storage import ByteSource
 
 CANONICAL_TYPE = 7

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from stateproc.readers.entries import RawEntries
-from stateproc.readers.programs import Columns
 
 from stateproc.codec.jit import kernel, load_u8
 from stateproc.codec.layouts.base import offsets_of
+from stateproc.readers.entries import RawEntries
+from stateproc.readers.programs import Columns
 
 
 @kernel

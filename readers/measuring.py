@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from stateproc.codec.jit import kernel, load_be16, load_be32, load_u8
+from stateproc.errors import CorruptSnapshot, Where
 from stateproc.readers.blocks import Block, KeyGroupRange, fed, plain_blocks, snappy_blocks
 from stateproc.readers.scanning import (
     ALL,
@@ -26,9 +29,6 @@ from stateproc.readers.scanning import (
     POS,
     STATE,
 )
-
-from stateproc.codec.jit import kernel, load_be16, load_be32, load_u8
-from stateproc.errors import CorruptSnapshot, Where
 from stateproc.storage import ByteSource
 
 Counts = npt.NDArray[np.int64]

@@ -6,7 +6,6 @@ import enum
 from dataclasses import dataclass
 
 import pyarrow as pa
-from stateproc.readers.states import KeyedState, StateKind
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Program, Taken
@@ -14,6 +13,7 @@ from stateproc.codec.errors import BadValue
 from stateproc.codec.layouts import Blob, Delimited, Layout, Marked, with_nulls
 from stateproc.codec.layouts.strings import blob_array, blob_columns
 from stateproc.codec.temporal import ints, nulls
+from stateproc.readers.states import KeyedState, StateKind
 from stateproc.serializers import LayoutContext, Serializer, Undecodable
 from stateproc.serializers.collections import ListOf, MapOf
 from stateproc.serializers.runtime import LAST_ACCESS, Ttl

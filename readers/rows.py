@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from stateproc.readers.programs import LAST_ACCESS_TYPE, Columns, key_layout, last_access, split_ttl
-from stateproc.readers.states import KeyedState, StateKind
 
 from stateproc.codec.layouts import with_nulls
 from stateproc.codec.temporal import nulls
+from stateproc.readers.programs import LAST_ACCESS_TYPE, Columns, key_layout, last_access, split_ttl
+from stateproc.readers.states import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.runtime import LAST_ACCESS
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from stateproc.readers.blocks import group_ranges
-from stateproc.readers.canonical import canonical_entries
-from stateproc.readers.measuring import Measure, measure_canonical
 
 import stateproc
 from stateproc.errors import CorruptSnapshot, SnapshotError
 from stateproc.keyed_files import KeyedFile
 from stateproc.keygroups.ranges import prefix_width
+from stateproc.readers.blocks import group_ranges
+from stateproc.readers.canonical import canonical_entries
+from stateproc.readers.measuring import Measure, measure_canonical
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures/1.20"
 CANONICAL = (
