@@ -83,7 +83,12 @@ class InvalidEntries(SnapshotError):
 
 
 class DuplicateKey(InvalidEntries):
-    """Two entries of one state with the same key (and namespace, and user key): a state holds one."""
+    """Two entries of one state with the same key (and namespace, and user key): a state holds one.
+
+    ``entry``: the second one as (key group, state id, key bytes, value bytes), where it is at hand.
+    """
+
+    entry: tuple[int, int, bytes, bytes] | None = None
 
 
 class WriteFailed(SnapshotError):

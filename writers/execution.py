@@ -10,7 +10,6 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from stateproc.errors import InvalidOption
 from stateproc.metadata.snapshot import OperatorState
 from stateproc.releases import Release
 from stateproc.serializers import LayoutContext
@@ -19,7 +18,7 @@ from stateproc.writers.commit import Commit
 from stateproc.writers.copying import CopyPlan, copy_plan
 from stateproc.writers.existing import ExistingOperator
 from stateproc.writers.finish import finish
-from stateproc.writers.job import Format, OperatorJob, WriteJob
+from stateproc.writers.job import Format, OperatorJob, WriteJob, check_parallelism
 from stateproc.writers.operators import NewOperator
 from stateproc.writers.rocksdb.options import TableOptions
 from stateproc.writers.spark_entries import put_together
@@ -95,11 +94,7 @@ def _placed(
         groups = settings.max_parallelism or _DEFAULT_MAX_PARALLELISM
         subtasks = max(1, min(groups, int(spark.sparkContext.defaultParallelism))) if given is None else given
         keyed = True
-    if not 0 < subtasks <= groups:
-        raise InvalidOption(
-            f"parallelism {subtasks} of operator {operator.uid or operator.operator_id}",
-            advice=f"give one from 1 to {groups}, the max parallelism",
-        )
+    check_parallelism(subtasks, groups, operator.uid or operator.operator_id)
     return _Placed(operator, subtasks, groups, keyed)
 
 

@@ -9,12 +9,15 @@ from stateproc.errors import WriteFailed
 from stateproc.metadata.snapshot import OperatorState, SnapshotMetadata, SubtaskState
 from stateproc.writers.commit import Commit
 from stateproc.writers.job import OperatorJob, WriteJob
-from stateproc.writers.tasks import Written
+from stateproc.writers.tasks import Written, write_empty
 
 
 def finish(job: WriteJob, commit: Commit, written: Iterable[Written]) -> None:
-    """Complete the write: the handles of all targets, each once, in their operators. Raises WriteFailed."""
-    commit.complete(metadata_of(job, written), job.release.metadata_version)
+    """Complete the write: the handles of all targets, each once, in their operators; those that nobody has written,
+    for there were no entries, are written here. Raises WriteFailed.
+    """
+    found = list(written)
+    commit.complete(metadata_of(job, [*found, *write_empty(job, found)]), job.release.metadata_version)
 
 
 def metadata_of(job: WriteJob, written: Iterable[Written]) -> SnapshotMetadata:

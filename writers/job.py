@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from stateproc.errors import InvalidOption
-from stateproc.keygroups.ranges import key_group_range
+from stateproc.keygroups.ranges import check_max_parallelism, key_group_range
 from stateproc.metadata.backend import StateMetaInfo, write_keyed_header
 from stateproc.metadata.handles import ByteStreamHandle
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
@@ -31,6 +31,16 @@ class Format(Enum):
         if name not in known:
             raise InvalidOption(f"no format is called {name!r}", advice=f"there are {', '.join(known)}")
         return known[name]
+
+
+def check_parallelism(parallelism: int, max_parallelism: int, operator: str) -> None:
+    """Raise InvalidOption unless an operator can have so many subtasks and key groups."""
+    check_max_parallelism(max_parallelism)
+    if not 0 < parallelism <= max_parallelism:
+        raise InvalidOption(
+            f"parallelism {parallelism} of operator {operator}",
+            advice=f"give one from 1 to {max_parallelism}, the max parallelism",
+        )
 
 
 @dataclass(frozen=True)

@@ -103,11 +103,13 @@ class Order:
         shown = key[:_LONGEST_KEY_SHOWN].hex() + ("…" if len(key) > _LONGEST_KEY_SHOWN else "")
         entry = f"key group {group}, key bytes {shown}"
         if outcome == DUPLICATE:
-            return DuplicateKey(
+            duplicate = DuplicateKey(
                 f"two entries with the same key ({entry})",
                 where=where,
                 advice="a state has one entry per key, namespace and user key: aggregate the rows, or drop all but one",
             )
+            duplicate.entry = group, state, key, columns.values.row(row)
+            return duplicate
         groups = f"{self._key_groups.start} to {self._key_groups.stop - 1}"
         message = {
             UNORDERED: f"an entry ({entry}) comes behind one that it belongs before",

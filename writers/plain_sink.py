@@ -18,9 +18,9 @@ from stateproc.releases import DEFAULT, release
 from stateproc.writers.commit import Commit
 from stateproc.writers.elements import POSITION, SUBTASK
 from stateproc.writers.finish import finish
-from stateproc.writers.job import Format, WriteJob
+from stateproc.writers.job import Format, WriteJob, check_parallelism
 from stateproc.writers.operators import NewOperator
-from stateproc.writers.runs import Run, merged, written_runs
+from stateproc.writers.runs import RUN_BYTES, Run, merged, written_runs
 from stateproc.writers.sink_options import bootstrap_of, sink_options
 from stateproc.writers.targets import Source
 from stateproc.writers.tasks import write_targets
@@ -37,16 +37,16 @@ class RunsWritten(WriterCommitMessage):  # type: ignore[misc]  # pyspark is not 
 
 
 class PlainWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is not type-checked
-    """Writes one state from rows in any order."""
+    """Writes one state from rows in any order; tasks hold ``run_bytes`` of entries at a time."""
 
-    def __init__(self, job: WriteJob, commit: Commit, source: Source) -> None:
-        self._job, self._commit = job, commit
+    def __init__(self, job: WriteJob, commit: Commit, source: Source, run_bytes: int = RUN_BYTES) -> None:
+        self._job, self._commit, self._run_bytes = job, commit, run_bytes
         self._columns, self._encoding = dict(source.columns), source.encoding
         self._keyed, self._broadcast = source.keyed, source.broadcast
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RunsWritten:
         entries = self._encoding(self._rows(iterator))
-        return RunsWritten(list(written_runs(self._job.staging, entries)))
+        return RunsWritten(list(written_runs(self._job.staging, entries, self._run_bytes)))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         runs = [run for message in messages if isinstance(message, RunsWritten) for run in message.runs]
@@ -84,12 +84,16 @@ def writer_of(raw: Mapping[str, str], schema: StructType, overwrite: bool) -> Pl
     options = sink_options(raw)
     operator = NewOperator(options.uid, bootstrap_of(options, schema))
     chosen = DEFAULT if options.version is None else release(options.version)
+    check_parallelism(options.parallelism, options.max_parallelism, options.uid)
     operator_job = operator.job(chosen, options.parallelism, options.max_parallelism)
+    format_ = Format.of(options.format)
     commit = Commit.begin(options.path, overwrite=overwrite, storage_options=dict(options.storage_options))
-    job = WriteJob(
-        commit.staging, chosen, (operator_job,), Format.of(options.format), options.compressed, options.verify
-    )
-    return PlainWriter(job, commit, _only(list(operator.sources(job, 0))))
+    try:
+        job = WriteJob(commit.staging, chosen, (operator_job,), format_, options.compressed, options.verify)
+        return PlainWriter(job, commit, _only(list(operator.sources(job, 0))))
+    except BaseException:
+        commit.abort()
+        raise
 
 
 def _only(sources: Sequence[Source]) -> Source:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stateproc.errors import InvalidEntries, SnapshotError
+from stateproc.errors import DuplicateKey, InvalidEntries, SnapshotError
 from stateproc.metadata.handles import (
     IncrementalHandle,
     KeyedHandle,
@@ -21,6 +21,7 @@ from stateproc.metadata.handles import (
 )
 from stateproc.readers.states import keyed_state
 from stateproc.writers.canonical import CanonicalWriter
+from stateproc.writers.duplicates import with_row
 from stateproc.writers.entries import RAW_ENTRIES
 from stateproc.writers.heap import HeapWriter
 from stateproc.writers.job import Format, KeyedPart, OperatorJob, OperatorPart, Target, WriteJob
@@ -33,6 +34,7 @@ TARGET = "target"
 TARGETED = RAW_ENTRIES.insert(0, pa.field(TARGET, pa.int32(), nullable=False))
 """Raw entries and the number of the file they go to, as they are shuffled. Entries of operator state have key group 0;
 their key is what orders them (8 bytes), or a broadcast state's map key."""
+_NO_ENTRIES = pa.RecordBatch.from_pylist([], RAW_ENTRIES)
 _CANONICAL_TYPE, _OPERATOR_TYPE = 7, 4
 _HEAP_TYPE, _HEAP_TYPE_BEFORE_IDS = 12, 3
 _ROCKSDB_TYPE, _ROCKSDB_TYPE_BEFORE_IDS = 11, 5
@@ -61,6 +63,17 @@ def write_targets(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> list[Writ
     return written
 
 
+def write_empty(job: WriteJob, written: Iterable[Written]) -> list[Written]:
+    """Write files without entries for all targets that have not been written.
+
+    They register the states, as those of a Flink subtask do that holds none: restoring checks their serializers, and
+    readers find the states.
+    """
+    done = {item.target for item in written}
+    targets = enumerate(job.targets)
+    return [_write_target(job, number, target, ()) for number, target in targets if number not in done]
+
+
 def _write_target(job: WriteJob, number: int, target: Target, runs: Iterable[pa.RecordBatch]) -> Written:
     operator = job.operators[target.operator]
     try:
@@ -68,6 +81,9 @@ def _write_target(job: WriteJob, number: int, target: Target, runs: Iterable[pa.
             return _KEYED[job.format](job, number, target, operator, operator.keyed, runs)
         if operator.operator is not None:
             return _operator_state(job, number, operator.operator, runs)
+    except DuplicateKey as error:
+        shown = error if operator.keyed is None else with_row(error, operator.keyed, job.context)
+        raise shown.at(operator=operator.display) from error
     except SnapshotError as error:
         raise error.at(operator=operator.display) from error
     raise InvalidEntries(f"entries for state that operator {operator.display} does not have")
@@ -160,8 +176,9 @@ def _operator_state(job: WriteJob, number: int, part: OperatorPart, runs: Iterab
                 writer.elements(part.name(state_id), batch.column("value"))
             else:
                 pairs.setdefault(state_id, []).append(batch)
-        for state_id, batches in pairs.items():
-            table = pa.Table.from_batches(batches)
+        for state_id in range(len(part.states), len(part.states) + len(part.broadcast)):
+            # Also without entries: Flink reads their number from where the first offset points to.
+            table = pa.Table.from_batches(pairs.get(state_id) or [_NO_ENTRIES])
             keys, values = (_whole(table.column(name)) for name in ("key", "value"))
             writer.entries(part.name(state_id), keys, values)
         states = writer.close()
@@ -173,7 +190,7 @@ def _operator_state(job: WriteJob, number: int, part: OperatorPart, runs: Iterab
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
     wide = column.cast(pa.large_binary())
-    return wide.chunk(0) if wide.num_chunks == 1 else pa.concat_arrays(wide.chunks)
+    return wide.chunk(0) if wide.num_chunks == 1 else wide.combine_chunks()
 
 
 def _by_target(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Iterator[pa.RecordBatch]]]:

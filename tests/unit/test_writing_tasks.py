@@ -1,0 +1,259 @@
+"""Tasks and the commit without Spark: attempts that come twice, rows that come twice, none at all, many runs."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark import cloudpickle
+from pyspark.sql.pandas.types import from_arrow_schema
+
+import stateproc
+from stateproc.errors import DuplicateKey, InvalidOption, InvalidRows, NotFound, WriteFailed
+from stateproc.writers.plain_sink import PlainWriter, writer_of
+from stateproc.writers.spark_sink import EntriesWriter, TargetsWritten
+from stateproc.writers.staging import run_of_file
+from stateproc.writers.tasks import TARGET, TARGETED, write_targets
+
+ROWS = 6000
+FORMATS = ("canonical", "native-hashmap", "native-rocksdb")
+NO_ROWS = pa.table({"key": pa.array([], pa.int64()), "value": pa.array([], pa.string())})
+
+
+def people(n: int = ROWS, start: int = 0) -> pa.Table:
+    """n rows in an order that no file has."""
+    keys = pc.add(pc.bit_wise_xor(pa.array(range(n), pa.int64()), 21), start)
+    return pa.table({"key": keys, "value": pc.binary_join_element_wise("a name like", keys.cast(pa.string()), " ")})
+
+
+def begun(target: Path, rows: pa.Table, overwrite: bool = False, run_bytes: int | None = None, **more: Any) -> Any:
+    """The writer as tasks get it, of a savepoint in three files."""
+    options = {"path": str(target), "uid": "op", "state": "name", "parallelism": "3", **more}
+    options = {name: text for name, text in options.items() if text is not None}
+    writer = writer_of(options, from_arrow_schema(rows.schema), overwrite)
+    if run_bytes is not None:
+        writer._run_bytes = run_bytes
+    return pickle.loads(cloudpickle.dumps(writer))
+
+
+def batches(rows: pa.Table) -> Any:
+    return iter(rows.to_batches(max_chunksize=500))
+
+
+def parts(rows: pa.Table, n: int = 3) -> list[pa.Table]:
+    return [rows.slice(len(rows) * k // n, len(rows) * (k + 1) // n - len(rows) * k // n) for k in range(n)]
+
+
+def write(target: Path, rows: pa.Table, run_bytes: int | None = None, **options: Any) -> None:
+    writer = begun(target, rows, run_bytes=run_bytes, **options)
+    writer.commit([writer.write(batches(part)) for part in parts(rows)])
+
+
+def found(target: Path) -> dict[Any, Any]:
+    """The state's entries by key, each of which is there once."""
+    table = stateproc.open(target).operator("op").state("name").to_arrow()
+    keys = table.column("key").to_pylist()
+    assert len(set(keys)) == len(keys)
+    return dict(zip(keys, table.column("value").to_pylist(), strict=True))
+
+
+def expected(rows: pa.Table) -> dict[Any, Any]:
+    return dict(zip(rows.column("key").to_pylist(), rows.column("value").to_pylist(), strict=True))
+
+
+def names(target: Path) -> list[str]:
+    return sorted(path.name for path in target.iterdir())
+
+
+def task(rows: pa.Table, plain: PlainWriter, number: int) -> TargetsWritten:
+    """What the task of one file tells the driver."""
+    every = pa.Table.from_batches(plain._encoding(batches(rows)), TARGETED)
+    mine = every.filter(pc.equal(every.column(TARGET), number))
+    order = [(name, "ascending") for name in TARGETED.names[:4]]
+    entries = mine.take(pc.sort_indices(mine, sort_keys=order))
+    return TargetsWritten(write_targets(plain._job, entries.to_batches(max_chunksize=300)))
+
+
+def test_two_attempts_of_a_task_of_which_one_is_committed(tmp_path: Path) -> None:
+    """A file is not named twice, and the other attempt's goes with the commit."""
+    rows = people()
+    plain = begun(tmp_path / "s", rows)
+    first = [task(rows, plain, number) for number in range(3)]
+    second = [task(rows, plain, number) for number in range(3)]
+    assert sum(run_of_file(name) is not None for name in names(tmp_path / "s")) == 6
+    EntriesWriter(plain._job, plain._commit).commit([first[0], second[1], None, first[2]])
+    assert found(tmp_path / "s") == expected(rows)
+    kept = [attempt.written[0].keyed.stream.path for attempt in (first[0], second[1], first[2])]
+    assert names(tmp_path / "s") == sorted(["_metadata", *kept])
+
+
+def test_both_attempts_of_a_task_in_one_commit_are_refused(tmp_path: Path) -> None:
+    rows = people()
+    plain = begun(tmp_path / "s", rows)
+    twice = [task(rows, plain, 0) for _ in range(2)]
+    tasks = EntriesWriter(plain._job, plain._commit)
+    with pytest.raises(WriteFailed, match="two tasks have written state file 0"):
+        tasks.commit(twice)
+    tasks.abort(twice)
+    assert not (tmp_path / "s").exists()
+
+
+def test_an_attempt_that_ends_after_the_commit_leaves_nothing(tmp_path: Path) -> None:
+    rows = people()
+    plain = begun(tmp_path / "s", rows)
+    EntriesWriter(plain._job, plain._commit).commit([task(rows, plain, number) for number in range(3)])
+    before = names(tmp_path / "s")
+    with pytest.raises(WriteFailed, match="is over"):
+        task(rows, plain, 1)
+    with pytest.raises(WriteFailed, match="is over"):
+        plain.write(batches(rows))
+    assert names(tmp_path / "s") == before
+    assert found(tmp_path / "s") == expected(rows)
+
+
+def test_two_attempts_of_runs_of_which_one_is_committed(tmp_path: Path) -> None:
+    rows = people()
+    plain = begun(tmp_path / "s", rows, run_bytes=20_000)
+    messages = [[plain.write(batches(part)) for part in parts(rows)] for _ in range(2)]
+    assert len(messages[0][0].runs) > 2
+    plain.commit([messages[0][0], messages[1][1], messages[0][2]])
+    assert found(tmp_path / "s") == expected(rows)
+    assert sum(run_of_file(name) is not None for name in names(tmp_path / "s")) == 3
+
+
+@pytest.mark.parametrize("kind", ["name", "list", "map", "timers", "union"])
+def test_many_runs_make_the_files_that_one_does(tmp_path: Path, kind: str) -> None:
+    rows = people()
+    options: dict[str, Any] = {}
+    if kind == "list":
+        rows = rows.set_column(1, "value", pa.array([[k, k + 1] for k in range(ROWS)], pa.list_(pa.int32())))
+        options = {"stateKind": "list"}
+    elif kind == "map":
+        rows = pa.table({"key": pc.divide(rows["key"], 7), "map_key": rows["key"], "map_value": rows["value"]})
+        options = {"stateKind": "map"}
+    elif kind == "timers":
+        rows = pa.table({"key": rows["key"], "timestamp": pc.multiply(rows["key"], 1000)})
+        options = {"stateKind": "event-timers", "state": None}
+    elif kind == "union":
+        rows, options = rows.select(["value"]), {"stateKind": "union"}
+    contents = []
+    for target, run_bytes in ((tmp_path / "one", 1 << 30), (tmp_path / "many", 10_000)):
+        writer = begun(target, rows, run_bytes=run_bytes, **options)
+        written = [writer.write(batches(rows))]
+        assert (len(written[0].runs) > 5) == (run_bytes < 1 << 30)
+        writer.commit(written)
+        contents.append(sorted((target / name).read_bytes() for name in names(target) if name != "_metadata"))
+    assert contents[0] == contents[1] and contents[0]
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_no_rows_at_all_register_the_state(tmp_path: Path, format_: str) -> None:
+    """As a job of Flink's does whose state holds nothing."""
+    writer = begun(tmp_path / "s", NO_ROWS, snapshotFormat=format_)
+    writer.commit([writer.write(iter(())), writer.write(batches(NO_ROWS))])
+    assert found(tmp_path / "s") == {}
+    operator = stateproc.open(tmp_path / "s").operator("op")
+    assert [state.name for state in operator.keyed_states] == ["name"]
+    assert len(operator.metadata.subtasks) == 3
+    assert all(subtask.managed_keyed is not None for subtask in operator.metadata.subtasks)
+    assert names(tmp_path / "s") == ["_metadata"]
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_subtasks_without_rows_register_the_state(tmp_path: Path, format_: str) -> None:
+    rows = people(1)
+    write(tmp_path / "s", rows, snapshotFormat=format_, compression="true")
+    assert found(tmp_path / "s") == expected(rows)
+    (operator,) = stateproc.open(tmp_path / "s").operators
+    assert all(subtask.managed_keyed is not None for subtask in operator.metadata.subtasks)
+
+
+@pytest.mark.parametrize("kind", ["operator-list", "union", "broadcast"])
+def test_operator_state_without_elements(tmp_path: Path, kind: str) -> None:
+    rows = pa.table({"map_key": pa.array([], pa.int32()), "map_value": pa.array([], pa.string())})
+    rows = rows if kind == "broadcast" else NO_ROWS.select(["value"])
+    write(tmp_path / "s", rows, stateKind=kind)
+    operator = stateproc.open(tmp_path / "s").operator("op")
+    assert operator.state("name").to_arrow().num_rows == 0
+    for subtask in operator.metadata.subtasks:
+        (state,) = subtask.managed_operator.states
+        # Flink goes to the first offset of a broadcast state without asking whether there is one.
+        assert len(state.offsets) == (kind == "broadcast")
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_a_key_in_two_partitions_is_refused_and_shown(tmp_path: Path, format_: str) -> None:
+    rows = people(50)
+    writer = begun(tmp_path / "s", rows, snapshotFormat=format_)
+    messages = [writer.write(batches(rows)), writer.write(batches(people(1, start=16)))]
+    with pytest.raises(DuplicateKey) as caught:
+        writer.commit(messages)
+    text = str(caught.value)
+    assert "two entries with the same key" in text and "key=37, value='a name like 37'" in text
+    assert "operator op, state 'name'" in text and "aggregate the rows" in text
+    writer.abort(messages)
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_map_key_that_comes_twice_is_shown(tmp_path: Path) -> None:
+    rows = pa.table({"key": ["a", "a", "b"], "map_key": [7, 7, 1], "map_value": [1.5, None, 2.5]})
+    writer = begun(tmp_path / "s", rows, stateKind="map")
+    with pytest.raises(DuplicateKey, match=r"key='a', map_key=7, map_value=None"):
+        writer.commit([writer.write(batches(rows))])
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "error", "texts"),
+    [
+        ({"id": [1], "value": [1]}, {}, NotFound, ["'key'", "there are: 'id', 'value'"]),
+        ({"key": [1], "val": [1]}, {}, NotFound, ["'value'", "val"]),
+        ({"key": [1], "value": [1]}, {"stateKind": "list"}, InvalidOption, ["array", "collect_list"]),
+        ({"key": [1], "value": [1]}, {"stateKind": "map"}, InvalidOption, ["map"]),
+        ({"key": [1], "value": [1]}, {"stateKind": "vlaue"}, InvalidOption, ["vlaue", "reducing"]),
+        ({"key": [1], "value": [1]}, {"keyTyp": "Long"}, InvalidOption, ["keyTyp", "did you mean keyType?"]),
+        ({"key": [1], "value": [1]}, {"uid": None}, InvalidOption, ["no uid given"]),
+        ({"key": [1], "value": [1]}, {"state": None}, InvalidOption, ["no state given"]),
+        ({"key": [1], "value": [1]}, {"parallelism": "200"}, InvalidOption, ["parallelism 200", "from 1 to 128"]),
+        ({"key": [1], "value": [1]}, {"maxParallelism": "0"}, InvalidOption, ["max parallelism 0"]),
+        ({"key": [1], "value": [1]}, {"snapshotFormat": "native"}, InvalidOption, ["'native'", "native-rocksdb"]),
+        ({"key": [1], "value": [1]}, {"parallelism": "0"}, InvalidOption, ["parallelism 0", "from 1 to 128"]),
+        ({}, {}, NotFound, ["no column", "there are none"]),
+        ({}, {"stateKind": "union"}, NotFound, ["'value'"]),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_a_state_is_said_before_anything_is_written(
+    tmp_path: Path, rows: Any, options: Any, error: Any, texts: list[str]
+) -> None:
+    with pytest.raises(error) as caught:
+        begun(tmp_path / "s", pa.table(rows), **options)
+    for text in texts:
+        assert text in str(caught.value)
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "texts"),
+    [
+        ({"key": [1, 2, None], "value": [1, 2, 3]}, {}, ["a null", "row: key=None, value=3"]),
+        (
+            {"key": ["a", "b"], "value": [1, 2]},
+            {"keyType": "Long"},
+            ["string does not fit int64", "row: key='a', value=1"],
+        ),
+        ({"key": [1], "value": ["x"]}, {"valueType": "Int"}, ["column 'value'", "row: key=1, value='x'"]),
+        ({"key": [1], "value": [1 << 40]}, {"valueType": "Int"}, ["column 'value'", "1099511627776"]),
+    ],
+)
+def test_rows_that_do_not_fit_are_shown(tmp_path: Path, rows: Any, options: Any, texts: list[str]) -> None:
+    writer = begun(tmp_path / "s", pa.table(rows), **options)
+    with pytest.raises(InvalidRows) as caught:
+        writer.write(batches(pa.table(rows)))
+    for text in texts:
+        assert text in str(caught.value)
+    assert "operator op, state 'name'" in str(caught.value)
+    writer.abort([])
+    assert not (tmp_path / "s").exists()
