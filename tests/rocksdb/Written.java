@@ -15,6 +15,7 @@ import org.rocksdb.*;
  */
 public final class Written {
     private static final byte[] EXTRA = {(byte) 0xff, (byte) 0xff, 'n', 'e', 'w'};
+    private static final byte[] END = {(byte) 0xff, (byte) 0xff, (byte) 0xff};
 
     public static void main(String[] args) throws Exception {
         RocksDB.loadLibrary();
@@ -28,7 +29,7 @@ public final class Written {
         List<ColumnFamilyHandle> handles = new ArrayList<>();
         loadOptions(database);
         try (RocksDB db = open(database, handles)) {
-            db.verifyChecksum();
+            Tables.verify(db);
             dump(db, handles, directory, "expected");
             for (ColumnFamilyHandle family : handles) {
                 find(db, family);
@@ -42,7 +43,7 @@ public final class Written {
                                         .setBottommostLevelCompaction(
                                                 CompactRangeOptions.BottommostLevelCompaction.kForce)) {
                     db.flush(flush, family);
-                    db.compactRange(family, null, null, all);
+                    db.compactRange(family, new byte[0], END, all);
                 }
             }
             handles.forEach(ColumnFamilyHandle::close);
@@ -56,11 +57,8 @@ public final class Written {
 
     /** The OPTIONS file is one, and tells of every column family. */
     private static void loadOptions(String database) throws Exception {
-        List<ColumnFamilyDescriptor> told = new ArrayList<>();
-        try (ConfigOptions config = new ConfigOptions();
-                DBOptions options = new DBOptions();
-                Options plain = new Options()) {
-            OptionsUtil.loadLatestOptions(config, database, options, told);
+        List<ColumnFamilyDescriptor> told = Tables.told(database);
+        try (Options plain = new Options()) {
             List<byte[]> names = RocksDB.listColumnFamilies(plain, database);
             for (int k = 0; k < names.size(); k++) {
                 if (told.size() != names.size() || !Arrays.equals(told.get(k).getName(), names.get(k))) {
@@ -77,12 +75,11 @@ public final class Written {
         }
         List<ColumnFamilyDescriptor> descriptors = new ArrayList<>();
         for (byte[] name : names) {
-            BlockBasedTableConfig table = new BlockBasedTableConfig().setFilterPolicy(new BloomFilter(10, false));
             ColumnFamilyOptions options =
                     new ColumnFamilyOptions()
                             .setMergeOperatorName("stringappendtest")
                             .setLevelCompactionDynamicLevelBytes(false)
-                            .setTableFormatConfig(table);
+                            .setTableFormatConfig(Tables.filtered());
             descriptors.add(new ColumnFamilyDescriptor(name, options));
         }
         // Without create-if-missing: what is not there is not made.

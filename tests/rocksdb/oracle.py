@@ -43,13 +43,14 @@ def opened(version: str, directories: list[Path]) -> list[list[tuple[str, int, i
     """Has RocksDB open the ``db`` of each directory (Written.java): per directory and column family its name, keys,
     and how many of 1,000 absent keys its filter told. What is in them lies beside, for `expected`.
     """
-    sources = [_SOURCES / "since_6/Tables.java", _SOURCES / "Oracle.java", _SOURCES / "Written.java"]
+    tables = _SOURCES / ("until_5" if version < "6" else "since_6") / "Tables.java"
+    sources = [tables, _SOURCES / "Oracle.java", _SOURCES / "Written.java"]
     with tempfile.TemporaryDirectory() as classes:
         compiler = ["javac", "-encoding", "UTF-8", "-d", classes, "-cp", str(jar(version)), *map(str, sources)]
         subprocess.run(compiler, check=True, env=_ENVIRONMENT)
         java = ["java", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-XX:+UseSerialGC"]
         command = [*java, "-cp", f"{jar(version)}:{classes}", "Written", *map(str, directories)]
-        told = subprocess.run(command, check=True, env=_ENVIRONMENT, capture_output=True, text=True).stdout
+        told = subprocess.run(command, check=True, env=_ENVIRONMENT, stdout=subprocess.PIPE, text=True).stdout
     found: list[list[tuple[str, int, int]]] = []
     for line in told.splitlines():
         name, keys, useful = line.rsplit("\t", 2)

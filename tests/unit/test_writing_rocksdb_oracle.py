@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "rocksdb"))
 
-from oracle import NEW, OLD, expected, opened
+from oracle import NEW, OLD, OLDEST, expected, opened
 from test_writing_rocksdb import SMALL, random_entries, written
 
 from stateproc.keygroups.ranges import prefix_width
@@ -41,7 +41,7 @@ def database(root: Path, max_parallelism: int, options: TableOptions) -> None:
         (root / "db" / file.name).write_bytes(file.source.read_all(1 << 30))
 
 
-@pytest.mark.parametrize("version", [OLD, NEW])
+@pytest.mark.parametrize("version", [OLDEST, OLD, NEW])
 def test_rocksdb_finds_what_was_written(version: str, tmp_path: Path) -> None:
     roots = [tmp_path / str(n) for n in range(len(CASES))]
     for root, (max_parallelism, options) in zip(roots, CASES, strict=True):

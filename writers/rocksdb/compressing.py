@@ -1,4 +1,4 @@
-"""Blocks compressed as tables of format version 5 hold them; the reader is stateproc.readers.rocksdb.compression."""
+"""Blocks compressed as tables since format version 2 hold them; the reader is stateproc.readers.rocksdb.compression."""
 
 from __future__ import annotations
 

@@ -2,8 +2,9 @@
 
     data blocks, [filter], index, properties, metaindex, footer
 
-each block followed by its compression (u8) and the masked CRC-32C of both (u32). Format version 5, whole index and
-filter: what the RocksDB of Flink 1.14 and later writes. The reader is stateproc.readers.rocksdb.table.
+each block followed by its compression (u8) and the masked CRC-32C of both (u32). Format version 4, which the RocksDB of
+Flink 1.13 (5.17) reads as well as those of 1.14 to 2.x (6.20, 8.10); what 5 adds to it is another default of filters.
+The reader is stateproc.readers.rocksdb.table.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from stateproc.writers.rocksdb.compressing import compressed, property_name
 from stateproc.writers.rocksdb.numbers import fixed32, slice_of, varint
 from stateproc.writers.rocksdb.options import TableOptions
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 4
 MERGE_OPERATOR = "StringAppendTESTOperator"
 """What ``stringappendtest``, the merge operator of Flink's column families, calls itself."""
 COMPARATOR = "leveldb.BytewiseComparator"

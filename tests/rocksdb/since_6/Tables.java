@@ -1,3 +1,5 @@
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Random;
 import org.rocksdb.*;
 
@@ -40,6 +42,24 @@ final class Tables {
 
     static boolean ingestsAndDeletesRanges() {
         return true;
+    }
+
+    static BlockBasedTableConfig filtered() {
+        return new BlockBasedTableConfig().setFilterPolicy(new BloomFilter(10, false));
+    }
+
+    /** The column families that a database's OPTIONS file tells of. */
+    static List<ColumnFamilyDescriptor> told(String database) throws RocksDBException {
+        List<ColumnFamilyDescriptor> told = new ArrayList<>();
+        try (ConfigOptions config = new ConfigOptions();
+                DBOptions options = new DBOptions()) {
+            OptionsUtil.loadLatestOptions(config, database, options, told);
+        }
+        return told;
+    }
+
+    static void verify(RocksDB db) throws RocksDBException {
+        db.verifyChecksum();
     }
 
     private Tables() {}

@@ -1,0 +1,80 @@
+"""Snapshots written again as native RocksDB snapshots, in one process: what Spark's tasks do, without Spark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+from carried_entries import carried_batches
+
+from stateproc.releases import release as release_of
+from stateproc.snapshot import Snapshot
+from stateproc.writers.carrying_header import carried_header
+from stateproc.writers.commit import Commit
+from stateproc.writers.copying import copy_plan
+from stateproc.writers.finish import finish
+from stateproc.writers.job import Format, KeyedPart, OperatorJob, WriteJob
+from stateproc.writers.rocksdb.options import TableOptions
+from stateproc.writers.targets import TargetOf
+from stateproc.writers.tasks import TARGETED, write_targets
+
+
+def write_native(snapshot: Snapshot, target: Path, release: str, options: TableOptions) -> None:
+    """All keyed state of ``snapshot`` as RocksDB databases in ``target``, all other state as it is."""
+    commit = Commit.begin(target, sources=[snapshot.location.directory_uri])
+    plan = copy_plan(
+        [
+            replace(
+                operator.metadata,
+                subtasks=tuple(
+                    replace(item, managed_keyed=None, raw_keyed=None) for item in operator.metadata.subtasks
+                ),
+            )
+            for operator in snapshot.operators
+        ],
+        snapshot.location,
+    )
+    jobs = []
+    for operator, state in zip(
+        snapshot.operators, plan.finish([copy.run(commit.staging) for copy in plan.copies]), strict=True
+    ):
+        header = carried_header(operator)
+        part = None if header.key is None else KeyedPart(header.key, header.key_snapshot, header.states)
+        jobs.append(
+            OperatorJob(
+                state.operator_id,
+                state.uid,
+                state.name,
+                state.parallelism,
+                state.max_parallelism,
+                part,
+                None,
+                state.subtasks,
+                state.coordinator,
+                state.finished,
+            )
+        )
+    job = WriteJob(
+        commit.staging, release_of(release), tuple(jobs), Format.NATIVE_ROCKSDB, context=snapshot.options.context,
+        rocksdb=options,
+    )  # fmt: skip
+    finish(job, commit, write_targets(job, [_sorted_entries(snapshot, job)]))
+
+
+def _sorted_entries(snapshot: Snapshot, job: WriteJob) -> pa.RecordBatch:
+    """All entries, in the order in which they are written."""
+    rows = []
+    for index, operator in enumerate(snapshot.operators):
+        mine = job.operators[index]
+        if mine.keyed is None:
+            continue
+        targets = TargetOf(job.targets, index, mine.parallelism, mine.max_parallelism)
+        for state_id, name in enumerate(mine.keyed.names):
+            for batch in carried_batches(operator, name, state_id):
+                entries = targets.of(batch)
+                rows += zip(*(column.to_pylist() for column in entries.columns), strict=True)
+    columns = zip(*sorted(rows), strict=True)
+    return pa.record_batch(
+        [pa.array(list(column), field.type) for column, field in zip(columns, TARGETED, strict=True)], schema=TARGETED
+    )
