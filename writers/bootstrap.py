@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -17,11 +18,30 @@ from stateproc.metadata.operator_handles import DistributionMode
 from stateproc.names import not_found
 from stateproc.readers.states import StateKind
 from stateproc.serializers import Serializer
-from stateproc.serializers.runtime import LAST_ACCESS
+from stateproc.serializers.runtime import LAST_ACCESS, StreamElement
 from stateproc.serializers.scalars import VOID_NAMESPACE
 from stateproc.writers.declarations import USER_TIMERS, Declared, timers_name
 from stateproc.writers.hashing import HASH_COLUMN
+from stateproc.writers.kafka_source import READER_STATE, SPLIT, SPLIT_SUBTASK, KafkaRows, kafka_rows
 from stateproc.writers.rows import KEY, MAP_KEY, MAP_VALUE, NAMESPACE, TIMESTAMP, VALUE
+from stateproc.writers.windows import (
+    CONTENTS,
+    COUNT,
+    COUNTED,
+    HELD,
+    MERGING,
+    PAIRS,
+    STORED,
+    TIME,
+    WINDOW,
+    WINDOW_PAIR,
+    WINDOW_TIMERS,
+    Assigner,
+    Contents,
+    Time,
+    WindowColumns,
+    Windowing,
+)
 
 Type: TypeAlias = "Serializer | str | None"
 """A type of stateproc.types, its text, or None for the default of the column's type."""
@@ -66,6 +86,7 @@ class OperatorBootstrap:
         self.hash = hash
         self.keyed: list[KeyedRows] = []
         self.operator: list[OperatorRows] = []
+        self.source: KafkaRows | None = None
 
     @property
     def key_type(self) -> Serializer:
@@ -158,6 +179,56 @@ class OperatorBootstrap:
         """Processing-time timers, as `event_time_timers`."""
         return self._timers(StateKind.PROCESSING_TIMERS, frame, timestamp, service, namespace, namespace_type)
 
+    def window_state(
+        self, frame: DataFrame, value: str = VALUE, *, assigner: Assigner = "tumbling", contents: Contents = "list",
+        type: Type = None, window: WindowColumns = None, time: Time = "event", allowed_lateness: timedelta | int = 0,
+        count: str | None = None, fired: str | None = None, state_window: str | None = None,
+    ) -> OperatorBootstrap:  # fmt: skip
+        """The state of a window operator (WindowOperator): one row per key and window, with the trigger's timers.
+
+        window: the column of a struct of start and end (timestamps, or ms since the epoch; the end is exclusive), or
+        a pair of columns; by default ``window``, or ``window_start`` and ``window_end``. Global windows have none.
+        contents: what ``value`` holds: the elements of a ``process`` or ``apply`` (``list``: an array), those of a
+        window with an evictor (``evict``: array<struct<timestamp, value>>), the value of ``reduce``, the accumulator
+        of ``aggregate``; ``type`` is the type of elements, value or accumulator. Null: nothing is held (any more).
+        time: event or processing time; in event time ``allowed_lateness`` (ms) puts the cleanup behind the end.
+        count: the window has a CountTrigger, and this column what it counted; without it the trigger is the
+        assigner's own. fired: a column of booleans, true for windows that have fired and wait for late elements.
+        state_window: of sessions, the window under which contents are stored, by default the window itself.
+        """
+        windowing = Windowing(assigner, contents, time, allowed_lateness)
+        for column in (self._key, value, count, fired, state_window):
+            if column is not None:
+                self._spark_type(frame, column, CONTENTS)
+        kept = [self._key] if self._hash_column is None else [self._key, self._hash_column]
+        for column in kept:
+            self._spark_type(frame, column, CONTENTS)
+        made = windowing.rows(frame, kept, value, window, state_window, count, fired)
+        space: dict[str, Any] = {"namespace_type": windowing.namespace}
+        under, stored = (space, space) if windowing.is_global else (
+            {**space, "namespace": WINDOW}, {**space, "namespace": STORED})  # fmt: skip
+        self._contents(made.rows, windowing.contents, type, stored)
+        if made.merging is not None:
+            self.list_state(MERGING, made.merging, PAIRS, element_type=WINDOW_PAIR)
+        if count is not None:
+            self.reducing_state(COUNT, made.rows, COUNTED, type=types.LONG, **under)
+        if made.timers is not None:
+            timers = self.event_time_timers if windowing.time == "event" else self.processing_time_timers
+            timers(made.timers, TIME, service=WINDOW_TIMERS, **under)
+        return self
+
+    def _contents(self, rows: DataFrame, contents: Contents, type_: Type, space: Mapping[str, Any]) -> None:
+        """What windows hold, in WindowOperator's state."""
+        if contents == "reduce":
+            self.reducing_state(CONTENTS, rows, HELD, type=type_, **space)
+        elif contents == "aggregate":
+            self.aggregating_state(CONTENTS, rows, HELD, type=type_, **space)
+        elif contents == "list":
+            self.list_state(CONTENTS, rows, HELD, element_type=type_, **space)
+        else:
+            column = rows.schema[HELD].dataType.elementType["value"].dataType
+            self.list_state(CONTENTS, rows, HELD, element_type=StreamElement(_type(type_, column)), **space)
+
     def operator_list_state(
         self, name: str, frame: DataFrame, value: str = VALUE, *, type: Type = None, subtask: str | None = None
     ) -> OperatorBootstrap:
@@ -170,6 +241,22 @@ class OperatorBootstrap:
     ) -> OperatorBootstrap:
         """A union ListState, of which every subtask gets all elements; as `operator_list_state`."""
         return self._elements(name, "UNION", frame, value, type, subtask)
+
+    def kafka_source(
+        self, offsets: DataFrame, *, topic: str = "topic", partition: str = "partition", offset: str = "offset",
+        stopping_offset: str | None = None, subtask: str | None = None, enumerator_version: int = 2,
+    ) -> OperatorBootstrap:  # fmt: skip
+        """The state of a KafkaSource that goes on at ``offsets``: one row per partition, which is collected here.
+
+        offset: the first record to be read, or -1 latest, -2 earliest, -3 what the consumer group has committed; null
+        for a partition that is known and given to no reader. stopping_offset: where a bounded source ends, null for
+        never. subtask: the reader that has it, without it they are dealt out evenly. enumerator_version: of the
+        coordinator's state: 1 for connector 3.0, 2 for 3.1 to 4.0 (newer ones read it too), 3 for what came then.
+        Raises InvalidRows for offsets that Kafka cannot have, or a partition twice.
+        """
+        self.source = kafka_rows(offsets, topic, partition, offset, stopping_offset, subtask, enumerator_version)
+        whose = None if subtask is None else SPLIT_SUBTASK
+        return self.operator_list_state(READER_STATE, self.source.frame, SPLIT, type=types.BYTES, subtask=whose)
 
     def broadcast_state(
         self, name: str, frame: DataFrame, *, map_key: str = MAP_KEY, map_value: str = MAP_VALUE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -16,6 +17,7 @@ from stateproc.names import not_found
 from stateproc.operators import Operator
 from stateproc.releases import Release
 from stateproc.serializers import LayoutContext
+from stateproc.writers.blocks import BLOCKS_SCHEMA, packed
 from stateproc.writers.bootstrap import KeyedRows, OperatorBootstrap
 from stateproc.writers.carrying import CarriedSplit, carried_splits
 from stateproc.writers.carrying_header import CarriedHeader, carried_header
@@ -24,33 +26,48 @@ from stateproc.writers.hashing import HASH_COLUMN, key_hash_of
 from stateproc.writers.job import Format, KeyedPart, OperatorJob, WriteJob
 from stateproc.writers.rehashing import Rehash, rehash
 from stateproc.writers.rows import RowEncoder
-from stateproc.writers.spark_entries import ENTRIES_SCHEMA, entries_of
+from stateproc.writers.spark_entries import entries_of
 from stateproc.writers.targets import Source, TargetOf, narrowed, row_encoding
 from stateproc.writers.time_to_live import TtlChange
 from stateproc.writers.time_to_live_header import with_ttl, without_ttl
 
 _CANONICAL_TYPE = 7
+_TASK_BYTES = 64 << 20
+"""Stored bytes that one task reads."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """Some entries of a state, and what becomes of them: another time to live, other key groups."""
+
+    split: CarriedSplit
+    ttl: TtlChange | None = None
+    rehash: Rehash | None = None
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """RAW_ENTRIES as they are to be written."""
+        entries: Iterable[pa.RecordBatch] = self.split.read()
+        if self.ttl is not None:
+            entries = self.ttl.batches(entries)
+        if self.rehash is not None:
+            entries = self.rehash.batches(entries)
+        yield from entries
 
 
 @dataclass(frozen=True)
 class CarriedEntries:
-    """Reads one state's entries as they are to be written: with another time to live, other key groups, their files."""
+    """For mapInArrow: rows of numbers (``id``) of what is carried, to blocks of entries."""
 
-    splits: tuple[CarriedSplit, ...]
-    ttl: TtlChange | None
-    rehash: Rehash | None
+    carried: tuple[Carried, ...]
     targets: TargetOf
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """For mapInArrow: rows of split numbers (``id``) to TARGETED entries."""
+        return packed(self._entries(batches))
+
+    def _entries(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column("id").to_pylist():
-                entries = self.splits[number].read()
-                if self.ttl is not None:
-                    entries = self.ttl.batches(entries)
-                if self.rehash is not None:
-                    entries = self.rehash.batches(entries)
-                for part in entries:
+                for part in self.carried[number].read():
                     yield from narrowed(self.targets.of(part))
 
 
@@ -69,7 +86,7 @@ class ExistingOperator:
         if name not in names:
             raise not_found(f"keyed state in operator '{self.operator.display}'", name, names)
 
-    @property
+    @cached_property
     def header(self) -> CarriedHeader:
         """The operator's keyed states as they are. Raises UnsupportedSnapshot, CorruptSnapshot, MissingFile."""
         return carried_header(self.operator)
@@ -145,30 +162,33 @@ class ExistingOperator:
             info = with_ttl(info) if edit.action == "on" else without_ttl(info)
         return replace(info, name=self.edits.renamed.get(info.name, info.name))
 
+    def _carried(self, name: str, state_id: int, mine: OperatorJob) -> Iterator[Carried]:
+        """The parts of a state that stays; its serializers are looked at only where its bytes change."""
+        edit, context = self.edits.ttl.get(name), self.operator.snapshot.options.context
+        change, again = None, None
+        if edit is not None:
+            change = edit.change(self.header.keyed(name, state_id), context)
+        if mine.max_parallelism != self.operator.max_parallelism:
+            state = self.header.keyed(name, state_id)
+            function = self.edits.hash_function
+            again = rehash(state, mine.max_parallelism, context, hash_function=function, operator=mine.display)
+        for split in carried_splits(self.operator, name, state_id):
+            yield Carried(split, change, again)
+
     def entries(self, spark: SparkSession, job: WriteJob, index: int) -> Iterator[DataFrame]:
-        """The operator's keyed state as TARGETED entries; ``index``: its place in the job."""
+        """The operator's keyed state as blocks of entries; ``index``: its place in the job."""
         mine = job.operators[index]
         if mine.keyed is None:
             return
         header, rows = self.header, self._rows()
-        options = self.operator.snapshot.options
         targets = TargetOf(job.targets, index, mine.parallelism, mine.max_parallelism)
-        other = mine.max_parallelism != self.operator.max_parallelism
         names = [name for name in header.names if self._stays(name, rows)]
-        for state_id, name in enumerate(names):
-            state = header.keyed(name, state_id)
-            splits = tuple(carried_splits(self.operator, name, state_id))
-            edit = self.edits.ttl.get(name)
-            change = None if edit is None else edit.change(state, options.context)
-            again = None
-            if other:
-                function = self.edits.hash_function
-                again = rehash(
-                    state, mine.max_parallelism, options.context, hash_function=function, operator=mine.display
-                )
-            if splits:
-                numbers = spark.range(0, len(splits), 1, len(splits))
-                yield numbers.mapInArrow(CarriedEntries(splits, change, again, targets), ENTRIES_SCHEMA)
+        carried = tuple(item for number, name in enumerate(names) for item in self._carried(name, number, mine))
+        if carried:
+            size = sum(item.split.bytes for item in carried)
+            tasks = min(len(carried), max(spark.sparkContext.defaultParallelism, -(-size // _TASK_BYTES)))
+            numbers = spark.range(0, len(carried), 1, tasks)
+            yield numbers.mapInArrow(CarriedEntries(carried, targets), BLOCKS_SCHEMA)
         context = LayoutContext(kryo=job.release.kryo, tail=True)
         for state_id, item in enumerate(rows, len(names)):
             told = HASH_COLUMN in item.columns
@@ -178,7 +198,7 @@ class ExistingOperator:
                 item.declared.state(mine.keyed.key, state_id), mine.max_parallelism, context, hash_, mine.display
             )
             source = Source(item.frame, item.columns, row_encoding(encoder, targets), keyed=True)
-            yield entries_of(source, mine.parallelism)
+            yield from entries_of([source], mine.parallelism)
 
 
 def _is_of(handle: KeyedHandle, format_: Format) -> bool:

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from stateproc.errors import InvalidOption, Where
 from stateproc.keygroups.operator_ids import operator_id
+from stateproc.metadata.handles import ByteStreamHandle
 from stateproc.releases import Release
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.table import RowData
@@ -47,9 +48,11 @@ class NewOperator:
                 f"operator {self.uid or self.operator_id} has no state", advice="give it some, or leave it out"
             )
         keyed = keyed_part(state.key_type, [rows.declared for rows in state.keyed], release) if state.keyed else None
+        coordinator = None if state.source is None else ByteStreamHandle(self.operator_id, state.source.coordinator)
         return OperatorJob(
-            self.operator_id, self.uid, None, parallelism, max_parallelism, keyed, self._operator_part(release)
-        )
+            self.operator_id, self.uid, None, parallelism, max_parallelism, keyed, self._operator_part(release),
+            coordinator=coordinator,
+        )  # fmt: skip
 
     def _operator_part(self, release: Release) -> OperatorPart | None:
         if not self._state.operator:
@@ -89,9 +92,8 @@ class NewOperator:
             )
 
     def entries(self, spark: SparkSession, job: WriteJob, index: int) -> Iterator[DataFrame]:
-        """The operator's rows as TARGETED entries; ``index``: its place in the job. Raises InvalidOption."""
-        for source in self.sources(job, index):
-            yield entries_of(source, job.operators[index].parallelism)
+        """The operator's rows as blocks of entries; ``index``: its place in the job. Raises InvalidOption."""
+        yield from entries_of(self.sources(job, index), job.operators[index].parallelism)
 
     def _encoder(self, rows: KeyedRows, state_id: int, mine: OperatorJob, context: LayoutContext) -> RowEncoder:
         key = self._state.key_type

@@ -21,6 +21,7 @@ from stateproc.readers.programs import composite_value
 from stateproc.readers.states import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.runtime import LAST_ACCESS
+from stateproc.types import TIME_WINDOW
 from stateproc.writers.entries import RAW_ENTRIES
 from stateproc.writers.hashing import HASH_COLUMN, key_groups
 
@@ -116,7 +117,10 @@ class RowEncoder:
 
     def _namespaces(self, columns: dict[str, pa.Array], n: int) -> pa.Array:
         if self.state.has_namespace and NAMESPACE in columns:
-            return in_milliseconds(columns[NAMESPACE])
+            spaces = in_milliseconds(columns[NAMESPACE])
+            if self.state.namespace == TIME_WINDOW:
+                _refuse_empty_windows(spaces)
+            return spaces
         return pa.nulls(n, self.state.namespace.layout(self.context.inner).arrow_type)
 
     def _timers(self, columns: dict[str, pa.Array], key: Pieces, namespace: Pieces) -> Pieces:
@@ -176,6 +180,17 @@ def in_milliseconds(array: pa.Array) -> pa.Array:
         names = [array.type.field(index).name for index in range(array.type.num_fields)]
         return pa.StructArray.from_arrays(fields, names, mask=array.is_null())
     return array
+
+
+def _refuse_empty_windows(windows: pa.Array) -> None:
+    """A TimeWindow has a millisecond at least."""
+    if not pa.types.is_struct(windows.type) or windows.type.num_fields != 2 or not len(windows):
+        return
+    start, end = windows.field(0), windows.field(1)
+    wrong = pc.fill_null(pc.and_kleene(windows.is_valid(), pc.less_equal(end, start)), False)
+    if pc.any(wrong).as_py():
+        row = int(pc.index(wrong, True).as_py())
+        raise Unencodable(f"a window that ends at {end[row]}, and begins at {start[row]}", row)
 
 
 def conformed(array: pa.Array, wanted: pa.DataType | None) -> pa.Array:

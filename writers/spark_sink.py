@@ -10,9 +10,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from stateproc.writers.blocks import unpacked
 from stateproc.writers.commit import Commit
 from stateproc.writers.finish import finish
 from stateproc.writers.job import WriteJob
+from stateproc.writers.runs import sorted_entries
 from stateproc.writers.tasks import Written, write_targets
 
 
@@ -24,13 +26,13 @@ class TargetsWritten(WriterCommitMessage):  # type: ignore[misc]  # pyspark is n
 
 
 class EntriesWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is not type-checked
-    """Writes partitions of TARGETED entries, each target in one partition."""
+    """Writes partitions of blocks of entries, each target in one partition."""
 
     def __init__(self, job: WriteJob, commit: Commit) -> None:
         self._job, self._commit = job, commit
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TargetsWritten:
-        return TargetsWritten(write_targets(self._job, iterator))
+        return TargetsWritten(write_targets(self._job, sorted_entries(unpacked(iterator))))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         written = [item for message in messages if isinstance(message, TargetsWritten) for item in message.written]
@@ -41,7 +43,7 @@ class EntriesWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is 
 
 
 def save(entries: DataFrame, job: WriteJob, commit: Commit) -> None:
-    """Write the entries (TARGETED, one partition per target, sorted) and complete the snapshot."""
+    """Write the entries (BLOCKS, one partition per target) and complete the snapshot."""
     name, columns = f"stateproc-{job.staging.run}", entries.schema
 
     # Made here, so that the class travels with its job: options would have to carry it as text.

@@ -1,0 +1,70 @@
+"""Blocks: many entries of one file as one value, so that a shuffle moves bytes and no rows.
+
+What Spark does per row costs more than all of our own work on it. Entries of one target are put into a block, some
+thousand at a time; Spark shuffles blocks by target, and the task that gets them takes them apart and sorts them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.errors import InvalidEntries
+from stateproc.writers.tasks import TARGET, TARGETED
+
+BLOCKS = pa.schema([pa.field(TARGET, pa.int32(), nullable=False), pa.field("block", pa.binary(), nullable=False)])
+BLOCKS_SCHEMA = "target int, block binary"
+_BLOCK_BYTES = 16 << 20
+
+Encoding = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def in_blocks(encoding: Encoding) -> Encoding:
+    """An encoding to TARGETED entries as one to BLOCKS."""
+
+    def encode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return packed(encoding(batches))
+
+    return encode
+
+
+def packed(entries: Iterable[pa.RecordBatch], at_once: int = _BLOCK_BYTES) -> Iterator[pa.RecordBatch]:
+    """TARGETED entries as blocks, about ``at_once`` bytes at a time for all targets together."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in entries:
+        held.append(batch)
+        size += batch.nbytes
+        if size >= at_once:
+            yield _packed(held)
+            held, size = [], 0
+    if held:
+        yield _packed(held)
+
+
+def _packed(held: list[pa.RecordBatch]) -> pa.RecordBatch:
+    (batch,) = pa.Table.from_batches(held).combine_chunks().to_batches() if len(held) > 1 else held
+    targets = np.asarray(batch.column(TARGET).to_numpy(zero_copy_only=False))
+    order = np.argsort(targets, kind="stable")
+    targets = targets[order]
+    cuts = [0, *(np.flatnonzero(np.diff(targets)) + 1).tolist(), len(targets)]
+    alone = len(cuts) == 2
+    blocks = [
+        (batch if alone else batch.take(pa.array(order[start:stop]))).serialize().to_pybytes()
+        for start, stop in itertools.pairwise(cuts)
+    ]
+    numbers = pa.array(targets[cuts[:-1]], pa.int32())
+    return pa.RecordBatch.from_arrays([numbers, pa.array(blocks, pa.binary())], schema=BLOCKS)
+
+
+def unpacked(blocks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The TARGETED entries of blocks. Raises InvalidEntries for what is no block."""
+    for batch in blocks:
+        for block in batch.column("block"):
+            try:
+                yield pa.ipc.read_record_batch(block.as_buffer(), TARGETED)
+            except (pa.ArrowInvalid, OSError) as error:
+                raise InvalidEntries(f"a block of entries is damaged: {error}") from error
