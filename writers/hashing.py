@@ -5,10 +5,13 @@ Source: org.apache.flink.runtime.state.KeyGroupRangeAssignment.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stateproc.codec.encoding.times import dates, day_times, instants
 from stateproc.codec.pieces import Pieces
 from stateproc.errors import InvalidOption
 from stateproc.hashed_types import hashed
@@ -69,8 +72,58 @@ def key_groups(
             advice="give it in a column of ints: hash_column='…'",
         )
     else:
-        found = hash_codes(keys, hash_)
+        found = hash_codes(_without_text(keys, hash_), hash_)
     return key_group_of_hash(found, max_parallelism)
+
+
+def text_kept(wanted: pa.DataType, given: pa.DataType) -> pa.DataType:
+    """The type that keys are cast to: that of their layout, but for dates and times told as ISO-8601 text (to the
+    nanosecond), which stay text."""
+    if pa.types.is_temporal(wanted) and (pa.types.is_string(given) or pa.types.is_large_string(given)):
+        return given
+    if pa.types.is_struct(wanted) and pa.types.is_struct(given) and wanted.num_fields == given.num_fields:
+        at = [max(given.get_field_index(field.name), 0) for field in wanted]
+        fields = zip(wanted, at, strict=True)
+        return pa.struct([field.with_type(text_kept(field.type, given.field(index).type)) for field, index in fields])
+    return wanted
+
+
+def _without_text(keys: pa.Array, hash_: KeyHash) -> pa.Array:
+    """The keys with ISO-8601 text as what is hashed of a date or time."""
+    if pa.types.is_struct(keys.type) and len(hash_.children) == keys.type.num_fields:
+        parts = [_without_text(keys.field(index), part) for index, part in enumerate(hash_.children)]
+        names = [field.name for field in keys.type]
+        return pa.StructArray.from_arrays(parts, names, mask=keys.is_null())
+    if not (pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type)) or hash_.kind not in _MOMENTS:
+        return keys
+    return _MOMENTS[hash_.kind](keys)
+
+
+def _days(keys: pa.Array) -> pa.Array:
+    days, null = dates(keys)
+    return pa.array(days.astype(np.int32), pa.date32(), mask=null)
+
+
+def _day_times(keys: pa.Array) -> pa.Array:
+    nanos, null = day_times(keys)
+    return pa.array(nanos, pa.time64("ns"), mask=null)
+
+
+def _millis(keys: pa.Array) -> pa.Array:
+    seconds, nanos, null = instants(keys)
+    return pa.array(seconds * 1000 + nanos // 10**6, pa.int64(), mask=null)
+
+
+def _seconds_and_nanos(keys: pa.Array) -> pa.Array:
+    seconds, nanos, null = instants(keys)
+    parts = [pa.array(seconds, pa.int64()), pa.array(nanos, pa.int64())]
+    return pa.StructArray.from_arrays(parts, ["seconds", "nanos"], mask=pa.array(null))
+
+
+_MOMENTS: Mapping[str, Callable[[pa.Array], pa.Array]] = {
+    "local_date": _days, "local_time": _day_times, "epoch_millis": _millis,
+    "instant": _seconds_and_nanos, "local_date_time": _seconds_and_nanos,
+}  # fmt: skip
 
 
 def _without_size(pieces: Pieces) -> pa.Array:

@@ -23,7 +23,7 @@ from stateproc.serializers import LayoutContext
 from stateproc.serializers.runtime import LAST_ACCESS
 from stateproc.types import TIME_WINDOW
 from stateproc.writers.entries import RAW_ENTRIES
-from stateproc.writers.hashing import HASH_COLUMN, key_groups
+from stateproc.writers.hashing import HASH_COLUMN, key_groups, text_kept
 
 KEY, NAMESPACE, VALUE, MAP_KEY, MAP_VALUE, TIMESTAMP = (
     "key", "namespace", "value", "map_key", "map_value", "timestamp",
@@ -86,7 +86,7 @@ class RowEncoder:
         state, inner = self.state, self.context.inner
         # Generated projections make the rows of SQL keys, with more room than serializers leave for some nulls.
         layout = state.key.layout(replace(inner, projected=True))
-        keys = as_type(columns[KEY], layout.arrow_type)
+        keys = as_type(columns[KEY], text_kept(layout.arrow_type, columns[KEY].type))
         refuse_nulls(keys, "a key")
         key = _located(KEY, layout, keys)
         namespace = _located(NAMESPACE, state.namespace.layout(inner), self._namespaces(columns, len(keys)))
