@@ -2,6 +2,10 @@
 
 Tasks keep their rows as sorted runs; the commit merges them into state files, a key group at a time. For large state
 SavepointWriter is the faster way: there Spark puts rows together, and tasks write the files.
+
+Save modes: ``append`` writes a new savepoint and refuses a place where one is, for savepoints are never added to;
+``overwrite`` replaces one that is there. Spark itself refuses its other modes, the default among them, for data sources
+in Python, and says which two there are.
 """
 
 from __future__ import annotations
@@ -89,7 +93,15 @@ def writer_of(raw: Mapping[str, str], schema: StructType, overwrite: bool) -> Pl
     format_ = Format.of(options.format)
     commit = Commit.begin(options.path, overwrite=overwrite, storage_options=dict(options.storage_options))
     try:
-        job = WriteJob(commit.staging, chosen, (operator_job,), format_, options.compressed, options.verify)
+        job = WriteJob(
+            commit.staging,
+            chosen,
+            (operator_job,),
+            format_,
+            options.compressed,
+            options.verify,
+            rocksdb=options.rocksdb,
+        )
         return PlainWriter(job, commit, _only(list(operator.sources(job, 0))))
     except BaseException:
         commit.abort()

@@ -16,6 +16,7 @@ from stateproc.writers.bootstrap import OperatorBootstrap
 from stateproc.writers.declarations import USER_TIMERS
 from stateproc.writers.elements import SUBTASK
 from stateproc.writers.hashing import HASH_COLUMN
+from stateproc.writers.rocksdb.options import PREFIX, TableOptions, rocksdb_options
 from stateproc.writers.rows import MAP_KEY, MAP_VALUE, NAMESPACE, TIMESTAMP, VALUE
 
 _STORAGE_PREFIX = "fs."
@@ -43,6 +44,7 @@ class SinkOptions:
     compressed: bool = False
     verify: bool = True
     storage_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    rocksdb: TableOptions = field(default_factory=TableOptions)
 
 
 def _boolean(text: str) -> bool:
@@ -72,10 +74,14 @@ def sink_options(raw: Mapping[str, str]) -> SinkOptions:
     """The options as Spark gives them (keys in any case). Raises InvalidOption."""
     values: dict[str, Any] = {}
     storage: dict[str, Any] = {}
+    rocksdb: dict[str, str] = {}
     for given, text in raw.items():
         key = given.lower()
         if key.startswith(_STORAGE_PREFIX):
             storage[given[len(_STORAGE_PREFIX) :]] = text
+            continue
+        if key.startswith(PREFIX):
+            rocksdb[key] = text
             continue
         if key not in _BY_NAME:
             near = difflib.get_close_matches(key, _BY_NAME, n=1)
@@ -90,7 +96,7 @@ def sink_options(raw: Mapping[str, str]) -> SinkOptions:
         if not values.get(attribute):
             raise InvalidOption(f"no {name} given", advice='df.write.format("savepoint").option("uid", …).save(path)')
     values.setdefault("kind", "value")
-    return SinkOptions(**values, storage_options=storage)
+    return SinkOptions(**values, storage_options=storage, rocksdb=rocksdb_options(rocksdb))
 
 
 def bootstrap_of(options: SinkOptions, schema: StructType) -> OperatorBootstrap:

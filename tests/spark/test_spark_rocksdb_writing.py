@@ -66,3 +66,15 @@ def test_other_formats_written_natively(spark: SparkSession, tmp_path: Path, cas
 def test_options_that_flink_does_not_have_are_refused(spark: SparkSession) -> None:
     with pytest.raises(NotFound, match=r"did you mean 'state\.backend\.rocksdb\.block\.blocksize'"):
         SavepointWriter.new_savepoint(spark).with_rocksdb_options({KEY + "block.block-size": "4kb"})
+
+
+def test_one_state_with_spark_alone(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.range(500).select(F.col("id").alias("key"), (F.col("id") * 2).alias("value"))
+    sink = rows.write.format("savepoint").option("uid", "op").option("state", "double").mode("append")
+    sink = sink.option("snapshotFormat", "native-rocksdb").option(KEY + "compression.per.level", "ZSTD_COMPRESSION")
+    sink.save(str(tmp_path / "s"))
+    found = stateproc.open(tmp_path / "s").state("op", "double").to_arrow()
+    assert sorted(zip(found["key"].to_pylist(), found["value"].to_pylist(), strict=True)) == [
+        (k, 2 * k) for k in range(500)
+    ]
+    assert tables(str(tmp_path / "s")) == ["ZSTD"]
