@@ -1,0 +1,187 @@
+"""A Spark application whose tasks, or whose driver, meet an end while they write savepoints; see its test.
+
+Run as ``python write_faults.py <master> <directory> <fault> …``: each fault is met by both ways of writing, in
+directories ``<fault>-<way>``. What becomes of each write is printed, as one line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pyspark_savepoint import DefaultSource
+from stateproc import OperatorBootstrap, SavepointWriter
+from stateproc.writers import spark_sink
+from stateproc.writers.plain_sink import PlainWriter
+from stateproc.writers.spark_sink import EntriesWriter
+from stateproc.writers.staging import StateFile
+
+ROWS = 4000
+PARALLELISM = 3
+_ENOUGH = 30_000
+"""Bytes: more than a handle holds, less than a state file of these rows."""
+_RUN_BYTES = 25_000
+
+
+def die_while_writing(attempt: int) -> Iterator[None]:
+    """The process is gone when a file is written in part."""
+    written, inner = [0], StateFile.write
+
+    def write(file: StateFile, data: bytes | memoryview) -> None:
+        inner(file, data)
+        written[0] += len(data)
+        if written[0] > _ENOUGH:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    StateFile.write = write  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        StateFile.write = inner  # type: ignore[method-assign]
+
+
+def die_once(attempt: int) -> Iterator[None]:
+    """As above, the first attempt of a task only."""
+    if attempt == 0:
+        yield from die_while_writing(attempt)
+    else:
+        yield
+
+
+def fail_once_written(attempt: int) -> Iterator[None]:
+    """The first attempt fails when its files are complete."""
+    yield
+    if attempt == 0:
+        raise RuntimeError("lost after writing")
+
+
+def full_disk(attempt: int) -> Iterator[None]:
+    """No file gets longer than 20 KB."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def linger(attempt: int) -> Iterator[None]:
+    """First attempts of two tasks are slow to end, so that others are begun beside them."""
+    yield
+    context = TaskContext.get()
+    if attempt == 0 and context is not None and context.partitionId() < 2:
+        time.sleep(12)
+
+
+def nothing(attempt: int) -> Iterator[None]:
+    yield
+
+
+FAULTS: dict[str, Callable[[int], Iterator[None]]] = {
+    "killed-once": die_once, "killed": die_while_writing, "failed-once-written": fail_once_written,
+    "full-disk": full_disk, "linger": linger, "driver": nothing, "none": nothing,
+}  # fmt: skip
+
+
+def faulty(writer: type[Any], fault: str, driver: int) -> type[Any]:
+    """The writer, with tasks that meet the fault; ``driver``: the process group to kill instead of committing."""
+
+    class Faulty(writer):  # type: ignore[misc]
+        def write(self, iterator: Any) -> Any:
+            context = TaskContext.get()
+            with contextmanager(FAULTS[fault])(0 if context is None else context.attemptNumber()):
+                return super().write(iterator)
+
+        def commit(self, messages: Any) -> None:
+            if fault == "driver":
+                os.killpg(driver, signal.SIGKILL)
+                time.sleep(60)
+            super().commit(messages)
+
+    return Faulty
+
+
+def plain_source(fault: str, driver: int) -> type[Any]:
+    """The data source, with the fault and small runs."""
+
+    class FaultySource(DefaultSource):  # type: ignore[misc]
+        @classmethod
+        def name(cls) -> str:
+            return f"savepoint-{fault}"
+
+        def writer(self, schema: Any, overwrite: bool) -> Any:
+            writer = super().writer(schema, overwrite)
+            writer.__class__ = faulty(PlainWriter, fault, driver)
+            writer._run_bytes = _RUN_BYTES
+            return writer
+
+    return FaultySource
+
+
+def people(spark: SparkSession) -> DataFrame:
+    frame = spark.range(ROWS, numPartitions=3)
+    return frame.select(F.col("id").alias("key"), F.concat(F.lit("a name of some length "), "id").alias("value"))
+
+
+def by_savepoint_writer(spark: SparkSession, target: Path, fault: str, mode: Any) -> None:
+    spark_sink.EntriesWriter = faulty(EntriesWriter, fault, os.getpgrp())  # type: ignore[misc]
+    state = OperatorBootstrap().value_state("name", people(spark))
+    writer = SavepointWriter.new_savepoint(spark).with_operator("op", state).with_parallelism("op", PARALLELISM)
+    writer.write(target, mode)
+
+
+def by_spark_alone(spark: SparkSession, target: Path, fault: str, mode: Any) -> None:
+    spark.dataSource.register(plain_source(fault, os.getpgrp()))
+    writing = people(spark).write.format(f"savepoint-{fault}").option("uid", "op").option("state", "name")
+    writing.option("parallelism", PARALLELISM).mode("append" if mode == "error" else mode).save(str(target))
+
+
+WAYS = {"writer": by_savepoint_writer, "plain": by_spark_alone}
+
+
+def session(master: str) -> SparkSession:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master(master).appName("writes that meet an end")
+    for name, value in {
+        "spark.ui.enabled": "false", "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "3", "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "200",
+        "spark.speculation": "true", "spark.speculation.interval": "100ms", "spark.speculation.multiplier": "1.1",
+        "spark.speculation.quantile": "0.3", "spark.speculation.minTaskRuntime": "100ms",
+    }.items():  # fmt: skip
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def main() -> None:
+    master, directory, *scenarios = sys.argv[1:]
+    spark = session(master)
+    for scenario in scenarios:
+        fault, way, mode = scenario.split(":")
+        report = {"scenario": scenario, "error": ""}
+        try:
+            WAYS[way](spark, Path(directory) / f"{fault}-{way}", fault, mode)
+        except Exception as error:
+            report["error"] = str(error)
+        print(json.dumps(report), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
