@@ -21,7 +21,7 @@ from stateproc.writers.rocksdb.options import TableOptions
 from stateproc.writers.staging import Staging
 
 pytestmark = pytest.mark.flink
-STATES = ["values", "Zustände", "leer", "_timer_state/event_user-timers"]
+STATES = ["values", "Zustände", 'e#m:p\\t"y]', "_timer_state/event_user-timers"]
 ENTRIES = [entry for entry in random_entries(7, 4000, 4, 300) if entry[1] != 2]
 CASES: list[tuple[int, TableOptions]] = [
     *((32768, dataclasses.replace(SMALL, compression_per_level=(name,))) for name in COMPRESSIONS),
