@@ -137,9 +137,10 @@ class Restored:
         return {name: run.error for name, run in {"header": self.header, **named}.items() if run.error is not None}
 
 
-def restore(release: str, specs: Iterable[Spec], root: Path) -> dict[str, Restored]:
+def restore(release: str, specs: Iterable[Spec], root: Path, limit: int = 60) -> dict[str, Restored]:
     """Has Flink restore each savepoint under each of its backends and parallelisms, all in one JVM.
 
+    A job that takes more than `limit` seconds has failed.
     Non-restored state is not allowed, so that every operator with state has to be in the spec. What fails fails
     alone and is told in its result. `root` is an empty directory to work in.
     """
@@ -150,7 +151,8 @@ def restore(release: str, specs: Iterable[Spec], root: Path) -> dict[str, Restor
     plan.write_text(json.dumps([asdict(spec) for spec in specs]))
     log = root / "flink.log"
     with log.open("w") as out:
-        command = [*JAVA, "-cp", restoring_path(release), "restoring.Restorer", str(plan), str(root)]
+        seconds = f"-Drestoring.limit={1000 * limit}"
+        command = [*JAVA, seconds, "-cp", restoring_path(release), "restoring.Restorer", str(plan), str(root)]
         code = subprocess.run(command, check=False, stdout=out, stderr=subprocess.STDOUT).returncode
     if code:
         raise RuntimeError(f"the JVM ended with {code}:\n{log.read_text()[-4000:]}")
