@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO := tests/fixtures/1.20/demo/snapshot
 PYTEST := $(BIN)/python -m pytest
+# How many test files run side by side. Each may start a JVM of its own.
+JOBS ?= 2
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
@@ -32,10 +34,10 @@ demo: setup ## open a savepoint of a real job: catalog, values, maps, windows, t
 	$(BIN)/python notebooks/demo.py
 
 test: setup ## all tests
-	$(PYTEST) tests
+	$(PYTEST) -n $(JOBS) --dist loadfile tests
 
 test-fast: setup ## unit tests only, without a JVM
-	$(PYTEST) tests/unit
+	$(PYTEST) -n $(JOBS) --dist loadfile tests/unit
 
 test-spark: setup ## the Spark data source
 	$(PYTEST) tests/spark
