@@ -251,7 +251,7 @@ class OperatorBootstrap:
         offset: the first record to be read, or -1 latest, -2 earliest, -3 what the consumer group has committed; null
         for a partition that is known and given to no reader. stopping_offset: where a bounded source ends, null for
         never. subtask: the reader that has it, without it they are dealt out evenly. enumerator_version: of the
-        coordinator's state: 1 for connector 3.0, 2 for 3.1 to 4.0 (newer ones read it too), 3 for what came then.
+        coordinator's state: 1 for connector 3.0, 2 for 3.1 to 4.0 (newer ones read it too), 3 has splits.
         Raises InvalidRows for offsets that Kafka cannot have, or a partition twice.
         """
         self.source = kafka_rows(offsets, topic, partition, offset, stopping_offset, subtask, enumerator_version)

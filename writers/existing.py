@@ -9,7 +9,7 @@ from functools import cached_property
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from stateproc.errors import InvalidOption
+from stateproc.errors import InvalidOption, Where
 from stateproc.metadata.backend import StateMetaInfo
 from stateproc.metadata.handles import ChangelogHandle, KeyedHandle, KeyGroupsHandle
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
@@ -150,6 +150,13 @@ class ExistingOperator:
             raise InvalidOption(
                 "operator state cannot be put beside what an operator has already",
                 advice="replace the whole operator: with_operator(uid, …)",
+            )
+        replaced = {item.declared.name for item in state.keyed} & {*self.edits.ttl, *self.edits.renamed}
+        if replaced:
+            raise InvalidOption(
+                "a state that comes from a DataFrame would get another name or time to live as well",
+                where=Where(operator=self.operator.display, state=min(replaced)),
+                advice="tell it where the state is made (with_states: name, ttl), or change it in a second write",
             )
         return state.keyed
 

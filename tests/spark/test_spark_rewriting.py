@@ -108,3 +108,15 @@ def test_what_cannot_be_is_refused(spark: SparkSession, tmp_path: Path) -> None:
         other = SavepointWriter.from_existing_savepoint(spark, source)
         other.purge_expired(operator, state, timedelta(days=1)).write(tmp_path / "s")
     assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize("edit", ["enable_ttl", "rename_state"])
+def test_a_transformed_state_is_not_edited_in_silence(spark: SparkSession, tmp_path: Path, edit: str) -> None:
+    """What a DataFrame gives is not what was carried: edits of that would be lost."""
+    writer = SavepointWriter.from_existing_savepoint(spark, fixture("tiny-hashmap-canonical-inline").snapshot)
+    uid = "kitchen-string"
+    writer.transform_state(uid, "counter", lambda rows: rows.where("value > 1"))
+    writer.enable_ttl(uid, "counter") if edit == "enable_ttl" else writer.rename_state(uid, "counter", "other")
+    with pytest.raises(InvalidOption, match="another name or time to live"):
+        writer.write(tmp_path / "s")
+    assert not (tmp_path / "s").exists()
