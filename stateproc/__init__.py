@@ -23,7 +23,7 @@ from stateproc.errors import (
 
 if TYPE_CHECKING:
     from stateproc.snapshot import Snapshot, open
-    from stateproc.writers.bootstrap import OperatorBootstrap
+    from stateproc.writers.bootstrapping.bootstrap import OperatorBootstrap
     from stateproc.writers.savepoint_writer import SavepointWriter
 
 __version__ = "0.1.0"
@@ -49,7 +49,7 @@ def __getattr__(name: str) -> Any:
 
         return SavepointWriter
     if name == "OperatorBootstrap":
-        from stateproc.writers.bootstrap import OperatorBootstrap
+        from stateproc.writers.bootstrapping.bootstrap import OperatorBootstrap
 
         return OperatorBootstrap
     raise AttributeError(f"module 'stateproc' has no attribute {name!r}")

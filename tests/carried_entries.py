@@ -14,9 +14,9 @@ from fixtures_check import CLASSES, Fixture, fixtures
 from stateproc.operators import Operator
 from stateproc.readers.states import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
-from stateproc.writers.carrying import carried_splits
-from stateproc.writers.carrying_header import carried_header
-from stateproc.writers.time_to_live import ttl_off
+from stateproc.writers.rewriting.carrying import carried_splits
+from stateproc.writers.rewriting.carrying_header import carried_header
+from stateproc.writers.rewriting.time_to_live import ttl_off
 
 Entries = dict[tuple[int, bytes], bytes]
 """(key group, composite key) → value, of one state."""

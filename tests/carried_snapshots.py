@@ -21,16 +21,16 @@ from stateproc.operators import Operator
 from stateproc.readers.states import KeyedState
 from stateproc.serializers import LayoutContext
 from stateproc.snapshot import Snapshot
-from stateproc.writers.canonical import CanonicalWriter
-from stateproc.writers.carrying_header import carried_header
-from stateproc.writers.carrying_operator_state import carried_elements, carried_operator_header
-from stateproc.writers.commit import Commit
-from stateproc.writers.copying import copy_plan
-from stateproc.writers.entries import RAW_ENTRIES
-from stateproc.writers.operator_state import OperatorStateWriter
-from stateproc.writers.rehashing import rehashed
-from stateproc.writers.staging import Staging
-from stateproc.writers.time_to_live import TtlChange
+from stateproc.writers.committing.commit import Commit
+from stateproc.writers.committing.staging import Staging
+from stateproc.writers.files.canonical import CanonicalWriter
+from stateproc.writers.files.entries import RAW_ENTRIES
+from stateproc.writers.files.operator_state import OperatorStateWriter
+from stateproc.writers.rewriting.carrying_header import carried_header
+from stateproc.writers.rewriting.carrying_operator_state import carried_elements, carried_operator_header
+from stateproc.writers.rewriting.copying import copy_plan
+from stateproc.writers.rewriting.rehashing import rehashed
+from stateproc.writers.rewriting.time_to_live import TtlChange
 
 CANONICAL = 7
 TtlOf = Callable[[KeyedState, LayoutContext], TtlChange]

@@ -10,11 +10,11 @@ from carried_entries import carried_batches
 
 from stateproc.releases import release as release_of
 from stateproc.snapshot import Snapshot
-from stateproc.writers.carrying_header import carried_header
-from stateproc.writers.commit import Commit
-from stateproc.writers.copying import copy_plan
-from stateproc.writers.finish import finish
+from stateproc.writers.committing.commit import Commit
+from stateproc.writers.committing.finish import finish
 from stateproc.writers.job import Format, KeyedPart, OperatorJob, WriteJob
+from stateproc.writers.rewriting.carrying_header import carried_header
+from stateproc.writers.rewriting.copying import copy_plan
 from stateproc.writers.rocksdb.options import TableOptions
 from stateproc.writers.targets import TargetOf
 from stateproc.writers.tasks import TARGETED, write_targets

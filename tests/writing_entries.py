@@ -15,7 +15,7 @@ from stateproc.metadata.handles import KeyGroupsHandle
 from stateproc.readers.blocks import KeyGroupRange, group_ranges
 from stateproc.readers.canonical import canonical_entries
 from stateproc.storage import ByteSource, InlineSource
-from stateproc.writers.entries import RAW_ENTRIES
+from stateproc.writers.files.entries import RAW_ENTRIES
 
 Entry = tuple[int, int, bytes, bytes]
 """Key group, state id, composite key, value."""

@@ -13,8 +13,8 @@ from stateproc.metadata.handles import ByteStreamHandle
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
 from stateproc.releases import Release
 from stateproc.serializers import LayoutContext, Serializer
+from stateproc.writers.committing.staging import Staging
 from stateproc.writers.rocksdb.options import TableOptions
-from stateproc.writers.staging import Staging
 
 
 class Format(Enum):

@@ -13,13 +13,13 @@ from stateproc.metadata.handles import ByteStreamHandle
 from stateproc.releases import Release
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.table import RowData
-from stateproc.writers.bootstrap import KeyedRows, OperatorBootstrap, OperatorRows
-from stateproc.writers.declarations import broadcast_info, keyed_part, list_info
-from stateproc.writers.elements import ElementEncoder
-from stateproc.writers.hashing import HASH_COLUMN, key_hash_of
+from stateproc.writers.bootstrapping.bootstrap import KeyedRows, OperatorBootstrap, OperatorRows
+from stateproc.writers.bootstrapping.declarations import broadcast_info, keyed_part, list_info
+from stateproc.writers.bootstrapping.elements import ElementEncoder
+from stateproc.writers.bootstrapping.hashing import HASH_COLUMN, key_hash_of
+from stateproc.writers.bootstrapping.rows import RowEncoder
 from stateproc.writers.job import OperatorJob, OperatorPart, WriteJob
-from stateproc.writers.rows import RowEncoder
-from stateproc.writers.spark_entries import entries_of
+from stateproc.writers.spark.spark_entries import entries_of
 from stateproc.writers.targets import Source, TargetOf, element_encoding, row_encoding
 
 _HASH = re.compile(r"[0-9a-fA-F]{32}")

@@ -16,15 +16,15 @@ from stateproc.releases import DEFAULT, Release, release
 from stateproc.snapshot import Snapshot
 from stateproc.spark.options import parse_options
 from stateproc.spark.relations import opened_snapshot
-from stateproc.writers.bootstrap import OperatorBootstrap, Type
-from stateproc.writers.edits import TtlEdit, now_ms
-from stateproc.writers.execution import Settings, write_snapshot
-from stateproc.writers.existing import ExistingOperator
+from stateproc.writers.bootstrapping.bootstrap import OperatorBootstrap, Type
 from stateproc.writers.job import Format
 from stateproc.writers.operators import NewOperator
-from stateproc.writers.rehashing import HashCodes
+from stateproc.writers.rewriting.edits import TtlEdit, now_ms
+from stateproc.writers.rewriting.existing import ExistingOperator
+from stateproc.writers.rewriting.rehashing import HashCodes
+from stateproc.writers.rewriting.transforming import transformation
 from stateproc.writers.rocksdb.options import OptionsFactory, rocksdb_options
-from stateproc.writers.transforming import transformation
+from stateproc.writers.spark.execution import Settings, write_snapshot
 
 AnyOperator = NewOperator | ExistingOperator
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stateproc.writers.elements import ElementEncoder
+from stateproc.writers.bootstrapping.elements import ElementEncoder
+from stateproc.writers.bootstrapping.rows import RowEncoder
 from stateproc.writers.job import Target
-from stateproc.writers.rows import RowEncoder
 from stateproc.writers.tasks import TARGETED
 
 _MOST_BYTES = 1 << 30

@@ -20,15 +20,15 @@ from stateproc.metadata.handles import (
     OperatorStreamHandle,
 )
 from stateproc.readers.states import keyed_state
-from stateproc.writers.canonical import CanonicalWriter
-from stateproc.writers.duplicates import with_row
-from stateproc.writers.entries import RAW_ENTRIES
-from stateproc.writers.heap import HeapWriter
+from stateproc.writers.committing.verify import verify_canonical, verify_heap, verify_operator_state
+from stateproc.writers.files.canonical import CanonicalWriter
+from stateproc.writers.files.duplicates import with_row
+from stateproc.writers.files.entries import RAW_ENTRIES
+from stateproc.writers.files.heap import HeapWriter
+from stateproc.writers.files.operator_state import OperatorStateWriter
 from stateproc.writers.job import Format, KeyedPart, OperatorJob, OperatorPart, Target, WriteJob
-from stateproc.writers.operator_state import OperatorStateWriter
 from stateproc.writers.rocksdb.verify import verify_rocksdb
 from stateproc.writers.rocksdb.writer import RocksDbWriter
-from stateproc.writers.verify import verify_canonical, verify_heap, verify_operator_state
 
 TARGET = "target"
 TARGETED = RAW_ENTRIES.insert(0, pa.field(TARGET, pa.int32(), nullable=False))

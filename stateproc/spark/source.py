@@ -26,7 +26,7 @@ def reader_of(raw: Mapping[str, str], schema: StructType) -> SavepointReader:
 
 
 def writer_of(raw: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:
-    """The writer of one state, see :mod:`stateproc.writers.plain_sink`. Raises SnapshotError."""
-    from stateproc.writers import plain_sink
+    """The writer of one state, see :mod:`stateproc.writers.spark.plain_sink`. Raises SnapshotError."""
+    from stateproc.writers.spark import plain_sink
 
     return plain_sink.writer_of(raw, schema, overwrite)

@@ -26,12 +26,12 @@ from stateproc.operator_states import OperatorFile
 from stateproc.releases import release as release_of
 from stateproc.serializers import LayoutContext
 from stateproc.wire import Cursor
-from stateproc.writers.canonical import CanonicalWriter
-from stateproc.writers.commit import Commit
-from stateproc.writers.heap import HeapWriter
-from stateproc.writers.operator_state import OperatorStateWriter
-from stateproc.writers.staging import Staging
-from stateproc.writers.verify import verify_canonical, verify_heap, verify_operator_state
+from stateproc.writers.committing.commit import Commit
+from stateproc.writers.committing.staging import Staging
+from stateproc.writers.committing.verify import verify_canonical, verify_heap, verify_operator_state
+from stateproc.writers.files.canonical import CanonicalWriter
+from stateproc.writers.files.heap import HeapWriter
+from stateproc.writers.files.operator_state import OperatorStateWriter
 
 pytestmark = pytest.mark.flink
 

@@ -23,10 +23,10 @@ from pyspark.sql import functions as F
 
 from pyspark_savepoint import DefaultSource
 from stateproc import OperatorBootstrap, SavepointWriter
-from stateproc.writers import spark_sink
-from stateproc.writers.plain_sink import PlainWriter
-from stateproc.writers.spark_sink import EntriesWriter
-from stateproc.writers.staging import StateFile
+from stateproc.writers.committing.staging import StateFile
+from stateproc.writers.spark import spark_sink
+from stateproc.writers.spark.plain_sink import PlainWriter
+from stateproc.writers.spark.spark_sink import EntriesWriter
 
 ROWS = 4000
 PARALLELISM = 3

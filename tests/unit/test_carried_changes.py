@@ -19,12 +19,12 @@ from stateproc.readers.states import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.pojo import Pojo
 from stateproc.serializers.scalars import LONG, SCALARS, VOID_NAMESPACE, Scalar
-from stateproc.writers.carrying_header import carried_header
-from stateproc.writers.hashing import key_hash_of
-from stateproc.writers.rehashing import rehash, rehashed
-from stateproc.writers.rows import RowEncoder
-from stateproc.writers.time_to_live import ttl_off, ttl_on, ttl_purge
-from stateproc.writers.time_to_live_header import with_ttl, without_ttl
+from stateproc.writers.bootstrapping.hashing import key_hash_of
+from stateproc.writers.bootstrapping.rows import RowEncoder
+from stateproc.writers.rewriting.carrying_header import carried_header
+from stateproc.writers.rewriting.rehashing import rehash, rehashed
+from stateproc.writers.rewriting.time_to_live import ttl_off, ttl_on, ttl_purge
+from stateproc.writers.rewriting.time_to_live_header import with_ttl, without_ttl
 
 SINGLE = [one for one in fixtures() if not one.part]
 CONTEXT = LayoutContext()

@@ -22,12 +22,12 @@ from stateproc.operators import Operator
 from stateproc.readers.states import KeyedState, keyed_state
 from stateproc.serializers import LayoutContext, registry
 from stateproc.serializers.runtime import Timer
-from stateproc.writers.carrying import carried_splits
-from stateproc.writers.carrying_header import TTL, carried_header, classic
-from stateproc.writers.carrying_operator_state import carried_elements, carried_operator_header
-from stateproc.writers.operator_state import OperatorStateWriter
-from stateproc.writers.raw_snapshots import PROXY, composite_of, raw_composite, versioned_of
-from stateproc.writers.rehashing import rehashed
+from stateproc.writers.files.operator_state import OperatorStateWriter
+from stateproc.writers.rewriting.carrying import carried_splits
+from stateproc.writers.rewriting.carrying_header import TTL, carried_header, classic
+from stateproc.writers.rewriting.carrying_operator_state import carried_elements, carried_operator_header
+from stateproc.writers.rewriting.raw_snapshots import PROXY, composite_of, raw_composite, versioned_of
+from stateproc.writers.rewriting.rehashing import rehashed
 
 Contents = tuple[KeyedState, int, Entries]
 POJO = "org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot"

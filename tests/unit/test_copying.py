@@ -32,8 +32,8 @@ from stateproc.metadata.walk import StreamUse
 from stateproc.snapshot import Snapshot
 from stateproc.storage import SnapshotLocation, open_handle
 from stateproc.storage.sources import FileSource
-from stateproc.writers.commit import Commit
-from stateproc.writers.copying import FileCopy, copy_plan
+from stateproc.writers.committing.commit import Commit
+from stateproc.writers.rewriting.copying import FileCopy, copy_plan
 
 KINDS = [
     one

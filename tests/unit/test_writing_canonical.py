@@ -26,10 +26,10 @@ from stateproc.errors import DuplicateKey, InvalidEntries
 from stateproc.keyed_files import KeyedFile
 from stateproc.readers.blocks import group_ranges, snappy_blocks
 from stateproc.storage import InlineSource
-from stateproc.writers import canonical
-from stateproc.writers.canonical import CanonicalWriter
-from stateproc.writers.entries import RAW_ENTRIES, ByteColumn, EntryColumns, byte_column
-from stateproc.writers.order import Order
+from stateproc.writers.files import canonical
+from stateproc.writers.files.canonical import CanonicalWriter
+from stateproc.writers.files.entries import RAW_ENTRIES, ByteColumn, EntryColumns, byte_column
+from stateproc.writers.files.order import Order
 
 RELEASES = sorted((path.name for path in FIXTURES.iterdir() if path.is_dir()), key=lambda name: name.split("."))
 Written = tuple[bytes, tuple[int, ...]]

@@ -22,8 +22,8 @@ from stateproc.readers.rows import KEY_GROUP
 from stateproc.readers.states import KeyedState, StateKind
 from stateproc.serializers import LayoutContext, Undecodable, read_snapshot
 from stateproc.storage import ByteSource, InlineSource
-from stateproc.writers import heap
-from stateproc.writers.heap import HeapWriter
+from stateproc.writers.files import heap
+from stateproc.writers.files.heap import HeapWriter
 
 Written = tuple[bytes, tuple[int, ...]]
 Objects = list[tuple[int, int, bytes, bytes, Any]]

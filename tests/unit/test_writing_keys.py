@@ -11,9 +11,9 @@ from stateproc import types
 from stateproc.keygroups.ranges import key_group_of_hash
 from stateproc.readers.states import StateKind
 from stateproc.serializers import LayoutContext
-from stateproc.writers.declarations import Declared
-from stateproc.writers.hashing import key_hash_of
-from stateproc.writers.rows import RowEncoder
+from stateproc.writers.bootstrapping.declarations import Declared
+from stateproc.writers.bootstrapping.hashing import key_hash_of
+from stateproc.writers.bootstrapping.rows import RowEncoder
 
 MOMENT = dt.datetime(2024, 2, 29, 12, 30, 0, 123456, dt.timezone.utc)
 JAVA_HASHES = {"LocalTime": 1_627_650_284, "LocalDate": 4_145_309}

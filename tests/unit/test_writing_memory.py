@@ -12,8 +12,8 @@ from checked import MEMORY, Checked, plain_module
 from writing_entries import Entry, batches
 
 from stateproc.errors import InvalidEntries
-from stateproc.writers import canonical, laying, order
-from stateproc.writers.canonical import CanonicalWriter
+from stateproc.writers.files import canonical, laying, order
+from stateproc.writers.files.canonical import CanonicalWriter
 
 _LAYING, _ORDER = plain_module(laying), plain_module(order)
 

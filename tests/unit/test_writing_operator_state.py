@@ -20,7 +20,7 @@ from stateproc.metadata.handles import StatePartition
 from stateproc.operator_states import OperatorFile
 from stateproc.storage import InlineSource
 from stateproc.wire import Cursor
-from stateproc.writers.operator_state import OperatorStateWriter
+from stateproc.writers.files.operator_state import OperatorStateWriter
 
 RELEASES = sorted((path.name for path in FIXTURES.iterdir() if path.is_dir()), key=lambda name: name.split("."))
 

@@ -19,14 +19,14 @@ from stateproc.metadata.handles import ByteStreamHandle, IncrementalHandle
 from stateproc.readers.rocksdb import DatabaseFile, column_families, database_files, rocksdb_entries, table_properties
 from stateproc.readers.rocksdb.log_records import log_records
 from stateproc.storage import InlineSource, open_handle
-from stateproc.writers.commit import Commit
+from stateproc.writers.committing.commit import Commit
+from stateproc.writers.committing.staging import Staging
 from stateproc.writers.rocksdb.compressing import COMPRESSIONS
 from stateproc.writers.rocksdb.manifest import Family, manifest
 from stateproc.writers.rocksdb.options import PREDEFINED, TableOptions, rocksdb_options
 from stateproc.writers.rocksdb.table import WrittenTable
 from stateproc.writers.rocksdb.verify import verify_rocksdb
 from stateproc.writers.rocksdb.writer import LocalFile, RocksDbWriter
-from stateproc.writers.staging import Staging
 
 SMALL = TableOptions(block_size=256, target_file_size=1 << 14)
 

@@ -12,7 +12,7 @@ import pytest
 from checked import MEMORY, Checked, plain_module
 from writing_entries import Entry, batches
 
-from stateproc.writers.entries import entry_columns
+from stateproc.writers.files.entries import entry_columns
 from stateproc.writers.rocksdb import bloom, filling, table
 from stateproc.writers.rocksdb.options import TableOptions
 from stateproc.writers.rocksdb.table import TableWriter, WrittenTable

@@ -14,9 +14,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import stateproc
 from stateproc.errors import DuplicateKey, InvalidOption, InvalidRows, NotFound, WriteFailed
-from stateproc.writers.plain_sink import PlainWriter, writer_of
-from stateproc.writers.spark_sink import EntriesWriter, TargetsWritten
-from stateproc.writers.staging import run_of_file
+from stateproc.writers.committing.staging import run_of_file
+from stateproc.writers.spark.plain_sink import PlainWriter, writer_of
+from stateproc.writers.spark.spark_sink import EntriesWriter, TargetsWritten
 from stateproc.writers.tasks import TARGET, TARGETED, write_targets
 
 ROWS = 6000

@@ -17,10 +17,10 @@ from stateproc.errors import WriteFailed
 from stateproc.metadata.handles import ByteStreamHandle, KeyGroupsHandle, OperatorStreamHandle, RelativeFileHandle
 from stateproc.serializers import LayoutContext
 from stateproc.storage import SnapshotLocation
-from stateproc.writers.canonical import CanonicalWriter
-from stateproc.writers.heap import HeapWriter
-from stateproc.writers.operator_state import OperatorStateWriter
-from stateproc.writers.verify import verify_canonical, verify_heap, verify_operator_state
+from stateproc.writers.committing.verify import verify_canonical, verify_heap, verify_operator_state
+from stateproc.writers.files.canonical import CanonicalWriter
+from stateproc.writers.files.heap import HeapWriter
+from stateproc.writers.files.operator_state import OperatorStateWriter
 
 NAMES = ("first", "second", "third")
 HERE = SnapshotLocation("/nowhere", "/nowhere/_metadata")

@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from stateproc.readers.rocksdb.checksums import CRC32C, checksums
 from stateproc.readers.rocksdb.format import FOOTER_SIZE
-from stateproc.writers.canonical import Sink
-from stateproc.writers.entries import EntryColumns
+from stateproc.writers.files.canonical import Sink
+from stateproc.writers.files.entries import EntryColumns
 from stateproc.writers.rocksdb import filling
 from stateproc.writers.rocksdb.bloom import FILTER_POLICY, bloom_filter, hash_keys
 from stateproc.writers.rocksdb.compressing import compressed, property_name

@@ -10,8 +10,8 @@ from stateproc.keygroups.ranges import prefix_width
 from stateproc.metadata.keyed_handles import IncrementalHandle
 from stateproc.readers.rocksdb import database_files, rocksdb_entries
 from stateproc.storage import SnapshotLocation
-from stateproc.writers.entries import Longs
-from stateproc.writers.verify import compare_counts, reading_back
+from stateproc.writers.committing.verify import compare_counts, reading_back
+from stateproc.writers.files.entries import Longs
 
 
 def verify_rocksdb(

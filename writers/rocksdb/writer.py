@@ -18,14 +18,14 @@ import pyarrow as pa
 from stateproc.errors import InvalidOption, Where
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.metadata.stream_handles import ByteStreamHandle, RelativeFileHandle
-from stateproc.writers.entries import EntryColumns, Longs, entry_columns
-from stateproc.writers.order import Order
+from stateproc.writers.committing.staging import StateFile
+from stateproc.writers.files.entries import EntryColumns, Longs, entry_columns
+from stateproc.writers.files.order import Order
 from stateproc.writers.rocksdb.filling import OVERHEAD
 from stateproc.writers.rocksdb.manifest import Family, current, manifest
 from stateproc.writers.rocksdb.options import TableOptions
 from stateproc.writers.rocksdb.options_file import options_file
 from stateproc.writers.rocksdb.table import TableWriter, WrittenTable
-from stateproc.writers.staging import StateFile
 
 MANIFEST, OPTIONS = 4, 7
 _FIRST_TABLE = 8

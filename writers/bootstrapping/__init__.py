@@ -1,0 +1,1 @@
+"""From rows of DataFrames to raw entries of new states."""

@@ -1,0 +1,1 @@
+"""A write begun, completed or ended: files of unique names, ``_metadata`` last."""

@@ -1,0 +1,1 @@
+"""State files as Flink restores them: raw entries in, bytes out."""

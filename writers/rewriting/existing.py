@@ -1,0 +1,218 @@
+"""An operator of an existing snapshot: carried over as it is, or its keyed state as entries, some of them changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from stateproc.errors import InvalidOption, Where
+from stateproc.metadata.backend import StateMetaInfo
+from stateproc.metadata.handles import ChangelogHandle, KeyedHandle, KeyGroupsHandle
+from stateproc.metadata.snapshot import OperatorState, SubtaskState
+from stateproc.names import not_found
+from stateproc.operators import Operator
+from stateproc.releases import Release
+from stateproc.serializers import LayoutContext
+from stateproc.writers.bootstrapping.bootstrap import KeyedRows, OperatorBootstrap
+from stateproc.writers.bootstrapping.hashing import HASH_COLUMN, key_hash_of
+from stateproc.writers.bootstrapping.rows import RowEncoder
+from stateproc.writers.job import Format, KeyedPart, OperatorJob, WriteJob
+from stateproc.writers.rewriting.carrying import CarriedSplit, carried_splits
+from stateproc.writers.rewriting.carrying_header import CarriedHeader, carried_header
+from stateproc.writers.rewriting.edits import Edits
+from stateproc.writers.rewriting.rehashing import Rehash, rehash
+from stateproc.writers.rewriting.time_to_live import TtlChange
+from stateproc.writers.rewriting.time_to_live_header import with_ttl, without_ttl
+from stateproc.writers.spark.blocks import BLOCKS_SCHEMA, packed
+from stateproc.writers.spark.spark_entries import entries_of
+from stateproc.writers.targets import Source, TargetOf, narrowed, row_encoding
+
+_CANONICAL_TYPE = 7
+_TASK_BYTES = 64 << 20
+"""Stored bytes that one task reads."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """Some entries of a state, and what becomes of them: another time to live, other key groups."""
+
+    split: CarriedSplit
+    ttl: TtlChange | None = None
+    rehash: Rehash | None = None
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """RAW_ENTRIES as they are to be written."""
+        entries: Iterable[pa.RecordBatch] = self.split.read()
+        if self.ttl is not None:
+            entries = self.ttl.batches(entries)
+        if self.rehash is not None:
+            entries = self.rehash.batches(entries)
+        yield from entries
+
+
+@dataclass(frozen=True)
+class CarriedEntries:
+    """For mapInArrow: rows of numbers (``id``) of what is carried, to blocks of entries."""
+
+    carried: tuple[Carried, ...]
+    targets: TargetOf
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return packed(self._entries(batches))
+
+    def _entries(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                for part in self.carried[number].read():
+                    yield from narrowed(self.targets.of(part))
+
+
+class ExistingOperator:
+    """An operator of a snapshot that is rewritten. ``operator_id``, ``uid``: what it is called in the new one."""
+
+    def __init__(self, operator: Operator) -> None:
+        self.operator = operator
+        self.operator_id = operator.operator_id
+        self.uid = operator.uid
+        self.edits = Edits()
+
+    def check_state(self, name: str) -> None:
+        """Raise NotFound unless the operator has a keyed state of this name."""
+        names = self.header.names
+        if name not in names:
+            raise not_found(f"keyed state in operator '{self.operator.display}'", name, names)
+
+    @cached_property
+    def header(self) -> CarriedHeader:
+        """The operator's keyed states as they are. Raises UnsupportedSnapshot, CorruptSnapshot, MissingFile."""
+        return carried_header(self.operator)
+
+    def keyed_is_carried(
+        self, max_parallelism: int, parallelism: int, format_: Format | None, compressed: bool | None
+    ) -> bool:
+        """Whether the files of keyed state can stay what they are."""
+        own = self.operator
+        if self.edits.touch_keyed or (max_parallelism, parallelism) != (own.max_parallelism, own.parallelism):
+            return False
+        handles = [item.managed_keyed for item in own.metadata.subtasks if item.managed_keyed is not None]
+        if format_ is not None and any(not _is_of(handle, format_) for handle in handles):
+            return False
+        if compressed is None:
+            return True
+        return all(file.header is None or file.header.compressed is compressed for file in own.keyed_files)
+
+    def job(
+        self, release: Release, carried: OperatorState, parallelism: int, max_parallelism: int, *, keyed: bool
+    ) -> OperatorJob:
+        """The operator without entries. ``carried``: with handles of copied files, none of keyed state if that is
+        written anew (``keyed``). Raises InvalidOption.
+        """
+        if parallelism != carried.parallelism and any(
+            item.managed_operator or item.raw_operator for item in carried.subtasks
+        ):
+            raise InvalidOption(
+                f"operator {self.operator.display} has operator state, which lies in a file per subtask",
+                advice="leave its parallelism as it is: Flink deals operator state out anew when it restores",
+            )
+        part = self._part(release) if keyed else None
+        return OperatorJob(
+            self.operator_id, self.uid, self.operator.name, parallelism, max_parallelism, part, None,
+            tuple(item for item in carried.subtasks if item != SubtaskState(item.index)), carried.coordinator,
+            carried.finished,
+        )  # fmt: skip
+
+    def _part(self, release: Release) -> KeyedPart | None:
+        header, rows = self.header, self._rows()
+        if header.key is None:
+            return None
+        infos = [self._edited(info) for info in header.states if self._stays(info.name, rows)]
+        infos += [item.declared.info(header.key, release) for item in rows]
+        names = [info.name for info in infos]
+        if len(set(names)) < len(names):
+            raise InvalidOption(f"operator {self.operator.display} would have two states of one name")
+        return KeyedPart(header.key, header.key_snapshot, tuple(infos))
+
+    def _rows(self) -> Sequence[KeyedRows]:
+        """The states that come from DataFrames. Raises InvalidOption."""
+        if not self.edits.states:
+            return ()
+        key = self.header.key
+        if key is None:
+            raise InvalidOption(f"operator {self.operator.display} has no keyed state to which states could be added")
+        state = OperatorBootstrap(key_type=key)
+        for add in self.edits.states:
+            add(state)
+        if state.operator:
+            raise InvalidOption(
+                "operator state cannot be put beside what an operator has already",
+                advice="replace the whole operator: with_operator(uid, …)",
+            )
+        replaced = {item.declared.name for item in state.keyed} & {*self.edits.ttl, *self.edits.renamed}
+        if replaced:
+            raise InvalidOption(
+                "a state that comes from a DataFrame would get another name or time to live as well",
+                where=Where(operator=self.operator.display, state=min(replaced)),
+                advice="tell it where the state is made (with_states: name, ttl), or change it in a second write",
+            )
+        return state.keyed
+
+    def _stays(self, name: str, rows: Sequence[KeyedRows]) -> bool:
+        return name not in self.edits.dropped and all(item.declared.name != name for item in rows)
+
+    def _edited(self, info: StateMetaInfo) -> StateMetaInfo:
+        edit = self.edits.ttl.get(info.name)
+        if edit is not None and edit.action != "purge":
+            info = with_ttl(info) if edit.action == "on" else without_ttl(info)
+        return replace(info, name=self.edits.renamed.get(info.name, info.name))
+
+    def _carried(self, name: str, state_id: int, mine: OperatorJob) -> Iterator[Carried]:
+        """The parts of a state that stays; its serializers are looked at only where its bytes change."""
+        edit, context = self.edits.ttl.get(name), self.operator.snapshot.options.context
+        change, again = None, None
+        if edit is not None:
+            change = edit.change(self.header.keyed(name, state_id), context)
+        if mine.max_parallelism != self.operator.max_parallelism:
+            state = self.header.keyed(name, state_id)
+            function = self.edits.hash_function
+            again = rehash(state, mine.max_parallelism, context, hash_function=function, operator=mine.display)
+        for split in carried_splits(self.operator, name, state_id):
+            yield Carried(split, change, again)
+
+    def entries(self, spark: SparkSession, job: WriteJob, index: int) -> Iterator[DataFrame]:
+        """The operator's keyed state as blocks of entries; ``index``: its place in the job."""
+        mine = job.operators[index]
+        if mine.keyed is None:
+            return
+        header, rows = self.header, self._rows()
+        targets = TargetOf(job.targets, index, mine.parallelism, mine.max_parallelism)
+        names = [name for name in header.names if self._stays(name, rows)]
+        carried = tuple(item for number, name in enumerate(names) for item in self._carried(name, number, mine))
+        if carried:
+            size = sum(item.split.bytes for item in carried)
+            tasks = min(len(carried), max(spark.sparkContext.defaultParallelism, -(-size // _TASK_BYTES)))
+            numbers = spark.range(0, len(carried), 1, tasks)
+            yield numbers.mapInArrow(CarriedEntries(carried, targets), BLOCKS_SCHEMA)
+        context = LayoutContext(kryo=job.release.kryo, tail=True)
+        for state_id, item in enumerate(rows, len(names)):
+            told = HASH_COLUMN in item.columns
+            function = self.edits.hash_function
+            hash_ = None if told else key_hash_of(mine.keyed.key, function if isinstance(function, str) else None)
+            encoder = RowEncoder(
+                item.declared.state(mine.keyed.key, state_id), mine.max_parallelism, context, hash_, mine.display
+            )
+            source = Source(item.frame, item.columns, row_encoding(encoder, targets), keyed=True)
+            yield from entries_of([source], mine.parallelism)
+
+
+def _is_of(handle: KeyedHandle, format_: Format) -> bool:
+    """Whether a handle is of the format already."""
+    if isinstance(handle, KeyGroupsHandle):
+        canonical = handle.type_byte == _CANONICAL_TYPE
+        return canonical if format_ is Format.CANONICAL else format_ is Format.NATIVE_HASHMAP and not canonical
+    if isinstance(handle, ChangelogHandle):
+        return False
+    return format_ is Format.NATIVE_ROCKSDB

@@ -1,0 +1,136 @@
+"""A savepoint is written: files that stay are copied, other entries shuffled, sorted and written by Spark's tasks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from stateproc.metadata.snapshot import OperatorState
+from stateproc.releases import Release
+from stateproc.serializers import LayoutContext
+from stateproc.snapshot import Snapshot
+from stateproc.writers.committing.commit import Commit
+from stateproc.writers.committing.finish import finish
+from stateproc.writers.committing.staging import Staging
+from stateproc.writers.job import Format, OperatorJob, WriteJob, check_parallelism
+from stateproc.writers.operators import NewOperator
+from stateproc.writers.rewriting.copying import CopyPlan, copy_plan
+from stateproc.writers.rewriting.existing import ExistingOperator
+from stateproc.writers.rocksdb.options import TableOptions
+from stateproc.writers.spark.spark_entries import put_together
+from stateproc.writers.spark.spark_sink import save
+
+_LITTLE = 1 << 30
+"""Up to so many bytes are copied here: starting Spark's tasks takes as long."""
+_THREADS = 4
+_DEFAULT_MAX_PARALLELISM = 128
+
+
+@dataclass
+class Settings:
+    """What holds for the whole savepoint. None: existing operators stay as they are."""
+
+    release: Release
+    max_parallelism: int | None
+    format: Format | None = None
+    compressed: bool | None = None
+    verify: bool = True
+    drop_in_flight: bool = False
+    storage_options: dict[str, Any] = field(default_factory=dict)
+    rocksdb: TableOptions = field(default_factory=TableOptions)
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """An operator and how many subtasks and key groups it shall have."""
+
+    operator: NewOperator | ExistingOperator
+    parallelism: int
+    max_parallelism: int
+    keyed: bool
+
+
+def write_snapshot(
+    spark: SparkSession, path: str | os.PathLike[str], operators: Sequence[NewOperator | ExistingOperator],
+    settings: Settings, parallelism: Mapping[str, int], source: Snapshot | None, *, overwrite: bool,
+) -> None:  # fmt: skip
+    """Write the operators to ``path``. Raises SnapshotError; errors of tasks come wrapped in Spark's."""
+    placed = [_placed(item, settings, parallelism, spark) for item in operators]
+    sources = [] if source is None else [source.location.directory_uri]
+    commit = Commit.begin(path, overwrite=overwrite, sources=sources, storage_options=settings.storage_options)
+    try:
+        carried = _carried(spark, placed, settings, source, commit.staging)
+        jobs = tuple(_job(item, settings, carried) for item in placed)
+        job = WriteJob(
+            commit.staging, settings.release, jobs, settings.format or Format.CANONICAL, bool(settings.compressed),
+            settings.verify, 1 if source is None else source.metadata.checkpoint_id,
+            LayoutContext(kryo=settings.release.kryo) if source is None else source.options.context, settings.rocksdb,
+        )  # fmt: skip
+        frames = [frame for index, item in enumerate(placed) for frame in item.operator.entries(spark, job, index)]
+        if frames:
+            save(put_together(frames, len(job.targets)), job, commit)
+        else:
+            finish(job, commit, [])
+    except BaseException:
+        commit.abort()
+        raise
+
+
+def _placed(
+    operator: NewOperator | ExistingOperator, settings: Settings, parallelism: Mapping[str, int], spark: SparkSession
+) -> _Placed:
+    given = parallelism.get(operator.operator_id)
+    if isinstance(operator, ExistingOperator):
+        own = operator.operator
+        groups = settings.max_parallelism or own.max_parallelism
+        subtasks = min(own.parallelism, groups) if given is None else given
+        keyed = not operator.keyed_is_carried(groups, subtasks, settings.format, settings.compressed)
+    else:
+        groups = settings.max_parallelism or _DEFAULT_MAX_PARALLELISM
+        subtasks = max(1, min(groups, int(spark.sparkContext.defaultParallelism))) if given is None else given
+        keyed = True
+    check_parallelism(subtasks, groups, operator.uid or operator.operator_id)
+    return _Placed(operator, subtasks, groups, keyed)
+
+
+def _job(item: _Placed, settings: Settings, carried: Mapping[str, OperatorState]) -> OperatorJob:
+    operator = item.operator
+    if isinstance(operator, NewOperator):
+        return operator.job(settings.release, item.parallelism, item.max_parallelism)
+    state = carried[operator.operator.operator_id]
+    return operator.job(settings.release, state, item.parallelism, item.max_parallelism, keyed=item.keyed)
+
+
+def _carried(
+    spark: SparkSession, placed: Sequence[_Placed], settings: Settings, source: Snapshot | None, staging: Staging
+) -> dict[str, OperatorState]:
+    """The existing operators, with handles of copies of the files that stay."""
+    if source is None:
+        return {}
+    kept = [
+        _without_keyed(item.operator.operator.metadata) if item.keyed else item.operator.operator.metadata
+        for item in placed
+        if isinstance(item.operator, ExistingOperator)
+    ]
+    plan = copy_plan(kept, source.location, drop_channel_state=settings.drop_in_flight)
+    return {state.operator_id: state for state in plan.finish(_copied(spark, plan, staging))}
+
+
+def _copied(spark: SparkSession, plan: CopyPlan, staging: Staging) -> list[Any]:
+    # Spark's tasks on this machine would copy no faster.
+    if plan.bytes <= _LITTLE or str(spark.sparkContext.master).startswith("local"):
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return list(pool.map(lambda copy: copy.run(staging), plan.copies))
+    copies = spark.sparkContext.parallelize(plan.copies, len(plan.copies))
+    return list(copies.map(lambda copy: copy.run(staging)).collect())
+
+
+def _without_keyed(operator: OperatorState) -> OperatorState:
+    """The operator without the handles of keyed state, which is written anew."""
+    subtasks = tuple(replace(item, managed_keyed=None, raw_keyed=None) for item in operator.subtasks)
+    return replace(operator, subtasks=subtasks)

@@ -1,0 +1,80 @@
+"""DataFrames of rows as one DataFrame of blocks of entries, put together by the state file they go to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from stateproc.writers.bootstrapping.elements import POSITION, SUBTASK
+from stateproc.writers.spark.blocks import BLOCKS_SCHEMA, packed
+from stateproc.writers.targets import Encoding, Source
+from stateproc.writers.tasks import TARGET
+
+_DEALT = "dealt"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One state of a batch of rows: its columns by role, its encoding, how many copies of all rows it has (or one)."""
+
+    columns: Mapping[str, str]
+    encoding: Encoding
+    copies: int | None = None
+
+    def entries(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """TARGETED entries of the batch's rows."""
+        roles, arrays = list(self.columns), [batch.column(name) for name in self.columns.values()]
+        if self.copies is None:
+            yield from self.encoding([pa.RecordBatch.from_arrays(arrays, roles)])
+            return
+        for subtask in range(self.copies):
+            whose = pa.array([subtask], pa.int32()).take(pa.array([0] * batch.num_rows, pa.int32()))
+            yield from self.encoding([pa.RecordBatch.from_arrays([*arrays, whose], [*roles, SUBTASK])])
+
+
+@dataclass(frozen=True)
+class Parts:
+    """For mapInArrow: all states that come of the same rows, batch by batch, in blocks."""
+
+    parts: tuple[Part, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return packed(entries for batch in batches for part in self.parts for entries in part.entries(batch))
+
+
+def entries_of(sources: Iterable[Source], parallelism: int) -> Iterator[DataFrame]:
+    """The sources' rows as BLOCKS, wherever they are; a DataFrame that fills many states is run once."""
+    by_frame: dict[int, list[Source]] = {}
+    for source in sources:
+        by_frame.setdefault(id(source.frame), []).append(source)
+    for together in by_frame.values():
+        frame = together[0].frame
+        wanted = dict.fromkeys(column for source in together for column in source.columns.values())
+        names = {column: f"c{n}" for n, column in enumerate(wanted)}
+        columns = [F.col(f"`{column}`").alias(name) for column, name in names.items()]
+        if not all(source.keyed for source in together):
+            position = F.monotonically_increasing_id()
+            columns += [position.alias(POSITION), (position % F.lit(parallelism)).alias(_DEALT)]
+        parts = Parts(tuple(_part(source, names, parallelism) for source in together))
+        yield frame.select(*columns).mapInArrow(parts, BLOCKS_SCHEMA)
+
+
+def _part(source: Source, names: Mapping[str, str], parallelism: int) -> Part:
+    columns = {role: names[column] for role, column in source.columns.items()}
+    if source.keyed:
+        return Part(columns, source.encoding)
+    columns[POSITION] = POSITION
+    if source.broadcast:
+        return Part(columns, source.encoding, parallelism)
+    columns.setdefault(SUBTASK, _DEALT)
+    return Part(columns, source.encoding)
+
+
+def put_together(frames: Sequence[DataFrame], n_targets: int) -> DataFrame:
+    """All blocks, one partition per target; the tasks that write them sort their entries."""
+    return reduce(DataFrame.unionAll, frames).repartitionById(n_targets, TARGET)
