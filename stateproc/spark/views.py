@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from pyspark_savepoint import DefaultSource
 from stateproc.catalog import CATALOGS
+from stateproc.databases import has_databases
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.opened_states import opened_state
 from stateproc.operators import Operator
@@ -113,6 +114,8 @@ def _text(value: Any) -> str:
 def _views(snapshot: Snapshot, raw: bool, flatten: bool) -> Iterator[View]:
     names = Names()
     for table in CATALOGS:
+        if table == "rocksdb" and not any(has_databases(operator) for operator in snapshot.operators):
+            continue
         yield View(names.unique(f"savepoint_{table}"), {"table": table}, CATALOGS[table].schema)
     for operator in snapshot.operators:
         prefix = names.unique(operator.uid or operator.name or operator.operator_id[:_SHORT_HASH])

@@ -46,7 +46,9 @@ class Ran:
 
 
 @pytest.fixture()
-def run(capfd: pytest.CaptureFixture[str]) -> Any:
+def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.delenv("COLUMNS", raising=False)
+
     def runner(*arguments: str) -> Ran:
         status = main(arguments)
         sys.stdout.flush()

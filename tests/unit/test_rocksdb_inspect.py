@@ -30,7 +30,9 @@ KITCHEN = FIXTURES / "1.20/kitchen-rocksdb-incremental/snapshot"
 
 
 @pytest.fixture()
-def run(capfd: pytest.CaptureFixture[str]) -> Any:
+def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.delenv("COLUMNS", raising=False)
+
     def runner(*arguments: str) -> tuple[int, str, str]:
         status = main(arguments)
         sys.stdout.flush()

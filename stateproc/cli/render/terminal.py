@@ -27,6 +27,7 @@ def show(renderable: RenderableType, stream: BinaryIO | None = None) -> None:
 def plain(renderable: RenderableType) -> str:
     """As text without colours, and without blanks at the ends of lines."""
     drawn = io.StringIO()
-    width = int(os.environ.get("COLUMNS", _PIPED_WIDTH))
+    told = os.environ.get("COLUMNS", "")
+    width = int(told) if told.isdecimal() and 0 < len(told) < 5 else _PIPED_WIDTH
     Console(file=drawn, width=width, highlight=False, force_terminal=False).print(renderable)
     return "".join(line.rstrip() + "\n" for line in drawn.getvalue().splitlines())
