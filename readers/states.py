@@ -13,6 +13,11 @@ from stateproc.serializers.runtime import Timer, Ttl
 TIMER_PREFIX = "_timer_state/"
 
 
+def timer_state_name(service: str, *, event: bool) -> str:
+    """The priority queue of a timer service (InternalTimeServiceManagerImpl)."""
+    return f"{TIMER_PREFIX}{'event' if event else 'processing'}_{service}"
+
+
 class StateKind(enum.Enum):
     """Flink's StateDescriptor.Type, and timers."""
 

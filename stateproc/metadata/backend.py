@@ -17,6 +17,8 @@ from stateproc.wire import Cursor, Output
 KEY_VALUE, OPERATOR, BROADCAST, PRIORITY_QUEUE, KEY_VALUE_V2 = (
     "KEY_VALUE", "OPERATOR", "BROADCAST", "PRIORITY_QUEUE", "KEY_VALUE_V2",
 )  # fmt: skip
+DISTRIBUTION_MODE = "OPERATOR_STATE_DISTRIBUTION_MODE"
+"""The option that tells list, union and broadcast states apart (StateMetaInfoSnapshot.CommonOptionsKeys)."""
 _BACKEND_TYPES = (KEY_VALUE, OPERATOR, BROADCAST, PRIORITY_QUEUE, KEY_VALUE_V2)
 # org.apache.flink.runtime.state.metainfo.StateMetaInfoSnapshot.CommonSerializerKeys.
 _SERIALIZER_KEYS = frozenset({"KEY_SERIALIZER", "NAMESPACE_SERIALIZER", "VALUE_SERIALIZER", "USER_KEY_SERIALIZER"})

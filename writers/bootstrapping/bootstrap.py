@@ -16,11 +16,11 @@ from stateproc import types
 from stateproc.errors import InvalidOption, Where
 from stateproc.metadata.operator_handles import DistributionMode
 from stateproc.names import not_found
-from stateproc.readers.states import StateKind
+from stateproc.readers.states import StateKind, timer_state_name
 from stateproc.serializers import Serializer
 from stateproc.serializers.runtime import LAST_ACCESS, StreamElement
 from stateproc.serializers.scalars import VOID_NAMESPACE
-from stateproc.writers.bootstrapping.declarations import USER_TIMERS, Declared, timers_name
+from stateproc.writers.bootstrapping.declarations import USER_TIMERS, Declared
 from stateproc.writers.bootstrapping.hashing import HASH_COLUMN
 from stateproc.writers.bootstrapping.kafka_source import READER_STATE, SPLIT, SPLIT_SUBTASK, KafkaRows, kafka_rows
 from stateproc.writers.bootstrapping.rows import KEY, MAP_KEY, MAP_VALUE, NAMESPACE, TIMESTAMP, VALUE
@@ -281,7 +281,7 @@ class OperatorBootstrap:
         self, kind: StateKind, frame: DataFrame, timestamp: str, service: str, namespace: str | None,
         namespace_type: Type,
     ) -> OperatorBootstrap:  # fmt: skip
-        name = timers_name(kind, service)
+        name = timer_state_name(service, event=kind is StateKind.EVENT_TIMERS)
         self._spark_type(frame, timestamp, name)
         declared, columns = self._declared(name, kind, frame, None, None, False, None, namespace, namespace_type)
         return self._add(declared, frame, {**columns, TIMESTAMP: timestamp})

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stateproc.errors import InvalidOption
-from stateproc.metadata.backend import BROADCAST, KEY_VALUE, OPERATOR, PRIORITY_QUEUE, StateMetaInfo
+from stateproc.metadata.backend import (
+    BROADCAST,
+    DISTRIBUTION_MODE,
+    KEY_VALUE,
+    OPERATOR,
+    PRIORITY_QUEUE,
+    StateMetaInfo,
+)  # fmt: skip
 from stateproc.metadata.operator_handles import DistributionMode
 from stateproc.readers.states import KeyedState, StateKind
 from stateproc.releases import Release
@@ -19,7 +26,6 @@ from stateproc.writers.job import KeyedPart
 
 USER_TIMERS = "user-timers"
 """The timer service of KeyedProcessFunction."""
-_MODE = "OPERATOR_STATE_DISTRIBUTION_MODE"
 
 
 @dataclass(frozen=True)
@@ -52,11 +58,6 @@ class Declared:
         return meta_info(self.name, KEY_VALUE, {"KEYED_STATE_TYPE": self.kind.name}, serializers, release)
 
 
-def timers_name(kind: StateKind, service: str) -> str:
-    """The priority-queue state of a timer service (InternalTimeServiceManagerImpl)."""
-    return f"_timer_state/{'event' if kind is StateKind.EVENT_TIMERS else 'processing'}_{service}"
-
-
 def keyed_part(key: Serializer, states: Sequence[Declared], release: Release) -> KeyedPart:
     """The header of these states, in their order. Raises InvalidOption for two states of one name."""
     names = [state.name for state in states]
@@ -69,13 +70,13 @@ def keyed_part(key: Serializer, states: Sequence[Declared], release: Release) ->
 
 def list_info(name: str, element: Serializer, mode: DistributionMode, release: Release) -> StateMetaInfo:
     """An operator's list or union state."""
-    return meta_info(name, OPERATOR, {_MODE: mode}, {"VALUE_SERIALIZER": element}, release)
+    return meta_info(name, OPERATOR, {DISTRIBUTION_MODE: mode}, {"VALUE_SERIALIZER": element}, release)
 
 
 def broadcast_info(name: str, key: Serializer, value: Serializer, release: Release) -> StateMetaInfo:
     """A broadcast state."""
     serializers = {"KEY_SERIALIZER": key, "VALUE_SERIALIZER": value}
-    return meta_info(name, BROADCAST, {_MODE: "BROADCAST"}, serializers, release)
+    return meta_info(name, BROADCAST, {DISTRIBUTION_MODE: "BROADCAST"}, serializers, release)
 
 
 def meta_info(

@@ -23,7 +23,7 @@ from stateproc.serializers import LayoutContext
 from stateproc.serializers.runtime import LAST_ACCESS
 from stateproc.types import TIME_WINDOW
 from stateproc.writers.bootstrapping.hashing import HASH_COLUMN, key_groups, text_kept
-from stateproc.writers.files.entries import RAW_ENTRIES
+from stateproc.writers.files.gathering import empty_pieces, entry_batch, taken
 
 KEY, NAMESPACE, VALUE, MAP_KEY, MAP_VALUE, TIMESTAMP = (
     "key", "namespace", "value", "map_key", "map_value", "timestamp",
@@ -93,13 +93,13 @@ class RowEncoder:
         groups = key_groups(keys, key, state.key, self.hash, self._codes(columns), self.max_parallelism)
         ambiguous = state.key.length < 0 and state.namespace.length < 0
         if state.kind.is_queue:
-            return _batch(groups, state.state_id, self._timers(columns, key, namespace), _empty(len(groups)))
+            return entry_batch(groups, state.state_id, self._timers(columns, key, namespace), empty_pieces(len(groups)))
         user_key: Pieces | None = None
         if state.kind is StateKind.MAP and state.user_key is not None:
             parents, user_keys, values = self._map_entries(columns)
             user_key = _located(MAP_KEY, state.user_key.layout(self.context), user_keys)
             if parents is not None:
-                key, namespace, groups = _taken(key, parents), _taken(namespace, parents), groups[parents]
+                key, namespace, groups = taken(key, parents), taken(namespace, parents), groups[parents]
             try:
                 encoded = self._values(columns, values, parents)
             except Unencodable as error:
@@ -107,7 +107,7 @@ class RowEncoder:
                 raise Unencodable(error.message, row) from error
         else:
             encoded = self._values(columns, columns[VALUE], None)
-        return _batch(groups, state.state_id, composite_keys(key, namespace, user_key, ambiguous), encoded)
+        return entry_batch(groups, state.state_id, composite_keys(key, namespace, user_key, ambiguous), encoded)
 
     def _codes(self, columns: dict[str, pa.Array]) -> pa.Array | None:
         codes = columns.get(HASH_COLUMN)
@@ -248,25 +248,6 @@ def _located(name: str, layout: Any, array: pa.Array) -> Pieces:
 def _with_times(times: np.ndarray[Any, Any], values: pa.Array) -> pa.Array:
     """TtlValues; a null user value of a map is a null in one, as in Flink, not a null of the map."""
     return pa.StructArray.from_arrays([pa.array(times, pa.int64()), values], [LAST_ACCESS, "value"])
-
-
-def _taken(pieces: Pieces, rows: np.ndarray[Any, Any]) -> Pieces:
-    array = pieces.to_arrow().take(pa.array(rows, pa.int64()))
-    _, offsets, data = array.buffers()
-    found = np.frombuffer(offsets, dtype=np.int64)[array.offset : array.offset + len(array) + 1]
-    return Pieces(np.frombuffer(data if data is not None else b"", dtype=np.uint8), found)
-
-
-def _empty(n: int) -> Pieces:
-    return Pieces(np.empty(0, dtype=np.uint8), np.zeros(n + 1, dtype=np.int64))
-
-
-def _batch(groups: Any, state_id: int, keys: Pieces, values: Pieces) -> pa.RecordBatch:
-    ids = pa.array(np.full(len(groups), state_id, dtype=np.int32))
-    names = RAW_ENTRIES.names
-    return pa.RecordBatch.from_arrays(
-        [pa.array(np.asarray(groups, dtype=np.int32)), ids, keys.to_arrow(), values.to_arrow()], names
-    )
 
 
 def refused(columns: Mapping[str, pa.Array], error: Unencodable, where: Where) -> InvalidRows:

@@ -15,13 +15,12 @@ import pyarrow.compute as pc
 
 from stateproc.codec.pieces import Pieces
 from stateproc.errors import InvalidEntries, InvalidOption, Where
-from stateproc.metadata.backend import OPERATOR, StateMetaInfo, write_operator_header
+from stateproc.metadata.backend import DISTRIBUTION_MODE, OPERATOR, StateMetaInfo, write_operator_header
 from stateproc.metadata.handles import StatePartition
 from stateproc.metadata.operator_handles import MODES, DistributionMode
 from stateproc.writers.files.canonical import Sink
 from stateproc.writers.files.framing import IDENTIFIER, FramedStream
 
-_MODE = "OPERATOR_STATE_DISTRIBUTION_MODE"
 _MOST_ENTRIES = 0x7FFFFFFF
 
 
@@ -120,14 +119,14 @@ def _mode(info: StateMetaInfo) -> DistributionMode:
     """The distribution mode that a state's options tell; broadcast states are of their own backend type."""
     if info.backend_type != OPERATOR:
         return "BROADCAST"
-    found = info.options.get(_MODE)
+    found = info.options.get(DISTRIBUTION_MODE)
     for mode in MODES:
         if mode == found:
             return mode
     raise InvalidOption(
         f"the operator state '{info.name}' has the distribution mode {found!r}",
         where=Where(state=info.name),
-        advice=f"give the option {_MODE} as SPLIT_DISTRIBUTE or UNION",
+        advice=f"give the option {DISTRIBUTION_MODE} as SPLIT_DISTRIBUTE or UNION",
     )
 
 

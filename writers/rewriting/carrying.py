@@ -24,11 +24,11 @@ from stateproc.readers.changelog.splits import ChangelogSplit, changelog_splits
 from stateproc.readers.entries import RawEntries
 from stateproc.readers.rocksdb.entries import rocksdb_entries
 from stateproc.readers.rocksdb.splits import RocksDbSplit, rocksdb_splits
-from stateproc.readers.states import TIMER_PREFIX
+from stateproc.readers.states import TIMER_PREFIX, timer_state_name
 from stateproc.splits import KeyGroupSplit, cut, keyed_header
 from stateproc.timers import RawTimerSplit
 from stateproc.writers.files.gathering import entry_batch, gathered
-from stateproc.writers.rewriting.carrying_header import DOMAINS, timer_state_name, timers_in_raw_state
+from stateproc.writers.rewriting.carrying_header import DOMAINS, timers_in_raw_state
 from stateproc.writers.rewriting.carrying_heap import canonical_batches, heap_batches, raw_timer_entries
 
 Source: TypeAlias = KeyGroupSplit | RocksDbSplit | ChangelogSplit | RawTimerSplit
@@ -141,7 +141,7 @@ def _raw_timer_sources(
             for _, event in DOMAINS:
                 for run in cut(ranges, split_bytes):
                     split = RawTimerSplit(timers.source, run, service, event, operator.snapshot.options)
-                    yield timer_state_name(service, event), split
+                    yield timer_state_name(service, event=event), split
 
 
 def _canonical(split: KeyGroupSplit) -> Iterator[RawEntries]:

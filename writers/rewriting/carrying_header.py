@@ -17,7 +17,7 @@ from stateproc.names import not_found
 from stateproc.operators import Operator
 from stateproc.readers.headers import read_whole_header
 from stateproc.readers.raw_timers import TimerService
-from stateproc.readers.states import TIMER_PREFIX, KeyedState, keyed_state
+from stateproc.readers.states import KeyedState, keyed_state, timer_state_name
 from stateproc.serializers import Serializer, read_proxied
 from stateproc.serializers.runtime import Timer
 from stateproc.storage import open_handle
@@ -147,18 +147,13 @@ def timers_in_raw_state(operator: Operator) -> list[RawTimers]:
     return found
 
 
-def timer_state_name(service: str, event: bool) -> str:
-    """The priority queue of a timer service (InternalTimeServiceManagerImpl)."""
-    return f"{TIMER_PREFIX}{'event' if event else 'processing'}_{service}"
-
-
 def timer_states(service: TimerService) -> list[StateMetaInfo]:
     """The two priority queues of a timer service found in raw keyed state."""
     snapshot = composite_of(_TIMER, 2, (service.key_snapshot, service.namespace_snapshot)).versioned()
     timer = Timer(service.key, service.namespace)
     return [
         StateMetaInfo(
-            timer_state_name(service.name, event), PRIORITY_QUEUE, {}, {"VALUE_SERIALIZER": timer},
+            timer_state_name(service.name, event=event), PRIORITY_QUEUE, {}, {"VALUE_SERIALIZER": timer},
             {"VALUE_SERIALIZER": PROXY + snapshot},
         )
         for _, event in DOMAINS
