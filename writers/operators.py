@@ -19,7 +19,7 @@ from stateproc.writers.bootstrapping.elements import ElementEncoder
 from stateproc.writers.bootstrapping.hashing import HASH_COLUMN, key_hash_of
 from stateproc.writers.bootstrapping.rows import RowEncoder
 from stateproc.writers.job import OperatorJob, OperatorPart, WriteJob
-from stateproc.writers.spark.spark_entries import entries_of
+from stateproc.writers.spark.frames import entries_of
 from stateproc.writers.targets import Source, TargetOf, element_encoding, row_encoding
 
 _HASH = re.compile(r"[0-9a-fA-F]{32}")

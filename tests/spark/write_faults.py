@@ -24,9 +24,9 @@ from pyspark.sql import functions as F
 from pyspark_savepoint import DefaultSource
 from stateproc import OperatorBootstrap, SavepointWriter
 from stateproc.writers.committing.staging import StateFile
-from stateproc.writers.spark import spark_sink
+from stateproc.writers.spark import entries_sink
+from stateproc.writers.spark.entries_sink import EntriesWriter
 from stateproc.writers.spark.plain_sink import PlainWriter
-from stateproc.writers.spark.spark_sink import EntriesWriter
 
 ROWS = 4000
 PARALLELISM = 3
@@ -138,7 +138,7 @@ def people(spark: SparkSession) -> DataFrame:
 
 
 def by_savepoint_writer(spark: SparkSession, target: Path, fault: str, mode: Any) -> None:
-    spark_sink.EntriesWriter = faulty(EntriesWriter, fault, os.getpgrp())  # type: ignore[misc]
+    entries_sink.EntriesWriter = faulty(EntriesWriter, fault, os.getpgrp())  # type: ignore[misc]
     state = OperatorBootstrap().value_state("name", people(spark))
     writer = SavepointWriter.new_savepoint(spark).with_operator("op", state).with_parallelism("op", PARALLELISM)
     writer.write(target, mode)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import pickle
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 import stateproc
 from stateproc.errors import DuplicateKey, InvalidOption, InvalidRows, NotFound, WriteFailed
 from stateproc.writers.committing.staging import run_of_file
+from stateproc.writers.spark.entries_sink import EntriesWriter, TargetsWritten
 from stateproc.writers.spark.plain_sink import PlainWriter, writer_of
-from stateproc.writers.spark.spark_sink import EntriesWriter, TargetsWritten
 from stateproc.writers.tasks import TARGET, TARGETED, write_targets
 
 ROWS = 6000
@@ -257,3 +258,15 @@ def test_rows_that_do_not_fit_are_shown(tmp_path: Path, rows: Any, options: Any,
     assert "operator op, state 'name'" in str(caught.value)
     writer.abort([])
     assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize("version", ["1.20", "2.3"])
+def test_kryo_values_in_native_heap_files_of_either_kryo(tmp_path: Path, version: str) -> None:
+    """Kryo 2 and 5 lay the same value out in different ways; heap files need to know where each ends."""
+    days = [[], [datetime.date(1, 1, 1)], [datetime.date(2020, 2, 29), datetime.date(9999, 12, 31)]]
+    rows = pa.table({"key": pa.array(range(3), pa.int64()), "value": days})
+    write(
+        tmp_path / "s", rows, stateKind="list", snapshotFormat="native-hashmap", flinkVersion=version,
+        valueType="Kryo java.time.LocalDate",
+    )  # fmt: skip
+    assert found(tmp_path / "s") == {key: value for key, value in expected(rows).items() if value}

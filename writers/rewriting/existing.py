@@ -28,7 +28,7 @@ from stateproc.writers.rewriting.rehashing import Rehash, rehash
 from stateproc.writers.rewriting.time_to_live import TtlChange
 from stateproc.writers.rewriting.time_to_live_header import with_ttl, without_ttl
 from stateproc.writers.spark.blocks import BLOCKS_SCHEMA, packed
-from stateproc.writers.spark.spark_entries import entries_of
+from stateproc.writers.spark.frames import entries_of
 from stateproc.writers.targets import Source, TargetOf, narrowed, row_encoding
 
 _CANONICAL_TYPE = 7

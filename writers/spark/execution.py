@@ -22,8 +22,8 @@ from stateproc.writers.operators import NewOperator
 from stateproc.writers.rewriting.copying import CopyPlan, copy_plan
 from stateproc.writers.rewriting.existing import ExistingOperator
 from stateproc.writers.rocksdb.options import TableOptions
-from stateproc.writers.spark.spark_entries import put_together
-from stateproc.writers.spark.spark_sink import save
+from stateproc.writers.spark.entries_sink import save
+from stateproc.writers.spark.frames import put_together
 
 _LITTLE = 1 << 30
 """Up to so many bytes are copied here: starting Spark's tasks takes as long."""

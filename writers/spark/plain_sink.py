@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from stateproc.releases import DEFAULT, release
+from stateproc.serializers import LayoutContext
 from stateproc.writers.bootstrapping.elements import POSITION, SUBTASK
 from stateproc.writers.committing.commit import Commit
 from stateproc.writers.committing.finish import finish
@@ -94,14 +95,9 @@ def writer_of(raw: Mapping[str, str], schema: StructType, overwrite: bool) -> Pl
     commit = Commit.begin(options.path, overwrite=overwrite, storage_options=dict(options.storage_options))
     try:
         job = WriteJob(
-            commit.staging,
-            chosen,
-            (operator_job,),
-            format_,
-            options.compressed,
-            options.verify,
-            rocksdb=options.rocksdb,
-        )
+            commit.staging, chosen, (operator_job,), format_, options.compressed, options.verify,
+            context=LayoutContext(kryo=chosen.kryo), rocksdb=options.rocksdb,
+        )  # fmt: skip
         return PlainWriter(job, commit, _only(list(operator.sources(job, 0))))
     except BaseException:
         commit.abort()
