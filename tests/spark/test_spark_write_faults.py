@@ -1,6 +1,6 @@
 """Writes whose tasks or driver die, fail or find the disk full: nothing that loads, nothing twice, the next succeeds.
 
-The faults are met by a Spark application of its own (``write_faults.py``), which retries tasks.
+The faults are met by a Spark application of its own (``write_faults.py``), which retries and speculates tasks.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
+from races import note_of
 from write_faults import PARALLELISM, ROWS
 
 import stateproc
@@ -104,6 +105,42 @@ def test_tasks_that_fail_for_good(faults: tuple[Path, dict[str, str]], fault: st
     with pytest.raises(MissingFile):
         stateproc.open(target)
     assert_complete(target, write_next(target), 1)
+
+
+@pytest.fixture(scope="module")
+def races(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory with all targets of writes that had a task speculated."""
+    directory = tmp_path_factory.mktemp("races")
+    done = run("two-hosts", directory, *(f"{race}:error" for race in SPECULATED))
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["error"] for line in done.stdout.splitlines()] == [""] * len(SPECULATED), done.stdout
+    return directory
+
+
+SPECULATED = {"overtaken:writer": 1, "overtaken:plain": 1, "halfway:writer": 0, "halfway:plain": 0, "late:writer": 0}
+"""By scenario the attempt that is counted."""
+
+
+@pytest.mark.parametrize("race", SPECULATED)
+def test_a_task_speculated_while_its_first_attempt_lives(races: Path, race: str) -> None:
+    """One attempt counts, whichever ends first: no file of the other is named, and none stays."""
+    target, winner = races / race.replace(":", "-"), SPECULATED[race]
+    ends = [note_of(target, attempt, "ended") for attempt in (0, 1)]
+    assert ends[0]["process"] != ends[1]["process"]
+    seen = note_of(target, winner, "both")
+    assert seen["other"] and "_metadata" not in seen["there"]
+    assert seen["own"] and set(seen["own"]) <= set(seen["there"])
+
+    assert_complete(target, MANY_ROWS)
+    lost = ends[1 - winner]["own"]
+    assert lost and not set(lost) & set(names(target))
+    if race.endswith("writer"):
+        assert set(ends[winner]["own"]) <= set(names(target))
+    else:  # of runs the commit makes files
+        assert set(ends[winner]["own"]).isdisjoint(names(target))
+    # Who goes on when the snapshot is there finds the write over.
+    assert ("the write that this belongs to is over" in ends[1]["error"]) is (winner == 0)
+    assert ends[winner]["error"] == ""
 
 
 def kill_driver(directory: Path, way: str, mode: str) -> None:

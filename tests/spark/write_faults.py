@@ -1,7 +1,8 @@
 """A Spark application whose tasks, or whose driver, meet an end while they write savepoints; see its test.
 
-Run as ``python write_faults.py <master> <directory> <fault> …``: each fault is met by both ways of writing, in
-directories ``<fault>-<way>``. What becomes of each write is printed, as one line of JSON.
+Run as ``python write_faults.py <master> <directory> <fault>:<way>:<mode> …``: a write each, to ``<fault>-<way>`` in the
+directory. What becomes of each is printed, as one line of JSON. With the master ``two-hosts`` a task is speculated, see
+races.py.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pyspark import TaskContext
+import races
+from pyspark import TaskContext, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from races import ENOUGH, RACES, notes_of, wait
+from two_hosts import two_hosts
 
 from pyspark_savepoint import DefaultSource
 from stateproc import OperatorBootstrap, SavepointWriter
@@ -30,8 +34,6 @@ from stateproc.writers.spark.plain_sink import PlainWriter
 
 ROWS = 4000
 PARALLELISM = 3
-_ENOUGH = 30_000
-"""Bytes: more than a handle holds, less than a state file of these rows."""
 _RUN_BYTES = 25_000
 
 
@@ -42,7 +44,7 @@ def die_while_writing(attempt: int) -> Iterator[None]:
     def write(file: StateFile, data: bytes | memoryview) -> None:
         inner(file, data)
         written[0] += len(data)
-        if written[0] > _ENOUGH:
+        if written[0] > ENOUGH:
             os.kill(os.getpid(), signal.SIGKILL)
 
     StateFile.write = write  # type: ignore[method-assign]
@@ -79,21 +81,13 @@ def full_disk(attempt: int) -> Iterator[None]:
         signal.signal(signal.SIGXFSZ, handler)
 
 
-def linger(attempt: int) -> Iterator[None]:
-    """First attempts of two tasks are slow to end, so that others are begun beside them."""
-    yield
-    context = TaskContext.get()
-    if attempt == 0 and context is not None and context.partitionId() < 2:
-        time.sleep(12)
-
-
 def nothing(attempt: int) -> Iterator[None]:
     yield
 
 
 FAULTS: dict[str, Callable[[int], Iterator[None]]] = {
     "killed-once": die_once, "killed": die_while_writing, "failed-once-written": fail_once_written,
-    "full-disk": full_disk, "linger": linger, "driver": nothing, "none": nothing,
+    "full-disk": full_disk, "driver": nothing, "none": nothing,
 }  # fmt: skip
 
 
@@ -103,7 +97,11 @@ def faulty(writer: type[Any], fault: str, driver: int) -> type[Any]:
     class Faulty(writer):  # type: ignore[misc]
         def write(self, iterator: Any) -> Any:
             context = TaskContext.get()
-            with contextmanager(FAULTS[fault])(0 if context is None else context.attemptNumber()):
+            partition, attempt = (0, 0) if context is None else (context.partitionId(), context.attemptNumber())
+            if fault in RACES:
+                target, write = Path(self._job.staging.directory_uri), super().write
+                return RACES[fault](target, attempt, lambda: write(iterator)) if partition == 0 else write(iterator)
+            with contextmanager(FAULTS[fault])(attempt):
                 return super().write(iterator)
 
         def commit(self, messages: Any) -> None:
@@ -153,30 +151,42 @@ def by_spark_alone(spark: SparkSession, target: Path, fault: str, mode: Any) -> 
 WAYS = {"writer": by_savepoint_writer, "plain": by_spark_alone}
 
 
-def session(master: str) -> SparkSession:
+OPTIONS = {
+    "spark.ui.enabled": "false", "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "3", "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "200",
+}  # fmt: skip
+SPECULATING = {
+    "spark.speculation": "true", "spark.speculation.interval": "100ms", "spark.speculation.multiplier": "1.1",
+    "spark.speculation.quantile": "0.3", "spark.speculation.minTaskRuntime": "100ms", "spark.locality.wait": "0s",
+    "spark.speculation.efficiency.enabled": "false", "spark.python.task.killTimeout": "100s",
+}  # fmt: skip
+
+
+def session(master: str, directory: Path) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master(master).appName("writes that meet an end")
-    for name, value in {
-        "spark.ui.enabled": "false", "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "3", "spark.sql.session.timeZone": "UTC",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "200",
-        "spark.speculation": "true", "spark.speculation.interval": "100ms", "spark.speculation.multiplier": "1.1",
-        "spark.speculation.quantile": "0.3", "spark.speculation.minTaskRuntime": "100ms",
-    }.items():  # fmt: skip
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    if master == "two-hosts":
+        cloudpickle.register_pickle_by_value(races)
+        spark = two_hosts({**OPTIONS, **SPECULATING}, str(directory / "executors"))
+    else:
+        builder = SparkSession.builder.master(master).appName("writes that meet an end")
+        spark = builder.config(map=OPTIONS).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     return spark
 
 
 def main() -> None:
     master, directory, *scenarios = sys.argv[1:]
-    spark = session(master)
+    spark = session(master, Path(directory))
     for scenario in scenarios:
         fault, way, mode = scenario.split(":")
         report = {"scenario": scenario, "error": ""}
+        target = Path(directory) / f"{fault}-{way}"
         try:
-            WAYS[way](spark, Path(directory) / f"{fault}-{way}", fault, mode)
+            WAYS[way](spark, target, fault, mode)
+            if fault in RACES:
+                for attempt in (0, 1):
+                    wait(notes_of(target) / f"{attempt}-ended")
         except Exception as error:
             report["error"] = str(error)
         print(json.dumps(report), flush=True)
