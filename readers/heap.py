@@ -14,8 +14,8 @@ from typing import Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from stateproc.codec.machine import Bytes, Machine
-from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
+from stateproc.codec.machine import Bytes, HostFailure, Machine
+from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot, Where
 from stateproc.readers.blocks import Block, KeyGroupRange, fed, plain_blocks, snappy_blocks
 from stateproc.readers.failures import placed
 from stateproc.readers.programs import Columns, EntryProgram, Form, entry_program, skip_program
@@ -167,11 +167,17 @@ class _Walk(Generic[Out]):
         wanted = at.state == self._target.state_id
         machine = self._machine if wanted else self._skipper(at.state, at.left, offset(pos))
         if machine is None:
-            pos, found = self._next_stream(pos, limit, whole)
-            at.left = None if found else at.left
-            return pos, not found
+            return self._pass_stream(pos, limit, whole)
         while at.left:
-            rows, pos = machine.run_stream(data, pos, limit, min(at.left, _ROWS_AT_ONCE), append=wanted)
+            try:
+                rows, pos = machine.run_stream(data, pos, limit, min(at.left, _ROWS_AT_ONCE), append=wanted)
+            except HostFailure as failure:
+                if wanted or not isinstance(failure.error, UnsupportedSnapshot):
+                    raise
+                if not self._compressed:
+                    raise self._hidden(at.left, failure.error, offset(failure.position)) from failure
+                self._skippers[at.state] = None
+                return self._pass_stream(pos, limit, whole)
             at.left -= rows
             if wanted and rows:
                 self._pending.append((at.group or 0, rows))
@@ -184,6 +190,12 @@ class _Walk(Generic[Out]):
             # Nothing behind the target's section concerns it: on to the next key group.
             self._at = _Position()
         return pos, False
+
+    def _pass_stream(self, pos: int, limit: int, whole: bool) -> tuple[int, bool]:
+        """Passes a state by the compressed stream behind it; as :meth:`_section`."""
+        pos, found = self._next_stream(pos, limit, whole)
+        self._at.left = None if found else self._at.left
+        return pos, not found
 
     def _next_stream(self, pos: int, limit: int, whole: bool) -> tuple[int, bool]:
         """(where the next state begins or this block ends, whether it is the former)."""
@@ -204,14 +216,19 @@ class _Walk(Generic[Out]):
                 if self._compressed:
                     self._skippers[state] = None
                     return None
-                name = described if isinstance(described, str) else described.name
-                raise UnsupportedSnapshot(
-                    f"state '{self._target.name}' is hidden behind {entries} entries of state '{name}' in key group "
-                    f"{self._at.group}, whose values have no known end: {reason.message}",
-                    where=Where(file=self._file, offset=offset),
-                    advice=reason.advice or "take a canonical savepoint instead: there every entry has its length",
-                ) from reason
+                raise self._hidden(entries, reason, offset) from reason
         return self._skippers[state]
+
+    def _hidden(self, entries: int, reason: SnapshotError, offset: int) -> UnsupportedSnapshot:
+        """The target stands behind ``entries`` entries, of the state at hand, whose ends cannot be told."""
+        described = self._states[self._at.state]
+        name = described if isinstance(described, str) else described.name
+        return UnsupportedSnapshot(
+            f"state '{self._target.name}' is hidden behind {entries} entries of state '{name}' in key group "
+            f"{self._at.group}, whose values have no known end: {reason.message}",
+            where=Where(file=self._file, offset=offset),
+            advice=reason.advice or "take a canonical savepoint instead: there every entry has its length",
+        )
 
     def _flush(self) -> Iterator[Out]:
         if not self._pending:

@@ -10,7 +10,7 @@ from typing import Any
 import cramjam
 import numpy as np
 import pytest
-from fixtures_check import fixtures
+from fixtures_check import CLASSES, fixtures
 
 import stateproc.readers.blocks as blocks_module
 import stateproc.readers.heap as heap
@@ -22,6 +22,7 @@ from stateproc.readers.heap import heap_batches
 from stateproc.readers.measuring import measure_canonical
 from stateproc.readers.states import KeyedState, keyed_state
 from stateproc.serializers import LayoutContext, read_snapshot
+from stateproc.serializers.pojo import Pojo
 from stateproc.storage import InlineSource
 
 sys.path.append(str(Path(__file__).parents[1] / "hostile"))
@@ -64,6 +65,37 @@ def test_without_compression_it_hides_what_stands_behind_it() -> None:
     assert hidden.where.offset
 
 
+def test_a_value_of_a_class_that_is_not_listed_hides_what_stands_behind_it() -> None:
+    fixture = next(item for item in fixtures() if item.name == "1.20/edges-hashmap-checkpoint")
+    operator = fixture.open(classes={"fixtures.Edges$Generic": CLASSES["fixtures.Edges$Generic"]}).operator(
+        "edges-generic"
+    )
+    with pytest.raises(UnsupportedSnapshot) as hidden:
+        operator.state("basket").to_arrow()
+    text = str(hidden.value)
+    assert "state 'basket' is hidden behind 1 entries of state 'animal' in key group" in text
+    assert "a value is of class 'fixtures.Edges$Dog'" in text
+    assert "describe it: classes={'fixtures.Edges$Dog'" in text
+
+
+def test_in_a_compressed_snapshot_it_does_not() -> None:
+    sections = [
+        b"\0\0" + (1).to_bytes(4, "big") + bytes(16) + b"\x04\0\3a.C" + b"?",
+        b"\0\1" + (1).to_bytes(4, "big") + bytes(16) + (2).to_bytes(4, "big") + b"ab",
+    ]
+    data = (5).to_bytes(4, "big") + b"".join(bytes(cramjam.snappy.compress(item)) for item in sections)
+    states = [_state("first", 0, Pojo("a.B", ())), _state("second", 1)]
+    ranges = [KeyGroupRange(5, 0, len(data))]
+
+    def read(state: KeyedState) -> list[Any]:
+        batches = heap_batches(InlineSource("of.two", data), ranges, states, state, LayoutContext(), compressed=True)
+        return [row for batch in batches for row in batch.to_pylist()]
+
+    assert [row["value"] for row in read(states[1])] == [b"ab"]
+    with pytest.raises(UnsupportedSnapshot, match=r"a value is of class 'a\.C'"):
+        read(states[0])
+
+
 @pytest.mark.parametrize("size", [7, 64, 1000])
 def test_any_size_of_compressed_blocks_gives_the_same_rows(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     fixture = next(item for item in fixtures() if item.name == "1.20/tiny-hashmap-checkpoint-snappy")
@@ -86,16 +118,15 @@ class _Counted(InlineSource):
         return super().read(offset, length)
 
 
-def _state(name: str, state_id: int) -> KeyedState:
+def _state(name: str, state_id: int, values: Any = None) -> KeyedState:
     def snapshot(simple: str) -> Any:
         text = (BASE + simple).encode()
         return read_snapshot(len(text).to_bytes(2, "big") + text + (3).to_bytes(4, "big"))
 
     long = snapshot("LongSerializer$LongSerializerSnapshot")
     array = snapshot("array.BytePrimitiveArraySerializer$BytePrimitiveArraySerializerSnapshot")
-    info = StateMetaInfo(
-        name, "KEY_VALUE", {"KEYED_STATE_TYPE": "VALUE"}, {"NAMESPACE_SERIALIZER": long, "VALUE_SERIALIZER": array}
-    )
+    serializers = {"NAMESPACE_SERIALIZER": long, "VALUE_SERIALIZER": array if values is None else values}
+    info = StateMetaInfo(name, "KEY_VALUE", {"KEYED_STATE_TYPE": "VALUE"}, serializers)
     state = keyed_state(info, state_id, long)
     assert state is not None
     return state
