@@ -26,6 +26,7 @@ class LayoutContext:
     temporal: 'micros' (timestamps, Spark's precision) or 'exact' (ISO-8601 strings with all nanoseconds).
     row_kind: keep the RowKind of Row and RowData values as a field ``row_kind``.
     tail: the value reaches to the end of its entry, so that even unknown bytes have a known length.
+    within: described subclasses around the value, which do not come again inside of themselves.
     projected: for writing: SQL rows are keys, made by generated projections, see BinaryRow.reserve_nulls.
     """
 
@@ -34,6 +35,7 @@ class LayoutContext:
     temporal: str = "micros"
     row_kind: bool = False
     tail: bool = False
+    within: tuple[str, ...] = ()
     projected: bool = False
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +27,6 @@ __all__ = [
 ]  # fmt: skip
 
 _MOST_POJOS, _DEEPEST = 2000, 64
-NestedPojo = Callable[[ClassDescription], Serializer]
 _SCALARS = {row[0]: Scalar(*row) for row in SCALARS}
 _TEMPORAL = {kind.name: Temporal(kind) for kind in TEMPORAL}
 _BY_PRIMITIVE = {
@@ -76,16 +75,16 @@ class ByRelease(Serializer):
         (self.two if release.major >= 2 else self.one).write_snapshot(out, release)
 
 
-def described_pojo(name: str, classes: Mapping[str, Any], inside: tuple[str, ...] = ()) -> Pojo | None:
+def described_pojo(name: str, classes: Mapping[str, Any], above: tuple[str, ...] = ()) -> Pojo | None:
     """The POJO serializer of a described class; None for an enum or unknown class. Raises InvalidOption.
 
-    ``inside``: its superclasses and the classes around it, of which Flink leaves fields to Kryo.
+    ``above``: its superclasses that no description tells; as of all others, Flink leaves fields of them to Kryo.
     """
     descriptions = parse_classes(classes)
     described = descriptions.get(name)
     if described is None or described.is_enum:
         return None
-    return _pojo(described, descriptions, inside, [])
+    return _pojo(described, descriptions, (name, *above), [])
 
 
 def with_declared_types(
@@ -107,8 +106,13 @@ def with_declared_types(
 def _pojo(
     described: ClassDescription, classes: Mapping[str, ClassDescription], inside: tuple[str, ...], made: list[str]
 ) -> Pojo:
-    """``made``: the classes of all POJOs made so far; two fields of a class are two."""
-    inside += (described.name,)
+    """A POJO as TypeExtractor.analyzePojo finds it.
+
+    ``inside``: the types on the way to it. Each POJO adds itself and its superclasses, each field its type, an array's
+    component nothing; a class that comes more than once is left to Kryo. ``made``: the classes of all POJOs made so
+    far; two fields of a class are two.
+    """
+    inside += (described.name, *(name for name in _superclasses(described, classes) if name not in inside))
     made.append(described.name)
     if len(made) > _MOST_POJOS or len(inside) > _DEEPEST:
         raise InvalidOption(
@@ -117,12 +121,19 @@ def _pojo(
             advice="describe the classes that the state's values are of, and leave out what does not belong to them",
         )
 
-    def nested(other: ClassDescription) -> Serializer:
-        return Kryo(other.name, (other.name,)) if other.name in inside else _pojo(other, classes, inside, made)
-
     fields = sorted(described.fields, key=lambda field: java_order(field[0]))
-    told = tuple((name, pojo_field_serializer(type_, classes, nested)) for name, type_ in fields)
+    told = tuple((name, _extracted(type_, classes, (*inside, java_class(type_)), made)) for name, type_ in fields)
     return Pojo(described.name, told, (), tuple(_owner(name, described, classes) for name, _ in fields))
+
+
+def _superclasses(described: ClassDescription, classes: Mapping[str, ClassDescription]) -> Iterator[str]:
+    """The superclasses that the descriptions tell, the nearest first."""
+    seen = {described.name}
+    above: ClassDescription | None = described
+    while above is not None and above.parent is not None and above.parent not in seen:
+        seen.add(above.parent)
+        yield above.parent
+        above = classes.get(above.parent)
 
 
 def _owner(field: str, described: ClassDescription, classes: Mapping[str, ClassDescription]) -> str:
@@ -136,25 +147,29 @@ def _owner(field: str, described: ClassDescription, classes: Mapping[str, ClassD
     return owner
 
 
-def pojo_field_serializer(
-    type_: FieldType, classes: Mapping[str, ClassDescription], nested: NestedPojo | None = None
-) -> Serializer:
-    """The serializer Flink's type extraction gives a POJO's field of this type.
+def pojo_field_serializer(type_: FieldType, classes: Mapping[str, ClassDescription]) -> Serializer:
+    """The serializer Flink's type extraction gives a POJO's field of this type."""
+    return _extracted(type_, classes, (java_class(type_),), [])
 
-    ``nested`` makes the serializer of a described class (default: its POJO serializer).
-    """
+
+def _extracted(
+    type_: FieldType, classes: Mapping[str, ClassDescription], inside: tuple[str, ...], made: list[str]
+) -> Serializer:
+    """The serializer of a type; ``inside`` and ``made`` as for :func:`_pojo`."""
     known = _BY_CLASS.get(type_.name)
     if known is not None:
         return known
-    if type_.array:
-        return _array(type_.args[0], classes, nested)
     described = classes.get(type_.name)
+    if described is not None and described.is_enum:
+        return EnumOf(described.name, tuple(enumerate(described.constants)))
+    if (described is not None or type_.array) and inside.count(java_class(type_)) > 1:
+        return Kryo(java_class(type_), (java_class(type_),))
+    if type_.array:
+        return _array(type_.args[0], classes, inside, made)
     if described is not None:
-        if described.is_enum:
-            return EnumOf(described.name, tuple(enumerate(described.constants)))
-        return nested(described) if nested is not None else _pojo(described, classes, (), [])
+        return _pojo(described, classes, inside, made)
     kryo = Kryo(type_.name, (type_.name,))
-    parts = [_item(pojo_field_serializer(arg, classes, nested)) for arg in type_.args]
+    parts = [_item(_extracted(arg, classes, inside, made)) for arg in type_.args]
     if type_.name == "java.util.List" and len(parts) == 1:
         return ByRelease(kryo, NullableOf(ListOf("List", parts[0]), 0))
     if type_.name == "java.util.Set" and len(parts) == 1:
@@ -169,12 +184,14 @@ def _item(serializer: Serializer) -> Serializer:
     return serializer if serializer.length >= 0 else NullableOf(serializer, 0)
 
 
-def _array(component: FieldType, classes: Mapping[str, ClassDescription], nested: NestedPojo | None) -> Serializer:
+def _array(
+    component: FieldType, classes: Mapping[str, ClassDescription], inside: tuple[str, ...], made: list[str]
+) -> Serializer:
     if component.name in _ARRAYS:
         return PlainArray(component.name, _ARRAYS[component.name])
     if component.name == STRING:
         return PlainArray("String", Counted(FlinkString()))
-    element = pojo_field_serializer(component, classes, nested)
+    element = _extracted(component, classes, inside, made)
     return ListOf("Array", element, null_byte=0, component=java_class(component))
 
 

@@ -6,7 +6,7 @@ field in the snapshot's order as null mark and value, else the subclass serializ
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -59,12 +59,16 @@ class Pojo(Serializer):
     declared_in: tuple[str | None, ...] = field(default=(), compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        known = self.subclasses + self._described(ctx)
+        described = self._described(ctx)
+        known = self.subclasses + described
         shapes = [Shape(self.class_name, self._steps(ctx.inner), bytes([_EXACT]))]
         taken = dict(shapes[0].steps)
-        for subclass in known:
+        for subclass in self.subclasses:
             shapes.append(_subclass_shape(subclass, ctx.inner, taken))
-        choose = partial(_choose, class_name=self.class_name, subclasses=known)
+        for subclass in described:
+            inside = replace(ctx.inner, within=(*ctx.within, subclass.class_name))
+            shapes.append(_subclass_shape(subclass, inside, taken))
+        choose = partial(_choose, class_name=self.class_name, subclasses=known, within=ctx.within)
         return Merged(tuple(shapes), choose, CLASS_FIELD if known else None, null=bytes([_NULL]))
 
     def _steps(self, ctx: LayoutContext) -> tuple[tuple[str, Layout], ...]:
@@ -78,7 +82,7 @@ class Pojo(Serializer):
             return ()
         from stateproc.serializers.classes import described_pojo, parse_classes
 
-        listed = {self.class_name} | {subclass.class_name for subclass in self.subclasses}
+        listed = {self.class_name, *ctx.within} | {subclass.class_name for subclass in self.subclasses}
         own = {name for name, _ in self.fields}
         found = []
         classes = parse_classes(ctx.classes)
@@ -229,7 +233,13 @@ class Exact(Layout):
 
 
 def _choose(
-    b: Builder, ways: list[Label], null_way: Label, *, class_name: str, subclasses: tuple[Subclass, ...]
+    b: Builder,
+    ways: list[Label],
+    null_way: Label,
+    *,
+    class_name: str,
+    subclasses: tuple[Subclass, ...],
+    within: tuple[str, ...],
 ) -> None:
     by_name, by_tag, unknown = b.label(), b.label(), b.label()
     # The commonest first: the tags are tried in this order.
@@ -248,12 +258,19 @@ def _choose(
             tags += (subclass.tag, way)
     b.op(ops.SWITCH, 1, len(tags) // 2, -1, *tags)
     b.place(unknown)
-    b.refuse(partial(_refuse_subclass, class_name=class_name))
+    b.refuse(partial(_refuse_subclass, class_name=class_name, within=within))
 
 
-def _refuse_subclass(cursor: Cursor, *, class_name: str) -> None:
+def _refuse_subclass(cursor: Cursor, *, class_name: str, within: tuple[str, ...]) -> None:
     at = cursor.pos
     name = cursor.utf()
+    if name in within:
+        raise UnsupportedSnapshot(
+            f"an object of class {name!r} is inside of another one: such objects can be nested without end, columns "
+            "cannot",
+            where=cursor.where(at),
+            advice="a canonical savepoint hides none of the other states behind such a value",
+        )
     raise UnsupportedSnapshot(
         f"a value is of class {name!r}, a subclass of {class_name!r} that the snapshot does not list "
         "(heap snapshots list none), so its fields are unknown",

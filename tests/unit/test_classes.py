@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stateproc.errors import InvalidOption
-from stateproc.serializers.base import LayoutContext
+from stateproc.serializers.base import LayoutContext, Serializer
 from stateproc.serializers.classes import (
     ClassDescription,
     FieldType,
@@ -18,7 +19,9 @@ from stateproc.serializers.classes import (
     parse_type,
     pojo_field_serializer,
 )
+from stateproc.serializers.collections import ListOf
 from stateproc.serializers.kryo import Kryo
+from stateproc.serializers.pojo import Pojo
 
 STRING = FieldType("java.lang.String")
 
@@ -136,3 +139,72 @@ def test_a_class_inside_itself_ends() -> None:
     pojo = described_pojo("a.Node", {"a.Node": {"next": "a.Node", "n": "int"}})
     assert pojo is not None
     assert dict(pojo.fields)["next"] == Kryo("a.Node", ("a.Node",))
+
+
+def test_which_fields_of_described_classes_are_left_to_kryo() -> None:
+    """What TypeInformation.of(Leaf.class) prints in Flink 1.20."""
+    classes = {
+        "Base": {"id": "int"},
+        "Mid extends Base": {"id": "int"},
+        "Leaf extends Mid": {
+            "id": "int",
+            "inner": "Base",
+            "many": "Base[]",
+            "mid": "Mid",
+            "self": "Leaf",
+            "selves": "Leaf[]",
+            "deep": "Leaf[][]",
+            "other": "Other",
+            "others": "Other[]",
+        },
+        "Above": {"p": "int"},
+        "Other extends Above": {
+            "p": "int",
+            "leaf": "Leaf",
+            "base": "Base",
+            "o": "Other",
+            "os": "Other[]",
+            "bs": "Base[]",
+            "op": "Above",
+            "third": "Third",
+        },
+        "Third": {"oo": "Other", "ooo": "Other[]", "t": "Third"},
+    }
+    other = {
+        "base": "Kryo Base",
+        "bs": "Pojo Base[]",
+        "leaf": "Kryo Leaf",
+        "o": "Kryo Other",
+        "op": "Kryo Above",
+        "os": "Kryo Other[]",
+        "p": "Integer",
+        "third": {"oo": "Kryo Other", "ooo": "Kryo Other[]", "t": "Kryo Third"},
+    }
+    third = {"oo": "Kryo Other", "ooo": "Kryo [LOther;", "t": "Kryo Third"}
+    assert _told(described_pojo("Leaf", classes)) == {
+        "deep": "Kryo Leaf[][]",
+        "id": "Integer",
+        "inner": "Kryo Base",
+        "many": "Pojo Base[]",
+        "mid": "Kryo Mid",
+        "other": other,
+        "others": [{**other, "os": "Kryo [LOther;", "third": third}],
+        "self": "Kryo Leaf",
+        "selves": "Kryo Leaf[]",
+    }
+
+
+def test_fields_of_a_superclass_that_only_the_snapshot_tells_are_left_to_kryo() -> None:
+    classes = {"Leaf": {"id": "int", "inner": "Base", "many": "Base[]"}, "Base": {"id": "int"}}
+    told = _told(described_pojo("Leaf", classes, ("Base",)))
+    assert told == {"id": "Integer", "inner": "Kryo Base", "many": "Pojo Base[]"}
+
+
+def _told(serializer: Serializer | None) -> Any:
+    """Names of types; of POJOs of several fields, and arrays of such, what they consist of."""
+    assert serializer is not None
+    if isinstance(serializer, Pojo) and len(serializer.fields) > 1:
+        return {name: _told(field) for name, field in serializer.fields}
+    if isinstance(serializer, ListOf) and isinstance(_told(serializer.element), dict):
+        return [_told(serializer.element)]
+    return serializer.type_name
