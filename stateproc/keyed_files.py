@@ -19,6 +19,7 @@ from stateproc.readers.changelog.splits import changelog_bytes
 from stateproc.readers.detection import is_canonical
 from stateproc.readers.headers import MAX_HEADER, read_whole_header
 from stateproc.readers.states import KeyedState
+from stateproc.serializers import Serializer
 from stateproc.splits import header_states, keyed_header
 from stateproc.storage import ByteSource, SnapshotLocation, open_handle
 
@@ -27,7 +28,8 @@ from stateproc.storage import ByteSource, SnapshotLocation, open_handle
 class KeyedFile:
     """Managed keyed state of subtask ``subtask``; ``layout`` names how it is stored.
 
-    ``relatives``: of changelogs, materialized parts of other subtasks, which tell the key's serializer, too.
+    ``relatives``: of changelogs, materialized parts of other subtasks, which tell the key's serializer, too;
+    ``told_key``: the type of keys that the user tells.
     """
 
     subtask: int
@@ -35,6 +37,7 @@ class KeyedFile:
     location: SnapshotLocation
     max_parallelism: int
     relatives: tuple[KeyedHandle, ...] = ()
+    told_key: Serializer | None = None
 
     @property
     def layout(self) -> str:
@@ -92,7 +95,7 @@ class KeyedFile:
         if isinstance(self.handle, IncrementalHandle):
             return read_whole_header(self.source.read_all(MAX_HEADER), self.source.name, read_keyed_header)
         if isinstance(self.handle, ChangelogHandle):
-            return changelog_header(self.handle, self.location, self.relatives)
+            return changelog_header(self.handle, self.location, self.relatives, self.told_key)
         return None
 
     @cached_property

@@ -150,6 +150,7 @@ class KeyedStateView(State):
                     flatten=flatten,
                     raw_keys=raw_keys,
                     relatives=part.file.relatives,
+                    told_key=part.file.told_key,
                 )
                 continue
             ranges = [item for item in part.file.ranges if wanted is None or item.key_group in wanted]

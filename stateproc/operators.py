@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from stateproc.errors import SnapshotError
 from stateproc.formats import read_coordinator
+from stateproc.key_types import key_type_of
 from stateproc.keyed_files import KeyedFile, header_problem
 from stateproc.keyed_states import KeyedStateView, Part
 from stateproc.metadata import OperatorState
@@ -66,8 +67,9 @@ class Operator:
         handles = [(subtask.index, subtask.managed_keyed) for subtask in self.metadata.subtasks]
         changelogs = [handle for _, handle in handles if isinstance(handle, ChangelogHandle)]
         relatives = next((handle.materialized[:1] for handle in changelogs if handle.materialized), ())
+        told = key_type_of(self.operator_id, self.snapshot.options.key_types)
         return tuple(
-            KeyedFile(index, handle, location, self.max_parallelism, relatives)
+            KeyedFile(index, handle, location, self.max_parallelism, relatives, told)
             for index, handle in handles
             if handle is not None
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stateproc.errors import InvalidOption
+from stateproc.key_types import KeyTypes
 from stateproc.serializers import LayoutContext
 
 TEMPORAL = ("micros", "exact")
@@ -19,7 +20,7 @@ class ReadOptions:
 
     temporal: 'micros' or 'exact', see docs/types.md. row_kind: keep RowKinds. classes: user class descriptions.
     plugins: modules to import before reading, which register parsers. kryo: 2 or 5, by the release that wrote it.
-    verify: check the checksums of RocksDB's blocks.
+    verify: check the checksums of RocksDB's blocks. key_types: of changelogs that do not hold them, see key_types.py.
     """
 
     temporal: str = "micros"
@@ -28,6 +29,7 @@ class ReadOptions:
     plugins: tuple[str, ...] = ()
     kryo: int = 2
     verify: bool = True
+    key_types: KeyTypes = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if self.temporal not in TEMPORAL:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from stateproc.errors import InvalidOption
+from stateproc.key_types import told_key_types
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.metadata import SnapshotMetadata, flink_version_range, read_metadata
 from stateproc.names import not_found
@@ -112,6 +113,7 @@ def open(
     row_kind: bool = False,
     kryo: int | None = None,
     verify: bool = True,
+    key_type: Any = None,
     storage_options: Mapping[str, Any] | None = None,
     path_mapping: Mapping[str, str] | None = None,
 ) -> Snapshot:
@@ -120,8 +122,10 @@ def open(
     uids: uids of the job, to name operators of Flink 1.x snapshots, which hold hashes only. classes: descriptions
     of user classes (dict, JSON file or text). plugins: modules that register parsers. temporal: 'micros' or
     'exact'. row_kind: keep RowKinds. kryo: 2 or 5, default by the release. verify: check the checksums of RocksDB's
-    blocks. storage_options: for fsspec. path_mapping: old → new prefixes of moved files.
-    Raises MissingFile, CorruptSnapshot, UnsupportedSnapshot, InvalidOption.
+    blocks. key_type: the type of keys (of `stateproc.types`, or its text; or uid → type), which a changelog of which
+    nothing is materialized yet does not hold. storage_options: for fsspec. path_mapping: old → new prefixes of moved
+    files.
+    Raises MissingFile, CorruptSnapshot, UnsupportedSnapshot, InvalidOption, NotFound.
     """
     plugins = tuple(plugins)
     load_plugins(plugins)
@@ -136,6 +140,7 @@ def open(
         plugins=plugins,
         kryo=kryo or (5 if metadata.version >= _FIRST_KRYO_5 else 2),
         verify=verify,
+        key_types=told_key_types(key_type, (item.operator_id for item in metadata.operators)),
     )
     return Snapshot(location, metadata, options, uids)
 

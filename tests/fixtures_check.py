@@ -49,7 +49,8 @@ class Fixture:
 
     def open(self, **options: Any) -> Snapshot:
         uids = {line["uid"] for line in self.expected() if line["uid"]}
-        return stateproc.open(self.snapshot, uids=uids, **options)
+        told = {"key_type": self.manifest.get("key_type")}
+        return stateproc.open(self.snapshot, uids=uids, **told | options)
 
 
 def fixtures(*kinds: str) -> list[Fixture]:

@@ -23,6 +23,7 @@ from stateproc.readers.changelog.change_blocks import ChangeBlock
 from stateproc.readers.changelog.materialized import materialized_header
 from stateproc.readers.changelog.operations import Operation
 from stateproc.readers.changelog.segments import Change, log_changes
+from stateproc.readers.changelog.told_keys import ADVICE
 from stateproc.serializers import Serializer
 from stateproc.serializers.runtime import Timer
 from stateproc.storage import SnapshotLocation
@@ -76,12 +77,17 @@ def declared_states(handle: ChangelogHandle, location: SnapshotLocation) -> Iter
 
 
 def changelog_header(
-    handle: ChangelogHandle, location: SnapshotLocation, relatives: Sequence[KeyedHandle] = ()
+    handle: ChangelogHandle,
+    location: SnapshotLocation,
+    relatives: Sequence[KeyedHandle] = (),
+    told_key: Serializer | None = None,
 ) -> KeyedHeader | None:
     """The states of the handle, those of the materialized part first; None if there are none at all.
 
-    ``relatives``: materialized parts of the operator's other subtasks, whose keys have the same serializer.
-    Raises CorruptSnapshot, MissingFile; UnsupportedSnapshot if nothing is materialized and no timers tell the key.
+    ``relatives``: materialized parts of the operator's other subtasks, whose keys have the same serializer;
+    ``told_key``: what the user says of keys, used only where nothing else tells. The log itself does not: its states
+    are those of RegisteredKeyValueStateBackendMetaInfo, with serializers of namespaces and values only.
+    Raises CorruptSnapshot, MissingFile; UnsupportedSnapshot if nothing is materialized and nothing tells the key.
     """
     found: dict[str, StateMetaInfo] = {}
     key: Serializer | None = None
@@ -100,10 +106,11 @@ def changelog_header(
     if key is None and relatives:
         header = materialized_header(relatives[0], location)
         key, key_snapshot = header.key, header.key_snapshot
+    key = key or told_key
     if key is None:
         raise UnsupportedSnapshot(
             "nothing of this changelog is materialized yet, and the log does not hold the key's serializer",
-            advice="open a later checkpoint, taken after the first materialization "
+            advice=f"{ADVICE}; or open a later checkpoint, taken after the first materialization "
             "(state.changelog.periodic-materialize.interval), or a savepoint of the job",
         )
     return KeyedHeader(_HEADER_VERSION, False, key, tuple(found.values()), key_snapshot)

@@ -27,6 +27,7 @@ from stateproc.readers.changelog.records import records
 from stateproc.readers.changelog.replay import check_settled, replay
 from stateproc.readers.changelog.segments import METADATA_GROUP, log_blocks
 from stateproc.readers.changelog.store import Store
+from stateproc.readers.changelog.told_keys import checked
 from stateproc.readers.composite import decode_entries
 from stateproc.readers.entries import RawEntries
 from stateproc.readers.states import KeyedState, keyed_state
@@ -36,8 +37,8 @@ from stateproc.storage import SnapshotLocation
 
 @dataclass(frozen=True)
 class ChangelogSplit:
-    """Some key groups of one state in a changelog handle. ``raw_keys``: see decode_entries. ``relatives``: see
-    changelog_header."""
+    """Some key groups of one state in a changelog handle. ``raw_keys``: see decode_entries. ``relatives``,
+    ``told_key``: see changelog_header."""
 
     handle: ChangelogHandle = field(repr=False)
     location: SnapshotLocation
@@ -50,6 +51,7 @@ class ChangelogSplit:
     flatten: bool = False
     raw_keys: bool = False
     relatives: tuple[KeyedHandle, ...] = field(default=(), repr=False)
+    told_key: Serializer | None = field(default=None, repr=False)
 
     @property
     def place(self) -> str:
@@ -66,7 +68,8 @@ class ChangelogSplit:
         return replace(self, state=state, flatten=False)
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """The rows. Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot."""
+        """The rows. Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot; InvalidOption if keys are not of the type
+        that the user told."""
         target = self._target()
         if target is None:
             return
@@ -84,7 +87,7 @@ class ChangelogSplit:
     def contents(self) -> Iterator[RawEntries | Materialized]:
         """The state as it is after the log, not decoded: entries; its materialized parts where the log is silent.
 
-        Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot.
+        Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot; InvalidOption as `read` does.
         """
         target = self._target()
         if target is None:
@@ -96,12 +99,18 @@ class ChangelogSplit:
 
     def _target(self) -> KeyedState | None:
         load_plugins(self.options.plugins)
-        header = changelog_header(self.handle, self.location, self.relatives)
+        header = changelog_header(self.handle, self.location, self.relatives, self.told_key)
         states = [] if header is None else [keyed_state(info, 0, header.key) for info in header.states]
         return next((item for item in states if item is not None and item.name == self.state), None)
 
     def _replayed(self, target: KeyedState, parts: list[Materialized], buckets: Buckets) -> Iterator[RawEntries]:
         """The state as it is after the log, run of key groups by run of key groups."""
+        entries = self._runs(target, parts, buckets)
+        if target.key is not self.told_key or target.kind.is_queue:
+            return entries
+        return checked(entries, target, self.options.context, self.max_parallelism, self.operator)
+
+    def _runs(self, target: KeyedState, parts: list[Materialized], buckets: Buckets) -> Iterator[RawEntries]:
         more = sum(materialized_bytes(part.handle) for part in parts) // max(len(self.handle.key_groups), 1)
         ctx = self.options.context
         for groups, changes in buckets.runs(more):
@@ -184,6 +193,7 @@ def changelog_splits(
     flatten: bool = False,
     raw_keys: bool = False,
     relatives: tuple[KeyedHandle, ...] = (),
+    told_key: Serializer | None = None,
 ) -> list[ChangelogSplit]:
     """Splits of about ``split_bytes`` stored bytes of all states; each passes over the whole log."""
     wanted = None if key_groups is None else set(key_groups)
@@ -208,6 +218,7 @@ def changelog_splits(
                     flatten=flatten,
                     raw_keys=raw_keys,
                     relatives=relatives,
+                    told_key=told_key,
                 )
             )
     return splits

@@ -22,6 +22,9 @@ def add_opening(parser: ArgumentParser) -> None:
     group.add_argument("--classes", metavar="FILE", help="JSON file that describes user classes")
     group.add_argument("--plugins", metavar="A,B", help="Python modules that register parsers")
     group.add_argument("--kryo", type=int, choices=(2, 5), help="Kryo's version; by default the release's")
+    group.add_argument(
+        "--key-type", metavar="TYPE", help="the keys' type (or JSON, uid to type) where a changelog does not hold it"
+    )
     group.add_argument("--no-verify", action="store_true", help="do not check the checksums of RocksDB's blocks")
     group.add_argument(
         "--moved",
@@ -52,6 +55,7 @@ def open_snapshot(
         temporal=temporal,
         kryo=arguments.kryo,
         verify=not arguments.no_verify,
+        key_type=arguments.key_type,
         path_mapping=_pairs("--moved", arguments.moved) or None,
         storage_options=_pairs("--storage", arguments.storage) or None,
     )

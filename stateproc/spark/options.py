@@ -43,6 +43,7 @@ class SourceOptions:
     row_kind: bool = False
     kryo: int | None = None
     verify: bool = True
+    key_type: str | None = None
     path_mapping: Mapping[str, str] = field(default_factory=dict, hash=False)
     storage_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
@@ -166,6 +167,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("rowKind", "row_kind", _boolean, "a column with the RowKind of Rows"),
     Option("kryo", "kryo", _kryo, "2 or 5, default by the release that wrote the snapshot"),
     Option("verify", "verify", _boolean, "false: checksums of RocksDB's blocks are not checked"),
+    Option("keyType", "key_type", _text, "keys' type where a changelog does not hold it: Long, or uid → type as JSON"),
     Option("pathMapping", "path_mapping", _mapping, "old prefixes of moved files to new ones, a JSON object"),
 )  # fmt: skip
 """All options but those of the storage (``fs.…``), in the order in which people think of them."""

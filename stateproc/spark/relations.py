@@ -114,6 +114,7 @@ def opened_snapshot(options: SourceOptions) -> Snapshot:
         row_kind=options.row_kind,
         kryo=options.kryo,
         verify=options.verify,
+        key_type=options.key_type,
         storage_options=options.storage_options,
         path_mapping=options.path_mapping,
     )

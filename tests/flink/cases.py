@@ -48,6 +48,7 @@ JOBS = {
     "chain-untimed": ("Chains", "untimed"),
     "chain-expiring": ("Chains", "expiring"),
     "chain-async": ("AsyncChains", "job"),
+    "chain-sessions": ("Sessions", "job"),
 }
 """Job → the Java class and method that build it."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cases import CHANGELOG, FILE_MERGING, FILES, HEAP_TIMERS, INCREMENTAL, ROCKSDB_TIMERS, Case
+from cases import CHANGELOG, FILE_MERGING, FILES, HEAP_TIMERS, IN_MEMORY, INCREMENTAL, ROCKSDB_TIMERS, Case
 from jars import line_number
 
 Options = tuple[tuple[str, str], ...]
@@ -23,11 +23,13 @@ class Stage:
 class Chain(Case):
     """A case of several snapshots; each stage is restored from the last snapshot of the one before.
 
-    `time_to_live`: in milliseconds, of jobs whose states expire while they run.
+    `time_to_live`: in milliseconds, of jobs whose states expire while they run. `key_type`: of keys that no file
+    tells, in the words of `stateproc.types`.
     """
 
     stages: tuple[Stage, ...] = field(default=(), kw_only=True)
     time_to_live: int | None = field(default=None, kw_only=True)
+    key_type: str | None = field(default=None, kw_only=True)
     releases: tuple[str, ...] = field(default=("1.20", "2.3"), kw_only=True)
 
     @property
@@ -188,11 +190,46 @@ CHAINS = (
         stages=(Stage(1, many(5)),),
     ),
     Chain(
+        "chain-untimed",
+        "changelog-untold",
+        "rocksdb",
+        "chain",
+        options=ROCKSDB + CHANGELOG + NEVER,
+        stages=(Stage(2, many(5)),),
+        key_type="String",
+    ),
+    Chain(
         "chain-small",
         "changelog",
         "rocksdb",
         "chain",
         options=ROCKSDB + CHANGELOG + SLOWLY,
+        stages=(Stage(1, MATERIALIZING),),
+        releases=("1.18", "1.19", "1.20", "2.3"),
+    ),
+    Chain(
+        "chain-small",
+        "changelog-memory",
+        "rocksdb",
+        "chain",
+        options=ROCKSDB + CHANGELOG + IN_MEMORY + SLOWLY,
+        stages=(Stage(1, MATERIALIZING),),
+        releases=("1.16", "1.17"),
+    ),
+    Chain(
+        "chain-sessions",
+        "changelog-sessions",
+        "rocksdb",
+        "chain",
+        options=ROCKSDB + CHANGELOG + NEVER,
+        stages=(Stage(2, many(6)),),
+    ),
+    Chain(
+        "chain-sessions",
+        "changelog-sessions-heap",
+        "hashmap",
+        "chain",
+        options=FILES + CHANGELOG + SLOWLY,
         stages=(Stage(1, MATERIALIZING),),
     ),
     Chain(

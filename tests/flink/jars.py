@@ -36,7 +36,8 @@ RELEASES = {
 
 KAFKA_CONNECTOR = {"1.20": "3.4.0-1.20", "2.3": "4.0.1-2.0"}
 SQL = ("1.20", "2.3")
-CHANGELOG_SINCE = (1, 18)
+CHANGELOG_SINCE, CHANGELOG_FILES_SINCE = (1, 16), (1, 18)
+"""The releases whose changelog backend, and whose writer of changelog files, Maven Central has."""
 FORST = ("2.3",)
 STATE_PROCESSOR_API = "1.20.0"
 """The newest of the 1.20 line that Maven Central has."""
@@ -66,7 +67,9 @@ def artifacts(release: str, set_name: str = "fixtures") -> list[tuple[str, str, 
         f"flink-statebackend-rocksdb{old}",
     ]
     if number >= CHANGELOG_SINCE:
-        flink += ["flink-statebackend-changelog", "flink-dstl-dfs"]
+        flink.append("flink-statebackend-changelog")
+    if number >= CHANGELOG_FILES_SINCE:
+        flink.append("flink-dstl-dfs")
     if release in FORST:
         flink.append("flink-statebackend-forst")
     if release in KAFKA_CONNECTOR:

@@ -80,6 +80,7 @@ def _chain(case: Chain, release: str, run: Path, home: Path) -> dict[str, Any]:
     return _manifest(case, release) | {
         "stages": [{"parallelism": s.parallelism, "steps": s.steps, "options": dict(s.options)} for s in case.stages],
         "time_to_live": case.time_to_live,
+        "key_type": case.key_type,
         "snapshots": members,
         "original_root": f"file:{root}",
     }

@@ -28,6 +28,8 @@ def _options(fixture: Fixture, state: State) -> dict[str, str]:
         selected = {"state": state.name}
     uids = sorted({line["uid"] for line in fixture.expected() if line["uid"]})
     common = {"uids": ",".join(uids), "temporal": "exact", "classes": json.dumps(CLASSES)}
+    if fixture.manifest.get("key_type"):
+        common["keyType"] = fixture.manifest["key_type"]
     return {"path": fixture.snapshot, "uidHash": state.operator.operator_id, **common, **selected}
 
 

@@ -3,6 +3,7 @@ test_fixtures), and one job's canonical, native and incremental snapshots are th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,10 +20,14 @@ from stateproc.metadata.handles import (
     FileChangelogHandle,
     FileHandle,
     IncrementalHandle,
+    InMemoryChangelogHandle,
     SegmentHandle,
     StreamHandle,
 )
 from stateproc.metadata.keyed_handles import KeyedHandle
+from stateproc.readers.changelog.declarations import read_declaration
+from stateproc.readers.changelog.operations import Operation
+from stateproc.readers.changelog.segments import METADATA_GROUP, log_blocks
 from stateproc.readers.rocksdb.database import column_families
 from stateproc.readers.rocksdb.handle import database_files, open_database
 from stateproc.readers.rocksdb.properties import TWO_LEVEL, TableProperties
@@ -239,6 +244,45 @@ def test_changelogs_with_nothing_materialized_yet_a_part_and_everything(release:
         assert found[:2] == [(False, True)] * 2
         assert (True, True) in found
         assert (True, False) in found
+
+
+@pytest.mark.parametrize(
+    ("release", "mode"),
+    [("1.16", "changelog-memory"), ("1.17", "changelog-memory"), ("1.18", "changelog"), ("1.19", "changelog")],
+)
+def test_changelogs_of_older_releases_in_memory_and_in_files(release: str, mode: str) -> None:
+    found = [materialized_and_logged(member) for member in checkpoints(release, mode)]
+    assert found[0] == (False, True)
+    assert {(True, True), (True, False)} <= set(found)
+    handles = [handle for member in checkpoints(release, mode) for handle in changelogs(member)]
+    parts = {type(part) for handle in handles for part in handle.non_materialized}
+    assert parts == {InMemoryChangelogHandle if mode == "changelog-memory" else FileChangelogHandle}
+
+
+def merges(fixture: Fixture) -> Counter[str]:
+    """How many changes of the logs merge namespaces, by the kind of their state."""
+    found: Counter[str] = Counter()
+    location = fixture.open().location
+    for handle in changelogs(fixture):
+        kinds: dict[int, str] = {}
+        for block in log_blocks(handle.non_materialized, location, lambda _: True):
+            for change in block.changes():
+                if block.key_group == METADATA_GROUP:
+                    number, info = read_declaration(change)
+                    kinds[number] = info.options.get("KEYED_STATE_TYPE", "")
+                elif change.data[0] == Operation.MERGE_NS:
+                    found[kinds[int.from_bytes(change.data[1:3], "big")]] += 1
+    return found
+
+
+@pytest.mark.parametrize("release", NEWEST)
+def test_sessions_merge_in_changelogs_before_and_after_materialization(release: str) -> None:
+    never = chain(release, "changelog-sessions")
+    assert {materialized_and_logged(member) for member in never} == {(False, True)}
+    found = merges(never[-1])
+    assert set(found) == {"LIST", "AGGREGATING", "REDUCING"} and min(found.values()) >= 30
+    heap = chain(release, "changelog-sessions-heap")
+    assert any(len(merges(member)) == 3 for member in heap if materialized_and_logged(member) == (True, True))
 
 
 @pytest.mark.parametrize("release", NEWEST)

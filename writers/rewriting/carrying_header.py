@@ -18,7 +18,8 @@ from stateproc.operators import Operator
 from stateproc.readers.headers import read_whole_header
 from stateproc.readers.raw_timers import TimerService
 from stateproc.readers.states import KeyedState, keyed_state, timer_state_name
-from stateproc.serializers import Serializer, read_proxied
+from stateproc.releases import DEFAULT, LAST, Release
+from stateproc.serializers import Serializer, proxied_snapshot, read_proxied
 from stateproc.serializers.runtime import Timer
 from stateproc.storage import open_handle
 from stateproc.timers import RawTimers, raw_timers
@@ -91,7 +92,7 @@ def carried_header(operator: Operator) -> CarriedHeader:
             for info in timer_states(service):
                 _add(found, info, operator)
     if key is not None and not key_snapshot:
-        key_snapshot = _key_of_timers(found.values())
+        key_snapshot = _key_of_timers(found.values()) or proxied_snapshot(key, _release(operator))
     return CarriedHeader(key, key_snapshot, tuple(found.values()))
 
 
@@ -118,11 +119,17 @@ def _differing(operator: Operator, state: str | None) -> UnsupportedSnapshot:
 
 
 def _key_of_timers(infos: Iterable[StateMetaInfo]) -> bytes:
-    """The key's snapshot where no header holds it (changelogs without a materialized part): the timers' part."""
+    """The key's snapshot where no header holds it (changelogs without a materialized part): the timers' part; empty
+    where there are no timers either, and the user told the type."""
     for info in infos:
         if isinstance(info.value_serializer, Timer):
             return PROXY + raw_composite(versioned_of(info.snapshots["VALUE_SERIALIZER"]), info.name).parts[0]
-    raise UnsupportedSnapshot("no header holds the key's serializer, and there are no timers that would")
+    return b""
+
+
+def _release(operator: Operator) -> Release:
+    """A release whose snapshots those that wrote the operator read."""
+    return DEFAULT if operator.snapshot.options.kryo < LAST.kryo else LAST
 
 
 def timers_in_raw_state(operator: Operator) -> list[RawTimers]:
