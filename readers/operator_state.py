@@ -28,12 +28,15 @@ _READ_AT_ONCE = 16 << 20
 
 
 def element_ranges(
-    handle: OperatorStreamHandle, partition: StatePartition, source: ByteSource
+    handle: OperatorStreamHandle, partition: StatePartition, source: ByteSource, info: StateMetaInfo | None = None
 ) -> list[tuple[int, int]]:
     """Start and stop of every element of ``partition`` in the file, in order.
 
-    Of elements at the same offset all but the last are empty, so the ranges are found from the last one on.
+    Of elements at the same offset all but the last are empty, so the ranges are found from the last one on. Elements
+    of a type without bytes, as the header's ``info`` tells, have the offset of whatever another state wrote next.
     """
+    serializer = None if info is None or partition.mode == "BROADCAST" else info.value_serializer
+    empty = serializer is not None and serializer.length == 0
     everything = sorted({offset for other in handle.states for offset in other.offsets} | {source.size})
     behind = dict(itertools.pairwise(everything))
     ranges = []
@@ -44,7 +47,7 @@ def element_ranges(
                 where=Where(file=source.name, offset=max(0, offset), state=partition.name),
                 advice="the offsets in _metadata do not fit the file: one of the two is damaged",
             )
-        ranges.append((offset, behind.pop(offset, offset)))
+        ranges.append((offset, offset if empty else behind.pop(offset, offset)))
     return ranges[::-1]
 
 

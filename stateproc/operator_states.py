@@ -86,7 +86,7 @@ class OperatorSplit:
                 f"state '{self.partition.name}' is in _metadata and not in its file's header",
                 where=Where(file=self.file.source.name, offset=0, state=self.partition.name),
             )
-        ranges = element_ranges(self.file.handle, self.partition, self.file.source)
+        ranges = element_ranges(self.file.handle, self.partition, self.file.source, info)
         arguments = (self.file.source, ranges, info, self.options.context, header.compressed)
         if self.partition.mode == "BROADCAST":
             for entries in broadcast_entries(*arguments):

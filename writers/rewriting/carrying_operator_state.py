@@ -17,7 +17,7 @@ from stateproc.names import not_found
 from stateproc.operator_states import OperatorFile
 from stateproc.operators import Operator
 from stateproc.plugins import load_plugins
-from stateproc.readers.operator_state import element_pieces, element_ranges
+from stateproc.readers.operator_state import element_pieces, element_ranges, state_info
 from stateproc.writers.files.gathering import gathered
 
 _BROADCAST = "BROADCAST"
@@ -42,8 +42,9 @@ class CarriedElements:
     def read(self) -> Iterator[Pieces]:
         """The elements in their order, some at a time. Raises CorruptSnapshot, MissingFile."""
         load_plugins(self.plugins)
-        ranges = element_ranges(self.file.handle, self.partition, self.file.source)
-        compressed = self.file.header.compressed
+        header = self.file.header
+        ranges = element_ranges(self.file.handle, self.partition, self.file.source, state_info(header, self.partition))
+        compressed = header.compressed
         for data, starts, stops, _ in element_pieces(self.file.source, ranges, compressed):
             yield gathered(data, starts, stops)
 
