@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from stateproc.keyed_states import KeyedStateView
     from stateproc.operators import Operator
 
+_HEAD = (KEY_GROUP, "key", "namespace")
+
 
 @dataclass(frozen=True)
 class WideSplit:
@@ -64,7 +66,7 @@ class WideSplit:
         distinct = pc.unique(keys)
         first = pc.index_in(distinct, value_set=keys)
         columns: dict[str, pa.Array] = {}
-        for name in (KEY_GROUP, "key", "namespace"):
+        for name in _HEAD:
             if name in self.schema.names:
                 parts = [_combined(table.column(name)) for table in present.values()]
                 wanted = self.schema.field(name).type
@@ -103,12 +105,30 @@ def _combined(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
 
 
+def column_names(states: Sequence[State]) -> dict[str, str]:
+    """State → its column. Names of the key's columns count as Spark compares them, whatever their case."""
+    accesses = {f"{state.name}_{LAST_ACCESS}" for state in states if state.ttl}
+    taken = accesses | {state.name for state in states}
+    chosen: dict[str, str] = {}
+    for state in states:
+        name = state.name
+        while name.lower() in _HEAD or name in accesses or (name != state.name and name in taken):
+            name += "_state"
+        taken.add(name)
+        chosen[state.name] = name
+    return chosen
+
+
 class WideState(State):
-    """One row per key: key_group, key, [namespace], one column per state, ``<state>_last_access`` for TTL."""
+    """One row per key: key_group, key, [namespace], one column per state, ``<state>_last_access`` for TTL.
+
+    A state whose name is another column's has ``_state`` behind it.
+    """
 
     def __init__(self, operator: Operator, states: Sequence[KeyedStateView], left_out: Sequence[State]) -> None:
         super().__init__(operator, operator.display, "all keyed states", "keyed")
         self._states = tuple(states)
+        self._columns = column_names(states)
         self.left_out = tuple(left_out)
         self.key_type = states[0].key_type
         self.namespace_type = states[0].namespace_type
@@ -123,10 +143,11 @@ class WideState(State):
         body: list[pa.Field] = []
         for state in self._states:
             schema = state.schema()
-            head = head or [schema.field(name) for name in (KEY_GROUP, "key", "namespace") if name in schema.names]
-            body.append(pa.field(state.name, schema.field("value").type))
+            head = head or [schema.field(name) for name in _HEAD if name in schema.names]
+            body.append(pa.field(self._columns[state.name], schema.field("value").type))
             if state.ttl:
-                body.append(pa.field(f"{state.name}_{LAST_ACCESS}", schema.field(LAST_ACCESS).type))
+                name = f"{self._columns[state.name]}_{LAST_ACCESS}"
+                body.append(pa.field(name, schema.field(LAST_ACCESS).type))
         return pa.schema(head + body)
 
     def splits(
@@ -145,7 +166,7 @@ class WideState(State):
                 key_groups=wanted, split_bytes=split_bytes, keys=keys, raw_keys=True, whole_databases=True
             ):
                 place = (split.place, split.key_groups)
-                cut.setdefault(place, []).append((state.name, split))
+                cut.setdefault(place, []).append((self._columns[state.name], split))
         return [WideSplit(tuple(parts), schema) for parts in cut.values()]
 
     def key_groups_of(self, keys: Sequence[Any]) -> set[int] | None:

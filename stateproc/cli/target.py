@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import Namespace
 from collections.abc import Iterable
 
@@ -33,13 +34,13 @@ def chosen_state(operator: Operator, arguments: Namespace) -> State:
     """
     if arguments.timers:
         return operator.timers(arguments.timers)
-    if arguments.operator_state:
+    if arguments.operator_state is not None:
         for view in operator.operator_states:
             if view.name == arguments.operator_state:
                 return view
         names = [view.name for view in operator.operator_states]
         raise not_found(f"operator state in operator '{operator.display}'", arguments.operator_state, names)
-    if arguments.state:
+    if arguments.state is not None:
         return operator.state(arguments.state)
     if len(operator.states) == 1:
         return operator.states[0]
@@ -55,13 +56,13 @@ def chosen_state(operator: Operator, arguments: Namespace) -> State:
 
 def operator_label(operator: Operator) -> str:
     """How the operator is named on the command line."""
-    return f"--uid {operator.uid}" if operator.uid else f"--uid-hash {operator.operator_id}"
+    return f"--uid {shlex.quote(operator.uid)}" if operator.uid else f"--uid-hash {operator.operator_id}"
 
 
 def _flag(state: State) -> str:
     if state.kind.endswith(" timers"):
         return f"--timers {state.kind.split()[0]}"
-    return f"--state {state.name}" if state.distribution == "keyed" else f"--operator-state {state.name}"
+    return f"--{'state' if state.distribution == 'keyed' else 'operator-state'} {shlex.quote(state.name)}"
 
 
 def _listed(lines: Iterable[str]) -> str:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from comparing import plain
 from fixtures_check import fixtures
+from metadata_bytes import i32, inline, key_groups, metadata, operator, subtask, utf
+from serializer_bytes import scalar, versioned
 
 import stateproc
+from stateproc.cli.app import main
 from stateproc.wide import by_key_group
 
 CASES = (
@@ -67,3 +72,47 @@ def test_rows_are_cut_at_key_groups() -> None:
     batches = [pa.RecordBatch.from_pydict({"key_group": part}) for part in ([1, 1, 2], [2, 2], [], [5])]
     found = [(group, sum(len(part) for part in parts)) for group, parts in by_key_group(batches)]
     assert found == [(1, 2), (2, 3), (5, 1)]
+
+
+def _snapshot_of(directory: Path, names: list[str]) -> stateproc.Snapshot:
+    """A canonical savepoint of one key group: of each of these Long states the number of its place, for key 7."""
+    void = versioned("org.apache.flink.runtime.state.VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot", 3)
+    header = i32(6) + b"\0" + i32(2) + scalar("Long") + len(names).to_bytes(2, "big")
+    for name in names:
+        header += utf(name) + i32(0, 1) + utf("KEYED_STATE_TYPE") + utf("VALUE") + i32(2)
+        header += utf("NAMESPACE_SERIALIZER") + i32(2) + void + utf("VALUE_SERIALIZER") + i32(2) + scalar("Long")
+    group = b"\0\0"
+    for place in range(len(names)):
+        key = bytes([0x85]) + (7).to_bytes(8, "big") + b"\0"
+        group += i32(len(key)) + key + i32(8) + place.to_bytes(8, "big")
+        group += (place + 1).to_bytes(2, "big") if place + 1 < len(names) else b"\xff\xff"
+    offsets = [0] * 5 + [len(header)] + [0] * 122
+    keyed = key_groups(7, 0, offsets, inline("keyed", header + group))
+    body = metadata(4, [operator(4, [subtask(4, 0, managed_keyed=keyed)], parallelism=1)])
+    (directory / "_metadata").write_bytes(body)
+    return stateproc.open(str(directory))
+
+
+def test_states_that_are_named_like_other_columns(tmp_path: Path) -> None:
+    names = ["key", "Key_Group", "namespace", "key_state", "value", "", "a b"]
+    (found,) = _snapshot_of(tmp_path, names).operators
+    assert [found.state(name).to_arrow()["value"].to_pylist() for name in names] == [[n] for n in range(7)]
+    assert found.wide().to_arrow().to_pylist() == [
+        {
+            "key_group": 5,
+            "key": 7,
+            "key_state_state": 0,
+            "Key_Group_state": 1,
+            "namespace_state": 2,
+            "key_state": 3,
+            "value": 4,
+            "": 5,
+            "a b": 6,
+        }
+    ]
+
+
+def test_a_state_without_a_name_is_read_by_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _snapshot_of(tmp_path, ["a", ""])
+    assert main(["read", str(tmp_path), "--state", "", "--columns", "key,value"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"key": 7, "value": 1}
