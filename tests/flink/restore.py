@@ -78,7 +78,9 @@ class Operator:
 class Spec:
     """A savepoint (a directory, or its `_metadata`), all operators with state in it, and where to restore it.
 
-    With `retake` (`canonical` or `native`) Flink takes a savepoint of what it has restored: `Run.savepoint`.
+    With `retake` (`canonical` or `native`) Flink takes a savepoint of what it has restored: `Run.savepoint`. With
+    `checkpoint` it takes two checkpoints, of which that is the second, and the job is cancelled: no timer fires.
+    With `claim` the savepoint is Flink's own from then on, and it removes it when it has a checkpoint.
     """
 
     name: str
@@ -89,6 +91,7 @@ class Spec:
     max_parallelism: int | None = None
     options: dict[str, str] = field(default_factory=dict)
     retake: str | None = None
+    claim: bool = False
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ final class Job {
             job.add(operator);
         }
         JobGraph graph = env.getStreamGraph().getJobGraph();
-        graph.setSavepointRestoreSettings(SavepointRestoreSettings.forPath(spec.path, false));
+        graph.setSavepointRestoreSettings(SavepointRestoreSettings.fromConfiguration(recovery(spec)));
         return graph;
     }
 
@@ -91,6 +91,17 @@ final class Job {
             stream.forceNonParallel();
         }
         return operator.uid == null ? stream.setUidHash(operator.uidHash) : stream.uid(operator.uid);
+    }
+
+    /** From where, and whose the snapshot is then. The class of the mode is another one in Flink 2. */
+    private static Configuration recovery(Spec spec) {
+        String mode = spec.claim ? "CLAIM" : "NO_CLAIM";
+        Configuration recovery = new Configuration();
+        recovery.setString("execution.savepoint.path", spec.path);
+        recovery.setString("execution.state-recovery.path", spec.path);
+        recovery.setString("execution.savepoint-restore-mode", mode);
+        recovery.setString("execution.state-recovery.claim-mode", mode);
+        return recovery;
     }
 
     static Configuration configuration(Spec spec, String backend) {

@@ -108,6 +108,12 @@ public final class Restorer {
             if (spec.retake != null) {
                 retake(flink, job, spec.retake, path);
             }
+            if (spec.retake != null && spec.retake.equals("checkpoint")) {
+                // A job that ends by itself takes its checkpoints with it.
+                flink.cancelJob(job).get(LIMIT, TimeUnit.MILLISECONDS);
+                flink.requestJobResult(job).get(LIMIT, TimeUnit.MILLISECONDS);
+                return Findings.lines();
+            }
             JobResult result = flink.requestJobResult(job).get(LIMIT, TimeUnit.MILLISECONDS);
             if (!result.isSuccess()) {
                 throw new IllegalStateException(
@@ -121,15 +127,17 @@ public final class Restorer {
         return Findings.lines();
     }
 
-    /** Has Flink take a savepoint of what it has restored, before any timer fires; a job that failed has none. */
+    /**
+     * Has Flink take a savepoint, or two checkpoints one after another, of what it has restored, before any timer
+     * fires; a job that failed has none.
+     */
     private static void retake(MiniCluster flink, JobID job, String format, Path path) throws Exception {
         long limit = System.currentTimeMillis() + LIMIT;
-        SavepointFormatType type = SavepointFormatType.valueOf(format.toUpperCase(Locale.ROOT));
         String target = Files.createDirectories(path).toAbsolutePath().toString();
         while (!flink.getJobStatus(job).get().isGloballyTerminalState()) {
             try {
                 if (Findings.allOpened()) {
-                    String taken = flink.triggerSavepoint(job, target, false, type).get(LIMIT, TimeUnit.MILLISECONDS);
+                    String taken = taken(flink, job, format, target);
                     Path told = path.resolveSibling(path.getFileName() + ".savepoint");
                     Files.write(told, Collections.singletonList(new org.apache.flink.core.fs.Path(taken).getPath()));
                     Findings.letGo();
@@ -145,5 +153,14 @@ public final class Restorer {
             }
             Thread.sleep(20);
         }
+    }
+
+    private static String taken(MiniCluster flink, JobID job, String format, String target) throws Exception {
+        if (format.equals("checkpoint")) {
+            flink.triggerCheckpoint(job).get(LIMIT, TimeUnit.MILLISECONDS);
+            return flink.triggerCheckpoint(job).get(LIMIT, TimeUnit.MILLISECONDS);
+        }
+        SavepointFormatType type = SavepointFormatType.valueOf(format.toUpperCase(Locale.ROOT));
+        return flink.triggerSavepoint(job, target, false, type).get(LIMIT, TimeUnit.MILLISECONDS);
     }
 }

@@ -22,6 +22,7 @@ public final class Spec {
     public Integer maxParallelism;
     public Map<String, String> options = new LinkedHashMap<>();
     public String retake;
+    public boolean claim;
 
     /** An operator: its states are read back, or its windows fire, or it is a source. */
     public static final class Operator {
