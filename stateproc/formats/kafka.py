@@ -1,7 +1,8 @@
 """Kafka connector: splits with their offsets, enumerator state, writer state and committables.
 
 Offsets are numbers as Kafka has them; negative ones are markers of the connector: -1 latest, -2 earliest,
--3 the consumer group's committed offset. A stopping offset of null means that the split is unbounded.
+-3 the consumer group's committed offset. A stopping offset of null means that the split is unbounded, a starting
+offset of null that the enumerator does not know it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from stateproc.wire.cursor import Cursor
 
 LATEST, EARLIEST, COMMITTED = -1, -2, -3
 _NO_STOPPING_OFFSET = -(1 << 63)
+_MIGRATED = -(1 << 63)
+"""The starting offset of splits in an enumerator that was restored from a version without offsets."""
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _LONGEST_TRANSACTIONAL_ID = 32767
 
@@ -27,11 +30,11 @@ def read_split(cursor: Cursor) -> Row:
     row = _read_topic_partition(cursor)
     at = cursor.pos
     starting, stopping = cursor.i64(), cursor.i64()
-    if starting < COMMITTED or (stopping < COMMITTED and stopping != _NO_STOPPING_OFFSET):
+    if (starting < COMMITTED and starting != _MIGRATED) or (stopping < COMMITTED and stopping != _NO_STOPPING_OFFSET):
         cursor.corrupt(f"offsets {starting} to {stopping} of a Kafka split", at=at)
     return {
         **row,
-        "starting_offset": starting,
+        "starting_offset": None if starting == _MIGRATED else starting,
         "stopping_offset": None if stopping == _NO_STOPPING_OFFSET else stopping,
     }
 

@@ -47,14 +47,17 @@ def _line(release: str) -> str:
     return "v1" if line_number(release) < (2, 0) else "v2"
 
 
-def compiled(release: str, set_name: str, folders: Iterable[Path]) -> str:
-    """Compiles all sources, unless these very ones are compiled already; returns the class path to run."""
+def compiled(release: str, set_name: str, folders: Iterable[Path], java: int | None = None) -> str:
+    """Compiles all sources, unless these very ones are compiled already; returns the class path to run.
+
+    `java`: the release of Java that their classes are for; by default the oldest on which Flink's release runs.
+    """
     path = os.pathsep.join(map(str, jars(release, set_name)))
     sources = [file for folder in folders for file in sorted(folder.rglob("*.java"))]
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()[:16]
     classes = home_of(release, set_name) / f"classes-{digest}"
     if not classes.is_dir():
-        target = ["--release", "8" if line_number(release) < (2, 0) else "11"]
+        target = ["--release", str(java or (8 if line_number(release) < (2, 0) else 11))]
         with tempfile.TemporaryDirectory(dir=classes.parent) as fresh:
             built = Path(fresh) / "classes"
             command = ["javac", *target, "-nowarn", "-Xlint:-options", "-proc:none", "-cp", path, "-d", str(built)]

@@ -1,8 +1,8 @@
 """Fetches the jars of one Flink release from Maven Central into a cache outside the repository.
 
-`python jars.py 1.20` prints the class path. The cache is `$STATEPROC_CACHE` or `~/.cache/stateproc`. There are two
-sets of jars: `fixtures`, all that the committed fixtures need, and the smaller `core` for tests and benchmarks that
-run Flink each time.
+`python jars.py 1.20` prints the class path. The cache is `$STATEPROC_CACHE` or `~/.cache/stateproc`. There are three
+sets of jars: `fixtures`, all that the committed fixtures need, the smaller `core` for tests and benchmarks that run
+Flink each time, and `kafka` with the newest Kafka connector.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ SQL = ("1.20", "2.3")
 CHANGELOG_SINCE, CHANGELOG_FILES_SINCE = (1, 16), (1, 18)
 """The releases whose changelog backend, and whose writer of changelog files, Maven Central has."""
 FORST = ("2.3",)
+NEWEST_KAFKA_CONNECTOR = "5.0.0-2.2"
+"""The first whose enumerator keeps splits."""
 STATE_PROCESSOR_API = "1.20.0"
 """The newest of the 1.20 line that Maven Central has."""
 
@@ -56,6 +58,10 @@ def artifacts(release: str, set_name: str = "fixtures") -> list[tuple[str, str, 
         core = [("org.apache.flink", f"flink-{name}", RELEASES[release]) for name in names]
         processor = ("org.apache.flink", "flink-state-processor-api", STATE_PROCESSOR_API)
         return [*core, processor, ("org.slf4j", "slf4j-nop", "1.7.36")]
+    if set_name == "kafka":
+        names = ("core", "connector-base")
+        kafka = ("org.apache.flink", "flink-connector-kafka", NEWEST_KAFKA_CONNECTOR)
+        return [*(("org.apache.flink", f"flink-{name}", RELEASES[release]) for name in names), kafka]
     version = RELEASES[release]
     number = line_number(release)
     old = "_2.12" if number < (1, 15) else ""

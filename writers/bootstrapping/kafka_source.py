@@ -43,7 +43,7 @@ def kafka_rows(
     if enumerator_version not in ENUMERATOR_VERSIONS:
         raise InvalidOption(
             f"the Kafka connector has no enumerator version {enumerator_version} to write",
-            advice="2 is that of the connectors 3.1 to 4.0; there are 1, 2, 3",
+            advice="1 is that of the connector 3.0, 2 that of 3.1 to 4.0, 3 that of 5.0",
         )
     roles = {"topic": topic, "partition": partition, "offset": offset, "stopping_offset": stopping_offset,
              "subtask": subtask}  # fmt: skip
