@@ -22,8 +22,8 @@ import org.apache.flink.util.Collector;
  * Flink's own reader on the savepoint of {@code make_fixtures.py --big}: the State Processor API reads every key's
  * customer and a sink counts them. Prints one line of JSON: rows, seconds, rows_per_second, max_rss_bytes.
  *
- * <p>Arguments: snapshot, parallelism, how many rows to read at most (0 is all), and the state backend to load it into,
- * hashmap or rocksdb.
+ * <p>Arguments: snapshot, parallelism, how many rows to read at most (0 is all), the state backend to load it into,
+ * hashmap or rocksdb, and options as NAME=VALUE.
  */
 public final class SpaRead {
     private SpaRead() {}
@@ -36,6 +36,10 @@ public final class SpaRead {
         Configuration configuration = new Configuration();
         configuration.setString("rest.bind-port", "0-65000");
         configuration.setString("pipeline.object-reuse", "true");
+        for (int i = 4; i < arguments.length; i++) {
+            String[] option = arguments[i].split("=", 2);
+            configuration.setString(option[0], option[1]);
+        }
         StreamExecutionEnvironment env =
                 StreamExecutionEnvironment.createLocalEnvironment(parallelism, configuration);
         SavepointReader.read(env, arguments[0], backend)
