@@ -1,7 +1,7 @@
 """What is left of a state after many changes at once: of every key the last one counts.
 
-Format: org.apache.flink.state.changelog.restore.ChangelogBackendLogApplier and the StateChangeApplier classes. The
-twin of ``replay``, which applies one change after another and alone knows MERGE_NS.
+Format: org.apache.flink.state.changelog.restore.ChangelogBackendLogApplier and the StateChangeApplier classes. Where
+namespaces are merged, what counts depends on what was there at that time: see ``merging``.
 """
 
 from __future__ import annotations
@@ -14,10 +14,22 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stateproc.readers.changelog.forms import is_ambiguous, null_form, user_key_starts
 from stateproc.readers.changelog.gathering import NO_MARK, equal, joined, numbered, suffixed, write_entries
+from stateproc.readers.changelog.merging import (
+    APPEND,
+    CLEAR,
+    MERGE,
+    PUT,
+    REMOVE,
+    chained,
+    check_settled,
+    composed,
+    last_values,
+    unchained,
+)
 from stateproc.readers.changelog.operations import OPERANDS, Operand, Operation, element_of
 from stateproc.readers.changelog.records import HEAD, Parts, Records, check_operations, parts_of
-from stateproc.readers.changelog.store import is_ambiguous, null_form, user_key_starts
 from stateproc.readers.entries import RawEntries
 from stateproc.readers.programs import Columns
 from stateproc.readers.rows import KEY_GROUP
@@ -29,17 +41,15 @@ Longs = npt.NDArray[np.int64]
 _ENTRIES_AT_ONCE, _BYTES_AT_ONCE = 1 << 16, 16 << 20
 _SUFFIX = 10
 
-PUT, APPEND, REMOVE, CLEAR = range(4)
-"""What a row does: it sets all there is (of a map one user key), adds to a list, removes one user key or timer, or
-removes all."""
-
 
 @dataclass
 class Rows:
-    """What happened to composite keys: one row for each value, user key or timer. int64 arrays of one length.
+    """What happened to composite keys: one row for each value, user key, timer or merged source. int64 arrays of one
+    length.
 
-    order: rows of smaller numbers happened before. key, user, value: address and size (0 where there is none). marks:
-    the null mark before a map's value, NO_MARK if it has one already.
+    order: rows of smaller numbers happened before. key, user, value: address and size (0 where there is none); of
+    merges, user is the composite key of the source. marks: the null mark before a map's value, NO_MARK if it has one
+    already.
     """
 
     order: Longs
@@ -68,18 +78,13 @@ def _rows(n: int, **columns: Longs | int) -> Rows:
     return Rows(**whole)
 
 
-def is_settled_at_once(found: Records) -> bool:
-    """Whether no change needs what another namespace held at that time."""
-    return not bool((found.operations == int(Operation.MERGE_NS)).any())
-
-
 def latest(
     state: KeyedState, materialized: Iterable[RawEntries | Columns], found: Records, ctx: LayoutContext, file: str
 ) -> Iterator[RawEntries]:
     """The state's entries after the changes, by key group; ``materialized``: what was there before, as entries or as
     columns of `materialized.raw_program`. ``file``: for errors.
 
-    Raises CorruptSnapshot naming file and offset.
+    Raises CorruptSnapshot naming file and offset; UnsupportedSnapshot for values that only the job's function knows.
     """
     held = _Held(state, ctx)
     check_operations(found, state)
@@ -90,7 +95,7 @@ def latest(
             held.load_columns(part)
     for code in np.unique(found.operations).tolist():
         held.apply(found, Operation(code))
-    yield from _written(held.left(), file)
+    yield from _written(held.left(file), file)
 
 
 class _Held:
@@ -157,6 +162,8 @@ class _Held:
         listed = self._state.kind is StateKind.LIST
         if operand is Operand.NOTHING:
             rows.does[:] = CLEAR
+        elif operand is Operand.NAMESPACES:
+            rows = self._merges(rows, found, parts)
         elif operand is Operand.PAIR:
             rows.user_at, rows.user_sizes = base + parts.scope_ends, parts.user_ends - parts.scope_ends
             rows.value_at, rows.value_sizes = base + parts.user_ends, found.ends[which] - parts.user_ends
@@ -193,6 +200,24 @@ class _Held:
         suffixed(starts, middles, ends, out.ctypes.data, offsets)
         self._buffers.append(out)
         return out.ctypes.data + offsets[:-1], np.diff(offsets)
+
+    def _merges(self, rows: Rows, found: Records, parts: Parts) -> Rows:
+        """A row for each source of the merges, in their order."""
+        assert parts.items is not None
+        counts, sources = _flat(parts.items.field("sources"))
+        which = np.repeat(np.arange(len(rows)), counts)
+        rows = rows.take(which)
+        rows.does[:] = MERGE
+        key_at = found.data.ctypes.data + found.starts[parts.which] + HEAD
+        key_sizes = parts.key_ends - found.starts[parts.which] - HEAD
+        space_at, space_sizes = self._blobs(sources)
+        offsets = np.zeros(len(rows) + 1, dtype=np.int64)
+        out = np.empty(int(key_sizes[which].sum() + space_sizes.sum()) + 2 * _SUFFIX * len(rows) + 1, dtype=np.uint8)
+        suffixes = is_ambiguous(self._state)
+        composed(key_at[which], key_sizes[which], space_at, space_sizes, suffixes, out.ctypes.data, offsets)
+        self._buffers.append(out)
+        rows.user_at, rows.user_sizes = out.ctypes.data + offsets[:-1], np.diff(offsets)
+        return rows
 
     def _mark_nulls(self, rows: Rows) -> None:
         """A null is logged in its serializer's own form; restored, it is a null of the map's, which has a mark."""
@@ -241,12 +266,14 @@ class _Held:
         bounds = np.frombuffer(offsets, dtype=width)[array.offset : array.offset + len(array) + 1].astype(np.int64)
         return (0 if data is None else data.address) + bounds[:-1], np.diff(bounds)
 
-    def left(self) -> Rows:
-        """What there is at the end, by key group and composite key."""
+    def left(self, file: str) -> Rows:
+        """What there is at the end, by key group and composite key. ``file``: for errors."""
         if not self._rows:
             return _rows(0)
         rows = Rows(*(np.concatenate([getattr(part, field.name) for part in self._rows]) for field in fields(Rows)))
         rows = rows.take(np.argsort(rows.order, kind="stable"))
+        if (rows.does == MERGE).any():
+            return self._left_of_merges(rows, file)
         keys, n = numbered(rows.groups, rows.key_at, rows.key_sizes)
         if self._state.kind is StateKind.LIST:
             found, keys = self._left_of_lists(rows, keys, n)
@@ -257,6 +284,38 @@ class _Held:
             which = which[rows.does[which] == PUT]
             found, keys = rows.take(which), keys[which]
         return found.take(np.lexsort((keys, found.groups)))
+
+    def _left_of_merges(self, rows: Rows, file: str) -> Rows:
+        """Of each key what it holds after all changes, which may be what others held before."""
+        merging = rows.does == MERGE
+        at = np.concatenate([rows.key_at, rows.user_at[merging]])
+        sizes = np.concatenate([rows.key_sizes, rows.user_sizes[merging]])
+        groups = np.concatenate([rows.groups, rows.groups[merging]])
+        numbers, n = numbered(groups, at, sizes)
+        keys, sources = numbers[: len(rows)], np.zeros(len(rows), dtype=np.int64)
+        sources[merging] = numbers[len(rows) :]
+        places = _last(numbers, n)
+        if self._state.kind is StateKind.LIST:
+            heads, after = np.empty(n, dtype=np.int64), np.empty(len(rows), dtype=np.int64)
+            chained(rows.does, rows.order, keys, sources, heads, after)
+            which, bounds = np.empty(len(rows), dtype=np.int64), np.empty(n + 1, dtype=np.int64)
+            which = which[: unchained(heads, after, which, bounds)]
+            held = np.flatnonzero(np.diff(bounds))
+            bounds = np.append(bounds[held], bounds[-1])
+            data, value_at, value_sizes = joined(rows.value_at[which], rows.value_sizes[which], bounds)
+            self._buffers.append(data)
+        else:
+            last = np.empty(n, dtype=np.int64)
+            last_values(rows.does, rows.order, keys, sources, last)
+            check_settled(last, groups[places], self._state, file)
+            held = np.flatnonzero(last >= 0)
+            value_at, value_sizes = rows.value_at[last[held]], rows.value_sizes[last[held]]
+        places = places[held]
+        found = _rows(
+            len(held), groups=groups[places], key_at=at[places], key_sizes=sizes[places], value_at=value_at,
+            value_sizes=value_sizes,
+        )  # fmt: skip
+        return found.take(np.lexsort((held, found.groups)))
 
     def _left_of_lists(self, rows: Rows, keys: Longs, n: int) -> tuple[Rows, Longs]:
         """Of each list what came since it was last set or cleared, joined."""

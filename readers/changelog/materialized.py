@@ -16,7 +16,6 @@ from stateproc.metadata.handles import IncrementalHandle, KeyedHandle, KeyGroups
 from stateproc.readers.blocks import KeyGroupRange, group_ranges
 from stateproc.readers.canonical import canonical_entries
 from stateproc.readers.changelog.operations import Raw, items_of, pairs_of, value_of
-from stateproc.readers.changelog.store import Store
 from stateproc.readers.composite import decode_entries
 from stateproc.readers.detection import is_canonical
 from stateproc.readers.entries import RawEntries
@@ -26,7 +25,6 @@ from stateproc.readers.programs import Columns, EntryProgram
 from stateproc.readers.rocksdb.entries import rocksdb_entries
 from stateproc.readers.rocksdb.handle import database_files
 from stateproc.readers.rocksdb.splits import runs_of
-from stateproc.readers.rows import KEY_GROUP
 from stateproc.readers.states import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.storage import ByteSource, SnapshotLocation, open_handle
@@ -75,16 +73,6 @@ class Materialized:
         """The state in these key groups: composite entries, or what `heap_columns` gives of native heap files."""
         composite = self.composite_entries(groups)
         yield from self.heap_columns(groups, ctx) if composite is None else composite
-
-    def load(self, groups: Collection[int], ctx: LayoutContext, store: Store) -> None:
-        """Put the state's entries in these key groups into ``store``."""
-        entries = self.composite_entries(groups)
-        if entries is not None:
-            for chunk in entries:
-                store.load(chunk)
-            return
-        for columns in self.heap_columns(groups, ctx):
-            _load_heap(columns, store)
 
     def heap_columns(self, groups: Collection[int], ctx: LayoutContext) -> Iterator[Columns]:
         """The state's entries in these key groups of a native heap file, as the bytes of `raw_program`."""
@@ -139,15 +127,3 @@ def raw_program(state: KeyedState, ctx: LayoutContext) -> EntryProgram:
     columns["value"] = value(state, ctx).emit(b, False)
     b.op(ops.ROW_END)
     return EntryProgram(b.build(), columns, -1, None)
-
-
-def _load_heap(columns: Columns, store: Store) -> None:
-    groups = columns[KEY_GROUP].to_pylist()
-    values = columns["value"].to_pylist()
-    if store.state.kind.is_queue:
-        for group, timer in zip(groups, values, strict=True):
-            store.group(group)[timer] = b""
-        return
-    scopes = zip(columns["key"].to_pylist(), columns["namespace"].to_pylist(), strict=True)
-    for group, (key, namespace), value in zip(groups, scopes, values, strict=True):
-        store.put(group, store.composite(key, namespace), value)

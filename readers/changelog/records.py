@@ -89,7 +89,8 @@ def check_operations(found: Records, state: KeyedState) -> None:
 class Parts:
     """The changes of one operation: where key, namespace and user key end (positions in the data), and operands.
 
-    which: int64, their indexes among the changes. items: of Operand.ITEMS and PAIRS a list array.
+    which: int64, their indexes among the changes. items: of Operand.ITEMS and PAIRS a list array; of
+    NAMESPACES structs of target and sources.
     """
 
     which: Longs
@@ -116,7 +117,7 @@ def parts_of(found: Records, operation: Operation, state: KeyedState, ctx: Layou
             layouts[at].skip(b)
         b.op(ops.MARK, mark)
     items = None
-    if operand in (Operand.ITEMS, Operand.PAIRS):
+    if operand in (Operand.ITEMS, Operand.PAIRS, Operand.NAMESPACES):
         layout = operand_layout(operand, state, ctx)
         assert layout is not None
         items = layout.emit(b, False)

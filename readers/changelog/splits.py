@@ -21,12 +21,10 @@ from stateproc.options import SPLIT_BYTES, ReadOptions
 from stateproc.plugins import load_plugins
 from stateproc.readers.changelog.buckets import Buckets
 from stateproc.readers.changelog.declarations import Declared, changelog_header, read_declaration
-from stateproc.readers.changelog.latest import is_settled_at_once, latest
+from stateproc.readers.changelog.latest import latest
 from stateproc.readers.changelog.materialized import Materialized, materialized_header
 from stateproc.readers.changelog.records import records
-from stateproc.readers.changelog.replay import check_settled, replay
 from stateproc.readers.changelog.segments import METADATA_GROUP, log_blocks
-from stateproc.readers.changelog.store import Store
 from stateproc.readers.changelog.told_keys import checked
 from stateproc.readers.composite import decode_entries
 from stateproc.readers.entries import RawEntries
@@ -115,16 +113,8 @@ class ChangelogSplit:
         ctx = self.options.context
         for groups, changes in buckets.runs(more):
             found = records(changes)
-            if is_settled_at_once(found):
-                materialized = (item for part in parts for item in part.contents(set(groups), ctx))
-                yield from latest(target, materialized, found, ctx, self.place)
-                continue
-            store = Store(target, ctx)
-            for part in parts:
-                part.load(set(groups), ctx, store)
-            replay(store, found.changes(), ctx)
-            check_settled(store, groups, self.place)
-            yield from store.entries(self.place)
+            materialized = (item for part in parts for item in part.contents(set(groups), ctx))
+            yield from latest(target, materialized, found, ctx, self.place)
 
     def _collect(self, target: KeyedState, buckets: Buckets) -> None:
         """The target's changes. State ids hold for the records behind their declaration, until the next one."""

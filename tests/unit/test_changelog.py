@@ -6,6 +6,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from changelog_bytes import (
     ADD,
@@ -39,7 +40,8 @@ from metadata_bytes import i32, in_memory_changelog
 from serializer_bytes import composite
 
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
-from stateproc.readers.changelog.store import length_suffix
+from stateproc.readers.changelog.gathering import suffixed
+from stateproc.readers.changelog.merging import composed
 
 Changes = list[tuple[int, bytes]]
 
@@ -189,8 +191,18 @@ def test_ttl_and_default_values_stand_before_the_id(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("length", [0, 1, 255, 256, 70_000])
 def test_lengths_are_little_endian_without_zeros(length: int) -> None:
-    expected = {0: "00", 1: "01", 255: "ff", 256: "0001", 70_000: "701101"}
-    assert length_suffix(length).hex() == expected[length]
+    """Between key and namespace, where both have any length (CompositeKeySerializationUtils)."""
+    suffix = {0: "00", 1: "01", 255: "ff", 256: "0001", 70_000: "701101"}[length]
+    data = np.frombuffer(b"k" * length + b"ns", dtype=np.uint8)
+    at = np.array([data.ctypes.data])
+    sizes, spaces = np.array([length]), np.array([2])
+    out, offsets = np.empty(length + 32, dtype=np.uint8), np.empty(2, dtype=np.int64)
+    composed(at, sizes, at + length, spaces, True, out.ctypes.data, offsets)
+    assert out[: offsets[1]].tobytes() == b"k" * length + bytes.fromhex(suffix) + b"ns\x02"
+    suffixed(at, at + length, at + length + 2, out.ctypes.data, offsets)
+    assert out[: offsets[1]].tobytes() == b"k" * length + bytes.fromhex(suffix) + b"ns\x02"
+    composed(at, sizes, at + length, spaces, False, out.ctypes.data, offsets)
+    assert out[: offsets[1]].tobytes() == b"k" * length + b"ns"
 
 
 # --- namespaces ----------------------------------------------------------------------------------------------

@@ -10,15 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from changelog_replay import Store, length_suffix, load_heap, replay
 
-from stateproc.errors import CorruptSnapshot
+from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
 from stateproc.readers.changelog.change_blocks import Change, blocks_of
-from stateproc.readers.changelog.latest import is_settled_at_once, latest
-from stateproc.readers.changelog.materialized import _load_heap
+from stateproc.readers.changelog.latest import latest
 from stateproc.readers.changelog.operations import OPERANDS, Operation
 from stateproc.readers.changelog.records import records
-from stateproc.readers.changelog.replay import replay
-from stateproc.readers.changelog.store import Store, length_suffix
 from stateproc.readers.entries import RawEntries
 from stateproc.readers.programs import Columns
 from stateproc.readers.rows import KEY_GROUP
@@ -31,6 +29,7 @@ SCALAR = {row[0]: Scalar(*row) for row in SCALARS}
 LONG, STRING = SCALAR["Long"], SCALAR["String"]
 CTX = LayoutContext()
 Contents = dict[tuple[int, bytes], bytes]
+MERGING = [StateKind.LIST, StateKind.REDUCING, StateKind.AGGREGATING]
 KINDS = [kind for kind in StateKind if kind in OPERANDS]
 
 
@@ -132,7 +131,6 @@ def test_all_at_once_is_one_after_another(kind: StateKind, namespace: Serializer
             store.load(entries)
         replay(store, changes, CTX)
         found = records(list(blocks_of(changes)))
-        assert is_settled_at_once(found)
         ours = list(latest(state, earlier, found, CTX, "place"))
         assert contents(ours) == contents(list(store.entries("place"))), seed
         keys = [(int(group), key) for batch in ours for group, key in zip(batch.key_groups, _keys(batch), strict=True)]
@@ -178,7 +176,7 @@ def test_upon_heap_files_too(kind: StateKind, namespace: Serializer) -> None:
         cut = {name: column.slice(4) for name, column in columns.items()}
         changes = [change(rng, state, at) for at in range(rng.choice([1, 100]))]
         store = Store(state, CTX)
-        _load_heap(cut, store)
+        load_heap(cut, store)
         replay(store, changes, CTX)
         ours = list(latest(state, [cut], records(list(blocks_of(changes))), CTX, "place"))
         assert contents(ours) == contents(list(store.entries("place"))), seed
@@ -199,10 +197,63 @@ def test_entries_of_one_map_are_neighbours() -> None:
     assert len(seen) == len(set(seen)) > 5
 
 
-def test_merged_namespaces_are_left_to_the_replay() -> None:
-    merge = Change(0, bytes([Operation.MERGE_NS, 0, 7]), "log", 0)
-    assert not is_settled_at_once(records(list(blocks_of([merge]))))
-    assert is_settled_at_once(records([]))
+def merge(rng: random.Random, state: KeyedState, at: int) -> Change:
+    """Some namespaces of a key become one of them; sources may be nothing, absent, named twice, or the target."""
+    key, spaces = part(rng, state.key, 3), [part(rng, state.namespace, 4) for _ in range(rng.randrange(5))]
+    target = part(rng, state.namespace, 4)
+    body = key + target + target + struct.pack(">i", len(spaces)) + b"".join(spaces)
+    return Change(rng.randrange(3), bytes([Operation.MERGE_NS, 0, 7]) + body, "log", at)
+
+
+@pytest.mark.parametrize("namespace", [LONG, STRING], ids=["fixed", "any length"])
+@pytest.mark.parametrize("kind", MERGING, ids=lambda kind: kind.value)
+def test_merged_namespaces_hold_what_they_would_one_after_another(kind: StateKind, namespace: Serializer) -> None:
+    state = state_of(kind, namespace)
+    settled, unsettled = 0, 0
+    for seed in range(200):
+        rng = random.Random(seed)
+        earlier = before(rng, state)
+        makers = [change] * rng.choice([1, 4, 30]) + [merge]
+        changes = [rng.choice(makers)(rng, state, at) for at in range(rng.choice([3, 20, 400]))]
+        store = Store(state, CTX)
+        for entries in earlier:
+            store.load(entries)
+        replay(store, changes, CTX)
+        found = records(list(blocks_of(changes)))
+        unknown = {group: sum(value is None for value in store.group(group).values()) for group in range(3)}
+        if kind is not StateKind.LIST and any(unknown.values()):
+            group = min(group for group, count in unknown.items() if count)
+            with pytest.raises(UnsupportedSnapshot, match=rf"MERGE_NS.* \({unknown[group]} in key group {group}\)"):
+                list(latest(state, earlier, found, CTX, "place"))
+            unsettled += 1
+            continue
+        ours = list(latest(state, earlier, found, CTX, "place"))
+        assert contents(ours) == contents(list(store.entries("place"))), seed
+        groups = [group for batch in ours for group in batch.key_groups.tolist()]
+        assert groups == sorted(groups)
+        settled += any(item.data[0] == Operation.MERGE_NS for item in changes)
+    assert settled > 30 and (unsettled > 30 or kind is StateKind.LIST)
+
+
+def test_many_merges() -> None:
+    """Each key's two sessions become one, whose value is then set."""
+    state = state_of(StateKind.REDUCING, LONG)
+    one, two = struct.pack(">q", 1), struct.pack(">q", 2)
+    changes = []
+    for at in range(60_000):
+        key = b"\x07%06d" % at
+        changes += [
+            Change(0, bytes([Operation.SET, 0, 7]) + key + one + b"\x02a", "log", 0),
+            Change(0, bytes([Operation.SET, 0, 7]) + key + two + b"\x02b", "log", 0),
+            Change(0, bytes([Operation.MERGE_NS, 0, 7]) + key + one + one + struct.pack(">i", 1) + two, "log", 0),
+            Change(0, bytes([Operation.SET_INTERNAL, 0, 7]) + key + one + b"\x02c", "log", 0),
+        ]
+    found = records(list(blocks_of(changes)))
+    list(latest(state, [], records(list(blocks_of(changes[:4]))), CTX, "place"))
+    began = time.process_time()
+    held = contents(list(latest(state, [], found, CTX, "place")))
+    assert time.process_time() - began < 3
+    assert len(held) == 60_000 and set(held.values()) == {b"\x02c"}
 
 
 @pytest.mark.parametrize("kind", [StateKind.VALUE, StateKind.MAP, StateKind.LIST, StateKind.EVENT_TIMERS])
@@ -219,8 +270,6 @@ def test_damage_is_told_as_by_the_replay(kind: StateKind) -> None:
         else:
             del data[rng.randrange(3, len(data)) :]
         changes[at] = replace(changes[at], data=bytes(data))
-        if data[0] == Operation.MERGE_NS:
-            continue
 
         def outcome(at_once: bool, changes: list[Change] = changes) -> object:
             try:

@@ -23,8 +23,8 @@ from stateproc.codec.layouts import Delimited
 from stateproc.codec.machine import Machine
 from stateproc.codec.pieces import Pieces
 from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot, Where
+from stateproc.readers.changelog.forms import null_form
 from stateproc.readers.changelog.operations import Raw, element_of
-from stateproc.readers.changelog.store import null_form
 from stateproc.readers.failures import placed
 from stateproc.readers.states import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
