@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from metadata_bytes import in_memory_changelog
 
 import stateproc
 from stateproc import types
+from stateproc.cli import main
 from stateproc.errors import CorruptSnapshot, InvalidOption, NotFound, SnapshotError, UnsupportedSnapshot
 from stateproc.keygroups.hashes import hash_codes
 from stateproc.keygroups.key_hash import KeyHash
@@ -86,6 +88,17 @@ def test_splits_travel() -> None:
     rows = [row for split in splits for batch in split.read() for row in batch.to_pylist()]
     wanted = {line["key"]: line["value"] for line in member.expected() if line["state"] == "text"}
     assert len(splits) > 8 and {row["key"]: row["value"] for row in rows} == wanted
+
+
+def test_on_the_command_line(capfd: pytest.CaptureFixture[str]) -> None:
+    member = members("1.20")[-1]
+    arguments = ["read", member.snapshot, "--uid", "chain", "--state", "sum", "--format", "jsonl"]
+    assert main([*arguments, "--key-type", "String"]) == 0
+    rows = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    wanted = {line["key"]: line["value"] for line in member.expected() if line["state"] == "sum"}
+    assert {row["key"]: row["value"] for row in rows} == wanted
+    assert main(arguments) != 0
+    assert "--key-type" in capfd.readouterr().err
 
 
 WRONG = [
