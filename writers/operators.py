@@ -11,7 +11,7 @@ from stateproc.errors import InvalidOption, Where
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.metadata.handles import ByteStreamHandle
 from stateproc.releases import Release
-from stateproc.serializers import LayoutContext
+from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.table import RowData
 from stateproc.writers.bootstrapping.bootstrap import KeyedRows, OperatorBootstrap, OperatorRows
 from stateproc.writers.bootstrapping.declarations import broadcast_info, keyed_part, list_info
@@ -77,7 +77,7 @@ class NewOperator:
         if self._state.keyed:
             targets = TargetOf(job.targets, index, mine.parallelism, mine.max_parallelism)
             for state_id, rows in enumerate(self._state.keyed):
-                encoder = self._encoder(rows, state_id, mine, context)
+                encoder = row_encoder(rows, self._state.key_type, state_id, mine, self._state.hash, context)
                 yield Source(rows.frame, rows.columns, row_encoding(encoder, targets), keyed=True)
         files = tuple(
             n for n, target in enumerate(job.targets) if target.operator == index and target.key_groups is None
@@ -95,15 +95,19 @@ class NewOperator:
         """The operator's rows as blocks of entries; ``index``: its place in the job. Raises InvalidOption."""
         yield from entries_of(self.sources(job, index), job.operators[index].parallelism)
 
-    def _encoder(self, rows: KeyedRows, state_id: int, mine: OperatorJob, context: LayoutContext) -> RowEncoder:
-        key = self._state.key_type
-        told = HASH_COLUMN in rows.columns
-        hash_ = None if told else key_hash_of(key, self._state.hash)
-        if hash_ is None and not told and not isinstance(key, RowData):
-            raise InvalidOption(
-                f"nothing tells the hashCode of keys of the type {key.type_name}: it is the class's own",
-                where=Where(operator=mine.display, state=rows.declared.name),
-                advice="give it in a column of ints, hash_column='…', or hash='Objects.hash' if the class uses that",
-            )
-        state = rows.declared.state(key, state_id)
-        return RowEncoder(state, mine.max_parallelism, context, hash_, mine.display)
+
+def row_encoder(rows: KeyedRows, key: Serializer, state_id: int, mine: OperatorJob, hash_function: str | None,
+                context: LayoutContext) -> RowEncoder:  # fmt: skip
+    """What makes entries of a state's rows; ``state_id``: the state's place in the operator's header.
+
+    Raises InvalidOption where nothing tells the hashes of keys.
+    """
+    told = HASH_COLUMN in rows.columns
+    hash_ = None if told else key_hash_of(key, hash_function)
+    if hash_ is None and not told and not isinstance(key, RowData):
+        raise InvalidOption(
+            f"nothing tells the hashCode of keys of the type {key.type_name}: it is the class's own",
+            where=Where(operator=mine.display, state=rows.declared.name),
+            advice="give it in a column of ints, hash_column='…', or hash='Objects.hash' if the class uses that",
+        )
+    return RowEncoder(rows.declared.state(key, state_id), mine.max_parallelism, context, hash_, mine.display)

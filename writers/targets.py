@@ -54,7 +54,7 @@ def row_encoding(encoder: RowEncoder, targets: TargetOf) -> Encoding:
 
     def encode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield from narrowed(targets.of(encoder.encode(batch)))
+            yield from in_parts(targets.of(encoder.encode(batch)))
 
     return encode
 
@@ -64,18 +64,18 @@ def element_encoding(encoder: ElementEncoder) -> Encoding:
 
     def encode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield from narrowed(encoder.encode(batch))
+            yield from in_parts(encoder.encode(batch))
 
     return encode
 
 
-def narrowed(entries: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The entries in batches of less than 1 GiB, whose bytes have the 32-bit offsets that Spark wants."""
+def in_parts(entries: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The entries (TARGETED) in batches of less than 1 GiB, so that a block of them is no larger than Spark's rows."""
     size = sum(entries.column(name).nbytes for name in ("key", "value"))
     if size > _MOST_BYTES and entries.num_rows > 1:
         half = entries.num_rows // 2
-        yield from narrowed(entries.slice(0, half))
-        yield from narrowed(entries.slice(half))
+        yield from in_parts(entries.slice(0, half))
+        yield from in_parts(entries.slice(half))
     elif entries.num_rows:
         columns = [column.cast(field.type) for column, field in zip(entries.columns, TARGETED, strict=True)]
         yield pa.RecordBatch.from_arrays(columns, schema=TARGETED)

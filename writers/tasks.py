@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from stateproc.errors import DuplicateKey, InvalidEntries, SnapshotError
@@ -23,7 +22,7 @@ from stateproc.readers.states import keyed_state
 from stateproc.writers.committing.verify import verify_canonical, verify_heap, verify_operator_state
 from stateproc.writers.files.canonical import CanonicalWriter
 from stateproc.writers.files.duplicates import with_row
-from stateproc.writers.files.entries import RAW_ENTRIES
+from stateproc.writers.files.entries import RAW_ENTRIES, cuts
 from stateproc.writers.files.heap import HeapWriter
 from stateproc.writers.files.operator_state import OperatorStateWriter
 from stateproc.writers.job import Format, KeyedPart, OperatorJob, OperatorPart, Target, WriteJob
@@ -207,11 +206,8 @@ def _by_state(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Recor
 def _runs(batches: Iterable[pa.RecordBatch], column: str) -> Iterator[tuple[int, pa.RecordBatch]]:
     """(number, rows) of neighbours with the same number in ``column``."""
     for batch in batches:
-        if not batch.num_rows:
-            continue
         numbers: Any = batch.column(column).to_numpy(zero_copy_only=False)
-        cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), batch.num_rows]
-        for start, stop in itertools.pairwise(cuts):
+        for start, stop in itertools.pairwise(cuts(numbers)):
             yield int(numbers[start]), batch.slice(start, stop - start)
 
 

@@ -120,6 +120,44 @@ def test_rows_that_are_no_state_are_shown(spark: SparkSession, tmp_path: Path, r
     assert not (tmp_path / "s").exists()
 
 
+def test_structs_in_structs_with_nulls_at_every_level(spark: SparkSession, tmp_path: Path) -> None:
+    """Structs travel as columns of their fields: what is null, and where, has to come back."""
+    schema = (
+        "key struct<tenant: string not null, id: bigint not null> not null, "
+        "value struct<Name: string, inner: struct<n: bigint, deep: struct<x: double, y: array<struct<a: int>>>>, "
+        "`odd.name`: struct<b: boolean>, same: struct<a: int, A: int>, last: int>"
+    )
+    # The session tells names apart that differ in case.
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        same, whole = (1, None), (1.5, [(1,), (None,)])
+        values = [
+            ("n", (1, whole), (True,), same, 1),
+            (None, None, None, None, None),
+            ("", (None, None), (None,), (None, 2), -1),
+            ("ü", (3, (None, None)), (False,), same, 2),
+            ("z", (3, (0.0, [])), (False,), same, None),
+            None,
+        ]
+        frame = spark.createDataFrame([((f"t{k}", k), value) for k, value in enumerate(values)], schema)
+        state = OperatorBootstrap(hash="Objects.hash").value_state("v", frame)
+        written = SavepointWriter.new_savepoint(spark).with_operator("op", state).write(tmp_path / "s")
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+    table = stateproc.open(written).operator("op").state("v").to_arrow()
+    found = {
+        key["f1"]: plain(value) for key, value in zip(*table.select(["key", "value"]).to_pydict().values(), strict=True)
+    }
+    assert found == {k: value for k, value in enumerate(values) if value is not None}
+
+
+def plain(value: Any) -> Any:
+    """Structs as tuples of their fields."""
+    if isinstance(value, dict):
+        return tuple(plain(part) for part in value.values())
+    return [plain(item) for item in value] if isinstance(value, list) else value
+
+
 def test_a_snapshot_is_not_overwritten_unless_told(spark: SparkSession, people: DataFrame, tmp_path: Path) -> None:
     def write(frame: DataFrame, mode: Any) -> None:
         state = OperatorBootstrap().value_state("v", frame)

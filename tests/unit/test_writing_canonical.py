@@ -220,7 +220,7 @@ def test_entries_that_do_not_belong(second: Entry, message: str, size: int) -> N
 def test_batches_that_are_none() -> None:
     good = next(batches([(1, 0, b"k", b"v")]))
     writer = CanonicalWriter(io.BytesIO(), b"", ("s",), range(9), 128)
-    with pytest.raises(InvalidEntries, match="need a column 'value' of binary, not None"):
+    with pytest.raises(InvalidEntries, match="need a column 'value' of large_binary, not None"):
         writer.write(good.select(["key_group", "state_id", "key"]))
     with pytest.raises(InvalidEntries, match="need a column 'key_group' of int32, not int64"):
         writer.write(good.set_column(0, "key_group", pa.array([1], pa.int64())))

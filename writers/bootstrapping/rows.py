@@ -48,7 +48,7 @@ class RowEncoder:
     now: int = field(default_factory=lambda: int(time.time() * 1000))
 
     def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Raw entries (RAW_ENTRIES with large binaries), in the order of rows. Raises InvalidRows."""
+        """Raw entries (RAW_ENTRIES), in the order of rows. Raises InvalidRows."""
         columns = {name: _plain(batch.column(name)) for name in batch.schema.names}
         columns = {name: conformed(column, self._types.get(name)) for name, column in columns.items()}
         kept = self._kept(columns)

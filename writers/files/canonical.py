@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.writers.files import laying
-from stateproc.writers.files.entries import EntryColumns, Longs, entry_columns
+from stateproc.writers.files.entries import EntryColumns, Longs, entry_columns, portions
 from stateproc.writers.files.framing import FramedStream
 from stateproc.writers.files.order import Order
 
@@ -131,8 +131,5 @@ def _runs(columns: EntryColumns, prefix: int) -> Iterator[tuple[int, int, int]]:
         + (columns.values.offsets[1:] - columns.values.offsets[0])
         + np.arange(1, n + 1, dtype=np.int64) * (laying.OVERHEAD + prefix)
     )
-    first, done = 0, 0
-    while first < n:
-        last = max(first + 1, int(np.searchsorted(ends, done + _AT_ONCE, side="right")))
-        yield first, last, int(ends[last - 1]) - done
-        first, done = last, int(ends[last - 1])
+    for first, last in portions(ends, (0, n), _AT_ONCE):
+        yield first, last, int(ends[last - 1]) - (int(ends[first - 1]) if first else 0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +16,8 @@ RAW_ENTRIES = pa.schema(
     [
         pa.field("key_group", pa.int32(), nullable=False),
         pa.field("state_id", pa.int32(), nullable=False),
-        pa.field("key", pa.binary(), nullable=False),
-        pa.field("value", pa.binary(), nullable=False),
+        pa.field("key", pa.large_binary(), nullable=False),
+        pa.field("value", pa.large_binary(), nullable=False),
     ]
 )
 """``key``: the composite key without its key-group prefix (CompositeKeySerializationUtils), ``value``: as canonical
@@ -66,6 +68,31 @@ class EntryColumns:
         return len(self.key_groups)
 
 
+def cuts(*columns: npt.NDArray[Any]) -> list[int]:
+    """Where runs of neighbours with the same numbers begin, and the number of rows behind the last: [0, …, rows]."""
+    n = len(columns[0])
+    if not n:
+        return [0]
+    changes = np.zeros(n - 1, dtype=np.bool_)
+    for column in columns:
+        changes |= column[1:] != column[:-1]
+    return [0, *(np.flatnonzero(changes) + 1).tolist(), n]
+
+
+def portions(ends: Longs, edges: Sequence[int], at_once: int) -> Iterator[tuple[int, int]]:
+    """(first row, row behind the last) of about ``at_once`` bytes, one row at least, none across an edge.
+
+    ends: where each row's bytes end, rows being one behind the other. edges: of `cuts`.
+    """
+    first = 0
+    for stop in edges[1:]:
+        while first < stop:
+            done = int(ends[first - 1]) if first else 0
+            last = min(stop, max(first + 1, int(np.searchsorted(ends, done + at_once, side="right"))))
+            yield first, last
+            first = last
+
+
 def byte_column(array: pa.Array) -> ByteColumn:
     """The column of a binary or large binary array without nulls, nothing copied but 32-bit offsets."""
     if array.null_count:
@@ -79,11 +106,11 @@ def byte_column(array: pa.Array) -> ByteColumn:
 
 
 def entry_columns(batch: pa.RecordBatch) -> EntryColumns:
-    """The columns of a batch of RAW_ENTRIES (binary may be large). Raises InvalidEntries for any other batch."""
+    """The columns of a batch of RAW_ENTRIES (binary need not be large). Raises InvalidEntries for any other batch."""
     for field in RAW_ENTRIES:
         index = batch.schema.get_field_index(field.name)
         found = batch.schema.field(index).type if index >= 0 else None
-        if found != field.type and not (field.type == pa.binary() and found == pa.large_binary()):
+        if found != field.type and not (field.type == pa.large_binary() and found == pa.binary()):
             raise InvalidEntries(f"raw entries need a column '{field.name}' of {field.type}, not {found}")
     numbers = []
     for name in ("key_group", "state_id"):

@@ -27,13 +27,22 @@ def _gather(source: int, starts: int, stops: int, n: int, target: int) -> None:
 
 def gathered(data: Bytes, starts: Longs, stops: Longs) -> Pieces:
     """The spans ``data[starts[i]:stops[i]]``, int64, which lie inside of ``data``."""
-    starts, stops = np.ascontiguousarray(starts), np.ascontiguousarray(stops)
+    return _copied(data.ctypes.data, np.ascontiguousarray(starts), np.ascontiguousarray(stops))
+
+
+def _copied(source: int, starts: Longs, stops: Longs) -> Pieces:
     offsets = np.zeros(len(starts) + 1, dtype=np.int64)
     np.cumsum(stops - starts, out=offsets[1:])
     out = np.empty(int(offsets[-1]), dtype=np.uint8)
     if len(out):
-        _gather(data.ctypes.data, starts.ctypes.data, stops.ctypes.data, len(starts), out.ctypes.data)
+        _gather(source, starts.ctypes.data, stops.ctypes.data, len(starts), out.ctypes.data)
     return Pieces(out, offsets)
+
+
+def gathered_from(addresses: Longs, sizes: Longs) -> Pieces:
+    """Copies of ``sizes[i]`` bytes at ``addresses[i]``, int64, one behind the other; the caller keeps them alive."""
+    addresses = np.ascontiguousarray(addresses)
+    return _copied(0, addresses, addresses + sizes)
 
 
 def taken(pieces: Pieces, rows: Longs) -> Pieces:
@@ -57,7 +66,7 @@ def empty_pieces(n: int) -> Pieces:
 
 
 def entry_batch(key_groups: npt.ArrayLike, state_id: int, keys: Pieces, values: Pieces) -> pa.RecordBatch:
-    """A batch of RAW_ENTRIES with large binaries, all of one state."""
+    """A batch of RAW_ENTRIES, all of one state."""
     groups = np.ascontiguousarray(key_groups, dtype=np.int32)
     ids = pa.array(np.full(len(groups), state_id, dtype=np.int32))
     return pa.RecordBatch.from_arrays([pa.array(groups), ids, keys.to_arrow(), values.to_arrow()], RAW_ENTRIES.names)

@@ -50,7 +50,7 @@ class CarriedSplit:
         return self.source.key_groups
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Raw entries (RAW_ENTRIES with large binaries), in the order in which they are stored.
+        """Raw entries (RAW_ENTRIES), in the order in which they are stored.
 
         Raises CorruptSnapshot, MissingFile; UnsupportedSnapshot where bytes alone do not tell where values end.
         """

@@ -18,9 +18,8 @@ from stateproc.operators import Operator
 from stateproc.releases import Release
 from stateproc.serializers import LayoutContext
 from stateproc.writers.bootstrapping.bootstrap import KeyedRows, OperatorBootstrap
-from stateproc.writers.bootstrapping.hashing import HASH_COLUMN, key_hash_of
-from stateproc.writers.bootstrapping.rows import RowEncoder
 from stateproc.writers.job import Format, KeyedPart, OperatorJob, WriteJob
+from stateproc.writers.operators import row_encoder
 from stateproc.writers.rewriting.carrying import CarriedSplit, carried_splits
 from stateproc.writers.rewriting.carrying_header import CarriedHeader, carried_header
 from stateproc.writers.rewriting.edits import Edits
@@ -29,7 +28,7 @@ from stateproc.writers.rewriting.time_to_live import TtlChange
 from stateproc.writers.rewriting.time_to_live_header import with_ttl, without_ttl
 from stateproc.writers.spark.blocks import BLOCKS_SCHEMA, packed
 from stateproc.writers.spark.frames import entries_of
-from stateproc.writers.targets import Source, TargetOf, narrowed, row_encoding
+from stateproc.writers.targets import Source, TargetOf, in_parts, row_encoding
 
 _CANONICAL_TYPE = 7
 _TASK_BYTES = 64 << 20
@@ -68,7 +67,7 @@ class CarriedEntries:
         for batch in batches:
             for number in batch.column("id").to_pylist():
                 for part in self.carried[number].read():
-                    yield from narrowed(self.targets.of(part))
+                    yield from in_parts(self.targets.of(part))
 
 
 class ExistingOperator:
@@ -197,13 +196,10 @@ class ExistingOperator:
             numbers = spark.range(0, len(carried), 1, tasks)
             yield numbers.mapInArrow(CarriedEntries(carried, targets), BLOCKS_SCHEMA)
         context = LayoutContext(kryo=job.release.kryo, tail=True)
+        function = self.edits.hash_function
+        named = function if isinstance(function, str) else None
         for state_id, item in enumerate(rows, len(names)):
-            told = HASH_COLUMN in item.columns
-            function = self.edits.hash_function
-            hash_ = None if told else key_hash_of(mine.keyed.key, function if isinstance(function, str) else None)
-            encoder = RowEncoder(
-                item.declared.state(mine.keyed.key, state_id), mine.max_parallelism, context, hash_, mine.display
-            )
+            encoder = row_encoder(item, mine.keyed.key, state_id, mine, named, context)
             source = Source(item.frame, item.columns, row_encoding(encoder, targets), keyed=True)
             yield from entries_of([source], mine.parallelism)
 

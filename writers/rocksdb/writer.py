@@ -19,7 +19,7 @@ from stateproc.errors import InvalidOption, Where
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.metadata.stream_handles import ByteStreamHandle, RelativeFileHandle
 from stateproc.writers.committing.staging import StateFile
-from stateproc.writers.files.entries import EntryColumns, Longs, entry_columns
+from stateproc.writers.files.entries import EntryColumns, Longs, cuts, entry_columns, portions
 from stateproc.writers.files.order import Order
 from stateproc.writers.rocksdb.filling import OVERHEAD
 from stateproc.writers.rocksdb.manifest import Family, current, manifest
@@ -136,16 +136,6 @@ class RocksDbWriter:
 
 def _runs(columns: EntryColumns, at_once: int) -> Iterator[tuple[int, int]]:
     """(first row, row behind the last) of rows of the same state, of about ``at_once`` bytes, one row at least."""
-    n = len(columns)
-    if not n:
-        return
     keys, values = columns.keys.offsets, columns.values.offsets
-    ends = keys[1:] - keys[0] + values[1:] - values[0] + np.arange(1, n + 1, dtype=np.int64) * OVERHEAD
-    changes = [*(np.flatnonzero(np.diff(columns.state_ids)) + 1).tolist(), n]
-    first = 0
-    for stop in changes:
-        while first < stop:
-            done = int(ends[first - 1]) if first else 0
-            last = min(stop, max(first + 1, int(np.searchsorted(ends, done + at_once, side="right"))))
-            yield first, last
-            first = last
+    ends = keys[1:] - keys[0] + values[1:] - values[0] + np.arange(1, len(columns) + 1, dtype=np.int64) * OVERHEAD
+    return portions(ends, cuts(columns.state_ids), at_once)

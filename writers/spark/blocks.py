@@ -9,10 +9,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 
-import numpy as np
 import pyarrow as pa
 
 from stateproc.errors import InvalidEntries
+from stateproc.writers.files.entries import cuts
+from stateproc.writers.spark.sorting import Entries
 from stateproc.writers.tasks import TARGET, TARGETED
 
 BLOCKS = pa.schema([pa.field(TARGET, pa.int32(), nullable=False), pa.field("block", pa.binary(), nullable=False)])
@@ -46,17 +47,12 @@ def packed(entries: Iterable[pa.RecordBatch], at_once: int = _BLOCK_BYTES) -> It
 
 
 def _packed(held: list[pa.RecordBatch]) -> pa.RecordBatch:
-    (batch,) = pa.Table.from_batches(held).combine_chunks().to_batches() if len(held) > 1 else held
-    targets = np.asarray(batch.column(TARGET).to_numpy(zero_copy_only=False))
-    order = np.argsort(targets, kind="stable")
-    targets = targets[order]
-    cuts = [0, *(np.flatnonzero(np.diff(targets)) + 1).tolist(), len(targets)]
-    alone = len(cuts) == 2
-    blocks = [
-        (batch if alone else batch.take(pa.array(order[start:stop]))).serialize().to_pybytes()
-        for start, stop in itertools.pairwise(cuts)
-    ]
-    numbers = pa.array(targets[cuts[:-1]], pa.int32())
+    entries = Entries.of(held)
+    batch = entries.taken(entries.by_target())
+    targets = batch.column(TARGET).to_numpy()
+    edges = cuts(targets)
+    blocks = [batch.slice(start, stop - start).serialize().to_pybytes() for start, stop in itertools.pairwise(edges)]
+    numbers = pa.array(targets[edges[:-1]], pa.int32())
     return pa.RecordBatch.from_arrays([numbers, pa.array(blocks, pa.binary())], schema=BLOCKS)
 
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from functools import reduce
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from stateproc.writers.bootstrapping.elements import POSITION, SUBTASK
 from stateproc.writers.spark.blocks import BLOCKS_SCHEMA, packed
+from stateproc.writers.spark.flattening import Flat, Leaf, flattened
 from stateproc.writers.targets import Encoding, Source
 from stateproc.writers.tasks import TARGET
 
@@ -22,13 +23,13 @@ _DEALT = "dealt"
 class Part:
     """One state of a batch of rows: its columns by role, its encoding, how many copies of all rows it has (or one)."""
 
-    columns: Mapping[str, str]
+    columns: Mapping[str, Flat]
     encoding: Encoding
     copies: int | None = None
 
     def entries(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """TARGETED entries of the batch's rows."""
-        roles, arrays = list(self.columns), [batch.column(name) for name in self.columns.values()]
+        roles, arrays = list(self.columns), [column.rebuilt(batch) for column in self.columns.values()]
         if self.copies is None:
             yield from self.encoding([pa.RecordBatch.from_arrays(arrays, roles)])
             return
@@ -55,23 +56,27 @@ def entries_of(sources: Iterable[Source], parallelism: int) -> Iterator[DataFram
     for together in by_frame.values():
         frame = together[0].frame
         wanted = dict.fromkeys(column for source in together for column in source.columns.values())
-        names = {column: f"c{n}" for n, column in enumerate(wanted)}
-        columns = [F.col(f"`{column}`").alias(name) for column, name in names.items()]
+        columns: list[Column] = []
+        flat: dict[str, Flat] = {}
+        chosen = frame.select(*(F.col(f"`{column}`") for column in wanted)).schema.fields
+        for number, (column, field) in enumerate(zip(wanted, chosen, strict=True)):
+            flat[column], parts = flattened(F.col(f"`{column}`"), field.dataType, field.nullable, f"c{number}")
+            columns += parts
         if not all(source.keyed for source in together):
             position = F.monotonically_increasing_id()
             columns += [position.alias(POSITION), (position % F.lit(parallelism)).alias(_DEALT)]
-        parts = Parts(tuple(_part(source, names, parallelism) for source in together))
-        yield frame.select(*columns).mapInArrow(parts, BLOCKS_SCHEMA)
+        every = Parts(tuple(_part(source, flat, parallelism) for source in together))
+        yield frame.select(*columns).mapInArrow(every, BLOCKS_SCHEMA)
 
 
-def _part(source: Source, names: Mapping[str, str], parallelism: int) -> Part:
-    columns = {role: names[column] for role, column in source.columns.items()}
+def _part(source: Source, flat: Mapping[str, Flat], parallelism: int) -> Part:
+    columns = {role: flat[column] for role, column in source.columns.items()}
     if source.keyed:
         return Part(columns, source.encoding)
-    columns[POSITION] = POSITION
+    columns[POSITION] = Leaf(POSITION)
     if source.broadcast:
         return Part(columns, source.encoding, parallelism)
-    columns.setdefault(SUBTASK, _DEALT)
+    columns.setdefault(SUBTASK, Leaf(_DEALT))
     return Part(columns, source.encoding)
 
 

@@ -1,6 +1,6 @@
 """``df.write.format("savepoint")``: a savepoint of one state, whatever the partitions of the DataFrame.
 
-Tasks keep their rows as sorted runs; the commit merges them into state files, a key group at a time. For large state
+Tasks keep their rows as sorted runs; the commit merges them into state files, piece by piece. For large state
 SavepointWriter is the faster way: there Spark puts rows together, and tasks write the files.
 
 Save modes: ``append`` writes a new savepoint and refuses a place where one is, for savepoints are never added to;
@@ -25,7 +25,7 @@ from stateproc.writers.committing.commit import Commit
 from stateproc.writers.committing.finish import finish
 from stateproc.writers.job import Format, WriteJob, check_parallelism
 from stateproc.writers.operators import NewOperator
-from stateproc.writers.spark.runs import RUN_BYTES, Run, merged, written_runs
+from stateproc.writers.spark.runs import RUN_BYTES, Run, staged_entries, written_runs
 from stateproc.writers.spark.sink_options import bootstrap_of, sink_options
 from stateproc.writers.targets import Source
 from stateproc.writers.tasks import write_targets
@@ -55,7 +55,7 @@ class PlainWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is no
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         runs = [run for message in messages if isinstance(message, RunsWritten) for run in message.runs]
-        finish(self._job, self._commit, write_targets(self._job, merged(self._job.staging, runs)))
+        finish(self._job, self._commit, write_targets(self._job, staged_entries(self._job.staging, runs)))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         self._commit.abort()

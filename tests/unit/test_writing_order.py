@@ -1,0 +1,105 @@
+"""The order that entries are put in before they are written: at once, and merged from runs on disk."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+import pytest
+
+from stateproc.writers.spark import runs
+from stateproc.writers.spark.runs import sorted_entries
+from stateproc.writers.spark.sorting import in_order
+from stateproc.writers.tasks import TARGETED
+
+Row = tuple[int, int, int, bytes, bytes]
+
+
+def batch(rows: Sequence[Row]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True) if rows else [[]] * 5
+    arrays = [pa.array(list(column), field.type) for column, field in zip(columns, TARGETED, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=TARGETED)
+
+
+def batches(rows: Sequence[Row], n: int) -> list[pa.RecordBatch]:
+    """In ``n`` batches, some of them slices, so that bytes do not begin where buffers do."""
+    whole = batch([rows[0], *rows])
+    cuts = sorted(random.Random(n).choices(range(1, len(rows) + 2), k=n - 1))
+    return [whole.slice(start, stop - start) for start, stop in zip([1, *cuts], [*cuts, len(rows) + 1], strict=True)]
+
+
+def rows_of(found: Iterable[pa.RecordBatch]) -> list[Row]:
+    return [tuple(row.values()) for part in found for row in part.to_pylist()]
+
+
+def mixed(keys: Sequence[bytes], places: int, seed: int = 1) -> list[Row]:
+    """The keys in places at random, no place with the same key twice."""
+    chance = random.Random(seed)
+    rows = {(chance.randrange(3), chance.randrange(places), chance.randrange(2), key) for key in keys for _ in range(2)}
+    shuffled = sorted(rows)
+    chance.shuffle(shuffled)
+    return [(*row, b"v%d" % number) for number, row in enumerate(shuffled)]
+
+
+KEYS = {
+    "numbers": [(2**63 + k * 7919).to_bytes(8, "big") for k in range(-300, 300)],
+    "extremes": [bytes(8), b"\xff" * 8, b"\x7f" + b"\xff" * 7, b"\x80" + bytes(7)],
+    "prefixes of each other": [b"", *(b"a" * k for k in range(1, 30)), *(b"a" * k + bytes(3) for k in range(30))],
+    "alike far behind": [b"a customer's key of many bytes" + bytes(10) + b"%05d" % k for k in range(600)],
+    "of all lengths": [random.Random(k).randbytes(k % 40) + b"%d" % k for k in range(600)],
+    "one": [b"only"],
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize("places", [1, 7, 128, 32768])
+def test_entries_in_order(name: str, places: int) -> None:
+    rows = mixed(KEYS[name], places)
+    assert rows_of([in_order(batches(rows, 5))]) == sorted(rows)
+
+
+def test_more_places_than_16_bits_tell() -> None:
+    chance = random.Random(3)
+    rows: list[Row] = [(k % 9, chance.randrange(32768), k % 5, b"k%d" % k, b"") for k in range(5000)]
+    assert rows_of([in_order(batches(rows, 3))]) == sorted(rows)
+
+
+@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize("piece", [1, 200, 1 << 18])
+def test_runs_are_merged_to_the_same(name: str, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much a run holds, and however few of its entries are at hand at a time."""
+    monkeypatch.setattr(runs, "_PIECE_BYTES", piece)
+    rows = mixed(KEYS[name], 5)
+    for run_bytes in (1, 3000, 1 << 30):
+        assert rows_of(sorted_entries(batches(rows, min(len(rows), 40)), run_bytes)) == sorted(rows)
+
+
+@pytest.mark.parametrize("run_bytes", [1, 1 << 30])
+def test_a_key_that_is_there_twice_stands_beside_itself(run_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the writer of the file sees it, wherever pieces end."""
+    monkeypatch.setattr(runs, "_PIECE_BYTES", 1)
+    rows: list[Row] = [(0, 0, 0, b"key %03d" % (k % 50), b"%d" % k) for k in range(100)]
+    found = [row[3] for row in rows_of(sorted_entries(batches(rows, 10), run_bytes))]
+    assert found == sorted(row[3] for row in rows)
+
+
+def test_a_large_key_group_is_not_held_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """48 MB of one key group, in runs of 4 MB."""
+    monkeypatch.setattr(runs, "_PIECE_BYTES", 64 << 10)
+    value = bytes(1000)
+
+    def parts() -> Iterable[pa.RecordBatch]:
+        chance = random.Random(5)
+        for _ in range(48):
+            yield batch([(0, 0, 0, chance.randbytes(8), value) for _row in range(1000)])
+
+    count, held = 0, pa.total_allocated_bytes()
+    tracemalloc.start()
+    for part in sorted_entries(parts(), 4 << 20):
+        count += part.num_rows
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 48_000
+    assert most < 24 << 20 and pa.total_allocated_bytes() - held < 1 << 20
