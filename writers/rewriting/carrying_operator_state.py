@@ -25,11 +25,18 @@ _BROADCAST = "BROADCAST"
 
 @dataclass(frozen=True)
 class CarriedElements:
-    """One subtask's elements of an operator state. Picklable. ``broadcast``: one element that holds all entries."""
+    """One subtask's elements of an operator state. Picklable. ``broadcast``: one element that holds all entries.
+
+    elements: which of them, by their positions; all by default.
+    """
 
     file: OperatorFile
     partition: StatePartition
     plugins: tuple[str, ...] = ()
+    elements: range | None = None
+
+    def __len__(self) -> int:
+        return len(self.partition.offsets) if self.elements is None else len(self.elements)
 
     @property
     def subtask(self) -> int:
@@ -44,6 +51,8 @@ class CarriedElements:
         load_plugins(self.plugins)
         header = self.file.header
         ranges = element_ranges(self.file.handle, self.partition, self.file.source, state_info(header, self.partition))
+        if self.elements is not None:
+            ranges = ranges[self.elements.start : self.elements.stop]
         compressed = header.compressed
         for data, starts, stops, _ in element_pieces(self.file.source, ranges, compressed):
             yield gathered(data, starts, stops)

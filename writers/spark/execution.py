@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from stateproc.metadata.snapshot import OperatorState
+from stateproc.operators import Operator
 from stateproc.releases import Release
 from stateproc.serializers import LayoutContext
 from stateproc.snapshot import Snapshot
@@ -21,6 +22,7 @@ from stateproc.writers.job import Format, OperatorJob, WriteJob, check_paralleli
 from stateproc.writers.operators import NewOperator
 from stateproc.writers.rewriting.copying import CopyPlan, copy_plan
 from stateproc.writers.rewriting.existing import ExistingOperator
+from stateproc.writers.rewriting.redistributing import redistributed
 from stateproc.writers.rocksdb.options import TableOptions
 from stateproc.writers.spark.entries_sink import save
 from stateproc.writers.spark.frames import put_together
@@ -112,13 +114,15 @@ def _carried(
     """The existing operators, with handles of copies of the files that stay."""
     if source is None:
         return {}
-    kept = [
-        _without_keyed(item.operator.operator.metadata) if item.keyed else item.operator.operator.metadata
-        for item in placed
-        if isinstance(item.operator, ExistingOperator)
-    ]
+    existing = [(item.operator.operator, item) for item in placed if isinstance(item.operator, ExistingOperator)]
+    kept = [_kept(operator, item) for operator, item in existing]
     plan = copy_plan(kept, source.location, drop_channel_state=settings.drop_in_flight)
-    return {state.operator_id: state for state in plan.finish(_copied(spark, plan, staging))}
+    found = {}
+    for (operator, item), state in zip(existing, plan.finish(_copied(spark, plan, staging)), strict=True):
+        if item.parallelism != operator.parallelism:
+            state = redistributed(operator, state, item.parallelism, settings.release, staging, verify=settings.verify)
+        found[operator.operator_id] = state
+    return found
 
 
 def _copied(spark: SparkSession, plan: CopyPlan, staging: Staging) -> list[Any]:
@@ -130,7 +134,11 @@ def _copied(spark: SparkSession, plan: CopyPlan, staging: Staging) -> list[Any]:
     return list(copies.map(lambda copy: copy.run(staging)).collect())
 
 
-def _without_keyed(operator: OperatorState) -> OperatorState:
-    """The operator without the handles of keyed state, which is written anew."""
-    subtasks = tuple(replace(item, managed_keyed=None, raw_keyed=None) for item in operator.subtasks)
-    return replace(operator, subtasks=subtasks)
+def _kept(operator: Operator, item: _Placed) -> OperatorState:
+    """The operator without the handles of what is written anew: keyed state, operator state of another parallelism."""
+    subtasks = operator.metadata.subtasks
+    if item.keyed:
+        subtasks = tuple(replace(subtask, managed_keyed=None, raw_keyed=None) for subtask in subtasks)
+    if item.parallelism != operator.parallelism:
+        subtasks = tuple(replace(subtask, managed_operator=None) for subtask in subtasks)
+    return replace(operator.metadata, subtasks=subtasks)
