@@ -5,6 +5,8 @@ prints one line of JSON: rows, seconds (of the Flink job, not of the JVM's start
 17 and Maven are needed; the jars are those of `tests/flink/jars.py`. Flink loads all state before the first row, so
 that a limit tries the benchmark out, but says nothing about its speed.
 
+`python run_spa.py DIRECTORY --write KEYS [--backend rocksdb] [--source keys]` bootstraps such a state instead.
+
 RocksDB's memory is not managed by Flink here, unlike by default. The State Processor API manages it by a MemoryManager
 of 64 MB that its SavepointEnvironment makes for each split, whatever the cluster has. Of that the block cache gets
 53 MB in 64 shards of 874 KB, for index blocks, too. Restored, 2.5 million keys are compacted to one file of 56 MB,
@@ -47,19 +49,19 @@ def command(
     return [*JAVA, f"-Xmx{memory}", "-cp", path, "benchmarks.SpaRead", *arguments]
 
 
-def writing(target: Path, keys: int, parallelism: int = 2, memory: str = "4g") -> list[str]:
-    """The command that bootstraps the same state into the directory `target`."""
+def writing(
+    target: Path,
+    keys: int,
+    parallelism: int = 2,
+    memory: str = "4g",
+    backend: str = "hashmap",
+    source: str = "records",
+) -> list[str]:
+    """The command that bootstraps the same state into the directory `target`; `source`: "records" that come whole, as
+    rows of a DataFrame do, or "keys" of which they are made where they are stored."""
     path = compiled(RELEASE, "core", [*core_folders(RELEASE), HERE / "java"])
-    return [
-        *JAVA,
-        f"-Xmx{memory}",
-        "-cp",
-        path,
-        "benchmarks.SpaWrite",
-        target.resolve().as_uri(),
-        str(parallelism),
-        str(keys),
-    ]
+    arguments = [target.resolve().as_uri(), str(parallelism), str(keys), backend, source]
+    return [*JAVA, f"-Xmx{memory}", "-cp", path, "benchmarks.SpaWrite", *arguments]
 
 
 def main() -> int:
@@ -67,6 +69,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("snapshot", type=Path, help="directory of the savepoint or checkpoint")
     parser.add_argument("--write", type=int, metavar="KEYS", help="write a savepoint of so many keys there instead")
+    parser.add_argument("--source", choices=("records", "keys"), default="records", help="what is written comes as")
     parser.add_argument("--backend", choices=("hashmap", "rocksdb"), default="hashmap", help="where Flink loads it")
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="one of Flink's options")
     parser.add_argument("--limit", type=int, default=0, metavar="ROWS", help="read this many rows at most")
@@ -74,7 +77,8 @@ def main() -> int:
     parser.add_argument("--memory", default="4g", help="heap of the JVM, default 4g")
     given = parser.parse_args()
     if given.write is not None:
-        return subprocess.run(writing(given.snapshot, given.write, given.parallelism, given.memory)).returncode
+        command_ = writing(given.snapshot, given.write, given.parallelism, given.memory, given.backend, given.source)
+        return subprocess.run(command_).returncode
     return subprocess.run(
         command(given.snapshot, given.limit, given.parallelism, given.memory, given.backend, given.option)
     ).returncode

@@ -1,10 +1,13 @@
 package benchmarks;
 
+import fixtures.Big.Customer;
 import java.util.Locale;
 import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.common.state.ValueStateDescriptor;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.configuration.Configuration;
+import org.apache.flink.contrib.streaming.state.EmbeddedRocksDBStateBackend;
+import org.apache.flink.runtime.state.StateBackend;
 import org.apache.flink.runtime.state.hashmap.HashMapStateBackend;
 import org.apache.flink.state.api.OperatorIdentifier;
 import org.apache.flink.state.api.OperatorTransformation;
@@ -14,10 +17,11 @@ import org.apache.flink.state.api.functions.KeyedStateBootstrapFunction;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 
 /**
- * Flink's own writer: the State Processor API bootstraps the value state of {@code make_fixtures.py --big}, whose
- * customers are made while they are written. Prints one line of JSON: rows, seconds, rows_per_second.
+ * Flink's own writer: the State Processor API bootstraps the value state of {@code make_fixtures.py --big}. Prints one
+ * line of JSON: rows, seconds, rows_per_second.
  *
- * <p>Arguments: directory to write to, parallelism, how many keys.
+ * <p>Arguments: directory to write to, parallelism, how many keys, hashmap or rocksdb, records or keys. Records come
+ * whole, as rows of a DataFrame do; of keys alone customers are made where they are stored, and none are sent there.
  */
 public final class SpaWrite {
     private SpaWrite() {}
@@ -30,13 +34,16 @@ public final class SpaWrite {
         configuration.setString("pipeline.object-reuse", "true");
         StreamExecutionEnvironment env =
                 StreamExecutionEnvironment.createLocalEnvironment(parallelism, configuration);
-        StateBootstrapTransformation<Long> customers =
-                OperatorTransformation.bootstrapWith(env.fromSequence(0, keys - 1))
-                        .keyBy(key -> key, Types.LONG)
-                        .transform(new Customers());
-        SavepointWriter.newSavepoint(env, new HashMapStateBackend(), 128)
-                .withOperator(OperatorIdentifier.forUid("big"), customers)
-                .write(arguments[0]);
+        StateBackend backend =
+                arguments[3].equals("rocksdb") ? new EmbeddedRocksDBStateBackend() : new HashMapStateBackend();
+        OperatorIdentifier big = OperatorIdentifier.forUid("big");
+        SavepointWriter writer = SavepointWriter.newSavepoint(env, backend, 128);
+        if (arguments[4].equals("records")) {
+            writer.withOperator(big, records(env, keys));
+        } else {
+            writer.withOperator(big, keys(env, keys));
+        }
+        writer.write(arguments[0]);
         long start = System.nanoTime();
         env.execute();
         double seconds = (System.nanoTime() - start) / 1e9;
@@ -50,23 +57,60 @@ public final class SpaWrite {
         System.exit(0);
     }
 
-    /** A customer under each key. */
-    public static class Customers extends KeyedStateBootstrapFunction<Long, Long> {
-        private transient ValueState<fixtures.Big.Customer> profile;
+    private static StateBootstrapTransformation<Long> keys(StreamExecutionEnvironment env, long keys) {
+        return OperatorTransformation.bootstrapWith(env.fromSequence(0, keys - 1))
+                .keyBy(key -> key, Types.LONG)
+                .transform(new OfKeys());
+    }
+
+    private static StateBootstrapTransformation<Record> records(StreamExecutionEnvironment env, long keys) {
+        return OperatorTransformation.bootstrapWith(env.fromSequence(0, keys - 1).map(Record::of))
+                .keyBy(record -> record.key, Types.LONG)
+                .transform(new OfRecords());
+    }
+
+    static Customer customer(long key) {
+        Customer customer = Customer.of(key);
+        customer.visits = 3 * key;
+        customer.amount = key * 0.5;
+        return customer;
+    }
+
+    /** A key and its customer. */
+    public static class Record {
+        public long key;
+        public Customer customer;
+
+        static Record of(long key) {
+            Record record = new Record();
+            record.key = key;
+            record.customer = customer(key);
+            return record;
+        }
+    }
+
+    /** A customer under each key, made here. */
+    public static class OfKeys extends Customers<Long> {
+        @Override
+        public void processElement(Long key, Context context) throws Exception {
+            profile.update(customer(key));
+        }
+    }
+
+    /** A customer under each key, as it comes. */
+    public static class OfRecords extends Customers<Record> {
+        @Override
+        public void processElement(Record record, Context context) throws Exception {
+            profile.update(record.customer);
+        }
+    }
+
+    private abstract static class Customers<T> extends KeyedStateBootstrapFunction<Long, T> {
+        protected transient ValueState<Customer> profile;
 
         @Override
         public void open(Configuration parameters) {
-            profile =
-                    getRuntimeContext()
-                            .getState(new ValueStateDescriptor<>("profile", fixtures.Big.Customer.class));
-        }
-
-        @Override
-        public void processElement(Long key, Context context) throws Exception {
-            fixtures.Big.Customer customer = fixtures.Big.Customer.of(key);
-            customer.visits = 3 * key;
-            customer.amount = key * 0.5;
-            profile.update(customer);
+            profile = getRuntimeContext().getState(new ValueStateDescriptor<>("profile", Customer.class));
         }
     }
 }
