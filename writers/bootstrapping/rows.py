@@ -22,6 +22,14 @@ from stateproc.readers.states import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.runtime import LAST_ACCESS
 from stateproc.types import TIME_WINDOW
+from stateproc.writers.bootstrapping.columns import (
+    conformed,
+    in_milliseconds,
+    listed,
+    of_column,
+    refuse_empty_windows,
+    times_of,
+)  # fmt: skip
 from stateproc.writers.bootstrapping.hashing import HASH_COLUMN, key_groups, text_kept
 from stateproc.writers.files.gathering import empty_pieces, entry_batch, taken
 
@@ -49,7 +57,7 @@ class RowEncoder:
 
     def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Raw entries (RAW_ENTRIES), in the order of rows. Raises InvalidRows."""
-        columns = {name: _plain(batch.column(name)) for name in batch.schema.names}
+        columns = {name: batch.column(name) for name in batch.schema.names}
         columns = {name: conformed(column, self._types.get(name)) for name, column in columns.items()}
         kept = self._kept(columns)
         if kept is not None:
@@ -79,18 +87,20 @@ class RowEncoder:
         value, kind = columns[VALUE], self.state.kind
         kept = value.is_valid()
         if kind in (StateKind.LIST, StateKind.MAP):
-            kept = pc.and_kleene(kept, pc.fill_null(pc.greater(pc.list_value_length(_listed(value)), 0), False))
+            kept = pc.and_kleene(kept, pc.fill_null(pc.greater(pc.list_value_length(listed(value)), 0), False))
         return None if pc.all(kept).as_py() is not False else kept
 
     def _entries(self, columns: dict[str, pa.Array]) -> pa.RecordBatch:
         state, inner = self.state, self.context.inner
         # Generated projections make the rows of SQL keys, with more room than serializers leave for some nulls.
         layout = state.key.layout(replace(inner, projected=True))
-        keys = as_type(columns[KEY], text_kept(layout.arrow_type, columns[KEY].type))
+        with of_column(KEY):
+            keys = as_type(columns[KEY], text_kept(layout.arrow_type, columns[KEY].type))
         refuse_nulls(keys, "a key")
         key = _located(KEY, layout, keys)
         namespace = _located(NAMESPACE, state.namespace.layout(inner), self._namespaces(columns, len(keys)))
-        groups = key_groups(keys, key, state.key, self.hash, self._codes(columns), self.max_parallelism)
+        with of_column(HASH_COLUMN if HASH_COLUMN in columns else KEY):
+            groups = key_groups(keys, key, state.key, self.hash, self._codes(columns), self.max_parallelism)
         ambiguous = state.key.length < 0 and state.namespace.length < 0
         if state.kind.is_queue:
             return entry_batch(groups, state.state_id, self._timers(columns, key, namespace), empty_pieces(len(groups)))
@@ -119,13 +129,13 @@ class RowEncoder:
         if self.state.has_namespace and NAMESPACE in columns:
             spaces = in_milliseconds(columns[NAMESPACE])
             if self.state.namespace == TIME_WINDOW:
-                _refuse_empty_windows(spaces)
+                refuse_empty_windows(spaces)
             return spaces
         return pa.nulls(n, self.state.namespace.layout(self.context.inner).arrow_type)
 
     def _timers(self, columns: dict[str, pa.Array], key: Pieces, namespace: Pieces) -> Pieces:
         """TimerSerializer: timestamp, key, namespace."""
-        times = in_milliseconds(columns[TIMESTAMP]).cast(pa.int64())
+        times = times_of(columns[TIMESTAMP], TIMESTAMP)
         if times.null_count:
             raise Unencodable("a timer without a time", int(np.flatnonzero(times.is_null().to_numpy(False))[0]))
         flipped = (times.to_numpy() ^ np.int64(-(2**63))).astype(">i8")
@@ -167,81 +177,14 @@ class RowEncoder:
             parents = None
         else:
             times = column
-        found = pc.fill_null(in_milliseconds(times).cast(pa.int64()), self.now).to_numpy(zero_copy_only=False)
+        found = pc.fill_null(times_of(times, LAST_ACCESS), self.now).to_numpy(zero_copy_only=False)
         return np.asarray(found if parents is None else found[parents], dtype=np.int64)
-
-
-def in_milliseconds(array: pa.Array) -> pa.Array:
-    """Timestamps, and structs of them (windows), as milliseconds since the epoch; anything else as it is."""
-    if pa.types.is_timestamp(array.type):
-        return array.cast(pa.timestamp("ms", array.type.tz), safe=False).cast(pa.int64())
-    if pa.types.is_struct(array.type):
-        fields = [in_milliseconds(array.field(index)) for index in range(array.type.num_fields)]
-        names = [array.type.field(index).name for index in range(array.type.num_fields)]
-        return pa.StructArray.from_arrays(fields, names, mask=array.is_null())
-    return array
-
-
-def _refuse_empty_windows(windows: pa.Array) -> None:
-    """A TimeWindow has a millisecond at least."""
-    if not pa.types.is_struct(windows.type) or windows.type.num_fields != 2 or not len(windows):
-        return
-    start, end = windows.field(0), windows.field(1)
-    wrong = pc.fill_null(pc.and_kleene(windows.is_valid(), pc.less_equal(end, start)), False)
-    if pc.any(wrong).as_py():
-        row = int(pc.index(wrong, True).as_py())
-        raise Unencodable(f"a window that ends at {end[row]}, and begins at {start[row]}", row)
-
-
-def conformed(array: pa.Array, wanted: pa.DataType | None) -> pa.Array:
-    """Structs whose fields have other names than f0, f1 … of a type that has no names (tuples, rows) by position.
-
-    Only names change; all else is for encoders to accept or refuse.
-    """
-    found = array.type
-    if wanted is None or not pa.types.is_nested(found) or found == wanted:
-        return array
-    if pa.types.is_struct(found) and pa.types.is_struct(wanted) and found.num_fields == wanted.num_fields:
-        names = [field.name for field in wanted]
-        if names != [f"f{index}" for index in range(len(names))]:
-            names = [field.name for field in found]
-        parts = [conformed(array.field(index), wanted.field(index).type) for index in range(len(names))]
-        return pa.StructArray.from_arrays(parts, names, mask=array.is_null() if array.null_count else None)
-    if pa.types.is_map(found) and pa.types.is_map(wanted):
-        keys, items = conformed(array.keys, wanted.key_type), conformed(array.items, wanted.item_type)
-        pairs = pa.StructArray.from_arrays([keys, items], fields=[
-            pa.field("key", keys.type, nullable=False), pa.field("value", items.type)])  # fmt: skip
-        kind = pa.map_(keys.type, items.type)
-        return _rebuilt(array, kind, pairs)
-    if pa.types.is_list(found) and pa.types.is_list(wanted):
-        values = conformed(array.values, wanted.value_type)
-        return _rebuilt(array, pa.list_(values.type), values)
-    return array
-
-
-def _rebuilt(array: pa.Array, kind: pa.DataType, child: pa.Array) -> pa.Array:
-    """The list (or map) with another child."""
-    return pa.Array.from_buffers(kind, len(array), array.buffers()[:2], offset=array.offset, children=[child])
-
-
-def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def _listed(value: pa.Array) -> pa.Array:
-    """A map as the list it is, whose lengths Arrow can tell."""
-    if not pa.types.is_map(value.type):
-        return value
-    pairs = pa.struct([pa.field("key", value.type.key_type), pa.field("value", value.type.item_type)])
-    return value.cast(pa.list_(pairs))
 
 
 def _located(name: str, layout: Any, array: pa.Array) -> Pieces:
     """The encoded column; what it refuses is told with its name."""
-    try:
+    with of_column(name):
         pieces: Pieces = layout.encode(array)
-    except Unencodable as error:
-        raise Unencodable(f"column '{name}': {error.message}", error.row) from error
     return pieces
 
 
