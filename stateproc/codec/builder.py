@@ -49,7 +49,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Program:
-    """A runnable program: see :func:`stateproc.codec.vm.run` for the tables' meaning.
+    """A runnable program: see :func:`stateproc.codec.vm.dispatch.run` for the tables' meaning.
 
     ``lanes``: int32, the width of each column, for :func:`stateproc.codec.lanes.run`; None if every row has to be
     decoded by itself (columns of items, values that Python reads).

@@ -56,22 +56,31 @@ def get_ready() -> None:
 
 def kernel(function: Function) -> Function:
     """Compile ``function`` with numba at its first call; the machine code is cached where that is possible."""
+    return _kernel(function, False)
+
+
+def inlined(function: Function) -> Function:
+    """A kernel that becomes part of every kernel that calls it: a step of a loop so hot that a call is dear."""
+    return _kernel(function, True)
+
+
+def _kernel(function: Function, inline: bool) -> Function:
     if _ready:
-        return _compiled(function)  # type: ignore[no-any-return]
+        return _compiled(function, inline)  # type: ignore[no-any-return]
     if not any(module is function.__globals__ for module in _modules):
         _modules.append(function.__globals__)
-    return _Later(lambda: _compiled(function))  # type: ignore[return-value]
+    return _Later(lambda: _compiled(function, inline))  # type: ignore[return-value]
 
 
-def _compiled(function: Any) -> Any:
+def _compiled(function: Any, inline: bool) -> Any:
     import numba
 
     # numba refuses cache=True where neither the package's folder nor the user's cache folder can be written
     # (containers with a read-only file system): then the kernel is compiled in every process instead.
     try:
-        compiled = numba.njit(cache=True, nogil=True)(function)
+        compiled = numba.njit(cache=True, nogil=True, forceinline=inline)(function)
     except RuntimeError:
-        return numba.njit(nogil=True)(function)
+        return numba.njit(nogil=True, forceinline=inline)(function)
     file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if file is not None and hasattr(file, "_source_stamp"):
         # numba looks at the kernel's own file only; what it calls is compiled into it.
@@ -81,14 +90,23 @@ def _compiled(function: Any) -> Any:
 
 @lru_cache
 def _kernel_sources(folder: Path) -> str:
-    """A hash of all sources with kernels in these folders: of the codec, whose kernels others call, and ``folder``."""
+    """A hash of all sources that kernels in ``folder`` may be made of."""
     found = hashlib.sha256()
-    for place in dict.fromkeys((Path(__file__).parent, folder)):
-        for path in sorted(place.glob("*.py")):
-            source = path.read_bytes()
-            if b"@kernel" in source or path.name == "jit.py":
-                found.update(path.name.encode() + b"\0" + source)
+    for name, source in kernel_files(folder).items():
+        found.update(name.encode() + b"\0" + source)
     return found.hexdigest()
+
+
+def kernel_files(folder: Path) -> dict[str, bytes]:
+    """Path and source of each file with kernels, or with constants that kernels hold, that those in ``folder`` may
+    call: all of the codec's rooms, and those beside them."""
+    here = Path(__file__).parent
+    found = {}
+    for path in sorted({*here.rglob("*.py"), *folder.glob("*.py")}):
+        source = path.read_bytes()
+        if b"@kernel" in source or b"@inlined" in source or path in (here / "jit.py", here / "ops.py"):
+            found[path.relative_to(here).as_posix() if path.is_relative_to(here) else path.name] = source
+    return found
 
 
 def _load(bits: int, *, swap: bool = False, signed: bool = False) -> Any:

@@ -3,7 +3,7 @@
 A thousand rows are decoded side by side: each op runs over all of them before the next op is looked at, so that reading
 the program and asking for room cost next to nothing. Rows of which a value is null leave the lanes up to where their
 values join again. What the lanes do not know (loops, choices that rows take differently, damage) they leave alone:
-nothing of these rows is kept, and :func:`stateproc.codec.vm.run` decodes them one by one, errors and all.
+nothing of these rows is kept, and :func:`stateproc.codec.vm.dispatch.run` decodes them one by one, errors and all.
 """
 
 from __future__ import annotations

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stateproc.codec import lane_ops, lanes, ops, vm
+from stateproc.codec import lane_ops, lanes, ops
 from stateproc.codec.builder import Program, Taken
 from stateproc.codec.columns import Columns
 from stateproc.codec.kryo_kernels import BLOCK_WORDS
+from stateproc.codec.vm import dispatch
 from stateproc.errors import SnapshotError
 from stateproc.wire import Cursor
 
@@ -36,7 +37,7 @@ class Machine:
         self._columns = Columns(max(1, program.n_columns))
         self._hosted: dict[int, list[Any]] = {column: [] for _, column in program.hosts if column >= 0}
         self._reg = np.zeros(ops.REGISTERS, dtype=np.int64)
-        self._stack = np.zeros(vm.STACK_WORDS, dtype=np.int64)
+        self._stack = np.zeros(ops.STACK_WORDS, dtype=np.int64)
         self._scratch = np.empty(lanes.SCRATCH_WORDS if program.lanes is not None else 1, dtype=np.int64)
         self._missed = 0
         self._kryo = np.empty(BLOCK_WORDS if program.reads_kryo else 1, dtype=np.int64)
@@ -127,10 +128,10 @@ class Machine:
         columns, reg, program = self._columns, self._reg, self.program
         first = int(reg[ops.ROW])
         while True:
-            status = vm.run(
+            status = dispatch.run(
                 program.code.ctypes.data, program.fills.ctypes.data, program.names.ctypes.data, data.ctypes.data,
-                starts, ends, last, stream, columns.table.ctypes.data, len(columns.table), columns.saved,
-                reg, reg.ctypes.data, self._stack, self._kryo.ctypes.data,
+                starts, ends, last, stream, columns.table.ctypes.data, len(columns.table), columns.saved.ctypes.data,
+                reg.ctypes.data, self._stack.ctypes.data, self._kryo.ctypes.data,
             )  # fmt: skip
             if status == ops.DONE:
                 return int(reg[ops.ROW])

@@ -94,6 +94,7 @@ ROW, PC, POS, END, SP, BASE, COUNT, AUX, NEED, STARTED, ROW_POS, ROOM = range(12
 # Where to go when a Kryo value cannot be read (0: none is being read), and what to take back then.
 GUARD, GUARD_POS, GUARD_SP, GUARD_FIRST, GUARD_STOP = range(12, 17)
 REGISTERS = 24
+STACK_WORDS = 4096
 
 # --- outcomes ---------------------------------------------------------------------------------------------------
 RUNNING, DONE, GROW, CALL_HOST = 0, 1, 2, 3

@@ -23,8 +23,9 @@ import stateproc.codec.machine as machine_module
 import stateproc.readers.canonical as canonical_module
 import stateproc.readers.maps as maps_module
 import stateproc.readers.scanning as scanning_module
-from stateproc.codec import kryo_heads, kryo_json, kryo_json_scalars, kryo_kernels, lane_ops, lanes, ops, room, text, vm
+from stateproc.codec import kryo_heads, kryo_json, kryo_json_scalars, kryo_kernels, lane_ops, lanes, ops, room, text
 from stateproc.codec.columns import Columns
+from stateproc.codec.vm import binary, choices, dispatch, kryo, loops, rows, strings, values
 
 
 class Memory:
@@ -74,7 +75,7 @@ def _fake_jit() -> ModuleType:
             ctypes.memmove(MEMORY.check(target, n, True), MEMORY.check(source, n, False), n)
 
     fake.__dict__.update(
-        kernel=lambda function: function, copy_bytes=copy_bytes,
+        kernel=lambda function: function, inlined=lambda function: function, copy_bytes=copy_bytes,
         load_u8=load(8, "little"), load_i32=load(32, "little", True), load_i64=load(64, "little", True),
         load_be16=load(16, "big"), load_be32=load(32, "big"), load_be64=load(64, "big"),
         load_le16=load(16, "little"), load_le32=load(32, "little"), load_le64=load(64, "little"),
@@ -134,7 +135,9 @@ _KERNELS["stateproc__codec__kryo_kernels"] = plain_module(kryo_kernels, **_KERNE
 _KERNELS["stateproc__codec__kryo_heads"] = plain_module(kryo_heads, **_KERNELS)
 _KERNELS["stateproc__codec__kryo_json_scalars"] = plain_module(kryo_json_scalars, **_KERNELS)
 _KERNELS["stateproc__codec__kryo_json"] = plain_module(kryo_json, **_KERNELS)
-_VM = plain_module(vm, **_KERNELS)
+for _room in (rows, values, strings, choices, loops, binary, kryo):
+    _KERNELS[_room.__name__.replace(".", "__")] = plain_module(_room, **_KERNELS)
+_VM = plain_module(dispatch, **_KERNELS)
 _KERNELS["stateproc__codec__lane_ops"] = plain_module(lane_ops, **_KERNELS)
 _LANES = plain_module(lanes, **_KERNELS)
 _SCANNING = plain_module(scanning_module)
@@ -142,11 +145,11 @@ _MAPS = plain_module(maps_module)
 
 
 def _run(machine: Any, data: Any) -> Any:
-    """vm.run for this machine and data, checked."""
+    """The VM's run for this machine and data, checked."""
 
     def run(
         prog: int, fills: int, names: int, source: int, starts: Any, ends: Any, last: int, stream: bool,
-        columns: int, n_columns: int, saved: Any, reg: Any, reg_at: int, stack: Any, kryo: int,
+        columns: int, n_columns: int, saved: int, reg: int, stack: int, kryo: int,
     ) -> int:  # fmt: skip
         program = machine.program
         MEMORY.ranges = [
@@ -155,16 +158,18 @@ def _run(machine: Any, data: Any) -> Any:
             (fills, fills + program.fills.nbytes, False),
             (names, names + program.names.nbytes, False),
             (columns, columns + 24 * n_columns, True),
-            (reg_at, reg_at + reg.nbytes, True),
+            (saved, saved + machine._columns.saved.nbytes, True),
+            (reg, reg + machine._reg.nbytes, True),
+            (stack, stack + machine._stack.nbytes, True),
             (kryo, kryo + machine._kryo.nbytes, True),
         ]
         MEMORY.columns = (columns, n_columns)
         with np.errstate(over="ignore"):
             status: int = _VM.run(
                 prog, fills, names, source, Checked(starts), Checked(ends), last, stream, columns, n_columns,
-                Checked(saved), Checked(reg), reg_at, Checked(stack), kryo,
+                saved, reg, stack, kryo,
             )  # fmt: skip
-        assert 0 <= reg[ops.POS] <= len(data) or status != ops.DONE
+        assert 0 <= machine._reg[ops.POS] <= len(data) or status != ops.DONE
         return status
 
     return run
@@ -218,10 +223,10 @@ def checked_kernels() -> Iterator[Memory]:
             return drive_lanes(self, data, starts, ends, *rest)
 
     def driven(self: Any, data: Any, *rest: Any) -> int:
-        shim = ModuleType("vm")
-        shim.__dict__.update(vars(vm), run=_run(self, data))
+        shim = ModuleType("dispatch")
+        shim.__dict__.update(vars(dispatch), run=_run(self, data))
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(machine_module, "vm", shim)
+            inner.setattr(machine_module, "dispatch", shim)
             return drive(self, data, *rest)
 
     def scan(source: int, size: int, reg: Any, groups: Any, starts: Any, *rest: Any) -> Any:

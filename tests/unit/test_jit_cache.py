@@ -48,3 +48,15 @@ def test_a_full_column_is_not_grown_for_ever() -> None:
     columns = Columns(1)
     columns.table[0, 2] = Columns.LIMIT
     assert not columns.grow(0, 16)
+
+
+def test_every_room_of_kernels_counts_wherever_the_caller_is(tmp_path: Path) -> None:
+    from stateproc.codec import jit
+
+    codec = Path(jit.__file__).parent
+    with_kernels = {
+        path.relative_to(codec).as_posix() for path in codec.rglob("*.py") if "\n@kernel\n" in path.read_text("utf-8")
+    }
+    files = jit.kernel_files(tmp_path)
+    assert {"vm/dispatch.py", "encoding/kernels.py", "room.py"} <= with_kernels <= files.keys()
+    assert "ops.py" in files and "layouts/base.py" not in files
