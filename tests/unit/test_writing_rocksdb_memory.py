@@ -12,12 +12,14 @@ import pytest
 from checked import MEMORY, Checked, plain_module
 from writing_entries import Entry, batches
 
+from stateproc.codec.encoding import kernels
 from stateproc.writers.files.entries import entry_columns
 from stateproc.writers.rocksdb import bloom, filling, table
 from stateproc.writers.rocksdb.options import TableOptions
 from stateproc.writers.rocksdb.table import TableWriter, WrittenTable
 
-_FILLING, _BLOOM = plain_module(filling), plain_module(bloom)
+_FILLING = plain_module(filling, stateproc__codec__encoding__kernels=plain_module(kernels))
+_BLOOM = plain_module(bloom)
 OPTIONS = TableOptions(block_size=128, bloom_bits_per_key=10.0)
 
 

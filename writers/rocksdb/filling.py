@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from stateproc.codec.encoding.kernels import put_varint
 from stateproc.codec.jit import copy_bytes, kernel, load_u8, store_8, store_32, store_64
 
 # Registers: where the open block begins, where the bytes end, how many restarts the open block has, how many entries
@@ -24,17 +25,6 @@ PUT = 1
 OVERHEAD = 15 + TRAILER + 8
 """Bytes that an entry needs beside prefix, key and value, at most: three varints, a restart, a block's end."""
 LEAST_ENTRY = 3 + TRAILER
-
-
-@kernel
-def _varint(target: int, value: int) -> int:
-    """Write ``value`` in groups of seven bits; where it ends."""
-    while value >= 128:
-        store_8(target, (value & 127) | 128)
-        value >>= 7
-        target += 1
-    store_8(target, value)
-    return target + 1
 
 
 @kernel
@@ -96,9 +86,9 @@ def fill(
             while shared < n and load_u8(key + shared) == load_u8(before + shared):
                 shared += 1
             shared += prefix
-        at = _varint(out + reg[POS], shared)
-        at = _varint(at, prefix + size + TRAILER - shared)
-        at = _varint(at, value_size)
+        at = put_varint(out + reg[POS], shared)
+        at = put_varint(at, prefix + size + TRAILER - shared)
+        at = put_varint(at, value_size)
         if shared == 0:
             for k in range(prefix):
                 store_8(at, (group >> (8 * (prefix - 1 - k))) & 0xFF)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from stateproc.codec.encoding.kernels import copy_short, put_varint, varint_size
-from stateproc.codec.jit import kernel, load_i64, load_le16, load_le64, load_u8, store_8, store_16, store_64
+from stateproc.codec.jit import inlined, kernel, load_i64, load_le16, load_le64, load_u8, store_8, store_16, store_64
 
 _HIGH_BITS = np.uint64(0x8080808080808080)
 NOT_UTF8 = -1
@@ -149,6 +149,22 @@ def put_wide_unit(target: int, unit: int) -> int:
     return target + 3
 
 
+@inlined
+def put_wide_point(target: int, pos: int, end: int) -> tuple[int, int]:
+    """The character at ``pos``, valid and not ASCII, each of its units in UTF-8; the addresses behind both."""
+    lead = load_u8(pos)
+    if lead < 0xF0:
+        # One unit: UTF-8 as it is.
+        store_16(target, load_le16(pos))
+        if lead < 0xE0:
+            return target + 2, pos + 2
+        store_8(target + 2, load_u8(pos + 2))
+        return target + 3, pos + 3
+    code, pos = utf8_point(pos, end)
+    target = put_wide_unit(target, 0xD800 + ((code - 0x10000) >> 10))
+    return put_wide_unit(target, 0xDC00 + ((code - 0x10000) & 0x3FF)), pos
+
+
 @kernel
 def put_mutf(data: int, offsets: int, lengths: int, at: int, n: int) -> None:
     """DataOutput.writeUTF of rows that measure_mutf has measured (``lengths``, below 65536)."""
@@ -169,15 +185,6 @@ def put_mutf(data: int, offsets: int, lengths: int, at: int, n: int) -> None:
                 store_8(target, byte)
                 target += 1
                 pos += 1
-            elif byte < 0xE0:
-                store_16(target, np.int64(load_le16(pos)))
-                target += 2
-                pos += 2
             else:
-                code, pos = utf8_point(pos, end)
-                if code >= 0x10000:
-                    target = put_wide_unit(target, 0xD800 + ((code - 0x10000) >> 10))
-                    target = put_wide_unit(target, 0xDC00 + ((code - 0x10000) & 0x3FF))
-                else:
-                    target = put_wide_unit(target, code)
+                target, pos = put_wide_point(target, pos, end)
         store_64(at + 8 * i, target)

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec.encoding.arrays import binary_array, bytes_of, refuse_nulls
-from stateproc.codec.encoding.fstr import NOT_UTF8, ascii_end, put_wide_unit, utf8_point
-from stateproc.codec.encoding.kernels import copy_short
+from stateproc.codec.encoding.fstr import NOT_UTF8, ascii_end, put_wide_point, utf8_point
+from stateproc.codec.encoding.kernels import copy_short, put_varint
 from stateproc.codec.encoding.measured import Longs, Measured
-from stateproc.codec.jit import kernel, load_i64, load_le16, load_u8, store_8, store_16, store_64
+from stateproc.codec.jit import kernel, load_i64, load_u8, store_8, store_64
 from stateproc.codec.pieces import Unencodable
 
 _LAST = 8  # a long's ninth byte has no mark, and carries eight bits
@@ -59,13 +59,7 @@ def put_flagged(target: int, value: int, flag: int) -> int:
         store_8(target, byte)
         return target + 1
     store_8(target, byte | 0x40)
-    target += 1
-    while value >= 0x80:
-        store_8(target, (value & 0x7F) | 0x80)
-        value >>= 7
-        target += 1
-    store_8(target, value)
-    return target + 1
+    return put_varint(target + 1, value)
 
 
 @kernel
@@ -116,17 +110,8 @@ def put_strings(data: int, offsets: int, units: int, at: int, n: int) -> None:
                 store_8(target, byte)
                 target += 1
                 pos += 1
-            elif byte < 0xE0:
-                store_16(target, np.int64(load_le16(pos)))
-                target += 2
-                pos += 2
             else:
-                code, pos = utf8_point(pos, end)
-                if code >= 0x10000:
-                    target = put_wide_unit(target, 0xD800 + ((code - 0x10000) >> 10))
-                    target = put_wide_unit(target, 0xDC00 + ((code - 0x10000) & 0x3FF))
-                else:
-                    target = put_wide_unit(target, code)
+                target, pos = put_wide_point(target, pos, end)
         store_64(at + 8 * i, target)
 
 
