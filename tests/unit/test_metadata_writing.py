@@ -121,9 +121,9 @@ def test_headers_of_real_flink_are_written_as_flink_wrote_them(release: str) -> 
     for path in snapshots(release):
         for found in stateproc.open(str(path)).operators:
             for file in found.keyed_files:
-                header = file.header
                 if file.layout == "changelog":
                     continue
+                header = file.header
                 assert header is not None
                 written = write_keyed_header(header.key_snapshot, header.states, compressed=header.compressed)
                 assert written == file.source.read(0, file.header_size), path
