@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from stateproc.errors import InvalidOption, Where
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.metadata.handles import ByteStreamHandle
+from stateproc.readers.rows import KEY_GROUP
 from stateproc.releases import Release
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.table import RowData
@@ -102,12 +103,14 @@ def row_encoder(rows: KeyedRows, key: Serializer, state_id: int, mine: OperatorJ
 
     Raises InvalidOption where nothing tells the hashes of keys.
     """
-    told = HASH_COLUMN in rows.columns
+    told = HASH_COLUMN in rows.columns or KEY_GROUP in rows.columns
     hash_ = None if told else key_hash_of(key, hash_function)
     if hash_ is None and not told and not isinstance(key, RowData):
         raise InvalidOption(
             f"nothing tells the hashCode of keys of the type {key.type_name}: it is the class's own",
             where=Where(operator=mine.display, state=rows.declared.name),
-            advice="give it in a column of ints, hash_column='…', or hash='Objects.hash' if the class uses that",
+            advice="give it in a column of ints, hash_column='…', or hash='Objects.hash' if the class uses that; of an "
+            "existing operator, with_hash_function(uid, 'Objects.hash'), or transform_state with rows that keep their "
+            "column key_group",
         )
     return RowEncoder(rows.declared.state(key, state_id), mine.max_parallelism, context, hash_, mine.display)

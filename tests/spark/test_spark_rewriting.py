@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from fixtures_check import FIXTURES, Fixture, differences, fixtures_in
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import stateproc
-from stateproc import InvalidOption, NotFound, SavepointWriter
+from stateproc import InvalidOption, NotFound, OperatorBootstrap, SavepointWriter
 from stateproc.readers.states import StateKind
 
 
@@ -120,3 +120,41 @@ def test_a_transformed_state_is_not_edited_in_silence(spark: SparkSession, tmp_p
     with pytest.raises(InvalidOption, match="another name or time to live"):
         writer.write(tmp_path / "s")
     assert not (tmp_path / "s").exists()
+
+
+def test_states_of_keys_with_a_hash_of_their_own_are_transformed(spark: SparkSession, tmp_path: Path) -> None:
+    """Nothing tells the hashCode of a POJO: its rows stay in the key groups that they were found in."""
+    frame = spark.range(200).select(
+        F.struct(F.col("id").alias("n"), F.lit("t").alias("tenant")).alias("key"),
+        F.col("id").alias("value"),
+        (F.hash("id") + 3).alias("own_hash"),
+    )
+    state = OperatorBootstrap(key_type="Pojo com.acme.Key {n: Long, tenant: String}", hash_column="own_hash")
+    made = SavepointWriter.new_savepoint(spark).with_operator("op", state.value_state("v", frame))
+    source = made.write(tmp_path / "source")
+
+    def doubled(target: str, keep: bool, groups: int | None = None) -> str:
+        def change(rows: DataFrame) -> DataFrame:
+            changed = rows.withColumn("value", F.col("value") * 2)
+            return changed if keep else changed.drop("key_group")
+
+        writer = SavepointWriter.from_existing_savepoint(spark, source).transform_state("op", "v", change)
+        if groups is not None:
+            writer.with_max_parallelism(groups)
+        return writer.write(tmp_path / target)
+
+    before, after = (
+        {str(row["key"]): (row["key_group"], row["value"]) for row in rows_of(path)}
+        for path in (source, doubled("kept", keep=True))
+    )
+    assert len(after) == 200
+    assert after == {key: (group, value * 2) for key, (group, value) in before.items()}
+    for target, keep, groups in (("dropped", False, None), ("moved", True, 256)):
+        with pytest.raises(InvalidOption, match="hashCode"):
+            doubled(target, keep, groups)
+        assert not (tmp_path / target).exists()
+
+
+def rows_of(path: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = stateproc.open(path).operator("op").state("v").to_arrow().to_pylist()
+    return rows

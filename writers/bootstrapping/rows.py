@@ -18,6 +18,7 @@ from stateproc.codec.pieces import Pieces, Unencodable
 from stateproc.errors import InvalidRows, Where
 from stateproc.keygroups.key_hash import KeyHash
 from stateproc.readers.programs import composite_value
+from stateproc.readers.rows import KEY_GROUP
 from stateproc.readers.states import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.runtime import LAST_ACCESS
@@ -30,7 +31,7 @@ from stateproc.writers.bootstrapping.columns import (
     refuse_empty_windows,
     times_of,
 )  # fmt: skip
-from stateproc.writers.bootstrapping.hashing import HASH_COLUMN, key_groups, text_kept
+from stateproc.writers.bootstrapping.hashing import HASH_COLUMN, Ints, key_groups, text_kept
 from stateproc.writers.files.gathering import empty_pieces, entry_batch, taken
 
 KEY, NAMESPACE, VALUE, MAP_KEY, MAP_VALUE, TIMESTAMP = (
@@ -45,7 +46,8 @@ class RowEncoder:
     Columns: ``key``; ``namespace`` where the state has one; ``value`` (a list or a map holds all elements of its
     key), or ``map_key`` and ``map_value`` with a row for each entry, or ``timestamp`` (ms since the epoch) for timers;
     ``last_access`` (timestamp, or ms) with TTL, the time of encoding where it is missing; ``hash``, Java's hashCode,
-    where keys do not tell it. Rows whose value is null, an empty list or an empty map have no entry, as in Flink.
+    where keys do not tell it, or ``key_group`` where their rows are known to be of that one. Rows whose value is null,
+    an empty list or an empty map have no entry, as in Flink.
     """
 
     state: KeyedState
@@ -99,8 +101,7 @@ class RowEncoder:
         refuse_nulls(keys, "a key")
         key = _located(KEY, layout, keys)
         namespace = _located(NAMESPACE, state.namespace.layout(inner), self._namespaces(columns, len(keys)))
-        with of_column(HASH_COLUMN if HASH_COLUMN in columns else KEY):
-            groups = key_groups(keys, key, state.key, self.hash, self._codes(columns), self.max_parallelism)
+        groups = self._key_groups(columns, keys, key)
         ambiguous = state.key.length < 0 and state.namespace.length < 0
         if state.kind.is_queue:
             return entry_batch(groups, state.state_id, self._timers(columns, key, namespace), empty_pieces(len(groups)))
@@ -118,6 +119,19 @@ class RowEncoder:
         else:
             encoded = self._values(columns, columns[VALUE], None)
         return entry_batch(groups, state.state_id, composite_keys(key, namespace, user_key, ambiguous), encoded)
+
+    def _key_groups(self, columns: dict[str, pa.Array], keys: pa.Array, key: Pieces) -> Ints:
+        told = columns.get(KEY_GROUP)
+        if told is None:
+            with of_column(HASH_COLUMN if HASH_COLUMN in columns else KEY):
+                return key_groups(keys, key, self.state.key, self.hash, self._codes(columns), self.max_parallelism)
+        with of_column(KEY_GROUP):
+            refuse_nulls(told, "a key group")
+            groups: Ints = as_type(told, pa.int32()).to_numpy(zero_copy_only=False)
+            wrong = np.flatnonzero((groups < 0) | (groups >= self.max_parallelism))
+            if len(wrong):
+                raise Unencodable(f"there are key groups 0 to {self.max_parallelism - 1}", int(wrong[0]))
+            return groups
 
     def _codes(self, columns: dict[str, pa.Array]) -> pa.Array | None:
         codes = columns.get(HASH_COLUMN)

@@ -15,9 +15,12 @@ from stateproc.metadata.handles import ChangelogHandle, KeyedHandle, KeyGroupsHa
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
 from stateproc.names import not_found
 from stateproc.operators import Operator
+from stateproc.readers.rows import KEY_GROUP
 from stateproc.releases import Release
 from stateproc.serializers import LayoutContext
+from stateproc.serializers.table import RowData
 from stateproc.writers.bootstrapping.bootstrap import KeyedRows, OperatorBootstrap
+from stateproc.writers.bootstrapping.hashing import key_hash_of
 from stateproc.writers.job import Format, KeyedPart, OperatorJob, WriteJob
 from stateproc.writers.operators import row_encoder
 from stateproc.writers.rewriting.carrying import CarriedSplit, carried_splits
@@ -198,10 +201,19 @@ class ExistingOperator:
         context = LayoutContext(kryo=job.release.kryo, tail=True)
         function = self.edits.hash_function
         named = function if isinstance(function, str) else None
-        for state_id, item in enumerate(rows, len(names)):
+        for state_id, given in enumerate(rows, len(names)):
+            item = self._hashed(given, mine, named)
             encoder = row_encoder(item, mine.keyed.key, state_id, mine, named, context)
             source = Source(item.frame, item.columns, row_encoding(encoder, targets), keyed=True)
             yield from entries_of([source], mine.parallelism)
+
+    def _hashed(self, rows: KeyedRows, mine: OperatorJob, hash_function: str | None) -> KeyedRows:
+        """The rows without their key groups, if keys tell these or there are others now."""
+        key = self.header.key
+        told = key is None or isinstance(key, RowData) or key_hash_of(key, hash_function) is not None
+        if KEY_GROUP in rows.columns and (told or mine.max_parallelism != self.operator.max_parallelism):
+            return replace(rows, columns={role: name for role, name in rows.columns.items() if role != KEY_GROUP})
+        return rows
 
 
 def _is_of(handle: KeyedHandle, format_: Format) -> bool:

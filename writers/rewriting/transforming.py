@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame
 
 from stateproc.errors import InvalidOption, Where
+from stateproc.readers.rows import KEY_GROUP
 from stateproc.readers.states import KeyedState, StateKind
 from stateproc.serializers import Serializer
 from stateproc.serializers.runtime import LAST_ACCESS
@@ -26,7 +28,10 @@ def transformation(
     value_type: Type,
     map_key_type: Type,
 ) -> Callable[[OperatorBootstrap], object]:
-    """What puts ``function`` of the state's rows into a bootstrap. Raises InvalidOption for states of no rows."""
+    """What puts ``function`` of the state's rows into a bootstrap. Raises InvalidOption for states of no rows.
+
+    The rows tell their key groups, for keys whose hashes nothing else tells.
+    """
     if state.kind not in (*_SINGLE, StateKind.LIST, StateKind.MAP):
         raise InvalidOption(
             f"rows of a state of the kind {state.kind.value} cannot be transformed",
@@ -48,6 +53,13 @@ def transformation(
         return own if given is None and same else given
 
     def add(bootstrap: OperatorBootstrap) -> object:
+        state_added = put(bootstrap)
+        if KEY_GROUP in after.columns:
+            rows = bootstrap.keyed[-1]
+            bootstrap.keyed[-1] = replace(rows, columns={**rows.columns, KEY_GROUP: KEY_GROUP})
+        return state_added
+
+    def put(bootstrap: OperatorBootstrap) -> object:
         common: dict[str, Any] = {
             "ttl": state.ttl,
             "last_access": LAST_ACCESS if state.ttl and LAST_ACCESS in after.columns else None,
