@@ -22,6 +22,7 @@ from stateproc.keygroups.key_hash import KeyHash
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.keygroups.ranges import key_group_of_hash
 from stateproc.splits import Split
+from stateproc.writers.rewriting.carrying import carried_splits
 from stateproc.writers.rewriting.carrying_header import carried_header
 
 RELEASES = ("1.20", "2.3")
@@ -114,6 +115,9 @@ def test_a_wrong_type_is_refused_with_advice(release: str, told: str) -> None:
         with pytest.raises((InvalidOption, CorruptSnapshot)) as caught:
             state.to_arrow()
         assert "keyType" in (caught.value.advice or ""), caught.value
+        with pytest.raises((InvalidOption, CorruptSnapshot)):
+            for split in carried_splits(operator, state.name, 0):
+                list(split.read())
 
 
 def test_bytes_that_fit_another_type_are_told_apart_by_their_key_groups(tmp_path: Path) -> None:
@@ -173,4 +177,8 @@ def test_carried_over_the_header_has_the_snapshot_that_flink_writes(release: str
     ours = carried_header(members(release)[-1].open().operator("chain"))
     assert ours.key_snapshot == oracle.key_snapshot
     assert set(ours.names) == STATES <= set(oracle.names)
+    operator = members(release)[-1].open().operator("chain")
+    for state in operator.keyed_states:
+        carried = [batch for split in carried_splits(operator, state.name, 0) for batch in split.read()]
+        assert sum(len(batch) for batch in carried) == len(state.to_arrow(flatten=state.name == "entries")) > 0
     assert STRING in ours.key_snapshot

@@ -121,6 +121,7 @@ def _sources(
         return changelog_splits(
             file.handle, file.location, state=state, operator=operator.display, options=options, key_groups=wanted,
             max_parallelism=file.max_parallelism, split_bytes=split_bytes, relatives=file.relatives,
+            told_key=file.told_key,
         )  # fmt: skip
     ranges = [item for item in file.ranges if wanted is None or item.key_group in wanted]
     return [
