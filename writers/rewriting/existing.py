@@ -26,6 +26,7 @@ from stateproc.writers.operators import row_encoder
 from stateproc.writers.rewriting.carrying import CarriedSplit, carried_splits
 from stateproc.writers.rewriting.carrying_header import CarriedHeader, carried_header
 from stateproc.writers.rewriting.edits import Edits
+from stateproc.writers.rewriting.kryo_versions import check_kryo
 from stateproc.writers.rewriting.rehashing import Rehash, rehash
 from stateproc.writers.rewriting.time_to_live import TtlChange
 from stateproc.writers.rewriting.time_to_live_header import with_ttl, without_ttl
@@ -88,6 +89,10 @@ class ExistingOperator:
         if name not in names:
             raise not_found(f"keyed state in operator '{self.operator.display}'", name, names)
 
+    def check_release(self, release: Release) -> None:
+        """Raise UnsupportedSnapshot if a state that stays means other values in this release."""
+        check_kryo(self.operator, release, {*self.edits.dropped, *(item.declared.name for item in self._rows())})
+
     @cached_property
     def header(self) -> CarriedHeader:
         """The operator's keyed states as they are. Raises UnsupportedSnapshot, CorruptSnapshot, MissingFile."""
@@ -113,13 +118,6 @@ class ExistingOperator:
         """The operator without entries. ``carried``: with handles of copied files, none of keyed state if that is
         written anew (``keyed``). Raises InvalidOption.
         """
-        if parallelism != carried.parallelism and any(
-            item.managed_operator or item.raw_operator for item in carried.subtasks
-        ):
-            raise InvalidOption(
-                f"operator {self.operator.display} has operator state, which lies in a file per subtask",
-                advice="leave its parallelism as it is: Flink deals operator state out anew when it restores",
-            )
         part = self._part(release) if keyed else None
         return OperatorJob(
             self.operator_id, self.uid, self.operator.name, parallelism, max_parallelism, part, None,

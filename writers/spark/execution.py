@@ -88,6 +88,7 @@ def _placed(
 ) -> _Placed:
     given = parallelism.get(operator.operator_id)
     if isinstance(operator, ExistingOperator):
+        operator.check_release(settings.release)
         own = operator.operator
         groups = settings.max_parallelism or own.max_parallelism
         subtasks = min(own.parallelism, groups) if given is None else given
