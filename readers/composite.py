@@ -80,6 +80,7 @@ def _decoded(
     fields = state_fields(state, ctx, flatten)
     schema = pa.schema([*fields, pa.field(RAW_KEY, pa.binary())] if raw_keys else fields)
     grouper = MapGrouper() if state.kind is StateKind.MAP and not flatten else None
+    chunk: RawEntries | None = None
     for chunk in entries:
         done, n = 0, len(chunk)
         starts, ends = chunk.ranges[0::2], chunk.ranges[1::2]
@@ -102,9 +103,10 @@ def _decoded(
                     for rows in grouper.feed(part, columns, marks):
                         yield record_batch(finished_rows(state, rows, False), schema)
             done = reached
-    if grouper is not None:
-        for rows in grouper.finish():
-            yield record_batch(finished_rows(state, rows, False), schema)
+    if grouper is not None and chunk is not None:
+        with placed(chunk.file, chunk.offset, state.name):
+            for rows in grouper.finish():
+                yield record_batch(finished_rows(state, rows, False), schema)
 
 
 def _rows(state: KeyedState, columns: Columns, flatten: bool) -> Columns:

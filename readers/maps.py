@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from stateproc.codec.jit import kernel, load_u8
 from stateproc.codec.layouts.base import offsets_of
+from stateproc.codec.layouts.collections import refuse_null_keys
 from stateproc.readers.entries import RawEntries
 from stateproc.readers.programs import Columns
 
@@ -75,9 +76,10 @@ def _slice(columns: Columns, start: int, stop: int) -> Columns:
 
 
 def _rows(columns: Columns, starts: npt.NDArray[np.int64]) -> Columns:
-    """Entries as rows that begin at ``starts``."""
+    """Entries as rows that begin at ``starts``. Raises NullKey."""
     columns = dict(columns)
     keys, items = columns.pop("user_key"), columns.pop("value")
+    refuse_null_keys(keys, "flatten the state: a row for each entry may have a null key")
     lengths = np.diff(np.append(starts, len(keys)))
     fields = [pa.field("key", keys.type, nullable=False), pa.field("value", items.type)]
     pairs = pa.StructArray.from_arrays([keys, items], fields=fields)

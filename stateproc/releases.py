@@ -58,7 +58,7 @@ def release(text: str | Release) -> Release:
     """The release of a text like "1.20" or "2.3.0". Raises InvalidOption unless it is one of 1.13 to 2.3."""
     if isinstance(text, Release):
         return text
-    match = re.fullmatch(r"(\d+)\.(\d+)(\.\d+)?", text.strip())
+    match = re.fullmatch(r"\s*(\d+)\.(\d+)(\.\d+)?\s*", text) if isinstance(text, str) else None
     found = Release(int(match[1]), int(match[2])) if match else None
     if found is None or not FIRST <= found <= LAST or (found.major == 1 and found.minor > 20):
         raise InvalidOption(

@@ -36,9 +36,9 @@ class Format(Enum):
 def check_parallelism(parallelism: int, max_parallelism: int, operator: str) -> None:
     """Raise InvalidOption unless an operator can have so many subtasks and key groups."""
     check_max_parallelism(max_parallelism)
-    if not 0 < parallelism <= max_parallelism:
+    if not isinstance(parallelism, int) or not 0 < parallelism <= max_parallelism:
         raise InvalidOption(
-            f"parallelism {parallelism} of operator {operator}",
+            f"parallelism {parallelism!r} of operator {operator}",
             advice=f"give one from 1 to {max_parallelism}, the max parallelism",
         )
 

@@ -16,7 +16,8 @@ from stateproc.releases import DEFAULT, Release, release
 from stateproc.snapshot import Snapshot
 from stateproc.spark.options import parse_options
 from stateproc.spark.relations import opened_snapshot
-from stateproc.writers.bootstrapping.bootstrap import OperatorBootstrap, Type
+from stateproc.writers.bootstrapping.bootstrap import OperatorBootstrap
+from stateproc.writers.bootstrapping.checking import Type
 from stateproc.writers.job import Format
 from stateproc.writers.operators import NewOperator
 from stateproc.writers.rewriting.edits import TtlEdit, now_ms
@@ -69,6 +70,11 @@ class SavepointWriter:
 
     def with_operator(self, uid: str, state: OperatorBootstrap) -> SavepointWriter:
         """Add an operator; an operator of that uid that is there already is replaced as a whole."""
+        if not isinstance(state, OperatorBootstrap):
+            raise InvalidOption(
+                f"the state of operator {uid!r} is a {type(state).__name__}",
+                advice="tell it in an OperatorBootstrap: OperatorBootstrap().value_state('name', frame)",
+            )
         operator = NewOperator(uid, state)
         self._operators[operator.operator_id] = operator
         return self
@@ -141,7 +147,9 @@ class SavepointWriter:
 
     def purge_expired(self, uid: str, state: str, ttl: timedelta, now: int | None = None) -> SavepointWriter:
         """Drop entries that were last used ``ttl`` before ``now`` (ms since the epoch, default now) or earlier."""
-        edit = TtlEdit("purge", ttl=int(ttl.total_seconds() * 1000), now=now_ms() if now is None else now)
+        if not isinstance(ttl, timedelta):
+            raise InvalidOption(f"a time to live of {ttl!r}", advice="give a timedelta: timedelta(days=7)")
+        edit = TtlEdit("purge", ttl=ttl // timedelta(milliseconds=1), now=now_ms() if now is None else now)
         return self._edit_ttl(uid, state, edit)
 
     def with_hash_function(self, uid: str, hash_function: str | HashCodes) -> SavepointWriter:
@@ -210,6 +218,8 @@ class SavepointWriter:
         """
         if mode not in ("error", "overwrite"):
             raise InvalidOption(f"mode {mode!r}", advice="give 'error' or 'overwrite'")
+        if not isinstance(path, str | os.PathLike):
+            raise InvalidOption(f"the path {path!r}", advice="give the directory as text, or a pathlib.Path")
         if not self._operators:
             raise InvalidOption("the savepoint has no operators", advice="add one: writer.with_operator(uid, …)")
         self._settings.verify = verify

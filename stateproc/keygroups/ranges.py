@@ -90,8 +90,13 @@ def prefix_width(max_parallelism: int) -> int:
 
 def check_max_parallelism(max_parallelism: int) -> None:
     """Raise InvalidOption unless Flink allows this max parallelism."""
+    if not isinstance(max_parallelism, int):
+        raise InvalidOption(f"max parallelism {max_parallelism!r} is no whole number")
     if not 0 < max_parallelism <= MAX_PARALLELISM_LIMIT:
-        raise InvalidOption(f"max parallelism {max_parallelism} is not in 1..{MAX_PARALLELISM_LIMIT}")
+        raise InvalidOption(
+            f"max parallelism {max_parallelism} is not in 1..{MAX_PARALLELISM_LIMIT}",
+            advice="give the job's: env.setMaxParallelism(…), or what Flink derives of the parallelism, 128 at least",
+        )
 
 
 def _check_parallelism(max_parallelism: int, parallelism: int) -> None:

@@ -134,7 +134,7 @@ def test_records_in_flight_are_refused_or_dropped(release: str, tmp_path: Path) 
     snapshot = fixture(f"{release}/inflight-hashmap-checkpoint").open()
     with pytest.raises(UnsupportedSnapshot, match=r"subtask 0 has records in flight \(\d+ bytes") as raised:
         copy_plan(snapshot.metadata.operators, snapshot.location)
-    assert "drop_channel_state=True" in str(raised.value)
+    assert "drop_in_flight_data()" in str(raised.value)
     plan = copy_plan(snapshot.metadata.operators, snapshot.location, drop_channel_state=True)
     commit = Commit.begin(str(tmp_path / "copy"))
     operators = plan.finish([copy.run(commit.staging) for copy in plan.copies])

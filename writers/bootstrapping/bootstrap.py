@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import ArrayType, MapType
 
 from stateproc import types
 from stateproc.errors import InvalidOption, Where
 from stateproc.metadata.operator_handles import DistributionMode
-from stateproc.names import not_found
 from stateproc.readers.states import StateKind, timer_state_name
 from stateproc.serializers import Serializer
 from stateproc.serializers.runtime import LAST_ACCESS, StreamElement
 from stateproc.serializers.scalars import VOID_NAMESPACE
+from stateproc.writers.bootstrapping.checking import (
+    Type,
+    check_name,
+    check_time,
+    check_whole,
+    column_type,
+    type_of,
+)
 from stateproc.writers.bootstrapping.declarations import USER_TIMERS, Declared
 from stateproc.writers.bootstrapping.hashing import HASH_COLUMN
 from stateproc.writers.bootstrapping.kafka_source import READER_STATE, SPLIT, SPLIT_SUBTASK, KafkaRows, kafka_rows
@@ -42,9 +47,6 @@ from stateproc.writers.bootstrapping.windows import (
     WindowColumns,
     Windowing,
 )
-
-Type: TypeAlias = "Serializer | str | None"
-"""A type of stateproc.types, its text, or None for the default of the column's type."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class OperatorBootstrap:
         self, key: str = KEY, *, key_type: Type = None, hash_column: str | None = None, hash: str | None = None
     ) -> None:
         self._key, self._hash_column = key, hash_column
-        self._key_type = None if key_type is None else _type(key_type)
+        self._key_type = None if key_type is None else type_of(key_type)
         self.hash = hash
         self.keyed: list[KeyedRows] = []
         self.operator: list[OperatorRows] = []
@@ -126,14 +128,14 @@ class OperatorBootstrap:
         last_access: str | None = None, namespace: str | None = None, namespace_type: Type = None,
     ) -> OperatorBootstrap:  # fmt: skip
         """A ListState: one row per key (and namespace), ``value`` an array of all its elements, none of them null."""
-        column = self._spark_type(frame, value, name)
+        column = column_type(frame, value, name)
         if not isinstance(column, ArrayType):
             raise InvalidOption(
                 f"column '{value}' is {column.simpleString()}, where a list state needs an array of all elements",
                 where=Where(state=name),
                 advice=f"gather them: frame.groupBy(…).agg(collect_list('{value}').alias('{value}'))",
             )
-        found = _type(element_type, column.elementType)
+        found = type_of(element_type, column.elementType)
         declared, columns = self._declared(
             name, StateKind.LIST, frame, found, None, ttl, last_access, namespace, namespace_type
         )
@@ -148,10 +150,10 @@ class OperatorBootstrap:
         if (map_key is None) != (map_value is None):
             raise InvalidOption("map_key and map_value name a column each, or neither does", where=Where(state=name))
         if map_key is not None and map_value is not None:
-            pair = (self._spark_type(frame, map_key, name), self._spark_type(frame, map_value, name))
+            pair = (column_type(frame, map_key, name), column_type(frame, map_value, name))
             roles = {MAP_KEY: map_key, MAP_VALUE: map_value}
         else:
-            column = self._spark_type(frame, value, name)
+            column = column_type(frame, value, name)
             if not isinstance(column, MapType):
                 raise InvalidOption(
                     f"column '{value}' is {column.simpleString()}, where a map state needs a map",
@@ -159,7 +161,7 @@ class OperatorBootstrap:
                     advice="give a map column, or map_key='…', map_value='…' with a row for each entry",
                 )
             pair, roles = (column.keyType, column.valueType), {VALUE: value}
-        user_key, user_value = _type(map_key_type, pair[0]), _type(map_value_type, pair[1])
+        user_key, user_value = type_of(map_key_type, pair[0]), type_of(map_value_type, pair[1])
         declared, columns = self._declared(
             name, StateKind.MAP, frame, user_value, user_key, ttl, last_access, namespace, namespace_type
         )
@@ -199,10 +201,10 @@ class OperatorBootstrap:
         windowing = Windowing(assigner, contents, time, allowed_lateness)
         for column in (self._key, value, count, fired, state_window):
             if column is not None:
-                self._spark_type(frame, column, CONTENTS)
+                column_type(frame, column, CONTENTS)
         kept = [self._key] if self._hash_column is None else [self._key, self._hash_column]
         for column in kept:
-            self._spark_type(frame, column, CONTENTS)
+            column_type(frame, column, CONTENTS)
         made = windowing.rows(frame, kept, value, window, state_window, count, fired)
         space: dict[str, Any] = {"namespace_type": windowing.namespace}
         under, stored = (space, space) if windowing.is_global else (
@@ -227,7 +229,7 @@ class OperatorBootstrap:
             self.list_state(CONTENTS, rows, HELD, element_type=type_, **space)
         else:
             column = rows.schema[HELD].dataType.elementType["value"].dataType
-            self.list_state(CONTENTS, rows, HELD, element_type=StreamElement(_type(type_, column)), **space)
+            self.list_state(CONTENTS, rows, HELD, element_type=StreamElement(type_of(type_, column)), **space)
 
     def operator_list_state(
         self, name: str, frame: DataFrame, value: str = VALUE, *, type: Type = None, subtask: str | None = None
@@ -263,8 +265,9 @@ class OperatorBootstrap:
         map_key_type: Type = None, map_value_type: Type = None,
     ) -> OperatorBootstrap:  # fmt: skip
         """A broadcast state: one row per entry."""
-        key = _type(map_key_type, self._spark_type(frame, map_key, name))
-        value = _type(map_value_type, self._spark_type(frame, map_value, name))
+        check_name(name, "a state")
+        key = type_of(map_key_type, column_type(frame, map_key, name))
+        value = type_of(map_value_type, column_type(frame, map_value, name))
         columns = {KEY: map_key, VALUE: map_value}
         self.operator.append(OperatorRows(name, "BROADCAST", value, key, frame, columns))
         return self
@@ -273,7 +276,7 @@ class OperatorBootstrap:
         self, name: str, kind: StateKind, frame: DataFrame, value: str, type_: Type, ttl: bool,
         last_access: str | None, namespace: str | None, namespace_type: Type,
     ) -> OperatorBootstrap:  # fmt: skip
-        found = _type(type_, self._spark_type(frame, value, name))
+        found = type_of(type_, column_type(frame, value, name))
         declared, columns = self._declared(name, kind, frame, found, None, ttl, last_access, namespace, namespace_type)
         return self._add(declared, frame, {**columns, VALUE: value})
 
@@ -282,17 +285,18 @@ class OperatorBootstrap:
         namespace_type: Type,
     ) -> OperatorBootstrap:  # fmt: skip
         name = timer_state_name(service, event=kind is StateKind.EVENT_TIMERS)
-        self._spark_type(frame, timestamp, name)
+        check_time(frame, timestamp, name, "a timer's time")
         declared, columns = self._declared(name, kind, frame, None, None, False, None, namespace, namespace_type)
         return self._add(declared, frame, {**columns, TIMESTAMP: timestamp})
 
     def _elements(
         self, name: str, mode: DistributionMode, frame: DataFrame, value: str, type_: Type, subtask: str | None
     ) -> OperatorBootstrap:
-        found = _type(type_, self._spark_type(frame, value, name))
+        check_name(name, "a state")
+        found = type_of(type_, column_type(frame, value, name))
         columns = {VALUE: value} if subtask is None else {VALUE: value, "subtask": subtask}
         if subtask is not None:
-            self._spark_type(frame, subtask, name)
+            check_whole(frame, subtask, name, "a subtask")
         self.operator.append(OperatorRows(name, mode, found, None, frame, columns))
         return self
 
@@ -300,42 +304,31 @@ class OperatorBootstrap:
         self, name: str, kind: StateKind, frame: DataFrame, value: Serializer | None, user_key: Serializer | None,
         ttl: bool, last_access: str | None, namespace: str | None, namespace_type: Type,
     ) -> tuple[Declared, dict[str, str]]:  # fmt: skip
+        check_name(name, "a state")
         columns = {KEY: self._key}
-        key = self._spark_type(frame, self._key, name)
+        key = column_type(frame, self._key, name)
         if self._key_type is None:
-            self._key_type = _type(None, key)
+            self._key_type = type_of(None, key)
         space: Serializer = VOID_NAMESPACE
         if namespace is not None:
-            space = _type(namespace_type, self._spark_type(frame, namespace, name))
+            space = type_of(namespace_type, column_type(frame, namespace, name))
             columns[NAMESPACE] = namespace
         elif namespace_type is not None:
-            space = _type(namespace_type)
+            space = type_of(namespace_type)
+            if space not in (VOID_NAMESPACE, types.GLOBAL_WINDOW):
+                raise InvalidOption(
+                    f"no column has the namespaces of the type {space.type_name}",
+                    where=Where(state=name),
+                    advice="name it: namespace='…'",
+                )
         if last_access is not None:
-            self._spark_type(frame, last_access, name)
+            check_time(frame, last_access, name, "the last access", nested=kind in (StateKind.LIST, StateKind.MAP))
             columns[LAST_ACCESS] = last_access
         if self._hash_column is not None:
-            self._spark_type(frame, self._hash_column, name)
+            check_whole(frame, self._hash_column, name, "a hash code")
             columns[HASH_COLUMN] = self._hash_column
         return Declared(name, kind, value, space, user_key, ttl or last_access is not None), columns
 
     def _add(self, declared: Declared, frame: DataFrame, columns: dict[str, str]) -> OperatorBootstrap:
         self.keyed.append(KeyedRows(declared, frame, columns))
         return self
-
-    @staticmethod
-    def _spark_type(frame: DataFrame, column: str, state: str) -> Any:
-        if column not in frame.columns:
-            raise not_found("column", column, frame.columns).at(state=state)
-        return frame.schema[column].dataType
-
-
-def _type(given: Type, column: Any = None) -> Serializer:
-    """The type given, or the default of a Spark type. Raises InvalidOption."""
-    if isinstance(given, Serializer):
-        return given
-    if isinstance(given, str):
-        return types.parse(given)
-    if column is None:
-        raise InvalidOption("no type is given, and no column to take it from")
-    arrow: pa.DataType = to_arrow_type(column, timezone="UTC")
-    return types.of_arrow(arrow)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ from stateproc.codec.encoding.arrays import refuse_nulls
 from stateproc.codec.pieces import Pieces, Unencodable
 from stateproc.errors import Where
 from stateproc.serializers import LayoutContext, Serializer
+from stateproc.writers.bootstrapping.columns import conformed
 from stateproc.writers.bootstrapping.rows import KEY, VALUE, refused
 from stateproc.writers.tasks import TARGETED
 
@@ -36,11 +38,18 @@ class ElementEncoder:
     def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Entries in the order of rows. Raises InvalidRows."""
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        columns = {name: conformed(column, self._types.get(name)) for name, column in columns.items()}
         try:
             return self._entries(columns)
         except Unencodable as error:
             shown = {name: column for name, column in columns.items() if name != POSITION}
             raise refused(shown, error, Where(operator=self.operator, state=self.name)) from error
+
+    @cached_property
+    def _types(self) -> dict[str, pa.DataType]:
+        """The Arrow type of each column's values, by its role."""
+        found = {VALUE: self.value.layout(self.context).arrow_type}
+        return found if self.key is None else {**found, KEY: self.key.layout(self.context.inner).arrow_type}
 
     def _entries(self, columns: dict[str, pa.Array]) -> pa.RecordBatch:
         subtasks = columns[SUBTASK]

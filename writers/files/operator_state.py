@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stateproc.codec.pieces import Pieces
-from stateproc.errors import InvalidEntries, InvalidOption, Where
+from stateproc.errors import DuplicateKey, InvalidEntries, InvalidOption, Where
 from stateproc.metadata.backend import DISTRIBUTION_MODE, OPERATOR, StateMetaInfo, write_operator_header
 from stateproc.metadata.handles import StatePartition
 from stateproc.metadata.operator_handles import MODES, DistributionMode
@@ -22,6 +22,7 @@ from stateproc.writers.files.canonical import Sink
 from stateproc.writers.files.framing import IDENTIFIER, FramedStream
 
 _MOST_ENTRIES = 0x7FFFFFFF
+_KEY_SHOWN = 100
 
 
 class OperatorStateWriter:
@@ -58,11 +59,16 @@ class OperatorStateWriter:
         self._add(state, _pieces(elements, state))
 
     def entries(self, state: str, keys: Pieces | pa.Array, values: Pieces | pa.Array) -> None:
-        """All entries of a broadcast state, keys and values as bytes of its serializers. The keys are not compared."""
+        """All entries of a broadcast state, keys and values as bytes of its serializers, equal keys side by side.
+
+        Raises DuplicateKey.
+        """
         if self._mode_of(state) != "BROADCAST" or self._offsets[state]:
             raise InvalidOption(f"'{state}' is no broadcast state, or its entries are written already")
+        user_keys = _pieces(keys, state).to_arrow()
+        _refuse_equal_neighbours(user_keys, state)
         pairs = pc.binary_join_element_wise(
-            _pieces(keys, state).to_arrow(), _pieces(values, state).to_arrow(), pa.scalar(b"", pa.large_binary())
+            user_keys, _pieces(values, state).to_arrow(), pa.scalar(b"", pa.large_binary())
         )
         if len(pairs) > _MOST_ENTRIES:
             raise InvalidEntries(f"{len(pairs)} entries in one broadcast state", where=Where(state=state))
@@ -113,6 +119,17 @@ class OperatorStateWriter:
         if len(data):
             self._sink.write(memoryview(data))
             self._at += len(data)
+
+
+def _refuse_equal_neighbours(keys: pa.Array, state: str) -> None:
+    same = pc.equal(keys.slice(1), keys.slice(0, max(len(keys) - 1, 0)))
+    if pc.any(same).as_py():
+        twice = keys[pc.index(same, True).as_py()].as_py()
+        raise DuplicateKey(
+            f"two entries of a broadcast state with the same key (key bytes {twice[:_KEY_SHOWN].hex()})",
+            where=Where(state=state),
+            advice="a broadcast state has one entry per key: aggregate the rows, or drop all but one",
+        )
 
 
 def _mode(info: StateMetaInfo) -> DistributionMode:

@@ -127,5 +127,5 @@ def refuse_channel_state(operator: OperatorState, location: SnapshotLocation) ->
                 "channel state), which belong to the job's network as it was",
                 where=Where(file=location.metadata_uri, operator=operator.uid or operator.operator_id),
                 advice="take a savepoint, or a checkpoint with aligned barriers, and rewrite that; or drop the records "
-                "in flight, knowing that they are lost (drop_channel_state=True)",
+                "in flight, knowing that they are lost (drop_in_flight_data())",
             )

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Builder
@@ -75,10 +77,27 @@ class Rehash:
 
     def _groups(self, keys: pa.Array) -> Ints:
         pieces = pieces_of(keys) if self._of_bytes else Pieces(np.empty(0, np.uint8), np.zeros(1, np.int64))
-        codes = None if self.codes is None else self.codes(keys)
+        codes = None if self.codes is None else _codes(self.codes(keys), len(keys))
         if self.hash is not None and self.hash.kind == _ROW:
             keys = _kind_first(keys)
         return key_groups(keys, pieces, self.state.key, self.hash, codes, self.max_parallelism)
+
+
+def _codes(told: Any, n: int) -> pa.Array:
+    """What a user's function gave for ``n`` keys, if they are hash codes. Raises InvalidOption."""
+    whole = isinstance(told, pa.Array) and pa.types.is_integer(told.type)
+    if not whole or len(told) != n or told.null_count or (told.type != pa.int32() and not _are_ints(told)):
+        shown = f"{len(told)} of {told.type}" if isinstance(told, pa.Array) else type(told).__name__
+        raise InvalidOption(
+            f"the hash function gave no hash codes for {n} keys: {shown}",
+            advice="it gets an Arrow array of keys, and returns one of int32 with as many items, none of them null",
+        )
+    return told
+
+
+def _are_ints(codes: pa.Array) -> bool:
+    least, most = pc.min_max(codes).as_py().values()
+    return least is None or (least >= -(2**31) and most < 2**31)
 
 
 def _kind_first(rows: pa.StructArray) -> pa.StructArray:

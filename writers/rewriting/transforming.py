@@ -13,7 +13,8 @@ from stateproc.readers.rows import KEY_GROUP
 from stateproc.readers.states import KeyedState, StateKind
 from stateproc.serializers import Serializer
 from stateproc.serializers.runtime import LAST_ACCESS
-from stateproc.writers.bootstrapping.bootstrap import OperatorBootstrap, Type
+from stateproc.writers.bootstrapping.bootstrap import OperatorBootstrap
+from stateproc.writers.bootstrapping.checking import Type
 from stateproc.writers.bootstrapping.rows import KEY, NAMESPACE, VALUE
 
 _SINGLE = {

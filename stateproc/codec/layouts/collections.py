@@ -195,11 +195,16 @@ def as_map(entries: pa.ListArray, arrow_type: pa.DataType) -> pa.Array:
     """A list of (key, value) structs as a map array over the same buffers. Raises NullKey."""
     pairs = entries.values
     keys, values = pairs.field(0), pairs.field(1)
-    if keys.null_count:
-        raise NullKey("a map has a null key, which neither Arrow nor Spark can hold", "leave the column out (columns)")
+    refuse_null_keys(keys, "leave the column out (columns)")
     fields = [pa.field("key", keys.type, nullable=False), pa.field("value", values.type)]
     children = [pa.Array.from_buffers(pa.struct(fields), len(pairs), [None], children=[keys, values])]
     return pa.Array.from_buffers(arrow_type, len(entries), entries.buffers()[:2], children=children)
+
+
+def refuse_null_keys(keys: pa.Array, advice: str) -> None:
+    """Raise NullKey for maps of these keys that would have a null among them."""
+    if keys.null_count:
+        raise NullKey("a map has a null key, which neither Arrow nor Spark can hold", advice)
 
 
 class NullKey(Unrepresentable):

@@ -1,0 +1,155 @@
+"""What a bootstrap and a writer are told is checked before anything runs; rows that are none are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import IntegerType
+
+import stateproc
+from stateproc import InvalidOption, OperatorBootstrap, SavepointWriter, types
+
+Tell = Callable[[OperatorBootstrap, DataFrame], object]
+ONE = "select 1L key, 2L value"
+
+
+def written(spark: SparkSession, tmp_path: Path, state: OperatorBootstrap) -> Any:
+    path = (
+        SavepointWriter.new_savepoint(spark).with_operator("op", state).with_parallelism("op", 2).write(tmp_path / "s")
+    )
+    return stateproc.open(path).operator("op")
+
+
+@pytest.mark.parametrize("told", [types.INT, "Integer", pa.int32(), IntegerType()], ids=str)
+def test_a_type_is_told_in_four_ways(spark: SparkSession, tmp_path: Path, told: Any) -> None:
+    operator = written(spark, tmp_path, OperatorBootstrap().value_state("s", spark.sql(ONE), type=told))
+    assert operator.state("s").value_type == "Integer"
+    assert operator.state("s").to_arrow()["value"].to_pylist() == [2]
+
+
+@pytest.mark.parametrize("told", [int, 5, ["Long"]], ids=str)
+def test_what_is_no_type_is_refused(spark: SparkSession, told: Any) -> None:
+    with pytest.raises(InvalidOption, match="is no type"):
+        OperatorBootstrap().value_state("s", spark.sql(ONE), type=told)
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ("interval '1' year", "interval year has no Flink type"),
+        ("make_interval(1)", "interval has no Flink type"),
+        ("array(parse_json('1'))", "array<variant> has no Flink type"),
+        ("null", "type null has no Flink type"),
+    ],
+)
+def test_columns_without_a_type_by_default(spark: SparkSession, column: str, message: str) -> None:
+    with pytest.raises(InvalidOption, match=message):
+        OperatorBootstrap().value_state("s", spark.sql(f"select 1L key, {column} value"))
+
+
+@pytest.mark.parametrize(
+    ("tell", "message"),
+    [
+        (lambda op, rows: op.event_time_timers(rows, "text"), "'text' is string, where a timer's time is"),
+        (lambda op, rows: op.event_time_timers(rows, "day"), "'day' is date"),
+        (lambda op, rows: op.processing_time_timers(rows, "half"), "'half' is double"),
+        (lambda op, rows: op.value_state("s", rows, last_access="text"), "where the last access is"),
+        (lambda op, rows: op.list_state("s", rows, "days", last_access="days"), "'days' is array<date>"),
+        (lambda op, rows: op.value_state("s", rows, last_access="times"), "'times' is array<bigint>"),
+        (lambda op, rows: op.operator_list_state("s", rows, subtask="half"), "where a subtask is a whole number"),
+        (lambda op, rows: op.value_state("s", rows, "twice"), "two columns are called 'twice'"),
+        (lambda op, rows: op.value_state("s", rows, namespace_type=types.LONG), "namespaces of the type Long"),
+        (lambda op, rows: op.value_state(5, rows), "called by text, and not by 5"),
+        (lambda op, rows: op.broadcast_state(None, rows, map_key="key", map_value="value"), "not by None"),
+        (lambda op, rows: op.value_state("s", rows.toPandas()), "no DataFrame of Spark"),
+        (lambda op, rows: op.value_state("s", pa.table({"key": [1]})), "a Table, and no DataFrame"),
+    ],
+)
+def test_columns_that_do_not_fit(spark: SparkSession, tell: Tell, message: str) -> None:
+    rows = spark.sql(
+        "select 1L key, 2L value, 'x' text, date'2020-01-01' day, 0.5D half, array(date'2020-01-01') days, "
+        "array(1L) times, 1 twice, 2 twice"
+    )
+    with pytest.raises(InvalidOption, match=message) as raised:
+        tell(OperatorBootstrap(), rows)
+    assert raised.value.advice
+
+
+@pytest.mark.parametrize(
+    ("hash_", "message"),
+    [("'x'", "where a hash code is a whole number"), ("shiftleft(1L, 40)", "int64 does not fit int32")],
+)
+def test_hash_codes_are_ints(spark: SparkSession, tmp_path: Path, hash_: str, message: str) -> None:
+    rows = spark.sql(f"select cast('a' as binary) key, 1L value, {hash_} code")
+    with pytest.raises(Exception, match=message):
+        written(spark, tmp_path, OperatorBootstrap(hash_column="code").value_state("s", rows))
+
+
+def test_a_broadcast_state_has_a_key_once(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.sql("select id % 3 map_key, id map_value from range(4)")
+    with pytest.raises(Exception, match=r"DuplicateKey.*\n?.*key bytes 0000000000000000\)") as raised:
+        written(spark, tmp_path, OperatorBootstrap().broadcast_state("rules", rows))
+    assert "state 'rules'" in str(raised.value)
+
+
+def test_operator_state_of_structs(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.sql("select struct(id as a, 'x' as b) map_key, array(struct(id as n)) map_value from range(2)")
+    state = OperatorBootstrap().operator_list_state("pairs", rows, "map_key").broadcast_state("rules", rows)
+    operator = written(spark, tmp_path, state)
+    pairs = [{"f0": n, "f1": "x"} for n in range(2)]
+    assert sorted(operator.state("pairs").to_arrow()["value"].to_pylist(), key=str) == pairs
+    rules = operator.state("rules").to_arrow().to_pylist()
+    assert [(row["map_key"], row["map_value"]) for row in rules] == [(pair, [{"f0": pair["f0"]}]) for pair in pairs]
+
+
+def test_a_null_map_key_is_told_when_maps_are_read(spark: SparkSession, tmp_path: Path) -> None:
+    """As Flink's MapState, whose keys may be null if their serializer can write it."""
+    rows = spark.sql("select id key, if(id = 1, null, 'a') k, 2L v from range(3)")
+    operator = written(spark, tmp_path, OperatorBootstrap().map_state("s", rows, map_key="k", map_value="v"))
+    with pytest.raises(stateproc.UnsupportedSnapshot, match="a map has a null key") as raised:
+        operator.state("s").to_arrow()
+    assert "flatten" in str(raised.value)
+    flat = operator.state("s").to_arrow(flatten=True).to_pylist()
+    assert sorted((row["key"], row["map_key"]) for row in flat if row["key"] != 1) == [(0, "a"), (2, "a")]
+    assert [row["map_key"] for row in flat if row["key"] == 1] == [None]
+
+
+def test_what_a_writer_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    any_: Any = spark.sql(ONE)
+    state = OperatorBootstrap().value_state("s", any_)
+    new = SavepointWriter.new_savepoint
+    wrong: list[tuple[Callable[[Any], object], Any, str]] = [
+        (lambda it: new(spark, it), "128", "max parallelism '128'"),
+        (lambda it: new(spark).with_operator("op", it), any_, "state of operator 'op' is a DataFrame"),
+        (lambda it: new(spark).with_operator(it, state), 5, "an operator needs a uid"),
+        (lambda it: new(spark).with_flink_version(it), 1.2, "version 1.2 cannot be written"),
+        (lambda it: new(spark).with_operator("op", state).write(it), None, "the path None"),
+        (lambda it: new(spark).with_operator("op", state).with_parallelism("op", it).write(tmp_path / "x"), "2",
+         "parallelism '2' of operator op"),
+    ]  # fmt: skip
+    for call, told, message in wrong:
+        with pytest.raises(InvalidOption, match=message):
+            call(told)
+    path = new(spark).with_operator("op", state).write(tmp_path / "y")
+    existing = SavepointWriter.from_existing_savepoint(spark, path)
+    with pytest.raises(InvalidOption, match="a time to live of 5"):
+        existing.purge_expired("op", "s", 5)  # type: ignore[arg-type]
+    assert existing.purge_expired("op", "s", timedelta(days=1)) is existing
+
+
+@pytest.mark.parametrize(
+    "told", [lambda keys: keys.to_pylist(), lambda keys: keys.slice(1), lambda keys: pa.nulls(len(keys), pa.int32())]
+)
+def test_a_hash_function_that_gives_none(spark: SparkSession, tmp_path: Path, told: Any) -> None:
+    rows = spark.sql("select id key, id value from range(5)")
+    state = OperatorBootstrap().value_state("s", rows)
+    path = SavepointWriter.new_savepoint(spark).with_operator("op", state).write(tmp_path / "s")
+    writer = SavepointWriter.from_existing_savepoint(spark, path).with_hash_function("op", told)
+    with pytest.raises(Exception, match="the hash function gave no hash codes"):
+        writer.with_max_parallelism(64).write(tmp_path / "t")
