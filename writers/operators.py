@@ -36,8 +36,8 @@ class NewOperator:
 
     @staticmethod
     def id_of(uid: str) -> str:
-        """The operator id of a uid, or of a uid hash. Raises InvalidOption for an empty one, or what is no text."""
-        if not uid or not isinstance(uid, str):
+        """The operator id of a uid, or of a uid hash. Raises InvalidOption for an empty one."""
+        if not uid:
             raise InvalidOption("an operator needs a uid", advice="the one given in the job with .uid('…')")
         return uid.lower() if _HASH.fullmatch(uid) else operator_id(uid)
 

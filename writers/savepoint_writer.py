@@ -17,7 +17,7 @@ from stateproc.snapshot import Snapshot
 from stateproc.spark.options import parse_options
 from stateproc.spark.relations import opened_snapshot
 from stateproc.writers.bootstrapping.bootstrap import OperatorBootstrap
-from stateproc.writers.bootstrapping.checking import Type
+from stateproc.writers.bootstrapping.checking import Type, check_name
 from stateproc.writers.job import Format
 from stateproc.writers.operators import NewOperator
 from stateproc.writers.rewriting.edits import TtlEdit, now_ms
@@ -75,6 +75,7 @@ class SavepointWriter:
                 f"the state of operator {uid!r} is a {type(state).__name__}",
                 advice="tell it in an OperatorBootstrap: OperatorBootstrap().value_state('name', frame)",
             )
+        check_name(uid, "an operator")
         operator = NewOperator(uid, state)
         self._operators[operator.operator_id] = operator
         return self

@@ -127,7 +127,7 @@ def test_what_a_writer_is_told(spark: SparkSession, tmp_path: Path) -> None:
     wrong: list[tuple[Callable[[Any], object], Any, str]] = [
         (lambda it: new(spark, it), "128", "max parallelism '128'"),
         (lambda it: new(spark).with_operator("op", it), any_, "state of operator 'op' is a DataFrame"),
-        (lambda it: new(spark).with_operator(it, state), 5, "an operator needs a uid"),
+        (lambda it: new(spark).with_operator(it, state), 5, "called by text, and not by 5"),
         (lambda it: new(spark).with_flink_version(it), 1.2, "version 1.2 cannot be written"),
         (lambda it: new(spark).with_operator("op", state).write(it), None, "the path None"),
         (lambda it: new(spark).with_operator("op", state).with_parallelism("op", it).write(tmp_path / "x"), "2",

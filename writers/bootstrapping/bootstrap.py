@@ -315,7 +315,7 @@ class OperatorBootstrap:
             columns[NAMESPACE] = namespace
         elif namespace_type is not None:
             space = type_of(namespace_type)
-            if space not in (VOID_NAMESPACE, types.GLOBAL_WINDOW):
+            if space.type_name not in (VOID_NAMESPACE.type_name, types.GLOBAL_WINDOW.type_name):
                 raise InvalidOption(
                     f"no column has the namespaces of the type {space.type_name}",
                     where=Where(state=name),

@@ -95,7 +95,7 @@ def type_of(given: Type, column: Any = None) -> Serializer:
     if _has_variants(column):
         raise InvalidOption(
             f"a column of type {column.simpleString()} has no Flink type by default",
-            advice="Flink's VARIANT (2.1 and later) is written from JSON text: to_json(…), with the type VARIANT",
+            advice="give text instead: to_json(…); Flink's VARIANT is read here, and not written",
         )
     try:
         arrow: pa.DataType = to_arrow_type(column, timezone="UTC")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import DataType, MapType, StructType
 
 from stateproc.errors import InvalidOption, Where
 from stateproc.readers.rows import KEY_GROUP
@@ -41,6 +42,12 @@ def transformation(
         )
     before = {field.name: field.dataType for field in frame.schema}
     after = function(frame)
+    if not isinstance(getattr(after, "schema", None), StructType):
+        raise InvalidOption(
+            f"the function gave a {type(after).__name__}",
+            where=Where(state=state.name),
+            advice="it gets the state's rows as a DataFrame, and returns those that the state shall have",
+        )
     missing = [name for name in (KEY, VALUE) if name not in after.columns]
     if missing:
         raise InvalidOption(
@@ -48,10 +55,11 @@ def transformation(
             where=Where(state=state.name),
             advice="keep the columns that the state has: " + ", ".join(frame.columns),
         )
-    same = after.schema[VALUE].dataType == before[VALUE]
+    found, was = after.schema[VALUE].dataType, before[VALUE]
 
-    def kept(given: Type, own: Serializer | None) -> Type:
-        return own if given is None and same else given
+    def kept(given: Type, own: Serializer | None, now: DataType, then: DataType) -> Type:
+        # What may be null is said of columns only: Flink's types are the same without it.
+        return own if given is None and now.simpleString() == then.simpleString() else given
 
     def add(bootstrap: OperatorBootstrap) -> object:
         state_added = put(bootstrap)
@@ -67,12 +75,15 @@ def transformation(
             "namespace": NAMESPACE if state.has_namespace else None,
             "namespace_type": state.namespace,
         }
-        value = kept(value_type, state.value)
+        if state.kind is StateKind.MAP and isinstance(found, MapType) and isinstance(was, MapType):
+            user_key = kept(map_key_type, state.user_key, found.keyType, was.keyType)
+            value = kept(value_type, state.value, found.valueType, was.valueType)
+            return bootstrap.map_state(state.name, after, VALUE, map_key_type=user_key, map_value_type=value, **common)
+        value = kept(value_type, state.value, found, was)
         if state.kind is StateKind.LIST:
             return bootstrap.list_state(state.name, after, VALUE, element_type=value, **common)
         if state.kind is StateKind.MAP:
-            user_key = kept(map_key_type, state.user_key)
-            return bootstrap.map_state(state.name, after, VALUE, map_key_type=user_key, map_value_type=value, **common)
+            return bootstrap.map_state(state.name, after, VALUE, **common)  # says what the column should be
         return getattr(bootstrap, _SINGLE[state.kind])(state.name, after, VALUE, type=value, **common)
 
     return add

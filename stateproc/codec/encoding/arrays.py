@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stateproc.codec.encoding.measured import Longs
 from stateproc.codec.pieces import Unencodable
@@ -15,15 +16,41 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def as_type(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    """``array`` as ``type_``, if nothing is lost. Raises Unencodable."""
+    """``array`` as ``type_``, if nothing is lost. Raises Unencodable, also for times as numbers and numbers as times:
+    nothing tells whether these are seconds, milliseconds or microseconds."""
     if array.type == type_:
         return array
+    if len(array) > array.null_count and _is_time(array.type) != _is_time(type_) and _both_numbers(array.type, type_):
+        way = "unix_millis(…), unix_date(…)" if _is_time(array.type) else "timestamp_millis(…), date_from_unix_date(…)"
+        raise Unencodable(
+            f"{array.type} does not fit {type_}: nothing tells the unit (Spark has {way})",
+            int(split_nulls(array)[0][0]),
+        )
     try:
-        return array.cast(type_)
+        cast = array.cast(type_)
     except pa.ArrowNotImplementedError as error:
         raise Unencodable(f"{array.type} does not fit {type_}", 0) from error
     except pa.ArrowInvalid as error:
         raise Unencodable(f"{array.type} does not fit {type_}: {error}", _first_misfit(array, type_)) from error
+
+    if pa.types.is_floating(type_) and pa.types.is_floating(array.type):
+        _refuse_overflow(array, cast)
+    return cast
+
+
+def _is_time(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_temporal(type_))
+
+
+def _both_numbers(*types: pa.DataType) -> bool:
+    return all(_is_time(type_) or pa.types.is_integer(type_) for type_ in types)
+
+
+def _refuse_overflow(array: pa.Array, cast: pa.Array) -> None:
+    """Doubles that are no longer finite as floats. (That they are rounded is what a float is.)"""
+    wrong = pc.and_not(pc.is_inf(cast), pc.is_inf(array))
+    if pc.any(wrong).as_py():
+        raise Unencodable(f"{array.type} does not fit {cast.type}: out of range", int(pc.index(wrong, True).as_py()))
 
 
 def _first_misfit(array: pa.Array, type_: pa.DataType) -> int:

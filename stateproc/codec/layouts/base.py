@@ -14,10 +14,16 @@ from stateproc.codec.builder import Assembler, Builder, Taken
 from stateproc.codec.encoding.binary_rows import Slots, plain
 from stateproc.codec.encoding.measured import Measured, nothing, written
 from stateproc.codec.pieces import Pieces
+from stateproc.errors import UnsupportedSnapshot, Where
+
+_ADVICE = "give the state another type; states that are there already are carried over as they are, values untouched"
 
 
-class Unwritable(Exception):
+class Unwritable(UnsupportedSnapshot):
     """A layout that can be read only."""
+
+    def __init__(self, message: str, *, where: Where | None = None, advice: str | None = _ADVICE) -> None:
+        super().__init__(message, where=where, advice=advice)
 
 
 class Layout(ABC):
@@ -69,7 +75,7 @@ class Layout(ABC):
 
     def measure(self, array: pa.Array) -> Measured:
         """How many bytes each row of ``array`` takes, and how to write them. Raises Unencodable, Unwritable."""
-        return nothing_of(array, f"values of the layout {type(self).__name__} are read only")
+        return nothing_of(array, f"values of this type (layout {type(self).__name__}) are read only")
 
     def measure_slots(self, array: pa.Array) -> Slots:
         """As ``measure``, for the slots of a binary row or array."""

@@ -1,0 +1,90 @@
+"""States of an existing snapshot as rows: what stays of their types, what changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import stateproc
+from stateproc import InvalidOption, OperatorBootstrap, SavepointWriter
+
+POINT = "Pojo com.acme.Point {x: Long, y: Long}"
+
+
+@pytest.fixture(scope="module")
+def source(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    rows = spark.range(5).select(
+        F.col("id").alias("key"),
+        F.struct(F.col("id").alias("x"), F.lit(None).cast("long").alias("y")).alias("point"),
+        F.create_map(F.col("id").cast("string"), F.struct(F.col("id").alias("x"), F.col("id").alias("y"))).alias("map"),
+    )
+    rows = rows.withColumn("list", F.array("point"))
+    state = (
+        OperatorBootstrap()
+        .value_state("point", rows, "point", type=POINT)
+        .list_state("list", rows, "list", element_type=POINT)
+        .map_state("map", rows, "map", map_key_type="BigInteger", map_value_type=POINT)
+    )
+    path = tmp_path_factory.mktemp("transforming") / "source"
+    return SavepointWriter.new_savepoint(spark).with_operator("op", state).with_parallelism("op", 2).write(path)
+
+
+def point(text: str) -> Any:
+    return F.struct(F.col(text).alias("x"), F.lit(7).cast("long").alias("y"))
+
+
+def test_types_stay_whatever_may_be_null(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    """That a column holds no nulls makes no other type of it; nor do a map's new values of its keys."""
+    writer = SavepointWriter.from_existing_savepoint(spark, source)
+    writer.transform_state("op", "point", lambda rows: rows.withColumn("value", point("key")))
+    writer.transform_state("op", "list", lambda rows: rows.withColumn("value", F.array(point("key"))))
+    writer.transform_state(
+        "op", "map", lambda rows: rows.withColumn("value", F.transform_values("value", lambda _, item: item.x))
+    )
+    operator = stateproc.open(writer.write(tmp_path / "s")).operator("op")
+    types = {state.name: state.value_type for state in operator.keyed_states}
+    before = {state.name: state.value_type for state in stateproc.open(source).operator("op").keyed_states}
+    assert types == {"point": before["point"], "list": before["list"], "map": "Map<BigInteger, Long>"}
+    assert before["point"] == "Pojo Point"
+    rows = operator.state("list").to_arrow().to_pylist()
+    assert sorted((row["key"], row["value"]) for row in rows) == [(n, [{"x": n, "y": 7}]) for n in range(5)]
+    rows = operator.state("map").to_arrow().to_pylist()
+    assert sorted((row["key"], row["value"]) for row in rows) == [(n, [(str(n), n)]) for n in range(5)]
+
+
+def test_keys_of_another_type(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    """The operator is told anew, by the rows of its states."""
+    rows = spark.read.format("savepoint").option("uid", "op").option("state", "point").load(source)
+    named = OperatorBootstrap().value_state("point", rows.withColumn("key", F.concat(F.lit("k"), "key")), type=POINT)
+    writer = SavepointWriter.from_existing_savepoint(spark, source).with_operator("op", named)
+    operator = stateproc.open(writer.write(tmp_path / "s")).operator("op")
+    found = operator.state("point").to_arrow(keys=["k3"]).to_pylist()
+    assert [(row["key"], row["value"]) for row in found] == [("k3", {"x": 3, "y": None})]
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda rows: None, "the function gave a NoneType"),
+        (lambda rows: rows.toPandas(), "the function gave a DataFrame"),
+        (lambda rows: rows.drop("value"), "no column 'value'"),
+    ],
+)
+def test_functions_that_give_no_rows(spark: SparkSession, source: str, function: Any, message: str) -> None:
+    writer = SavepointWriter.from_existing_savepoint(spark, source)
+    with pytest.raises(InvalidOption, match=message):
+        writer.transform_state("op", "point", function)
+
+
+def test_a_map_that_is_none(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    def lengths(rows: DataFrame) -> DataFrame:
+        return rows.withColumn("value", F.size("value"))
+
+    writer = SavepointWriter.from_existing_savepoint(spark, source).transform_state("op", "map", lengths)
+    with pytest.raises(InvalidOption, match="'value' is int, where a map state needs a map"):
+        writer.write(tmp_path / "s")
+    assert not (tmp_path / "s").exists()
