@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -51,14 +52,15 @@ class SavepointWriter:
 
     @classmethod
     def from_existing_savepoint(
-        cls, spark: SparkSession, path: str | os.PathLike[str], options: Mapping[str, str] | None = None
+        cls, spark: SparkSession, path: str | os.PathLike[str], options: Mapping[str, Any] | None = None
     ) -> SavepointWriter:
         """A savepoint that begins as a copy of a snapshot: savepoint or checkpoint of any format and state backend.
 
-        options: those of ``spark.read.format("savepoint")`` that say how to read (classes, uids, pathMapping, fs.…).
+        options: those of ``spark.read.format("savepoint")`` that say how to read (classes, uids, pathMapping, fs.…),
+        as text, or as the lists, dicts, booleans and numbers that the text stands for.
         What is not named later is carried over bit for bit. Raises SnapshotError.
         """
-        read_options = {**(options or {}), "path": os.fspath(path)}
+        read_options = {name: _text(value) for name, value in (options or {}).items()} | {"path": _path(path)}
         source = opened_snapshot(parse_options(read_options))
         writer = cls(spark, Settings(_release_of(source), None), source)
         writer._read_options = read_options
@@ -139,7 +141,7 @@ class SavepointWriter:
     def enable_ttl(self, uid: str, state: str, last_access: int | None = None) -> SavepointWriter:
         """Give a state a time to live, which Flink itself refuses: entries count as used at ``last_access`` (ms since
         the epoch, default now). How long they live is up to the job."""
-        edit = TtlEdit("on", last_access=now_ms() if last_access is None else last_access)
+        edit = TtlEdit("on", last_access=_milliseconds(last_access, "the last access"))
         return self._edit_ttl(uid, state, edit)
 
     def disable_ttl(self, uid: str, state: str) -> SavepointWriter:
@@ -150,7 +152,7 @@ class SavepointWriter:
         """Drop entries that were last used ``ttl`` before ``now`` (ms since the epoch, default now) or earlier."""
         if not isinstance(ttl, timedelta):
             raise InvalidOption(f"a time to live of {ttl!r}", advice="give a timedelta: timedelta(days=7)")
-        edit = TtlEdit("purge", ttl=ttl // timedelta(milliseconds=1), now=now_ms() if now is None else now)
+        edit = TtlEdit("purge", ttl=ttl // timedelta(milliseconds=1), now=_milliseconds(now, "now"))
         return self._edit_ttl(uid, state, edit)
 
     def with_hash_function(self, uid: str, hash_function: str | HashCodes) -> SavepointWriter:
@@ -219,16 +221,15 @@ class SavepointWriter:
         """
         if mode not in ("error", "overwrite"):
             raise InvalidOption(f"mode {mode!r}", advice="give 'error' or 'overwrite'")
-        if not isinstance(path, str | os.PathLike):
-            raise InvalidOption(f"the path {path!r}", advice="give the directory as text, or a pathlib.Path")
+        directory = _path(path)
         if not self._operators:
             raise InvalidOption("the savepoint has no operators", advice="add one: writer.with_operator(uid, …)")
         self._settings.verify = verify
         write_snapshot(
-            self._spark, path, list(self._operators.values()), self._settings, self._parallelism, self._source,
+            self._spark, directory, list(self._operators.values()), self._settings, self._parallelism, self._source,
             overwrite=mode == "overwrite",
         )  # fmt: skip
-        return os.fspath(path)
+        return directory
 
     def _found(self, uid: str) -> str:
         """The id of an operator that is there."""
@@ -251,6 +252,28 @@ class SavepointWriter:
         operator.check_state(state)
         operator.edits.set_ttl(state, edit)
         return self
+
+
+def _path(path: object) -> str:
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidOption(f"the path {path!r}", advice="give the directory as text, or a pathlib.Path")
+    return os.fspath(path)
+
+
+def _text(value: object) -> str:
+    """An option as Spark takes it."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _milliseconds(time: object, what: str) -> int:
+    """A time in ms since the epoch, now if none is given. Raises InvalidOption."""
+    if time is None:
+        return now_ms()
+    if not isinstance(time, int) or not -(2**63) <= time < 2**63:
+        raise InvalidOption(
+            f"{what} {time!r}", advice="give whole milliseconds since the epoch: int(1000 * moment.timestamp())"
+        )
+    return time
 
 
 def _release_of(source: Snapshot) -> Release:

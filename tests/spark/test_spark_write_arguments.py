@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +140,13 @@ def test_what_a_writer_is_told(spark: SparkSession, tmp_path: Path) -> None:
     existing = SavepointWriter.from_existing_savepoint(spark, path)
     with pytest.raises(InvalidOption, match="a time to live of 5"):
         existing.purge_expired("op", "s", 5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidOption, match="the last access datetime"):
+        existing.enable_ttl("op", "s", datetime.now())  # type: ignore[arg-type]
+    with pytest.raises(InvalidOption, match="the path 5"):
+        SavepointWriter.from_existing_savepoint(spark, 5)  # type: ignore[arg-type]
+    told = {"verify": False, "uids": ["op"], "splitBytes": 1 << 20}
+    again = SavepointWriter.from_existing_savepoint(spark, path, told)
+    assert again.transform_state("op", "s", lambda rows: rows) is again
     assert existing.purge_expired("op", "s", timedelta(days=1)) is existing
 
 
@@ -153,3 +160,9 @@ def test_a_hash_function_that_gives_none(spark: SparkSession, tmp_path: Path, to
     writer = SavepointWriter.from_existing_savepoint(spark, path).with_hash_function("op", told)
     with pytest.raises(Exception, match="the hash function gave no hash codes"):
         writer.with_max_parallelism(64).write(tmp_path / "t")
+
+
+def test_memory_of_one_process_is_no_place(spark: SparkSession) -> None:
+    state = OperatorBootstrap().value_state("s", spark.sql(ONE))
+    with pytest.raises(InvalidOption, match="memory of one process"):
+        SavepointWriter.new_savepoint(spark).with_operator("op", state).write("memory://no-place")

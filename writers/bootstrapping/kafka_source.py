@@ -54,7 +54,7 @@ def kafka_rows(
     wrong = next((name for name in numbers.values() if name and not _is_whole(frame, name)), None)
     if wrong is not None:
         raise InvalidOption(f"column '{wrong}' is {frame.schema[wrong].dataType.simpleString()}, and no whole number")
-    columns = [F.lit(None).alias(role) if name is None else F.col(f"`{name}`").alias(role)
+    columns = [F.lit(None).alias(role) if name is None else F.col("`" + name.replace("`", "``") + "`").alias(role)
                for role, name in roles.items()]  # fmt: skip
     rows = sorted((row.asDict() for row in frame.select(*columns).collect()), key=_place)
     _refuse(rows, enumerator_version)

@@ -134,7 +134,7 @@ class Windowing:
 
 
 def _column(name: str) -> Column:
-    return F.col(f"`{name}`")
+    return F.col("`" + name.replace("`", "``") + "`")
 
 
 def _span(frame: DataFrame, window: WindowColumns) -> Column:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from stateproc.errors import Where, WriteFailed
+from stateproc.errors import InvalidOption, Where, WriteFailed
 from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle
-from stateproc.storage.filesystem import filesystem, join, kind_of
+from stateproc.storage.filesystem import filesystem, join, kind_of, scheme_of
 from stateproc.storage.location import SnapshotLocation
 from stateproc.storage.paths import METADATA
 from stateproc.storage.writing import OutputFile, remove_quietly
@@ -74,6 +74,15 @@ class Staging:
         # What another process removed must not be seen in a listing kept from before.
         filesystem(self.marker_uri, self.storage_options)[0].invalidate_cache()
         return kind_of(self.marker_uri, self.storage_options) is not None
+
+    def check_shared(self) -> None:
+        """Raise InvalidOption for a place that only this process has, where others are to write files."""
+        if scheme_of(self.directory_uri) == "memory":
+            raise InvalidOption(
+                "memory:// is the memory of one process, and Spark's tasks run in others",
+                where=Where(file=self.directory_uri),
+                advice="write to a directory, or a file system that all of Spark's hosts reach",
+            )
 
     def check_under_way(self) -> None:
         """Raise WriteFailed if the write is over."""

@@ -75,6 +75,7 @@ def write_snapshot(
         )  # fmt: skip
         frames = [frame for index, item in enumerate(placed) for frame in item.operator.entries(spark, job, index)]
         if frames:
+            commit.staging.check_shared()
             save(put_together(frames, len(job.targets)), job, commit)
         else:
             finish(job, commit, [])
