@@ -18,7 +18,7 @@ from stateproc.readers.rocksdb.splits import rocksdb_splits
 from stateproc.readers.rows import state_fields
 from stateproc.readers.states import KeyedState
 from stateproc.schemas import merged_schema
-from stateproc.sessions import CONTENTS, WINDOW_SET, SessionSplit
+from stateproc.sessions import SessionSplit, window_mapping
 from stateproc.splits import KeyedSplit, KeyGroupSplit, Split, cut
 from stateproc.states import State
 
@@ -83,20 +83,26 @@ class KeyedStateView(State):
         plain = self.plain_splits(
             flatten=flatten, key_groups=key_groups, split_bytes=split_bytes, keys=keys, raw_keys=raw_keys
         )
-        if raw_keys or not self.under_state_windows:
+        mapping = self._window_mapping
+        if raw_keys or mapping is None:
             return list(plain)
         contents = self.plain_splits(
             flatten=flatten, key_groups=key_groups, split_bytes=split_bytes, keys=keys, raw_keys=True
         )
-        return [SessionSplit(split, split.of_state(WINDOW_SET)) for split in contents]
+        return [SessionSplit(split, split.of_state(mapping)) for split in contents]
 
     @property
     def under_state_windows(self) -> bool:
-        """Whether the namespaces are state windows of a merging window set."""
-        if self.name != CONTENTS or self.namespace_type != "TimeWindow":
-            return False
+        """Whether the namespaces are state windows of windows that merge."""
+        return self._window_mapping is not None
+
+    @property
+    def _window_mapping(self) -> str | None:
+        """The state that tells which windows these namespaces stand for, where they are state windows."""
+        if self.namespace_type != "TimeWindow":
+            return None
         names = {state.name for part in self._parts for state in part.file.states if isinstance(state, KeyedState)}
-        return WINDOW_SET in names
+        return window_mapping(self.name, names)
 
     def plain_splits(
         self,

@@ -2,12 +2,13 @@
 
 org.apache.flink.streaming.runtime.operators.windowing.MergingWindowSet keeps, for each key, the pairs (window,
 state window) in the list state ``merging-window-set``. Reading ``window-contents`` puts the window in the place of
-the state window.
+the state window. So does SQL (org.apache.flink.table.runtime.operators.window.groupwindow.internal.
+MergingWindowProcessFunction) with the map state ``session-window-mapping``, for the aggregates and their data views.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,15 @@ from stateproc.readers.rows import KEY_GROUP, RAW_KEY
 from stateproc.splits import KeyedSplit
 
 CONTENTS, WINDOW_SET = "window-contents", "merging-window-set"
+SQL_WINDOWS, SQL_RETRACTED = "session-window-mapping", "previous-state"
+
+
+def window_mapping(state: str, others: Set[str]) -> str | None:
+    """The state that maps windows to those under which ``state`` lies, among the ``others`` of its operator."""
+    if SQL_WINDOWS in others:
+        # AggregateWindowOperator keeps what it sent before under the window itself.
+        return None if state == SQL_RETRACTED else SQL_WINDOWS
+    return WINDOW_SET if WINDOW_SET in others and state == CONTENTS else None
 
 
 @dataclass(frozen=True)
