@@ -30,7 +30,8 @@ public final class Oracle {
     /** The key group of keys that are put once and single-deleted; nothing else touches it. */
     private final int onceGroup;
     private final List<byte[]> once = new ArrayList<>();
-    private int onceKeys;
+    /** How many keys were made that are put once only: the next one's number. */
+    int onceKeys;
 
     /** Keys are of the key groups {@code firstGroup} to {@code firstGroup + groups - 1}. */
     Oracle(long seed, Path directory, int firstGroup, int groups) {

@@ -1,6 +1,7 @@
 """Random databases written by Flink's own RocksDB: the reader finds exactly what RocksDB's iterator gives.
 
-`STATEPROC_ROCKSDB_SEEDS` sets how many databases each test makes (12 unless told).
+`STATEPROC_ROCKSDB_SEEDS` sets how many databases each test makes (12 unless told), `STATEPROC_ROCKSDB_FIRST` the first
+seed (0).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from stateproc.readers.rocksdb import table_properties
 
 pytestmark = pytest.mark.flink
 SEEDS = int(os.environ.get("STATEPROC_ROCKSDB_SEEDS", "12"))
+FIRST = int(os.environ.get("STATEPROC_ROCKSDB_FIRST", "0"))
 
 
 RUNS = [(OLDEST, "Oracle"), (OLD, "Oracle"), (NEW, "Oracle"), (NEW, "Rescale")]
@@ -28,7 +30,7 @@ RUNS = [(OLDEST, "Oracle"), (OLD, "Oracle"), (NEW, "Oracle"), (NEW, "Rescale")]
 @pytest.mark.parametrize(("version", "program"), RUNS)
 def test_reads_what_rocksdb_reads(version: str, program: str, tmp_path: Path) -> None:
     compared, merged, deleted = 0, 0, 0
-    for directory in generate(version, program, tmp_path, 0, SEEDS):
+    for directory in generate(version, program, tmp_path, FIRST, SEEDS):
         files = database(directory / "checkpoint")
         for path in sorted(directory.glob("*.expected")):
             wanted = expected(path)
