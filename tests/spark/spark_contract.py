@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Sequence
 
 import pyarrow as pa
+from fixtures_check import CLASSES, Fixture
 from pyspark.cloudpickle import dumps
 from pyspark.sql.datasource import Filter
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -13,6 +15,24 @@ from pyspark.sql.types import StructType
 
 from stateproc.spark.reader import SavepointReader
 from stateproc.spark.source import reader_of, schema_of
+from stateproc.states import State
+
+
+def selecting(state: State) -> dict[str, str]:
+    """The source's options that select a state."""
+    options = {"uidhash": state.operator.operator_id}
+    if state.kind.endswith("timers"):
+        return {**options, "timers": state.kind.split()[0]}
+    return {**options, "state" if state.distribution == "keyed" else "operatorstate": state.name}
+
+
+def selecting_exact(fixture: Fixture, state: State) -> dict[str, str]:
+    """The source's options that select a state of a fixture, its values exact, its classes described."""
+    uids = sorted({line["uid"] for line in fixture.expected() if line["uid"]})
+    common = {"uids": ",".join(uids), "temporal": "exact", "classes": json.dumps(CLASSES)}
+    if fixture.manifest.get("key_type"):
+        common["keyType"] = fixture.manifest["key_type"]
+    return {"path": fixture.snapshot, **common, **selecting(state)}
 
 
 def planned(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql.datasource import DataSourceReader, EqualTo, In, LessThan
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
-from spark_contract import planned, rows
+from spark_contract import planned, rows, selecting
 
 import stateproc
 from stateproc.errors import InvalidOption, NotFound, SnapshotError
@@ -29,13 +29,6 @@ SNAPSHOTS = [
 ]  # fmt: skip
 DEMO = str(FIXTURES / "1.20" / "demo" / "snapshot")
 PROFILES = "orders-per-customer"
-
-
-def selecting(state: State) -> dict[str, str]:
-    options = {"uidhash": state.operator.operator_id}
-    if state.kind.endswith("timers"):
-        return {**options, "timers": state.kind.split()[0]}
-    return {**options, "state" if state.distribution == "keyed" else "operatorstate": state.name}
 
 
 def same_rows(options: dict[str, str], state: State) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from test_spark_reader import selecting
+from spark_contract import selecting
 
 import stateproc
 from stateproc.opened_states import opened_state
