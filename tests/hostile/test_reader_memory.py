@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,61 +10,36 @@ import pytest
 from checked_readers import HASHES, checked_reader_kernels
 from corpus import Target, file_targets
 from mutations import SAME_LENGTH, mutated
-from rocksdict import BlockBasedIndexType, BlockBasedOptions, DBCompressionType, Options, Rdict
+from rocksdb_databases import inline, write_database
 
 from stateproc.errors import SnapshotError
 from stateproc.keygroups import kernels
 from stateproc.readers.blocks import KeyGroupRange
 from stateproc.readers.measuring import measure_canonical
-from stateproc.readers.rocksdb import DatabaseFile, rocksdb_entries
+from stateproc.readers.rocksdb import rocksdb_entries
 from stateproc.storage import InlineSource
 
 ROUNDS = max(60, int(os.environ.get("STATEPROC_MUTATIONS", "0")) // 100)
 """More in the full run."""
-FORMS = {
-    "plain": (5, DBCompressionType.none, None),
-    "snappy": (4, DBCompressionType.snappy, None),
-    "lz4": (3, DBCompressionType.lz4, None),
-    "partitioned": (5, DBCompressionType.none, BlockBasedIndexType.two_level_index_search),
-}
 
 
-@pytest.fixture(scope="module", params=list(FORMS))
+@pytest.fixture(scope="module", params=["plain", "snappy", "lz4", "partitioned"])
 def tables(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """Two small tables with puts, deletes and a deleted range in three key groups."""
-    version, compression, index = FORMS[request.param]
+    rows = {b"%c%04d" % (k % 3, k): b"value %d " % k * (1 + k % 40) for k in range(30)}
     directory = tmp_path_factory.mktemp(request.param)
-    table = BlockBasedOptions()
-    table.set_format_version(version)
-    table.set_block_size(150)
-    table.set_metadata_block_size(100)
-    if index is not None:
-        table.set_index_type(index())
-    options = Options(raw_mode=True)
-    options.create_if_missing(True)
-    options.set_disable_auto_compactions(True)
-    options.set_compression_type(compression())
-    options.set_block_based_table_factory(table)
-    db = Rdict(str(directory), options)
-    for flush in range(2):
-        for k in range(30):
-            db[b"%c%04d" % (k % 3, k)] = b"value %d " % k * (1 + k % 40)
-        db.delete(b"%c%04d" % (2, 14))
-        db.delete_range(b"\x01\x30", b"\x01\x40")
-        if flush == 0:
-            db.flush()
-    db.close()
-    parts = (".sst", "CURRENT", "MANIFEST-")
-    return {path.name: path.read_bytes() for path in Path(directory).iterdir() if any(p in path.name for p in parts)}
+    deleted = b"%c%04d" % (2, 14)
+    return write_database(
+        directory, request.param, rows, deleted=deleted, range_deleted=(b"\x01\x30", b"\x01\x40"), block_size=150
+    )
 
 
 def _contents(files: dict[str, bytes], verify: bool) -> list[Any]:
     """Entries, or the error's text."""
-    sources = [DatabaseFile(name, InlineSource(name, data)) for name, data in files.items()]
     try:
         return [
             (batch.key_groups.tolist(), batch.ranges.tolist(), batch.data.tobytes())
-            for batch in rocksdb_entries(sources, "default", range(3), 1, verify=verify)
+            for batch in rocksdb_entries(inline(files), "default", range(3), 1, verify=verify)
         ]
     except SnapshotError as error:
         return [str(error)]

@@ -6,50 +6,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rocksdb_databases import contents, in_memory, inline
-from rocksdict import BlockBasedIndexType, BlockBasedOptions, DBCompressionType, Options, Rdict
+from rocksdb_databases import FORMS, contents, in_memory, inline, write_database
+from rocksdict import DBCompressionType, Options, Rdict
 
 from stateproc.errors import CorruptSnapshot, SnapshotError
 from stateproc.readers.rocksdb import column_families, open_table
 from stateproc.readers.rocksdb.manifest import read_manifest
 from stateproc.storage import InlineSource
 
-FORMS = {
-    "plain": (5, DBCompressionType.none, None),
-    "snappy": (4, DBCompressionType.snappy, None),
-    "zstd": (6, DBCompressionType.zstd, None),
-    "lz4": (3, DBCompressionType.lz4, None),
-    "zlib": (2, DBCompressionType.zlib, None),
-    "partitioned": (5, DBCompressionType.none, BlockBasedIndexType.two_level_index_search),
-}
-
 
 @pytest.fixture(scope="module", params=list(FORMS))
 def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """A small database with puts, deletes and a deleted range, in two tables."""
-    version, compression, index = FORMS[request.param]
+    rows = {b"%c%04d" % (k % 5, k): b"value %d " % k * (1 + k % 4) for k in range(200)}
     directory = tmp_path_factory.mktemp(request.param)
-    table = BlockBasedOptions()
-    table.set_format_version(version)
-    table.set_block_size(200)
-    table.set_metadata_block_size(100)
-    if index is not None:
-        table.set_index_type(index())
-    options = Options(raw_mode=True)
-    options.create_if_missing(True)
-    options.set_disable_auto_compactions(True)
-    options.set_compression_type(compression())
-    options.set_block_based_table_factory(table)
-    db = Rdict(str(directory), options)
-    for flush in range(2):
-        for k in range(200):
-            db[b"%c%04d" % (k % 5, k)] = b"value %d " % k * (1 + k % 4)
-        db.delete(b"%c%04d" % (3, 13))
-        db.delete_range(b"\x02", b"\x02\x40")
-        if flush == 0:
-            db.flush()
-    db.close()
-    return in_memory(directory)
+    deleted = b"%c%04d" % (3, 13)
+    return write_database(
+        directory, request.param, rows, deleted=deleted, range_deleted=(b"\x02", b"\x02\x40"), block_size=200
+    )
 
 
 def damaged(data: bytes, rng: np.random.Generator, *, keep_size: bool) -> bytes:

@@ -2,12 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+from rocksdict import BlockBasedIndexType, BlockBasedOptions, DBCompressionType, Options, Rdict
 
 from stateproc.readers.entries import RawEntries
 from stateproc.readers.rocksdb import DatabaseFile, rocksdb_entries
 from stateproc.storage import FileSource, InlineSource
+
+FORMS = {
+    "plain": (5, DBCompressionType.none, None),
+    "snappy": (4, DBCompressionType.snappy, None),
+    "zstd": (6, DBCompressionType.zstd, None),
+    "lz4": (3, DBCompressionType.lz4, None),
+    "zlib": (2, DBCompressionType.zlib, None),
+    "partitioned": (5, DBCompressionType.none, BlockBasedIndexType.two_level_index_search),
+}
+"""Format version, compression and index of small databases."""
+
+
+def write_database(
+    directory: Path, form: str, rows: Mapping[bytes, bytes], *, deleted: bytes, range_deleted: tuple[bytes, bytes],
+    block_size: int,
+) -> dict[str, bytes]:  # fmt: skip
+    """RocksDB's files of these rows, written twice: two tables, each with a deleted key and a deleted range behind."""
+    version, compression, index = FORMS[form]
+    table = BlockBasedOptions()
+    table.set_format_version(version)
+    table.set_block_size(block_size)
+    table.set_metadata_block_size(100)
+    if index is not None:
+        table.set_index_type(index())
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_disable_auto_compactions(True)
+    options.set_compression_type(compression())
+    options.set_block_based_table_factory(table)
+    db = Rdict(str(directory), options)
+    for flush in range(2):
+        for key, value in rows.items():
+            db[key] = value
+        db.delete(deleted)
+        db.delete_range(*range_deleted)
+        if flush == 0:
+            db.flush()
+    db.close()
+    return in_memory(directory)
 
 
 def database(directory: Path) -> list[DatabaseFile]:
