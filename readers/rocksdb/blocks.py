@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +11,8 @@ import numpy.typing as npt
 
 from stateproc.codec.jit import kernel, load_le16, load_le32
 from stateproc.readers.rocksdb.checksums import NONE, checksums, context_modifier
-from stateproc.readers.rocksdb.compression import decompressed
-from stateproc.readers.rocksdb.format import TRAILER_SIZE, BlockHandle, Footer, damaged
+from stateproc.readers.rocksdb.compression import Oversized, decompressed
+from stateproc.readers.rocksdb.format import MAX_BLOCK, TRAILER_SIZE, BlockHandle, Footer, damaged
 from stateproc.storage import ByteSource
 
 Bytes = npt.NDArray[np.uint8]
@@ -73,7 +74,7 @@ class BlockReader:
     def blocks(self, offsets: Longs, sizes: Longs) -> Blocks:
         """Neighbouring data or index blocks, in ascending order, with one request.
 
-        Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile.
+        Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile; Oversized if several hold more than 64 MiB.
         """
         self.check(offsets, sizes)
         at = int(offsets[0])
@@ -88,6 +89,16 @@ class BlockReader:
             raise damaged(self.file, int(offsets[bad]), "a block's restart points do not fit into it")
         return Blocks(plain, bounds[:-1], ends, offsets, self.file)
 
+    def parts(self, offsets: Longs, sizes: Longs) -> Iterable[Blocks]:
+        """The same blocks in one part, with one request; or, where they hold very much, in several, one at a time.
+
+        Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile; so does what it gives.
+        """
+        try:
+            return [self.blocks(offsets, sizes)]
+        except Oversized as error:
+            return (self.blocks(offsets[part], sizes[part]) for part in error.parts)
+
     def block(self, handle: BlockHandle) -> Blocks:
         """One block. Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile."""
         self.check_handle(handle)
@@ -101,18 +112,21 @@ class BlockReader:
                 f"a block of {handle.size} bytes in a file of {self.source.size} bytes",
             )
 
-    def check(self, offsets: Longs, sizes: Longs) -> None:
-        """Refuse blocks outside of the file or not in ascending order."""
-        size = self.source.size
+    def check(self, offsets: Longs, sizes: Longs, stop: int | None = None) -> None:
+        """Refuse blocks outside of the file, or not before byte ``stop`` of it, or not in ascending order."""
+        size = self.source.size if stop is None else stop
         wrong = (offsets < 0) | (sizes < 0) | (offsets > size) | (sizes > size)
         wrong |= offsets + sizes > size - TRAILER_SIZE
         wrong[1:] |= offsets[1:] - offsets[:-1] < sizes[:-1] + TRAILER_SIZE
         if wrong.any():
             bad = int(np.argmax(wrong))
             raise damaged(self.file, int(offsets[bad]), "the index points to an impossible place")
+        if (sizes > MAX_BLOCK).any():
+            bad = int(np.argmax(sizes))
+            raise damaged(self.file, int(offsets[bad]), f"a block of {sizes[bad]} bytes, over {MAX_BLOCK}")
 
     def plain(self, raw: Bytes, starts: Longs, sizes: Longs, offsets: Longs) -> tuple[Bytes, Longs]:
-        """Blocks out of fetched bytes, checked and decompressed. Raises ChecksumMismatch."""
+        """Blocks out of fetched bytes, checked and decompressed. Raises ChecksumMismatch, Oversized."""
         ends = starts + sizes
         if self.verify and self.footer.checksum != NONE:
             found = checksums(self.footer.checksum, raw, starts, ends + 1)

@@ -21,8 +21,8 @@ Longs = npt.NDArray[np.int64]
 
 NONE, SNAPPY, ZLIB, LZ4, LZ4HC, ZSTD = 0, 1, 2, 4, 5, 7
 NAMES = {3: "bzip2", 6: "xpress", 0x40: "zstd (not final)"}
-MAX_BLOCK = (1 << 32) - 1
-"""RocksDB counts the bytes of a value, and so of a block, in 32 bits."""
+MOST_PLAIN = 64 << 20
+"""Bytes of several blocks that are decompressed together."""
 
 _RATIOS = np.zeros(256, dtype=np.int64)
 """How far a compression can shrink at most; a larger claim is refused before memory is taken."""
@@ -30,6 +30,14 @@ for _kind, _ratio in {NONE: 1, SNAPPY: 22, ZLIB: 1040, LZ4: 256, LZ4HC: 256, ZST
     _RATIOS[_kind] = _ratio
 
 OK, UNKNOWN, CLAIM = 0, 1, 2
+
+
+class Oversized(Exception):
+    """Blocks that hold more than may be decompressed together; ``parts``: runs of them that hold less, or are one."""
+
+    def __init__(self, parts: list[slice]) -> None:
+        super().__init__(parts)
+        self.parts = parts
 
 
 @kernel
@@ -86,7 +94,7 @@ def decompressed(
 
     ``ends``: where their compression bytes are. ``offsets``: the blocks' places in the file, for errors.
     ``version``: the table's format version.
-    Raises CorruptSnapshot, UnsupportedSnapshot.
+    Raises CorruptSnapshot, UnsupportedSnapshot, Oversized for several blocks of over 64 MiB.
     """
     n = len(starts)
     kinds, begins, sizes = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
@@ -104,10 +112,12 @@ def decompressed(
     for k in np.flatnonzero(kinds == ZLIB).tolist() if version < 2 else []:
         unsized[k] = _inflated(raw.data[starts[k] : ends[k]], file, int(offsets[k]))
         sizes[k] = len(unsized[k])
+        if n > 1 and sizes.sum() > MOST_PLAIN:
+            raise Oversized([slice(i, i + 1) for i in range(n)])
     bounds = np.zeros(n + 1, dtype=np.int64)
     np.cumsum(sizes, out=bounds[1:])
-    if n > 1 and bounds[-1] > MAX_BLOCK:
-        raise damaged(file, int(offsets[0]), f"{n} neighbouring blocks claim {bounds[-1]} bytes")
+    if n > 1 and bounds[-1] > MOST_PLAIN:
+        raise Oversized(_parts(bounds))
     if n == 1 and kinds[0] == NONE:
         return raw[starts[0] : ends[0]], bounds
     plain = np.empty(int(bounds[-1]), dtype=np.uint8)
@@ -122,6 +132,16 @@ def decompressed(
         except (cramjam.DecompressionError, zlib.error, ValueError, EOFError) as error:
             raise damaged(file, int(offsets[k]), f"a compressed block is damaged: {error}") from error
     return plain, bounds
+
+
+def _parts(bounds: Longs) -> list[slice]:
+    """Runs of blocks of at most 64 MiB together, or of one block."""
+    found, at = [], 0
+    while at < len(bounds) - 1:
+        stop = max(at + 1, int(np.searchsorted(bounds, bounds[at] + MOST_PLAIN, side="right")) - 1)
+        found.append(slice(at, stop))
+        at = stop
+    return found
 
 
 def _inflated(source: memoryview, file: str, offset: int) -> bytes:

@@ -5,6 +5,8 @@ Entry format: RocksDB table/block_based/block_builder.cc; internal keys: db/dbfo
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from stateproc.codec.jit import copy_bytes, kernel, load_be64, load_i64, load_le64, load_u8, store_64
@@ -21,8 +23,8 @@ _SEQUENCES = (1 << 56) - 1
 
 
 @kernel
-def field(row: int, index: int) -> int:
-    return load_i64(row + 8 * index)  # type: ignore[no-any-return]
+def field(row: int, index: int) -> Any:
+    return load_i64(row + 8 * index)
 
 
 @kernel
@@ -112,4 +114,5 @@ def before(a: int, b: int) -> bool:
     order = compare(field(a, KEY), field(a, KEY_SIZE) - 8, field(b, KEY), field(b, KEY_SIZE) - 8)
     if order != 0:
         return order < 0
-    return field(a, SEQUENCE) > field(b, SEQUENCE)
+    newer: bool = field(a, SEQUENCE) > field(b, SEQUENCE)
+    return newer

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stateproc.errors import CorruptSnapshot, MissingFile, UnsupportedSnapshot, Where
+from stateproc.readers.rocksdb.format import damaged
 from stateproc.readers.rocksdb.key_spans import KeySpan, overlaps
 from stateproc.readers.rocksdb.manifest import ColumnFamily, LiveFile, read_manifest
 from stateproc.readers.rocksdb.table import table_properties
@@ -68,11 +69,7 @@ def family_files(files: Sequence[DatabaseFile], state: str, *, verify: bool = Tr
     tables = {file.name: file.source for file in files if file.name.endswith(".sst")}
     families = column_families(files)
     if families is None:
-        return [
-            SstFile(source, None)
-            for source in tables.values()
-            if table_properties(source, verify=verify).column_family == state
-        ]
+        return [SstFile(source, None) for source in tables.values() if _told_family(source, verify=verify) == state]
     family = next((family for family in families if family.name == state), None)
     if family is None:
         raise CorruptSnapshot(
@@ -86,6 +83,14 @@ def family_files(files: Sequence[DatabaseFile], state: str, *, verify: bool = Tr
             where=Where(file=_manifest_name(files), offset=0, state=state),
         )
     return [SstFile(_live_source(live, tables, files, state), live) for live in family.files]
+
+
+def _told_family(source: ByteSource, *, verify: bool) -> str:
+    """The column family that a table says it belongs to."""
+    family = table_properties(source, verify=verify).column_family
+    if family is None:
+        raise damaged(source.name, 0, "a table that tells no column family, in a database without a MANIFEST")
+    return family
 
 
 def _live_source(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -64,7 +65,7 @@ def rocksdb_entries(
             deleted = fragments(tombstones_of(opened))
             runs = sorted_runs(opened)
             limit = max(256 << 10, min(4 << 20, _BUFFERED // max(len(runs), 1)))
-            sources = [fetcher.each(pieces(run, wanted, limit)) for run in runs]
+            sources = [chain.from_iterable(fetcher.each(pieces(run, wanted, limit))) for run in runs]
             yield from _Merge(sources, deleted, wanted, prefix).batches()
     except SnapshotError as error:
         raise error.at(state=state) from error
@@ -75,7 +76,7 @@ class _Merge:
 
     def __init__(
         self,
-        sources: list[Iterator[Piece]],
+        sources: Sequence[Iterator[Piece]],
         deleted: Fragments,
         wanted: Sequence[KeySpan],
         prefix: int,

@@ -13,6 +13,8 @@ _FIRST_FOOTER_SIZE = 48
 TRAILER_SIZE = 5
 """Behind every block: u8 compression type, u32 checksum."""
 MAX_SEQUENCE = (1 << 56) - 1
+MAX_BLOCK = 1 << 31
+"""Bytes of a stored block: a value of Flink's is an array of Java and has less, and large ones have their own block."""
 _MAGIC = 0x88E241B785F4CFF7
 _LEGACY_MAGIC = 0xDB4775248B80FB57
 _EXTENDED_MAGIC = b"\x3e\x00\x7a\x00"

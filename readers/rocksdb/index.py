@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from stateproc.codec.jit import copy_bytes, kernel, load_u8
 from stateproc.readers.rocksdb.blocks import BlockReader, Blocks
+from stateproc.readers.rocksdb.cursors import compare
 from stateproc.readers.rocksdb.format import BlockHandle, damaged
 from stateproc.readers.rocksdb.key_spans import KeySpan
 from stateproc.readers.rocksdb.properties import FIRST_KEY, TWO_LEVEL, TableProperties
@@ -22,7 +23,8 @@ from stateproc.storage.ranges import DEFAULT_GAP
 Longs = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
-_MAX_KEYS = 1 << 30
+_MOST_KEYS, _EXPANSION = 64 << 20, 16
+"""Keys share their beginnings: all of them may take so much, and so many times the bytes of the blocks."""
 OK, BAD, GROW = 0, 1, 2
 
 
@@ -84,19 +86,35 @@ def read_index(
     """The index entries of the blocks that may hold keys of these spans; of a partitioned index, only those
     partitions are read. Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile.
     """
-    top = _parse(reader.block(handle), properties, partitions=properties.index_type == TWO_LEVEL)
-    top = top.part(top.within_any(wanted))
+    partitioned = properties.index_type == TWO_LEVEL
+    top = _parse(reader.block(handle), properties, partitions=partitioned)
     # Blocks in ascending order without overlap: so the work is bounded by the file's size, whatever an index says.
-    reader.check(top.offsets, top.sizes)
-    if properties.index_type != TWO_LEVEL or not len(top):
-        return top
+    # What an index points to was written before it, so there are no circles.
+    reader.check(top.offsets, top.sizes, handle.offset)
+    if not partitioned:
+        _check_whole(reader, handle, top, properties)
+        return top.part(top.within_any(wanted))
+    chosen = top.part(top.within_any(wanted))
+    if not len(chosen):
+        return chosen
     parts = []
-    for blocks in spans(top.offsets, top.sizes, 1 << 20):
-        read = reader.blocks(top.offsets[blocks], top.sizes[blocks])
-        parts.append(_parse(read, properties, partitions=False))
+    for blocks in spans(chosen.offsets, chosen.sizes, 1 << 20):
+        read = reader.parts(chosen.offsets[blocks], chosen.sizes[blocks])
+        parts += [_parse(some, properties, partitions=False) for some in read]
     whole = _joined(parts)
-    reader.check(whole.offsets, whole.sizes)
+    reader.check(whole.offsets, whole.sizes, int(top.offsets[0]))
+    if len(chosen) == len(top):
+        _check_whole(reader, handle, whole, properties)
     return whole.part(whole.within_any(wanted))
+
+
+def _check_whole(reader: BlockReader, handle: BlockHandle, index: Index, properties: TableProperties) -> None:
+    """Refuse an index that leaves out blocks: without these the table would seem to hold less."""
+    if len(index) != properties.data_blocks:
+        what = f"an index of {len(index)} blocks, where the table's properties tell of {properties.data_blocks}"
+        raise damaged(reader.file, handle.offset, what)
+    if len(index) and index.offsets[0] != 0:
+        raise damaged(reader.file, handle.offset, f"a table whose first block lies at byte {index.offsets[0]}")
 
 
 def spans(offsets: Longs, sizes: Longs, limit: int, gap: int = DEFAULT_GAP) -> list[slice]:
@@ -130,7 +148,8 @@ def _parse(blocks: Blocks, properties: TableProperties, *, partitions: bool) -> 
     capacity = int((blocks.ends - blocks.starts).sum()) // 3 + 1
     offsets, sizes = np.zeros(capacity, np.int64), np.zeros(capacity, np.int64)
     key_offsets = np.zeros(capacity + 1, np.int64)
-    key_bytes = 64 * capacity + 1024
+    most = _MOST_KEYS + _EXPANSION * len(blocks.plain)
+    key_bytes = min(64 * capacity + 1024, most)
     trailer = 0 if properties.index_key_is_user_key else 8
     first_key = properties.index_type == FIRST_KEY and not partitions
     while True:
@@ -142,9 +161,9 @@ def _parse(blocks: Blocks, properties: TableProperties, *, partitions: bool) -> 
         )  # fmt: skip
         if outcome != GROW:
             break
-        key_bytes *= 4
-        if key_bytes > _MAX_KEYS:
-            raise damaged(blocks.file, int(blocks.offsets[bad]), "an index whose keys take over 1 GiB")
+        if key_bytes == most:
+            raise damaged(blocks.file, int(blocks.offsets[bad]), f"an index whose keys take over {most} bytes")
+        key_bytes = min(4 * key_bytes, most)
     if outcome == BAD:
         raise damaged(blocks.file, int(blocks.offsets[bad]), "an entry of an index is damaged")
     return Index(offsets[:n], sizes[:n], keys[: key_offsets[n]], key_offsets[:n], key_offsets[1 : n + 1])
@@ -187,7 +206,7 @@ def scan_index(
     room for one key, as large as all blocks. offsets, sizes, key_offsets: int64 per entry, at most one entry
     per 3 bytes of blocks.
     """
-    n, used = 0, 0
+    n, used, last = 0, 0, 0
     for block in range(len(starts)):
         at, stop = plain + starts[block], plain + ends[block]
         length = np.int64(0)
@@ -227,9 +246,14 @@ def scan_index(
             user = length - trailer
             if user < 0 or n >= len(offsets):
                 return BAD, n, block
+            if n > 0 and offset < offsets[n - 1] + sizes[n - 1] + 5:
+                return BAD, n, block  # blocks do not overlap, so there are not more of them than the file has room for
+            if n > 0 and compare(keys + last, used - last, scratch, user) > 0:
+                return BAD, n, block  # keys out of order would be looked for in vain
             if user > key_bytes - used:
                 return GROW, n, block
             copy_bytes(keys + used, scratch, user)
+            last = used
             used += user
             offsets[n] = offset
             sizes[n] = size

@@ -10,6 +10,8 @@ from stateproc.readers.rocksdb.format import MAX_SEQUENCE, damaged, varint
 from stateproc.readers.rocksdb.log_records import log_records
 
 _MAX_LEVEL = 1 << 10
+_MAX_FILES = 1 << 17
+"""Live files of a database: of 64 MiB each, as Flink's are, 8 TiB in one subtask."""
 _SAFE_TO_IGNORE = 1 << 13
 _PATH_ID = 65
 
@@ -94,17 +96,26 @@ def read_manifest(data: bytes, file: str) -> tuple[ColumnFamily, ...]:
     """The column families of a database and their live files. Raises CorruptSnapshot, UnsupportedSnapshot."""
     families: dict[int, _Family] = {0: _Family("default")}
     group: list[tuple[int, bytes]] = []
+    before = 0
     for offset, record in log_records(data, file):
         group.append((offset, record))
         try:
-            if _left_in_group(record, file, offset):
+            left = _left_in_group(record, file, offset)
+            if before and left != before - 1:
+                raise ValueError(f"{left} changes of a group are left, where {before} were before this one")
+            before = left
+            if left:
                 continue
             for place, edit in group:
                 offset = place
                 _apply(edit, families, file, place)
         except ValueError as error:
             raise damaged(file, offset, f"a change of the manifest is damaged: {error}") from error
+        if sum(len(family.files) for family in families.values()) > _MAX_FILES:
+            raise damaged(file, offset, f"over {_MAX_FILES} files in one database")
         group = []
+    if group:
+        raise damaged(file, group[0][0], "the manifest ends within a group of changes")
     return tuple(
         ColumnFamily(number, family.name, family.comparator, tuple(family.files[key] for key in sorted(family.files)))
         for number, family in sorted(families.items())

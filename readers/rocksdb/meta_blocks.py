@@ -12,7 +12,7 @@ from stateproc.readers.rocksdb.blocks import BlockReader, ChecksumMismatch
 from stateproc.readers.rocksdb.compression import NONE
 from stateproc.readers.rocksdb.format import TRAILER_SIZE, BlockHandle, damaged, varint
 
-_MAX_KEYS = 1 << 28
+_MAX_KEYS = 1 << 26
 GLOBAL_SEQNO = b"rocksdb.external_sst_file.global_seqno"
 
 

@@ -9,6 +9,7 @@ from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.readers.rocksdb.format import MAX_SEQUENCE, damaged, varint
 
 _COMPARATOR = "leveldb.BytewiseComparator"
+_DATA_BLOCKS = "rocksdb.num.data.blocks"
 _NO_COMPARATOR = ("", "nullptr")
 BINARY_SEARCH, HASH_SEARCH, TWO_LEVEL, FIRST_KEY = range(4)
 INDEX_TYPES = {
@@ -90,6 +91,8 @@ def parse_properties(entries: Sequence[tuple[bytes, bytes]], file: str, offset: 
     def text(name: str) -> str:
         return raw.get(name, b"").decode("utf-8", "replace")
 
+    if _DATA_BLOCKS not in raw:
+        raise damaged(file, offset, f"the properties of a table lack {_DATA_BLOCKS}")
     index_type = fixed("rocksdb.block.based.table.index.type", 4) or BINARY_SEARCH
     comparator = text("rocksdb.comparator")
     if index_type not in INDEX_TYPES or comparator not in (_COMPARATOR, *_NO_COMPARATOR):
@@ -121,7 +124,7 @@ def parse_properties(entries: Sequence[tuple[bytes, bytes]], file: str, offset: 
         data_size=number("rocksdb.data.size"),
         index_size=number("rocksdb.index.size"),
         filter_size=number("rocksdb.filter.size"),
-        data_blocks=number("rocksdb.num.data.blocks"),
+        data_blocks=number(_DATA_BLOCKS),
         creation_time=number("rocksdb.creation.time"),
         oldest_key_time=number("rocksdb.oldest.key.time"),
         newest_key_time=number("rocksdb.newest.key.time"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -76,16 +76,18 @@ def sorted_runs(files: Sequence[OpenFile]) -> list[list[OpenFile]]:
     return runs + [[file] for file in files if not file.sst.live]
 
 
-def pieces(run: Sequence[OpenFile], wanted: Sequence[KeySpan], limit: int) -> Iterator[Callable[[], Piece]]:
+def pieces(run: Sequence[OpenFile], wanted: Sequence[KeySpan], limit: int) -> Iterator[Callable[[], Iterable[Piece]]]:
     """What reads the blocks of a run that may hold keys of these spans, ``limit`` stored bytes at a time.
 
-    Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile; so does what it gives.
+    Each gives one piece, or several where these bytes hold very much. Raises CorruptSnapshot, UnsupportedSnapshot,
+    MissingFile; so does what it gives.
     """
     for file in run:
         index = file.table.index(wanted)
         for part in spans(index.offsets, index.sizes, limit):
-            yield partial(_piece, file, index.offsets[part], index.sizes[part])
+            yield partial(_pieces, file, index.offsets[part], index.sizes[part])
 
 
-def _piece(file: OpenFile, offsets: Longs, sizes: Longs) -> Piece:
-    return Piece(file.table.reader.blocks(offsets, sizes), -1 if file.override is None else file.override)
+def _pieces(file: OpenFile, offsets: Longs, sizes: Longs) -> Iterable[Piece]:
+    override = -1 if file.override is None else file.override
+    return (Piece(blocks, override) for blocks in file.table.reader.parts(offsets, sizes))

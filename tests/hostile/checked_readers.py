@@ -24,7 +24,7 @@ from stateproc.readers.rocksdb import index as index_module
 
 _CURSORS = plain_module(cursors)
 _MERGING = plain_module(merging, stateproc__readers__rocksdb__cursors=_CURSORS)
-_INDEX = plain_module(index_module)
+_INDEX = plain_module(index_module, stateproc__readers__rocksdb__cursors=_CURSORS)
 _BLOCKS = plain_module(blocks_module)
 _COMPRESSION = plain_module(compression_module)
 _CHECKSUMS = plain_module(checksums_module)
