@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from stateproc.errors import InvalidOption
+from stateproc.errors import InvalidOption, NotFound
 from stateproc.key_types import told_key_types
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.metadata import SnapshotMetadata, flink_version_range, read_metadata
@@ -80,7 +80,11 @@ class Snapshot:
         known = [operator.display for operator in self.operators] + [
             operator.name for operator in self.operators if operator.name
         ]
-        raise not_found("operator with uid, uid hash or name", uid_or_hash, known)
+        error = not_found("operator with uid, uid hash or name", uid_or_hash, known)
+        if self.operators and all(operator.display == operator.operator_id for operator in self.operators):
+            hashes = "Flink 1.x writes hashes of uids, so name the uid exactly as the job does, or the hash"
+            raise NotFound(error.message, advice=f"{hashes}; {error.advice}")
+        raise error
 
     def state(self, uid_or_hash: str, name: str) -> State:
         """One state. Raises NotFound offering the nearest names."""

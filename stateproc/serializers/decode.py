@@ -20,7 +20,7 @@ def decode_one(serializer: Serializer, data: bytes, options: dict[str, Any]) -> 
     """The Python value of ``data``; see Serializer.decode."""
     settings: dict[str, Any] = {"temporal": "exact", "row_kind": True, "tail": True} | options
     layout = serializer.layout(LayoutContext(**settings))
-    raw = np.frombuffer(data + bytes(8), dtype=np.uint8)
+    raw = np.frombuffer(bytes(data) + bytes(8), dtype=np.uint8)
     try:
         array = ValueDecoder(layout).decode(raw, np.zeros(1, np.int64), np.array([len(data)], np.int64))
     except HostFailure as failure:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import NoReturn
 
-from stateproc.errors import MissingFile, Where
+from stateproc.errors import InvalidOption, MissingFile, Where
 from stateproc.storage.filesystem import (
     StorageOptions,
     basename,
@@ -37,8 +37,10 @@ def locate(
 
     Of a job's checkpoint directory the newest completed ``chk-N`` is taken, and said so in ``note``; of any
     other directory the one snapshot or job in it. Raises MissingFile, saying what is there instead, where
-    there is none or more than one to choose from.
+    there is none or more than one to choose from; InvalidOption.
     """
+    if not os.fspath(path):
+        raise InvalidOption("the path is empty", advice="give a savepoint's directory, or '.' for the current one")
     uri = normalize(os.fspath(path))
     if scheme_of(uri) == "file":
         uri = os.path.abspath(os.path.expanduser(uri))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import stateproc
-from stateproc.errors import CorruptSnapshot, MissingFile, NotFound, SnapshotError, UnsupportedSnapshot
+from stateproc.errors import CorruptSnapshot, InvalidOption, MissingFile, NotFound, SnapshotError, UnsupportedSnapshot
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 OPERATORS = FIXTURES / "1.20/operators-hashmap-canonical/snapshot"
@@ -118,3 +118,20 @@ def test_a_relative_file_that_leaves_the_directory_is_refused(snapshot: Path, pa
     assert problems[0].where.offset
     assert "do not trust this snapshot" in (problems[0].advice or "")
     assert opened.states
+
+
+def test_an_empty_path_is_no_path() -> None:
+    error = _error("")
+    assert isinstance(error, InvalidOption)
+    assert "the path is empty" in str(error)
+
+
+def test_an_unknown_uid_where_there_are_hashes_only() -> None:
+    with pytest.raises(NotFound, match="no operator with uid") as caught:
+        stateproc.open(str(TINY)).operator("kitchen-strnig")
+    assert caught.value.advice is not None
+    assert "Flink 1.x writes hashes of uids" in caught.value.advice
+    assert "there are: '" in caught.value.advice
+    with pytest.raises(NotFound, match="no operator with uid") as caught:
+        stateproc.open(str(TINY), uids=["kitchen-string"]).operator("kitchen-strnig")
+    assert caught.value.advice == "did you mean 'kitchen-string'?"

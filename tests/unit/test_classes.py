@@ -114,6 +114,7 @@ def test_a_described_pojo_has_its_fields_by_name() -> None:
     assert [name for name, _ in pojo.fields] == ["b", "e", "z"]
     data = bytes.fromhex("02" + "00" + "0278" + "00" + "00000001" + "00" + "00000007")
     assert pojo.decode(data) == {"b": "x", "e": "Q", "z": 7}
+    assert pojo.decode(memoryview(data)) == pojo.decode(data)
     assert described_pojo("a.E", {"a.E": ["P"]}) is None
     assert described_pojo("a.Y", {}) is None
 
