@@ -1,4 +1,4 @@
-"""Canonical keyed savepoints: the raw entries of one state.
+"""Canonical keyed savepoints: the raw entries of one state, or of several in one pass.
 
 Format: org.apache.flink.runtime.state.FullSnapshotAsyncWriter, FullSnapshotRestoreOperation.
 """
@@ -31,10 +31,47 @@ def canonical_entries(
 
     ``prefix``: width of the key-group prefix (1 or 2 bytes). Raises CorruptSnapshot, MissingFile.
     """
-    scan = _Scan(source.name, prefix, state_id, n_states)
+    together = canonical_entries_of(
+        source, ranges, compressed=compressed, prefix=prefix, state_ids=(state_id,), n_states=n_states
+    )
+    for _, entries in together:
+        yield entries
+
+
+def canonical_entries_of(
+    source: ByteSource,
+    ranges: Sequence[KeyGroupRange],
+    *,
+    compressed: bool,
+    prefix: int,
+    state_ids: Sequence[int],
+    n_states: int,
+) -> Iterator[tuple[int, RawEntries]]:
+    """(state id, entries) of several states, as `canonical_entries` gives those of one: by blocks, by state in these.
+
+    The file is read and decompressed once.
+    """
+    scans = [(state_id, _Scan(source.name, prefix, state_id, n_states)) for state_id in state_ids]
+
+    def feed(block: Block) -> Generator[tuple[int, RawEntries], None, int]:
+        unused = 0  # the same for all, who go from entry to entry
+        for state_id, scan in scans:
+            unused = yield from _told(state_id, scan.feed(block))
+        return unused
+
     blocks = snappy_blocks(source, ranges) if compressed else plain_blocks(source, ranges)
-    yield from fed(blocks, scan.feed)
-    scan.finish()
+    yield from fed(blocks, feed)
+    for _, scan in scans:
+        scan.finish()
+
+
+def _told(state_id: int, entries: Generator[RawEntries, None, int]) -> Generator[tuple[int, RawEntries], None, int]:
+    while True:
+        try:
+            found = next(entries)
+        except StopIteration as end:
+            return int(end.value)
+        yield state_id, found
 
 
 class _Scan:

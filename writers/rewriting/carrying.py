@@ -63,9 +63,9 @@ class CarriedSplit:
         elif isinstance(source, RocksDbSplit):
             width = prefix_width(source.max_parallelism)
             entries = rocksdb_entries(source.files, source.state, source.ranges, width, verify=source.options.verify)
-            yield from _batches(entries, state_id)
+            yield from carried_batches(entries, state_id)
         elif source.canonical:
-            yield from _batches(_canonical(source), state_id)
+            yield from carried_batches(_canonical(source), state_id)
         else:
             yield from heap_batches(source, state_id)
 
@@ -158,17 +158,17 @@ def _changelog(split: ChangelogSplit, state_id: int) -> Iterator[pa.RecordBatch]
     groups = frozenset(split.key_groups)
     for part in split.contents():
         if isinstance(part, RawEntries):
-            yield from _batches([part], state_id)
+            yield from carried_batches([part], state_id)
             continue
         entries = part.composite_entries(groups)
         if entries is not None:
-            yield from _batches(entries, state_id)
+            yield from carried_batches(entries, state_id)
             continue
         for columns in part.heap_columns(groups, split.options.context):
             yield from canonical_batches(columns, part.target, state_id)
 
 
-def _batches(entries: Iterable[RawEntries], state_id: int) -> Iterator[pa.RecordBatch]:
+def carried_batches(entries: Iterable[RawEntries], state_id: int) -> Iterator[pa.RecordBatch]:
     """Composite entries as batches: their bytes brought together."""
     for chunk in entries:
         starts, ends, value_starts, value_ends = chunk.ranges

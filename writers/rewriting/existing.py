@@ -25,6 +25,7 @@ from stateproc.writers.job import Format, KeyedPart, OperatorJob, WriteJob
 from stateproc.writers.operators import row_encoder
 from stateproc.writers.rewriting.carrying import CarriedSplit, carried_splits
 from stateproc.writers.rewriting.carrying_header import CarriedHeader, carried_header
+from stateproc.writers.rewriting.carrying_together import CarriedTogether, together
 from stateproc.writers.rewriting.edits import Edits
 from stateproc.writers.rewriting.kryo_versions import check_kryo
 from stateproc.writers.rewriting.rehashing import Rehash, rehash
@@ -43,7 +44,7 @@ _TASK_BYTES = 64 << 20
 class Carried:
     """Some entries of a state, and what becomes of them: another time to live, other key groups."""
 
-    split: CarriedSplit
+    split: CarriedSplit | CarriedTogether
     ttl: TtlChange | None = None
     rehash: Rehash | None = None
 
@@ -190,7 +191,8 @@ class ExistingOperator:
         header, rows = self.header, self._rows()
         targets = TargetOf(job.targets, index, mine.parallelism, mine.max_parallelism)
         names = [name for name in header.names if self._stays(name, rows)]
-        carried = tuple(item for number, name in enumerate(names) for item in self._carried(name, number, mine))
+        parts = (item for number, name in enumerate(names) for item in self._carried(name, number, mine))
+        carried = tuple(_joined(parts))
         if carried:
             size = sum(item.split.bytes for item in carried)
             tasks = min(len(carried), max(spark.sparkContext.defaultParallelism, -(-size // _TASK_BYTES)))
@@ -212,6 +214,17 @@ class ExistingOperator:
         if KEY_GROUP in rows.columns and (told or mine.max_parallelism != self.operator.max_parallelism):
             return replace(rows, columns={role: name for role, name in rows.columns.items() if role != KEY_GROUP})
         return rows
+
+
+def _joined(items: Iterable[Carried]) -> Iterator[Carried]:
+    """The parts, those of which nothing changes read together."""
+    unchanged: list[CarriedSplit] = []
+    for item in items:
+        if item.ttl is None and item.rehash is None and isinstance(item.split, CarriedSplit):
+            unchanged.append(item.split)
+        else:
+            yield item
+    yield from map(Carried, together(unchanged))
 
 
 def _is_of(handle: KeyedHandle, format_: Format) -> bool:
