@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from vector_files import VECTORS, read_vectors
 
 from stateproc.codec.decoder import ValueDecoder
 from stateproc.codec.errors import Unrepresentable
@@ -21,7 +20,6 @@ from stateproc.serializers import read_snapshot
 from stateproc.serializers.base import LayoutContext, Undecodable
 from stateproc.serializers.classes import parse_classes
 
-VECTORS = Path(__file__).parent.parent / "vectors"
 # Kinds with values that cannot be encoded, and why. Whatever else they hold is compared.
 READ_ONLY = {
     "Kryo": "object graphs",
@@ -46,16 +44,11 @@ UNTOLD = {
 }
 
 
-@cache
-def _vectors(name: str) -> dict[str, Any]:
-    return json.loads((VECTORS / name).read_text(encoding="utf-8"))
-
-
 def _entries() -> list[Any]:
     return [
         pytest.param(path.name, index, temporal, id=f"{path.stem}-{entry['name']}-{temporal}")
         for path in sorted(VECTORS.glob("flink-*.json"))
-        for index, entry in enumerate(_vectors(path.name)["serializers"])
+        for index, entry in enumerate(read_vectors(path.name)["serializers"])
         for temporal in ("exact", "micros")
     ]
 
@@ -97,7 +90,7 @@ def _named(names: dict[str, str], name: str, release: str) -> bool:
 
 @pytest.mark.parametrize(("file", "index", "temporal"), _entries())
 def test_values_are_encoded_to_what_flink_wrote(file: str, index: int, temporal: str) -> None:
-    vectors = _vectors(file)
+    vectors = read_vectors(file)
     entry = vectors["serializers"][index]
     name, release = entry["name"], vectors["flink"]
     try:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from vector_files import VECTORS, read_vectors
 
 from stateproc.codec.layouts import Nothing
 from stateproc.errors import SnapshotError, UnsupportedSnapshot
@@ -19,16 +18,11 @@ from stateproc.serializers.scalars import Scalar
 from stateproc.wire import Cursor
 
 TESTS = Path(__file__).parents[1]
-VECTORS, FIXTURES = TESTS / "vectors", TESTS / "fixtures"
+FIXTURES = TESTS / "fixtures"
 # What is read but not written the same, and why.
 EXCEPTIONS = {
     "TtlAware ": "TtlAwareSerializer adds no bytes to values and no state holds its snapshot: Flink 2 takes it off",
 }
-
-
-@cache
-def _vectors(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def _release(text: str) -> Release:
@@ -40,10 +34,10 @@ def _snapshots() -> list[Any]:
     """(snapshot, release), those of equal entries in another release's file too."""
     found = []
     for path in sorted(VECTORS.glob("flink-*.json")):
-        vectors = _vectors(path)
+        vectors = read_vectors(path.name)
         entries = list(vectors["serializers"])
         for release, names in vectors.get("same_as", {}).items():
-            others = {entry["name"]: entry for entry in _vectors(VECTORS / f"flink-{release}.json")["serializers"]}
+            others = {entry["name"]: entry for entry in read_vectors(f"flink-{release}.json")["serializers"]}
             entries += [others[name] for name in names if name in others]
         for entry in entries:
             if not entry["name"].startswith(tuple(EXCEPTIONS)):
@@ -92,8 +86,8 @@ def test_a_fixtures_snapshots_are_written_as_they_were_read(line: str) -> None:
 
 
 def test_scala_types_move_in_flink_2() -> None:
-    entries = {entry["name"]: entry for entry in _vectors(VECTORS / "flink-1.20.3.json")["serializers"]}
-    moved = {entry["name"]: entry for entry in _vectors(VECTORS / "flink-2.3.0.json")["serializers"]}
+    entries = {entry["name"]: entry for entry in read_vectors("flink-1.20.3.json")["serializers"]}
+    moved = {entry["name"]: entry for entry in read_vectors("flink-2.3.0.json")["serializers"]}
     # Kryo's settings name classes of Flink's that have moved otherwise, in bytes that are kept as they are.
     names = [
         name

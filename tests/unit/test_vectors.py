@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 from comparing import plain, same
+from vector_files import VECTORS, read_vectors
 
 from stateproc.serializers import read_snapshot
 from stateproc.serializers.classes import parse_classes
 
-VECTORS = Path(__file__).parent.parent / "vectors"
 # Where a value cannot be told from its bytes and snapshot alone, and why. Everything else must be equal.
 UNTOLD = {
     "internal DATE": "IntSerializer's snapshot does not say which SQL type it serves",
@@ -37,18 +34,13 @@ UNTOLD = {
 }
 
 
-@cache
-def _vectors(name: str) -> dict[str, Any]:
-    return json.loads((VECTORS / name).read_text(encoding="utf-8"))
-
-
 def _entries() -> list[Any]:
     return [
         pytest.param(path.name, index, id=f"{path.stem}-{entry['name']}")
         for path in sorted(VECTORS.glob("flink-*.json"))
-        for index, entry in enumerate(_vectors(path.name)["serializers"])
+        for index, entry in enumerate(read_vectors(path.name)["serializers"])
         if not any(
-            f"{entry['name']} of {_vectors(path.name)['flink']}" == name
+            f"{entry['name']} of {read_vectors(path.name)['flink']}" == name
             or entry["name"] == name
             or entry["name"].startswith(f"{name} ")
             for name in UNTOLD
@@ -58,7 +50,7 @@ def _entries() -> list[Any]:
 
 @pytest.mark.parametrize(("name", "index"), _entries())
 def test_values_decode_to_what_flink_wrote(name: str, index: int) -> None:
-    vectors = _vectors(name)
+    vectors = read_vectors(name)
     entry = vectors["serializers"][index]
     serializer = read_snapshot(bytes.fromhex(entry["snapshot"]))
     options: dict[str, Any] = {"kryo": 5 if vectors["flink"].startswith("2") else 2}
