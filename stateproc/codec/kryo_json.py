@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stateproc.codec.jit import kernel, load_u8
+from stateproc.codec.jit import inlined, kernel, load_u8
 from stateproc.codec.kryo_heads import (
     AT_VALUE,
     BY_CLASS,
@@ -66,7 +66,7 @@ def _before_value(columns: int, col: int, reg: int) -> bool:
     return put_literal(columns, col, 0x6C6176222C, 5, reg) and put_literal(columns, col, 0x3A226575, 4, reg)
 
 
-@kernel
+@inlined
 def kryo_json(
     pos: int, end: int, source: int, columns: int, col: int, version: int, kryo: int, table: int, names: int, reg: int
 ) -> int:

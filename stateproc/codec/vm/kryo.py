@@ -115,7 +115,7 @@ def time(pos: int, end: int, col: int, columns: int, kryo: int, reg: int) -> tup
     return at, ops.RUNNING if put(columns, col, 8, word(kryo, RESULT), reg) else ops.GROW
 
 
-@inlined
+@kernel
 def json(
     pos: int, end: int, source: int, code: int, columns: int, table: int, names: int, kryo: int, reg: int
 ) -> tuple[int, int]:
