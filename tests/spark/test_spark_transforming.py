@@ -88,3 +88,22 @@ def test_a_map_that_is_none(spark: SparkSession, source: str, tmp_path: Path) ->
     with pytest.raises(InvalidOption, match="'value' is int, where a map state needs a map"):
         writer.write(tmp_path / "s")
     assert not (tmp_path / "s").exists()
+
+
+def test_a_relative_path_is_of_this_process(
+    spark: SparkSession, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark reads in processes that were started elsewhere."""
+    monkeypatch.chdir(Path(source).parent)
+    writer = SavepointWriter.from_existing_savepoint(spark, Path(source).name)
+    writer.transform_state("op", "point", lambda rows: rows.where("key < 2"))
+    monkeypatch.chdir(tmp_path)
+    assert writer.write("made") == "made"
+    assert stateproc.open(tmp_path / "made").state("op", "point").to_arrow().num_rows == 2
+
+
+def test_two_changes_of_a_time_to_live(spark: SparkSession, source: str) -> None:
+    writer = SavepointWriter.from_existing_savepoint(spark, source).enable_ttl("op", "point")
+    with pytest.raises(InvalidOption, match="changed twice") as raised:
+        writer.disable_ttl("op", "point")
+    assert "a second write" in str(raised.value)

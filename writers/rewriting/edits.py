@@ -48,7 +48,10 @@ class Edits:
 
     def set_ttl(self, state: str, edit: TtlEdit) -> None:
         if state in self.ttl:
-            raise InvalidOption(f"the time to live of state {state!r} is changed twice")
+            raise InvalidOption(
+                f"the time to live of state {state!r} is changed twice",
+                advice="change it once in a write: purge what has expired first, and switch in a second write",
+            )
         self.ttl[state] = edit
 
 
