@@ -168,7 +168,7 @@ def _extracted(
         return _array(type_.args[0], classes, inside, made)
     if described is not None:
         return _pojo(described, classes, inside, made)
-    kryo = Kryo(type_.name, (type_.name,))
+    kryo = Kryo(type_.name, (type_.name,), declared=type_ if type_.args else None)
     parts = [_item(_extracted(arg, classes, inside, made)) for arg in type_.args]
     if type_.name == "java.util.List" and len(parts) == 1:
         return ByRelease(kryo, NullableOf(ListOf("List", parts[0]), 0))

@@ -7,6 +7,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from stateproc.errors import InvalidOption
@@ -21,7 +22,7 @@ from stateproc.serializers.classes import (
 )
 from stateproc.serializers.collections import ListOf
 from stateproc.serializers.kryo import Kryo
-from stateproc.serializers.pojo import Pojo
+from stateproc.serializers.pojo import Pojo, Subclass
 
 STRING = FieldType("java.lang.String")
 
@@ -209,3 +210,22 @@ def _told(serializer: Serializer | None) -> Any:
     if isinstance(serializer, ListOf) and isinstance(_told(serializer.element), dict):
         return [_told(serializer.element)]
     return serializer.type_name
+
+
+def test_collections_of_described_subclasses_have_the_types_described() -> None:
+    """So have those of subclasses that a snapshot lists: subtasks of one operator can differ in what they list."""
+    classes = {"Leaf": {"id": "int", "tags": "list<String>"}}
+    listed = Pojo("Base", (("id", SCALAR_INT),), (Subclass("Leaf", _leaf(Kryo("java.util.List", ())), None),))
+    types = [
+        pojo.layout(LayoutContext(kryo=2, classes=classes)).arrow_type
+        for pojo in (Pojo("Base", (("id", SCALAR_INT),)), listed)
+    ]
+    assert types[0].field("tags").type == pa.list_(pa.string())
+    assert types[0] == types[1]
+
+
+SCALAR_INT = pojo_field_serializer(parse_type("int"), {})
+
+
+def _leaf(tags: Serializer) -> Pojo:
+    return Pojo("Leaf", (("id", SCALAR_INT), ("tags", tags)))
