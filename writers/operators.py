@@ -23,7 +23,7 @@ from stateproc.writers.job import OperatorJob, OperatorPart, WriteJob
 from stateproc.writers.spark.frames import entries_of
 from stateproc.writers.targets import Source, TargetOf, element_encoding, row_encoding
 
-_HASH = re.compile(r"[0-9a-fA-F]{32}")
+OPERATOR_ID = re.compile(r"[0-9a-fA-F]{32}")
 
 
 class NewOperator:
@@ -39,7 +39,7 @@ class NewOperator:
         """The operator id of a uid, or of a uid hash. Raises InvalidOption for an empty one."""
         if not uid:
             raise InvalidOption("an operator needs a uid", advice="the one given in the job with .uid('…')")
-        return uid.lower() if _HASH.fullmatch(uid) else operator_id(uid)
+        return uid.lower() if OPERATOR_ID.fullmatch(uid) else operator_id(uid)
 
     def job(self, release: Release, parallelism: int, max_parallelism: int) -> OperatorJob:
         """The operator without its rows. Raises InvalidOption."""

@@ -119,6 +119,10 @@ def test_a_transformed_state_is_not_edited_in_silence(spark: SparkSession, tmp_p
     writer.enable_ttl(uid, "counter") if edit == "enable_ttl" else writer.rename_state(uid, "counter", "other")
     with pytest.raises(InvalidOption, match="another name or time to live"):
         writer.write(tmp_path / "s")
+    dropping = SavepointWriter.from_existing_savepoint(spark, fixture("tiny-hashmap-canonical-inline").snapshot)
+    dropping.transform_state(uid, "counter", lambda rows: rows).drop_state(uid, "counter")
+    with pytest.raises(InvalidOption, match="dropped"):
+        dropping.write(tmp_path / "s")
     assert not (tmp_path / "s").exists()
 
 

@@ -62,3 +62,37 @@ def test_columns_of_no_use_are_named(
 ) -> None:
     with pytest.raises((InvalidRows, InvalidOption), match=message):
         written(tmp_path / "s", pa.table(columns), **options)
+
+
+def test_structs_of_named_fields_go_by_name_of_numbered_ones_by_position(tmp_path: Path) -> None:
+    """Whatever else is in the row, and whatever order Spark has the fields in."""
+    pairs = [{"x": 1, "y": 2}, {"x": 3, "y": 4}]
+    values = pa.StructArray.from_arrays(
+        [pa.array(pairs), pa.array([{"p": 5, "q": 6}, {"p": 7, "q": 8}]), pa.array(["extra", None])], ["b", "a", "more"]
+    )
+    rows = pa.table({"key": [0, 1], "value": values})
+    kind = "Pojo com.acme.A {a: Tuple2<Long, Long>, b: Pojo com.acme.B {x: Long, y: Long}}"
+    found = written(tmp_path / "s", rows, valueType=kind).operator("op").state("s").to_arrow().sort_by("key")
+    assert found.column("value").to_pylist() == [
+        {"a": {"f0": 5, "f1": 6}, "b": pairs[0]}, {"a": {"f0": 7, "f1": 8}, "b": pairs[1]},
+    ]  # fmt: skip
+
+
+def test_a_column_of_last_accesses_without_a_time_to_live(tmp_path: Path) -> None:
+    """ttl=false says that there is none, whatever columns there are."""
+    rows = pa.table({"key": [0], "value": [1], "last_access": pa.array([5], pa.timestamp("ms", "UTC"))})
+    assert written(tmp_path / "with", rows).operator("op").state("s").keyed.ttl
+    assert not written(tmp_path / "without", rows, ttl="false").operator("op").state("s").keyed.ttl
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"uid": "", "uidHash": "xyz"}, "32 hex digits"), ({"uid": "op", "uidHash": "0" * 32}, "both given")],
+)
+def test_an_operator_is_named_once(tmp_path: Path, options: dict[str, str], message: str) -> None:
+    options = {name: text for name, text in options.items() if text}
+    full = {"path": str(tmp_path / "s"), "state": "s", **options}
+    with pytest.raises(InvalidOption) as caught:
+        writer_of(full, from_arrow_schema(pa.schema({"key": pa.int64(), "value": pa.int64()})), False)
+    assert message in str(caught.value)
+    assert not (tmp_path / "s").exists()

@@ -55,18 +55,23 @@ def refuse_empty_windows(windows: pa.Array) -> None:
 
 
 def conformed(array: pa.Array, wanted: pa.DataType | None) -> pa.Array:
-    """Structs whose fields have other names than f0, f1 … of a type that has no names (tuples, rows) by position.
+    """Structs of a type whose fields are only numbered (tuples, rows: f0, f1 … or _1, _2 …) by position, of others by
+    their fields' names.
 
     Only names change; all else is for encoders to accept or refuse.
     """
     found = array.type
     if wanted is None or not pa.types.is_nested(found) or found == wanted:
         return array
-    if pa.types.is_struct(found) and pa.types.is_struct(wanted) and found.num_fields == wanted.num_fields:
-        names = [field.name for field in wanted]
-        if names != [f"f{index}" for index in range(len(names))]:
-            names = [field.name for field in found]
-        parts = [conformed(array.field(index), wanted.field(index).type) for index in range(len(names))]
+    if pa.types.is_struct(found) and pa.types.is_struct(wanted):
+        names = [field.name for field in found]
+        like = [wanted.get_field_index(name) for name in names]
+        if _is_numbered(wanted) and found.num_fields == wanted.num_fields:
+            names, like = [field.name for field in wanted], list(range(wanted.num_fields))
+        parts = [
+            conformed(array.field(index), wanted.field(other).type if other >= 0 else None)
+            for index, other in enumerate(like)
+        ]
         return pa.StructArray.from_arrays(parts, names, mask=array.is_null() if array.null_count else None)
     if pa.types.is_map(found) and pa.types.is_map(wanted):
         keys, items = conformed(array.keys, wanted.key_type), conformed(array.items, wanted.item_type)
@@ -78,6 +83,11 @@ def conformed(array: pa.Array, wanted: pa.DataType | None) -> pa.Array:
         values = conformed(array.values, wanted.value_type)
         return _rebuilt(array, pa.list_(values.type), values)
     return array
+
+
+def _is_numbered(kind: pa.StructType) -> bool:
+    names = [field.name for field in kind]
+    return names in ([f"f{n}" for n in range(len(names))], [f"_{n}" for n in range(1, len(names) + 1)])
 
 
 def _rebuilt(array: pa.Array, kind: pa.DataType, child: pa.Array) -> pa.Array:

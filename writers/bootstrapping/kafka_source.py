@@ -14,6 +14,7 @@ from stateproc.errors import InvalidOption, InvalidRows, Where
 from stateproc.formats.kafka import COMMITTED, EARLIEST, LATEST
 from stateproc.formats.kafka_written import ENUMERATOR_VERSIONS, KafkaSplit, written_coordinator, written_split
 from stateproc.names import not_found
+from stateproc.writers.bootstrapping.naming import column_named
 
 READER_STATE = "SourceReaderState"
 """The list state of SourceOperator: its splits, as byte[]."""
@@ -54,7 +55,7 @@ def kafka_rows(
     wrong = next((name for name in numbers.values() if name and not _is_whole(frame, name)), None)
     if wrong is not None:
         raise InvalidOption(f"column '{wrong}' is {frame.schema[wrong].dataType.simpleString()}, and no whole number")
-    columns = [F.lit(None).alias(role) if name is None else F.col("`" + name.replace("`", "``") + "`").alias(role)
+    columns = [F.lit(None).alias(role) if name is None else column_named(name).alias(role)
                for role, name in roles.items()]  # fmt: skip
     rows = sorted((row.asDict() for row in frame.select(*columns).collect()), key=_place)
     _refuse(rows, enumerator_version)

@@ -15,6 +15,7 @@ from stateproc.errors import InvalidOption, Where
 from stateproc.names import not_found
 from stateproc.serializers import Serializer
 from stateproc.types import GLOBAL_WINDOW, TIME_WINDOW, Tuple
+from stateproc.writers.bootstrapping.naming import column_named
 
 CONTENTS, MERGING, COUNT, WINDOW_TIMERS = "window-contents", "merging-window-set", "count", "window-timers"
 """State names of WindowOperator and CountTrigger, and the window operator's timer service."""
@@ -87,9 +88,9 @@ class Windowing:
         count: str | None, fired: str | None,
     ) -> WindowRows:  # fmt: skip
         """The rows behind each state. ``kept``: the columns of the key. Raises InvalidOption, NotFound."""
-        whole = [_column(name) for name in kept]
-        held = _recorded(frame, value) if self.contents == "evict" else _column(value)
-        own = [] if count is None else [_column(count).cast(LongType()).alias(COUNTED)]
+        whole = [column_named(name) for name in kept]
+        held = _recorded(frame, value) if self.contents == "evict" else column_named(value)
+        own = [] if count is None else [column_named(count).cast(LongType()).alias(COUNTED)]
         if state_window is not None and self.assigner != "session":
             raise InvalidOption(f"{self.assigner} windows do not merge", advice="state_window is for sessions")
         if self.is_global:
@@ -99,7 +100,7 @@ class Windowing:
         times = self._times(fired, by_count=count is not None)
         rows = frame.select(
             *whole, span.alias(WINDOW), stored.alias(STORED), held.alias(HELD), *own,
-            *([] if fired is None else [_column(fired)]),
+            *([] if fired is None else [column_named(fired)]),
         )  # fmt: skip
         timers = rows.select(*whole, WINDOW, times.alias(_TIMES))
         timers = timers.select(*whole, WINDOW, F.explode(_TIMES).alias(TIME))
@@ -115,7 +116,7 @@ class Windowing:
         cleanup = F.when(last <= F.lit(_LATEST - 1 - lateness), last + F.lit(lateness).cast(LongType()))
         both = F.array(cleanup) if by_count or not lateness else F.array(last, cleanup)
         if fired is not None and lateness:
-            both = F.when(F.coalesce(_column(fired), F.lit(False)), F.array(cleanup)).otherwise(both)
+            both = F.when(F.coalesce(column_named(fired), F.lit(False)), F.array(cleanup)).otherwise(both)
         # No window: no time, which is refused with its row.
         return F.when(F.col(f"`{WINDOW}`").isNull(), F.array(last)).otherwise(F.filter(both, lambda it: it.isNotNull()))
 
@@ -125,16 +126,12 @@ class Windowing:
             return None
         pair = F.struct(F.col(f"`{WINDOW}`").alias("f0"), F.col(f"`{STORED}`").alias("f1"))
         whole = F.array_sort(F.collect_list(pair)).alias(PAIRS)
-        key = _column(kept[0])
+        key = column_named(kept[0])
         if not _has_floats(rows.schema[kept[0]].dataType):
-            return rows.groupBy(key).agg(*(F.first(_column(name)).alias(name) for name in kept[1:]), whole)
+            return rows.groupBy(key).agg(*(F.first(column_named(name)).alias(name) for name in kept[1:]), whole)
         # Spark takes -0.0 for 0.0 and Java does not: as text they differ.
         by_text = rows.groupBy(F.to_json(F.struct(key)).alias(_TIMES))
-        return by_text.agg(*(F.first(_column(name)).alias(name) for name in kept), whole).drop(_TIMES)
-
-
-def _column(name: str) -> Column:
-    return F.col("`" + name.replace("`", "``") + "`")
+        return by_text.agg(*(F.first(column_named(name)).alias(name) for name in kept), whole).drop(_TIMES)
 
 
 def _span(frame: DataFrame, window: WindowColumns) -> Column:
@@ -146,8 +143,8 @@ def _span(frame: DataFrame, window: WindowColumns) -> Column:
         if name not in frame.columns:
             raise not_found("column", name, frame.columns).at(state=CONTENTS)
     if isinstance(window, tuple):
-        ends = [_milliseconds(_column(name), frame.schema[name].dataType, name) for name in window]
-        missing = _column(window[0]).isNull() | _column(window[1]).isNull()
+        ends = [_milliseconds(column_named(name), frame.schema[name].dataType, name) for name in window]
+        missing = column_named(window[0]).isNull() | column_named(window[1]).isNull()
     else:
         kind = frame.schema[window].dataType
         if not isinstance(kind, StructType) or len(kind) != 2:
@@ -155,8 +152,8 @@ def _span(frame: DataFrame, window: WindowColumns) -> Column:
                 f"column '{window}' is {kind.simpleString()}, where a window is {_START_END}",
                 where=Where(state=CONTENTS),
             )
-        ends = [_milliseconds(_column(window)[item.name], item.dataType, window) for item in kind]
-        missing = _column(window).isNull()
+        ends = [_milliseconds(column_named(window)[item.name], item.dataType, window) for item in kind]
+        missing = column_named(window).isNull()
     return F.when(~missing, F.struct(ends[0].alias("start"), ends[1].alias("end")))
 
 
@@ -192,7 +189,7 @@ def _recorded(frame: DataFrame, value: str) -> Column:
         time = _milliseconds(item["timestamp"], times, value)
         return F.struct(F.lit("record").alias("element"), time.alias("timestamp"), item["value"].alias("value"))
 
-    return F.transform(_column(value), record)
+    return F.transform(column_named(value), record)
 
 
 def _has_floats(kind: DataType) -> bool:

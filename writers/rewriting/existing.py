@@ -134,7 +134,12 @@ class ExistingOperator:
         infos += [item.declared.info(header.key, release) for item in rows]
         names = [info.name for info in infos]
         if len(set(names)) < len(names):
-            raise InvalidOption(f"operator {self.operator.display} would have two states of one name")
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InvalidOption(
+                f"operator {self.operator.display} would have two states called '{twice}'",
+                where=Where(operator=self.operator.display, state=twice),
+                advice="transform or add a state once in a write, and give each another name",
+            )
         return KeyedPart(header.key, header.key_snapshot, tuple(infos))
 
     def _rows(self) -> Sequence[KeyedRows]:
@@ -152,7 +157,14 @@ class ExistingOperator:
                 "operator state cannot be put beside what an operator has already",
                 advice="replace the whole operator: with_operator(uid, …)",
             )
-        replaced = {item.declared.name for item in state.keyed} & {*self.edits.ttl, *self.edits.renamed}
+        made = {item.declared.name for item in state.keyed}
+        if made & self.edits.dropped:
+            raise InvalidOption(
+                "a state is dropped that comes from a DataFrame as well",
+                where=Where(operator=self.operator.display, state=min(made & self.edits.dropped)),
+                advice="what a DataFrame gives takes the place of the state of its name: there is no need to drop that",
+            )
+        replaced = made & {*self.edits.ttl, *self.edits.renamed}
         if replaced:
             raise InvalidOption(
                 "a state that comes from a DataFrame would get another name or time to live as well",

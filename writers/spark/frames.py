@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from stateproc.writers.bootstrapping.elements import POSITION, SUBTASK
+from stateproc.writers.bootstrapping.naming import column_named
 from stateproc.writers.spark.blocks import BLOCKS_SCHEMA, packed
 from stateproc.writers.spark.flattening import Flat, Leaf, flattened
 from stateproc.writers.targets import Encoding, Source
@@ -58,9 +59,9 @@ def entries_of(sources: Iterable[Source], parallelism: int) -> Iterator[DataFram
         wanted = dict.fromkeys(column for source in together for column in source.columns.values())
         columns: list[Column] = []
         flat: dict[str, Flat] = {}
-        chosen = frame.select(*(F.col(f"`{column}`") for column in wanted)).schema.fields
+        chosen = frame.select(*(column_named(column) for column in wanted)).schema.fields
         for number, (column, field) in enumerate(zip(wanted, chosen, strict=True)):
-            flat[column], parts = flattened(F.col(f"`{column}`"), field.dataType, field.nullable, f"c{number}")
+            flat[column], parts = flattened(column_named(column), field.dataType, field.nullable, f"c{number}")
             columns += parts
         if not all(source.keyed for source in together):
             position = F.monotonically_increasing_id()

@@ -17,6 +17,7 @@ from stateproc.writers.bootstrapping.declarations import USER_TIMERS
 from stateproc.writers.bootstrapping.elements import SUBTASK
 from stateproc.writers.bootstrapping.hashing import HASH_COLUMN
 from stateproc.writers.bootstrapping.rows import MAP_KEY, MAP_VALUE, NAMESPACE, TIMESTAMP, VALUE
+from stateproc.writers.operators import OPERATOR_ID
 from stateproc.writers.rocksdb.options import PREFIX, TableOptions, rocksdb_options
 
 _STORAGE_PREFIX = "fs."
@@ -35,7 +36,8 @@ class SinkOptions:
     map_key_type: str | None = None
     namespace_type: str | None = None
     service: str = USER_TIMERS
-    ttl: bool = False
+    ttl: bool | None = None
+    """None: as a column of last accesses tells."""
     hash: str | None = None
     max_parallelism: int = 128
     parallelism: int = 1
@@ -53,6 +55,12 @@ def _boolean(text: str) -> bool:
     return text.lower() == "true"
 
 
+def _uid_hash(text: str) -> str:
+    if not OPERATOR_ID.fullmatch(text):
+        raise ValueError("the 32 hex digits of an operator's id, or its uid as the option uid")
+    return text
+
+
 def _number(text: str) -> int:
     if not text.isdecimal() or len(text) > 6:
         raise ValueError("a number")
@@ -60,7 +68,7 @@ def _number(text: str) -> int:
 
 
 _OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "path": ("path", str), "uid": ("uid", str), "uidHash": ("uid", str), "state": ("state", str),
+    "path": ("path", str), "uid": ("uid", str), "uidHash": ("uid", _uid_hash), "state": ("state", str),
     "stateKind": ("kind", str), "keyType": ("key_type", str), "valueType": ("value_type", str),
     "mapKeyType": ("map_key_type", str), "namespaceType": ("namespace_type", str), "service": ("service", str),
     "ttl": ("ttl", _boolean), "hash": ("hash", str), "maxParallelism": ("max_parallelism", _number),
@@ -88,6 +96,8 @@ def sink_options(raw: Mapping[str, str]) -> SinkOptions:
             hint = f"did you mean {_BY_NAME[near[0]][0]}?" if near else f"there are: {', '.join(_OPTIONS)}"
             raise InvalidOption(f"no option '{given}' for writing", advice=hint)
         name, attribute, read = _BY_NAME[key]
+        if attribute in values:
+            raise InvalidOption("uid and uidHash are both given", advice="one of them names the operator")
         try:
             values[attribute] = read(text)
         except ValueError as error:
@@ -119,8 +129,8 @@ def _spaced(options: SinkOptions, has: Callable[[str], bool]) -> dict[str, Any]:
 
 
 def _kept(options: SinkOptions, has: Callable[[str], bool]) -> dict[str, Any]:
-    last_access = LAST_ACCESS if has(LAST_ACCESS) else None
-    return {"ttl": options.ttl, "last_access": last_access, **_spaced(options, has)}
+    last_access = LAST_ACCESS if has(LAST_ACCESS) and options.ttl is not False else None
+    return {"ttl": bool(options.ttl), "last_access": last_access, **_spaced(options, has)}
 
 
 def _single(method: str) -> Callable[..., OperatorBootstrap]:
