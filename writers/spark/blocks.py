@@ -9,15 +9,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 
+import numpy as np
 import pyarrow as pa
 
 from stateproc.errors import InvalidEntries
-from stateproc.writers.files.entries import cuts
+from stateproc.writers.files.entries import RAW_ENTRIES, cuts
 from stateproc.writers.spark.sorting import Entries
 from stateproc.writers.tasks import TARGET, TARGETED
 
 BLOCKS = pa.schema([pa.field(TARGET, pa.int32(), nullable=False), pa.field("block", pa.binary(), nullable=False)])
 BLOCKS_SCHEMA = "target int, block binary"
+_INSIDE = pa.schema(
+    [("key_group", pa.uint16()), ("state_id", pa.uint16()), ("key", pa.binary()), ("value", pa.binary())]
+)
+"""What a block holds: entries with numbers as narrow as they can be, for all of it goes through the shuffle."""
 _BLOCK_BYTES = 16 << 20
 
 Encoding = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -51,16 +56,25 @@ def _packed(held: list[pa.RecordBatch]) -> pa.RecordBatch:
     batch = entries.taken(entries.by_target())
     targets = batch.column(TARGET).to_numpy()
     edges = cuts(targets)
-    blocks = [batch.slice(start, stop - start).serialize().to_pybytes() for start, stop in itertools.pairwise(edges)]
+    blocks = [
+        _narrow(batch.slice(start, stop - start)).serialize().to_pybytes() for start, stop in itertools.pairwise(edges)
+    ]
     numbers = pa.array(targets[edges[:-1]], pa.int32())
     return pa.RecordBatch.from_arrays([numbers, pa.array(blocks, pa.binary())], schema=BLOCKS)
+
+
+def _narrow(entries: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([entries.column(it.name).cast(it.type) for it in _INSIDE], schema=_INSIDE)
 
 
 def unpacked(blocks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The TARGETED entries of blocks. Raises InvalidEntries for what is no block."""
     for batch in blocks:
-        for block in batch.column("block"):
+        for target, block in zip(batch.column(TARGET).to_pylist(), batch.column("block"), strict=True):
             try:
-                yield pa.ipc.read_record_batch(block.as_buffer(), TARGETED)
+                entries = pa.ipc.read_record_batch(block.as_buffer(), _INSIDE)
             except (pa.ArrowInvalid, OSError) as error:
                 raise InvalidEntries(f"a block of entries is damaged: {error}") from error
+            columns = [entries.column(it.name).cast(it.type) for it in RAW_ENTRIES]
+            targets = pa.array(np.full(len(entries), target, dtype=np.int32))
+            yield pa.RecordBatch.from_arrays([targets, *columns], schema=TARGETED)
