@@ -165,8 +165,9 @@ SPECULATING = {
 
 def session(master: str, directory: Path) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    # Workers do not find the modules beside this one.
+    cloudpickle.register_pickle_by_value(races)
     if master == "two-hosts":
-        cloudpickle.register_pickle_by_value(races)
         spark = two_hosts({**OPTIONS, **SPECULATING}, str(directory / "executors"))
     else:
         builder = SparkSession.builder.master(master).appName("writes that meet an end")
