@@ -33,9 +33,9 @@ def fixtures_path(release: str) -> str:
 
 
 def restoring_path(release: str) -> str:
-    """The class path of the jobs that read restored state back; the classes of the other jobs are on it, too."""
-    folders = [*core_folders(release), JOBS / "modern", JOBS / f"modern_{_line(release)}", JOBS / "restoring"]
-    return compiled(release, "fixtures", folders)
+    """The class path of the jobs that read restored state back or go on with it; other jobs' classes are on it, too."""
+    modern = [JOBS / "modern", JOBS / f"modern_{_line(release)}"]
+    return compiled(release, "fixtures", [*core_folders(release), *modern, JOBS / "restoring", JOBS / "continuing"])
 
 
 def core_folders(release: str) -> list[Path]:
