@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stateproc.readers.rows import KEY_GROUP, RAW_KEY
+from stateproc.readers.states import TIMER_PREFIX
 from stateproc.splits import KeyedSplit
 
 CONTENTS, WINDOW_SET = "window-contents", "merging-window-set"
@@ -24,6 +25,8 @@ SQL_WINDOWS, SQL_RETRACTED = "session-window-mapping", "previous-state"
 
 def window_mapping(state: str, others: Set[str]) -> str | None:
     """The state that maps windows to those under which ``state`` lies, among the ``others`` of its operator."""
+    if state.startswith(TIMER_PREFIX):
+        return None  # timers are registered for the window itself
     if SQL_WINDOWS in others:
         # AggregateWindowOperator keeps what it sent before under the window itself.
         return None if state == SQL_RETRACTED else SQL_WINDOWS

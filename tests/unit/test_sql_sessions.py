@@ -24,6 +24,15 @@ def test_data_views_lie_under_the_windows_of_their_aggregates(fixture: Any) -> N
     assert {window: flat.count(window) for window in set(flat)} == distinct
 
 
+@pytest.mark.parametrize("fixture", CASES, ids=lambda fixture: fixture.name)
+def test_timers_fire_at_the_ends_of_the_windows_that_users_know(fixture: Any) -> None:
+    snapshot = fixture.open()
+    (operator,) = [item for item in snapshot.operators if any(state.name == "window-aggs" for state in item.states)]
+    windows = {(line["key"]["product"], *line["namespace"].values()) for line in fixture.expected()}
+    timers = _rows(operator.state("event timers"))
+    assert {(*_window(row), row["timestamp"]) for row in timers} == {(*item, item[2] - 1) for item in windows}
+
+
 def _rows(state: State, **options: Any) -> list[dict[str, Any]]:
     return list(state.to_arrow(**options).to_pylist())
 
