@@ -62,7 +62,8 @@ class Pojo(Serializer):
         described = self._described(ctx)
         known = self.subclasses + described
         shapes = [Shape(self.class_name, self._steps(ctx.inner), bytes([_EXACT]))]
-        taken = dict(shapes[0].steps)
+        own = dict(told_fields(self, ctx.inner))
+        taken: _Taken = {name: (own[name], layout) for name, layout in shapes[0].steps}
         for subclass in self.subclasses:
             shapes.append(_subclass_shape(subclass, ctx.inner, taken))
         for subclass in described:
@@ -151,23 +152,35 @@ def told_fields(pojo: Pojo, ctx: LayoutContext) -> tuple[tuple[str, Serializer],
     return with_declared_types(pojo.class_name, pojo.fields, ctx.classes)
 
 
-def _subclass_shape(subclass: Subclass, ctx: LayoutContext, taken: dict[str, Layout]) -> Shape:
+_Taken = dict[str, tuple[Serializer | None, Layout]]
+"""What the shapes so far have under a name: the field's serializer (None: no field of a POJO) and its layout."""
+
+
+def _subclass_shape(subclass: Subclass, ctx: LayoutContext, taken: _Taken) -> Shape:
     """A subclass's shape; a field that another shape has otherwise gets the class's name before its own."""
     serializer = subclass.serializer
-    if isinstance(serializer, Pojo):
-        fields: list[tuple[str, Layout]] = [
-            (name, Marked(field_layout(field, ctx, serializer.class_name, name)))
-            for name, field in told_fields(serializer, ctx)
-        ]
-        lead: list[tuple[str, Layout]] = [("", Exact())]
+    if not isinstance(serializer, Pojo):
+        step = _shared_step(subclass, simple_name(subclass.class_name), None, serializer.layout(ctx), taken)
+        return Shape(subclass.class_name, (step,), _lead_of(subclass))
+    steps: list[tuple[str, Layout]] = [("", Exact())]
+    for name, own in told_fields(serializer, ctx):
+        layout = Marked(field_layout(own, ctx, serializer.class_name, name))
+        steps.append(_shared_step(subclass, name, own, layout, taken))
+    return Shape(subclass.class_name, tuple(steps), _lead_of(subclass))
+
+
+def _shared_step(
+    subclass: Subclass, name: str, serializer: Serializer | None, layout: Layout, taken: _Taken
+) -> tuple[str, Layout]:
+    """The field as it is called in the struct, and the layout that all shapes with it share."""
+    known = taken.get(name, (serializer, layout))
+    # Layouts made twice of one serializer may hold functions, which are equal only to themselves.
+    if known[1] == layout or (serializer is not None and known[0] == serializer):
+        chosen, layout = name, known[1]
     else:
-        fields, lead = [(simple_name(subclass.class_name), serializer.layout(ctx))], []
-    steps: list[tuple[str, Layout]] = []
-    for name, layout in fields:
-        chosen = name if taken.get(name, layout) == layout else f"{simple_name(subclass.class_name)}_{name}"
-        taken[chosen] = layout
-        steps.append((chosen, layout))
-    return Shape(subclass.class_name, tuple(lead + steps), _lead_of(subclass))
+        chosen = f"{simple_name(subclass.class_name)}_{name}"
+    taken[chosen] = (serializer, layout)
+    return chosen, layout
 
 
 def _lead_of(subclass: Subclass) -> bytes:

@@ -1,0 +1,51 @@
+"""Subclasses of a POJO: what they inherit stands in the columns of the class that declares it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import struct
+
+import pytest
+
+from stateproc.releases import release
+from stateproc.serializers import read_snapshot
+from stateproc.serializers.base import Serializer
+from stateproc.serializers.pojo import Pojo, Subclass
+from stateproc.serializers.structs import EnumOf
+from stateproc.serializers.temporal import TEMPORAL, Temporal
+from stateproc.types.text import parse
+from stateproc.wire import Output
+
+INSTANT = next(Temporal(kind) for kind in TEMPORAL if kind.name == "Instant")
+COLOR = EnumOf("a.Color", ((0, "RED"), (1, "GREEN")))
+PLACE = Pojo("a.Place", (("at", INSTANT), ("color", COLOR)))
+BASE = (("at", INSTANT), ("color", COLOR), ("place", PLACE))
+INT = parse("INT")
+EVENT = Pojo("a.Event", BASE, (Subclass("a.Sale", Pojo("a.Sale", (*BASE, ("items", INT))), None),))
+
+STAMP = struct.pack(">qi", 36, 5000)
+FIELDS = b"\0" + STAMP + b"\0\0\0\0\x01" + b"\0" + b"\x02\0" + STAMP + b"\0\0\0\0\0"
+EXACT = b"\x02" + FIELDS
+SALE = b"\x04\0\x06a.Sale\x02" + FIELDS + b"\0" + struct.pack(">i", 7)
+WHEN = dt.datetime(1970, 1, 1, 0, 0, 36, 5, dt.timezone.utc)
+
+
+def read(serializer: Serializer) -> Serializer:
+    out = Output()
+    serializer.write_snapshot(out, release("1.20"))
+    return read_snapshot(b"\0\0\0\x02" + bytes(out))
+
+
+@pytest.mark.parametrize(("data", "label", "items"), [(EXACT, "a.Event", None), (SALE, "a.Sale", 7)])
+def test_inherited_dates_enums_and_pojos_are_one_column(data: bytes, label: str, items: int | None) -> None:
+    serializer = read(EVENT)
+    names = [field.name for field in serializer.arrow_type]
+    assert names == ["class", "at", "color", "place", "items"]
+    place = {"at": WHEN, "color": "RED"}
+    assert serializer.decode(data) == {"class": label, "at": WHEN, "color": "GREEN", "place": place, "items": items}
+
+
+def test_a_field_of_another_type_keeps_a_column_of_its_own() -> None:
+    other = Pojo("a.Sale", (("at", INT), *BASE[1:]))
+    serializer = read(Pojo("a.Event", BASE, (Subclass("a.Sale", other, None),)))
+    assert [field.name for field in serializer.arrow_type] == ["class", "at", "color", "place", "Sale_at"]
