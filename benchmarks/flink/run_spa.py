@@ -5,7 +5,7 @@ prints one line of JSON: rows, seconds (of the Flink job, not of the JVM's start
 17 and Maven are needed; the jars are those of `tests/flink/jars.py`. Flink loads all state before the first row, so
 that a limit tries the benchmark out, but says nothing about its speed.
 
-`python run_spa.py DIRECTORY --write KEYS [--backend rocksdb] [--source keys]` bootstraps such a state instead.
+`python run_spa.py DIRECTORY --write KEYS [--backend rocksdb] [--source keys] [--object-reuse]` bootstraps such a state instead.
 
 RocksDB's memory is not managed by Flink here, unlike by default. The State Processor API manages it by a MemoryManager
 of 64 MB that its SavepointEnvironment makes for each split, whatever the cluster has. Of that the block cache gets
@@ -56,11 +56,12 @@ def writing(
     memory: str = "4g",
     backend: str = "hashmap",
     source: str = "records",
+    reuse: bool = False,
 ) -> list[str]:
     """The command that bootstraps the same state into the directory `target`; `source`: "records" that come whole, as
-    rows of a DataFrame do, or "keys" of which they are made where they are stored."""
+    rows of a DataFrame do, or "keys" of which they are made where they are stored; `reuse`: of objects by Flink."""
     path = compiled(RELEASE, "core", [*core_folders(RELEASE), HERE / "java"])
-    arguments = [target.resolve().as_uri(), str(parallelism), str(keys), backend, source]
+    arguments = [target.resolve().as_uri(), str(parallelism), str(keys), backend, source, str(reuse).lower()]
     return [*JAVA, f"-Xmx{memory}", "-cp", path, "benchmarks.SpaWrite", *arguments]
 
 
@@ -71,13 +72,17 @@ def main() -> int:
     parser.add_argument("--write", type=int, metavar="KEYS", help="write a savepoint of so many keys there instead")
     parser.add_argument("--source", choices=("records", "keys"), default="records", help="what is written comes as")
     parser.add_argument("--backend", choices=("hashmap", "rocksdb"), default="hashmap", help="where Flink loads it")
+    parser.add_argument("--object-reuse", action="store_true", help="pipeline.object-reuse, for writing")
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="one of Flink's options")
     parser.add_argument("--limit", type=int, default=0, metavar="ROWS", help="read this many rows at most")
     parser.add_argument("--parallelism", type=int, default=2)
     parser.add_argument("--memory", default="4g", help="heap of the JVM, default 4g")
     given = parser.parse_args()
     if given.write is not None:
-        command_ = writing(given.snapshot, given.write, given.parallelism, given.memory, given.backend, given.source)
+        command_ = writing(
+            given.snapshot, given.write, given.parallelism, given.memory, given.backend, given.source,
+            given.object_reuse,
+        )  # fmt: skip
         return subprocess.run(command_).returncode
     return subprocess.run(
         command(given.snapshot, given.limit, given.parallelism, given.memory, given.backend, given.option)

@@ -91,6 +91,11 @@ FAULTS: dict[str, Callable[[int], Iterator[None]]] = {
 }  # fmt: skip
 
 
+def kill_all_of(driver: int) -> None:
+    os.killpg(driver, signal.SIGKILL)
+    time.sleep(60)
+
+
 def faulty(writer: type[Any], fault: str, driver: int) -> type[Any]:
     """The writer, with tasks that meet the fault; ``driver``: the process group to kill instead of committing."""
 
@@ -99,15 +104,15 @@ def faulty(writer: type[Any], fault: str, driver: int) -> type[Any]:
             context = TaskContext.get()
             partition, attempt = (0, 0) if context is None else (context.partitionId(), context.attemptNumber())
             if fault in RACES:
-                target, write = Path(self._job.staging.directory_uri), super().write
+                job = self.job if isinstance(self, EntriesWriter) else self._job
+                target, write = Path(job.staging.directory_uri), super().write
                 return RACES[fault](target, attempt, lambda: write(iterator)) if partition == 0 else write(iterator)
             with contextmanager(FAULTS[fault])(attempt):
                 return super().write(iterator)
 
         def commit(self, messages: Any) -> None:
             if fault == "driver":
-                os.killpg(driver, signal.SIGKILL)
-                time.sleep(60)
+                kill_all_of(driver)
             super().commit(messages)
 
     return Faulty
@@ -137,6 +142,8 @@ def people(spark: SparkSession) -> DataFrame:
 
 def by_savepoint_writer(spark: SparkSession, target: Path, fault: str, mode: Any) -> None:
     entries_sink.EntriesWriter = faulty(EntriesWriter, fault, os.getpgrp())  # type: ignore[misc]
+    if fault == "driver":
+        entries_sink.finish = lambda *_: kill_all_of(os.getpgrp())
     state = OperatorBootstrap().value_state("name", people(spark))
     writer = SavepointWriter.new_savepoint(spark).with_operator("op", state).with_parallelism("op", PARALLELISM)
     writer.write(target, mode)

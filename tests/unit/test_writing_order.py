@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import tracemalloc
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 
 import pyarrow as pa
 import pytest
 
-from stateproc.writers.spark import runs
+from stateproc.writers.spark import runs, waiting
 from stateproc.writers.spark.runs import sorted_entries
 from stateproc.writers.spark.sorting import in_order
 from stateproc.writers.tasks import TARGETED
@@ -74,6 +76,27 @@ def test_runs_are_merged_to_the_same(name: str, piece: int, monkeypatch: pytest.
     rows = mixed(KEYS[name], 5)
     for run_bytes in (1, 3000, 1 << 30):
         assert rows_of(sorted_entries(batches(rows, min(len(rows), 40)), run_bytes)) == sorted(rows)
+
+
+@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("held_bytes", [1, 5000, 40_000])
+def test_entries_wait_in_a_file(name: str, ordered: bool, held_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As blocks come, each by target and key group, or in any order; targets and key groups as high as they go."""
+    monkeypatch.setattr(waiting, "_LEAST_AT_ONCE", 1)
+    rows = [(k * (2**31 - 1) // 2, (32767, 0, 77, 128, 129)[group], *more) for k, group, *more in mixed(KEYS[name], 5)]
+    parts = batches(rows, min(len(rows), 20))
+    if ordered:
+        parts = [part.sort_by([("target", "ascending"), ("key_group", "ascending")]).slice(0) for part in parts]
+    assert rows_of(sorted_entries(parts, held_bytes)) == sorted(rows)
+    with ExitStack() as stack:
+        waits = waiting.Waiting(stack, held_bytes)
+        for part in parts:
+            waits.add(part)
+        portions = [rows_of(portion) for portion in waits.portions()]
+    assert sorted(itertools.chain(*portions)) == sorted(rows)
+    places = [{row[:2] for row in portion} for portion in portions]
+    assert all(max(before) < min(after) for before, after in itertools.pairwise(places))
 
 
 @pytest.mark.parametrize("run_bytes", [1, 1 << 30])

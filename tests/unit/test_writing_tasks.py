@@ -15,10 +15,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import stateproc
 from stateproc.errors import DuplicateKey, InvalidOption, InvalidRows, NotFound, WriteFailed
+from stateproc.writers.committing.finish import finish
 from stateproc.writers.committing.staging import run_of_file
-from stateproc.writers.spark.entries_sink import EntriesWriter, TargetsWritten
 from stateproc.writers.spark.plain_sink import PlainWriter, writer_of
-from stateproc.writers.tasks import TARGET, TARGETED, write_targets
+from stateproc.writers.tasks import TARGET, TARGETED, Written, write_targets
 
 ROWS = 6000
 FORMATS = ("canonical", "native-hashmap", "native-rocksdb")
@@ -70,13 +70,14 @@ def names(target: Path) -> list[str]:
     return sorted(path.name for path in target.iterdir())
 
 
-def task(rows: pa.Table, plain: PlainWriter, number: int) -> TargetsWritten:
+def task(rows: pa.Table, plain: PlainWriter, number: int) -> Written:
     """What the task of one file tells the driver."""
     every = pa.Table.from_batches(plain._encoding(batches(rows)), TARGETED)
     mine = every.filter(pc.equal(every.column(TARGET), number))
     order = [(name, "ascending") for name in TARGETED.names[:4]]
     entries = mine.take(pc.sort_indices(mine, sort_keys=order))
-    return TargetsWritten(write_targets(plain._job, entries.to_batches(max_chunksize=300)))
+    (written,) = write_targets(plain._job, entries.to_batches(max_chunksize=300))
+    return written
 
 
 def test_two_attempts_of_a_task_of_which_one_is_committed(tmp_path: Path) -> None:
@@ -86,9 +87,9 @@ def test_two_attempts_of_a_task_of_which_one_is_committed(tmp_path: Path) -> Non
     first = [task(rows, plain, number) for number in range(3)]
     second = [task(rows, plain, number) for number in range(3)]
     assert sum(run_of_file(name) is not None for name in names(tmp_path / "s")) == 6
-    EntriesWriter(plain._job, plain._commit).commit([first[0], second[1], None, first[2]])
+    finish(plain._job, plain._commit, [first[0], second[1], first[2]])
     assert found(tmp_path / "s") == expected(rows)
-    kept = [attempt.written[0].keyed.stream.path for attempt in (first[0], second[1], first[2])]
+    kept = [attempt.keyed.stream.path for attempt in (first[0], second[1], first[2])]
     assert names(tmp_path / "s") == sorted(["_metadata", *kept])
 
 
@@ -96,17 +97,16 @@ def test_both_attempts_of_a_task_in_one_commit_are_refused(tmp_path: Path) -> No
     rows = people()
     plain = begun(tmp_path / "s", rows)
     twice = [task(rows, plain, 0) for _ in range(2)]
-    tasks = EntriesWriter(plain._job, plain._commit)
     with pytest.raises(WriteFailed, match="two tasks have written state file 0"):
-        tasks.commit(twice)
-    tasks.abort(twice)
+        finish(plain._job, plain._commit, twice)
+    plain.abort([])
     assert not (tmp_path / "s").exists()
 
 
 def test_an_attempt_that_ends_after_the_commit_leaves_nothing(tmp_path: Path) -> None:
     rows = people()
     plain = begun(tmp_path / "s", rows)
-    EntriesWriter(plain._job, plain._commit).commit([task(rows, plain, number) for number in range(3)])
+    finish(plain._job, plain._commit, [task(rows, plain, number) for number in range(3)])
     before = names(tmp_path / "s")
     with pytest.raises(WriteFailed, match="is over"):
         task(rows, plain, 1)

@@ -53,7 +53,7 @@ def packed(entries: Iterable[pa.RecordBatch], at_once: int = _BLOCK_BYTES) -> It
 
 def _packed(held: list[pa.RecordBatch]) -> pa.RecordBatch:
     entries = Entries.of(held)
-    batch = entries.taken(entries.by_target())
+    batch = entries.taken(entries.by_place())
     targets = batch.column(TARGET).to_numpy()
     edges = cuts(targets)
     blocks = [

@@ -1,14 +1,17 @@
-"""The Spark data source that takes shuffled entries: tasks write state files, the commit makes them a snapshot."""
+"""Shuffled entries become a snapshot: tasks write state files, and the driver makes them one.
+
+Tasks answer through a DataFrame and not as a data source's writers: for those Spark starts Python workers of its own to
+make the source, the writer and the commit, one after the other, a third of a second in all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
-from pyspark.sql.types import StructType
 
 from stateproc.writers.committing.commit import Commit
 from stateproc.writers.committing.finish import finish
@@ -17,46 +20,29 @@ from stateproc.writers.spark.blocks import unpacked
 from stateproc.writers.spark.runs import sorted_entries
 from stateproc.writers.tasks import Written, write_targets
 
-
-class TargetsWritten(WriterCommitMessage):  # type: ignore[misc]  # pyspark is not type-checked
-    """What one task tells the driver."""
-
-    def __init__(self, written: list[Written]) -> None:
-        self.written = written
+_WRITTEN = pa.schema([pa.field("written", pa.binary(), nullable=False)])
+_WRITTEN_SCHEMA = "written binary"
 
 
-class EntriesWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is not type-checked
-    """Writes partitions of blocks of entries, each target in one partition."""
+@dataclass(frozen=True)
+class EntriesWriter:
+    """For mapInArrow: writes partitions of blocks of entries, each target in one partition."""
 
-    def __init__(self, job: WriteJob, commit: Commit) -> None:
-        self._job, self._commit = job, commit
+    job: WriteJob
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> TargetsWritten:
-        return TargetsWritten(write_targets(self._job, sorted_entries(unpacked(iterator))))
+    def __call__(self, blocks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # Spark's workers pickle all that they tell the driver; this is the same process's word on the same way.
+        yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(self.write(blocks))], pa.binary())], schema=_WRITTEN)
 
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        written = [item for message in messages if isinstance(message, TargetsWritten) for item in message.written]
-        finish(self._job, self._commit, written)
-
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        self._commit.abort()
+    def write(self, blocks: Iterable[pa.RecordBatch]) -> list[Written]:
+        """Write the files that these blocks are of. Raises WriteFailed, DuplicateKey, InvalidEntries."""
+        return write_targets(self.job, sorted_entries(unpacked(blocks)))
 
 
 def save(entries: DataFrame, job: WriteJob, commit: Commit) -> None:
-    """Write the entries (BLOCKS, one partition per target) and complete the snapshot."""
-    name, columns = f"stateproc-{job.staging.run}", entries.schema
+    """Write the entries (BLOCKS, one partition per target) and complete the snapshot.
 
-    # Made here, so that the class travels with its job: options would have to carry it as text.
-    class EntriesSink(DataSource):  # type: ignore[misc]  # pyspark is not type-checked
-        @classmethod
-        def name(cls) -> str:
-            return name
-
-        def schema(self) -> Any:
-            return columns
-
-        def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-            return EntriesWriter(job, commit)
-
-    entries.sparkSession.dataSource.register(EntriesSink)
-    entries.write.format(name).mode("append").save()
+    Of tasks that run more than once Spark hands one answer on; what the others wrote is removed by the commit.
+    """
+    answers = entries.mapInArrow(EntriesWriter(job), _WRITTEN_SCHEMA).collect()
+    finish(job, commit, [item for answer in answers for item in pickle.loads(answer.written)])

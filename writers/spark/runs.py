@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import IO, Protocol
 
@@ -18,12 +17,12 @@ from stateproc.writers.committing.staging import Staging
 from stateproc.writers.files.entries import byte_column, cuts, portions
 from stateproc.writers.spark.merging import Piece, SortedRun, merged
 from stateproc.writers.spark.sorting import in_order
+from stateproc.writers.spark.waiting import TEMPORARY, Waiting, temporary_file
 from stateproc.writers.tasks import TARGET
 
 RUN_BYTES = 64 << 20
 _PIECE_BYTES = 256 << 10
 """What is held of each run while all are merged."""
-_NAME = "<temporary file>"
 
 
 @dataclass(frozen=True)
@@ -59,6 +58,16 @@ def staged_entries(staging: Staging, runs: Iterable[Run]) -> Iterator[pa.RecordB
 
 def sorted_entries(batches: Iterable[pa.RecordBatch], run_bytes: int = RUN_BYTES) -> Iterator[pa.RecordBatch]:
     """All entries (TARGETED) in order; what is over ``run_bytes`` waits in a temporary file. Raises WriteFailed."""
+    with ExitStack() as stack:
+        waiting = Waiting(stack, run_bytes)
+        for batch in batches:
+            waiting.add(batch)
+        for portion in waiting.portions():
+            yield from _sorted(portion, run_bytes)
+
+
+def _sorted(batches: Iterable[pa.RecordBatch], run_bytes: int) -> Iterator[pa.RecordBatch]:
+    """The entries in order: by runs where they are more than ``run_bytes``, a key group that others are few beside."""
     runs = _held(batches, run_bytes)
     first, second = next(runs, None), next(runs, None)
     if first is None:
@@ -66,7 +75,7 @@ def sorted_entries(batches: Iterable[pa.RecordBatch], run_bytes: int = RUN_BYTES
     if second is None:
         yield in_order(first)
         return
-    with _temporary() as file:
+    with temporary_file() as file:
         spilled = _Spilled(file)
         for run in itertools.chain((first, second), runs):
             spilled.add(run)
@@ -87,18 +96,10 @@ class _Spilled:
             self._file.seek(base + start)
             return self._file.read(length)
 
-        with writing(_NAME):
+        with writing(TEMPORARY):
             pieces = _write(self._file, in_order(held))
         held.clear()
-        self.runs.append(SortedRun(pieces, read, _NAME))
-
-
-@contextmanager
-def _temporary() -> Iterator[IO[bytes]]:
-    with ExitStack() as stack:
-        with writing(_NAME):
-            file = stack.enter_context(tempfile.TemporaryFile(prefix="stateproc-"))
-        yield file
+        self.runs.append(SortedRun(pieces, read, TEMPORARY))
 
 
 def _held(batches: Iterable[pa.RecordBatch], run_bytes: int) -> Iterator[list[pa.RecordBatch]]:

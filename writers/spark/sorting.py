@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from stateproc.codec.jit import kernel, load_i64, load_u8, store_64
 from stateproc.writers.files.entries import ByteColumn, Longs, byte_column, cuts
 from stateproc.writers.files.gathering import gathered_from
-from stateproc.writers.tasks import TARGET, TARGETED
+from stateproc.writers.tasks import TARGETED
 
 _FEW = 32
 """Entries of a place: with fewer, sorting place by place costs more than sorting all at once."""
@@ -69,9 +69,9 @@ class Entries:
         numbers = [pa.array(column[rows]) for column in self.numbers]
         return pa.RecordBatch.from_arrays([*numbers, self.keys.taken(rows), self.values.taken(rows)], schema=TARGETED)
 
-    def by_target(self) -> Longs:
-        """The rows by target, else as they come."""
-        return stable_order(places_of([self.numbers[TARGETED.names.index(TARGET)]]))
+    def by_place(self) -> Longs:
+        """The rows by target and key group, else as they come."""
+        return stable_order(places_of(self.numbers[:2]))
 
 
 def in_order(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

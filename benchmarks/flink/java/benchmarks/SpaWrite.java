@@ -20,8 +20,9 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
  * Flink's own writer: the State Processor API bootstraps the value state of {@code make_fixtures.py --big}. Prints one
  * line of JSON: rows, seconds, rows_per_second.
  *
- * <p>Arguments: directory to write to, parallelism, how many keys, hashmap or rocksdb, records or keys. Records come
- * whole, as rows of a DataFrame do; of keys alone customers are made where they are stored, and none are sent there.
+ * <p>Arguments: directory to write to, parallelism, how many keys, hashmap or rocksdb, records or keys, whether Flink
+ * may reuse objects (its default is false). Records come whole, as rows of a DataFrame do; of keys alone customers are
+ * made where they are stored, and none are sent there.
  */
 public final class SpaWrite {
     private SpaWrite() {}
@@ -31,7 +32,7 @@ public final class SpaWrite {
         long keys = Long.parseLong(arguments[2]);
         Configuration configuration = new Configuration();
         configuration.setString("rest.bind-port", "0-65000");
-        configuration.setString("pipeline.object-reuse", "true");
+        configuration.setString("pipeline.object-reuse", arguments[5]);
         StreamExecutionEnvironment env =
                 StreamExecutionEnvironment.createLocalEnvironment(parallelism, configuration);
         StateBackend backend =
