@@ -5,7 +5,8 @@ prints one line of JSON: rows, seconds (of the Flink job, not of the JVM's start
 17 and Maven are needed; the jars are those of `tests/flink/jars.py`. Flink loads all state before the first row, so
 that a limit tries the benchmark out, but says nothing about its speed.
 
-`python run_spa.py DIRECTORY --write KEYS [--backend rocksdb] [--source keys] [--object-reuse]` bootstraps such a state instead.
+`python run_spa.py DIRECTORY --write KEYS [--backend rocksdb] [--source keys] [--object-reuse]` bootstraps such a state
+instead.
 
 RocksDB's memory is not managed by Flink here, unlike by default. The State Processor API manages it by a MemoryManager
 of 64 MB that its SavepointEnvironment makes for each split, whatever the cluster has. Of that the block cache gets
