@@ -35,6 +35,8 @@ def as_type(array: pa.Array, type_: pa.DataType) -> pa.Array:
 
     if pa.types.is_floating(type_) and pa.types.is_floating(array.type):
         _refuse_overflow(array, cast)
+    if pa.types.is_timestamp(array.type):
+        _refuse_half_times(array, type_)
     return cast
 
 
@@ -51,6 +53,21 @@ def _refuse_overflow(array: pa.Array, cast: pa.Array) -> None:
     wrong = pc.and_not(pc.is_inf(cast), pc.is_inf(array))
     if pc.any(wrong).as_py():
         raise Unencodable(f"{array.type} does not fit {cast.type}: out of range", int(pc.index(wrong, True).as_py()))
+
+
+def _refuse_half_times(array: pa.Array, type_: pa.DataType) -> None:
+    """Timestamps of which a date or a time of day would keep a half: midnights are dates, and 1970-01-01 has times."""
+    if not pa.types.is_date(type_) and not pa.types.is_time(type_):
+        return
+    local = pc.local_timestamp(array) if array.type.tz else array
+    days = local.cast(pa.date32())
+    if pa.types.is_date(type_):
+        lost, wrong = "a time of day", pc.not_equal(days.cast(local.type), local)
+    else:
+        lost, wrong = "a date", pc.not_equal(days.cast(pa.int32()), 0)
+    if pc.any(wrong).as_py():
+        row = int(pc.index(wrong, True).as_py())
+        raise Unencodable(f"{array[row]} has {lost}, which {type_} does not hold", row)
 
 
 def _first_misfit(array: pa.Array, type_: pa.DataType) -> int:
