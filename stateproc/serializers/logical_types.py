@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
 from stateproc.wire import Cursor
@@ -45,7 +45,7 @@ class LogicalType:
     """A SQL type. ``kind``: the constant of LogicalTypeRoot; ``names``: of ROW and STRUCTURED_TYPE fields.
 
     ``class_name``: the Java class of a STRUCTURED_TYPE or RAW value, if known; ``serializer``: the class of
-    the serializer of RAW values.
+    the serializer of RAW values. ``attribute``: the TimestampKind of times, ROWTIME or PROCTIME of time attributes.
     """
 
     kind: str
@@ -57,6 +57,7 @@ class LogicalType:
     names: tuple[str, ...] = ()
     class_name: str | None = None
     serializer: str | None = None
+    attribute: str | None = field(default=None, compare=False)
 
     @property
     def sql(self) -> str:
@@ -102,7 +103,7 @@ def logical_type(value: JavaValue, depth: int = 0) -> LogicalType:
     kind = root.constant
     names, children = _fields_of(value, kind, depth)
     children = children or tuple(logical_type(value.fields.get(name), depth + 1) for name in _CHILDREN.get(kind, ()))
-    serializer = value.fields.get("serializer")
+    serializer, attribute = value.fields.get("serializer"), value.fields.get("kind")
     return LogicalType(
         kind,
         nullable=value.fields.get("isNullable") is not False,
@@ -113,6 +114,7 @@ def logical_type(value: JavaValue, depth: int = 0) -> LogicalType:
         names=names,
         class_name=_class_name(value),
         serializer=serializer.class_name if isinstance(serializer, JavaObject) else None,
+        attribute=attribute.constant if isinstance(attribute, JavaEnum) else None,
     )
 
 

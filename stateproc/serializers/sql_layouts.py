@@ -250,14 +250,20 @@ def content(type_: LogicalType, ctx: LayoutContext) -> Layout:
 
 def array_of(element: LogicalType, ctx: LayoutContext) -> BinaryArray:
     layout = slot(element, ctx)
-    return BinaryArray(layout, layout.size or 8)
+    return BinaryArray(layout, layout.size or 8, not element.nullable)
 
 
 def row_of(names: tuple[str, ...], types: tuple[LogicalType, ...], ctx: LayoutContext) -> BinaryRow:
     """A row; the kinds of rows inside rows say nothing and are not kept."""
     inner = replace(ctx, row_kind=False, tail=False, projected=False)
     fields = tuple((name, slot(type_, inner)) for name, type_ in zip(unique(names), types, strict=True))
-    return BinaryRow(fields, ctx.row_kind, ctx.projected)
+    # Processing time is no value that rows have: it is NOT NULL, and null wherever a row is stored.
+    required = frozenset(
+        name
+        for (name, _), type_ in zip(fields, types, strict=True)
+        if not type_.nullable and type_.attribute != "PROCTIME"
+    )
+    return BinaryRow(fields, ctx.row_kind, ctx.projected, required)
 
 
 def unique(names: tuple[str, ...]) -> tuple[str, ...]:

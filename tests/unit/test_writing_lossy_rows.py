@@ -15,6 +15,7 @@ from stateproc.errors import InvalidRows
 
 MIDNIGHT, MORNING = datetime(2026, 1, 2), datetime(2026, 1, 2, 3, 4, 5)
 NEW_YORK = pa.timestamp("us", "America/New_York")
+INNER = pa.struct([("a", pa.int64())])
 
 
 def values(target: Path, rows: pa.Array, type_: str) -> list[Any]:
@@ -60,3 +61,24 @@ def test_times_that_would_lose_something(tmp_path: Path, type_: str, array: pa.A
     with pytest.raises(InvalidRows, match=message) as raised:
         values(tmp_path / "s", array, type_)
     assert f"row: key={len(array) - 1}, value=" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("type_", "array"),
+    [
+        ("ROW<a BIGINT NOT NULL, b STRING>", pa.array([{"a": 1, "b": None}, {"a": None, "b": "x"}])),
+        ("ROW<a STRING NOT NULL>", pa.array([{"a": "x"}, {"a": None}])),
+        ("ROW<a TIMESTAMP_LTZ(3) NOT NULL>", pa.array([{"a": MORNING}, {"a": None}])),
+        ("ROW<a DECIMAL(38, 2) NOT NULL>", pa.array([{"a": Decimal(1)}, {"a": None}])),
+        ("ROW<r ROW<a BIGINT NOT NULL>>", pa.array([{"r": None}, {"r": {"a": None}}], pa.struct([("r", INNER)]))),
+        ("ROW<r ROW<a BIGINT> NOT NULL>", pa.array([{"r": {"a": None}}, {"r": None}], pa.struct([("r", INNER)]))),
+        ("ROW<l ARRAY<INT NOT NULL>>", pa.array([{"l": []}, {"l": [1, None]}])),
+        ("SQL ARRAY<INT NOT NULL>", pa.array([[1], [None]], pa.list_(pa.int32()))),
+        ("SQL MAP<INT, STRING NOT NULL>", pa.array([[(1, "x")], [(1, None)]], pa.map_(pa.int32(), pa.string()))),
+    ],
+)
+def test_nulls_where_the_type_is_not_null(tmp_path: Path, type_: str, array: pa.Array) -> None:
+    with pytest.raises(InvalidRows, match="a null, where the type is NOT NULL") as raised:
+        values(tmp_path / "s", array, type_)
+    assert "row: key=1, value=" in str(raised.value)
+    assert len(values(tmp_path / "t", array, type_.replace(" NOT NULL", ""))) == 2

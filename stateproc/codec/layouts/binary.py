@@ -23,6 +23,7 @@ from stateproc.codec.layouts.nesting import struct_array
 from stateproc.codec.layouts.numbers import Nothing, number_array
 from stateproc.codec.layouts.rows import ROW_KIND_FIELD, kind_array, kind_codes, row_to_python
 from stateproc.codec.layouts.whole import Whole
+from stateproc.codec.pieces import Unencodable
 
 
 @dataclass(frozen=True)
@@ -98,10 +99,12 @@ class WideTimestampSlot(Layout):
         return binary_rows.wide_timestamps(nanos, millis)
 
 
-def measure_field(layout: Layout, column: pa.Array) -> Field:
-    """The slots of a field or of elements, with those that are null."""
+def measure_field(layout: Layout, column: pa.Array, required: bool) -> Field:
+    """The slots of a field or of elements, with those that are null. Raises Unencodable for nulls if ``required``."""
     if not column.null_count or _is_always_there(layout):
         return Field(layout.measure_slots(column), None, np.empty(0, dtype=np.int64))
+    if required:
+        raise Unencodable("a null, where the type is NOT NULL", int(np.flatnonzero(arrays.null_rows(column))[0]))
     valid, null = arrays.split_nulls(column)
     with located(valid.__getitem__):
         return Field(layout.measure_slots(column.drop_null()), valid, null)
@@ -121,11 +124,13 @@ class BinaryRow(Layout):
 
     ``reserve_nulls``: written with room for values in the place of null decimals of over 18 digits and timestamps of
     over 3, as generated projections do (writeDecimal, writeTimestamp of null); RowDataSerializer.toBinaryRow has none.
+    ``required``: the names of fields that are NOT NULL: nulls are read, but not written.
     """
 
     fields: tuple[tuple[str, Layout], ...]
     keep_kind: bool = False
     reserve_nulls: bool = False
+    required: frozenset[str] = frozenset()
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -171,7 +176,8 @@ class BinaryRow(Layout):
         fields = []
         for index, (name, layout) in enumerate(self.fields):
             with located(name=f"field {name!r}"):
-                fields.append(measure_field(layout, arrays.field_of(array, name, index)))
+                column = arrays.field_of(array, name, index)
+                fields.append(measure_field(layout, column, name in self.required))
         return binary_rows.rows(len(array), self._null_bytes, kinds, fields, reserve_nulls=self.reserve_nulls)
 
     def to_python(self, value: Any) -> Any:
@@ -180,10 +186,14 @@ class BinaryRow(Layout):
 
 @dataclass(frozen=True)
 class BinaryArray(Layout):
-    """An array that fills its range: i32 count, null bits, elements of ``width`` bytes, the variable part."""
+    """An array that fills its range: i32 count, null bits, elements of ``width`` bytes, the variable part.
+
+    ``required``: its elements are NOT NULL: nulls are read, but not written.
+    """
 
     item: Layout
     width: int
+    required: bool = False
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -215,7 +225,7 @@ class BinaryArray(Layout):
         """Arrays of the elements offsets[i] to offsets[i + 1]."""
         joining.counts_of(offsets, (2**31 - 1) // 8, "elements")
         with located(lambda i: int(np.searchsorted(offsets, i, "right")) - 1, "an element"):
-            return binary_rows.arrays(offsets, self.width, measure_field(self.item, items))
+            return binary_rows.arrays(offsets, self.width, measure_field(self.item, items, self.required))
 
     def to_python(self, value: Any) -> Any:
         return None if value is None else [self.item.to_python(item) for item in value]
