@@ -147,7 +147,8 @@ def _read_row(cursor: Cursor, version: int) -> Serializer:
 class EitherOf(Serializer):
     """JavaEitherSerializer, ScalaEitherSerializer: 1 and the left value, or 0 and the right one.
 
-    ``snapshot_class``: where it is not Java's.
+    ``snapshot_class``: where it is not Java's. Of neither side set is read what Scala can have, Left(null) or
+    Right(null), and nothing tells which: it is not written.
     """
 
     left: Serializer
@@ -155,9 +156,8 @@ class EitherOf(Serializer):
     snapshot_class: str = field(default="", compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        return Choice(
-            (Option(1, "left", self.left.layout(ctx.inner)), Option(0, "right", self.right.layout(ctx.inner)))
-        )
+        sides = Option(1, "left", self.left.layout(ctx.inner)), Option(0, "right", self.right.layout(ctx.inner))
+        return Choice(sides, always_set=True)
 
     @property
     def type_name(self) -> str:

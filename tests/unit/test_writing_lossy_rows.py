@@ -82,3 +82,20 @@ def test_nulls_where_the_type_is_not_null(tmp_path: Path, type_: str, array: pa.
         values(tmp_path / "s", array, type_)
     assert "row: key=1, value=" in str(raised.value)
     assert len(values(tmp_path / "t", array, type_.replace(" NOT NULL", ""))) == 2
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"left": None, "right": None}, r"no option of a choice is set \(left, right\)"),
+        ({"left": "x", "right": 1}, "two options"),
+    ],
+)
+@pytest.mark.parametrize("type_", ["Either<String, Long>", "Either<Long?, Long?>"])
+def test_a_side_of_an_either_is_set(tmp_path: Path, type_: str, row: dict[str, Any], message: str) -> None:
+    side = pa.string() if "String" in type_ else pa.int64()
+    row = {name: 5 if value == "x" and side == pa.int64() else value for name, value in row.items()}
+    rows = [{"left": None, "right": 7}, row]
+    with pytest.raises(InvalidRows, match=message) as raised:
+        values(tmp_path / "s", pa.array(rows, pa.struct([("left", side), ("right", pa.int64())])), type_)
+    assert "row: key=1, value=" in str(raised.value)

@@ -200,12 +200,13 @@ class Option:
 class Choice(Layout):
     """A tag of ``tag_size`` bytes (1 or 4), then one of several values; a struct with one field set.
 
-    ``null_tag``: the tag of a null without a value.
+    ``null_tag``: the tag of a null without a value. ``always_set``: no option is written whose value is null.
     """
 
     options: tuple[Option, ...]
     tag_size: int = 1
     null_tag: int | None = None
+    always_set: bool = False
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -254,7 +255,7 @@ class Choice(Layout):
         return self.null_tag is not None
 
     def measure(self, array: pa.Array) -> Measured:
-        """The field that is set tells the option; if none is, the only option whose values can be null."""
+        """The field that is set tells the option; if none is, the only option whose values can be null, if any may."""
         null = arrays.null_rows(array)
         if self.null_tag is None:
             arrays.refuse_nulls(array, "a choice")
@@ -262,7 +263,7 @@ class Choice(Layout):
         given = np.array([~arrays.null_rows(column) & ~null for column in columns]).reshape(len(columns), len(array))
         counts = given.sum(axis=0)
         if (counts > 1).any():
-            raise Unencodable("two options of a choice are set", int(np.argmax(counts > 1)))
+            raise Unencodable(f"two options of a choice are set ({self._names})", int(np.argmax(counts > 1)))
         self._choose_unset((counts == 0) & ~null, given)
         parts: list[tuple[Longs, Measured]] = []
         for option, column, mine in zip(self.options, columns, given, strict=True):
@@ -275,12 +276,16 @@ class Choice(Layout):
             parts.append((np.flatnonzero(null), self._tag(self.null_tag)))
         return spread(len(array), parts)
 
+    @property
+    def _names(self) -> str:
+        return ", ".join(option.name for option in self.options)
+
     def _choose_unset(self, unset: Any, given: Any) -> None:
         if not unset.any():
             return
         able = [index for index, option in enumerate(self.options) if option.layout.tells_null]
-        if len(able) != 1:
-            raise Unencodable("no option of a choice is set", int(np.argmax(unset)))
+        if len(able) != 1 or self.always_set:
+            raise Unencodable(f"no option of a choice is set ({self._names})", int(np.argmax(unset)))
         given[able[0]] |= unset
 
     def _tag(self, tag: int) -> Measured:
