@@ -208,6 +208,22 @@ def test_sources_are_not_written_to(tmp_path: Path) -> None:
     assert len(names(source)) == 2
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_directory_around_a_source_is_not_written_to(tmp_path: Path, overwrite: bool) -> None:
+    """As a checkpoint's root, which holds chk-N and the files that all of a job's checkpoints share."""
+    root = tmp_path / "job"
+    write_snapshot(root / "chk-3")
+    (tmp_path / "link").symlink_to(root)
+    for target in (root, tmp_path, tmp_path / "link", f"file://{root}/"):
+        for source in (f"{root}/chk-3", f"{tmp_path}/link/chk-3/"):
+            with pytest.raises(InvalidOption, match=r"holds one it is made from: .*/job/chk-3"):
+                Commit.begin(target, overwrite=overwrite, sources=[source])
+    assert names(root) == ["chk-3"] and len(names(root / "chk-3")) == 2
+    Commit.begin(tmp_path / "jo", sources=[f"{root}/chk-3"]).abort()
+    with pytest.raises(InvalidOption, match="that holds one it is made from"):
+        Commit.begin("memory://bucket/job", overwrite=overwrite, sources=["memory://bucket/job/chk-3"])
+
+
 def test_a_snapshot_that_cannot_be_read_loses_none_of_its_files(tmp_path: Path) -> None:
     target = tmp_path / "s"
     (old,) = write_snapshot(target)

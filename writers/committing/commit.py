@@ -151,8 +151,14 @@ def _absolute(path: str) -> str:
 
 
 def _refuse_source(directory: str, source: str) -> None:
-    """Nothing is written into a snapshot that is read, by whatever name."""
+    """Nothing is written into a snapshot that is read, by whatever name, or around one, as at a checkpoint's root."""
     target, read = _real(directory), _real(_absolute(source))
+    if read.startswith(target.rstrip("/") + "/"):
+        raise InvalidOption(
+            f"the snapshot would be written to a directory that holds one it is made from: {read}",
+            where=Where(file=directory),
+            advice="write to a directory of its own; whoever removes or replaces it later must not meet the old one",
+        )
     if target == read or target.startswith(read.rstrip("/") + "/"):
         raise InvalidOption(
             "the snapshot would be written onto one that it is made from, or into its directory",
