@@ -166,3 +166,25 @@ def test_memory_of_one_process_is_no_place(spark: SparkSession) -> None:
     state = OperatorBootstrap().value_state("s", spark.sql(ONE))
     with pytest.raises(InvalidOption, match="memory of one process"):
         SavepointWriter.new_savepoint(spark).with_operator("op", state).write("memory://no-place")
+
+
+def test_columns_of_no_use_have_any_type_that_spark_hands_over(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.sql(
+        "select 1L key, make_dt_interval(1) days, 2L value, parse_json('1') any, null nothing, "
+        "struct(interval '1' month m) inside, interval '1' year years"
+    )
+    sink = rows.drop("years").write.format("savepoint").option("uid", "op").option("state", "s")
+    sink.mode("append").save(str(tmp_path / "plain"))
+    state = OperatorBootstrap().value_state("s", rows)
+    SavepointWriter.new_savepoint(spark).with_operator("op", state).write(tmp_path / "builder")
+    for name in ("plain", "builder"):
+        (row,) = stateproc.open(tmp_path / name).state("op", "s").to_arrow().to_pylist()
+        assert (row["key"], row["value"]) == (1, 2)
+
+
+def test_a_column_that_spark_cannot_hand_over_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.sql("select 1L key, 2L value, interval '1-2' year to month years")
+    sink = rows.write.format("savepoint").option("uid", "op").option("state", "s").mode("append")
+    with pytest.raises(Exception, match=r"'years' is interval year to month, which .*\n?.*df\.drop\('years'\)"):
+        sink.save(str(tmp_path / "plain"))
+    assert not (tmp_path / "plain").exists()

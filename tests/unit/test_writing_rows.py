@@ -12,6 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import stateproc
 from stateproc.errors import InvalidOption, InvalidRows
+from stateproc.storage.filesystem import kind_of
 from stateproc.writers.spark.plain_sink import writer_of
 
 MICROS = [-1, -1000, -1001, 0, 999, 1_700_000_000_123_456]
@@ -96,3 +97,11 @@ def test_an_operator_is_named_once(tmp_path: Path, options: dict[str, str], mess
         writer_of(full, from_arrow_schema(pa.schema({"key": pa.int64(), "value": pa.int64()})), False)
     assert message in str(caught.value)
     assert not (tmp_path / "s").exists()
+
+
+def test_memory_of_one_process_is_no_place() -> None:
+    options = {"path": "memory://no-place/s", "uid": "op", "state": "s"}
+    rows = pa.table({"key": [1], "value": [2]})
+    with pytest.raises(InvalidOption, match="memory of one process"):
+        writer_of(options, from_arrow_schema(rows.schema), False)
+    assert kind_of("memory://no-place/s") is None

@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructType, YearMonthIntervalType
 
+from stateproc.errors import InvalidOption
 from stateproc.releases import DEFAULT, release
 from stateproc.serializers import LayoutContext
 from stateproc.writers.bootstrapping.elements import POSITION, SUBTASK
@@ -87,6 +88,7 @@ class PlainWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is no
 def writer_of(raw: Mapping[str, str], schema: StructType, overwrite: bool) -> PlainWriter:
     """The writer of these options for rows of ``schema``; it has begun to write. Raises SnapshotError."""
     options = sink_options(raw)
+    _check_handed_over(schema)
     operator = NewOperator(options.uid, bootstrap_of(options, schema))
     chosen = DEFAULT if options.version is None else release(options.version)
     check_parallelism(options.parallelism, options.max_parallelism, options.uid)
@@ -94,6 +96,7 @@ def writer_of(raw: Mapping[str, str], schema: StructType, overwrite: bool) -> Pl
     format_ = Format.of(options.format)
     commit = Commit.begin(options.path, overwrite=overwrite, storage_options=dict(options.storage_options))
     try:
+        commit.staging.check_shared()
         job = WriteJob(
             commit.staging, chosen, (operator_job,), format_, options.compressed, options.verify,
             context=LayoutContext(kryo=chosen.kryo), rocksdb=options.rocksdb,
@@ -102,6 +105,17 @@ def writer_of(raw: Mapping[str, str], schema: StructType, overwrite: bool) -> Pl
     except BaseException:
         commit.abort()
         raise
+
+
+def _check_handed_over(schema: StructType) -> None:
+    """Raise InvalidOption for a column that Spark fails to hand to Python, needed or not: all are handed over."""
+    for field in schema.fields:
+        if isinstance(field.dataType, YearMonthIntervalType):
+            raise InvalidOption(
+                f"column '{field.name}' is {field.dataType.simpleString()}, which Spark cannot hand to Python",
+                advice=f"leave it out: df.drop('{field.name}'), or make a number of it: "
+                f"extract(YEAR FROM {field.name}) * 12 + extract(MONTH FROM {field.name})",
+            )
 
 
 def _only(sources: Sequence[Source]) -> Source:
