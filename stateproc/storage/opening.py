@@ -35,8 +35,11 @@ def open_handle(handle: StreamHandle, location: SnapshotLocation, *, whole: bool
     if isinstance(handle, KeyGroupsHandle):
         return open_handle(handle.stream, location, whole=whole)
     if isinstance(handle, RelativeFileHandle):
-        uri = join(location.directory_uri, _plain_name(handle, location))
-        return FileSource(uri, handle.size, whole=whole, storage_options=location.storage_options)
+        beside = join(location.directory_uri, _plain_name(handle, location))
+        first, *others = dict.fromkeys([*_mapped(beside, location), beside])
+        return FileSource(
+            first, handle.size, whole=whole, fallbacks=tuple(others), storage_options=location.storage_options
+        )
     return _open_absolute(handle, location, whole)
 
 

@@ -91,6 +91,8 @@ NEVER: Options = (
     ("state.changelog.periodic-materialize.enabled", "false"),
     ("state.backend.changelog.periodic-materialize.enabled", "false"),
 )
+HARDLY: Options = (("state.backend.changelog.periodic-materialize.interval", "10h"),)
+"""Flink 1.15 has no option to turn it off."""
 MATERIALIZING = many(2) + " pause-4000 " + many(3) + " pause-4000 checkpoint " + many(1)
 """Nothing is materialized yet, then a part is, then all."""
 
@@ -188,6 +190,16 @@ CHAINS = (
         "chain",
         options=ROCKSDB + CHANGELOG + NEVER,
         stages=(Stage(1, many(5)),),
+        releases=("1.16", "1.17", "1.20", "2.3"),
+    ),
+    Chain(
+        "chain-small",
+        "changelog-never",
+        "rocksdb",
+        "chain",
+        options=ROCKSDB + CHANGELOG + HARDLY,
+        stages=(Stage(1, many(5)),),
+        releases=("1.15",),
     ),
     Chain(
         "chain-untimed",
@@ -205,7 +217,7 @@ CHAINS = (
         "chain",
         options=ROCKSDB + CHANGELOG + SLOWLY,
         stages=(Stage(1, MATERIALIZING),),
-        releases=("1.18", "1.19", "1.20", "2.3"),
+        releases=("1.15", "1.16", "1.17", "1.18", "1.19", "1.20", "2.3"),
     ),
     Chain(
         "chain-small",
@@ -249,6 +261,19 @@ CHAINS = (
         stages=(Stage(2, MATERIALIZING), Stage(3, "checkpoint " + many(2)), Stage(1, many(2))),
     ),
     Chain(
+        "chain-small",
+        "changelog-rescaled",
+        "rocksdb",
+        "chain",
+        options=ROCKSDB + CHANGELOG + SLOWLY + CLAIM,
+        stages=(
+            Stage(2, many(1) + " round pause-4000 " + many(1) + " pause-4000 checkpoint " + many(1)),
+            Stage(3, "checkpoint " + many(1)),
+            Stage(1, many(1)),
+        ),
+        releases=("1.15", "1.16", "1.17"),
+    ),
+    Chain(
         "chain-untimed",
         "changelog-by-and-by",
         "rocksdb",
@@ -263,6 +288,20 @@ CHAINS = (
         "chain",
         options=ROCKSDB + CLAIM,
         stages=(Stage(1, many(2)), Stage(1, many(3), CHANGELOG + SLOWLY), Stage(1, many(2))),
+        releases=("1.16", "1.17", "1.20", "2.3"),
+    ),
+    Chain(
+        "chain-small",
+        "changelog-switched",
+        "rocksdb",
+        "chain",
+        options=ROCKSDB + CLAIM,
+        stages=(
+            Stage(1, many(2) + " canonical"),
+            Stage(1, "round pause-4000 checkpoint " + many(2) + " canonical", CHANGELOG + SLOWLY),
+            Stage(1, many(2)),
+        ),
+        releases=("1.15",),
     ),
     Chain(
         "chain-async",

@@ -36,8 +36,11 @@ RELEASES = {
 
 KAFKA_CONNECTOR = {"1.20": "3.4.0-1.20", "2.3": "4.0.1-2.0"}
 SQL = ("1.20", "2.3")
-CHANGELOG_SINCE, CHANGELOG_FILES_SINCE = (1, 16), (1, 18)
-"""The releases whose changelog backend, and whose writer of changelog files, Maven Central has."""
+CHANGELOG_SINCE = (1, 15)
+"""The first release that has changelogs."""
+CHANGELOG_FILES = {"1.15": "1.15.2", "1.16": "1.16.0", "1.17": "1.17.0"}
+"""The newest writers of changelog files that Maven Central has of these lines, not all with a whole project file: they
+are fetched without dependencies and run with the line's newest Flink."""
 FORST = ("2.3",)
 NEWEST_KAFKA_CONNECTOR = "5.0.0-2.2"
 """The first whose enumerator keeps splits."""
@@ -74,7 +77,7 @@ def artifacts(release: str, set_name: str = "fixtures") -> list[tuple[str, str, 
     ]
     if number >= CHANGELOG_SINCE:
         flink.append("flink-statebackend-changelog")
-    if number >= CHANGELOG_FILES_SINCE:
+    if number >= CHANGELOG_SINCE and release not in CHANGELOG_FILES:
         flink.append("flink-dstl-dfs")
     if release in FORST:
         flink.append("flink-statebackend-forst")
@@ -93,17 +96,33 @@ def artifacts(release: str, set_name: str = "fixtures") -> list[tuple[str, str, 
     return [*found, ("org.slf4j", "slf4j-nop", "1.7.36")]
 
 
+def alone(release: str, set_name: str = "fixtures") -> list[tuple[str, str, str]]:
+    """The Maven coordinates of jars that are fetched without what they depend on."""
+    if set_name != "fixtures" or release not in CHANGELOG_FILES:
+        return []
+    return [("org.apache.flink", "flink-dstl-dfs", CHANGELOG_FILES[release])]
+
+
+def _elements(name: str, coordinates: list[tuple[str, str, str]]) -> str:
+    """Maven coordinates as elements of a project."""
+    return "".join(
+        f"<{name}><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version></{name}>"
+        for group, artifact, version in coordinates
+    )
+
+
 def pom(release: str, set_name: str = "fixtures") -> str:
-    """A project that has nothing but the dependencies of one release."""
-    dependencies = "".join(
-        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
-        f"<version>{version}</version></dependency>"
-        for group, artifact, version in artifacts(release, set_name)
+    """A project that has nothing but the dependencies of one release, and what to copy beside them."""
+    dependencies = _elements("dependency", artifacts(release, set_name))
+    items = _elements("artifactItem", alone(release, set_name))
+    copied = (
+        "<build><plugins><plugin><artifactId>maven-dependency-plugin</artifactId><configuration>"
+        f"<artifactItems>{items}</artifactItems></configuration></plugin></plugins></build>"
     )
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
         f"<groupId>stateproc</groupId><artifactId>fixtures-{release}</artifactId><version>1</version>"
-        f"<dependencies>{dependencies}</dependencies></project>"
+        f"<dependencies>{dependencies}</dependencies>{copied if items else ''}</project>"
     )
 
 
@@ -128,7 +147,8 @@ def jars(release: str, set_name: str = "fixtures") -> list[Path]:
         home.mkdir(parents=True, exist_ok=True)
         (home / "complete").unlink(missing_ok=True)
         project.write_text(wanted)
-        command = ["mvn", "-q", "-B", "-f", str(project), "dependency:copy-dependencies"]
+        goals = ["dependency:copy-dependencies", *(["dependency:copy"] if alone(release, set_name) else [])]
+        command = ["mvn", "-q", "-B", "-f", str(project), *goals]
         subprocess.run([*command, f"-DoutputDirectory={target}", "-DincludeScope=runtime"], check=True)
         (home / "complete").touch()
     return sorted(target.glob("*.jar"))

@@ -3,6 +3,7 @@ test_fixtures), and one job's canonical, native and incremental snapshots are th
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,8 +12,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from fixtures_check import FIXTURES, Fixture, fixtures_in
+from fixtures_check import FIXTURES, Fixture, differences, fixtures_in
 
+import stateproc
+from stateproc.errors import MissingFile
 from stateproc.metadata.backend import KEY_VALUE, KEY_VALUE_V2, PRIORITY_QUEUE
 from stateproc.metadata.handles import (
     ByteStreamHandle,
@@ -36,6 +39,8 @@ from stateproc.snapshot import Snapshot
 from stateproc.states import State
 
 NEWEST = ("1.20", "2.3")
+CHANGELOGS = ("1.15", "1.16", "1.17", *NEWEST)
+"""The releases with chains of changelogs in files: never materialized, now and then, rescaled, on and off."""
 CHAINS = sorted(path.parent for path in FIXTURES.glob("*/chain-*/manifest.json"))
 
 
@@ -139,8 +144,11 @@ def test_rescaled_databases_are_cut_at_key_groups(release: str, mode: str) -> No
         assert sorted(map(repr, cut)) == sorted(map(repr, state.to_arrow().to_pylist()))
 
 
-@pytest.mark.parametrize("release", NEWEST)
-@pytest.mark.parametrize("mode", ["rescaled", "rescaled-delete-files", "changelog-rescaled"])
+@pytest.mark.parametrize(
+    ("release", "mode"),
+    [(release, mode) for release in NEWEST for mode in ("rescaled", "rescaled-delete-files")]
+    + [(release, "changelog-rescaled") for release in CHANGELOGS],
+)
 def test_chains_are_rescaled_up_and_down(release: str, mode: str) -> None:
     degrees = [member.manifest["parallelism"] for member in chain(release, mode)]
     assert list(dict.fromkeys(degrees)) == [2, 3, 1]
@@ -236,27 +244,48 @@ def test_small_tables_lie_in_the_metadata(release: str) -> None:
         assert {type(stream) for stream in streams(member)} == {ByteStreamHandle}
 
 
-@pytest.mark.parametrize("release", NEWEST)
-def test_changelogs_with_nothing_materialized_yet_a_part_and_everything(release: str) -> None:
+@pytest.mark.parametrize("release", CHANGELOGS)
+def test_changelogs_of_which_nothing_is_materialized(release: str) -> None:
     assert {materialized_and_logged(member) for member in chain(release, "changelog-never")} == {(False, True)}
-    for mode in ("changelog", "changelog-heap", "changelog-rescaled"):
-        found = [materialized_and_logged(member) for member in checkpoints(release, mode)]
-        assert found[:2] == [(False, True)] * 2
-        assert (True, True) in found
-        assert (True, False) in found
 
 
 @pytest.mark.parametrize(
     ("release", "mode"),
-    [("1.16", "changelog-memory"), ("1.17", "changelog-memory"), ("1.18", "changelog"), ("1.19", "changelog")],
+    [(release, "changelog") for release in (*CHANGELOGS, "1.18", "1.19")]
+    + [(release, "changelog-rescaled") for release in CHANGELOGS]
+    + [(release, "changelog-heap") for release in NEWEST]
+    + [(release, "changelog-memory") for release in ("1.16", "1.17")],
 )
-def test_changelogs_of_older_releases_in_memory_and_in_files(release: str, mode: str) -> None:
+def test_changelogs_with_nothing_materialized_yet_a_part_and_everything(release: str, mode: str) -> None:
     found = [materialized_and_logged(member) for member in checkpoints(release, mode)]
     assert found[0] == (False, True)
     assert {(True, True), (True, False)} <= set(found)
+
+
+@pytest.mark.parametrize(
+    ("release", "mode", "kind", "handle_type", "segments_type"),
+    [
+        ("1.15", "changelog", FileChangelogHandle, 8, 10),
+        ("1.16", "changelog", FileChangelogHandle, 14, 13),
+        ("1.16", "changelog-memory", InMemoryChangelogHandle, 14, None),
+        ("1.17", "changelog", FileChangelogHandle, 14, 13),
+        ("1.17", "changelog-memory", InMemoryChangelogHandle, 14, None),
+        ("1.18", "changelog", FileChangelogHandle, 14, 13),
+        ("2.3", "changelog", FileChangelogHandle, 14, 13),
+    ],
+)
+def test_handles_of_changelogs_in_files_and_in_memory(
+    release: str, mode: str, kind: type, handle_type: int, segments_type: int | None
+) -> None:
+    """Flink 1.15 wrote types of its own, without the checkpoint's number and the storage's name."""
     handles = [handle for member in checkpoints(release, mode) for handle in changelogs(member)]
-    parts = {type(part) for handle in handles for part in handle.non_materialized}
-    assert parts == {InMemoryChangelogHandle if mode == "changelog-memory" else FileChangelogHandle}
+    assert {(handle.type_byte, handle.checkpoint_id is None) for handle in handles} == {(handle_type, handle_type == 8)}
+    parts = [part for handle in handles for part in handle.non_materialized]
+    assert {type(part) for part in parts} == {kind}
+    files = [part for part in parts if isinstance(part, FileChangelogHandle)]
+    assert {(part.type_byte, part.storage) for part in files} == (
+        {(segments_type, None if segments_type == 10 else "filesystem")} if segments_type else set()
+    )
 
 
 def merges(fixture: Fixture) -> Counter[str]:
@@ -293,13 +322,24 @@ def test_subtasks_materialize_one_after_another_and_one_tells_the_others_keys(re
         assert [operator.problems for operator in member.open().operators if operator.problems] == []
 
 
-@pytest.mark.parametrize("release", NEWEST)
+@pytest.mark.parametrize("release", CHANGELOGS)
 def test_changelogs_are_enabled_and_disabled(release: str) -> None:
-    found = [bool(changelogs(member)) for member in chain(release, "changelog-switched")]
+    """By way of canonical savepoints in 1.15, which restores nothing else."""
+    found = [bool(changelogs(member)) for member in checkpoints(release, "changelog-switched")]
     assert found == [False, False, True, True, True, False, False]
 
 
-@pytest.mark.parametrize("release", NEWEST)
+def test_a_file_named_as_beside_the_metadata_is_read_where_the_user_says(tmp_path: Path) -> None:
+    """Checkpoints with a changelog may name a savepoint's file as if it lay beside them."""
+    member = next(item for item in chain("1.15", "changelog-switched") if item.manifest["kind"] == "canonical")
+    shutil.copy(Path(member.snapshot) / "_metadata", tmp_path)
+    (problem,) = stateproc.open(str(tmp_path)).operators[-1].problems
+    assert isinstance(problem, MissingFile) and "path_mapping" in str(problem)
+    mapped = stateproc.open(str(tmp_path), uids={"chain"}, path_mapping={str(tmp_path): member.snapshot})
+    assert differences(member, mapped) == []
+
+
+@pytest.mark.parametrize("release", CHANGELOGS)
 def test_a_rescaled_changelog_repeats_changes_of_key_groups_that_a_segment_is_not_for(release: str) -> None:
     """As Flink does: it asks for the subtask's key groups, not for the segment's."""
     handles = changelogs(checkpoints(release, "changelog-rescaled")[-1])

@@ -197,6 +197,20 @@ def test_path_mapping_goes_first_and_by_the_longest_prefix(tmp_path: Path) -> No
     assert open_handle(FileHandle("s3://b/in/u", 5), found).name == f"{tmp_path}/right/u"
 
 
+def test_files_beside_the_metadata_may_be_elsewhere_too(location: SnapshotLocation, tmp_path: Path) -> None:
+    """Flink's changelogs may name files beside a savepoint as if they were beside the checkpoint."""
+    put(tmp_path / "savepoint" / "u", b"there")
+    beside = put(Path(location.directory_uri) / "v", b"here")
+    with pytest.raises(MissingFile, match="path_mapping"):
+        open_handle(RelativeFileHandle("u", 5), location).read(0, 1)
+    mapped = locate(location.directory_uri, path_mapping={f"file:{location.directory_uri}": f"{tmp_path}/savepoint"})
+    assert open_handle(RelativeFileHandle("u", 5), mapped).read_all(5) == b"there"
+    assert open_handle(RelativeFileHandle("v", 4), mapped).read_all(4) == b"here"
+    with pytest.raises(MissingFile, match=f"also looked for {beside.with_name('w')}") as caught:
+        open_handle(RelativeFileHandle("w", 1), mapped).read(0, 1)
+    assert caught.value.where.file == f"{tmp_path}/savepoint/w"
+
+
 def test_missing_files_say_where_they_were_looked_for(location: SnapshotLocation) -> None:
     source = open_handle(FileHandle("file:/old/shared/u", 5), location)
     with pytest.raises(MissingFile, match=r"also looked for .*/chk-4/u and in") as caught:
