@@ -159,8 +159,8 @@ class SavepointWriter:
         return self._edit_ttl(uid, state, edit)
 
     def with_hash_function(self, uid: str, hash_function: str | HashCodes) -> SavepointWriter:
-        """How keys are hashed whose hashCode is their class's own (POJOs, case classes), for another max parallelism:
-        'Objects.hash', or a function of the keys (an Arrow array) that returns their hash codes."""
+        """How keys are hashed whose hashCode is their class's own (POJOs, case classes), for rows and for another max
+        parallelism: 'Objects.hash', or a function of the keys (an Arrow array) that returns their hash codes."""
         self._existing(uid).edits.hash_function = hash_function
         return self
 

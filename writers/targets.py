@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from stateproc.writers.bootstrapping.elements import ElementEncoder
-from stateproc.writers.bootstrapping.rows import RowEncoder
 from stateproc.writers.job import Target
 from stateproc.writers.tasks import TARGETED
 
@@ -18,6 +17,12 @@ _MOST_BYTES = 1 << 30
 
 Encoding = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """Batches of rows to batches of TARGETED entries; picklable."""
+
+
+class Encoder(Protocol):
+    """What makes entries (RAW_ENTRIES) of rows; picklable."""
+
+    def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch: ...
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ class TargetOf:
         return pa.RecordBatch.from_arrays(columns, TARGETED.names)
 
 
-def row_encoding(encoder: RowEncoder, targets: TargetOf) -> Encoding:
+def row_encoding(encoder: Encoder, targets: TargetOf) -> Encoding:
     """Rows of a keyed state to entries."""
 
     def encode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

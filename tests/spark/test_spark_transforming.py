@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import stateproc
 from stateproc import InvalidOption, OperatorBootstrap, SavepointWriter
+from stateproc.keygroups.ranges import key_group_of_hash
 
 POINT = "Pojo com.acme.Point {x: Long, y: Long}"
 
@@ -107,3 +113,62 @@ def test_two_changes_of_a_time_to_live(spark: SparkSession, source: str) -> None
     with pytest.raises(InvalidOption, match="changed twice") as raised:
         writer.disable_ttl("op", "point")
     assert "a second write" in str(raised.value)
+
+
+KEY = "Pojo com.acme.Point {x: Long, day: LocalDate}"
+
+
+def hash_function() -> Callable[[pa.Array], pa.Array]:
+    """A hashCode of a class's own, by value for Spark's workers."""
+
+    def codes(keys: pa.Array) -> pa.Array:
+        # Days come as text, of rows as of entries that are carried over.
+        days = pc.cast(pc.struct_field(keys, "day"), pa.date32()).cast(pa.int32())
+        return pc.add(pc.multiply(pc.cast(pc.struct_field(keys, "x"), pa.int32()), 31), days)
+
+    return codes
+
+
+def in_the_groups_of_their_hashes(path: str, state: str) -> list[int]:
+    """The keys' x, of rows that are where Flink would look for them."""
+    found = []
+    opened = stateproc.open(path)
+    for row in opened.state("op", state).to_arrow().to_pylist():
+        code = row["key"]["x"] * 31 + (row["key"]["day"] - date(1970, 1, 1)).days
+        groups = key_group_of_hash(np.array([code], np.int32), opened.operator("op").max_parallelism)
+        assert groups.tolist() == [row["key_group"]]
+        found.append(row["key"]["x"])
+    return sorted(found)
+
+
+def test_a_hash_function_is_for_rows_too(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.range(40).selectExpr(
+        "named_struct('day', date_from_unix_date(cast(id as int)), 'x', id) key", "map(id, id, id + 1, id) value",
+        "cast(id * 31 + id as int) code",
+    )  # fmt: skip
+    keys = {"key_type": KEY, "hash_column": "code"}
+    state = OperatorBootstrap(**keys).map_state("kept", rows).map_state("changed", rows).map_state("moved", rows)
+    path = SavepointWriter.new_savepoint(spark).with_operator("op", state).write(tmp_path / "s")
+    further = F.col("key").withField("x", F.col("key.x") + 1000)
+
+    def writer() -> SavepointWriter:
+        return SavepointWriter.from_existing_savepoint(spark, path).with_hash_function("op", hash_function())
+
+    def change(writer: SavepointWriter) -> SavepointWriter:
+        """Rows with other keys, rows with columns in another order, timers."""
+        writer.transform_state("op", "changed", lambda rows: rows.withColumn("key", further))
+        writer.with_states("op", lambda op: op.value_state("new", rows.select(further.alias("key"), "code"), "code"))
+        moments = rows.withColumn("at", F.col("code").cast("long"))
+        return writer.with_states("op", lambda op: op.event_time_timers(moments, "at"))
+
+    same = change(writer()).write(tmp_path / "same")
+    others = change(writer()).with_max_parallelism(1000).write(tmp_path / "others")
+    for made in (same, others):
+        assert in_the_groups_of_their_hashes(made, "changed") == list(range(1000, 1040))
+        assert in_the_groups_of_their_hashes(made, "new") == list(range(1000, 1040))
+        assert in_the_groups_of_their_hashes(made, "moved") == list(range(40))
+        assert in_the_groups_of_their_hashes(made, "event timers") == list(range(40))
+    with pytest.raises(InvalidOption, match="nothing tells the hashCode"):
+        SavepointWriter.from_existing_savepoint(spark, path).with_states(
+            "op", lambda op: op.value_state("new", rows, "code")
+        ).write(tmp_path / "t")

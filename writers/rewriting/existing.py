@@ -17,7 +17,7 @@ from stateproc.names import not_found
 from stateproc.operators import Operator
 from stateproc.readers.rows import KEY_GROUP
 from stateproc.releases import Release
-from stateproc.serializers import LayoutContext
+from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.table import RowData
 from stateproc.writers.bootstrapping.bootstrap import KeyedRows, OperatorBootstrap
 from stateproc.writers.bootstrapping.hashing import key_hash_of
@@ -28,12 +28,12 @@ from stateproc.writers.rewriting.carrying_header import CarriedHeader, carried_h
 from stateproc.writers.rewriting.carrying_together import CarriedTogether, together
 from stateproc.writers.rewriting.edits import Edits
 from stateproc.writers.rewriting.kryo_versions import check_kryo
-from stateproc.writers.rewriting.rehashing import Rehash, rehash
+from stateproc.writers.rewriting.rehashing import Regrouped, Rehash, rehash
 from stateproc.writers.rewriting.time_to_live import TtlChange
 from stateproc.writers.rewriting.time_to_live_header import with_ttl, without_ttl
 from stateproc.writers.spark.blocks import BLOCKS_SCHEMA, packed
 from stateproc.writers.spark.frames import entries_of
-from stateproc.writers.targets import Source, TargetOf, in_parts, row_encoding
+from stateproc.writers.targets import Encoder, Source, TargetOf, in_parts, row_encoding
 
 _CANONICAL_TYPE = 7
 _TASK_BYTES = 64 << 20
@@ -211,18 +211,27 @@ class ExistingOperator:
             numbers = spark.range(0, len(carried), 1, tasks)
             yield numbers.mapInArrow(CarriedEntries(carried, targets), BLOCKS_SCHEMA)
         context = LayoutContext(kryo=job.release.kryo, tail=True)
-        function = self.edits.hash_function
-        named = function if isinstance(function, str) else None
         for state_id, given in enumerate(rows, len(names)):
-            item = self._hashed(given, mine, named)
-            encoder = row_encoder(item, mine.keyed.key, state_id, mine, named, context)
+            item = self._hashed(given, mine)
+            encoder = self._encoder(item, mine.keyed.key, state_id, mine, context)
             source = Source(item.frame, item.columns, row_encoding(encoder, targets), keyed=True)
             yield from entries_of([source], mine.parallelism)
 
-    def _hashed(self, rows: KeyedRows, mine: OperatorJob, hash_function: str | None) -> KeyedRows:
-        """The rows without their key groups, if keys tell these or there are others now."""
-        key = self.header.key
-        told = key is None or isinstance(key, RowData) or key_hash_of(key, hash_function) is not None
+    def _encoder(
+        self, rows: KeyedRows, key: Serializer, state_id: int, mine: OperatorJob, context: LayoutContext
+    ) -> Encoder:
+        """What makes entries of a state's rows, in the key groups that a hash function tells if there is one."""
+        function = self.edits.hash_function
+        if not callable(function):
+            return row_encoder(rows, key, state_id, mine, function, context)
+        grouped = replace(rows, columns={**rows.columns, KEY_GROUP: KEY_GROUP})
+        encoder = row_encoder(grouped, key, state_id, mine, None, context)
+        return Regrouped(encoder, rehash(encoder.state, mine.max_parallelism, context, hash_function=function))
+
+    def _hashed(self, rows: KeyedRows, mine: OperatorJob) -> KeyedRows:
+        """The rows without their key groups, if keys or a function tell these or there are others now."""
+        key, function = self.header.key, self.edits.hash_function
+        told = key is None or isinstance(key, RowData) or callable(function) or key_hash_of(key, function) is not None
         if KEY_GROUP in rows.columns and (told or mine.max_parallelism != self.operator.max_parallelism):
             return replace(rows, columns={role: name for role, name in rows.columns.items() if role != KEY_GROUP})
         return rows

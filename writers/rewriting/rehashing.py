@@ -22,11 +22,13 @@ from stateproc.errors import InvalidOption, Where
 from stateproc.keygroups.key_hash import KeyHash
 from stateproc.readers.changelog.operations import Raw
 from stateproc.readers.failures import placed
+from stateproc.readers.rows import KEY_GROUP
 from stateproc.readers.states import KeyedState
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.structs import RowOf
 from stateproc.serializers.table import RowData
 from stateproc.writers.bootstrapping.hashing import OBJECTS_HASH, Ints, key_groups, key_hash_of
+from stateproc.writers.bootstrapping.rows import RowEncoder
 from stateproc.writers.files.gathering import pieces_of
 
 HashCodes = Callable[[pa.Array], pa.Array]
@@ -81,6 +83,20 @@ class Rehash:
         if self.hash is not None and self.hash.kind == _ROW:
             keys = _kind_first(keys)
         return key_groups(keys, pieces, self.state.key, self.hash, codes, self.max_parallelism)
+
+
+@dataclass(frozen=True)
+class Regrouped:
+    """Rows as entries in the key groups that ``rehash`` tells, whatever rows tell themselves."""
+
+    encoder: RowEncoder
+    rehash: Rehash
+
+    def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Raw entries (RAW_ENTRIES), in the order of rows. Raises InvalidRows, InvalidOption."""
+        none = pa.array(np.zeros(batch.num_rows, dtype=np.int32))
+        (entries,) = self.rehash.batches([self.encoder.encode(batch.append_column(KEY_GROUP, none))])
+        return entries
 
 
 def _codes(told: Any, n: int) -> pa.Array:
