@@ -2,7 +2,7 @@
 
 `python run_spa.py SNAPSHOT [--backend rocksdb] [--limit ROWS] [--parallelism 2] [--memory 4g] [--option NAME=VALUE]`
 prints one line of JSON: rows, seconds (of the Flink job, not of the JVM's start), rows_per_second, max_rss_bytes. Java
-17 and Maven are needed; the jars are those of `tests/flink/jars.py`. Flink loads all state before the first row, so
+17 is needed; the jars are those of `tests/flink/jars.py`. Flink loads all state before the first row, so
 that a limit tries the benchmark out, but says nothing about its speed.
 
 `python run_spa.py DIRECTORY --write KEYS [--backend rocksdb] [--source keys] [--object-reuse]` bootstraps such a state

@@ -8,10 +8,10 @@ Flink each time, and `kafka` with the newest Kafka connector.
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import sys
 from pathlib import Path
+
+from maven_central import Artifact, fetched
 
 RELEASES = {
     "1.8": "1.8.3",
@@ -54,8 +54,8 @@ def line_number(release: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def artifacts(release: str, set_name: str = "fixtures") -> list[tuple[str, str, str]]:
-    """The Maven coordinates `(group, artifact, version)` the jobs of one release need."""
+def artifacts(release: str, set_name: str = "fixtures") -> list[Artifact]:
+    """What the jobs of one release need."""
     if set_name == "core":
         names = ("streaming-java", "clients", "runtime", "statebackend-rocksdb")
         core = [("org.apache.flink", f"flink-{name}", RELEASES[release]) for name in names]
@@ -96,34 +96,11 @@ def artifacts(release: str, set_name: str = "fixtures") -> list[tuple[str, str, 
     return [*found, ("org.slf4j", "slf4j-nop", "1.7.36")]
 
 
-def alone(release: str, set_name: str = "fixtures") -> list[tuple[str, str, str]]:
-    """The Maven coordinates of jars that are fetched without what they depend on."""
+def alone(release: str, set_name: str = "fixtures") -> list[Artifact]:
+    """Jars that are fetched without what they depend on."""
     if set_name != "fixtures" or release not in CHANGELOG_FILES:
         return []
     return [("org.apache.flink", "flink-dstl-dfs", CHANGELOG_FILES[release])]
-
-
-def _elements(name: str, coordinates: list[tuple[str, str, str]]) -> str:
-    """Maven coordinates as elements of a project."""
-    return "".join(
-        f"<{name}><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version></{name}>"
-        for group, artifact, version in coordinates
-    )
-
-
-def pom(release: str, set_name: str = "fixtures") -> str:
-    """A project that has nothing but the dependencies of one release, and what to copy beside them."""
-    dependencies = _elements("dependency", artifacts(release, set_name))
-    items = _elements("artifactItem", alone(release, set_name))
-    copied = (
-        "<build><plugins><plugin><artifactId>maven-dependency-plugin</artifactId><configuration>"
-        f"<artifactItems>{items}</artifactItems></configuration></plugin></plugins></build>"
-    )
-    return (
-        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
-        f"<groupId>stateproc</groupId><artifactId>fixtures-{release}</artifactId><version>1</version>"
-        f"<dependencies>{dependencies}</dependencies>{copied if items else ''}</project>"
-    )
 
 
 def cache() -> Path:
@@ -138,20 +115,7 @@ def home_of(release: str, set_name: str = "fixtures") -> Path:
 
 def jars(release: str, set_name: str = "fixtures") -> list[Path]:
     """The jars of `release`, fetched on first use and whenever the list of artifacts changes."""
-    home = home_of(release, set_name)
-    target, project = home / "jars", home / "pom.xml"
-    wanted = pom(release, set_name)
-    if not (home / "complete").is_file() or project.read_text() != wanted:
-        if shutil.which("mvn") is None:
-            raise FileNotFoundError("Maven (mvn) and Java 17 are needed to run Flink")
-        home.mkdir(parents=True, exist_ok=True)
-        (home / "complete").unlink(missing_ok=True)
-        project.write_text(wanted)
-        goals = ["dependency:copy-dependencies", *(["dependency:copy"] if alone(release, set_name) else [])]
-        command = ["mvn", "-q", "-B", "-f", str(project), *goals]
-        subprocess.run([*command, f"-DoutputDirectory={target}", "-DincludeScope=runtime"], check=True)
-        (home / "complete").touch()
-    return sorted(target.glob("*.jar"))
+    return fetched(artifacts(release, set_name), home_of(release, set_name), alone=alone(release, set_name))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "flink"))
+
+from jars import cache
+from maven_central import fetched
+
 OLDEST, OLD, NEW = "5.17.2-ververica-2.1", "6.20.3-ververica-2.0", "8.10.0-ververica-1.0"
 """Of Flink 1.10 to 1.13, of 1.14 to 1.20, and of 2.x."""
 _SOURCES = Path(__file__).parent
@@ -19,11 +24,8 @@ _ENVIRONMENT = {**os.environ, "LC_ALL": "C.UTF-8"}
 
 
 def jar(version: str) -> Path:
-    """frocksdbjni in the local Maven repository; fetched if it is not there."""
-    path = Path.home() / ".m2/repository/com/ververica/frocksdbjni" / version / f"frocksdbjni-{version}.jar"
-    if not path.exists():
-        artifact = f"com.ververica:frocksdbjni:{version}"
-        subprocess.run(["mvn", "-q", "-B", "dependency:get", f"-Dartifact={artifact}"], check=True)
+    """frocksdbjni, fetched on first use."""
+    (path,) = fetched([("com.ververica", "frocksdbjni", version)], cache() / f"frocksdbjni-{version}")
     return path
 
 
