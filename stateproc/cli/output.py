@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from stateproc.cli.jsonable import json_lines, jsonable
+from stateproc.cli.parquet_columns import parquet_batch, parquet_schema
 
 
 class Writer(ABC):
@@ -79,10 +80,11 @@ class Parquet(Writer):
         super().__init__(stream, schema)
         from pyarrow import parquet
 
-        self._writer = parquet.ParquetWriter(stream, schema, compression="zstd")
+        self._columns = parquet_schema(schema)
+        self._writer = parquet.ParquetWriter(stream, self._columns, compression="zstd")
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._writer.write_batch(batch)
+        self._writer.write_batch(parquet_batch(batch, self._columns))
 
     def close(self) -> None:
         self._writer.close()

@@ -133,6 +133,29 @@ def test_parquet() -> None:
     assert table.to_pylist() == pa.Table.from_batches(BATCHES).to_pylist()
 
 
+def test_structs_without_fields_are_written_to_parquet() -> None:
+    """Parquet has no such structs; SQL's global aggregates have them as keys, multi-way joins as keys of maps."""
+    none = pa.struct([])
+    map_type, list_type = pa.map_(none, pa.int64()), pa.list_(pa.struct([("x", pa.int64()), ("y", none)]))
+    columns = {
+        "key": pa.array([{}, {}, {}, None], none),
+        "value": pa.array([[({}, 7)], None, [], [({}, 8)]], map_type),
+        "items": pa.array([[{"x": 1, "y": {}}], [{"x": 2, "y": None}, None], None, []], list_type),
+    }
+    whole = pa.record_batch(list(columns.values()), names=list(columns))
+    stream = io.BytesIO()
+    with WRITERS["parquet"](stream, whole.schema) as writer:
+        for batch in (whole.slice(0, 1), whole.slice(1)):
+            writer.write(batch)
+    nothing = {"_": None}
+    assert pa.parquet.read_table(io.BytesIO(stream.getvalue())).to_pylist() == [
+        {"key": nothing, "value": [(nothing, 7)], "items": [{"x": 1, "y": nothing}]},
+        {"key": nothing, "value": None, "items": [{"x": 2, "y": None}, None]},
+        {"key": nothing, "value": [], "items": None},
+        {"key": None, "value": [(nothing, 8)], "items": []},
+    ]
+
+
 def test_table() -> None:
     text = plain(rows_table(BATCHES[0].schema, BATCHES))
     lines = [line.split() for line in text.strip().splitlines()]

@@ -1,0 +1,45 @@
+"""Columns as Parquet can hold them: a struct without fields gets one that is always null.
+
+Such structs are the keys of SQL operators that do not group (a global aggregate, a cross join).
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+_NOTHING = pa.field("_", pa.null())
+
+
+def parquet_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema that ``parquet_batch`` gives batches of ``schema``; itself where Parquet holds it as it is."""
+    return pa.schema([field.with_type(_type(field.type)) for field in schema], schema.metadata)
+
+
+def parquet_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch with the columns of ``schema``, as ``parquet_schema`` made it."""
+    columns = [_column(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _type(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(type_):
+        return pa.struct([field.with_type(_type(field.type)) for field in type_] or [_NOTHING])
+    if pa.types.is_map(type_):
+        return pa.map_(_type(type_.key_type), type_.item_field.with_type(_type(type_.item_type)))
+    if pa.types.is_list(type_):
+        return pa.list_(type_.value_field.with_type(_type(type_.value_type)))
+    return type_
+
+
+def _column(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    if array.type == type_:
+        return array
+    if pa.types.is_struct(type_):
+        inner = [_column(array.field(at), type_.field(at).type) for at in range(array.type.num_fields)]
+        return pa.StructArray.from_arrays(inner or [pa.nulls(len(array))], fields=list(type_), mask=array.is_null())
+    if pa.types.is_map(type_):
+        entries = [_column(array.keys, type_.key_type), _column(array.items, type_.item_type)]
+        values = pa.StructArray.from_arrays(entries, fields=[type_.key_field, type_.item_field])
+    else:
+        values = _column(array.values, type_.value_type)
+    return pa.Array.from_buffers(type_, len(array), array.buffers()[:2], -1, array.offset, children=[values])
