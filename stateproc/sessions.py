@@ -2,7 +2,8 @@
 
 org.apache.flink.streaming.runtime.operators.windowing.MergingWindowSet keeps, for each key, the pairs (window,
 state window) in the list state ``merging-window-set``. Reading ``window-contents`` puts the window in the place of
-the state window. So does SQL (org.apache.flink.table.runtime.operators.window.groupwindow.internal.
+the state window; the windows of the DataStream API V2 (org.apache.flink.datastream.impl.extension.window.operators)
+call their contents otherwise. SQL does the same (org.apache.flink.table.runtime.operators.window.groupwindow.internal.
 MergingWindowProcessFunction) with the map state ``session-window-mapping``, for the aggregates and their data views.
 """
 
@@ -19,7 +20,8 @@ from stateproc.readers.rows import KEY_GROUP, RAW_KEY
 from stateproc.readers.states import TIMER_PREFIX
 from stateproc.splits import KeyedSplit
 
-CONTENTS, WINDOW_SET = "window-contents", "merging-window-set"
+WINDOW_SET = "merging-window-set"
+CONTENTS = ("window-contents", "window-state", "two-input-window-left-state", "two-input-window-right-state")
 SQL_WINDOWS, SQL_RETRACTED = "session-window-mapping", "previous-state"
 
 
@@ -30,7 +32,7 @@ def window_mapping(state: str, others: Set[str]) -> str | None:
     if SQL_WINDOWS in others:
         # AggregateWindowOperator keeps what it sent before under the window itself.
         return None if state == SQL_RETRACTED else SQL_WINDOWS
-    return WINDOW_SET if WINDOW_SET in others and state == CONTENTS else None
+    return WINDOW_SET if WINDOW_SET in others and state in CONTENTS else None
 
 
 @dataclass(frozen=True)
