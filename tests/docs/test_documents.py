@@ -11,8 +11,14 @@ from pathlib import Path
 import pytest
 from fences import DOCUMENTS, ROOT, blocks, commands, matches
 
+sys.path.insert(0, str(ROOT / "tests/flink"))
+
+from jars import cache
+
 _NAMES = [document.name for document in DOCUMENTS]
-_SECONDS = 300
+_SECONDS = 600
+_SPARK = ("spark.jars.ivySettings", ROOT / "tests/docs/ivysettings.xml"), ("spark.jars.ivy", cache() / "ivy")
+"""Where Spark has packages from; some local Maven repositories have project files without their jars."""
 
 
 def _environment(extra: dict[str, str] | None = None) -> dict[str, str]:
@@ -23,6 +29,7 @@ def _environment(extra: dict[str, str] | None = None) -> dict[str, str]:
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": str(ROOT),
         "COLUMNS": "140",
+        "PYSPARK_SUBMIT_ARGS": " ".join([*(f"--conf {name}={value}" for name, value in _SPARK), "pyspark-shell"]),
         **(extra or {}),
     }
 
