@@ -173,14 +173,12 @@ def _shared_step(
     subclass: Subclass, name: str, serializer: Serializer | None, layout: Layout, taken: _Taken
 ) -> tuple[str, Layout]:
     """The field as it is called in the struct, and the layout that all shapes with it share."""
-    known = taken.get(name, (serializer, layout))
-    # Layouts made twice of one serializer may hold functions, which are equal only to themselves.
-    if known[1] == layout or (serializer is not None and known[0] == serializer):
-        chosen, layout = name, known[1]
-    else:
-        chosen = f"{simple_name(subclass.class_name)}_{name}"
-    taken[chosen] = (serializer, layout)
-    return chosen, layout
+    for prefix in ("", f"{simple_name(subclass.class_name)}_", f"{subclass.class_name}_"):
+        known = taken.setdefault(prefix + name, (serializer, layout))
+        # Layouts made twice of one serializer may hold functions, which are equal only to themselves.
+        if known[1] == layout or (serializer is not None and known[0] == serializer):
+            return prefix + name, known[1]
+    raise Undecodable(f"fields of {subclass.class_name} share the name '{name}', each with another type")
 
 
 def _lead_of(subclass: Subclass) -> bytes:

@@ -49,3 +49,16 @@ def test_a_field_of_another_type_keeps_a_column_of_its_own() -> None:
     other = Pojo("a.Sale", (("at", INT), *BASE[1:]))
     serializer = read(Pojo("a.Event", BASE, (Subclass("a.Sale", other, None),)))
     assert [field.name for field in serializer.arrow_type] == ["class", "at", "color", "place", "Sale_at"]
+
+
+def test_fields_of_subclasses_of_one_name_in_two_packages_keep_columns_of_their_own() -> None:
+    """The same field, of three types."""
+    text, number = parse("STRING"), parse("LONG")
+    classes = {"a.Sale": text, "b.Sale": number, "c.Sale": text}
+    subclasses = tuple(Subclass(name, Pojo(name, (("at", field),)), None) for name, field in classes.items())
+    serializer = read(Pojo("a.Event", (("at", INT),), subclasses))
+    assert [field.name for field in serializer.arrow_type] == ["class", "at", "Sale_at", "b.Sale_at"]
+    other = {"class": "b.Sale", "at": None, "Sale_at": None, "b.Sale_at": 7}
+    assert serializer.decode(b"\x04\0\x06b.Sale\x02\0" + struct.pack(">q", 7)) == other
+    text_of = {"class": "c.Sale", "at": None, "Sale_at": "x", "b.Sale_at": None}
+    assert serializer.decode(b"\x04\0\x06c.Sale\x02\0\x02x") == text_of
