@@ -67,7 +67,7 @@ class Cursor:
         if length < 0 or length > self.end - self.pos:
             self.starved = length > 0
             self.corrupt(
-                f"{what} need {length} bytes where {self.remaining} are left",
+                f"{what}: {length} bytes needed where {self.remaining} are left",
                 advice="the file is truncated or damaged; take the snapshot again or restore it from a copy",
             )
         start = self.pos
