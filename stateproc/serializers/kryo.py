@@ -26,6 +26,11 @@ _SNAPSHOT = "org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnap
 # What Flink registers where its Avro format is not on the class path, so that ids are the same with and without.
 _AVRO_ARRAY = "org.apache.avro.generic.GenericData$Array"
 _NO_AVRO = "org.apache.flink.api.java.typeutils.runtime.kryo.Serializers$DummyAvro"
+# What holds serializers that are registered as objects, by Kryo's version.
+_HOLDERS = {
+    2: b"org.apache.flink.api.common.ExecutionConfig$SerializableSerializer",
+    5: b"org.apache.flink.api.common.SerializableSerializer",
+}
 _KIND_NONE, _KIND_CLASS, _KIND_INSTANCE = 0, 1, 2
 # Types that say little about the classes of their values: every value names its own.
 _OPEN_TYPES = frozenset(
@@ -55,7 +60,7 @@ class Kryo(Serializer):
 
     def layout(self, ctx: LayoutContext) -> Layout:
         classes = parse_classes(ctx.classes)
-        setting = KryoSetting(ctx.kryo, self.registrations, dict(self.serializers), classes)
+        setting = self._setting(ctx)
         if not self._known(setting):
             if ctx.tail:
                 return Blob(ops.LENGTH_REST)
@@ -73,6 +78,13 @@ class Kryo(Serializer):
         except Unplanned:
             return Hosted(read, column.type, 1, column.python)
         return planned
+
+    def is_known(self, ctx: LayoutContext) -> bool:
+        """Whether values can be decoded, or are but their bytes."""
+        return self._known(self._setting(ctx))
+
+    def _setting(self, ctx: LayoutContext) -> KryoSetting:
+        return KryoSetting(ctx.kryo, self.registrations, dict(self.serializers), parse_classes(ctx.classes))
 
     def _known(self, setting: KryoSetting) -> bool:
         """Whether values can be decoded, as far as the static type tells."""
@@ -92,11 +104,10 @@ class Kryo(Serializer):
         write_head(out, _SNAPSHOT, 2, release)
         out.utf(self.class_name)
         if self.settings:
-            out.raw(self.settings)
+            out.raw(_settings_of(self.settings, self.class_name, release))
             return
         own = (self.class_name, _utf(self.class_name), _registration(self.class_name))
-        avro = _registration(f"{_NO_AVRO}RegisteredClass", f"{_NO_AVRO}KryoSerializerClass")
-        write_optional_map(out, [own, (_AVRO_ARRAY, _utf(_AVRO_ARRAY), avro)])
+        write_optional_map(out, [own, (_AVRO_ARRAY, _utf(_AVRO_ARRAY), _no_avro())])
         write_optional_map(out, [])
         write_optional_map(out, [])
 
@@ -114,6 +125,36 @@ def _registration(class_name: str, serializer: str | None = None) -> bytes:
     out.i32(_KIND_NONE if serializer is None else _KIND_CLASS)
     if serializer is not None:
         out.utf(serializer)
+    return bytes(out)
+
+
+def _no_avro() -> bytes:
+    return _registration(f"{_NO_AVRO}RegisteredClass", f"{_NO_AVRO}KryoSerializerClass")
+
+
+def _settings_of(settings: bytes, class_name: str, release: Release) -> bytes:
+    """The maps of a snapshot as ``release`` reads them: Flink 1.x and 2.x have other classes around serializers that
+    are registered as objects, the one that Flink's Avro format registers among them. Raises UnsupportedSnapshot."""
+    foreign = next(holder for kryo, holder in _HOLDERS.items() if kryo != release.kryo)
+    if foreign not in settings:
+        return settings
+    cursor, out = Cursor(settings), Output()
+    for _ in range(3):
+        entries = []
+        for entry in read_optional_map(cursor):
+            key, value = (
+                None if frame is None else bytes(frame.take(frame.remaining)) for frame in (entry.key, entry.value)
+            )
+            if value is not None and foreign in value:
+                if entry.name != _AVRO_ARRAY:
+                    raise UnsupportedSnapshot(
+                        f"Kryo's type {class_name} has a serializer registered for {entry.name} as an object, which "
+                        f"Flink {release} does not read",
+                        advice="give the state another type (value_type=…), or leave it out (drop_state)",
+                    )
+                value = _no_avro()
+            entries.append((entry.name, key, value))
+        write_optional_map(out, entries)
     return bytes(out)
 
 

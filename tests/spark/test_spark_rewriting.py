@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import stateproc
-from stateproc import InvalidOption, NotFound, OperatorBootstrap, SavepointWriter, UnsupportedSnapshot
+from stateproc import InvalidOption, NotFound, OperatorBootstrap, SavepointWriter, UnsupportedSnapshot, types
 from stateproc.readers.states import StateKind
 
 
@@ -173,6 +173,30 @@ def test_state_of_kryo_does_not_cross_to_flink_2(spark: SparkSession, tmp_path: 
         writer.write(tmp_path / "s")
     assert (refused.value.where.operator, refused.value.where.state) == (uid, "basket")
     assert not (tmp_path / "s").exists()
+    bytes_only = SavepointWriter.from_existing_savepoint(spark, item.snapshot, options).with_flink_version("2.3")
+    bytes_only.drop_state(uid, "basket").transform_state(uid, "generic", lambda rows: rows)
+    with pytest.raises(UnsupportedSnapshot, match=r"fixtures.Edges\$Generic are but the bytes of Kryo 2") as refused:
+        bytes_only.write(tmp_path / "s")
+    assert refused.value.where.state == "generic" and "classes" in (refused.value.advice or "")
+    assert not (tmp_path / "s").exists()
     path = writer.drop_state(uid, "basket").drop_state(uid, "generic").write(tmp_path / "s")
     names = [state.name for state in stateproc.open(path, uids=[uid]).operator(uid).keyed_states]
     assert names == ["animal"]
+
+
+def test_described_values_of_kryo_are_transformed(spark: SparkSession, tmp_path: Path) -> None:
+    """Descriptions are for what is written, too; between Flink's lines values are written anew by the other Kryo."""
+    options = {"classes": {"com.acme.Thing": {"name": "String", "n": "int"}}}
+    nothing = spark.range(5).selectExpr("id key", "X'00' value")
+    state = OperatorBootstrap().value_state("v", nothing, type=types.Kryo("com.acme.Thing"))
+    path = SavepointWriter.new_savepoint(spark).with_operator("op", state).write(tmp_path / "bytes")
+    things = spark.range(5).selectExpr(
+        "id key", "named_struct('name', concat('thing ', id), 'n', cast(id as int)) value"
+    )
+    writer = SavepointWriter.from_existing_savepoint(spark, path, options)
+    path = writer.transform_state("op", "v", lambda rows: things).write(tmp_path / "things")
+    for step, release in enumerate(("1.20", "2.3", "1.20")):
+        writer = SavepointWriter.from_existing_savepoint(spark, path, options).with_flink_version(release)
+        path = writer.transform_state("op", "v", lambda rows: rows).write(tmp_path / str(step))
+        found = stateproc.open(path, **options).state("op", "v").to_arrow().sort_by("key")
+        assert found.column("value").to_pylist() == [{"name": f"thing {n}", "n": n} for n in range(5)]

@@ -13,6 +13,7 @@ from stateproc.codec.layouts import Nothing
 from stateproc.errors import SnapshotError, UnsupportedSnapshot
 from stateproc.releases import Release
 from stateproc.serializers import Serializer, proxied_snapshot, read_proxied, read_snapshot
+from stateproc.serializers.kryo import Kryo
 from stateproc.serializers.opaque import Opaque
 from stateproc.serializers.scalars import Scalar
 from stateproc.wire import Cursor
@@ -98,6 +99,38 @@ def test_scala_types_move_in_flink_2() -> None:
     for name in names:
         written = proxied_snapshot(read_snapshot(bytes.fromhex(entries[name]["snapshot"])), Release(2, 3))
         assert written.hex() == moved[name]["snapshot"], name
+
+
+HOLDER = b"org.apache.flink.api.common.ExecutionConfig$SerializableSerializer"
+
+
+def test_kryo_of_flink_1_is_written_for_flink_2() -> None:
+    """Without the objects that Flink 2 cannot read; the classes and their ids stay."""
+    entries = read_vectors("flink-1.20.3.json")["serializers"]
+    snapshots = [data for entry in entries if HOLDER in (data := bytes.fromhex(entry["snapshot"]))]
+    assert len(snapshots) > 3
+    for data in snapshots:
+        serializer = read_snapshot(data)
+        written = proxied_snapshot(serializer, Release(2, 3))
+        assert HOLDER not in written
+        again = read_snapshot(written)
+        assert [part.registrations for part in kryo_parts(again)] == [
+            part.registrations for part in kryo_parts(serializer)
+        ]
+        assert proxied_snapshot(serializer, Release(1, 20)) == data
+    own = next(
+        data for data in snapshots if b"java.util.UUID" not in data and len(kryo_parts(read_snapshot(data))) == 1
+    )
+    # As long a name of a class of the user's, registered in the same way.
+    avro = b"org.apache.avro.generic.GenericData$Array"
+    own = own.replace(avro, b"com.acme.Registered".ljust(len(avro), b"_"))
+    with pytest.raises(UnsupportedSnapshot, match=r"registered for com\.acme\.\S* as an object"):
+        proxied_snapshot(read_snapshot(own), Release(2, 3))
+
+
+def kryo_parts(serializer: Serializer) -> list[Kryo]:
+    own = [serializer] if isinstance(serializer, Kryo) else []
+    return own + [part for inner in serializer.nested for part in kryo_parts(inner)]
 
 
 def test_what_is_only_read_is_refused() -> None:

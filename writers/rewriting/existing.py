@@ -27,7 +27,7 @@ from stateproc.writers.rewriting.carrying import CarriedSplit, carried_splits
 from stateproc.writers.rewriting.carrying_header import CarriedHeader, carried_header
 from stateproc.writers.rewriting.carrying_together import CarriedTogether, together
 from stateproc.writers.rewriting.edits import Edits
-from stateproc.writers.rewriting.kryo_versions import check_kryo
+from stateproc.writers.rewriting.kryo_versions import check_kryo, check_kryo_rows
 from stateproc.writers.rewriting.rehashing import Regrouped, Rehash, rehash
 from stateproc.writers.rewriting.time_to_live import TtlChange
 from stateproc.writers.rewriting.time_to_live_header import with_ttl, without_ttl
@@ -92,7 +92,10 @@ class ExistingOperator:
 
     def check_release(self, release: Release) -> None:
         """Raise UnsupportedSnapshot if a state that stays means other values in this release."""
-        check_kryo(self.operator, release, {*self.edits.dropped, *(item.declared.name for item in self._rows())})
+        rows = [item.declared for item in self._rows()]
+        check_kryo(self.operator, release, {*self.edits.dropped, *(item.name for item in rows)})
+        if rows and self.header.key is not None:
+            check_kryo_rows(self.operator, release, self.header.key, rows)
 
     @cached_property
     def header(self) -> CarriedHeader:
@@ -210,7 +213,8 @@ class ExistingOperator:
             tasks = min(len(carried), max(spark.sparkContext.defaultParallelism, -(-size // _TASK_BYTES)))
             numbers = spark.range(0, len(carried), 1, tasks)
             yield numbers.mapInArrow(CarriedEntries(carried, targets), BLOCKS_SCHEMA)
-        context = LayoutContext(kryo=job.release.kryo, tail=True)
+        classes = self.operator.snapshot.options.context.classes
+        context = LayoutContext(kryo=job.release.kryo, classes=classes, tail=True)
         for state_id, given in enumerate(rows, len(names)):
             item = self._hashed(given, mine)
             encoder = self._encoder(item, mine.keyed.key, state_id, mine, context)

@@ -71,7 +71,8 @@ def write_snapshot(
         job = WriteJob(
             commit.staging, settings.release, jobs, settings.format or Format.CANONICAL, bool(settings.compressed),
             settings.verify, 1 if source is None else source.metadata.checkpoint_id,
-            LayoutContext(kryo=settings.release.kryo) if source is None else source.options.context, settings.rocksdb,
+            replace(LayoutContext() if source is None else source.options.context, kryo=settings.release.kryo),
+            settings.rocksdb,
         )  # fmt: skip
         frames = [frame for index, item in enumerate(placed) for frame in item.operator.entries(spark, job, index)]
         if frames:
