@@ -12,7 +12,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from stateproc.codec import ops
+from stateproc.codec.encoding.measured import Measured
 from stateproc.codec.layouts import Blob, Converted, Hosted, Layout
+from stateproc.codec.layouts.base import nothing_of
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.releases import Release
 from stateproc.serializers.base import LayoutContext, Serializer
@@ -39,8 +41,18 @@ def read_field(cursor: Cursor) -> str:
     return variant_json(bytes(cursor.take(cursor.remaining, "a variant")), metadata, cursor, at)
 
 
-VARIANT = Hosted(read_serialized, pa.string(), 8, json.loads)
-VARIANT_FIELD = Hosted(read_field, pa.string(), 4, json.loads)
+@dataclass(frozen=True)
+class Variant(Hosted):
+    """Read as JSON text. It is not written from that: dates, decimals and bytes would come back as texts."""
+
+    def measure(self, array: pa.Array) -> Measured:
+        return nothing_of(
+            array, "values of VARIANT are read only, as JSON text, which does not tell all of a variant's types apart"
+        )
+
+
+VARIANT = Variant(read_serialized, pa.string(), 8, json.loads)
+VARIANT_FIELD = Variant(read_field, pa.string(), 4, json.loads)
 
 
 def same(values: pa.Array) -> pa.Array:

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
 import stateproc
-from stateproc.errors import InvalidOption, InvalidRows
+from stateproc.errors import InvalidOption, InvalidRows, UnsupportedSnapshot
 from stateproc.storage.filesystem import kind_of
 from stateproc.writers.spark.plain_sink import writer_of
 
@@ -105,3 +105,16 @@ def test_memory_of_one_process_is_no_place() -> None:
     with pytest.raises(InvalidOption, match="memory of one process"):
         writer_of(options, from_arrow_schema(rows.schema), False)
     assert kind_of("memory://no-place/s") is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "type_"), [("value", "VARIANT"), ("value", "ROW<v VARIANT>"), ("operator-list", "VARIANT")]
+)
+def test_what_is_read_only_is_told_with_its_state(tmp_path: Path, kind: str, type_: str) -> None:
+    texts = pa.array(['{"a": 1}'])
+    values = pa.StructArray.from_arrays([texts], ["v"]) if "ROW" in type_ else texts
+    rows = pa.table({"key": [1], "value": values})
+    with pytest.raises(UnsupportedSnapshot, match="VARIANT are read only, as JSON text") as raised:
+        written(tmp_path / "s", rows, stateKind=kind, valueType=type_, flinkVersion="2.3")
+    assert (raised.value.where.operator, raised.value.where.state) == ("op", "s")
+    assert "carried over as they are" in str(raised.value)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec.encoding.arrays import refuse_nulls
+from stateproc.codec.layouts.base import Unwritable
 from stateproc.codec.pieces import Pieces, Unencodable
 from stateproc.errors import Where
 from stateproc.serializers import LayoutContext, Serializer
@@ -44,6 +45,8 @@ class ElementEncoder:
         except Unencodable as error:
             shown = {name: column for name, column in columns.items() if name != POSITION}
             raise refused(shown, error, Where(operator=self.operator, state=self.name)) from error
+        except Unwritable as error:
+            raise error.at(operator=self.operator, state=self.name) from error
 
     @cached_property
     def _types(self) -> dict[str, pa.DataType]:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from stateproc.codec.encoding.arrays import as_type, entries_of, items_of, list_of, refuse_nulls
 from stateproc.codec.encoding.keys import composite_keys
+from stateproc.codec.layouts.base import Unwritable
 from stateproc.codec.pieces import Pieces, Unencodable
 from stateproc.errors import InvalidRows, Where
 from stateproc.keygroups.key_hash import KeyHash
@@ -68,6 +69,8 @@ class RowEncoder:
             return self._entries(columns)
         except Unencodable as error:
             raise refused(columns, error, Where(operator=self.operator, state=self.state.name)) from error
+        except Unwritable as error:
+            raise error.at(operator=self.operator, state=self.state.name) from error
 
     @cached_property
     def _types(self) -> dict[str, pa.DataType]:
