@@ -20,14 +20,21 @@ class OptionalEntry:
 
 
 def read_optional_map(cursor: Cursor) -> tuple[OptionalEntry, ...]:
-    """i64 magic, i32 n, n x { utf name, bool [bytes32 key], bool [bytes32 value] }."""
+    """i64 magic, i32 n, n x { utf name, bool [bytes32 key], bool [bytes32 value] }, each name once.
+
+    Raises CorruptSnapshot.
+    """
     at = cursor.pos
     if cursor.i64() != _MAGIC:
         cursor.corrupt("an optional map does not begin with its magic number", at=at)
-    return tuple(
-        OptionalEntry(cursor.utf(), _frame(cursor), _frame(cursor))
-        for _ in range(cursor.count("optional map entries", 4))
-    )
+    entries: dict[str, OptionalEntry] = {}
+    for _ in range(cursor.count("optional map entries", 4)):
+        at = cursor.pos
+        name = cursor.utf()
+        if name in entries:
+            cursor.corrupt(f"an optional map has two entries for {name!r}", at=at)
+        entries[name] = OptionalEntry(name, _frame(cursor), _frame(cursor))
+    return tuple(entries.values())
 
 
 def _frame(cursor: Cursor) -> Cursor | None:

@@ -7,6 +7,7 @@ import struct
 
 import pytest
 
+from stateproc.errors import CorruptSnapshot
 from stateproc.releases import release
 from stateproc.serializers import read_snapshot
 from stateproc.serializers.base import Serializer
@@ -62,3 +63,8 @@ def test_fields_of_subclasses_of_one_name_in_two_packages_keep_columns_of_their_
     assert serializer.decode(b"\x04\0\x06b.Sale\x02\0" + struct.pack(">q", 7)) == other
     text_of = {"class": "c.Sale", "at": None, "Sale_at": "x", "b.Sale_at": None}
     assert serializer.decode(b"\x04\0\x06c.Sale\x02\0\x02x") == text_of
+
+
+def test_a_field_listed_twice_is_damage() -> None:
+    with pytest.raises(CorruptSnapshot, match="two entries for 'at'"):
+        read(Pojo("a.Event", (("at", INT), ("at", parse("STRING")))))
