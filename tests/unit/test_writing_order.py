@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from stateproc.writers.spark import runs, waiting
+from stateproc.writers.spark.blocks import packed, unpacked
 from stateproc.writers.spark.runs import sorted_entries
 from stateproc.writers.spark.sorting import in_order
 from stateproc.writers.tasks import TARGETED
@@ -126,3 +127,27 @@ def test_a_large_key_group_is_not_held_whole(monkeypatch: pytest.MonkeyPatch) ->
     tracemalloc.stop()
     assert count == 48_000
     assert most < 24 << 20 and pa.total_allocated_bytes() - held < 1 << 20
+
+
+def test_blocks_come_in_little_pieces_while_batches_are_taken_in() -> None:
+    """A worker that writes much at once, and reads nothing meanwhile, can hang with the process that feeds it."""
+    rows = [(k % 3, k % 128, 0, b"%08d" % k, bytes(200)) for k in range(60_000)]
+    taken, given = 0, []
+
+    def parts() -> Iterable[pa.RecordBatch]:
+        nonlocal taken
+        for start in range(0, len(rows), 1000):
+            taken += 1
+            yield batch(rows[start : start + 1000])
+
+    blocks_ = []
+    for block in packed(parts(), at_once=4 << 20):
+        given.append(taken)
+        assert block.nbytes < 2 << 20
+        blocks_.append(block)
+    until_the_last = [number for number in given if number < 60]
+    assert len(set(until_the_last)) > 0.8 * len(until_the_last) > 4, "one or two at a time"
+    found = rows_of(unpacked(blocks_))
+    assert sorted(found) == sorted(rows)
+    places = [[row[:2] for row in rows_of([part])] for part in unpacked(blocks_)]
+    assert all(part == sorted(part) and len({target for target, _ in part}) == 1 for part in places)

@@ -7,13 +7,14 @@ thousand at a time; Spark shuffles blocks by target, and the task that gets them
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
 
 from stateproc.errors import InvalidEntries
-from stateproc.writers.files.entries import RAW_ENTRIES, cuts
+from stateproc.writers.files.entries import RAW_ENTRIES, byte_column, cuts, portions
 from stateproc.writers.spark.sorting import Entries
 from stateproc.writers.tasks import TARGET, TARGETED
 
@@ -23,7 +24,7 @@ _INSIDE = pa.schema(
     [("key_group", pa.uint16()), ("state_id", pa.uint16()), ("key", pa.binary()), ("value", pa.binary())]
 )
 """What a block holds: entries with numbers as narrow as they can be, for all of it goes through the shuffle."""
-_BLOCK_BYTES = 16 << 20
+_BLOCK_BYTES, _PIECE_BYTES = 16 << 20, 1 << 20
 
 Encoding = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -38,29 +39,44 @@ def in_blocks(encoding: Encoding) -> Encoding:
 
 
 def packed(entries: Iterable[pa.RecordBatch], at_once: int = _BLOCK_BYTES) -> Iterator[pa.RecordBatch]:
-    """TARGETED entries as blocks, about ``at_once`` bytes at a time for all targets together."""
+    """TARGETED entries as blocks; about ``at_once`` bytes of them, for all targets together, are put in order at once.
+
+    Blocks come in little pieces between the batches that are taken in. A worker that writes much at once does not read
+    meanwhile, and Spark's process sends on: with both ends' buffers full, kernels have been seen (Linux 6.18) in which
+    neither hears the other's acknowledgements any more, and the task hangs.
+    """
     held: list[pa.RecordBatch] = []
-    size = 0
+    ready: deque[pa.RecordBatch] = deque()
+    size = waiting = 0
     for batch in entries:
         held.append(batch)
         size += batch.nbytes
         if size >= at_once:
-            yield _packed(held)
-            held, size = [], 0
+            ready.extend(_packed(held))
+            held, size, waiting = [], 0, sum(block.nbytes for block in ready)
+        while ready and waiting + size > at_once:
+            block = ready.popleft()
+            waiting -= block.nbytes
+            yield block
+    yield from ready
     if held:
-        yield _packed(held)
+        yield from _packed(held)
 
 
-def _packed(held: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _packed(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The entries as blocks, each of one target and of neighbouring key groups, about ``_PIECE_BYTES`` at a time."""
     entries = Entries.of(held)
     batch = entries.taken(entries.by_place())
     targets = batch.column(TARGET).to_numpy()
-    edges = cuts(targets)
-    blocks = [
-        _narrow(batch.slice(start, stop - start)).serialize().to_pybytes() for start, stop in itertools.pairwise(edges)
-    ]
-    numbers = pa.array(targets[edges[:-1]], pa.int32())
-    return pa.RecordBatch.from_arrays([numbers, pa.array(blocks, pa.binary())], schema=BLOCKS)
+    keys, values = (byte_column(batch.column(name)).offsets for name in ("key", "value"))
+    for start, stop in portions(keys[1:] + values[1:], (0, len(targets)), _PIECE_BYTES):
+        edges = [start + edge for edge in cuts(targets[start:stop])]
+        blocks = [
+            _narrow(batch.slice(first, last - first)).serialize().to_pybytes()
+            for first, last in itertools.pairwise(edges)
+        ]
+        numbers = pa.array(targets[edges[:-1]], pa.int32())
+        yield pa.RecordBatch.from_arrays([numbers, pa.array(blocks, pa.binary())], schema=BLOCKS)
 
 
 def _narrow(entries: pa.RecordBatch) -> pa.RecordBatch:

@@ -20,7 +20,8 @@ from stateproc.writers.spark.sorting import in_order
 from stateproc.writers.spark.waiting import TEMPORARY, Waiting, temporary_file
 from stateproc.writers.tasks import TARGET
 
-RUN_BYTES = 64 << 20
+RUN_BYTES, HELD_BYTES = 64 << 20, 32 << 20
+"""Of entries in a run; of those that wait in memory to be written, or are sorted at a time."""
 _PIECE_BYTES = 256 << 10
 """What is held of each run while all are merged."""
 
@@ -56,7 +57,7 @@ def staged_entries(staging: Staging, runs: Iterable[Run]) -> Iterator[pa.RecordB
     return merged(readers)
 
 
-def sorted_entries(batches: Iterable[pa.RecordBatch], run_bytes: int = RUN_BYTES) -> Iterator[pa.RecordBatch]:
+def sorted_entries(batches: Iterable[pa.RecordBatch], run_bytes: int = HELD_BYTES) -> Iterator[pa.RecordBatch]:
     """All entries (TARGETED) in order; what is over ``run_bytes`` waits in a temporary file. Raises WriteFailed."""
     with ExitStack() as stack:
         waiting = Waiting(stack, run_bytes)
@@ -73,7 +74,9 @@ def _sorted(batches: Iterable[pa.RecordBatch], run_bytes: int) -> Iterator[pa.Re
     if first is None:
         return
     if second is None:
-        yield in_order(first)
+        entries = in_order(first)
+        first.clear()
+        yield entries
         return
     with temporary_file() as file:
         spilled = _Spilled(file)
