@@ -47,17 +47,17 @@ def packed(entries: Iterable[pa.RecordBatch], at_once: int = _BLOCK_BYTES) -> It
     """
     held: list[pa.RecordBatch] = []
     ready: deque[pa.RecordBatch] = deque()
-    size = waiting = 0
+    size = pieces = 0
     for batch in entries:
         held.append(batch)
         size += batch.nbytes
         if size >= at_once:
-            ready.extend(_packed(held))
-            held, size, waiting = [], 0, sum(block.nbytes for block in ready)
-        while ready and waiting + size > at_once:
-            block = ready.popleft()
-            waiting -= block.nbytes
-            yield block
+            yield from ready
+            ready = deque(_packed(held))
+            held, size, pieces = [], 0, len(ready)
+        # As many have gone as there is of those that are put in order next.
+        while len(ready) * at_once > pieces * (at_once - size):
+            yield ready.popleft()
     yield from ready
     if held:
         yield from _packed(held)
@@ -71,12 +71,17 @@ def _packed(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     keys, values = (byte_column(batch.column(name)).offsets for name in ("key", "value"))
     for start, stop in portions(keys[1:] + values[1:], (0, len(targets)), _PIECE_BYTES):
         edges = [start + edge for edge in cuts(targets[start:stop])]
-        blocks = [
-            _narrow(batch.slice(first, last - first)).serialize().to_pybytes()
-            for first, last in itertools.pairwise(edges)
-        ]
+        blocks = [_serialized(_narrow(batch.slice(first, last - first))) for first, last in itertools.pairwise(edges)]
         numbers = pa.array(targets[edges[:-1]], pa.int32())
         yield pa.RecordBatch.from_arrays([numbers, pa.array(blocks, pa.binary())], schema=BLOCKS)
+
+
+def _serialized(entries: pa.RecordBatch) -> bytes:
+    """Compressed, for Spark copies a block some eight times on its way, and compresses what it shuffles in Java."""
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, _INSIDE, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
+        stream.write_batch(entries)
+    return bytes(out.getvalue().to_pybytes())
 
 
 def _narrow(entries: pa.RecordBatch) -> pa.RecordBatch:
@@ -88,9 +93,9 @@ def unpacked(blocks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in blocks:
         for target, block in zip(batch.column(TARGET).to_pylist(), batch.column("block"), strict=True):
             try:
-                entries = pa.ipc.read_record_batch(block.as_buffer(), _INSIDE)
-            except (pa.ArrowInvalid, OSError) as error:
+                entries = pa.ipc.open_stream(block.as_buffer()).read_next_batch()
+                columns = [entries.column(it.name).cast(it.type) for it in RAW_ENTRIES]
+            except (pa.ArrowException, KeyError, OSError, StopIteration) as error:
                 raise InvalidEntries(f"a block of entries is damaged: {error}") from error
-            columns = [entries.column(it.name).cast(it.type) for it in RAW_ENTRIES]
             targets = pa.array(np.full(len(entries), target, dtype=np.int32))
             yield pa.RecordBatch.from_arrays([targets, *columns], schema=TARGETED)
