@@ -117,6 +117,43 @@ def test_a_task_late_for_a_snapshot_that_is_complete(tmp_path: Path) -> None:
     assert names(tmp_path / "s") == sorted(["_metadata", file.path])  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("moment", ["_metadata", "marker"])
+def test_an_attempt_that_ends_while_the_snapshot_is_completed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Beside the file that the commit has seen, it may make others until it is told that the write is over."""
+    target = tmp_path / "savepoint"
+    begun = Commit.begin(target)
+    file, late = state_file(begun.staging), pickle.loads(pickle.dumps(begun.staging))
+    ended: list[Handle | str] = []
+
+    def another() -> None:
+        try:
+            ended.append(state_file(late))
+        except WriteFailed as error:
+            ended.append(str(error))
+
+    def publish(*arguments: Any) -> None:
+        inner_publish(*arguments)
+        another()
+
+    def remove_quietly(uri: str, *arguments: Any) -> bool:
+        removed = inner_remove(uri, *arguments)
+        if uri == begun.staging.marker_uri:
+            another()
+        return removed
+
+    inner_publish, inner_remove = commit.publish, commit.remove_quietly
+    if moment == "_metadata":
+        monkeypatch.setattr(commit, "publish", publish)
+    else:
+        monkeypatch.setattr(commit, "remove_quietly", remove_quietly)
+    assert begun.complete(metadata(file), 4) == ()
+    (end,) = ended
+    assert isinstance(end, RelativeFileHandle) if moment == "_metadata" else "is over" in str(end)
+    assert names(target) == ["_metadata", file.path]
+
+
 def test_an_attempt_that_fails_removes_its_file(tmp_path: Path) -> None:
     begun = Commit.begin(tmp_path / "s")
     with pytest.raises(ZeroDivisionError), begun.staging.new_file() as file:

@@ -91,12 +91,12 @@ class Commit:
         before = _relative_files(_metadata_at(staging)) if METADATA in entries else frozenset()
         publish(staging.metadata_uri, data, staging.temporary, staging.storage_options)
         self._withdraw_if_over(data)
-        kept = _relative_files(again)
-        stale = [name for name in entries if (run_of_file(name) == staging.run or name in before) and name not in kept]
-        left = [name for name in stale if not remove_quietly(self._uri(name), staging.storage_options)]
-        if not remove_quietly(staging.marker_uri, staging.storage_options):
-            left.append(os.path.basename(staging.marker_uri))
-        return tuple(left)
+        # First, so that an attempt of a task that ends from now on finds the write over and removes its file itself.
+        marker = os.path.basename(staging.marker_uri)
+        left = [] if self._removed(marker) else [marker]
+        kept, names = _relative_files(again), self._names_now() or entries
+        stale = [name for name in names if (run_of_file(name) == staging.run or name in before) and name not in kept]
+        return (*(name for name in stale if not self._removed(name)), *left)
 
     def abort(self) -> None:
         """End the write and remove what it has written, and the directory if it was made for it. Raises nothing.
@@ -115,6 +115,17 @@ class Commit:
             remove_quietly(self._uri(name), options)
         if self._made_directory:
             remove_empty_directory(staging.directory_uri, options)
+
+    def _removed(self, name: str) -> bool:
+        return remove_quietly(self._uri(name), self.staging.storage_options)
+
+    def _names_now(self) -> list[str]:
+        """Of the files in the directory; none if it cannot be listed."""
+        try:
+            entries = list_directory(self.staging.directory_uri, self.staging.storage_options)
+        except SnapshotError:
+            return []
+        return [entry.name for entry in entries]
 
     def _uri(self, name: str) -> str:
         return join(self.staging.directory_uri, name)
