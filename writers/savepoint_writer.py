@@ -208,7 +208,8 @@ class SavepointWriter:
         return self
 
     def with_storage_options(self, options: Mapping[str, Any]) -> SavepointWriter:
-        """Options of the target's file system (fsspec)."""
+        """Options of the target's file system (fsspec). Without them, those with which the snapshot is read that the
+        savepoint is made from, if both are on file systems of one kind."""
         self._settings.storage_options = dict(options)
         return self
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import stateproc
 from stateproc.errors import InvalidOption, MissingFile
+from stateproc.storage.settings import storage_value
 
 if TYPE_CHECKING:
     from stateproc.snapshot import Snapshot
@@ -57,7 +58,7 @@ def open_snapshot(
         verify=not arguments.no_verify,
         key_type=arguments.key_type,
         path_mapping=_pairs("--moved", arguments.moved) or None,
-        storage_options=_pairs("--storage", arguments.storage) or None,
+        storage_options={name: storage_value(text) for name, text in _pairs("--storage", arguments.storage).items()},
     )
     if snapshot.note and tell:
         print(snapshot.note, file=sys.stderr)

@@ -11,8 +11,8 @@ from typing import Any
 
 from stateproc.errors import InvalidOption
 from stateproc.options import SPLIT_BYTES
+from stateproc.storage.settings import STORAGE_PREFIX, storage_value
 
-STORAGE_PREFIX = "fs."
 _SQL = "CREATE TEMPORARY VIEW v USING savepoint OPTIONS (path '…', uid '…', state '…')"
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _MAX_KEY_GROUP = (1 << 15) - 1
@@ -182,7 +182,7 @@ def parse_options(raw: Mapping[str, str]) -> SourceOptions:
     for name, text in raw.items():
         key = name.lower()
         if key.startswith(STORAGE_PREFIX):
-            storage[name[len(STORAGE_PREFIX) :]] = _storage_value(text)
+            storage[name[len(STORAGE_PREFIX) :]] = storage_value(text)
             continue
         option = _BY_NAME.get(key)
         if option is None:
@@ -236,13 +236,3 @@ def _check_selection(options: SourceOptions) -> None:
             f"option namespace does not go with {given[0]}",
             advice="it chooses among the wide tables of an operator",
         )
-
-
-def _storage_value(text: str) -> Any:
-    """fsspec wants real booleans and dicts; keys and secrets stay the text they are."""
-    if text in ("true", "false") or text[:1] in ("{", "["):
-        try:
-            return json.loads(text)
-        except ValueError:
-            return text
-    return text

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from stateproc.errors import InvalidOption, MissingFile, Where
+from stateproc.errors import InvalidOption, MissingFile, SnapshotError, Where
 
 StorageOptions = Mapping[str, Any]
 
@@ -17,6 +17,8 @@ _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
 
 _FSSPEC_NAMES = {"s3a": "s3", "s3n": "s3", "s3p": "s3", "wasb": "abfs", "wasbs": "abfss", "gs": "gcs"}
 """Flink's and Hadoop's schemes whose name in fsspec is another."""
+_OBJECT_STORES = frozenset({"s3", "gcs", "abfs", "abfss", "oss", "cosn", "swift"})
+"""Where directories are no more than beginnings of names: making one makes nothing, or a whole bucket."""
 
 _PACKAGES = {
     "s3": "s3fs",
@@ -57,6 +59,18 @@ def normalize(uri: str) -> str:
     return uri.rstrip("/")
 
 
+def same_store(uri: str) -> str:
+    """``uri`` with its scheme under one name, so that two spellings of a place compare equal: s3a:// as s3://."""
+    scheme = scheme_of(uri)
+    return uri if scheme == "file" else f"{_FSSPEC_NAMES.get(scheme, scheme)}:{uri.partition(':')[2]}"
+
+
+def has_directories(uri: str) -> bool:
+    """Whether directories are things of their own there, as they are not on object stores."""
+    scheme = scheme_of(uri)
+    return _FSSPEC_NAMES.get(scheme, scheme) not in _OBJECT_STORES
+
+
 def join(directory: str, *names: str) -> str:
     return "/".join([directory.rstrip("/"), *names])
 
@@ -84,11 +98,19 @@ def filesystem(uri: str, options: StorageOptions | None = None) -> tuple[Any, st
     if "::" in uri:
         raise InvalidOption(f"chained URIs are not followed: {uri}", where=Where(file=uri))
     name = _FSSPEC_NAMES.get(scheme, scheme)
-    with explained(uri):
-        if name == "file":
-            return _local(), uri
-        import fsspec
+    if name == "file":
+        return _local(), uri
+    import fsspec
 
+    with explained(uri):
+        try:
+            fsspec.get_filesystem_class(name)
+        except ValueError as error:
+            raise InvalidOption(
+                f"no file system for this path: {error}",
+                where=Where(file=uri),
+                advice="give a local path, or a URI that fsspec knows, such as s3://, gs://, abfs:// or hdfs://",
+            ) from error
         rest = uri.partition(":")[2]
         fs, path = fsspec.core.url_to_fs(f"{name}:{rest}", **dict(options or {}))
         return fs, path
@@ -157,9 +179,11 @@ def read_into(uri: str, start: int, target: memoryview, options: StorageOptions 
 
 @contextmanager
 def explained(uri: str) -> Iterator[None]:
-    """Turns what fsspec raises into the package's errors."""
+    """Turns what fsspec, and the client libraries behind it, raise into the package's errors."""
     try:
         yield
+    except (SnapshotError, MemoryError):
+        raise
     except ImportError as error:
         scheme = scheme_of(uri)
         package = _PACKAGES.get(_FSSPEC_NAMES.get(scheme, scheme), f"fsspec[{scheme}]")
@@ -167,12 +191,6 @@ def explained(uri: str) -> Iterator[None]:
             f"{scheme}:// needs a package that is not installed ({error})",
             where=Where(file=uri),
             advice=f"pip install {package}",
-        ) from error
-    except ValueError as error:
-        raise InvalidOption(
-            f"no file system for this path: {error}",
-            where=Where(file=uri),
-            advice="give a local path, or a URI that fsspec knows, such as s3://, gs://, abfs:// or hdfs://",
         ) from error
     except FileNotFoundError as error:
         raise MissingFile("no such file", where=Where(file=uri)) from error
@@ -182,9 +200,9 @@ def explained(uri: str) -> Iterator[None]:
             where=Where(file=uri),
             advice="check the file's permissions, or the credentials in the storage options",
         ) from error
-    except (OSError, TypeError) as error:
+    except Exception as error:  # each client has errors of its own, which are no OSError
         raise MissingFile(
-            f"cannot be read: {error}",
+            f"cannot be read: {error or type(error).__name__}",
             where=Where(file=uri),
             advice="check the address and the storage options (credentials, endpoint)",
         ) from error

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from stateproc.errors import SnapshotError, Where, WriteFailed
-from stateproc.storage.filesystem import StorageOptions, explained, filesystem, join, parent, scheme_of
+from stateproc.storage.filesystem import StorageOptions, explained, filesystem, has_directories, join, parent, scheme_of
 
 _RENAMING = frozenset({"file", "hdfs", "viewfs", "webhdfs"})
 """File systems on which a file being written can be seen, and a rename cannot be seen half done. On object stores a
@@ -142,6 +142,8 @@ def sync_directory(directory: str) -> None:
 
 def make_directory(uri: str, options: StorageOptions | None = None) -> None:
     """Make a directory and those above it, where there are directories at all. Raises WriteFailed."""
+    if not has_directories(uri):
+        return
     fs, path = filesystem(uri, options)
     with writing(uri):
         fs.makedirs(path, exist_ok=True)
@@ -168,6 +170,8 @@ def remove_quietly(uri: str, options: StorageOptions | None = None) -> bool:
 
 def remove_empty_directory(uri: str, options: StorageOptions | None = None) -> None:
     """Remove a directory unless something is in it."""
+    if not has_directories(uri):
+        return
     fs, path = filesystem(uri, options)
     with suppress(Exception):  # not empty, gone, or no such thing as directories: all as well
         fs.rmdir(path)

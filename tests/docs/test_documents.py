@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from fences import DOCUMENTS, ROOT, blocks, commands, matches
 sys.path.insert(0, str(ROOT / "tests/flink"))
 
 from jars import cache
+from object_store import Store, object_store
 
 _NAMES = [document.name for document in DOCUMENTS]
 _SECONDS = 600
@@ -41,9 +43,17 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    """What documents call s3://flink."""
+    with object_store() as made:
+        made.upload(ROOT / "tests/fixtures/1.20/demo/snapshot", "savepoints/demo")
+        yield made
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=_NAMES)
-def test_commands_print_what_is_shown(document: Path, folder: Path) -> None:
-    variables: dict[str, str] = {}
+def test_commands_print_what_is_shown(document: Path, folder: Path, store: Store) -> None:
+    variables: dict[str, str] = dict(store.environment)
     for command in commands(document):
         assigned = re.fullmatch(r"(\w+)=(\S+)", command.line)
         if assigned:
@@ -64,7 +74,7 @@ def test_commands_print_what_is_shown(document: Path, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=_NAMES)
-def test_python_runs(document: Path, folder: Path) -> None:
+def test_python_runs(document: Path, folder: Path, store: Store) -> None:
     # What imports is a program, block by block; a document without any import shows fragments.
     snippets = blocks(document, "python")
     if any(re.search(r"^(import|from) ", text, re.MULTILINE) for _, text in snippets):
@@ -72,7 +82,7 @@ def test_python_runs(document: Path, folder: Path) -> None:
         done = subprocess.run(
             [sys.executable, "-c", program],
             cwd=folder,
-            env=_environment(),
+            env=_environment(store.environment),
             capture_output=True,
             text=True,
             timeout=_SECONDS,

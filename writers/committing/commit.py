@@ -22,6 +22,7 @@ from stateproc.storage.filesystem import (
     list_directory,
     normalize,
     read_range,
+    same_store,
     scheme_of,
 )
 from stateproc.storage.paths import METADATA
@@ -179,7 +180,7 @@ def _refuse_source(directory: str, source: str) -> None:
 
 
 def _real(uri: str) -> str:
-    return os.path.realpath(uri) if scheme_of(uri) == "file" else uri
+    return os.path.realpath(uri) if scheme_of(uri) == "file" else same_store(uri)
 
 
 def _refuse_taken(staging: Staging, overwrite: bool) -> None:

@@ -15,6 +15,7 @@ from stateproc.operators import Operator
 from stateproc.releases import Release
 from stateproc.serializers import LayoutContext
 from stateproc.snapshot import Snapshot
+from stateproc.storage.filesystem import same_store, scheme_of
 from stateproc.writers.committing.commit import Commit
 from stateproc.writers.committing.finish import finish
 from stateproc.writers.committing.staging import Staging
@@ -43,7 +44,8 @@ class Settings:
     compressed: bool | None = None
     verify: bool = True
     drop_in_flight: bool = False
-    storage_options: dict[str, Any] = field(default_factory=dict)
+    storage_options: dict[str, Any] | None = None
+    """Of the target's file system; None: those of the source's, where it is of the same kind."""
     rocksdb: TableOptions = field(default_factory=TableOptions)
 
 
@@ -64,7 +66,8 @@ def write_snapshot(
     """Write the operators to ``path``. Raises SnapshotError; errors of tasks come wrapped in Spark's."""
     placed = [_placed(item, settings, parallelism, spark) for item in operators]
     sources = [] if source is None else [source.location.directory_uri]
-    commit = Commit.begin(path, overwrite=overwrite, sources=sources, storage_options=settings.storage_options)
+    options = _storage_options(os.fspath(path), settings, source)
+    commit = Commit.begin(path, overwrite=overwrite, sources=sources, storage_options=options)
     try:
         carried = _carried(spark, placed, settings, source, commit.staging)
         jobs = tuple(_job(item, settings, carried) for item in placed)
@@ -83,6 +86,15 @@ def write_snapshot(
     except BaseException:
         commit.abort()
         raise
+
+
+def _storage_options(path: str, settings: Settings, source: Snapshot | None) -> Mapping[str, Any]:
+    if settings.storage_options is not None:
+        return settings.storage_options
+    if source is None:
+        return {}
+    beside = scheme_of(same_store(source.location.directory_uri)) == scheme_of(same_store(path))
+    return source.location.storage_options if beside else {}
 
 
 def _placed(

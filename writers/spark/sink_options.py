@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from stateproc.errors import InvalidOption
 from stateproc.serializers.runtime import LAST_ACCESS
+from stateproc.storage.settings import STORAGE_PREFIX, storage_value
 from stateproc.writers.bootstrapping.bootstrap import OperatorBootstrap
 from stateproc.writers.bootstrapping.declarations import USER_TIMERS
 from stateproc.writers.bootstrapping.elements import SUBTASK
@@ -19,8 +20,6 @@ from stateproc.writers.bootstrapping.hashing import HASH_COLUMN
 from stateproc.writers.bootstrapping.rows import MAP_KEY, MAP_VALUE, NAMESPACE, TIMESTAMP, VALUE
 from stateproc.writers.operators import OPERATOR_ID
 from stateproc.writers.rocksdb.options import PREFIX, TableOptions, rocksdb_options
-
-_STORAGE_PREFIX = "fs."
 
 
 @dataclass(frozen=True)
@@ -85,8 +84,8 @@ def sink_options(raw: Mapping[str, str]) -> SinkOptions:
     rocksdb: dict[str, str] = {}
     for given, text in raw.items():
         key = given.lower()
-        if key.startswith(_STORAGE_PREFIX):
-            storage[given[len(_STORAGE_PREFIX) :]] = text
+        if key.startswith(STORAGE_PREFIX):
+            storage[given[len(STORAGE_PREFIX) :]] = storage_value(text)
             continue
         if key.startswith(PREFIX):
             rocksdb[key] = text
