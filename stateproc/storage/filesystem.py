@@ -25,10 +25,15 @@ _PACKAGES = {
     "gcs": "gcsfs",
     "abfs": "adlfs",
     "abfss": "adlfs",
-    "hdfs": "pyarrow (and Hadoop's native library)",
+    "hdfs": "hdfs-native",
+    "viewfs": "hdfs-native",
     "oss": "ossfs",
 }
-KNOWN_SCHEMES = frozenset({"file", "viewfs", "webhdfs", "swift", "cosn", *_PACKAGES, *_FSSPEC_NAMES})
+_KEPT: set[Any] = set()
+"""File systems in use. fsspec drops its own in a process that is forked, as for Spark's JVM, and a client whose threads
+the fork has not, as HDFS's, would wait for them there for ever.
+"""
+KNOWN_SCHEMES = frozenset({"file", "webhdfs", "swift", "cosn", *_PACKAGES, *_FSSPEC_NAMES})
 """Where Flink keeps snapshots; a handle pointing elsewhere is not followed."""
 
 
@@ -113,6 +118,7 @@ def filesystem(uri: str, options: StorageOptions | None = None) -> tuple[Any, st
             ) from error
         rest = uri.partition(":")[2]
         fs, path = fsspec.core.url_to_fs(f"{name}:{rest}", **dict(options or {}))
+        _KEPT.add(fs)
         return fs, path
 
 

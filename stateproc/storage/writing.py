@@ -89,7 +89,7 @@ class OutputFile:
     def discard(self) -> None:
         """Stop writing and remove what is there. Raises nothing: there is an error already that matters more."""
         with suppress(Exception):  # the file is given up, whatever state it is in
-            if scheme_of(self.uri) == "file":
+            if scheme_of(self.uri) == "file" or not hasattr(self._file, "discard"):
                 self._file.close()
             else:
                 self._file.discard()

@@ -15,7 +15,7 @@ from fences import DOCUMENTS, ROOT, blocks, commands, matches
 sys.path.insert(0, str(ROOT / "tests/flink"))
 
 from jars import cache
-from object_store import Store, object_store
+from stores.object_store import Store, object_store
 
 _NAMES = [document.name for document in DOCUMENTS]
 _SECONDS = 600

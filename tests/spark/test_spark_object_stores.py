@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from object_store import BUCKET, Store, object_store
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+from stores.object_store import BUCKET, Store, object_store
 
 import stateproc
 from stateproc import InvalidOption, OperatorBootstrap, SavepointWriter, WriteFailed

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from object_store import BUCKET, Store, object_store
+from stores.object_store import BUCKET, Store, object_store
 
 import stateproc
 from stateproc.cli import main
