@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stateproc.readers.blocks import KeyGroupRange
-from stateproc.storage import ByteSource
+from stateproc.storage import ByteSource, read_ranges
+from stateproc.storage.ranges import is_remote
 
 CANONICAL_TYPE = 7
+_NUMBER = 4
+_GAP = 2 << 10
+"""Little key groups share a request; all that is read of 32,768 of them stays under 64 MiB."""
 
 
 def is_canonical(type_byte: int, offsets: Sequence[int], source: ByteSource, ranges: Sequence[KeyGroupRange]) -> bool:
@@ -20,9 +24,11 @@ def is_canonical(type_byte: int, offsets: Sequence[int], source: ByteSource, ran
         return True
     if any(offset == 0 for offset in offsets):
         return True
-    for item in ranges:
-        if item.stop - item.start < 4:
-            return True
-        if int.from_bytes(source.read(item.start, 4), "big", signed=True) != item.key_group:
+    if any(item.stop - item.start < _NUMBER for item in ranges):
+        return True
+    # Most canonical files are known by the first key group.
+    for items in (ranges[:1], ranges[1:]):
+        heads = read_ranges(source, [(item.start, _NUMBER) for item in items], _GAP if is_remote(source) else 0)
+        if any(int.from_bytes(head, "big") != item.key_group for head, item in zip(heads, items, strict=True)):
             return True
     return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,6 +13,10 @@ from typing import Any
 from stateproc.errors import InvalidOption, MissingFile, SnapshotError, Where
 
 StorageOptions = Mapping[str, Any]
+
+_PART = 4 << 20
+_AT_ONCE = 4
+"""Large reads over a network: requests of so many bytes, so many at a time."""
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
 
@@ -168,9 +173,7 @@ def read_range(uri: str, start: int, end: int, options: StorageOptions | None = 
 def read_into(uri: str, start: int, target: memoryview, options: StorageOptions | None = None) -> int:
     """Fill ``target`` with the bytes of a file from ``start`` on; how many there were. Raises as `read_range`."""
     if scheme_of(uri) != "file":
-        data = read_range(uri, start, start + len(target), options)
-        target[: len(data)] = data
-        return len(data)
+        return _read_in_parts(uri, start, target, options)
     _, path = filesystem(uri, options)
     done = 0
     with explained(uri), open(path, "rb", buffering=0) as file:
@@ -181,6 +184,22 @@ def read_into(uri: str, start: int, target: memoryview, options: StorageOptions 
                 break
             done += got
     return done
+
+
+def _read_in_parts(uri: str, start: int, target: memoryview, options: StorageOptions | None) -> int:
+    """Over a network, where one request alone does not use the line."""
+
+    def read(at: int) -> int:
+        part = target[at : at + _PART]
+        data = read_range(uri, start + at, start + at + len(part), options)
+        part[: len(data)] = data
+        return len(data)
+
+    parts = range(0, len(target), _PART)
+    if len(parts) < 2:
+        return sum(map(read, parts))
+    with ThreadPoolExecutor(len(parts[:_AT_ONCE])) as pool:
+        return sum(pool.map(read, parts))
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from stateproc.storage.filesystem import scheme_of
 from stateproc.storage.sources import ByteSource, FileSource, check_range
@@ -12,6 +13,9 @@ Range = tuple[int, int]
 
 DEFAULT_GAP = 64 << 10
 LARGEST_READ = 64 << 20
+_AT_ONCE = 16
+_Request = tuple[int, int, list[int]]
+"""(start, length, indexes of the ranges inside)."""
 
 
 def is_remote(source: ByteSource) -> bool:
@@ -23,21 +27,33 @@ def read_ranges(source: ByteSource, ranges: Sequence[Range], gap: int = DEFAULT_
     """The bytes of each range, in the order given, read with as few requests as sensible.
 
     Ranges up to ``gap`` bytes apart share a request, as long as it stays under 64 MiB; a larger range is one
-    request of its own. Overlaps are fine. Raises CorruptSnapshot for ranges outside of ``source``.
+    request of its own. Over a network several are under way at a time. Overlaps are fine. Raises CorruptSnapshot for
+    ranges outside of ``source``.
     """
     for start, length in ranges:
         check_range(source, start, length)
     found: list[memoryview] = [memoryview(b"")] * len(ranges)
-    for start, length, members in _requests(ranges, gap):
-        data = memoryview(source.read(start, length))
+    requests = list(_requests(ranges, gap))
+    for (start, _, members), answer in zip(requests, _answers(source, requests), strict=True):
+        data = memoryview(answer)
         for index in members:
             at, size = ranges[index]
             found[index] = data[at - start : at - start + size]
     return found
 
 
-def _requests(ranges: Sequence[Range], gap: int) -> Iterator[tuple[int, int, list[int]]]:
-    """(start, length, indexes of the ranges inside) of each request."""
+def _answers(source: ByteSource, requests: Sequence[_Request]) -> list[bytes]:
+    def read(request: _Request) -> bytes:
+        start, length, _ = request
+        return source.read(start, length)
+
+    if len(requests) < 2 or not is_remote(source):
+        return [read(request) for request in requests]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(read, requests))
+
+
+def _requests(ranges: Sequence[Range], gap: int) -> Iterator[_Request]:
     order = sorted((i for i in range(len(ranges)) if ranges[i][1] > 0), key=lambda i: ranges[i])
     members: list[int] = []
     start = end = 0

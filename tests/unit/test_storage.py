@@ -248,6 +248,39 @@ class Counting:
         return self.read(0, self.size)
 
 
+@pytest.fixture
+def remote(request: pytest.FixtureRequest) -> tuple[FileSource, bytes]:
+    """A file of 10 MiB on a file system that is not the local one, and what is in it."""
+    import fsspec
+
+    data = bytes(range(251)) * (10 * (1 << 20) // 251)
+    path = f"/remote/{request.node.name}"
+    fsspec.filesystem("memory").pipe(path, data)
+    return FileSource(f"memory:/{path}", len(data)), data
+
+
+@pytest.mark.parametrize(("start", "length"), [(0, 1), (7, 4 << 20), (1, (4 << 20) + 1), (5, (10 << 20) - 1000)])
+def test_large_reads_in_parts_are_whole(remote: tuple[FileSource, bytes], start: int, length: int) -> None:
+    source, data = remote
+    target = bytearray(length)
+    source.read_into(start, memoryview(target))
+    assert target == data[start : start + length]
+
+
+def test_large_reads_of_shorter_files_are_refused(remote: tuple[FileSource, bytes]) -> None:
+    source, data = remote
+    longer = FileSource(source.uri, len(data) + 10, whole=False)
+    longer._found.append(source.uri)
+    with pytest.raises(CorruptSnapshot, match=f"{len(data) + 10} bytes wanted, {len(data)} there"):
+        longer.read_into(0, memoryview(bytearray(len(data) + 10)))
+
+
+def test_many_ranges_over_a_network(remote: tuple[FileSource, bytes]) -> None:
+    source, data = remote
+    ranges = [(at, 4) for at in range(9 << 20, 0, -100_003)]
+    assert [bytes(found) for found in read_ranges(source, ranges)] == [data[at : at + 4] for at, _ in ranges]
+
+
 def test_ranges_are_coalesced_and_come_in_their_order() -> None:
     source = Counting()
     ranges = [(500, 10), (0, 10), (15, 5), (2, 3), (31, 4), (7, 0), (0, 10)]
