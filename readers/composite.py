@@ -40,11 +40,11 @@ def decode_entries(
 ) -> Iterator[pa.RecordBatch]:
     """Batches of the state's rows; ``raw_keys`` adds the bytes of key and namespace as a column ``raw_key``.
 
-    ``longest``: flattened lists of more bytes are decoded in parts; ``most``: lists of more bytes are refused if they
-    are not flattened. Raises CorruptSnapshot naming file and offset, UnsupportedSnapshot.
+    ``longest``: flattened lists of more bytes are decoded in parts; ``most``: lists and maps of more bytes are
+    refused if they are not flattened. Raises CorruptSnapshot naming file and offset, UnsupportedSnapshot.
     """
     if state.kind is not StateKind.LIST:
-        yield from _decoded(entries, state, ctx, flatten=flatten, raw_keys=raw_keys)
+        yield from _decoded(entries, state, ctx, flatten=flatten, raw_keys=raw_keys, most=most)
         return
     if not flatten:
         checked = (check_lists(chunk, state, most) for chunk in entries)
@@ -73,13 +73,19 @@ def _counted_on(batch: pa.RecordBatch, before: int) -> pa.RecordBatch:
 
 
 def _decoded(
-    entries: Iterable[RawEntries], state: KeyedState, ctx: LayoutContext, *, flatten: bool, raw_keys: bool
+    entries: Iterable[RawEntries],
+    state: KeyedState,
+    ctx: LayoutContext,
+    *,
+    flatten: bool,
+    raw_keys: bool,
+    most: int = MOST_BYTES,
 ) -> Iterator[pa.RecordBatch]:
     program = entry_program(state, Form.COMPOSITE, ctx, raw_keys=raw_keys)
     machine = Machine(program.program)
     fields = state_fields(state, ctx, flatten)
     schema = pa.schema([*fields, pa.field(RAW_KEY, pa.binary())] if raw_keys else fields)
-    grouper = MapGrouper() if state.kind is StateKind.MAP and not flatten else None
+    grouper = MapGrouper(state.name, most) if state.kind is StateKind.MAP and not flatten else None
     chunk: RawEntries | None = None
     for chunk in entries:
         done, n = 0, len(chunk)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
@@ -25,6 +26,23 @@ def read_whole_header(data: bytes, file: str, read: Callable[[Cursor], Header]) 
     with which all that follows can be read to that end. Raises UnknownSnapshotClass if none is found in bounded time.
     """
     return _Search(data, file, read).run({})
+
+
+class SharedHeaders(Generic[Header]):
+    """Headers read once for all files that have the same: the subtasks of an operator, thousands of them, mostly do.
+
+    One that cannot be read is read again for each file, so that every error names its own.
+    """
+
+    def __init__(self, read: Callable[[Cursor], Header]) -> None:
+        self._read, self._known = read, dict[bytes, Header]()
+
+    def whole(self, data: bytes, file: str) -> Header:
+        """As :func:`read_whole_header`."""
+        digest = hashlib.sha256(data).digest()
+        found = self._known.get(digest)
+        # Threads that read the same one at once go on with the first that is there.
+        return found or self._known.setdefault(digest, read_whole_header(data, file, self._read))
 
 
 class _Search(Generic[Header]):

@@ -12,6 +12,7 @@ import pyarrow as pa
 from stateproc.codec.jit import kernel, load_u8
 from stateproc.codec.layouts.base import offsets_of
 from stateproc.codec.layouts.collections import refuse_null_keys
+from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.readers.entries import RawEntries
 from stateproc.readers.programs import Columns
 
@@ -30,11 +31,16 @@ def _new_keys(source: int, starts: Any, stops: Any, out: Any) -> None:
 
 
 class MapGrouper:
-    """Collects entries; yields rows with a map value each. The last row waits until the next one begins."""
+    """Collects entries; yields rows with a map value each. The last row waits until the next one begins.
 
-    def __init__(self) -> None:
+    A map of more than ``most`` bytes, which no Arrow value can hold, is refused once so many have come.
+    """
+
+    def __init__(self, state: str, most: int) -> None:
+        self._state, self._most = state, most
         self._open: list[Columns] = []
         self._open_key: tuple[int, bytes] | None = None
+        self._open_bytes = 0
 
     def feed(self, entries: RawEntries, columns: Columns, marks: npt.NDArray[np.int64]) -> Iterator[Columns]:
         """``columns``: the decoded entries. ``marks``: where user keys begin."""
@@ -45,13 +51,17 @@ class MapGrouper:
         new[0] = self._key(entries, marks, 0) != self._open_key
         self._open_key = self._key(entries, marks, len(starts) - 1)
         bounds = np.flatnonzero(new)
+        sizes = entries.ranges[3] - entries.ranges[2] + entries.ranges[1] - marks
+        self._check(entries, self._open_bytes + int(sizes[: bounds[0] if len(bounds) else None].sum()))
         if len(bounds) == 0:
+            self._open_bytes += int(sizes.sum())
             self._open.append(columns)
             return
         if self._open or bounds[0] > 0:
             self._open.append(_slice(columns, 0, int(bounds[0])))
             yield self._row(self._open)
         last = int(bounds[-1])
+        self._open_bytes = int(sizes[last:].sum())
         if len(bounds) > 1:
             yield _rows(_slice(columns, int(bounds[0]), last), bounds[:-1] - bounds[0])
         self._open = [_slice(columns, last, len(starts))]
@@ -61,6 +71,16 @@ class MapGrouper:
         if self._open:
             yield self._row(self._open)
         self._open = []
+
+    def _check(self, entries: RawEntries, size: int) -> None:
+        """Raise UnsupportedSnapshot if the open map has grown to more bytes than a value can have."""
+        if size > self._most:
+            raise UnsupportedSnapshot(
+                f"a map of {size} bytes or more, which is more than one value can hold",
+                where=Where(entries.file, entries.file_at, state=self._state),
+                advice="read its entries as rows: flattenCollectionTypes=true in Spark, flatten=True in Python, "
+                "--flatten",
+            )
 
     def _row(self, parts: list[Columns]) -> Columns:
         joined = {name: pa.concat_arrays([part[name] for part in parts]) for name in parts[0]}

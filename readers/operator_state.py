@@ -6,12 +6,12 @@ the other, each at an offset of the handle; a broadcast state is one i32 count a
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from operator import add
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.codec.decoder import ValueDecoder
@@ -26,33 +26,44 @@ from stateproc.storage import ByteSource
 
 _READ_AT_ONCE = 16 << 20
 
+Longs = npt.NDArray[np.int64]
+
 
 def element_ranges(
     handle: OperatorStreamHandle, partition: StatePartition, source: ByteSource, info: StateMetaInfo | None = None
-) -> list[tuple[int, int]]:
-    """Start and stop of every element of ``partition`` in the file, in order.
+) -> Longs:
+    """Start and stop of every element of ``partition`` in the file, in order: int64 [elements, 2].
 
-    Of elements at the same offset all but the last are empty, so the ranges are found from the last one on. Elements
-    of a type without bytes, as the header's ``info`` tells, have the offset of whatever another state wrote next.
+    Of elements at the same offset all but the last are empty. Elements of a type without bytes, as the header's
+    ``info`` tells, have the offset of whatever another state wrote next.
     """
     serializer = None if info is None or partition.mode == "BROADCAST" else info.value_serializer
-    empty = serializer is not None and serializer.length == 0
-    everything = sorted({offset for other in handle.states for offset in other.offsets} | {source.size})
-    behind = dict(itertools.pairwise(everything))
-    ranges = []
-    for offset in reversed(partition.offsets):
-        if offset < 0 or offset > source.size or (offset == source.size and partition.mode == "BROADCAST"):
-            raise CorruptSnapshot(
-                f"an element of state '{partition.name}' begins at byte {offset} of {source.size}",
-                where=Where(file=source.name, offset=max(0, offset), state=partition.name),
-                advice="the offsets in _metadata do not fit the file: one of the two is damaged",
-            )
-        ranges.append((offset, offset if empty else behind.pop(offset, offset)))
-    return ranges[::-1]
+    offsets = np.array(partition.offsets, dtype=np.int64)
+    wrong = (offsets < 0) | (offsets > source.size)
+    if partition.mode == "BROADCAST":
+        wrong |= offsets == source.size
+    if wrong.any():
+        offset = int(offsets[wrong][-1])
+        raise CorruptSnapshot(
+            f"an element of state '{partition.name}' begins at byte {offset} of {source.size}",
+            where=Where(file=source.name, offset=max(0, offset), state=partition.name),
+            advice="the offsets in _metadata do not fit the file: one of the two is damaged",
+        )
+    if serializer is not None and serializer.length == 0:
+        return np.stack([offsets, offsets], axis=1)
+    others = [np.array(other.offsets, dtype=np.int64) for other in handle.states]
+    edges = np.unique(np.concatenate([*others, np.array([source.size, source.size + 1])]))
+    stops = edges[np.searchsorted(edges, offsets, side="right")]
+    # The last of equal offsets is the first of them from the end on; one at the file's end is empty as well.
+    last = len(offsets) - 1 - np.unique(offsets[::-1], return_index=True)[1]
+    filled = np.zeros(len(offsets), dtype=np.bool_)
+    filled[last] = True
+    filled &= offsets < source.size
+    return np.stack([offsets, np.where(filled, stops, offsets)], axis=1)
 
 
 def list_elements(
-    source: ByteSource, ranges: Sequence[tuple[int, int]], info: StateMetaInfo, ctx: LayoutContext, compressed: bool
+    source: ByteSource, ranges: Longs, info: StateMetaInfo, ctx: LayoutContext, compressed: bool
 ) -> Iterator[pa.Array]:
     """The elements of a list or union state, in order, in bounded pieces."""
     serializer = info.value_serializer
@@ -65,7 +76,7 @@ def list_elements(
 
 
 def broadcast_entries(
-    source: ByteSource, ranges: Sequence[tuple[int, int]], info: StateMetaInfo, ctx: LayoutContext, compressed: bool
+    source: ByteSource, ranges: Longs, info: StateMetaInfo, ctx: LayoutContext, compressed: bool
 ) -> Iterator[pa.StructArray]:
     """The entries of a broadcast state as structs of key and value."""
     key, value = info.key_serializer, info.value_serializer
@@ -80,31 +91,29 @@ def broadcast_entries(
 
 
 def element_pieces(
-    source: ByteSource, ranges: Sequence[tuple[int, int]], compressed: bool
+    source: ByteSource, ranges: Longs, compressed: bool
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, int]]:
     """(bytes, starts, stops, file offset) of neighbouring elements in ``ranges``, about 16 MB at a time."""
     if compressed:
-        for start, stop in ranges:
+        for row in range(len(ranges)):
+            start, stop = ranges[row].tolist()
             raw = source.read(start, stop - start)
             if whole_frames(raw, source.name, start) != len(raw):
                 raise CorruptSnapshot("a compressed element is cut off", where=Where(file=source.name, offset=start))
             plain = np.frombuffer(decompress_frames(raw, source.name, start), dtype=np.uint8)
             yield plain, np.zeros(1, np.int64), np.array([len(plain)], np.int64), start
         return
+    starts, stops = np.ascontiguousarray(ranges[:, 0]), np.ascontiguousarray(ranges[:, 1])
+    gaps = np.flatnonzero(starts[1:] != stops[:-1]) + 1
     index = 0
-    while index < len(ranges):
-        first = ranges[index][0]
-        last = index
-        while (
-            last + 1 < len(ranges)
-            and ranges[last + 1][0] == ranges[last][1]
-            and ranges[last + 1][1] - first <= _READ_AT_ONCE
-        ):
-            last += 1
-        piece = np.array(ranges[index : last + 1], dtype=np.int64) - first
-        data = np.frombuffer(source.read(first, ranges[last][1] - first), dtype=np.uint8)
-        yield data, np.ascontiguousarray(piece[:, 0]), np.ascontiguousarray(piece[:, 1]), first
-        index = last + 1
+    for behind in [*gaps.tolist(), len(ranges)] if len(ranges) else []:
+        while index < behind:
+            first = int(starts[index])
+            fits = int(np.searchsorted(stops[index:behind], first + _READ_AT_ONCE, side="right"))
+            last = index + max(fits, 1)
+            data = np.frombuffer(source.read(first, int(stops[last - 1]) - first), dtype=np.uint8)
+            yield data, starts[index:last] - first, stops[index:last] - first, first
+            index = last
 
 
 def state_info(header: OperatorHeader, partition: StatePartition) -> StateMetaInfo | None:

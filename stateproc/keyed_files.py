@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from stateproc.errors import SnapshotError, UnsupportedSnapshot, Where
@@ -17,11 +18,24 @@ from stateproc.readers.blocks import KeyGroupRange, group_ranges
 from stateproc.readers.changelog.declarations import changelog_header
 from stateproc.readers.changelog.splits import changelog_bytes
 from stateproc.readers.detection import is_canonical
-from stateproc.readers.headers import MAX_HEADER, read_whole_header
+from stateproc.readers.headers import MAX_HEADER, SharedHeaders
 from stateproc.readers.states import KeyedState
 from stateproc.serializers import Serializer
 from stateproc.splits import header_states, keyed_header
 from stateproc.storage import ByteSource, SnapshotLocation, open_handle
+
+
+class SharedStates:
+    """What the files of one operator have in common: headers, and the states that these describe."""
+
+    def __init__(self) -> None:
+        self.headers = SharedHeaders(read_keyed_header)
+        self._states: dict[int, tuple[KeyedHeader, tuple[KeyedState | str, ...]]] = {}
+
+    def states(self, header: KeyedHeader) -> tuple[KeyedState | str, ...]:
+        """The header's states by id; for one that is no keyed state, its name."""
+        known = self._states.get(id(header))
+        return (known or self._states.setdefault(id(header), (header, tuple(header_states(header)))))[1]
 
 
 @dataclass(frozen=True)
@@ -29,7 +43,7 @@ class KeyedFile:
     """Managed keyed state of subtask ``subtask``; ``layout`` names how it is stored.
 
     ``relatives``: of changelogs, materialized parts of other subtasks, which tell the key's serializer, too;
-    ``told_key``: the type of keys that the user tells.
+    ``told_key``: the type of keys that the user tells; ``shared``: with the other subtasks' files.
     """
 
     subtask: int
@@ -38,6 +52,7 @@ class KeyedFile:
     max_parallelism: int
     relatives: tuple[KeyedHandle, ...] = ()
     told_key: Serializer | None = None
+    shared: SharedStates = field(default_factory=SharedStates, compare=False, repr=False)
 
     @property
     def layout(self) -> str:
@@ -91,9 +106,9 @@ class KeyedFile:
         Raises UnknownSnapshotClass, CorruptSnapshot, MissingFile, UnsupportedSnapshot.
         """
         if isinstance(self.handle, KeyGroupsHandle):
-            return keyed_header(self.source, self.header_size)
+            return keyed_header(self.source, self.header_size, self.shared.headers)
         if isinstance(self.handle, IncrementalHandle):
-            return read_whole_header(self.source.read_all(MAX_HEADER), self.source.name, read_keyed_header)
+            return self.shared.headers.whole(self.source.read_all(MAX_HEADER), self.source.name)
         if isinstance(self.handle, ChangelogHandle):
             return changelog_header(self.handle, self.location, self.relatives, self.told_key)
         return None
@@ -101,7 +116,12 @@ class KeyedFile:
     @cached_property
     def states(self) -> tuple[KeyedState | str, ...]:
         """The header's states by id; for one that is no keyed state, its name."""
-        return () if self.header is None else tuple(header_states(self.header))
+        return () if self.header is None else self.shared.states(self.header)
+
+    @property
+    def state_names(self) -> Iterator[str]:
+        """The names of the keyed states in the header."""
+        return (state.name for state in self.states if isinstance(state, KeyedState))
 
     def check_readable(self, operator: str, state: str) -> None:
         """Raise UnsupportedSnapshot for layouts whose data no reader is there for."""

@@ -64,7 +64,9 @@ class KeyedStateView(State):
     def schema(self, *, flatten: bool = False) -> pa.Schema:
         context = self.operator.snapshot.options.context
         schema: pa.Schema | None = None
-        for state in dict.fromkeys(part.state for part in self._parts):
+        # Most subtasks share one object: only what is left is compared as a whole.
+        different = {id(part.state): part.state for part in self._parts}
+        for state in dict.fromkeys(different.values()):
             with self._placed():
                 own = pa.schema(state_fields(state, context, flatten))
             schema = own if schema is None else merged_schema(schema, own)
@@ -80,15 +82,16 @@ class KeyedStateView(State):
         keys: Sequence[Any] | None = None,
         raw_keys: bool = False,
     ) -> list[Split]:
-        plain = self.plain_splits(
-            flatten=flatten, key_groups=key_groups, split_bytes=split_bytes, keys=keys, raw_keys=raw_keys
-        )
         mapping = self._window_mapping
         if raw_keys or mapping is None:
+            plain = self.plain_splits(
+                flatten=flatten, key_groups=key_groups, split_bytes=split_bytes, keys=keys, raw_keys=raw_keys
+            )
             return list(plain)
         contents = self.plain_splits(
-            flatten=flatten, key_groups=key_groups, split_bytes=split_bytes, keys=keys, raw_keys=True
-        )
+            flatten=flatten, key_groups=key_groups, split_bytes=split_bytes, keys=keys, raw_keys=True,
+            companions=(mapping,),
+        )  # fmt: skip
         return [SessionSplit(split, split.of_state(mapping)) for split in contents]
 
     @property
@@ -101,7 +104,7 @@ class KeyedStateView(State):
         """The state that tells which windows these namespaces stand for, where they are state windows."""
         if self.namespace_type != "TimeWindow":
             return None
-        names = {state.name for part in self._parts for state in part.file.states if isinstance(state, KeyedState)}
+        names = {name for part in self._parts for name in part.file.state_names}
         return window_mapping(self.name, names)
 
     def plain_splits(
@@ -113,12 +116,13 @@ class KeyedStateView(State):
         keys: Sequence[Any] | None = None,
         raw_keys: bool = False,
         whole_databases: bool = False,
+        companions: Sequence[str] = (),
     ) -> list[KeyedSplit]:
         """Splits of the entries as they are stored.
 
         ``keys``: only of these, as far as databases allow it (other files have whole key groups). ``raw_keys`` adds key
         and namespace as bytes. ``whole_databases``: a RocksDB database is one split, so that the splits of several
-        states cover the same key groups.
+        states cover the same key groups. ``companions``: other states, which the splits' ``of_state`` may name.
         """
         wanted = None if key_groups is None else set(key_groups)
         prefixes = None if keys is None else self._prefixes(keys)
@@ -141,6 +145,7 @@ class KeyedStateView(State):
                     keys=prefixes,
                     flatten=flatten,
                     raw_keys=raw_keys,
+                    companions=[name for name in companions if name in part.file.state_names],
                 )
                 continue
             if isinstance(part.file.handle, ChangelogHandle):

@@ -71,7 +71,8 @@ class OperatorSplit:
 
     @property
     def bytes(self) -> int:
-        return sum(stop - start for start, stop in element_ranges(self.file.handle, self.partition, self.file.source))
+        ranges = element_ranges(self.file.handle, self.partition, self.file.source)
+        return int((ranges[:, 1] - ranges[:, 0]).sum())
 
     @property
     def key_groups(self) -> tuple[int, ...]:

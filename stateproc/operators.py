@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from stateproc.errors import SnapshotError
 from stateproc.formats import read_coordinator
 from stateproc.key_types import key_type_of
-from stateproc.keyed_files import KeyedFile, header_problem
+from stateproc.keyed_files import KeyedFile, SharedStates, header_problem
 from stateproc.keyed_states import KeyedStateView, Part
 from stateproc.metadata import OperatorState
 from stateproc.metadata.backend import StateMetaInfo
-from stateproc.metadata.handles import ChangelogHandle, KeyGroupsHandle, StatePartition
+from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle, KeyedHandle, KeyGroupsHandle, StatePartition
 from stateproc.names import not_found
 from stateproc.operator_states import OperatorFile, OperatorStateView
 from stateproc.readers.operator_state import state_info
@@ -66,10 +68,10 @@ class Operator:
         location = self.snapshot.location
         handles = [(subtask.index, subtask.managed_keyed) for subtask in self.metadata.subtasks]
         changelogs = [handle for _, handle in handles if isinstance(handle, ChangelogHandle)]
-        relatives = next((handle.materialized[:1] for handle in changelogs if handle.materialized), ())
-        told = key_type_of(self.operator_id, self.snapshot.options.key_types)
+        relatives = next((_headers_of(handle.materialized[:1]) for handle in changelogs if handle.materialized), ())
+        told, shared = key_type_of(self.operator_id, self.snapshot.options.key_types), SharedStates()
         return tuple(
-            KeyedFile(index, handle, location, self.max_parallelism, relatives, told)
+            KeyedFile(index, handle, location, self.max_parallelism, relatives, told, shared)
             for index, handle in handles
             if handle is not None
         )
@@ -224,3 +226,11 @@ class Operator:
 
     def __repr__(self) -> str:
         return f"<operator {self.display!r}: parallelism {self.parallelism}, {len(self.states)} states>"
+
+
+def _headers_of(handles: Sequence[KeyedHandle]) -> tuple[KeyedHandle, ...]:
+    """The handles for their headers only, without a database's files: they go with every split."""
+    return tuple(
+        replace(handle, shared=(), private=()) if isinstance(handle, IncrementalHandle) else handle
+        for handle in handles
+    )

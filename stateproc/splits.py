@@ -16,7 +16,7 @@ from stateproc.plugins import load_plugins
 from stateproc.readers.blocks import KeyGroupRange
 from stateproc.readers.canonical import canonical_entries
 from stateproc.readers.composite import decode_entries
-from stateproc.readers.headers import read_whole_header
+from stateproc.readers.headers import SharedHeaders
 from stateproc.readers.heap import heap_batches
 from stateproc.readers.states import KeyedState, keyed_state
 from stateproc.storage import ByteSource
@@ -129,15 +129,15 @@ class KeyGroupSplit:
 _MAX_HEADER = 256 << 20
 
 
-def keyed_header(source: ByteSource, size: int) -> KeyedHeader:
-    """The header that fills the first ``size`` bytes of ``source``."""
+def keyed_header(source: ByteSource, size: int, shared: SharedHeaders[KeyedHeader] | None = None) -> KeyedHeader:
+    """The header that fills the first ``size`` bytes of ``source``; ``shared``: with those of other files."""
     if size > _MAX_HEADER:
         raise CorruptSnapshot(
             f"the first key group begins at byte {size}, far behind any header",
             where=Where(file=source.name, offset=0),
             advice="the offsets in _metadata are damaged",
         )
-    return read_whole_header(source.read(0, size), source.name, read_keyed_header)
+    return (shared or SharedHeaders(read_keyed_header)).whole(source.read(0, size), source.name)
 
 
 def cut(ranges: Sequence[KeyGroupRange], target: int) -> Iterator[tuple[KeyGroupRange, ...]]:

@@ -23,7 +23,9 @@ def contents(source: ByteSource, states: Sequence[StatePartition], compressed: b
     handle = OperatorStreamHandle(4, tuple(states), None)  # type: ignore[arg-type]
     found: dict[str, list[bytes]] = {}
     for state in states:
-        elements = [(start, source.read(start, stop - start)) for start, stop in element_ranges(handle, state, source)]
+        elements = [
+            (start, source.read(start, stop - start)) for start, stop in element_ranges(handle, state, source).tolist()
+        ]
         found[state.name] = [
             decompress_frames(data, source.name, start) if compressed else data for start, data in elements
         ]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from stateproc.errors import CorruptSnapshot, MissingFile, UnsupportedSnapshot, Where
 from stateproc.readers.rocksdb.format import damaged
-from stateproc.readers.rocksdb.key_spans import KeySpan, overlaps
+from stateproc.readers.rocksdb.key_spans import EVERYTHING, KeySpan
 from stateproc.readers.rocksdb.manifest import ColumnFamily, LiveFile, read_manifest
 from stateproc.readers.rocksdb.table import table_properties
 from stateproc.storage import ByteSource
@@ -34,7 +34,13 @@ class SstFile:
 
     def overlaps(self, wanted: Sequence[KeySpan]) -> bool:
         """Whether it may hold keys, or tombstones of keys, of these spans."""
-        return self.live is None or overlaps(wanted, self.live.smallest.key, self.live.largest.key)
+        return self.live is None or self.live.overlaps(wanted)
+
+
+def needed(files: Sequence[DatabaseFile], tables: Iterable[SstFile]) -> tuple[DatabaseFile, ...]:
+    """These tables of the database, and what tells of them: what a task needs of a database's many files."""
+    sources = {id(table.source) for table in tables}
+    return tuple(file for file in files if id(file.source) in sources or file.name.startswith(("MANIFEST-", "CURRENT")))
 
 
 def column_families(files: Sequence[DatabaseFile]) -> tuple[ColumnFamily, ...] | None:
@@ -60,8 +66,10 @@ def column_families(files: Sequence[DatabaseFile]) -> tuple[ColumnFamily, ...] |
     return read_manifest(manifest.source.read_all(_MAX_MANIFEST), manifest.source.name)
 
 
-def family_files(files: Sequence[DatabaseFile], state: str, *, verify: bool = True) -> list[SstFile]:
-    """The live sst files of the column family of ``state``.
+def family_files(
+    files: Sequence[DatabaseFile], state: str, wanted: Sequence[KeySpan] = EVERYTHING, *, verify: bool = True
+) -> list[SstFile]:
+    """The live sst files of the column family of ``state`` that may hold keys of these spans; no others need be there.
 
     Without a MANIFEST they are found by their properties. Raises CorruptSnapshot, UnsupportedSnapshot,
     MissingFile.
@@ -82,7 +90,7 @@ def family_files(files: Sequence[DatabaseFile], state: str, *, verify: bool = Tr
             f"a column family ordered by {family.comparator}",
             where=Where(file=_manifest_name(files), offset=0, state=state),
         )
-    return [SstFile(_live_source(live, tables, files, state), live) for live in family.files]
+    return [SstFile(_live_source(live, tables, files, state), live) for live in family.files if live.overlaps(wanted)]
 
 
 def _told_family(source: ByteSource, *, verify: bool) -> str:

@@ -59,7 +59,7 @@ def rocksdb_entries(
     if not wanted:
         return
     try:
-        ssts = [sst for sst in family_files(files, state, verify=verify) if sst.overlaps(wanted)]
+        ssts = family_files(files, state, wanted, verify=verify)
         with Fetcher(ahead=any(is_remote(sst.source) for sst in ssts)) as fetcher:
             opened = fetcher.map(partial(open_file, verify=verify), ssts)
             deleted = fragments(tombstones_of(opened))

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 KeySpan = tuple[bytes, bytes | None]
 """Keys from the first bytes on up to, not including, the second (None: no end)."""
 
+EVERYTHING: tuple[KeySpan, ...] = ((b"", None),)
+
 Prefixes = tuple[bytes, ...]
 """What wanted keys begin with: each a key group and a serialized key."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.readers.rocksdb.format import MAX_SEQUENCE, damaged, varint
+from stateproc.readers.rocksdb.key_spans import KeySpan, overlaps
 from stateproc.readers.rocksdb.log_records import log_records
 
 _MAX_LEVEL = 1 << 10
@@ -42,6 +43,10 @@ class LiveFile:
     @property
     def name(self) -> str:
         return f"{self.number:06d}.sst"
+
+    def overlaps(self, wanted: Sequence[KeySpan]) -> bool:
+        """Whether it may hold keys, or tombstones of keys, of these spans."""
+        return overlaps(wanted, self.smallest.key, self.largest.key)
 
 
 @dataclass

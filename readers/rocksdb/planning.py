@@ -30,7 +30,7 @@ def key_group_sizes(
     if not len(key_groups):
         return sizes
     wanted = key_spans([key_groups], prefix)
-    ssts = [sst for sst in family_files(files, state, verify=verify) if sst.overlaps(wanted)]
+    ssts = family_files(files, state, wanted, verify=verify)
 
     def opened(sst: SstFile) -> Index:
         return open_file(sst, verify=verify).table.index(wanted)

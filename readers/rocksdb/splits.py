@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,10 +16,10 @@ from stateproc.plugins import load_plugins
 from stateproc.readers.composite import decode_entries
 from stateproc.readers.entries import RawEntries
 from stateproc.readers.headers import MAX_HEADER, read_whole_header
-from stateproc.readers.rocksdb.database import DatabaseFile, family_files
+from stateproc.readers.rocksdb.database import DatabaseFile, family_files, needed
 from stateproc.readers.rocksdb.entries import rocksdb_entries
 from stateproc.readers.rocksdb.handle import database_files
-from stateproc.readers.rocksdb.key_spans import Prefixes
+from stateproc.readers.rocksdb.key_spans import Prefixes, key_spans
 from stateproc.readers.rocksdb.planning import key_group_sizes, split_key_groups
 from stateproc.readers.states import KeyedState, keyed_state
 from stateproc.storage import ByteSource, SnapshotLocation, open_handle
@@ -29,8 +29,9 @@ from stateproc.storage import ByteSource, SnapshotLocation, open_handle
 class RocksDbSplit:
     """Some key groups of one state in one database.
 
-    ``meta``: the stream of the backend header. ``ranges``: the key groups, as runs. ``bytes``: of stored tables,
-    about. ``keys``: only entries whose key group and key begin with one of these bytes.
+    ``meta``: the stream of the backend header. ``files``: those of the database that these key groups need.
+    ``ranges``: the key groups, as runs. ``bytes``: of stored tables, about. ``keys``: only entries whose key group and
+    key begin with one of these bytes.
     ``raw_keys``: see decode_entries.
     """
 
@@ -59,6 +60,7 @@ class RocksDbSplit:
         return True
 
     def of_state(self, state: str) -> RocksDbSplit:
+        """As KeyedSplit's; of a companion that it was planned with."""
         return replace(self, state=state, flatten=False)
 
     def read(self) -> Iterator[pa.RecordBatch]:
@@ -92,19 +94,26 @@ def rocksdb_splits(
     keys: Prefixes | None = None,
     flatten: bool = False,
     raw_keys: bool = False,
+    companions: Sequence[str] = (),
 ) -> list[RocksDbSplit]:
     """Splits of about ``split_bytes`` stored bytes; of all key groups of the handle, or those in ``key_groups``.
 
-    ``keys``: see RocksDbSplit. Reads the MANIFEST, and the tables' indexes where more is wanted than one
-    split. Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile.
+    ``keys``: see RocksDbSplit. ``companions``: other states that the splits can be asked for. Reads the MANIFEST, and
+    the tables' indexes where more is wanted than one split; nothing of a database that has none of the key groups.
+    Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile.
     """
-    files = database_files(handle, location)
-    held = sum(sst.source.size for sst in family_files(files, state, verify=options.verify))
     wanted = None if key_groups is None else set(key_groups)
     groups = handle.key_groups
+    if wanted is not None and wanted.isdisjoint(groups):
+        return []
+    files, width = database_files(handle, location), prefix_width(max_parallelism)
+    tables = family_files(files, state, verify=options.verify)
+    held = sum(sst.source.size for sst in tables)
+    for companion in companions:
+        tables += family_files(files, companion, verify=options.verify)
     share = 1.0 if wanted is None else len(wanted.intersection(groups)) / max(len(groups), 1)
     if keys is None and held * share > split_bytes:
-        sizes = key_group_sizes(files, state, groups, prefix_width(max_parallelism), verify=options.verify)
+        sizes = key_group_sizes(files, state, groups, width, verify=options.verify)
         parts = split_key_groups(groups, sizes, split_bytes)
     else:
         sizes = np.full(len(groups), held // max(len(groups), 1), dtype=np.int64)
@@ -114,10 +123,11 @@ def rocksdb_splits(
         runs = runs_of(group for group in part if wanted is None or group in wanted)
         if runs:
             size = sum(int(sizes[run.start - groups.start : run.stop - groups.start].sum()) for run in runs)
+            spans = key_spans(runs, width, keys)
             splits.append(
                 RocksDbSplit(
                     meta=open_handle(handle.meta, location),
-                    files=files,
+                    files=needed(files, (table for table in tables if table.overlaps(spans))),
                     ranges=runs,
                     bytes=size,
                     max_parallelism=max_parallelism,

@@ -12,5 +12,5 @@ def test_ranges_come_in_the_order_of_the_offsets() -> None:
     second = StatePartition("second", "UNION", (19, 17, 20))
     handle = OperatorStreamHandle(4, (first, second), ByteStreamHandle("n", bytes(20)))
     source = InlineSource("n", bytes(20))
-    assert element_ranges(handle, first, source) == [(10, 10), (10, 14), (14, 17)]
-    assert element_ranges(handle, second, source) == [(19, 20), (17, 19), (20, 20)]
+    assert element_ranges(handle, first, source).tolist() == [[10, 10], [10, 14], [14, 17]]
+    assert element_ranges(handle, second, source).tolist() == [[19, 20], [17, 19], [20, 20]]
