@@ -6,9 +6,13 @@ from two files may have different fields.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 
 from stateproc.errors import UnsupportedSnapshot
+
+_MOST_AT_ONCE = 64 << 20
 
 
 def merged_type(one: pa.DataType, two: pa.DataType) -> pa.DataType:
@@ -46,6 +50,16 @@ def merged_schema(one: pa.Schema, two: pa.Schema) -> pa.Schema:
         types = [schema.field(name).type for schema in (one, two) if name in schema.names]
         fields.append(pa.field(name, types[0] if len(types) == 1 else merged_type(*types)))
     return pa.schema(fields)
+
+
+def portions(batch: pa.RecordBatch, most: int = _MOST_AT_ONCE) -> Iterator[pa.RecordBatch]:
+    """The batch's rows, about ``most`` bytes at a time: a flattened list or map may be millions of rows at once, and
+    Spark's JVM takes each batch in one piece of memory.
+    """
+    size = batch.nbytes
+    rows = len(batch) if size <= most else max(1, len(batch) * most // size)
+    for first in range(0, max(len(batch), 1), max(rows, 1)):
+        yield batch.slice(first, rows)
 
 
 def aligned(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

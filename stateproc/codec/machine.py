@@ -10,6 +10,7 @@ import numpy.typing as npt
 from stateproc.codec import lane_ops, lanes, ops
 from stateproc.codec.builder import Program, Taken
 from stateproc.codec.columns import Columns
+from stateproc.codec.errors import Unrepresentable
 from stateproc.codec.kryo_kernels import BLOCK_WORDS
 from stateproc.codec.vm import dispatch
 from stateproc.errors import SnapshotError
@@ -17,6 +18,8 @@ from stateproc.wire import Cursor
 
 Bytes = npt.NDArray[np.uint8]
 Positions = npt.NDArray[np.int64]
+_LONG = 16 << 20
+"""Of fewer bytes no sound value becomes 2 GiB."""
 
 
 class DecodeFailure(Exception):
@@ -147,8 +150,18 @@ class Machine:
                     continue
                 if int(reg[ops.ROW]) > first:
                     return int(reg[ops.ROW])
+                self._refuse_long(data)
                 raise DecodeFailure(ops.BAD_COUNT, int(reg[ops.ROW_POS]), int(reg[ops.ROW]))
             raise DecodeFailure(status, int(reg[ops.COUNT]), int(reg[ops.ROW]))
+
+    def _refuse_long(self, data: Bytes) -> None:
+        """Raise Unrepresentable for a row that no column can hold, if there are bytes enough for such a row."""
+        if len(data) >= _LONG:
+            raise Unrepresentable(
+                "a value of which a column would hold more than 2 GiB",
+                "lists and maps can be read as rows for their elements: flattenCollectionTypes=true in Spark, "
+                "flatten=True in Python, --flatten; of native heap state take a canonical savepoint first",
+            )
 
     def _call_host(self, data: Bytes) -> None:
         reg = self._reg

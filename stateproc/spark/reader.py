@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from stateproc.errors import SnapshotError
-from stateproc.schemas import aligned
+from stateproc.schemas import aligned, portions
 from stateproc.spark.filters import key_groups_of_filters, keys_of_filters
 from stateproc.spark.options import SourceOptions
 from stateproc.spark.relations import relation
@@ -75,6 +75,6 @@ class SavepointReader(DataSourceReader):  # type: ignore[misc]  # pyspark is not
             return
         try:
             for batch in partition.value.read():
-                yield aligned(batch, self._schema)
+                yield from portions(aligned(batch, self._schema))
         except SnapshotError as error:
             raise error.at(operator=partition.operator, state=partition.state) from error

@@ -12,12 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from native_rocksdb import write_native
 from rocksdict import Options, Rdict, SstFileWriter
 
 import stateproc
-from stateproc.errors import MissingFile, UnsupportedSnapshot
+from stateproc.codec import machine
+from stateproc.codec.columns import Columns
+from stateproc.errors import CorruptSnapshot, MissingFile, UnsupportedSnapshot
 from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
 from stateproc.metadata.keyed_handles import ChangelogHandle, IncrementalHandle
 from stateproc.metadata.snapshot import SnapshotMetadata
@@ -29,6 +32,7 @@ from stateproc.readers.entries import RawEntries
 from stateproc.readers.operator_state import element_pieces, element_ranges
 from stateproc.readers.rocksdb.splits import RocksDbSplit, rocksdb_splits
 from stateproc.readers.states import KeyedState, StateKind
+from stateproc.schemas import portions
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.scalars import SCALARS, VOID_NAMESPACE, Scalar
 from stateproc.snapshot import Snapshot
@@ -215,6 +219,38 @@ def test_a_map_that_no_value_can_hold_is_refused_before_all_of_it_is_held() -> N
     assert caught.value.where.state == "s"
     flat = decode_entries(chunks(), maps(), LayoutContext(), flatten=True, most=1)
     assert sum(map(len, flat)) == 10
+
+
+@pytest.mark.parametrize("flatten", [False, True])
+def test_a_value_of_which_a_column_would_hold_too_much_is_no_damage(
+    flatten: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless there are too few bytes for such a value to be sound."""
+    state = KeyedState("s", StateKind.VALUE, 0, SCALAR["Long"], VOID_NAMESPACE, SCALAR["String"])
+    data = bytes(9) + b"\x89\x27" + b"x" * 5000
+    ranges = np.array([[0], [9], [9], [len(data)]])
+    entries = RawEntries(np.frombuffer(data, np.uint8), np.zeros(1, np.int32), ranges, "file", 0)
+    (batch,) = decode_entries([entries], state, LayoutContext(), flatten=flatten)
+    assert batch["value"].to_pylist() == ["x" * 5000]
+    monkeypatch.setattr(Columns, "LIMIT", 4096)
+    with pytest.raises(CorruptSnapshot):
+        list(decode_entries([entries], state, LayoutContext(), flatten=flatten))
+    monkeypatch.setattr(machine, "_LONG", 5000)
+    with pytest.raises(UnsupportedSnapshot, match="more than 2 GiB") as caught:
+        list(decode_entries([entries], state, LayoutContext(), flatten=flatten))
+    assert caught.value.where.file == "file"
+    assert caught.value.where.state == "s"
+    assert caught.value.advice
+
+
+def test_batches_reach_spark_in_portions() -> None:
+    batch = pa.record_batch({"a": pa.array(range(1000)), "b": pa.array(["x" * 92] * 1000)})
+    parts = list(portions(batch, most=batch.nbytes // 10))
+    assert pa.Table.from_batches(parts) == pa.Table.from_batches([batch])
+    assert [len(part) for part in parts] == [100] * 10
+    assert [len(part) for part in portions(batch, most=1)] == [1] * 1000
+    assert [part.num_rows for part in portions(batch)] == [1000]
+    assert [part.num_rows for part in portions(batch.slice(0, 0))] == [0]
 
 
 def ranges_one_by_one(handle: OperatorStreamHandle, partition: StatePartition, size: int) -> list[list[int]]:
