@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from stateproc.errors import CorruptSnapshot, MissingFile, UnsupportedSnapshot, Where
@@ -66,6 +66,11 @@ def column_families(files: Sequence[DatabaseFile]) -> tuple[ColumnFamily, ...] |
     return read_manifest(manifest.source.read_all(_MAX_MANIFEST), manifest.source.name)
 
 
+def tables_of(files: Sequence[DatabaseFile]) -> dict[str, ByteSource]:
+    """The sst files by their names."""
+    return {file.name: file.source for file in files if file.name.endswith(".sst")}
+
+
 def family_files(
     files: Sequence[DatabaseFile], state: str, wanted: Sequence[KeySpan] = EVERYTHING, *, verify: bool = True
 ) -> list[SstFile]:
@@ -74,10 +79,20 @@ def family_files(
     Without a MANIFEST they are found by their properties. Raises CorruptSnapshot, UnsupportedSnapshot,
     MissingFile.
     """
-    tables = {file.name: file.source for file in files if file.name.endswith(".sst")}
-    families = column_families(files)
+    families, tables = column_families(files), tables_of(files)
     if families is None:
         return [SstFile(source, None) for source in tables.values() if _told_family(source, verify=verify) == state]
+    return live_files(families, files, tables, state, wanted)
+
+
+def live_files(
+    families: Sequence[ColumnFamily],
+    files: Sequence[DatabaseFile],
+    tables: Mapping[str, ByteSource],
+    state: str,
+    wanted: Sequence[KeySpan] = EVERYTHING,
+) -> list[SstFile]:
+    """As `family_files`, by the MANIFEST's ``families``; ``tables``: the sst files by their names."""
     family = next((family for family in families if family.name == state), None)
     if family is None:
         raise CorruptSnapshot(
@@ -102,7 +117,7 @@ def _told_family(source: ByteSource, *, verify: bool) -> str:
 
 
 def _live_source(
-    live: LiveFile, tables: dict[str, ByteSource], files: Sequence[DatabaseFile], state: str
+    live: LiveFile, tables: Mapping[str, ByteSource], files: Sequence[DatabaseFile], state: str
 ) -> ByteSource:
     source = tables.get(live.name)
     if source is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from stateproc.metadata.handles import KeyGroupsHandle, StreamHandle
 from stateproc.metadata.keyed_handles import IncrementalHandle
-from stateproc.readers.rocksdb.database import DatabaseFile, SstFile, column_families, family_files
+from stateproc.readers.rocksdb.database import DatabaseFile, SstFile, column_families, live_files, tables_of
 from stateproc.readers.rocksdb.properties import TableProperties
 from stateproc.readers.rocksdb.table import table_properties
 
@@ -123,7 +123,8 @@ def database_statistics(files: Sequence[DatabaseFile], *, verify: bool = True) -
     with ThreadPoolExecutor(_TABLES_AT_ONCE) as pool:
         if families is not None:
             wanted = [family.name for family in families if family.name != _DEFAULT_FAMILY]
-            parts = [(name, sst) for name in wanted for sst in family_files(files, name)]
+            sources = tables_of(files)
+            parts = [(name, sst) for name in wanted for sst in live_files(families, files, sources, name)]
             tables: dict[str, list[TableStatistics]] = {name: [] for name in wanted}
             for (name, _), (_, table) in zip(parts, pool.map(told, [sst for _, sst in parts]), strict=True):
                 tables[name].append(table)

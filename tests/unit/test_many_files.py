@@ -30,7 +30,10 @@ from stateproc.readers import headers
 from stateproc.readers.composite import decode_entries
 from stateproc.readers.entries import RawEntries
 from stateproc.readers.operator_state import element_pieces, element_ranges
+from stateproc.readers.rocksdb import database as rocksdb_database
+from stateproc.readers.rocksdb.handle import database_files
 from stateproc.readers.rocksdb.splits import RocksDbSplit, rocksdb_splits
+from stateproc.readers.rocksdb.statistics import database_statistics
 from stateproc.readers.states import KeyedState, StateKind
 from stateproc.schemas import portions
 from stateproc.serializers import LayoutContext
@@ -139,6 +142,21 @@ def test_a_split_of_a_database_knows_its_own_tables_only(tmp_path: Path) -> None
         assert keys_of(planned(handle, 1 << 30)) == 1280
         assert keys_of(planned(handle, 1, {5, 77})) == 20
     assert sizes[1] < 1.2 * sizes[0]
+
+
+def test_a_database_s_manifest_is_read_once_for_all_its_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    handle = database(tmp_path, 4)
+    read: list[str] = []
+    parse = rocksdb_database.read_manifest
+
+    def counted(data: bytes, file: str) -> Any:
+        read.append(file)
+        return parse(data, file)
+
+    monkeypatch.setattr(rocksdb_database, "read_manifest", counted)
+    found = database_statistics(database_files(handle, stateproc.open(str(KITCHEN)).location))
+    assert [(item.state, item.files, item.entries) for item in found] == [("other", 4, 1280), ("wanted", 4, 1280)]
+    assert len(read) == 1
 
 
 def test_a_database_without_the_wanted_key_groups_is_not_read(tmp_path: Path) -> None:
