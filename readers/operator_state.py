@@ -52,12 +52,13 @@ def element_ranges(
     if serializer is not None and serializer.length == 0:
         return np.stack([offsets, offsets], axis=1)
     others = [np.array(other.offsets, dtype=np.int64) for other in handle.states]
-    edges = np.unique(np.concatenate([*others, np.array([source.size, source.size + 1])]))
+    edges = np.sort(np.concatenate([*others, np.array([source.size, source.size + 1])]))
     stops = edges[np.searchsorted(edges, offsets, side="right")]
-    # The last of equal offsets is the first of them from the end on; one at the file's end is empty as well.
-    last = len(offsets) - 1 - np.unique(offsets[::-1], return_index=True)[1]
-    filled = np.zeros(len(offsets), dtype=np.bool_)
-    filled[last] = True
+    # The last of equal offsets has the bytes; at the file's end there are none.
+    order = np.argsort(offsets, kind="stable")
+    ascending = offsets[order]
+    filled = np.ones(len(offsets), dtype=np.bool_)
+    filled[order[:-1][ascending[1:] == ascending[:-1]]] = False
     filled &= offsets < source.size
     return np.stack([offsets, np.where(filled, stops, offsets)], axis=1)
 

@@ -132,7 +132,7 @@ def test_a_split_of_a_database_knows_its_own_tables_only(tmp_path: Path) -> None
     (tmp_path / "few").mkdir()
     (tmp_path / "many").mkdir()
     sizes = []
-    for directory, tables in (("few", 16), ("many", 128)):
+    for directory, tables in (("few", 8), ("many", 64)):
         handle = database(tmp_path / directory, tables)
         splits = planned(handle, 1)
         assert len(splits) == tables, "one for each table"
