@@ -1,11 +1,12 @@
 """Block compression (RocksDB: util/compression.h).
 
 Before a block compressed otherwise than by snappy stands its decompressed size: a varint; in tables of format
-versions 0 and 1 eight bytes for LZ4, and nothing for zlib.
+versions 0 and 1 eight bytes for LZ4, and nothing for zlib and bzip2.
 """
 
 from __future__ import annotations
 
+import bz2
 import zlib
 from typing import Any
 
@@ -19,14 +20,16 @@ from stateproc.readers.rocksdb.format import damaged
 
 Longs = npt.NDArray[np.int64]
 
-NONE, SNAPPY, ZLIB, LZ4, LZ4HC, ZSTD = 0, 1, 2, 4, 5, 7
-NAMES = {3: "bzip2", 6: "xpress", 0x40: "zstd (not final)"}
+NONE, SNAPPY, ZLIB, BZIP2, LZ4, LZ4HC, ZSTD = 0, 1, 2, 3, 4, 5, 7
+NAMES = {6: "xpress", 0x40: "zstd (not final)"}
 MOST_PLAIN = 64 << 20
 """Bytes of several blocks that are decompressed together."""
+_MOST_GROWN = 1 << 30
+"""Bytes of a block that holds over 64 times of what it takes."""
 
 _RATIOS = np.zeros(256, dtype=np.int64)
 """How far a compression can shrink at most; a larger claim is refused before memory is taken."""
-for _kind, _ratio in {NONE: 1, SNAPPY: 22, ZLIB: 1040, LZ4: 256, LZ4HC: 256, ZSTD: 1 << 15}.items():
+for _kind, _ratio in {NONE: 1, SNAPPY: 22, ZLIB: 1040, BZIP2: 1 << 20, LZ4: 256, LZ4HC: 256, ZSTD: 1 << 15}.items():
     _RATIOS[_kind] = _ratio
 
 OK, UNKNOWN, CLAIM = 0, 1, 2
@@ -59,7 +62,7 @@ def _claims(
             size = np.int64(0)
             shift = 0
             ended = False
-            if first and kind == ZLIB:
+            if first and (kind in (ZLIB, BZIP2)):
                 begins[k] = starts[k]
                 sizes[k] = 0  # to be found out
                 continue
@@ -78,7 +81,7 @@ def _claims(
                 shift += 7
             if not ended or size > 0xFFFFFFFF or size > (stop - at + 1) * ratios[kind] + 64:
                 return k, CLAIM
-            if size > (1 << 30) and size > (stop - at) * 64:
+            if size > _MOST_GROWN and size > (stop - at) * 64:
                 return k, CLAIM  # so much out of so little is no state of Flink's
             if kind == SNAPPY:
                 at = source + starts[k]  # snappy's own format begins with the size
@@ -109,8 +112,8 @@ def decompressed(
     if outcome == CLAIM:
         raise damaged(file, int(offsets[bad]), "a compressed block claims an impossible size")
     unsized: dict[int, bytes] = {}
-    for k in np.flatnonzero(kinds == ZLIB).tolist() if version < 2 else []:
-        unsized[k] = _inflated(raw.data[starts[k] : ends[k]], file, int(offsets[k]))
+    for k in np.flatnonzero((kinds == ZLIB) | (kinds == BZIP2)).tolist() if version < 2 else []:
+        unsized[k] = _inflated(int(kinds[k]), raw.data[starts[k] : ends[k]], file, int(offsets[k]))
         sizes[k] = len(unsized[k])
         if n > 1 and sizes.sum() > MOST_PLAIN:
             raise Oversized([slice(i, i + 1) for i in range(n)])
@@ -129,7 +132,7 @@ def decompressed(
                 target[low:high] = unsized[k]
             else:
                 _decompress(kind, source[begin:end], target[low:high])
-        except (cramjam.DecompressionError, zlib.error, ValueError, EOFError) as error:
+        except (cramjam.DecompressionError, zlib.error, OSError, ValueError, EOFError) as error:
             raise damaged(file, int(offsets[k]), f"a compressed block is damaged: {error}") from error
     return plain, bounds
 
@@ -144,16 +147,21 @@ def _parts(bounds: Longs) -> list[slice]:
     return found
 
 
-def _inflated(source: memoryview, file: str, offset: int) -> bytes:
-    """A zlib block that does not tell its size."""
-    inflater = zlib.decompressobj(-15)
+def _inflated(kind: int, source: memoryview, file: str, offset: int) -> bytes:
+    """A zlib or bzip2 block that does not tell its size."""
+    inflater = _inflater(kind)
+    most = min(int(_RATIOS[kind]) * len(source) + 64, max(_MOST_GROWN, 64 * len(source)))
     try:
-        plain = inflater.decompress(source, int(_RATIOS[ZLIB]) * len(source) + 64)
-    except zlib.error as error:
+        plain: bytes = inflater.decompress(source, most)
+    except (zlib.error, OSError) as error:
         raise damaged(file, offset, f"a compressed block is damaged: {error}") from error
     if not inflater.eof:
         raise damaged(file, offset, "a compressed block is cut off")
     return plain
+
+
+def _inflater(kind: int) -> Any:
+    return zlib.decompressobj(-15) if kind == ZLIB else bz2.BZ2Decompressor()
 
 
 def _decompress(kind: int, source: memoryview, target: memoryview) -> None:
@@ -165,8 +173,8 @@ def _decompress(kind: int, source: memoryview, target: memoryview) -> None:
         raise ValueError("nothing is in it")
     if kind == SNAPPY:
         done = cramjam.snappy.decompress_raw_into(source, target)
-    elif kind == ZLIB:
-        plain = zlib.decompressobj(-15).decompress(source, len(target))
+    elif kind in (ZLIB, BZIP2):
+        plain = _inflater(kind).decompress(source, len(target))
         done = len(plain)
         target[:done] = plain
     elif kind == ZSTD:

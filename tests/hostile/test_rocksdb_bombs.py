@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import struct
 import zlib
 from collections.abc import Callable, Sequence
@@ -166,6 +167,7 @@ def test_compressed_blocks_that_grow_a_thousandfold() -> None:
         "zstd": grown(5, 7, lambda raw: bytes(cramjam.zstd.compress(raw))),
         "zlib": grown(5, 2, lambda raw: zlib.compress(raw, 1)[2:-4]),
         "zlib of the first versions": grown(1, 2, lambda raw: zlib.compress(raw, 1)[2:-4]),
+        "bzip2": grown(5, 3, bz2.compress),
     }
     check([], *((name, partial(rows, alone(table))) for name, table in tables.items()))
 

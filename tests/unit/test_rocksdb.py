@@ -86,7 +86,7 @@ def test_format_versions_and_checksums(version: int, checksum: str, tmp_path: Pa
     assert (footer.version, footer.index is None) == (version, version == 6)
 
 
-@pytest.mark.parametrize("compression", ["none", "snappy", "zlib", "lz4", "lz4hc", "zstd"])
+@pytest.mark.parametrize("compression", ["none", "snappy", "zlib", "lz4", "lz4hc", "zstd", "bz2"])
 def test_compressions(compression: str, tmp_path: Path) -> None:
     wanted = write(tmp_path, options(compression=getattr(DBCompressionType, compression)()))
     assert contents(database(tmp_path), "default") == wanted

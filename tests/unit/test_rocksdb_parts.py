@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import random
 import zlib
 from dataclasses import replace
@@ -22,6 +23,8 @@ from stateproc.readers.rocksdb.key_spans import key_spans
 from stateproc.readers.rocksdb.log_records import log_records
 from stateproc.readers.rocksdb.splits import runs_of
 from stateproc.readers.rocksdb.tombstones import Tombstone, fragments
+
+PLAIN = b"plain " * 100
 
 
 def masked(crc: int) -> int:
@@ -166,20 +169,19 @@ def test_damaged_logs(data: bytes, error: type[Exception], message: str) -> None
         list(log_records(data, "MANIFEST-1"))
 
 
-def test_zlib_blocks_of_old_tables_tell_no_size() -> None:
-    deflater = zlib.compressobj(wbits=-14)
-    packed = deflater.compress(b"plain " * 100) + deflater.flush()
-    raw = np.frombuffer(packed + b"\x02", dtype=np.uint8)
+@pytest.mark.parametrize(("kind", "packed"), [(2, zlib.compress(PLAIN)[2:-4]), (3, bz2.compress(PLAIN))])
+def test_zlib_and_bzip2_blocks_of_old_tables_tell_no_size(kind: int, packed: bytes) -> None:
+    raw = np.frombuffer(packed + bytes([kind]), dtype=np.uint8)
     plain, bounds = decompressed(raw, np.array([0]), np.array([len(packed)]), "x.sst", np.array([0]), 0)
-    assert (plain.tobytes(), bounds.tolist()) == (b"plain " * 100, [0, 600])
-    cut = np.frombuffer(packed[:-4] + b"\x02", dtype=np.uint8)
+    assert (plain.tobytes(), bounds.tolist()) == (PLAIN, [0, 600])
+    cut = np.frombuffer(packed[:-4] + bytes([kind]), dtype=np.uint8)
     with pytest.raises(CorruptSnapshot, match="cut off"):
         decompressed(cut, np.array([0]), np.array([len(packed) - 4]), "x.sst", np.array([0]), 0)
 
 
 def test_other_compressions_are_refused() -> None:
-    raw = np.frombuffer(b"BZh9\x03", dtype=np.uint8)
-    with pytest.raises(UnsupportedSnapshot, match="bzip2"):
+    raw = np.frombuffer(b"BZh9\x06", dtype=np.uint8)
+    with pytest.raises(UnsupportedSnapshot, match="xpress"):
         decompressed(raw, np.array([0]), np.array([4]), "x.sst", np.array([0]), 5)
 
 
