@@ -90,6 +90,8 @@ def same(ours: Any, theirs: Any) -> bool:
         return _parts(ours) == _parts(instant_text(theirs["millis"]))
     if isinstance(ours, int) and isinstance(theirs, str):
         return str(ours) == theirs
+    if isinstance(ours, float) and isinstance(theirs, str) and _NUMBER.fullmatch(theirs):
+        return repr(ours) == theirs  # a decimal of a variant
     if ours is None and theirs == {}:
         return True
     if isinstance(ours, str) and isinstance(theirs, str) and ours != theirs:

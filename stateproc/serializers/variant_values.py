@@ -21,7 +21,7 @@ _PRIMITIVE, _SHORT_STRING, _OBJECT, _ARRAY = range(4)
 
 
 def variant_json(value: bytes, metadata: bytes, cursor: Cursor, at: int) -> str:
-    """The JSON text of a variant. Decimals, dates, times, bytes (base64), NaN and Infinity are strings.
+    """The JSON text of a variant. Dates, times, bytes (base64), NaN and Infinity are strings; decimals have all digits.
 
     Raises CorruptSnapshot at ``at``, the position of the value in ``cursor``.
     """
@@ -29,7 +29,20 @@ def variant_json(value: bytes, metadata: bytes, cursor: Cursor, at: int) -> str:
         tree = _Reader(value, _keys(metadata)).read(0, 0)
     except (_Bad, struct.error, IndexError, UnicodeDecodeError, OverflowError) as error:
         cursor.corrupt(f"a damaged variant: {error}", at=at)
-    return json.dumps(tree)
+    return _text(tree)
+
+
+def _text(value: Any) -> str:
+    """JSON as BinaryVariant.toJson has it: decimals are numbers, and no spaces."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_text(key)}:{_text(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_text, value)) + "]"
+    return value if isinstance(value, _Decimal) else json.dumps(value, ensure_ascii=False)
+
+
+class _Decimal(str):
+    """All digits of a decimal."""
 
 
 class _Bad(Exception):
@@ -136,12 +149,12 @@ class _Reader:
         return count
 
 
-def _decimal(size: int) -> Callable[[_Reader, int], str]:
-    def read(reader: _Reader, at: int) -> str:
+def _decimal(size: int) -> Callable[[_Reader, int], _Decimal]:
+    def read(reader: _Reader, at: int) -> _Decimal:
         scale = _unsigned(reader.data, at, 1)
         if scale > 38:
             raise _Bad(f"a decimal of scale {scale}")
-        return decimal_text(reader.integer(at + 1, size), scale)
+        return _Decimal(decimal_text(reader.integer(at + 1, size), scale))
 
     return read
 

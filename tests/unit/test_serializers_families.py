@@ -11,6 +11,8 @@ from serializer_bytes import composite, i32, i64, read, scalar, utf, versioned
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
 from stateproc.serializers.base import Serializer
 from stateproc.serializers.roaring import positions
+from stateproc.serializers.variant_values import variant_json
+from stateproc.wire import Cursor
 
 CEP = "org.apache.flink.cep.nfa."
 BUFFER = CEP + "sharedbuffer."
@@ -127,11 +129,22 @@ def variant(value: bytes, metadata: bytes = NO_KEYS) -> Any:
 
 
 @pytest.mark.parametrize(("value", "expected"), [
-    ("00", None), ("08", False), ("0cff", -1), ("096869", "hi"), ("20020a000000", "0.10"),
+    ("00", None), ("08", False), ("0cff", -1), ("096869", "hi"), ("20020a000000", 0.1),
     ("1c000000000000f87f", "NaN"), ("2cffffffff", "1969-12-31"),
 ])  # fmt: skip
 def test_variants(value: str, expected: Any) -> None:
     assert variant(bytes.fromhex(value)) == expected
+
+
+@pytest.mark.parametrize(("value", "metadata", "text"), [
+    ("20020a000000", "010000", "0.10"),  # decimals are numbers, as PARSE_JSON reads every number with a fraction
+    ("28260100000000000000" + "00" * 8, "010000", "1E-38"),
+    ("0201000006" + "2001f3ffffff", "01010002c3a9", '{"é":-1.3}'),
+    ("0302000609" + "20010f000000" + "09c3a9", "010000", '[1.5,"é"]'),
+])  # fmt: skip
+def test_variants_as_json_text(value: str, metadata: str, text: str) -> None:
+    found = variant_json(bytes.fromhex(value), bytes.fromhex(metadata), Cursor(b""), 0)
+    assert found == text
 
 
 @pytest.mark.parametrize("value", [
