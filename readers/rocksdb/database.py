@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from stateproc.errors import CorruptSnapshot, MissingFile, UnsupportedSnapshot, Where
 from stateproc.readers.rocksdb.format import damaged
 from stateproc.readers.rocksdb.key_spans import EVERYTHING, KeySpan
-from stateproc.readers.rocksdb.manifest import ColumnFamily, LiveFile, read_manifest
+from stateproc.readers.rocksdb.manifest import BYTEWISE, ColumnFamily, LiveFile, read_manifest
 from stateproc.readers.rocksdb.table import table_properties
 from stateproc.storage import ByteSource
 
 _MAX_MANIFEST = 1 << 29
 _MAX_CURRENT = 1 << 12
-_COMPARATORS = ("", "leveldb.BytewiseComparator")
 
 
 @dataclass(frozen=True)
@@ -100,10 +99,11 @@ def live_files(
             where=Where(file=_manifest_name(files), offset=0, state=state),
             advice="the header and the database do not belong together; use another copy of the snapshot",
         )
-    if family.comparator not in _COMPARATORS:
+    if family.comparator not in BYTEWISE:
         raise UnsupportedSnapshot(
             f"a column family ordered by {family.comparator}",
             where=Where(file=_manifest_name(files), offset=0, state=state),
+            advice="take the comparator out of the job's factory of options: Flink's own savepoints need keys in order",
         )
     return [SstFile(_live_source(live, tables, files, state), live) for live in family.files if live.overlaps(wanted)]
 

@@ -15,6 +15,8 @@ _MAX_FILES = 1 << 17
 """Live files of a database: of 64 MiB each, as Flink's are, 8 TiB in one subtask."""
 _SAFE_TO_IGNORE = 1 << 13
 _PATH_ID = 65
+BYTEWISE = ("", "leveldb.BytewiseComparator")
+"""The comparator of Flink's databases, as manifests name it or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +193,8 @@ def _apply(record: bytes, families: dict[int, _Family], file: str, offset: int) 
     for key in deleted:
         family.files.pop(key, None)
     for live in added:
+        if family.comparator in BYTEWISE and live.smallest.key > live.largest.key:
+            raise ValueError("a file's smallest key is behind its largest")
         family.files[live.level, live.number] = live
 
 
@@ -209,8 +213,6 @@ def _new_file(edit: _Edit, *, sequences: bool = True, path: bool = False, fields
         if tag & 64 and tag != _PATH_ID:
             raise ValueError(f"a file has the unknown field {tag}")
         edit.slice()
-    if smallest.key > largest.key:
-        raise ValueError("a file's smallest key is behind its largest")
     return LiveFile(number, level, size, smallest, largest, largest_sequence)
 
 

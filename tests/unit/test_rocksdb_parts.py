@@ -14,15 +14,17 @@ from rocksdb_databases import contents, database
 from rocksdict import Options, Rdict
 
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
-from stateproc.readers.rocksdb import open_table, runs
+from stateproc.readers.rocksdb import DatabaseFile, open_table, runs
 from stateproc.readers.rocksdb.checksums import CRC32C, XXH3, XXHASH32, XXHASH64, checksum, context_modifier
 from stateproc.readers.rocksdb.compression import decompressed
+from stateproc.readers.rocksdb.database import family_files
 from stateproc.readers.rocksdb.format import MAX_SEQUENCE, block_handle, read_footer, varint
 from stateproc.readers.rocksdb.index import Index, spans
 from stateproc.readers.rocksdb.key_spans import key_spans
 from stateproc.readers.rocksdb.log_records import log_records
 from stateproc.readers.rocksdb.splits import runs_of
 from stateproc.readers.rocksdb.tombstones import Tombstone, fragments
+from stateproc.storage import InlineSource
 
 PLAIN = b"plain " * 100
 
@@ -167,6 +169,27 @@ def test_log_records_join_their_parts() -> None:
 def test_damaged_logs(data: bytes, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         list(log_records(data, "MANIFEST-1"))
+
+
+def test_another_order_of_keys_is_said_so() -> None:
+    """A factory of options may set a comparator; the files of such a column family have their bounds the other way."""
+
+    def sliced(item: bytes) -> bytes:
+        return bytes([len(item)]) + item
+
+    def manifest(comparator: bytes) -> DatabaseFile:
+        family = b"\xc8\x01\x01"  # field 200: column family 1
+        added = family + b"\xc9\x01" + sliced(b"state") + b"\x01" + sliced(comparator)
+        bounds = sliced(b"b" + bytes(8)) + sliced(b"a" + bytes(8))
+        table = family + b"\x64" + b"\x00\x07\x10" + bounds + b"\x00\x00"  # field 100: level, number, size
+        return DatabaseFile("MANIFEST-1", InlineSource("MANIFEST-1", record(1, added) + record(1, table)))
+
+    files = [manifest(b"rocksdb.ReverseBytewiseComparator")]
+    with pytest.raises(UnsupportedSnapshot, match="ordered by rocksdb") as caught:
+        family_files(files, "state")
+    assert caught.value.advice
+    with pytest.raises(CorruptSnapshot, match="smallest key is behind"):
+        family_files([manifest(b"leveldb.BytewiseComparator")], "state")
 
 
 @pytest.mark.parametrize(("kind", "packed"), [(2, zlib.compress(PLAIN)[2:-4]), (3, bz2.compress(PLAIN))])
