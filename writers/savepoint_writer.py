@@ -17,7 +17,7 @@ from stateproc.releases import DEFAULT, Release, release
 from stateproc.snapshot import Snapshot
 from stateproc.spark.options import parse_options
 from stateproc.spark.relations import opened_snapshot
-from stateproc.storage.filesystem import scheme_of
+from stateproc.storage.filesystem import absolute
 from stateproc.writers.bootstrapping.bootstrap import OperatorBootstrap
 from stateproc.writers.bootstrapping.checking import Type, check_name
 from stateproc.writers.job import Format
@@ -61,9 +61,7 @@ class SavepointWriter:
         as text, or as the lists, dicts, booleans and numbers that the text stands for.
         What is not named later is carried over bit for bit. Raises SnapshotError.
         """
-        read_options = {name: _text(value) for name, value in (options or {}).items()} | {
-            "path": _absolute(_path(path))
-        }
+        read_options = {name: _text(value) for name, value in (options or {}).items()} | {"path": absolute(_path(path))}
         source = opened_snapshot(parse_options(read_options))
         writer = cls(spark, Settings(_release_of(source), None), source)
         writer._read_options = read_options
@@ -262,11 +260,6 @@ def _path(path: object) -> str:
     if not isinstance(path, str | os.PathLike):
         raise InvalidOption(f"the path {path!r}", advice="give the directory as text, or a pathlib.Path")
     return os.fspath(path)
-
-
-def _absolute(path: str) -> str:
-    """A local path that means the same to Spark's processes, wherever they were started."""
-    return path if scheme_of(path) != "file" or "://" in path else os.path.abspath(path)
 
 
 def _text(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -67,6 +68,12 @@ def normalize(uri: str) -> str:
             path = "/" + uri[match.end() :].lstrip("/").removeprefix("localhost/")
         return path.rstrip("/") or "/"
     return uri.rstrip("/")
+
+
+def absolute(uri: str) -> str:
+    """``uri`` so that it means the same to every process: in any spelling, from the home or working directory."""
+    uri = normalize(uri)
+    return os.path.abspath(os.path.expanduser(uri)) if scheme_of(uri) == "file" else uri
 
 
 def same_store(uri: str) -> str:

@@ -12,13 +12,12 @@ from typing import NoReturn
 from stateproc.errors import InvalidOption, MissingFile, Where
 from stateproc.storage.filesystem import (
     StorageOptions,
+    absolute,
     basename,
     join,
     kind_of,
     list_directory,
-    normalize,
     parent,
-    scheme_of,
 )
 from stateproc.storage.location import SnapshotLocation
 
@@ -41,9 +40,7 @@ def locate(
     """
     if not os.fspath(path):
         raise InvalidOption("the path is empty", advice="give a savepoint's directory, or '.' for the current one")
-    uri = normalize(os.fspath(path))
-    if scheme_of(uri) == "file":
-        uri = os.path.abspath(os.path.expanduser(uri))
+    uri = absolute(os.fspath(path))
     options = dict(storage_options or {})
     kind = kind_of(uri, options)
     if kind is None:

@@ -49,6 +49,14 @@ def test_a_copy_holds_the_same(spark: SparkSession, tmp_path: Path, case: str) -
     assert differences(item, stateproc.open(moved, uids=uids_of(item))) == []
 
 
+def test_a_source_is_found_by_every_spelling(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``file:/…`` is what Flink tells of a savepoint it has taken."""
+    source = Path(fixture("tiny-hashmap-canonical-inline").snapshot).resolve()
+    monkeypatch.setenv("HOME", str(source.parent))
+    for path in (f"file:{source}", f"file://{source}", f"~/{source.name}"):
+        assert SavepointWriter.from_existing_savepoint(spark, path)  # MissingFile, if it is not found
+
+
 @pytest.mark.parametrize("case", [case for case in CASES if not case.startswith("operators")])
 def test_canonical_with_other_key_groups_holds_the_same(spark: SparkSession, tmp_path: Path, case: str) -> None:
     item = fixture(case)

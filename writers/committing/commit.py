@@ -17,10 +17,10 @@ from stateproc.metadata.handles import KeyGroupsHandle, RelativeFileHandle, Stre
 from stateproc.metadata.writer import write_metadata
 from stateproc.storage.filesystem import (
     Entry,
+    absolute,
     join,
     kind_of,
     list_directory,
-    normalize,
     read_range,
     same_store,
     scheme_of,
@@ -58,7 +58,7 @@ class Commit:
         is complete. sources: directories of snapshots that are read. Raises InvalidOption where a snapshot or other
         files stand already, and for a source or a directory in one; WriteFailed.
         """
-        directory, options = _absolute(os.fspath(path)), dict(storage_options or {})
+        directory, options = absolute(os.fspath(path)), dict(storage_options or {})
         for source in sources:
             _refuse_source(directory, source)
         kind = kind_of(directory, options)
@@ -157,14 +157,9 @@ class Commit:
         staging.check_under_way()
 
 
-def _absolute(path: str) -> str:
-    uri = normalize(path)
-    return os.path.abspath(os.path.expanduser(uri)) if scheme_of(uri) == "file" else uri
-
-
 def _refuse_source(directory: str, source: str) -> None:
     """Nothing is written into a snapshot that is read, by whatever name, or around one, as at a checkpoint's root."""
-    target, read = _real(directory), _real(_absolute(source))
+    target, read = _real(directory), _real(absolute(source))
     if read.startswith(target.rstrip("/") + "/"):
         raise InvalidOption(
             f"the snapshot would be written to a directory that holds one it is made from: {read}",
