@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from stateproc.codec.layouts import Choice, Layout, Marked, Nothing, Option, Struct
+from stateproc.codec.layouts import Choice, Layout, Marked, Nothing, Only, Option, Struct
 from stateproc.releases import Release
 from stateproc.serializers.base import LayoutContext, Serializer, fixed_sum, simple_name
 from stateproc.serializers.collections import ListOf
@@ -175,7 +175,7 @@ _UNIT = "UnitSerializer$UnitSerializerSnapshot"
 _NOTHING = "NothingSerializer$NothingSerializerSnapshot", "NothingSerializerSnapshot"
 
 
-UNIT = Scalar("Unit", "Unit", Nothing(1), 1, _PACKAGE + _UNIT)
+UNIT = Scalar("Unit", "Unit", Only(1), 1, _PACKAGE + _UNIT)
 
 
 @_scala(_UNIT)

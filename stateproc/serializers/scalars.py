@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec.encoding.times import by_distinct
-from stateproc.codec.layouts import Boolean, Converted, FlinkString, Layout, Nothing, Number
+from stateproc.codec.layouts import Boolean, Converted, FlinkString, Layout, Nothing, Number, Only
 from stateproc.codec.temporal import ints, nulls
 from stateproc.releases import Release
 from stateproc.serializers.base import VARIABLE, LayoutContext, Serializer
@@ -60,7 +60,7 @@ SCALARS: tuple[tuple[str, str, Layout, int], ...] = (
     ("DoubleValue", "DoubleValue", Number(pa.float64()), 8),
     ("CharValue", "CharValue", _CHARACTER, 2),
     ("StringValue", "StringValue", FlinkString(bias=0), VARIABLE),
-    ("NullValue", "NullValue", Nothing(0), 0),
+    ("NullValue", "NullValue", Only(0), 0),
     ("Void", "Void", Nothing(1), 1),
 )
 _NAMES = frozenset(row[0] for row in SCALARS)

@@ -14,8 +14,8 @@ from stateproc.codec.layouts import (
     Layout,
     Marked,
     MaskedRow,
-    Nothing,
     Number,
+    Only,
     Option,
     Struct,
 )
@@ -88,7 +88,7 @@ class Tuple0(Serializer):
     """Tuple0Serializer: one byte, 42."""
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        return Nothing(1, 42)
+        return Only(1, 42)
 
     @property
     def length(self) -> int:

@@ -217,7 +217,9 @@ class _Parser:
         name = c.GENERIC_RECORD
         if found is not None and self.text[self.at] not in '"[{':
             name, self.at = found[0], found.end()
-        self.space()
+            self.space()
+            if self.text[self.at : self.at + 1] != "{":
+                raise self.bad(f"the Avro schema of the class {name} is missing")
         try:
             _, end = json.JSONDecoder().raw_decode(self.text, self.at)
         except (ValueError, RecursionError) as error:

@@ -58,6 +58,7 @@ WRONG = [
     ("Pojo com.acme.A {a Long}", "':' is missing"), ("Pojo com.acme.A {a: Long, a: Long}", "two fields 'a'"),
     ("Pojo", "a class name is missing"), ("Enum com.acme.E {}", "no list of different constants"),
     ("Enum com.acme.E {A, A}", "no list of different constants"), ("Avro {", "no JSON"), ("Avro {}", "no Avro schema"),
+    ("Avro a.R[]", "schema of the class a.R is missing"),
     ("ROW<a BIGINT, a INT>", "two fields of one name"), ("SQL BLOB", "'BLOB' is none"), ("SQL", "a type is missing"),
     ("DECIMAL(39, 0)", "a number from 1 to 38"), ("DECIMAL(5, 6)", "a number from 0 to 5"), ("SQL VARCHAR(0)", "1 to"),
     ("Tuple26<Long>", "Tuple26 has 1"), ("List<" * 33 + "Long" + ">" * 33, "nested too deep"),

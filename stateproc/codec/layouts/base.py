@@ -65,6 +65,11 @@ class Layout(ABC):
         """Whether the value's own bytes can say that it is null."""
         return False
 
+    @property
+    def heeds_null(self) -> bool:
+        """Whether the assembler looks at values: what fills a null's place must then be told from a value."""
+        return False
+
     def encode(self, array: pa.Array) -> Pieces:
         """The bytes of each row of ``array``, which is of ``arrow_type`` (or casts to it without loss).
 

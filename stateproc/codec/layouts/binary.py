@@ -302,6 +302,10 @@ class Sized(Layout):
         b.op(ops.LEAVE)
         return assemble
 
+    @property
+    def heeds_null(self) -> bool:
+        return self.inner.heeds_null
+
     def measure(self, array: pa.Array) -> Measured:
         return joining.sized(self.inner.measure(array), len(array))
 

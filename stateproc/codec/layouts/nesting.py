@@ -55,9 +55,13 @@ class Struct(Layout):
         valid = b.column(1, 0) if marked else -1
         if marked:
             b.op(ops.PUT1, valid, 1)
-        children = [layout.emit(b, False) for _, layout in self.fields]
+        children = [layout.emit(b, nullable and layout.heeds_null) for _, layout in self.fields]
         fields = list(self.arrow_type)
         return lambda taken: struct_array(taken, valid, fields, children)
+
+    @property
+    def heeds_null(self) -> bool:
+        return any(layout.heeds_null for _, layout in self.fields)
 
     def measure(self, array: pa.Array) -> Measured:
         arrays.refuse_nulls(array, "a struct")
@@ -162,6 +166,10 @@ class Converted(Layout):
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         inner = self.inner.emit(b, nullable)
         return lambda taken: self.convert(inner(taken))
+
+    @property
+    def heeds_null(self) -> bool:
+        return True
 
     @property
     def tells_null(self) -> bool:
@@ -315,6 +323,10 @@ class Prefixed(Layout):
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         self.skipped.skip(b)
         return self.inner.emit(b, nullable)
+
+    @property
+    def heeds_null(self) -> bool:
+        return self.inner.heeds_null
 
     def to_python(self, value: Any) -> Any:
         return self.inner.to_python(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.codec import ops
@@ -162,3 +163,31 @@ class Nothing(Layout):
             row = int(np.flatnonzero(~arrays.null_rows(array))[0])
             raise Unencodable("a value, where the type has none but null", row)
         return same(bytes([self.byte]) * self.size_)
+
+
+@dataclass(frozen=True)
+class Only(Nothing):
+    """The only value of its type: as Nothing, but true where a null could stand in its place, to be told from it."""
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        if not nullable:
+            return super().emit(b, nullable)
+        column = b.column(1, 0)
+        if self.size_:
+            b.op(ops.SKIP, self.size_)
+        b.op(ops.PUT1, column, 1)
+        return lambda taken: _true_or_null(is_valid(taken, column))
+
+    def measure(self, array: pa.Array) -> Measured:
+        array = arrays.as_type(array, pa.bool_())
+        if array.false_count:
+            raise Unencodable("false, where the type has one value only", _first_false(array))
+        return same(bytes([self.byte]) * self.size_)
+
+
+def _true_or_null(present: npt.NDArray[np.bool_]) -> pa.Array:
+    return pa.array(present, mask=~present)
+
+
+def _first_false(array: pa.Array) -> int:
+    return int(np.argmin(array.fill_null(True).to_numpy(zero_copy_only=False)))

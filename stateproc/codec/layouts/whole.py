@@ -37,6 +37,10 @@ class Whole(Layout):
         return assemble
 
     @property
+    def heeds_null(self) -> bool:
+        return self.inner.heeds_null
+
+    @property
     def tells_null(self) -> bool:
         return self.inner.tells_null
 

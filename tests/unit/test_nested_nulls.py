@@ -1,0 +1,68 @@
+"""Values inside of what is null, and values that say nothing in a null's place: bytes that Flink 1.20 wrote."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from stateproc import types
+from stateproc.codec.pieces import Unencodable
+from stateproc.errors import CorruptSnapshot
+from stateproc.serializers.base import LayoutContext
+from stateproc.types import parse
+
+DATED = "Row<java.sql.Timestamp, Ttl<Tuple3<java.sql.Timestamp, LocalDateTime, String>>>"
+ARRAY = "Tuple1<Tuple2<LocalDate, LocalDateTime>>[]"
+
+
+@pytest.mark.parametrize("temporal", ["micros", "exact"])
+@pytest.mark.parametrize(
+    ("text", "data", "field"),
+    [
+        (DATED, "10ffffc77cedd32ad92b7542dc", "f1"),
+        (ARRAY, "0000000200" + "00", None),
+        ("Row<Row<LocalDate>>", "20", "f0"),
+    ],
+)
+def test_dates_inside_of_a_null_are_no_damage(text: str, data: str, field: str | None, temporal: str) -> None:
+    value = parse(text).decode(bytes.fromhex(data), temporal=temporal)
+    assert value[field] is None if field else value == [None, None]
+
+
+def test_parts_that_make_no_date_stay_damage_beside_nulls() -> None:
+    pair = parse("Tuple1<Tuple1<LocalDate>>[]")
+    leap_day = bytes.fromhex("00000002" + "00" + "01" + "000007e8021d")
+    assert pair.decode(leap_day) == [None, {"f0": {"f0": dt.date(2024, 2, 29)}}]
+    with pytest.raises(CorruptSnapshot, match="make no date"):
+        pair.decode(bytes.fromhex("00000002" + "00" + "01" + "000000000000"))
+
+
+@pytest.mark.parametrize(
+    ("text", "data", "value"),
+    [
+        ("Tuple0[]", "00000003" + "012a" + "00" + "012a", [True, None, True]),
+        ("Nullable<Tuple0>", "002a", True),
+        ("Row<Tuple0, Tuple0>", "10" + "2a", {"f0": True, "f1": None}),
+        ("Either<Long, Tuple0>", "00" + "2a", {"left": None, "right": True}),
+        ("Map<Boolean, Tuple0>", "00000002" + "0100" + "2a" + "0001", [(True, True), (False, None)]),
+        ("Option<Unit>", "01" + "00", True),
+        ("Option<Unit>", "00", None),
+        ("Row<NullValue>", "00", {"f0": True}),
+        ("Tuple1<Tuple0>", "2a", {"f0": None}),
+    ],
+)
+def test_a_value_that_says_nothing_is_told_from_a_null(text: str, data: str, value: Any) -> None:
+    serializer = parse(text)
+    assert serializer.decode(bytes.fromhex(data)) == value
+    layout = serializer.layout(LayoutContext(row_kind=True))
+    assert layout.encode(pa.array([value], layout.arrow_type)).data.tobytes().hex() == data
+
+
+def test_false_is_no_value_of_a_type_that_has_only_one() -> None:
+    layout = types.Nullable(types.UNIT).layout(LayoutContext())
+    with pytest.raises(Unencodable, match="one value only") as failure:
+        layout.encode(pa.array([True, None, False]))
+    assert failure.value.row == 2
