@@ -23,7 +23,7 @@ FURTHEST_YEAR = 999_999_999  # of java.time.LocalDate, before and after Christ
 I64_MIN = -(2**63)
 
 
-_EXACT = "read with temporal='exact': dates and times come as ISO-8601 text then"
+EXACT = "read with temporal='exact': dates and times come as ISO-8601 text then"
 
 
 class TooFar(Unrepresentable):
@@ -83,7 +83,7 @@ def date_array(days: Longs, null: npt.NDArray[np.bool_], mode: str) -> pa.Array:
         return strings(null, len(days), lambda i: iso_date(int(days[i])))
     days = np.where(null, 0, days)
     if len(days) and (days.min() < -(2**31) or days.max() >= 2**31):
-        raise TooFar("a date lies outside of Arrow's 32-bit days", _EXACT)
+        raise TooFar("a date lies outside of Arrow's 32-bit days", EXACT)
     return with_nulls(pa.array(days.astype(np.int32)).cast(pa.date32()), null)
 
 
@@ -107,7 +107,7 @@ def instant_array(seconds: Longs, nanos: Longs, null: npt.NDArray[np.bool_], mod
         return strings(null, len(seconds), lambda i: iso_instant(int(seconds[i]), int(nanos[i])) + suffix)
     seconds = np.where(null, 0, seconds)
     if len(seconds) and (seconds.min() < -9_223_372_036_854 or seconds.max() > 9_223_372_036_853):
-        raise TooFar("a timestamp lies outside of 64-bit microseconds", _EXACT)
+        raise TooFar("a timestamp lies outside of 64-bit microseconds", EXACT)
     micros = seconds * 1_000_000 + np.where(null, 0, nanos) // 1000
     return with_nulls(pa.array(micros).cast(pa.timestamp("us", zone)), null)
 

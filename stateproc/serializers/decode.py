@@ -10,6 +10,7 @@ import pyarrow as pa
 from stateproc.codec.decoder import ValueDecoder
 from stateproc.codec.errors import BadValue, Unrepresentable
 from stateproc.codec.machine import DecodeFailure, HostFailure
+from stateproc.codec.temporal import EXACT
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
 from stateproc.serializers.base import LayoutContext, Serializer
 
@@ -30,7 +31,12 @@ def decode_one(serializer: Serializer, data: bytes, options: dict[str, Any]) -> 
         raise CorruptSnapshot(f"{failure.args[0]} (type {serializer.type_name})", where=where) from failure
     except (BadValue, *UNREADABLE) as error:
         raise as_corrupt(error, serializer.type_name) from error
-    return layout.to_python(array[0].as_py())
+    try:
+        value = array[0].as_py()
+    except OverflowError as error:
+        message = f"a date that Python's datetime cannot hold (type {serializer.type_name})"
+        raise UnsupportedSnapshot(message, where=Where(file="<bytes>"), advice=EXACT) from error
+    return layout.to_python(value)
 
 
 def as_corrupt(error: Exception, what: str) -> Exception:

@@ -9,6 +9,7 @@ from serializer_bytes import versioned
 
 import stateproc
 from stateproc.serializers import read_snapshot
+from stateproc.types import parse
 
 _BASE = "org.apache.flink.api.common.typeutils.base."
 
@@ -30,3 +31,11 @@ def test_a_date_that_is_none_is_damage() -> None:
     date = read_snapshot(versioned(_BASE + "LocalDateSerializer$LocalDateSerializerSnapshot", 3))
     with pytest.raises(stateproc.CorruptSnapshot, match="make no date"):
         date.decode(struct.pack(">ibb", 2024, 13, 1))
+
+
+@pytest.mark.parametrize("text", ["LocalDate", "LocalDateTime"])
+def test_one_value_beyond_pythons_years_is_unsupported_with_advice(text: str) -> None:
+    data = bytes.fromhex("00002710" + "0101" + "00" * 7)[: 6 if text == "LocalDate" else 13]
+    with pytest.raises(stateproc.UnsupportedSnapshot, match="Python's datetime") as caught:
+        parse(text).decode(data, temporal="micros")
+    assert "exact" in (caught.value.advice or "")
