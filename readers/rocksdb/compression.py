@@ -62,7 +62,7 @@ def _claims(
             size = np.int64(0)
             shift = 0
             ended = False
-            if first and (kind in (ZLIB, BZIP2)):
+            if first and kind in (ZLIB, BZIP2):
                 begins[k] = starts[k]
                 sizes[k] = 0  # to be found out
                 continue

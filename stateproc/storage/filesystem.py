@@ -76,16 +76,21 @@ def absolute(uri: str) -> str:
     return os.path.abspath(os.path.expanduser(uri)) if scheme_of(uri) == "file" else uri
 
 
+def store_kind(uri: str) -> str:
+    """fsspec's name of the file system of ``uri``: one for all spellings of its scheme, as s3 for s3a."""
+    scheme = scheme_of(uri)
+    return _FSSPEC_NAMES.get(scheme, scheme)
+
+
 def same_store(uri: str) -> str:
     """``uri`` with its scheme under one name, so that two spellings of a place compare equal: s3a:// as s3://."""
-    scheme = scheme_of(uri)
-    return uri if scheme == "file" else f"{_FSSPEC_NAMES.get(scheme, scheme)}:{uri.partition(':')[2]}"
+    kind = store_kind(uri)
+    return uri if kind == "file" else f"{kind}:{uri.partition(':')[2]}"
 
 
 def has_directories(uri: str) -> bool:
     """Whether directories are things of their own there, as they are not on object stores."""
-    scheme = scheme_of(uri)
-    return _FSSPEC_NAMES.get(scheme, scheme) not in _OBJECT_STORES
+    return store_kind(uri) not in _OBJECT_STORES
 
 
 def join(directory: str, *names: str) -> str:
@@ -111,10 +116,9 @@ def filesystem(uri: str, options: StorageOptions | None = None) -> tuple[Any, st
     such file system or the package it needs is not installed.
     """
     uri = normalize(uri)
-    scheme = scheme_of(uri)
     if "::" in uri:
         raise InvalidOption(f"chained URIs are not followed: {uri}", where=Where(file=uri))
-    name = _FSSPEC_NAMES.get(scheme, scheme)
+    name = store_kind(uri)
     if name == "file":
         return _local(), uri
     import fsspec
@@ -218,7 +222,7 @@ def explained(uri: str) -> Iterator[None]:
         raise
     except ImportError as error:
         scheme = scheme_of(uri)
-        package = _PACKAGES.get(_FSSPEC_NAMES.get(scheme, scheme), f"fsspec[{scheme}]")
+        package = _PACKAGES.get(store_kind(uri), f"fsspec[{scheme}]")
         raise InvalidOption(
             f"{scheme}:// needs a package that is not installed ({error})",
             where=Where(file=uri),

@@ -15,7 +15,7 @@ from stateproc.operators import Operator
 from stateproc.releases import Release
 from stateproc.serializers import LayoutContext
 from stateproc.snapshot import Snapshot
-from stateproc.storage.filesystem import same_store, scheme_of
+from stateproc.storage.filesystem import store_kind
 from stateproc.writers.committing.commit import Commit
 from stateproc.writers.committing.finish import finish
 from stateproc.writers.committing.staging import Staging
@@ -93,8 +93,8 @@ def _storage_options(path: str, settings: Settings, source: Snapshot | None) -> 
         return settings.storage_options
     if source is None:
         return {}
-    beside = scheme_of(same_store(source.location.directory_uri)) == scheme_of(same_store(path))
-    return source.location.storage_options if beside else {}
+    alike = store_kind(source.location.directory_uri) == store_kind(path)
+    return source.location.storage_options if alike else {}
 
 
 def _placed(
