@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from stateproc.errors import WriteFailed
-from stateproc.writers.committing.staging import StateFile
+from stateproc.writers.committing.staging import StateFile, run_of_marker
 
 ENOUGH = 30_000
 """Bytes: more than a handle holds, less than a state file of the rows that are written."""
@@ -51,10 +51,11 @@ class Race:
 
     def wait_for(self, event: str) -> None:
         """Wait for the other attempt's note."""
-        wait(notes_of(self.target) / f"{1 - self.attempt}-{event}")
+        wait((notes_of(self.target) / f"{1 - self.attempt}-{event}").exists)
 
     def wait_for_the_snapshot(self) -> None:
-        wait(self.target / "_metadata")
+        """Until it is there and the write is over: its marker goes a moment after ``_metadata`` comes."""
+        wait(lambda: (self.target / "_metadata").exists() and not any(map(run_of_marker, os.listdir(self.target))))
 
     @contextmanager
     def run(self) -> Iterator[None]:
@@ -91,12 +92,12 @@ class Race:
             StateFile.__init__, StateFile.write = inner_init, inner_write  # type: ignore[method-assign]
 
 
-def wait(path: Path) -> None:
-    """Until it is there."""
+def wait(come: Callable[[], bool]) -> None:
+    """Until it has come."""
     until = time.monotonic() + _MOST_SECONDS
-    while not path.exists():
+    while not come():
         if time.monotonic() > until:
-            raise TimeoutError(f"{path} does not come")
+            raise TimeoutError("what an attempt waits for does not come")
         time.sleep(0.02)
 
 

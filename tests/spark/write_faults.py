@@ -194,7 +194,7 @@ def main() -> None:
             WAYS[way](spark, target, fault, mode)
             if fault in RACES:
                 for attempt in (0, 1):
-                    wait(notes_of(target) / f"{attempt}-ended")
+                    wait((notes_of(target) / f"{attempt}-ended").exists)
         except Exception as error:
             report["error"] = str(error)
         print(json.dumps(report), flush=True)
