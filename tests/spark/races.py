@@ -18,7 +18,7 @@ from stateproc.writers.committing.staging import StateFile, run_of_marker
 
 ENOUGH = 30_000
 """Bytes: more than a handle holds, less than a state file of the rows that are written."""
-_MOST_SECONDS = 40
+_MOST_SECONDS = 100
 
 
 def notes_of(target: Path) -> Path:
