@@ -15,11 +15,13 @@ import numpy.typing as npt
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.readers.buffers import Buffers
 from stateproc.readers.framing import damaged, decompress_frames, frames
-from stateproc.storage import ByteSource
+from stateproc.storage import ByteSource, FileSource
 
 Bytes = npt.NDArray[np.uint8]
 Out = TypeVar("Out")
-BLOCK_BYTES = 16 << 20
+BLOCK_BYTES, LOCAL_BLOCK_BYTES = 16 << 20, 4 << 20
+"""What is read at once: much where each request waits for an answer; of local files what is still in the processor's
+cache when it is decoded (a fifth less time than with 16 MB, which only states of 100 columns and more like better)."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +84,11 @@ def group_ranges(first: int, offsets: Sequence[int], size: int, file: str, empty
     return [KeyGroupRange(kg, start, stop) for (kg, start), stop in zip(present, starts[1:], strict=True)]
 
 
-def plain_blocks(source: ByteSource, ranges: Sequence[KeyGroupRange], size: int = BLOCK_BYTES) -> Blocks:
+def plain_blocks(source: ByteSource, ranges: Sequence[KeyGroupRange], size: int | None = None) -> Blocks:
     """Uncompressed key groups, ``size`` bytes at a time; neighbours in the file share blocks. Where all of a block
     was not used, the next one is twice as long.
     """
-    buffers = Buffers()
+    buffers, size = Buffers(), size or _block_bytes(source)
     for run in _adjacent(ranges):
         at, stop, index, wanted = run[0].start, run[-1].stop, 0, size
         while at < stop:
@@ -109,6 +111,10 @@ def plain_blocks(source: ByteSource, ranges: Sequence[KeyGroupRange], size: int 
                 index -= 1
 
 
+def _block_bytes(source: ByteSource) -> int:
+    return LOCAL_BLOCK_BYTES if isinstance(source, FileSource) else BLOCK_BYTES
+
+
 def _adjacent(ranges: Sequence[KeyGroupRange]) -> list[list[KeyGroupRange]]:
     """Runs of ranges without gaps between them."""
     runs: list[list[KeyGroupRange]] = []
@@ -121,10 +127,10 @@ def _adjacent(ranges: Sequence[KeyGroupRange]) -> list[list[KeyGroupRange]]:
 
 
 def snappy_blocks(
-    source: ByteSource, ranges: Sequence[KeyGroupRange], lead: int = 0, size: int = BLOCK_BYTES
+    source: ByteSource, ranges: Sequence[KeyGroupRange], lead: int = 0, size: int | None = None
 ) -> Blocks:
     """Compressed key groups; the first ``lead`` bytes of each are plain. Small groups share blocks."""
-    held = _Held()
+    held, size = _Held(), size or _block_bytes(source)
     file_at, wanted = 0, size
     for item in ranges:
         if not held.parts:

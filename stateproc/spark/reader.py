@@ -15,6 +15,7 @@ from stateproc.spark.filters import key_groups_of_filters, keys_of_filters
 from stateproc.spark.options import SourceOptions
 from stateproc.spark.relations import relation
 from stateproc.spark.types import arrow_schema, check_wanted
+from stateproc.spark.workers import keep_loaded
 from stateproc.splits import Split
 from stateproc.states import State
 
@@ -61,6 +62,7 @@ class SavepointReader(DataSourceReader):  # type: ignore[misc]  # pyspark is not
         chosen = relation(self._options)
         check_wanted(self._schema, chosen.schema())
         splits = chosen.splits(self._pruned, keys_of_filters(self.pushFilters.filters))
+        keep_loaded()
         # Spark makes one partition of nothing out of an empty list; we say so ourselves.
         return [SplitPartition(split, chosen.operator, chosen.name) for split in splits] or [InputPartition(None)]
 
@@ -75,6 +77,7 @@ class SavepointReader(DataSourceReader):  # type: ignore[misc]  # pyspark is not
             return
         try:
             for batch in partition.value.read():
+                keep_loaded()
                 yield from portions(aligned(batch, self._schema))
         except SnapshotError as error:
             raise error.at(operator=partition.operator, state=partition.state) from error

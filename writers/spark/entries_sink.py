@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from stateproc.spark.workers import keep_loaded
 from stateproc.writers.committing.commit import Commit
 from stateproc.writers.committing.finish import finish
 from stateproc.writers.job import WriteJob
@@ -36,7 +37,9 @@ class EntriesWriter:
 
     def write(self, blocks: Iterable[pa.RecordBatch]) -> list[Written]:
         """Write the files that these blocks are of. Raises WriteFailed, DuplicateKey, InvalidEntries."""
-        return write_targets(self.job, sorted_entries(unpacked(blocks)))
+        written = write_targets(self.job, sorted_entries(unpacked(blocks)))
+        keep_loaded()
+        return written
 
 
 def save(entries: DataFrame, job: WriteJob, commit: Commit) -> None:

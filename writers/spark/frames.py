@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from stateproc.spark.workers import keep_loaded
 from stateproc.writers.bootstrapping.elements import POSITION, SUBTASK
 from stateproc.writers.bootstrapping.naming import column_named
 from stateproc.writers.spark.blocks import BLOCKS_SCHEMA, packed
@@ -46,7 +47,9 @@ class Parts:
     parts: tuple[Part, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return packed(entries for batch in batches for part in self.parts for entries in part.entries(batch))
+        for block in packed(entries for batch in batches for part in self.parts for entries in part.entries(batch)):
+            keep_loaded()
+            yield block
 
 
 def entries_of(sources: Iterable[Source], parallelism: int) -> Iterator[DataFrame]:

@@ -21,6 +21,7 @@ from pyspark.sql.types import StructType, YearMonthIntervalType
 from stateproc.errors import InvalidOption
 from stateproc.releases import DEFAULT, release
 from stateproc.serializers import LayoutContext
+from stateproc.spark.workers import keep_loaded
 from stateproc.writers.bootstrapping.elements import POSITION, SUBTASK
 from stateproc.writers.committing.commit import Commit
 from stateproc.writers.committing.finish import finish
@@ -52,7 +53,9 @@ class PlainWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is no
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RunsWritten:
         entries = self._encoding(self._rows(iterator))
-        return RunsWritten(list(written_runs(self._job.staging, entries, self._run_bytes)))
+        runs = RunsWritten(list(written_runs(self._job.staging, entries, self._run_bytes)))
+        keep_loaded()
+        return runs
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         runs = [run for message in messages if isinstance(message, RunsWritten) for run in message.runs]

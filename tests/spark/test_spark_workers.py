@@ -1,0 +1,36 @@
+"""Python workers that live on between tasks; see stateproc/spark/workers.py."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from stateproc.spark.workers import keep_loaded
+
+
+def test_another_process_is_left_alone() -> None:
+    before = gc.get_freeze_count()
+    keep_loaded()
+    assert gc.get_freeze_count() == before
+
+
+def test_workers_do_not_collect_what_is_loaded(spark: SparkSession, fixtures: Path) -> None:
+    """Once in a worker: what comes later is garbage like any other."""
+
+    def told(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            counts = []
+            for _ in range(2):
+                keep_loaded()
+                counts.append(gc.get_freeze_count())
+            yield pa.RecordBatch.from_pydict({"counts": pa.array([counts], pa.list_(pa.int64()))})
+
+    rows = spark.range(4, numPartitions=4).mapInArrow(told, "counts array<bigint>").collect()
+    assert len(rows) == 4
+    for row in rows:
+        first, second = row.counts
+        assert first == second > 1000
