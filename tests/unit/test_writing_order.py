@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 import random
 import tracemalloc
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from stateproc.errors import InvalidEntries
 from stateproc.writers.spark import runs, waiting
-from stateproc.writers.spark.blocks import packed, unpacked
+from stateproc.writers.spark.blocks import BLOCKS, SLICE_BYTES, packed, unpacked
 from stateproc.writers.spark.runs import sorted_entries
 from stateproc.writers.spark.sorting import in_order
 from stateproc.writers.tasks import TARGETED
@@ -147,7 +149,45 @@ def test_blocks_come_in_little_pieces_while_batches_are_taken_in() -> None:
         blocks_.append(block)
     until_the_last = [number for number in given if number < 60]
     assert len(set(until_the_last)) > 0.8 * len(until_the_last) > 4, "one or two at a time"
+    assert max(map(len, pa.Table.from_batches(blocks_).column("slice").to_pylist())) == SLICE_BYTES
     found = rows_of(unpacked(blocks_))
     assert sorted(found) == sorted(rows)
     places = [[row[:2] for row in rows_of([part])] for part in unpacked(blocks_)]
     assert all(part == sorted(part) and len({target for target, _ in part}) == 1 for part in places)
+
+
+def slices_of(rows: list[Row]) -> list[dict[str, Any]]:
+    """The rows as BLOCKS."""
+    return [row for block in packed([batch(rows)]) for row in block.to_pylist()]
+
+
+def test_slices_of_blocks_come_in_any_order() -> None:
+    chance = random.Random(5)
+    rows = [(0, k % 5, 1, b"%08d" % k, chance.randbytes(k % 300)) for k in range(3000)] + [(1, 0, 0, b"k", b"")]
+    rows += [(0, 3, 1, b"large", chance.randbytes(10 << 20))]
+    slices = slices_of(rows)
+    assert len(slices) > 330
+    chance.shuffle(slices)
+    parts = [pa.RecordBatch.from_pylist(slices[at : at + 100], BLOCKS) for at in range(0, len(slices), 100)]
+    assert sorted(rows_of(unpacked(parts))) == sorted(rows)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda slices: slices[:-1], "are missing"),
+        (lambda slices: slices + slices[:1], "are missing"),
+        (lambda slices: [slices[0], slices[0]], "does not fit"),
+        (lambda slices: [b""], "cut off"),
+        (lambda slices: [slices[0][:16]], "cut off"),
+        (lambda slices: [slices[0][:8] + bytes(8) + b"x"], "does not fit"),
+        (lambda slices: [slices[0][:12] + b"\0\0\0\1" + slices[0][16:]], "is damaged"),
+        (lambda slices: [slices[0][:12] + b"\0\0\0\1garbage"], "is damaged"),
+    ],
+)
+def test_slices_that_are_no_blocks(damage: Callable[[list[bytes]], list[bytes]], message: str) -> None:
+    whole = [row["slice"] for row in slices_of([(0, 0, 0, b"key", random.Random(1).randbytes(100_000))])]
+    assert len(whole) > 3
+    damaged = pa.RecordBatch.from_pylist([{"target": 0, "slice": data} for data in damage(whole)], BLOCKS)
+    with pytest.raises(InvalidEntries, match=message):
+        list(unpacked([damaged]))

@@ -2,11 +2,14 @@
 
 What Spark does per row costs more than all of our own work on it. Entries of one target are put into a block, some
 thousand at a time; Spark shuffles blocks by target, and the task that gets them takes them apart and sorts them.
+A block goes as rows of a bounded size, its slices, which find together by its number.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
+import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
@@ -15,11 +18,18 @@ import pyarrow as pa
 
 from stateproc.errors import InvalidEntries
 from stateproc.writers.files.entries import RAW_ENTRIES, byte_column, cuts, portions
+from stateproc.writers.spark.handing_over import LargeRows
 from stateproc.writers.spark.sorting import Entries
 from stateproc.writers.tasks import TARGET, TARGETED
 
-BLOCKS = pa.schema([pa.field(TARGET, pa.int32(), nullable=False), pa.field("block", pa.binary(), nullable=False)])
-BLOCKS_SCHEMA = "target int, block binary"
+BLOCKS = pa.schema([pa.field(TARGET, pa.int32(), nullable=False), pa.field("slice", pa.binary(), nullable=False)])
+BLOCKS_SCHEMA = "target int, slice binary"
+SLICE_BYTES = 32 << 10
+"""The most that a row of BLOCKS has."""
+_HEAD = struct.Struct(">8sII")
+"""What a slice begins with: the number of its block, which slice it is, how many there are."""
+UNFINISHED = pa.RecordBatch.from_arrays([pa.array([0], pa.int32()), pa.array([b""], pa.binary())], schema=BLOCKS)
+"""Instead of blocks: there are rows whose entries do not come, see ``handing_over``."""
 _INSIDE = pa.schema(
     [("key_group", pa.uint16()), ("state_id", pa.uint16()), ("key", pa.binary()), ("value", pa.binary())]
 )
@@ -71,31 +81,77 @@ def _packed(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     keys, values = (byte_column(batch.column(name)).offsets for name in ("key", "value"))
     for start, stop in portions(keys[1:] + values[1:], (0, len(targets)), _PIECE_BYTES):
         edges = [start + edge for edge in cuts(targets[start:stop])]
-        blocks = [_serialized(_narrow(batch.slice(first, last - first))) for first, last in itertools.pairwise(edges)]
-        numbers = pa.array(targets[edges[:-1]], pa.int32())
-        yield pa.RecordBatch.from_arrays([numbers, pa.array(blocks, pa.binary())], schema=BLOCKS)
+        slices: list[bytes] = []
+        numbers: list[int] = []
+        for first, last in itertools.pairwise(edges):
+            mine = _sliced(_serialized(_narrow(batch.slice(first, last - first))))
+            slices += mine
+            numbers += [int(targets[first])] * len(mine)
+        yield pa.RecordBatch.from_arrays([pa.array(numbers, pa.int32()), pa.array(slices, pa.binary())], schema=BLOCKS)
 
 
-def _serialized(entries: pa.RecordBatch) -> bytes:
+def _serialized(entries: pa.RecordBatch) -> memoryview:
     """Compressed, for Spark copies a block some eight times on its way, and compresses what it shuffles in Java."""
     out = pa.BufferOutputStream()
     with pa.ipc.new_stream(out, _INSIDE, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
         stream.write_batch(entries)
-    return bytes(out.getvalue().to_pybytes())
+    return memoryview(out.getvalue())
 
 
 def _narrow(entries: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([entries.column(it.name).cast(it.type) for it in _INSIDE], schema=_INSIDE)
 
 
-def unpacked(blocks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The TARGETED entries of blocks. Raises InvalidEntries for what is no block."""
-    for batch in blocks:
-        for target, block in zip(batch.column(TARGET).to_pylist(), batch.column("block"), strict=True):
-            try:
-                entries = pa.ipc.open_stream(block.as_buffer()).read_next_batch()
-                columns = [entries.column(it.name).cast(it.type) for it in RAW_ENTRIES]
-            except (pa.ArrowException, KeyError, OSError, StopIteration) as error:
-                raise InvalidEntries(f"a block of entries is damaged: {error}") from error
-            targets = pa.array(np.full(len(entries), target, dtype=np.int32))
-            yield pa.RecordBatch.from_arrays([targets, *columns], schema=TARGETED)
+def _sliced(block: memoryview) -> list[bytes]:
+    number, size = os.urandom(8), SLICE_BYTES - _HEAD.size
+    starts = range(0, len(block), size)
+    return [_HEAD.pack(number, at, len(starts)) + block[start : start + size] for at, start in enumerate(starts)]
+
+
+class _Blocks:
+    """Blocks whose slices come one by one, in any order."""
+
+    def __init__(self) -> None:
+        self._slices: dict[bytes, dict[int, bytes]] = {}
+
+    def add(self, data: bytes) -> bytes | None:
+        """The whole block, if this was the last slice missing. Raises InvalidEntries, LargeRows."""
+        if not data:
+            raise LargeRows
+        if len(data) <= _HEAD.size:
+            raise InvalidEntries("a slice of a block of entries is cut off")
+        number, at, n = _HEAD.unpack_from(data)
+        slices = self._slices.setdefault(number, {})
+        if at >= n or at in slices:
+            raise InvalidEntries("a slice of a block of entries does not fit the others")
+        slices[at] = data[_HEAD.size :]
+        if len(slices) < n:
+            return None
+        del self._slices[number]
+        return b"".join(slices[index] for index in range(n))
+
+    def finish(self) -> None:
+        """Raises InvalidEntries if slices are missing."""
+        if self._slices:
+            raise InvalidEntries("slices of a block of entries are missing")
+
+
+def unpacked(slices: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The TARGETED entries of BLOCKS. Raises InvalidEntries for what is no block, LargeRows for UNFINISHED."""
+    blocks = _Blocks()
+    for batch in slices:
+        for target, data in zip(batch.column(TARGET).to_pylist(), batch.column("slice").to_pylist(), strict=True):
+            block = blocks.add(data)
+            if block is not None:
+                yield _entries(target, block)
+    blocks.finish()
+
+
+def _entries(target: int, block: bytes) -> pa.RecordBatch:
+    try:
+        entries = pa.ipc.open_stream(block).read_next_batch()
+        columns = [entries.column(it.name).cast(it.type) for it in RAW_ENTRIES]
+    except (pa.ArrowException, KeyError, OSError, StopIteration) as error:
+        raise InvalidEntries(f"a block of entries is damaged: {error}") from error
+    targets = pa.array(np.full(len(entries), target, dtype=np.int32))
+    return pa.RecordBatch.from_arrays([targets, *columns], schema=TARGETED)

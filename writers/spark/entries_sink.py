@@ -18,11 +18,13 @@ from stateproc.writers.committing.commit import Commit
 from stateproc.writers.committing.finish import finish
 from stateproc.writers.job import WriteJob
 from stateproc.writers.spark.blocks import unpacked
+from stateproc.writers.spark.handing_over import LargeRows
 from stateproc.writers.spark.runs import sorted_entries
 from stateproc.writers.tasks import Written, write_targets
 
 _WRITTEN = pa.schema([pa.field("written", pa.binary(), nullable=False)])
 _WRITTEN_SCHEMA = "written binary"
+_UNFINISHED = b""
 
 
 @dataclass(frozen=True)
@@ -32,20 +34,31 @@ class EntriesWriter:
     job: WriteJob
 
     def __call__(self, blocks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # Spark's workers pickle all that they tell the driver; this is the same process's word on the same way.
-        yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(self.write(blocks))], pa.binary())], schema=_WRITTEN)
+        rest = iter(blocks)
+        try:
+            # Spark's workers pickle all that they tell the driver; this is the same process's word on the same way.
+            answer = pickle.dumps(self.write(rest))
+        except LargeRows:
+            answer = _UNFINISHED
+            for _ in rest:
+                continue
+        yield pa.RecordBatch.from_arrays([pa.array([answer], pa.binary())], schema=_WRITTEN)
 
     def write(self, blocks: Iterable[pa.RecordBatch]) -> list[Written]:
-        """Write the files that these blocks are of. Raises WriteFailed, DuplicateKey, InvalidEntries."""
+        """Write the files that these blocks are of. Raises WriteFailed, DuplicateKey, InvalidEntries, LargeRows."""
         written = write_targets(self.job, sorted_entries(unpacked(blocks)))
         keep_loaded()
         return written
 
 
-def save(entries: DataFrame, job: WriteJob, commit: Commit) -> None:
-    """Write the entries (BLOCKS, one partition per target) and complete the snapshot.
+def save(entries: DataFrame, job: WriteJob, commit: Commit) -> bool:
+    """Write the entries (BLOCKS, one partition per target) and complete the snapshot; or False: some rows were large.
 
-    Of tasks that run more than once Spark hands one answer on; what the others wrote is removed by the commit.
+    Of tasks that run more than once Spark hands one answer on; what the others wrote is removed by the commit, and what
+    was written before rows were found large.
     """
-    answers = entries.mapInArrow(EntriesWriter(job), _WRITTEN_SCHEMA).collect()
-    finish(job, commit, [item for answer in answers for item in pickle.loads(answer.written)])
+    answers = [answer.written for answer in entries.mapInArrow(EntriesWriter(job), _WRITTEN_SCHEMA).collect()]
+    if _UNFINISHED in answers:
+        return False
+    finish(job, commit, [item for answer in answers for item in pickle.loads(answer)])
+    return True

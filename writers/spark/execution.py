@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from stateproc.metadata.snapshot import OperatorState
 from stateproc.operators import Operator
@@ -27,6 +27,7 @@ from stateproc.writers.rewriting.redistributing import redistributed
 from stateproc.writers.rocksdb.options import TableOptions
 from stateproc.writers.spark.entries_sink import save
 from stateproc.writers.spark.frames import put_together
+from stateproc.writers.spark.handing_over import unlimited
 
 _LITTLE = 1 << 30
 """Up to so many bytes are copied here: starting Spark's tasks takes as long."""
@@ -77,15 +78,35 @@ def write_snapshot(
             replace(LayoutContext() if source is None else source.options.context, kryo=settings.release.kryo),
             settings.rocksdb,
         )  # fmt: skip
-        frames = [frame for index, item in enumerate(placed) for frame in item.operator.entries(spark, job, index)]
-        if frames:
-            commit.staging.check_shared()
-            save(put_together(frames, len(job.targets)), job, commit)
-        else:
-            finish(job, commit, [])
+        if not _write_small(spark, placed, job, commit):
+            _write(spark, placed, job, commit)
     except BaseException:
         commit.abort()
         raise
+
+
+def _write(spark: SparkSession, placed: Sequence[_Placed], job: WriteJob, commit: Commit) -> None:
+    frames = [frame for index, item in enumerate(placed) for frame in item.operator.entries(spark, job, index)]
+    if frames:
+        commit.staging.check_shared()
+        save(put_together(frames, len(job.targets)), job, commit)
+    else:
+        finish(job, commit, [])
+
+
+def _write_small(spark: SparkSession, placed: Sequence[_Placed], job: WriteJob, commit: Commit) -> bool:
+    """Write it the quick way, see ``handing_over``; False where that is none for it."""
+    frames: list[DataFrame] = []
+    for index, item in enumerate(placed):
+        operator = item.operator
+        if not isinstance(operator, NewOperator) or not operator.has_small_rows(spark, job, index):
+            return False
+        frames += operator.entries(spark, job, index, small=True)
+    if not frames:
+        return False
+    commit.staging.check_shared()
+    with unlimited(spark):
+        return save(put_together(frames, len(job.targets)), job, commit)
 
 
 def _storage_options(path: str, settings: Settings, source: Snapshot | None) -> Mapping[str, Any]:

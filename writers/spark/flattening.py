@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import Column
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import BooleanType, DataType, StructType
 
 Flat: TypeAlias = "Leaf | Struct"
 
@@ -41,28 +41,32 @@ class Struct:
         return pa.StructArray.from_arrays([part.rebuilt(batch) for _, part in self.fields], names, mask=mask)
 
 
-def flattened(column: Column, kind: DataType, nullable: bool, name: str) -> tuple[Flat, list[Column]]:
+Selected: TypeAlias = tuple[Column, str, DataType]
+"""A column, what it is called, its type."""
+
+
+def flattened(column: Column, kind: DataType, nullable: bool, name: str) -> tuple[Flat, list[Selected]]:
     """How a column comes back, and the columns to select for it, called ``name`` and names that begin with it.
 
     Structs in lists and maps stay there.
     """
-    columns: list[Column] = []
+    columns: list[Selected] = []
     return _flattened(column, kind, nullable, name, columns), columns
 
 
-def _flattened(column: Column, kind: DataType, nullable: bool, name: str, columns: list[Column]) -> Flat:
+def _flattened(column: Column, kind: DataType, nullable: bool, name: str, columns: list[Selected]) -> Flat:
     # Names that differ in case alone cannot be told apart in every session.
     if not isinstance(kind, StructType) or not kind.fields or len({it.lower() for it in kind.names}) < len(kind.names):
-        columns.append(column.alias(name))
+        columns.append((column, name, kind))
         return Leaf(name)
     null = None
     if nullable:
         null = f"{name}_null"
-        columns.append(column.isNull().alias(null))
+        columns.append((column.isNull(), null, BooleanType()))
     return Struct(tuple(_fields(column, kind, name, columns)), null)
 
 
-def _fields(column: Column, kind: StructType, name: str, columns: list[Column]) -> Iterator[tuple[str, Flat]]:
+def _fields(column: Column, kind: StructType, name: str, columns: list[Selected]) -> Iterator[tuple[str, Flat]]:
     for index, field in enumerate(kind.fields):
         part = column.getField(field.name)
         # A field of a null struct is null, whatever its own schema says.

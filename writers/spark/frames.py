@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from functools import reduce
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType
 
 from stateproc.spark.workers import keep_loaded
 from stateproc.writers.bootstrapping.elements import POSITION, SUBTASK
 from stateproc.writers.bootstrapping.naming import column_named
-from stateproc.writers.spark.blocks import BLOCKS_SCHEMA, packed
-from stateproc.writers.spark.flattening import Flat, Leaf, flattened
+from stateproc.writers.spark.blocks import BLOCKS_SCHEMA, UNFINISHED, packed
+from stateproc.writers.spark.flattening import Flat, Leaf, Selected, flattened
+from stateproc.writers.spark.handing_over import LargeRows, check_small, marked, together
 from stateproc.writers.targets import Encoding, Source
 from stateproc.writers.tasks import TARGET
 
@@ -47,30 +49,53 @@ class Parts:
     parts: tuple[Part, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for block in packed(entries for batch in batches for part in self.parts for entries in part.entries(batch)):
-            keep_loaded()
-            yield block
+        rows = iter(batches)
+        try:
+            for block in packed(self._entries(rows)):
+                keep_loaded()
+                yield block
+        except LargeRows:
+            yield UNFINISHED
+            # Spark uses workers again that have taken all they are given.
+            for _ in rows:
+                continue
+
+    def _entries(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in together(batches):
+            check_small(batch)
+            for part in self.parts:
+                yield from part.entries(batch)
 
 
-def entries_of(sources: Iterable[Source], parallelism: int) -> Iterator[DataFrame]:
-    """The sources' rows as BLOCKS, wherever they are; a DataFrame that fills many states is run once."""
+def entries_of(sources: Iterable[Source], parallelism: int, *, small: bool = False) -> Iterator[DataFrame]:
+    """The sources' rows as BLOCKS, wherever they are; a DataFrame that fills many states is run once.
+
+    ``small``: large rows leave UNFINISHED instead of their entries, see ``handing_over``.
+    """
     by_frame: dict[int, list[Source]] = {}
     for source in sources:
         by_frame.setdefault(id(source.frame), []).append(source)
-    for together in by_frame.values():
-        frame = together[0].frame
-        wanted = dict.fromkeys(column for source in together for column in source.columns.values())
-        columns: list[Column] = []
+    for alike in by_frame.values():
+        frame = alike[0].frame
+        wanted = dict.fromkeys(column for source in alike for column in source.columns.values())
+        columns: list[Selected] = []
         flat: dict[str, Flat] = {}
         chosen = frame.select(*(column_named(column) for column in wanted)).schema.fields
         for number, (column, field) in enumerate(zip(wanted, chosen, strict=True)):
             flat[column], parts = flattened(column_named(column), field.dataType, field.nullable, f"c{number}")
             columns += parts
-        if not all(source.keyed for source in together):
+        if not all(source.keyed for source in alike):
             position = F.monotonically_increasing_id()
-            columns += [position.alias(POSITION), (position % F.lit(parallelism)).alias(_DEALT)]
-        every = Parts(tuple(_part(source, flat, parallelism) for source in together))
-        yield frame.select(*columns).mapInArrow(every, BLOCKS_SCHEMA)
+            columns += [(position, POSITION, LongType()), (position % F.lit(parallelism), _DEALT, LongType())]
+        every = Parts(tuple(_part(source, flat, parallelism) for source in alike))
+        selected = marked(columns) if small else [column.alias(name) for column, name, _ in columns]
+        yield frame.select(*selected).mapInArrow(every, BLOCKS_SCHEMA)
+
+
+def plain_frames(sources: Iterable[Source]) -> Iterator[DataFrame]:
+    """The columns of DataFrames that are handed over."""
+    for source in sources:
+        yield source.frame.select(*(column_named(column) for column in source.columns.values()))
 
 
 def _part(source: Source, flat: Mapping[str, Flat], parallelism: int) -> Part:
