@@ -28,6 +28,7 @@ import pyarrow as pa
 
 _ROWS, _BATCH = 2_000_000, 1 << 16
 _UID, _STATE = "big", "profile"
+_ROUNDS = 40
 
 
 def codec() -> dict[str, float]:
@@ -131,14 +132,14 @@ def spark(path: str) -> dict[str, float]:
                for i in range(pa.ipc.open_file(file).num_record_batches))  # fmt: skip
     seconds: dict[str, list[float]] = {"savepoint": [], "prebuilt": []}
     # The JVM compiles its part while it runs: the first half of the rounds is warm-up for both.
-    for _ in range(12):
+    for _ in range(_ROUNDS):
         for name, frame in (("savepoint", ours.load(path)), ("prebuilt", reference.load())):
             begin = time.perf_counter()
             frame.write.format("noop").mode("overwrite").save()
             seconds[name].append(time.perf_counter() - begin)
     session.stop()
     print({name: [round(value, 3) for value in values] for name, values in seconds.items()}, file=sys.stderr)
-    mine, theirs = (statistics.median(seconds[name][6:]) for name in ("savepoint", "prebuilt"))
+    mine, theirs = (statistics.median(seconds[name][_ROUNDS // 2 :]) for name in ("savepoint", "prebuilt"))
     return {
         "rows": rows,
         "rows per second": rows / mine,

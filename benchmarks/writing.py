@@ -56,11 +56,11 @@ def bootstrap(keys: int) -> dict[str, float]:
 
     write(100_000)
     few = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    seconds = min(write(keys) for _ in range(3))
+    seconds = min(write(keys) for _ in range(5))
     many = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     size = sum(file.stat().st_size for file in target.iterdir())
     spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1))
-    unlimited = min(write(keys) for _ in range(3))
+    unlimited = min(write(keys) for _ in range(5))
     spark.stop()
     return {
         "rows": keys, "seconds": seconds, "rows per second": keys / seconds, "MB per second": size / seconds / 1e6,

@@ -44,8 +44,8 @@ _TOGETHER = 1 << 20
 def small_rows(spark: SparkSession, frames: Iterable[DataFrame]) -> bool:
     """Whether rows of these can go without a limit of bytes: the session has no limits of its own, columns are of types
     whose bytes are easily told, and nothing else in the DataFrames hands rows to Python."""
-    own = spark.conf.getAll
-    return _BYTES not in own and _ROWS not in own and all(map(_is_plain, frames))
+    own = spark._jsparkSession.conf().getAll()
+    return not any(own.contains(name) for name in (_BYTES, _ROWS)) and all(map(_is_plain, frames))
 
 
 def _is_plain(frame: DataFrame) -> bool:
