@@ -88,7 +88,7 @@ def with_python(frame: DataFrame) -> DataFrame:
     return frame.mapInArrow(same, frame.schema)
 
 
-@pytest.mark.parametrize("way", ["python", "list", "map", *SETTINGS])
+@pytest.mark.parametrize("way", ["python", "list", "map", "names that differ in case", *SETTINGS])
 def test_rows_that_go_with_the_limit(
     spark: SparkSession, tmp_path: Path, saved: list[tuple[bool, bool]], way: str
 ) -> None:
@@ -100,6 +100,8 @@ def test_rows_that_go_with_the_limit(
         frame = frame.withColumn("value", F.array("value.number"))
     elif way == "map":
         frame = frame.withColumn("value", F.create_map(F.lit("a"), "value.number"))
+    elif way == "names that differ in case":
+        frame = frame.withColumn("value", F.struct(F.lit("x").alias("a"), F.repeat(F.lit("y"), ROW_BYTES).alias("A")))
     else:
         spark.conf.set(way, spark.conf.get(way))
     try:
@@ -121,10 +123,10 @@ def test_a_write_that_fails_leaves_no_property(spark: SparkSession, tmp_path: Pa
 
 def test_batches_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handing_over, "_TOGETHER", 100)
-    edges = [0, 3, 12, 13, 53]
+    edges = [0, 3, 12, 13, 53, 54, 55]
     batches = [pa.RecordBatch.from_pydict({"n": pa.array(range(*pair))}) for pair in itertools.pairwise(edges)]
     found = list(together(batches))
-    assert [batch.num_rows for batch in found] == [13, 40]
-    assert [n for batch in found for n in batch.column("n").to_pylist()] == list(range(53))
+    assert [batch.num_rows for batch in found] == [12, 1, 40, 2]
+    assert [n for batch in found for n in batch.column("n").to_pylist()] == list(range(55))
     assert [batch.num_rows for batch in together(batches[2:3])] == [1]
     assert list(together([])) == []

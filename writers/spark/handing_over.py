@@ -27,8 +27,9 @@ from pyspark.sql.types import (
     TimestampNTZType,
     TimestampType,
 )
+from pyspark.sql.utils import is_remote
 
-from stateproc.writers.spark.flattening import Selected
+from stateproc.writers.spark.flattening import Selected, has_fields_as_columns
 
 LARGE = "large"
 """The column that marks large rows."""
@@ -38,12 +39,15 @@ _BYTES, _ROWS = "spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.executi
 _UNLIMITED = {_BYTES: str(2**31 - 1), _ROWS: str(BATCH_ROWS)}
 _FIXED = (NumericType, BooleanType, DateType, TimestampType, TimestampNTZType)
 _TOGETHER = 1 << 20
-"""Bytes of batches that are encoded at once."""
+"""Bytes of small batches that are encoded at once."""
 
 
 def small_rows(spark: SparkSession, frames: Iterable[DataFrame]) -> bool:
     """Whether rows of these can go without a limit of bytes: the session has no limits of its own, columns are of types
-    whose bytes are easily told, and nothing else in the DataFrames hands rows to Python."""
+    whose bytes are easily told, and nothing else in the DataFrames hands rows to Python. Not of a session of Spark
+    Connect, whose jobs have no properties that one could set."""
+    if is_remote():
+        return False
     own = spark._jsparkSession.conf().getAll()
     return not any(own.contains(name) for name in (_BYTES, _ROWS)) and all(map(_is_plain, frames))
 
@@ -58,7 +62,7 @@ def _is_plain(frame: DataFrame) -> bool:
 
 def _is_told(kind: DataType) -> bool:
     if isinstance(kind, StructType):
-        return all(_is_told(field.dataType) for field in kind.fields)
+        return has_fields_as_columns(kind) and all(_is_told(field.dataType) for field in kind.fields)
     return isinstance(kind, (*_FIXED, StringType, BinaryType))
 
 
@@ -87,22 +91,25 @@ def check_small(batch: pa.RecordBatch) -> None:
 
 
 def together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of about a megabyte, if they come in smaller ones: what is done per batch takes as long
-    for a few rows."""
+    """The same rows; small batches joined to such of up to a megabyte, for what is done per batch takes long for few
+    rows."""
     held: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
+        if held and size + batch.nbytes > _TOGETHER:
+            yield _joined(held)
+            held, size = [], 0
         held.append(batch)
         size += batch.nbytes
-        if size >= _TOGETHER:
-            yield _one(held)
-            held, size = [], 0
     if held:
-        yield _one(held)
+        yield _joined(held)
 
 
-def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    columns = pa.Table.from_batches(batches).combine_chunks().columns
+    return pa.RecordBatch.from_arrays([column.chunk(0) for column in columns], schema=batches[0].schema)
 
 
 @contextmanager
