@@ -12,6 +12,8 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +40,24 @@ def bench(*arguments: str) -> dict[str, Any]:
     return dict(json.loads(out[out.index("{") :]))
 
 
-def state_processor(path: Path, backend: str) -> dict[str, Any]:
+def state_processor(path: Path, backend: str, *more: str) -> dict[str, Any]:
     """Flink's State Processor API on the same files, two slots."""
-    command = [sys.executable, str(ROOT / "benchmarks/flink/run_spa.py"), str(path), "--backend", backend]
+    command = [sys.executable, str(ROOT / "benchmarks/flink/run_spa.py"), str(path), "--backend", backend, *more]
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return dict(json.loads(re.findall(r"\{.*\}", out, re.DOTALL)[-1]))
+
+
+def bootstrap(keys: int, backends: Sequence[str]) -> dict[str, Any]:
+    """A state of ``keys`` keys written, by us and by the State Processor API under these backends."""
+    command = [sys.executable, str(ROOT / "benchmarks/writing.py"), "bootstrap", str(keys)]
+    out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    figures = dict(json.loads(out[out.index("{") :]))
+    for backend in backends:
+        with tempfile.TemporaryDirectory() as directory:
+            spa = state_processor(Path(directory) / "savepoint", backend, "--write", str(keys))
+        ratio = figures["rows per second"] / spa["rows_per_second"]
+        figures[f"state processor api, {backend}"] = {**spa, "times as fast here": ratio}
+    return figures
 
 
 def main() -> None:
@@ -55,7 +70,10 @@ def main() -> None:
         path = snapshot(arguments.keys, incremental=backend == "rocksdb")
         figures[name] = {kind: bench(kind, str(path)) for kind in ("spark", "memory", "lookup")}
         if not arguments.without_flink:
-            figures[name]["state processor api"] = state_processor(path, backend)
+            spa = state_processor(path, backend)
+            ratio = figures[name]["spark"]["rows per second"] / spa["rows_per_second"]
+            figures[name]["state processor api"] = {**spa, "times as fast here": ratio}
+    figures["bootstrap"] = bootstrap(arguments.keys, () if arguments.without_flink else ("hashmap", "rocksdb"))
     print(json.dumps(figures, indent=2))
 
 
