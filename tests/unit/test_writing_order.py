@@ -14,7 +14,8 @@ import pytest
 
 from stateproc.errors import InvalidEntries
 from stateproc.writers.spark import runs, waiting
-from stateproc.writers.spark.blocks import BLOCKS, SLICE_BYTES, packed, unpacked
+from stateproc.writers.spark.blocks import BLOCKS, SLICE_BYTES, UNFINISHED, packed, unpacked
+from stateproc.writers.spark.handing_over import LargeRows
 from stateproc.writers.spark.runs import sorted_entries
 from stateproc.writers.spark.sorting import in_order
 from stateproc.writers.tasks import TARGETED
@@ -178,7 +179,6 @@ def test_slices_of_blocks_come_in_any_order() -> None:
         (lambda slices: slices[:-1], "are missing"),
         (lambda slices: slices + slices[:1], "are missing"),
         (lambda slices: [slices[0], slices[0]], "does not fit"),
-        (lambda slices: [b""], "cut off"),
         (lambda slices: [slices[0][:16]], "cut off"),
         (lambda slices: [slices[0][:8] + bytes(8) + b"x"], "does not fit"),
         (lambda slices: [slices[0][:12] + b"\0\0\0\1" + slices[0][16:]], "is damaged"),
@@ -191,3 +191,11 @@ def test_slices_that_are_no_blocks(damage: Callable[[list[bytes]], list[bytes]],
     damaged = pa.RecordBatch.from_pylist([{"target": 0, "slice": data} for data in damage(whole)], BLOCKS)
     with pytest.raises(InvalidEntries, match=message):
         list(unpacked([damaged]))
+
+
+def test_slices_of_rows_that_are_left_out() -> None:
+    whole = pa.RecordBatch.from_pylist(slices_of([(0, 0, 0, b"key", b"value")]), BLOCKS)
+    found = unpacked([whole, UNFINISHED, whole])
+    assert rows_of([next(found)]) == [(0, 0, 0, b"key", b"value")]
+    with pytest.raises(LargeRows):
+        next(found)
