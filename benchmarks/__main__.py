@@ -33,30 +33,28 @@ def snapshot(keys: int, *, incremental: bool) -> Path:
     return found[0].parent
 
 
-def bench(*arguments: str) -> dict[str, Any]:
+def bench(script: str, *arguments: str) -> dict[str, Any]:
     """One benchmark in a process of its own."""
-    command = [sys.executable, str(ROOT / "benchmarks/bench.py"), *arguments]
+    command = [sys.executable, str(ROOT / "benchmarks" / script), *arguments]
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return dict(json.loads(out[out.index("{") :]))
 
 
-def state_processor(path: Path, backend: str, *more: str) -> dict[str, Any]:
-    """Flink's State Processor API on the same files, two slots."""
+def state_processor(ours: dict[str, Any], path: Path, backend: str, *more: str) -> dict[str, Any]:
+    """Flink's State Processor API on the same files, two slots; ``ours``: the figures to compare its rate with."""
     command = [sys.executable, str(ROOT / "benchmarks/flink/run_spa.py"), str(path), "--backend", backend, *more]
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return dict(json.loads(re.findall(r"\{.*\}", out, re.DOTALL)[-1]))
+    found = dict(json.loads(re.findall(r"\{.*\}", out, re.DOTALL)[-1]))
+    return {**found, "times as fast here": ours["rows per second"] / found["rows_per_second"]}
 
 
 def bootstrap(keys: int, backends: Sequence[str]) -> dict[str, Any]:
     """A state of ``keys`` keys written, by us and by the State Processor API under these backends."""
-    command = [sys.executable, str(ROOT / "benchmarks/writing.py"), "bootstrap", str(keys)]
-    out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    figures = dict(json.loads(out[out.index("{") :]))
+    figures = bench("writing.py", "bootstrap", str(keys))
     for backend in backends:
         with tempfile.TemporaryDirectory() as directory:
-            spa = state_processor(Path(directory) / "savepoint", backend, "--write", str(keys))
-        ratio = figures["rows per second"] / spa["rows_per_second"]
-        figures[f"state processor api, {backend}"] = {**spa, "times as fast here": ratio}
+            spa = state_processor(figures, Path(directory) / "savepoint", backend, "--write", str(keys))
+        figures[f"state processor api, {backend}"] = spa
     return figures
 
 
@@ -65,14 +63,12 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=5_000_000)
     parser.add_argument("--without-flink", action="store_true", help="leave the State Processor API out")
     arguments = parser.parse_args()
-    figures = {"codec": bench("codec")}
+    figures = {"codec": bench("bench.py", "codec")}
     for name, backend in (("savepoint", "hashmap"), ("incremental checkpoint", "rocksdb")):
         path = snapshot(arguments.keys, incremental=backend == "rocksdb")
-        figures[name] = {kind: bench(kind, str(path)) for kind in ("spark", "memory", "lookup")}
+        figures[name] = {kind: bench("bench.py", kind, str(path)) for kind in ("spark", "memory", "lookup")}
         if not arguments.without_flink:
-            spa = state_processor(path, backend)
-            ratio = figures[name]["spark"]["rows per second"] / spa["rows_per_second"]
-            figures[name]["state processor api"] = {**spa, "times as fast here": ratio}
+            figures[name]["state processor api"] = state_processor(figures[name]["spark"], path, backend)
     figures["bootstrap"] = bootstrap(arguments.keys, () if arguments.without_flink else ("hashmap", "rocksdb"))
     print(json.dumps(figures, indent=2))
 

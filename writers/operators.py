@@ -20,8 +20,7 @@ from stateproc.writers.bootstrapping.elements import ElementEncoder
 from stateproc.writers.bootstrapping.hashing import HASH_COLUMN, key_hash_of
 from stateproc.writers.bootstrapping.rows import RowEncoder
 from stateproc.writers.job import OperatorJob, OperatorPart, WriteJob
-from stateproc.writers.spark.frames import entries_of, plain_frames
-from stateproc.writers.spark.handing_over import small_rows
+from stateproc.writers.spark.frames import entries_of
 from stateproc.writers.targets import Source, TargetOf, element_encoding, row_encoding
 
 OPERATOR_ID = re.compile(r"[0-9a-fA-F]{32}")
@@ -93,16 +92,14 @@ class NewOperator:
                 elements.frame, elements.columns, element_encoding(of_elements), keyed=False, broadcast=broadcast
             )
 
-    def entries(self, spark: SparkSession, job: WriteJob, index: int, *, small: bool = False) -> Iterator[DataFrame]:
+    def entries(
+        self, spark: SparkSession, job: WriteJob, index: int, *, only_small: bool = False
+    ) -> Iterator[DataFrame]:
         """The operator's rows as blocks of entries; ``index``: its place in the job. Raises InvalidOption.
 
-        ``small``: no row is large, see ``handing_over``; if one is, there is no entry of it but a mark.
+        ``only_small``: see ``entries_of``.
         """
-        yield from entries_of(self.sources(job, index), job.operators[index].parallelism, small=small)
-
-    def has_small_rows(self, spark: SparkSession, job: WriteJob, index: int) -> bool:
-        """Whether it is worth a try to write the operator's rows as small ones."""
-        return small_rows(spark, plain_frames(self.sources(job, index)))
+        yield from entries_of(self.sources(job, index), job.operators[index].parallelism, only_small=only_small)
 
 
 def row_encoder(rows: KeyedRows, key: Serializer, state_id: int, mine: OperatorJob, hash_function: str | None,

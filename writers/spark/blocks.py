@@ -140,8 +140,9 @@ def unpacked(slices: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The TARGETED entries of BLOCKS. Raises InvalidEntries for what is no block, LargeRows for UNFINISHED."""
     blocks = _Blocks()
     for batch in slices:
-        for target, data in zip(batch.column(TARGET).to_pylist(), batch.column("slice").to_pylist(), strict=True):
-            block = blocks.add(data)
+        # Slices one by one: all of a batch would be there twice.
+        for target, data in zip(batch.column(TARGET).to_pylist(), batch.column("slice"), strict=True):
+            block = blocks.add(data.as_py())
             if block is not None:
                 yield _entries(target, block)
     blocks.finish()

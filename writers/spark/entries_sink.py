@@ -18,7 +18,7 @@ from stateproc.writers.committing.commit import Commit
 from stateproc.writers.committing.finish import finish
 from stateproc.writers.job import WriteJob
 from stateproc.writers.spark.blocks import unpacked
-from stateproc.writers.spark.handing_over import LargeRows
+from stateproc.writers.spark.handing_over import LargeRows, take_all
 from stateproc.writers.spark.runs import sorted_entries
 from stateproc.writers.tasks import Written, write_targets
 
@@ -40,8 +40,7 @@ class EntriesWriter:
             answer = pickle.dumps(self.write(rest))
         except LargeRows:
             answer = _UNFINISHED
-            for _ in rest:
-                continue
+            take_all(rest)
         yield pa.RecordBatch.from_arrays([pa.array([answer], pa.binary())], schema=_WRITTEN)
 
     def write(self, blocks: Iterable[pa.RecordBatch]) -> list[Written]:

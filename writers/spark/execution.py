@@ -27,7 +27,7 @@ from stateproc.writers.rewriting.redistributing import redistributed
 from stateproc.writers.rocksdb.options import TableOptions
 from stateproc.writers.spark.entries_sink import save
 from stateproc.writers.spark.frames import put_together
-from stateproc.writers.spark.handing_over import unlimited
+from stateproc.writers.spark.handing_over import LargeRows, has_no_limits, unlimited
 
 _LITTLE = 1 << 30
 """Up to so many bytes are copied here: starting Spark's tasks takes as long."""
@@ -96,12 +96,17 @@ def _write(spark: SparkSession, placed: Sequence[_Placed], job: WriteJob, commit
 
 def _write_small(spark: SparkSession, placed: Sequence[_Placed], job: WriteJob, commit: Commit) -> bool:
     """Write it the quick way, see ``handing_over``; False where that is none for it."""
+    if not has_no_limits(spark):
+        return False
     frames: list[DataFrame] = []
     for index, item in enumerate(placed):
         operator = item.operator
-        if not isinstance(operator, NewOperator) or not operator.has_small_rows(spark, job, index):
+        if not isinstance(operator, NewOperator):
             return False
-        frames += operator.entries(spark, job, index, small=True)
+        try:
+            frames += operator.entries(spark, job, index, only_small=True)
+        except LargeRows:
+            return False
     if not frames:
         return False
     commit.staging.check_shared()

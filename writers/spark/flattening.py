@@ -54,14 +54,9 @@ def flattened(column: Column, kind: DataType, nullable: bool, name: str) -> tupl
     return _flattened(column, kind, nullable, name, columns), columns
 
 
-def has_fields_as_columns(kind: StructType) -> bool:
-    """Whether structs of this type become columns of their fields; others go as they are."""
-    # Names that differ in case alone cannot be told apart in every session.
-    return len({name.lower() for name in kind.names}) == len(kind.names) > 0
-
-
 def _flattened(column: Column, kind: DataType, nullable: bool, name: str, columns: list[Selected]) -> Flat:
-    if not isinstance(kind, StructType) or not has_fields_as_columns(kind):
+    # Names that differ in case alone cannot be told apart in every session.
+    if not isinstance(kind, StructType) or not kind.fields or len({it.lower() for it in kind.names}) < len(kind.names):
         columns.append((column, name, kind))
         return Leaf(name)
     null = None

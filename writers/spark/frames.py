@@ -16,7 +16,7 @@ from stateproc.writers.bootstrapping.elements import POSITION, SUBTASK
 from stateproc.writers.bootstrapping.naming import column_named
 from stateproc.writers.spark.blocks import BLOCKS_SCHEMA, UNFINISHED, packed
 from stateproc.writers.spark.flattening import Flat, Leaf, Selected, flattened
-from stateproc.writers.spark.handing_over import LargeRows, check_small, marked, together
+from stateproc.writers.spark.handing_over import LargeRows, check_small, small, take_all, together
 from stateproc.writers.targets import Encoding, Source
 from stateproc.writers.tasks import TARGET
 
@@ -56,9 +56,7 @@ class Parts:
                 yield block
         except LargeRows:
             yield UNFINISHED
-            # Spark uses workers again that have taken all they are given.
-            for _ in rows:
-                continue
+            take_all(rows)
 
     def _entries(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in together(batches):
@@ -67,10 +65,11 @@ class Parts:
                 yield from part.entries(batch)
 
 
-def entries_of(sources: Iterable[Source], parallelism: int, *, small: bool = False) -> Iterator[DataFrame]:
+def entries_of(sources: Iterable[Source], parallelism: int, *, only_small: bool = False) -> Iterator[DataFrame]:
     """The sources' rows as BLOCKS, wherever they are; a DataFrame that fills many states is run once.
 
-    ``small``: large rows leave UNFINISHED instead of their entries, see ``handing_over``.
+    ``only_small``: large rows leave UNFINISHED instead of their entries, see ``handing_over``. Raises LargeRows where
+    nothing tells which are large.
     """
     by_frame: dict[int, list[Source]] = {}
     for source in sources:
@@ -88,14 +87,11 @@ def entries_of(sources: Iterable[Source], parallelism: int, *, small: bool = Fal
             position = F.monotonically_increasing_id()
             columns += [(position, POSITION, LongType()), (position % F.lit(parallelism), _DEALT, LongType())]
         every = Parts(tuple(_part(source, flat, parallelism) for source in alike))
-        selected = marked(columns) if small else [column.alias(name) for column, name, _ in columns]
-        yield frame.select(*selected).mapInArrow(every, BLOCKS_SCHEMA)
-
-
-def plain_frames(sources: Iterable[Source]) -> Iterator[DataFrame]:
-    """The columns of DataFrames that are handed over."""
-    for source in sources:
-        yield source.frame.select(*(column_named(column) for column in source.columns.values()))
+        if only_small:
+            selected = small(frame, columns)
+        else:
+            selected = frame.select(*(column.alias(name) for column, name, _ in columns))
+        yield selected.mapInArrow(every, BLOCKS_SCHEMA)
 
 
 def _part(source: Source, flat: Mapping[str, Flat], parallelism: int) -> Part:

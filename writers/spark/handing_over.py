@@ -14,80 +14,83 @@ from functools import reduce
 from operator import add
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
-    DataType,
     DateType,
     NumericType,
     StringType,
-    StructType,
     TimestampNTZType,
     TimestampType,
 )
 from pyspark.sql.utils import is_remote
 
-from stateproc.writers.spark.flattening import Selected, has_fields_as_columns
+from stateproc.writers.spark.flattening import Selected
 
 LARGE = "large"
 """The column that marks large rows."""
 BATCH_ROWS, ROW_BYTES = 2000, 32 << 10
 """Rows of a batch, and the most bytes of strings in one: together 64 MB, which is Spark's own limit."""
-_BYTES, _ROWS = "spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.execution.arrow.maxRecordsPerBatch"
-_UNLIMITED = {_BYTES: str(2**31 - 1), _ROWS: str(BATCH_ROWS)}
+_UNLIMITED = {
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
+}
+_STRINGS = (StringType, BinaryType)
 _FIXED = (NumericType, BooleanType, DateType, TimestampType, TimestampNTZType)
 _TOGETHER = 1 << 20
 """Bytes of small batches that are encoded at once."""
 
 
-def small_rows(spark: SparkSession, frames: Iterable[DataFrame]) -> bool:
-    """Whether rows of these can go without a limit of bytes: the session has no limits of its own, columns are of types
-    whose bytes are easily told, and nothing else in the DataFrames hands rows to Python. Not of a session of Spark
-    Connect, whose jobs have no properties that one could set."""
+def has_no_limits(spark: SparkSession) -> bool:
+    """Whether the session leaves limits to us: it sets none itself. Jobs of Spark Connect have no properties that one
+    could set."""
     if is_remote():
         return False
     own = spark._jsparkSession.conf().getAll()
-    return not any(own.contains(name) for name in (_BYTES, _ROWS)) and all(map(_is_plain, frames))
+    return not any(own.contains(name) for name in _UNLIMITED)
 
 
-def _is_plain(frame: DataFrame) -> bool:
-    if not all(_is_told(field.dataType) for field in frame.schema.fields):
-        return False
-    # Names of columns may have these words in them: then rows are only handed over more slowly.
-    plan = str(frame._jdf.queryExecution().optimizedPlan().toString())
-    return not any(word in plan for word in ("Python", "Pandas", "Arrow"))
+def small(frame: DataFrame, columns: Sequence[Selected]) -> DataFrame:
+    """The columns, and LARGE if there are any of strings, which are null in large rows.
 
-
-def _is_told(kind: DataType) -> bool:
-    if isinstance(kind, StructType):
-        return has_fields_as_columns(kind) and all(_is_told(field.dataType) for field in kind.fields)
-    return isinstance(kind, (*_FIXED, StringType, BinaryType))
-
-
-def marked(columns: Sequence[Selected]) -> list[Column]:
-    """The columns (with their names) and LARGE; large rows have nulls for strings."""
-    of_strings = [column for column, _, kind in columns if isinstance(kind, (StringType, BinaryType))]
-    if not of_strings:
-        return [column.alias(name) for column, name, _ in columns]
-    sizes = [F.coalesce(F.octet_length(column).cast("bigint"), F.lit(0)) for column in of_strings]
-    large = reduce(add, sizes) > ROW_BYTES
-    left = [
-        F.when(~large, column) if isinstance(kind, (StringType, BinaryType)) else column for column, _, kind in columns
+    Raises LargeRows where that does not tell all bytes: of columns of other types, or where the DataFrame hands rows to
+    Python, too, which would go without a limit as well.
+    """
+    if not all(isinstance(kind, (*_FIXED, *_STRINGS)) for _, _, kind in columns):
+        raise LargeRows
+    sizes = [
+        F.coalesce(F.octet_length(column).cast("bigint"), F.lit(0))
+        for column, _, kind in columns
+        if isinstance(kind, _STRINGS)
     ]
-    names = [name for _, name, _ in columns]
-    return [*(column.alias(name) for column, name in zip(left, names, strict=True)), large.alias(LARGE)]
+    large = reduce(add, sizes, F.lit(0)) > ROW_BYTES
+    left = [
+        (F.when(~large, column) if isinstance(kind, _STRINGS) else column).alias(name) for column, name, kind in columns
+    ]
+    selected = frame.select(*left, *([large.alias(LARGE)] if sizes else []))
+    # Names of columns may have these words in them: then rows are only handed over more slowly.
+    plan = str(selected._jdf.queryExecution().optimizedPlan().toString())
+    if any(word in plan for word in ("Python", "Pandas", "Arrow")):
+        raise LargeRows
+    return selected
 
 
 class LargeRows(Exception):
-    """A row is large, and its bytes are not there."""
+    """A row is large, and its bytes are not there; or rows may be large."""
 
 
 def check_small(batch: pa.RecordBatch) -> None:
     """Raises LargeRows."""
     if LARGE in batch.schema.names and batch.column(LARGE).true_count:
         raise LargeRows
+
+
+def take_all(batches: Iterator[pa.RecordBatch]) -> None:
+    """Take what Spark still gives: it uses workers again that have taken all."""
+    for _ in batches:
+        continue
 
 
 def together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
