@@ -22,8 +22,8 @@ from stateproc.errors import (
 )
 
 if TYPE_CHECKING:
-    from stateproc.snapshot import Snapshot, open
-    from stateproc.writers.bootstrapping.bootstrap import OperatorBootstrap
+    from stateproc.snapshot.snapshot import Snapshot, open
+    from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
     from stateproc.writers.savepoint_writer import SavepointWriter
 
 __version__ = "0.1.0"
@@ -37,7 +37,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     # Spark imports this package once per planning phase: what is heavy is imported when it is asked for.
     if name in ("open", "Snapshot"):
-        from stateproc import snapshot
+        from stateproc.snapshot import snapshot
 
         return getattr(snapshot, name)
     if name == "attach":
@@ -49,7 +49,7 @@ def __getattr__(name: str) -> Any:
 
         return SavepointWriter
     if name == "OperatorBootstrap":
-        from stateproc.writers.bootstrapping.bootstrap import OperatorBootstrap
+        from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
 
         return OperatorBootstrap
     raise AttributeError(f"module 'stateproc' has no attribute {name!r}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stateproc.errors import InvalidOption
-from stateproc.key_types import KeyTypes
+from stateproc.keygroups.key_types import KeyTypes
 from stateproc.serializers import LayoutContext
 
 TEMPORAL = ("micros", "exact")

@@ -11,12 +11,12 @@ from functools import cache
 import pyarrow as pa
 from fixtures_check import CLASSES, Fixture, fixtures
 
-from stateproc.operators import Operator
-from stateproc.readers.states import KeyedState, StateKind
+from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
-from stateproc.writers.rewriting.carrying import carried_splits
-from stateproc.writers.rewriting.carrying_header import carried_header
-from stateproc.writers.rewriting.time_to_live import ttl_off
+from stateproc.snapshot.operator import Operator
+from stateproc.writers.rewrite.merged_header import carried_header
+from stateproc.writers.rewrite.raw_copy import carried_splits
+from stateproc.writers.rewrite.ttl import ttl_off
 
 Entries = dict[tuple[int, bytes], bytes]
 """(key group, composite key) → value, of one state."""

@@ -17,20 +17,20 @@ from stateproc.keygroups.ranges import key_group_range
 from stateproc.metadata.backend import StateMetaInfo, write_keyed_header
 from stateproc.metadata.handles import KeyGroupsHandle, OperatorStreamHandle
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
-from stateproc.operators import Operator
-from stateproc.readers.states import KeyedState
+from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext
-from stateproc.snapshot import Snapshot
-from stateproc.writers.committing.commit import Commit
-from stateproc.writers.committing.staging import Staging
-from stateproc.writers.files.canonical import CanonicalWriter
-from stateproc.writers.files.entries import RAW_ENTRIES
-from stateproc.writers.files.operator_state import OperatorStateWriter
-from stateproc.writers.rewriting.carrying_header import carried_header
-from stateproc.writers.rewriting.carrying_operator_state import carried_elements, carried_operator_header
-from stateproc.writers.rewriting.copying import copy_plan
-from stateproc.writers.rewriting.rehashing import rehashed
-from stateproc.writers.rewriting.time_to_live import TtlChange
+from stateproc.snapshot.operator import Operator
+from stateproc.snapshot.snapshot import Snapshot
+from stateproc.writers.commit.commit import Commit
+from stateproc.writers.commit.staging import Staging
+from stateproc.writers.formats.canonical.writer import CanonicalWriter
+from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES
+from stateproc.writers.formats.operator_state.writer import OperatorStateWriter
+from stateproc.writers.rewrite.file_copy import copy_plan
+from stateproc.writers.rewrite.merged_header import carried_header
+from stateproc.writers.rewrite.operator_state_copy import carried_elements, carried_operator_header
+from stateproc.writers.rewrite.rekey import rehashed
+from stateproc.writers.rewrite.ttl import TtlChange
 
 CANONICAL = 7
 TtlOf = Callable[[KeyedState, LayoutContext], TtlChange]

@@ -12,10 +12,10 @@ from typing import Any
 from comparing import plain, same
 
 import stateproc
-from stateproc.catalog import CATALOGS
-from stateproc.opened_states import opened_state
-from stateproc.snapshot import Snapshot
-from stateproc.states import State
+from stateproc.snapshot.connector_state import opened_state
+from stateproc.snapshot.metadata_tables import CATALOGS
+from stateproc.snapshot.snapshot import Snapshot
+from stateproc.snapshot.state import State
 
 FIXTURES = Path(__file__).parent / "fixtures"
 # Fields of classes whose snapshot tells nothing: Kryo classes, and POJO subclasses that heap snapshots do not list.

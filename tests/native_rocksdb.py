@@ -8,16 +8,16 @@ from pathlib import Path
 import pyarrow as pa
 from carried_entries import carried_batches
 
-from stateproc.releases import release as release_of
-from stateproc.snapshot import Snapshot
-from stateproc.writers.committing.commit import Commit
-from stateproc.writers.committing.finish import finish
-from stateproc.writers.job import Format, KeyedPart, OperatorJob, WriteJob
-from stateproc.writers.rewriting.carrying_header import carried_header
-from stateproc.writers.rewriting.copying import copy_plan
-from stateproc.writers.rocksdb.options import TableOptions
-from stateproc.writers.targets import TargetOf
-from stateproc.writers.tasks import TARGETED, write_targets
+from stateproc.flink_versions import release as release_of
+from stateproc.snapshot.snapshot import Snapshot
+from stateproc.writers.commit.assemble_metadata import finish
+from stateproc.writers.commit.commit import Commit
+from stateproc.writers.file_assignment import TargetOf
+from stateproc.writers.formats.rocksdb.options import TableOptions
+from stateproc.writers.rewrite.file_copy import copy_plan
+from stateproc.writers.rewrite.merged_header import carried_header
+from stateproc.writers.write_plan import Format, KeyedPart, OperatorJob, WriteJob
+from stateproc.writers.write_task import TARGETED, write_targets
 
 
 def write_native(snapshot: Snapshot, target: Path, release: str, options: TableOptions) -> None:

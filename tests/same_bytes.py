@@ -7,8 +7,8 @@ from pathlib import Path
 
 import stateproc
 from stateproc.metadata.backend import StateMetaInfo
-from stateproc.operators import Operator
-from stateproc.writers.rewriting.carrying import carried_splits
+from stateproc.snapshot.operator import Operator
+from stateproc.writers.rewrite.raw_copy import carried_splits
 
 
 def byte_differences(ours: str | Path, theirs: str | Path) -> list[str]:

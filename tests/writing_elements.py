@@ -12,8 +12,8 @@ from stateproc.codec.layouts import Counted, Struct
 from stateproc.metadata.backend import StateMetaInfo
 from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
 from stateproc.readers.changelog.operations import Raw
-from stateproc.readers.framing import decompress_frames
-from stateproc.readers.operator_state import element_ranges
+from stateproc.readers.common.snappy_framing import decompress_frames
+from stateproc.readers.operator_state.reader import element_ranges
 from stateproc.serializers import LayoutContext
 from stateproc.storage import ByteSource
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pyarrow as pa
 
 import stateproc
-from stateproc.keyed_files import KeyedFile
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.metadata.backend import KeyedHeader
 from stateproc.metadata.handles import KeyGroupsHandle
-from stateproc.readers.blocks import KeyGroupRange, group_ranges
-from stateproc.readers.canonical import canonical_entries
+from stateproc.readers.canonical.reader import canonical_entries
+from stateproc.readers.common.key_group_blocks import KeyGroupRange, group_ranges
+from stateproc.snapshot.subtask_files import KeyedFile
 from stateproc.storage import ByteSource, InlineSource
-from stateproc.writers.files.entries import RAW_ENTRIES
+from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES
 
 Entry = tuple[int, int, bytes, bytes]
 """Key group, state id, composite key, value."""

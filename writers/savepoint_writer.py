@@ -10,24 +10,23 @@ from typing import Any, Literal
 
 from pyspark.sql import DataFrame, SparkSession
 
-from stateproc.errors import InvalidOption
+from stateproc.errors import InvalidOption, not_found
+from stateproc.flink_versions import DEFAULT, Release, release
 from stateproc.keygroups.ranges import check_max_parallelism
-from stateproc.names import not_found
-from stateproc.releases import DEFAULT, Release, release
-from stateproc.snapshot import Snapshot
+from stateproc.snapshot.snapshot import Snapshot
 from stateproc.spark.options import parse_options
 from stateproc.spark.relations import opened_snapshot
 from stateproc.storage.filesystem import absolute
-from stateproc.writers.bootstrapping.bootstrap import OperatorBootstrap
-from stateproc.writers.bootstrapping.checking import Type, check_name
-from stateproc.writers.job import Format
-from stateproc.writers.operators import NewOperator
-from stateproc.writers.rewriting.edits import TtlEdit, now_ms
-from stateproc.writers.rewriting.existing import ExistingOperator
-from stateproc.writers.rewriting.rehashing import HashCodes
-from stateproc.writers.rewriting.transforming import transformation
-from stateproc.writers.rocksdb.options import OptionsFactory, rocksdb_options
+from stateproc.writers.bootstrap.new_operator import NewOperator
+from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
+from stateproc.writers.bootstrap.validation import Type, check_name
+from stateproc.writers.formats.rocksdb.options import OptionsFactory, rocksdb_options
+from stateproc.writers.rewrite.edits import TtlEdit, now_ms
+from stateproc.writers.rewrite.existing_operator import ExistingOperator
+from stateproc.writers.rewrite.rekey import HashCodes
+from stateproc.writers.rewrite.transform import transformation
 from stateproc.writers.spark.execution import Settings, write_snapshot
+from stateproc.writers.write_plan import Format
 
 AnyOperator = NewOperator | ExistingOperator
 

@@ -13,19 +13,19 @@ from stateproc.errors import UnsupportedSnapshot
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.metadata.backend import KeyedHeader, read_keyed_header
 from stateproc.metadata.handles import IncrementalHandle, KeyedHandle, KeyGroupsHandle
-from stateproc.readers.blocks import KeyGroupRange, group_ranges
-from stateproc.readers.canonical import canonical_entries
+from stateproc.readers.canonical.reader import canonical_entries
 from stateproc.readers.changelog.operations import Raw, items_of, pairs_of, value_of
-from stateproc.readers.composite import decode_entries
-from stateproc.readers.detection import is_canonical
-from stateproc.readers.entries import RawEntries
-from stateproc.readers.headers import MAX_HEADER, read_whole_header
-from stateproc.readers.heap import heap_batches, heap_entries
-from stateproc.readers.programs import Columns, EntryProgram
-from stateproc.readers.rocksdb.entries import rocksdb_entries
-from stateproc.readers.rocksdb.handle import database_files
+from stateproc.readers.common.entry_decoder import decode_entries
+from stateproc.readers.common.entry_programs import Columns, EntryProgram
+from stateproc.readers.common.header_reader import MAX_HEADER, read_whole_header
+from stateproc.readers.common.key_group_blocks import KeyGroupRange, group_ranges
+from stateproc.readers.common.layout_detection import is_canonical
+from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.heap.reader import heap_batches, heap_entries
+from stateproc.readers.rocksdb.db_iterator import rocksdb_entries
+from stateproc.readers.rocksdb.open_database import database_files
 from stateproc.readers.rocksdb.splits import runs_of
-from stateproc.readers.states import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.storage import ByteSource, SnapshotLocation, open_handle
 

@@ -14,7 +14,7 @@ from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder
 from stateproc.codec.layouts import Blob, Counted, Layout, Marked, Struct
 from stateproc.codec.layouts.strings import blob_array, blob_columns
-from stateproc.readers.states import KeyedState, StateKind
+from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.runtime import Ttl
 

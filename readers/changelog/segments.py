@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.metadata.handles import FileChangelogHandle, InMemoryChangelogHandle, StreamHandle
 from stateproc.readers.changelog.change_blocks import Change, ChangeBlock, blocks_of
-from stateproc.readers.changelog.content import LogContent, log_source
+from stateproc.readers.changelog.log_stream import LogContent, log_source
 from stateproc.storage import SnapshotLocation
 
 METADATA_GROUP = -1

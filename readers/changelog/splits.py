@@ -18,18 +18,18 @@ from stateproc.metadata.handles import (
     KeyGroupsHandle,
 )
 from stateproc.options import SPLIT_BYTES, ReadOptions
-from stateproc.plugins import load_plugins
-from stateproc.readers.changelog.buckets import Buckets
-from stateproc.readers.changelog.declarations import Declared, changelog_header, read_declaration
-from stateproc.readers.changelog.latest import latest
+from stateproc.readers.changelog.key_type_check import checked
+from stateproc.readers.changelog.log_compaction import latest
+from stateproc.readers.changelog.log_metadata import Declared, changelog_header, read_declaration
 from stateproc.readers.changelog.materialized import Materialized, materialized_header
 from stateproc.readers.changelog.records import records
 from stateproc.readers.changelog.segments import METADATA_GROUP, log_blocks
-from stateproc.readers.changelog.told_keys import checked
-from stateproc.readers.composite import decode_entries
-from stateproc.readers.entries import RawEntries
-from stateproc.readers.states import KeyedState, keyed_state
+from stateproc.readers.changelog.spill_buckets import Buckets
+from stateproc.readers.common.entry_decoder import decode_entries
+from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.common.state_descriptor import KeyedState, keyed_state
 from stateproc.serializers import Serializer
+from stateproc.serializers.plugins import load_plugins
 from stateproc.storage import SnapshotLocation
 
 

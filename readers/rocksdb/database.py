@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stateproc.errors import CorruptSnapshot, MissingFile, UnsupportedSnapshot, Where
 from stateproc.readers.rocksdb.format import damaged
-from stateproc.readers.rocksdb.key_spans import EVERYTHING, KeySpan
+from stateproc.readers.rocksdb.key_ranges import EVERYTHING, KeySpan
 from stateproc.readers.rocksdb.manifest import BYTEWISE, ColumnFamily, LiveFile, read_manifest
 from stateproc.readers.rocksdb.table import table_properties
 from stateproc.storage import ByteSource

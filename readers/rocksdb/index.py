@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from stateproc.codec.jit import copy_bytes, kernel, load_u8
 from stateproc.readers.rocksdb.blocks import BlockReader, Blocks
-from stateproc.readers.rocksdb.cursors import compare
 from stateproc.readers.rocksdb.format import BlockHandle, damaged
-from stateproc.readers.rocksdb.key_spans import KeySpan
+from stateproc.readers.rocksdb.key_ranges import KeySpan
+from stateproc.readers.rocksdb.merge_cursors import compare
 from stateproc.readers.rocksdb.properties import FIRST_KEY, TWO_LEVEL, TableProperties
 from stateproc.storage.ranges import DEFAULT_GAP
 

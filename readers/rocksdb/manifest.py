@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.readers.rocksdb.format import MAX_SEQUENCE, damaged, varint
-from stateproc.readers.rocksdb.key_spans import KeySpan, overlaps
+from stateproc.readers.rocksdb.key_ranges import KeySpan, overlaps
 from stateproc.readers.rocksdb.log_records import log_records
 
 _MAX_LEVEL = 1 << 10

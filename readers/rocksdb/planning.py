@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from stateproc.readers.rocksdb.database import DatabaseFile, SstFile, family_files
-from stateproc.readers.rocksdb.fetching import Fetcher
 from stateproc.readers.rocksdb.index import Index
-from stateproc.readers.rocksdb.key_spans import key_spans
-from stateproc.readers.rocksdb.runs import open_file
+from stateproc.readers.rocksdb.key_ranges import key_spans
+from stateproc.readers.rocksdb.prefetch import Fetcher
+from stateproc.readers.rocksdb.sorted_runs import open_file
 from stateproc.storage.ranges import is_remote
 
 Longs = npt.NDArray[np.int64]

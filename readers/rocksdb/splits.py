@@ -12,16 +12,16 @@ from stateproc.keygroups.ranges import prefix_width
 from stateproc.metadata.backend import read_keyed_header
 from stateproc.metadata.keyed_handles import IncrementalHandle
 from stateproc.options import SPLIT_BYTES, ReadOptions
-from stateproc.plugins import load_plugins
-from stateproc.readers.composite import decode_entries
-from stateproc.readers.entries import RawEntries
-from stateproc.readers.headers import MAX_HEADER, read_whole_header
+from stateproc.readers.common.entry_decoder import decode_entries
+from stateproc.readers.common.header_reader import MAX_HEADER, read_whole_header
+from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.common.state_descriptor import KeyedState, keyed_state
 from stateproc.readers.rocksdb.database import DatabaseFile, family_files, needed
-from stateproc.readers.rocksdb.entries import rocksdb_entries
-from stateproc.readers.rocksdb.handle import database_files
-from stateproc.readers.rocksdb.key_spans import Prefixes, key_spans
+from stateproc.readers.rocksdb.db_iterator import rocksdb_entries
+from stateproc.readers.rocksdb.key_ranges import Prefixes, key_spans
+from stateproc.readers.rocksdb.open_database import database_files
 from stateproc.readers.rocksdb.planning import key_group_sizes, split_key_groups
-from stateproc.readers.states import KeyedState, keyed_state
+from stateproc.serializers.plugins import load_plugins
 from stateproc.storage import ByteSource, SnapshotLocation, open_handle
 
 

@@ -9,7 +9,7 @@ from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.readers.rocksdb.blocks import BlockReader, Tail
 from stateproc.readers.rocksdb.format import BlockHandle, block_handle, damaged, read_footer
 from stateproc.readers.rocksdb.index import Index, read_index
-from stateproc.readers.rocksdb.key_spans import KeySpan
+from stateproc.readers.rocksdb.key_ranges import KeySpan
 from stateproc.readers.rocksdb.meta_blocks import entries_of, property_entries
 from stateproc.readers.rocksdb.properties import TableProperties, parse_properties
 from stateproc.storage import ByteSource

@@ -11,8 +11,8 @@ from stateproc.cli.opening import open_snapshot
 from stateproc.cli.progress import progress
 from stateproc.cli.report import snapshot_report
 from stateproc.errors import InvalidOption
-from stateproc.operators import Operator
-from stateproc.snapshot import Snapshot
+from stateproc.snapshot.operator import Operator
+from stateproc.snapshot.snapshot import Snapshot
 
 
 def inspect_command(arguments: Namespace) -> int:

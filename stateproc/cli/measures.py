@@ -6,19 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from stateproc.errors import SnapshotError
-from stateproc.keyed_files import KeyedFile
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.metadata.backend import KeyedHeader
 from stateproc.metadata.handles import IncrementalHandle
-from stateproc.operators import Operator
-from stateproc.readers.heap_measuring import measure_heap
-from stateproc.readers.measuring import Measure, measure_canonical
-from stateproc.readers.rocksdb.handle import database_files
+from stateproc.readers.canonical.statistics import Measure, measure_canonical
+from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.heap.statistics import measure_heap
+from stateproc.readers.rocksdb.open_database import database_files
 from stateproc.readers.rocksdb.planning import key_group_sizes
 from stateproc.readers.rocksdb.statistics import database_statistics
-from stateproc.readers.states import KeyedState, StateKind
 from stateproc.serializers import LayoutContext, Undecodable
-from stateproc.states import State
+from stateproc.snapshot.operator import Operator
+from stateproc.snapshot.state import State
+from stateproc.snapshot.subtask_files import KeyedFile
 
 SMALL = 64 << 20
 """Files up to this many bytes are read to count their entries, larger ones only when asked to."""

@@ -14,9 +14,9 @@ from rich.text import Text
 from stateproc.cli.opening import open_snapshot
 from stateproc.errors import NotFound
 from stateproc.formats.kafka import COMMITTED, EARLIEST, LATEST
-from stateproc.opened_states import opened_state
-from stateproc.operators import Operator
-from stateproc.snapshot import Snapshot
+from stateproc.snapshot.connector_state import opened_state
+from stateproc.snapshot.operator import Operator
+from stateproc.snapshot.snapshot import Snapshot
 
 SOURCE_STATE = "SourceReaderState"
 _MARKERS = {LATEST: "latest", EARLIEST: "earliest", COMMITTED: "committed"}

@@ -12,7 +12,7 @@ from stateproc.errors import InvalidOption, MissingFile
 from stateproc.storage.settings import storage_value
 
 if TYPE_CHECKING:
-    from stateproc.snapshot import Snapshot
+    from stateproc.snapshot.snapshot import Snapshot
 
 
 def add_opening(parser: ArgumentParser) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from stateproc.cli.where import And, Column, Compare, Condition, In, IsNull, Literal, Or
-from stateproc.pruning import keys_of_fields
+from stateproc.keygroups.key_group_pruning import keys_of_fields
 
 KEY_GROUP = Column(("key_group",))
 

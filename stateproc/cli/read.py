@@ -22,11 +22,11 @@ from stateproc.cli.pruning import wanted_key_groups, wanted_keys
 from stateproc.cli.target import chosen_operator, chosen_state
 from stateproc.cli.where import Condition, parse
 from stateproc.errors import InvalidOption
-from stateproc.opened_states import opened_state
-from stateproc.schemas import aligned
-from stateproc.snapshot import Snapshot
-from stateproc.states import State, narrowed
-from stateproc.wide import WideState
+from stateproc.snapshot.connector_state import opened_state
+from stateproc.snapshot.joined_table import WideState
+from stateproc.snapshot.schema_merging import aligned
+from stateproc.snapshot.snapshot import Snapshot
+from stateproc.snapshot.state import State, narrowed
 
 TABLE_ROWS = 20
 _SPLIT_BYTES = 8 << 20

@@ -8,10 +8,10 @@ from typing import Any
 
 from stateproc.cli.measures import OperatorMeasure
 from stateproc.metadata import walk_stream_handles
-from stateproc.operator_states import OperatorStateView
-from stateproc.operators import Operator
-from stateproc.snapshot import Snapshot
-from stateproc.states import State
+from stateproc.snapshot.operator import Operator
+from stateproc.snapshot.operator_state import OperatorStateView
+from stateproc.snapshot.snapshot import Snapshot
+from stateproc.snapshot.state import State
 
 Report = dict[str, Any]
 

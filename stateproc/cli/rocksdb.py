@@ -7,11 +7,11 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any
 
-from stateproc.databases import StateTables, has_databases, state_tables
 from stateproc.errors import NotFound, SnapshotError
-from stateproc.operators import Operator
 from stateproc.readers.rocksdb import StateStatistics, TableStatistics
-from stateproc.snapshot import Snapshot
+from stateproc.snapshot.operator import Operator
+from stateproc.snapshot.rocksdb_tables import StateTables, has_databases, state_tables
+from stateproc.snapshot.snapshot import Snapshot
 
 Report = dict[str, Any]
 

@@ -6,11 +6,10 @@ import shlex
 from argparse import Namespace
 from collections.abc import Iterable
 
-from stateproc.errors import InvalidOption
-from stateproc.names import not_found
-from stateproc.operators import Operator
-from stateproc.snapshot import Snapshot
-from stateproc.states import State
+from stateproc.errors import InvalidOption, not_found
+from stateproc.snapshot.operator import Operator
+from stateproc.snapshot.snapshot import Snapshot
+from stateproc.snapshot.state import State
 
 
 def chosen_operator(snapshot: Snapshot, arguments: Namespace) -> Operator:

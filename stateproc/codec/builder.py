@@ -51,8 +51,8 @@ class Label:
 class Program:
     """A runnable program: see :func:`stateproc.codec.vm.dispatch.run` for the tables' meaning.
 
-    ``lanes``: int32, the width of each column, for :func:`stateproc.codec.lanes.run`; None if every row has to be
-    decoded by itself (columns of items, values that Python reads).
+    ``lanes``: int32, the width of each column, for :func:`stateproc.codec.vectorized_vm.run`; None if every row is
+    decoded on its own (columns of items, values that Python reads).
     """
 
     code: npt.NDArray[np.int32]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from stateproc.codec.column_buffers import put
 from stateproc.codec.jit import inlined, kernel, load_u8
 from stateproc.codec.kryo_heads import (
     AT_VALUE,
@@ -47,7 +48,6 @@ from stateproc.codec.kryo_kernels import (
     set_word,
     word,
 )  # fmt: skip
-from stateproc.codec.room import put
 
 _MAX_VALUES = 1_000_000
 # Text as little-endian numbers.

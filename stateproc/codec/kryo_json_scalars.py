@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from stateproc.codec import ops
+from stateproc.codec.column_buffers import advance, fits, place, put, varint
 from stateproc.codec.jit import (
     double_of,
     float_of,
@@ -37,7 +38,6 @@ from stateproc.codec.kryo_kernels import (
     put_escaped,
     word,
 )  # fmt: skip
-from stateproc.codec.room import advance, fits, place, put, varint
 from stateproc.codec.text import put_utf16_unit
 
 # Text as little-endian numbers.

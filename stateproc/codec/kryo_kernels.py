@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Any
 
 from stateproc.codec import ops
+from stateproc.codec.column_buffers import advance, fits, place, varint
 from stateproc.codec.jit import copy_bytes, kernel, load_be16, load_i32, load_i64, load_u8, store_8, store_64
-from stateproc.codec.room import advance, fits, place, varint
 from stateproc.codec.text import put_utf8, put_utf16_unit
 
 FAILED, NO_ROOM = -1, -2

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stateproc.codec import lane_ops, lanes, ops
+from stateproc.codec import ops
+from stateproc.codec import vectorized_ops as lane_ops
+from stateproc.codec import vectorized_vm as lanes
 from stateproc.codec.builder import Program, Taken
 from stateproc.codec.columns import Columns
 from stateproc.codec.errors import Unrepresentable

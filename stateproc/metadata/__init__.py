@@ -1,7 +1,7 @@
 """``_metadata`` V2 to V6 as frozen dataclasses: snapshot, operators, subtasks; handles in ``handles``."""
 
+from stateproc.metadata.flink_version_range import flink_version_range
 from stateproc.metadata.reader import read_metadata
-from stateproc.metadata.releases import flink_version_range
 from stateproc.metadata.snapshot import (
     CheckpointProperties,
     MasterState,

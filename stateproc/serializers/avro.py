@@ -31,7 +31,7 @@ from stateproc.codec.layouts import (
     Struct,
 )
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
-from stateproc.releases import Release
+from stateproc.flink_versions import Release
 from stateproc.serializers.avro_json import plain_json, read_as_json
 from stateproc.serializers.avro_schema import AvroSchema, AvroType, parse_schema
 from stateproc.serializers.base import LayoutContext, Serializer, Undecodable, simple_name

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from stateproc.codec.layouts import Layout
 from stateproc.errors import UnsupportedSnapshot
-from stateproc.releases import Release
+from stateproc.flink_versions import Release
 from stateproc.wire import Output
 
 VARIABLE = -1

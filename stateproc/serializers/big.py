@@ -18,13 +18,13 @@ from stateproc.codec.builder import Assembler, Builder
 from stateproc.codec.decimals import decimal_text, unscaled
 from stateproc.codec.encoding.arrays import as_type
 from stateproc.codec.encoding.decimals import integer_bytes, parts_of
-from stateproc.codec.encoding.measured import Measured
+from stateproc.codec.encoding.sized_writers import Measured
 from stateproc.codec.encoding.strings import blobs
 from stateproc.codec.encoding.times import by_distinct
 from stateproc.codec.layouts import Layout
 from stateproc.codec.layouts.numbers import number_array
 from stateproc.codec.layouts.strings import blob_array, blob_columns
-from stateproc.releases import Release
+from stateproc.flink_versions import Release
 from stateproc.serializers.base import LayoutContext, Serializer
 from stateproc.serializers.registry import simple, snapshot, write_simple
 from stateproc.wire import Cursor, Output

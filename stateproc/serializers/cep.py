@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from stateproc.codec.layouts import Counted, FlinkString, Layout, Marked, Number, Struct
-from stateproc.releases import Release
+from stateproc.flink_versions import Release
 from stateproc.serializers.base import VARIABLE, LayoutContext, Serializer
 from stateproc.serializers.registry import (
     composite,

@@ -9,7 +9,7 @@ from typing import Any
 from stateproc.codec.kryo.types import BOXES, STRING, ClassDescription, FieldType, java_order
 from stateproc.codec.layouts import Counted, FlinkString, Layout
 from stateproc.errors import InvalidOption
-from stateproc.releases import Release
+from stateproc.flink_versions import Release
 from stateproc.serializers.base import LayoutContext, Serializer
 from stateproc.serializers.big import Big
 from stateproc.serializers.collections import PRIMITIVE_ARRAYS, ListOf, MapOf, PlainArray

@@ -19,7 +19,7 @@ from stateproc.codec.layouts import (
     Struct,
 )
 from stateproc.errors import UnsupportedSnapshot
-from stateproc.releases import Release
+from stateproc.flink_versions import Release
 from stateproc.serializers.base import LayoutContext, Serializer
 from stateproc.serializers.registry import (
     composite,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from stateproc.codec import ops
 from stateproc.codec.layouts import Blob, Layout
-from stateproc.releases import Release
+from stateproc.flink_versions import Release
 from stateproc.serializers.base import VARIABLE, LayoutContext, Serializer, Undecodable, simple_name
 from stateproc.serializers.registry import expect_version, snapshot, write_head
 from stateproc.serializers.scalars import SCALARS, Scalar

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from stateproc.codec.layouts import Hosted, Layout
-from stateproc.releases import Release
+from stateproc.flink_versions import Release
 from stateproc.serializers.base import LayoutContext, Serializer
 from stateproc.serializers.registry import simple, snapshot, write_simple
 from stateproc.wire import Cursor, Output

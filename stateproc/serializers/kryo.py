@@ -13,7 +13,7 @@ from stateproc.codec.kryo.graph import KryoSetting, read_kryo
 from stateproc.codec.kryo.types import FieldType, class_of_name
 from stateproc.codec.layouts import Blob, Hosted, Layout
 from stateproc.errors import UnsupportedSnapshot
-from stateproc.releases import Release
+from stateproc.flink_versions import Release
 from stateproc.serializers.base import LayoutContext, Serializer, Undecodable, simple_name
 from stateproc.serializers.descriptions import parse_classes
 from stateproc.serializers.kryo_columns import Column, column_of

@@ -16,8 +16,8 @@ from stateproc.codec.builder import Assembler, Builder, Taken
 from stateproc.codec.decimals import decimal_text, unscaled
 from stateproc.codec.encoding import arrays, times
 from stateproc.codec.encoding.decimals import integer_bytes, parts_of
-from stateproc.codec.encoding.measured import Measured, same, sequence, spread
 from stateproc.codec.encoding.numbers import varints
+from stateproc.codec.encoding.sized_writers import Measured, same, sequence, spread
 from stateproc.codec.encoding.strings import blob_bytes, blobs
 from stateproc.codec.errors import BadValue
 from stateproc.codec.kryo.times import FIRST_SECOND, LAST_SECOND

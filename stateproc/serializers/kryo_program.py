@@ -18,7 +18,7 @@ import pyarrow as pa
 from stateproc.codec import kryo_kernels as codes
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Label, Taken
-from stateproc.codec.encoding.measured import Measured
+from stateproc.codec.encoding.sized_writers import Measured
 from stateproc.codec.kryo.classes import PRIMITIVE_IDS, USER_BASE, registered_class
 from stateproc.codec.kryo.collections import KERNEL_COLLECTIONS
 from stateproc.codec.kryo.graph import KryoSetting, Walker

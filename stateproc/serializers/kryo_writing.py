@@ -15,10 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from stateproc.codec.encoding import arrays, joining
+from stateproc.codec.encoding import arrays
+from stateproc.codec.encoding import list_encoding as joining
 from stateproc.codec.encoding.kryo import flagged_varints, strings
-from stateproc.codec.encoding.measured import Longs, Measured, located, same, sequence, spread
 from stateproc.codec.encoding.numbers import fixed, varints
+from stateproc.codec.encoding.sized_writers import Longs, Measured, located, same, sequence, spread
 from stateproc.codec.kryo.classes import BY_NAME, ID_BIAS, PRIMITIVE_IDS, REGISTRAR_BASE, REGISTRAR_IDS, USER_BASE
 from stateproc.codec.kryo.graph import KryoSetting
 from stateproc.codec.kryo.types import BOXES, FINAL_CLASSES, STRING, ClassDescription, FieldType, in_java_order

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder
-from stateproc.codec.encoding import joining
+from stateproc.codec.encoding import list_encoding as joining
 from stateproc.codec.encoding.arrays import items_of, list_of, refuse_nulls
-from stateproc.codec.encoding.measured import Measured, sequence
 from stateproc.codec.encoding.numbers import fixed
+from stateproc.codec.encoding.sized_writers import Measured, sequence
 from stateproc.codec.layouts import (
     Blob,
     Converted,
@@ -30,7 +30,7 @@ from stateproc.codec.layouts import (
     Struct,
 )
 from stateproc.codec.layouts.collections import measure_items
-from stateproc.releases import Release
+from stateproc.flink_versions import Release
 from stateproc.serializers.base import VARIABLE, LayoutContext, Serializer
 from stateproc.serializers.collections import PlainArray
 from stateproc.serializers.registry import expect_version, read_composite, simple, snapshot, write_composite

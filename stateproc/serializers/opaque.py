@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from stateproc.codec import ops
 from stateproc.codec.layouts import Blob, Layout
-from stateproc.releases import Release
+from stateproc.flink_versions import Release
 from stateproc.serializers.base import LayoutContext, Serializer, Undecodable, simple_name
 from stateproc.wire import Output
 

@@ -14,13 +14,13 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Label
-from stateproc.codec.encoding.measured import Measured, same
+from stateproc.codec.encoding.sized_writers import Measured, same
 from stateproc.codec.layouts import Layout, Marked
 from stateproc.codec.layouts.base import nothing_of
 from stateproc.codec.layouts.merging import Merged, Shape
 from stateproc.codec.layouts.strings import blob_array, blob_columns
 from stateproc.errors import UnsupportedSnapshot
-from stateproc.releases import Release
+from stateproc.flink_versions import Release
 from stateproc.serializers.base import LayoutContext, Serializer, Undecodable, simple_name
 from stateproc.serializers.opaque import Opaque
 from stateproc.serializers.optional_maps import OptionalEntry, read_optional_map, write_optional_map

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from stateproc.errors import SnapshotError, UnsupportedSnapshot
-from stateproc.releases import Release
+from stateproc.flink_versions import Release
 from stateproc.serializers.base import Serializer
 from stateproc.wire import Cursor, Output
 

@@ -22,7 +22,7 @@ from stateproc.codec.layouts import (
 )
 from stateproc.codec.layouts.merging import NAMELESS, Merged, Shape
 from stateproc.codec.temporal import ints, nulls
-from stateproc.releases import Release
+from stateproc.flink_versions import Release
 from stateproc.serializers.base import LayoutContext, Serializer, fixed_sum
 from stateproc.serializers.registry import (
     composite,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from stateproc.codec.layouts import Choice, Layout, Marked, Nothing, Only, Option, Struct
-from stateproc.releases import Release
+from stateproc.flink_versions import Release
 from stateproc.serializers.base import LayoutContext, Serializer, fixed_sum, simple_name
 from stateproc.serializers.collections import ListOf
 from stateproc.serializers.descriptions import parse_classes

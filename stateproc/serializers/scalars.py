@@ -10,7 +10,7 @@ import pyarrow as pa
 from stateproc.codec.encoding.times import by_distinct
 from stateproc.codec.layouts import Boolean, Converted, FlinkString, Layout, Nothing, Number, Only
 from stateproc.codec.temporal import ints, nulls
-from stateproc.releases import Release
+from stateproc.flink_versions import Release
 from stateproc.serializers.base import VARIABLE, LayoutContext, Serializer
 from stateproc.serializers.registry import simple, snapshot, write_simple
 from stateproc.wire import Cursor, Output

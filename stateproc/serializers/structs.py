@@ -20,7 +20,7 @@ from stateproc.codec.layouts import (
     Struct,
 )
 from stateproc.codec.temporal import OutOfRange, ints, nulls
-from stateproc.releases import Release
+from stateproc.flink_versions import Release
 from stateproc.serializers.base import VARIABLE, LayoutContext, Serializer, fixed_sum, simple_name
 from stateproc.serializers.registry import (
     SCALA_PACKAGES,

@@ -10,7 +10,7 @@ import pyarrow as pa
 from stateproc.codec import ops
 from stateproc.codec.layouts import Blob, Layout, Number, Sized, Struct
 from stateproc.codec.layouts.whole import Whole
-from stateproc.releases import Release
+from stateproc.flink_versions import Release
 from stateproc.serializers.base import VARIABLE, LayoutContext, Serializer, Undecodable
 from stateproc.serializers.java_types import java_serializer, java_type
 from stateproc.serializers.logical_types import LogicalType, logical_type, read_logical_type

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from stateproc.codec.layouts import Converted, Layout, Nothing, Number, Struct
-from stateproc.releases import Release
+from stateproc.flink_versions import Release
 from stateproc.serializers.base import LayoutContext, Serializer, fixed_sum
 from stateproc.serializers.collections import LIST_VIEW, MAP_VIEW, SORTED_MAP, ListOf, MapOf, NullAwareMap
 from stateproc.serializers.registry import (

@@ -14,7 +14,7 @@ import pyarrow as pa
 from stateproc.codec import temporal as t
 from stateproc.codec.encoding import times
 from stateproc.codec.layouts import Converted, Layout, Number, Struct
-from stateproc.releases import Release
+from stateproc.flink_versions import Release
 from stateproc.serializers.base import LayoutContext, Serializer
 from stateproc.serializers.registry import simple, snapshot, write_simple
 from stateproc.wire import Cursor, Output

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from stateproc.codec import ops
-from stateproc.codec.encoding.measured import Measured
+from stateproc.codec.encoding.sized_writers import Measured
 from stateproc.codec.layouts import Blob, Converted, Hosted, Layout
 from stateproc.codec.layouts.base import nothing_of
 from stateproc.errors import UnsupportedSnapshot
-from stateproc.releases import Release
+from stateproc.flink_versions import Release
 from stateproc.serializers.base import LayoutContext, Serializer
 from stateproc.serializers.registry import simple, snapshot, write_simple
 from stateproc.serializers.roaring import positions

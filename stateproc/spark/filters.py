@@ -19,7 +19,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from stateproc.pruning import keys_of_fields
+from stateproc.keygroups.key_group_pruning import keys_of_fields
 
 KeyGroupsOf = Callable[[Sequence[Any]], "set[int] | None"]
 

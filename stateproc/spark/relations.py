@@ -9,14 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from stateproc.catalog import CATALOGS
-from stateproc.names import not_found
-from stateproc.opened_states import opened_state
-from stateproc.operators import Operator
-from stateproc.snapshot import Snapshot, open
+from stateproc.errors import not_found
+from stateproc.snapshot.connector_state import opened_state
+from stateproc.snapshot.metadata_tables import CATALOGS
+from stateproc.snapshot.operator import Operator
+from stateproc.snapshot.snapshot import Snapshot, open
+from stateproc.snapshot.splits import Split
+from stateproc.snapshot.state import State
 from stateproc.spark.options import SourceOptions
-from stateproc.splits import Split
-from stateproc.states import State
 
 ROWS_PER_SPLIT = 100_000
 Pruning = Callable[[State], "set[int] | None"]

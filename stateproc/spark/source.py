@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pyspark.sql.datasource import DataSourceWriter
 from pyspark.sql.types import StructType
 
+from stateproc.snapshot.state import narrowed
 from stateproc.spark.options import parse_options
 from stateproc.spark.reader import SavepointReader
 from stateproc.spark.relations import relation
 from stateproc.spark.types import spark_schema
-from stateproc.states import narrowed
 
 
 def schema_of(raw: Mapping[str, str]) -> StructType:
@@ -26,7 +26,7 @@ def reader_of(raw: Mapping[str, str], schema: StructType) -> SavepointReader:
 
 
 def writer_of(raw: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:
-    """The writer of one state, see :mod:`stateproc.writers.spark.plain_sink`. Raises SnapshotError."""
-    from stateproc.writers.spark import plain_sink
+    """The writer of one state, see :mod:`stateproc.writers.spark.data_source_writer`. Raises SnapshotError."""
+    from stateproc.writers.spark import data_source_writer as plain_sink
 
     return plain_sink.writer_of(raw, schema, overwrite)

@@ -9,8 +9,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from stateproc.errors import InvalidOption
-from stateproc.names import not_found
+from stateproc.errors import InvalidOption, not_found
 
 _Test = Callable[[pa.DataType], bool]
 _CARRIED: tuple[tuple[_Test, pa.DataType], ...] = (

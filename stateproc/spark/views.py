@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pyspark_savepoint import DefaultSource
-from stateproc.catalog import CATALOGS
-from stateproc.databases import has_databases
 from stateproc.errors import InvalidOption, SnapshotError
-from stateproc.opened_states import opened_state
-from stateproc.operators import Operator
-from stateproc.snapshot import Snapshot
+from stateproc.snapshot.connector_state import opened_state
+from stateproc.snapshot.metadata_tables import CATALOGS
+from stateproc.snapshot.operator import Operator
+from stateproc.snapshot.rocksdb_tables import has_databases
+from stateproc.snapshot.snapshot import Snapshot
+from stateproc.snapshot.state import State
 from stateproc.spark.options import parse_options
 from stateproc.spark.relations import opened_snapshot
 from stateproc.spark.types import spark_schema
-from stateproc.states import State
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

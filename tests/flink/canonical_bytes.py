@@ -8,8 +8,8 @@ from pathlib import Path
 import cramjam
 
 import stateproc
-from stateproc.keyed_files import KeyedFile
 from stateproc.keygroups.ranges import prefix_width
+from stateproc.snapshot.subtask_files import KeyedFile
 
 END_OF_KEY_GROUP = 0xFFFF
 LAST_OF_STATE = 0x80

@@ -14,8 +14,8 @@ from reading_back import differences, in_their_windows
 from restore import HUNDRED_YEARS, Operator, Restored, Spec, State, Timers, restore
 from restored_fixtures import OPERATORS, TOTALS
 
-from stateproc.writers.rewriting.time_to_live import ttl_off, ttl_on
-from stateproc.writers.rewriting.time_to_live_header import with_ttl, without_ttl
+from stateproc.writers.rewrite.ttl import ttl_off, ttl_on
+from stateproc.writers.rewrite.ttl_header import with_ttl, without_ttl
 
 pytestmark = pytest.mark.flink
 

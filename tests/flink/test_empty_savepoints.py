@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 from restore import BACKENDS, Operator, Spec, State, restore
 
-from stateproc.writers.spark.plain_sink import writer_of
+from stateproc.writers.spark.data_source_writer import writer_of
 
 pytestmark = pytest.mark.flink
 

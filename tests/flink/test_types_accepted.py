@@ -9,7 +9,7 @@ import pytest
 from compiling import JAVA, JOBS, compiled
 
 from stateproc import types
-from stateproc.releases import release
+from stateproc.flink_versions import release
 from stateproc.serializers import proxied_snapshot
 
 pytestmark = pytest.mark.flink

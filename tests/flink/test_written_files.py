@@ -19,19 +19,19 @@ from writing_elements import contents, keys_and_values
 from writing_entries import batches, entries_of, handle_of, header_of
 
 import stateproc
-from stateproc.keyed_files import KeyedFile
+from stateproc.flink_versions import release as release_of
 from stateproc.metadata.backend import read_operator_header, write_keyed_header
 from stateproc.metadata.handles import KeyGroupsHandle, OperatorStreamHandle
-from stateproc.operator_states import OperatorFile
-from stateproc.releases import release as release_of
 from stateproc.serializers import LayoutContext
+from stateproc.snapshot.operator_state import OperatorFile
+from stateproc.snapshot.subtask_files import KeyedFile
 from stateproc.wire import Cursor
-from stateproc.writers.committing.commit import Commit
-from stateproc.writers.committing.staging import Staging
-from stateproc.writers.committing.verify import verify_canonical, verify_heap, verify_operator_state
-from stateproc.writers.files.canonical import CanonicalWriter
-from stateproc.writers.files.heap import HeapWriter
-from stateproc.writers.files.operator_state import OperatorStateWriter
+from stateproc.writers.commit.commit import Commit
+from stateproc.writers.commit.staging import Staging
+from stateproc.writers.commit.verify import verify_canonical, verify_heap, verify_operator_state
+from stateproc.writers.formats.canonical.writer import CanonicalWriter
+from stateproc.writers.formats.heap.writer import HeapWriter
+from stateproc.writers.formats.operator_state.writer import OperatorStateWriter
 
 pytestmark = pytest.mark.flink
 

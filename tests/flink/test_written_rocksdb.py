@@ -15,7 +15,7 @@ from restored_fixtures import OPERATORS
 
 import stateproc
 from stateproc.metadata.handles import IncrementalHandle
-from stateproc.writers.rocksdb.options import TableOptions
+from stateproc.writers.formats.rocksdb.options import TableOptions
 
 pytestmark = pytest.mark.flink
 

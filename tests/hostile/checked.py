@@ -20,10 +20,13 @@ import numpy as np
 import pytest
 
 import stateproc.codec.machine as machine_module
-import stateproc.readers.canonical as canonical_module
-import stateproc.readers.maps as maps_module
-import stateproc.readers.scanning as scanning_module
-from stateproc.codec import kryo_heads, kryo_json, kryo_json_scalars, kryo_kernels, lane_ops, lanes, ops, room, text
+import stateproc.readers.canonical.entry_scan as scanning_module
+import stateproc.readers.canonical.reader as canonical_module
+import stateproc.readers.common.map_grouping as maps_module
+from stateproc.codec import column_buffers as room
+from stateproc.codec import kryo_heads, kryo_json, kryo_json_scalars, kryo_kernels, ops, text
+from stateproc.codec import vectorized_ops as lane_ops
+from stateproc.codec import vectorized_vm as lanes
 from stateproc.codec.columns import Columns
 from stateproc.codec.vm import binary, choices, dispatch, kryo, loops, rows, strings, values
 

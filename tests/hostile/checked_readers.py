@@ -14,13 +14,14 @@ from checked import MEMORY, Checked, Memory, plain_module
 from stateproc.keygroups import hashes as hashes_module
 from stateproc.keygroups import kernels as hash_kernels
 from stateproc.keygroups import scalars as scalars_module
-from stateproc.readers import measuring as measuring_module
+from stateproc.readers.canonical import statistics as measuring_module
 from stateproc.readers.rocksdb import blocks as blocks_module
 from stateproc.readers.rocksdb import checksums as checksums_module
 from stateproc.readers.rocksdb import compression as compression_module
-from stateproc.readers.rocksdb import cursors, merging
-from stateproc.readers.rocksdb import entries as entries_module
+from stateproc.readers.rocksdb import db_iterator as entries_module
 from stateproc.readers.rocksdb import index as index_module
+from stateproc.readers.rocksdb import merge_cursors as cursors
+from stateproc.readers.rocksdb import merge_kernel as merging
 
 _CURSORS = plain_module(cursors)
 _MERGING = plain_module(merging, stateproc__readers__rocksdb__cursors=_CURSORS)

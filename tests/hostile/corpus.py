@@ -23,15 +23,15 @@ from stateproc.metadata.handles import (
     SegmentHandle,
 )
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
-from stateproc.operator_states import operator_header
 from stateproc.options import ReadOptions
-from stateproc.readers.changelog.content import log_source
-from stateproc.readers.headers import read_whole_header
-from stateproc.readers.states import KeyedState
+from stateproc.readers.changelog.log_stream import log_source
+from stateproc.readers.common.header_reader import read_whole_header
+from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext, Undecodable
-from stateproc.snapshot import Snapshot
-from stateproc.splits import header_states
-from stateproc.states import State
+from stateproc.snapshot.operator_state import operator_header
+from stateproc.snapshot.snapshot import Snapshot
+from stateproc.snapshot.splits import header_states
+from stateproc.snapshot.state import State
 from stateproc.storage import SnapshotLocation, open_handle
 from stateproc.storage.sources import InlineSource
 

@@ -14,8 +14,8 @@ from rocksdb_databases import inline, write_database
 
 from stateproc.errors import SnapshotError
 from stateproc.keygroups import kernels
-from stateproc.readers.blocks import KeyGroupRange
-from stateproc.readers.measuring import measure_canonical
+from stateproc.readers.canonical.statistics import measure_canonical
+from stateproc.readers.common.key_group_blocks import KeyGroupRange
 from stateproc.readers.rocksdb import rocksdb_entries
 from stateproc.storage import InlineSource
 

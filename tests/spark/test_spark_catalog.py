@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import stateproc
-from stateproc.catalog import CATALOGS
+from stateproc.snapshot.metadata_tables import CATALOGS
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 

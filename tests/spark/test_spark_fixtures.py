@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from spark_contract import selecting_exact
 
-from stateproc.schemas import aligned
-from stateproc.snapshot import Snapshot
-from stateproc.states import State
+from stateproc.snapshot.schema_merging import aligned
+from stateproc.snapshot.snapshot import Snapshot
+from stateproc.snapshot.state import State
 
 JOBS_AT_ONCE = 4
 """Spark jobs from so many threads: a job of two tasks leaves its two cores idle while it is planned."""

@@ -15,8 +15,9 @@ from pyspark.sql import functions as F
 
 import stateproc
 from stateproc import OperatorBootstrap, SavepointWriter
-from stateproc.writers.spark import execution, handing_over
-from stateproc.writers.spark.handing_over import BATCH_ROWS, ROW_BYTES, together
+from stateproc.writers.spark import arrow_batching as handing_over
+from stateproc.writers.spark import execution
+from stateproc.writers.spark.arrow_batching import BATCH_ROWS, ROW_BYTES, together
 
 N = 9_000
 SETTINGS = ("spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.execution.arrow.maxRecordsPerBatch")

@@ -16,7 +16,7 @@ import stateproc
 from stateproc import InvalidOption, OperatorBootstrap, SavepointWriter
 from stateproc.errors import MissingFile
 from stateproc.storage.filesystem import filesystem
-from stateproc.writers.committing.commit import Commit
+from stateproc.writers.commit.commit import Commit
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 import stateproc
 from stateproc import InvalidOption, InvalidRows, NotFound, OperatorBootstrap, SavepointWriter
 from stateproc.cli.offsets import kafka_offsets
-from stateproc.operators import Operator
+from stateproc.snapshot.operator import Operator
 
 UID = "orders-from-kafka"
 COLUMNS = "topic string, partition int, offset long, stopping_offset long, subtask int"

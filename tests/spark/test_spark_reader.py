@@ -11,10 +11,10 @@ from spark_contract import planned, rows, selecting
 
 import stateproc
 from stateproc.errors import InvalidOption, NotFound, SnapshotError
-from stateproc.opened_states import opened_state
-from stateproc.schemas import aligned_array
+from stateproc.snapshot.connector_state import opened_state
+from stateproc.snapshot.schema_merging import aligned_array
+from stateproc.snapshot.state import State
 from stateproc.spark.types import carried
-from stateproc.states import State
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 SNAPSHOTS = [

@@ -9,8 +9,8 @@ import pytest
 from fixtures_check import CLASSES, Fixture, differences, fixtures
 from spark_contract import rows, selecting_exact
 
-from stateproc.snapshot import Snapshot
-from stateproc.states import State
+from stateproc.snapshot.snapshot import Snapshot
+from stateproc.snapshot.state import State
 
 
 def _as_sent(table: pa.Table) -> pa.Table:

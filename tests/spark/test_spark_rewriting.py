@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 import stateproc
 from stateproc import InvalidOption, NotFound, OperatorBootstrap, SavepointWriter, UnsupportedSnapshot, types
-from stateproc.readers.states import StateKind
+from stateproc.readers.common.state_descriptor import StateKind
 
 
 def fixture(case: str) -> Fixture:

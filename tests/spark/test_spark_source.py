@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_contract import selecting
 
 import stateproc
-from stateproc.opened_states import opened_state
+from stateproc.snapshot.connector_state import opened_state
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 DEMO = str(FIXTURES / "1.20" / "demo" / "snapshot")

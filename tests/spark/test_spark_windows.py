@@ -15,7 +15,7 @@ from same_bytes import contents
 
 import stateproc
 from stateproc import InvalidOption, NotFound, OperatorBootstrap, SavepointWriter
-from stateproc.operators import Operator
+from stateproc.snapshot.operator import Operator
 
 RELEASES = ("1.20", "2.3")
 ORDER = "Pojo fixtures.Order {amount: Double, customer: Long, number: Integer, product: String, time: Long}"

@@ -22,8 +22,8 @@ from write_faults import PARALLELISM, ROWS
 
 import stateproc
 from stateproc.errors import MissingFile
-from stateproc.writers.committing.staging import run_of_file, run_of_marker
-from stateproc.writers.spark.plain_sink import writer_of
+from stateproc.writers.commit.staging import run_of_file, run_of_marker
+from stateproc.writers.spark.data_source_writer import writer_of
 
 SCRIPT = Path(__file__).with_name("write_faults.py")
 WAYS = ("writer", "plain")

@@ -27,10 +27,10 @@ from two_hosts import two_hosts
 
 from pyspark_savepoint import DefaultSource
 from stateproc import OperatorBootstrap, SavepointWriter
-from stateproc.writers.committing.staging import StateFile
-from stateproc.writers.spark import entries_sink
-from stateproc.writers.spark.entries_sink import EntriesWriter
-from stateproc.writers.spark.plain_sink import PlainWriter
+from stateproc.writers.commit.staging import StateFile
+from stateproc.writers.spark import snapshot_sink as entries_sink
+from stateproc.writers.spark.data_source_writer import PlainWriter
+from stateproc.writers.spark.snapshot_sink import EntriesWriter
 
 ROWS = 4000
 PARALLELISM = 3

@@ -9,7 +9,7 @@ from metadata_bytes import bytes32, changelog, i32, inline, key_groups, metadata
 from serializer_bytes import BASE, composite, scalar, versioned
 
 import stateproc
-from stateproc.operators import Operator
+from stateproc.snapshot.operator import Operator
 
 CLEAR, SET, SET_INTERNAL, ADD, MERGE_NS, ADD_ELEMENT, ADD_OR_UPDATE, REMOVE = range(8)
 LONG, STRING = scalar("Long"), scalar("String")

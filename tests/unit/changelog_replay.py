@@ -12,13 +12,13 @@ from stateproc.codec.builder import Builder
 from stateproc.codec.machine import DecodeFailure, Machine
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.readers.changelog.change_blocks import Change
-from stateproc.readers.changelog.forms import is_ambiguous, null_form, user_key_starts
+from stateproc.readers.changelog.composite_keys import is_ambiguous, null_form, user_key_starts
 from stateproc.readers.changelog.operations import OPERANDS, Operand, Operation, Raw, element_of, operand_layout
-from stateproc.readers.entries import RawEntries
-from stateproc.readers.failures import placed
-from stateproc.readers.programs import Columns
-from stateproc.readers.rows import KEY_GROUP
-from stateproc.readers.states import KeyedState, StateKind
+from stateproc.readers.common.entry_programs import Columns
+from stateproc.readers.common.error_context import placed
+from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.common.row_schema import KEY_GROUP
+from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 
 _ENTRIES_AT_ONCE, _BYTES_AT_ONCE = 1 << 16, 16 << 20

@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 from fixtures_check import fixtures
 
-import stateproc.readers.canonical as canonical
-import stateproc.readers.heap as heap
-from stateproc.readers.blocks import KeyGroupRange, plain_blocks
+import stateproc.readers.canonical.reader as canonical
+import stateproc.readers.heap.reader as heap
+from stateproc.readers.common.key_group_blocks import KeyGroupRange, plain_blocks
 from stateproc.storage import InlineSource
 
 CASES = ("1.20/kitchen-hashmap-canonical", "2.3/tiny-rocksdb-canonical-1024", "1.20/kitchen-hashmap-checkpoint")

@@ -14,17 +14,17 @@ from fixtures_check import CLASSES, FIXTURES, Fixture, fixtures, fixtures_in
 from stateproc.errors import CorruptSnapshot, InvalidOption, InvalidRows, UnsupportedSnapshot
 from stateproc.keygroups.ranges import key_group_of_hash
 from stateproc.metadata.backend import KEY_VALUE
-from stateproc.operators import Operator
-from stateproc.readers.states import KeyedState, StateKind
+from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.pojo import Pojo
 from stateproc.serializers.scalars import LONG, SCALARS, VOID_NAMESPACE, Scalar
-from stateproc.writers.bootstrapping.hashing import key_hash_of
-from stateproc.writers.bootstrapping.rows import RowEncoder
-from stateproc.writers.rewriting.carrying_header import carried_header
-from stateproc.writers.rewriting.rehashing import rehash, rehashed
-from stateproc.writers.rewriting.time_to_live import ttl_off, ttl_on, ttl_purge
-from stateproc.writers.rewriting.time_to_live_header import with_ttl, without_ttl
+from stateproc.snapshot.operator import Operator
+from stateproc.writers.bootstrap.key_group_assignment import key_hash_of
+from stateproc.writers.bootstrap.keyed_encoder import RowEncoder
+from stateproc.writers.rewrite.merged_header import carried_header
+from stateproc.writers.rewrite.rekey import rehash, rehashed
+from stateproc.writers.rewrite.ttl import ttl_off, ttl_on, ttl_purge
+from stateproc.writers.rewrite.ttl_header import with_ttl, without_ttl
 
 SINGLE = [one for one in fixtures() if not one.part]
 CONTEXT = LayoutContext()

@@ -18,16 +18,16 @@ from fixtures_check import CLASSES, FIXTURES, Fixture, differences, fixtures, fi
 from stateproc.errors import NotFound, UnsupportedSnapshot
 from stateproc.metadata.backend import KEY_VALUE, KEY_VALUE_V2, StateMetaInfo
 from stateproc.metadata.handles import KeyGroupsHandle
-from stateproc.operators import Operator
-from stateproc.readers.states import KeyedState, keyed_state
+from stateproc.readers.common.state_descriptor import KeyedState, keyed_state
 from stateproc.serializers import LayoutContext, registry
 from stateproc.serializers.runtime import Timer
-from stateproc.writers.files.operator_state import OperatorStateWriter
-from stateproc.writers.rewriting.carrying import carried_splits
-from stateproc.writers.rewriting.carrying_header import TTL, carried_header, classic
-from stateproc.writers.rewriting.carrying_operator_state import carried_elements, carried_operator_header
-from stateproc.writers.rewriting.raw_snapshots import PROXY, composite_of, raw_composite, versioned_of
-from stateproc.writers.rewriting.rehashing import rehashed
+from stateproc.snapshot.operator import Operator
+from stateproc.writers.formats.operator_state.writer import OperatorStateWriter
+from stateproc.writers.rewrite.merged_header import TTL, carried_header, classic
+from stateproc.writers.rewrite.operator_state_copy import carried_elements, carried_operator_header
+from stateproc.writers.rewrite.raw_copy import carried_splits
+from stateproc.writers.rewrite.raw_snapshots import PROXY, composite_of, raw_composite, versioned_of
+from stateproc.writers.rewrite.rekey import rehashed
 
 Contents = tuple[KeyedState, int, Entries]
 POJO = "org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot"

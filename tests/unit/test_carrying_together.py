@@ -11,11 +11,11 @@ import pytest
 from carried_entries import entries_of
 from fixtures_check import CLASSES, FIXTURES, Fixture, fixtures_in
 
-from stateproc.operators import Operator
-from stateproc.splits import KeyGroupSplit
-from stateproc.writers.rewriting.carrying import CarriedSplit, carried_splits
-from stateproc.writers.rewriting.carrying_header import carried_header
-from stateproc.writers.rewriting.carrying_together import CarriedTogether, together
+from stateproc.snapshot.operator import Operator
+from stateproc.snapshot.splits import KeyGroupSplit
+from stateproc.writers.rewrite.merged_header import carried_header
+from stateproc.writers.rewrite.multi_state_copy import CarriedTogether, together
+from stateproc.writers.rewrite.raw_copy import CarriedSplit, carried_splits
 
 CANONICAL = ("1.20/kitchen-hashmap-canonical", "1.20/tiny-rocksdb-canonical-1024", "1.13/windows-rocksdb-canonical",
              "1.20/edges-hashmap-canonical", "2.3/kitchen-rocksdb-canonical")  # fmt: skip

@@ -28,15 +28,15 @@ from stateproc.metadata.handles import (
     StreamHandle,
 )
 from stateproc.metadata.keyed_handles import KeyedHandle
-from stateproc.readers.changelog.declarations import read_declaration
+from stateproc.readers.changelog.log_metadata import read_declaration
 from stateproc.readers.changelog.operations import Operation
 from stateproc.readers.changelog.segments import METADATA_GROUP, log_blocks
 from stateproc.readers.rocksdb.database import column_families
-from stateproc.readers.rocksdb.handle import database_files, open_database
+from stateproc.readers.rocksdb.open_database import database_files, open_database
 from stateproc.readers.rocksdb.properties import TWO_LEVEL, TableProperties
 from stateproc.readers.rocksdb.table import open_table
-from stateproc.snapshot import Snapshot
-from stateproc.states import State
+from stateproc.snapshot.snapshot import Snapshot
+from stateproc.snapshot.state import State
 
 NEWEST = ("1.20", "2.3")
 CHANGELOGS = ("1.15", "1.16", "1.17", *NEWEST)

@@ -40,8 +40,8 @@ from metadata_bytes import i32, in_memory_changelog
 from serializer_bytes import composite
 
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
-from stateproc.readers.changelog.gathering import suffixed
-from stateproc.readers.changelog.merging import composed
+from stateproc.readers.changelog.byte_gather import suffixed
+from stateproc.readers.changelog.namespace_merge import composed
 
 Changes = list[tuple[int, bytes]]
 

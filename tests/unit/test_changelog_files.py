@@ -28,12 +28,12 @@ from metadata_bytes import file, file_changelog, inline
 
 from stateproc.errors import CorruptSnapshot, MissingFile
 from stateproc.metadata.handles import ChangelogHandle, FileHandle, IncrementalHandle, KeyGroupsHandle
-from stateproc.readers.changelog.buckets import Buckets
 from stateproc.readers.changelog.change_blocks import blocks_of
-from stateproc.readers.changelog.content import LogContent, log_source
+from stateproc.readers.changelog.log_stream import LogContent, log_source
 from stateproc.readers.changelog.segments import Change
+from stateproc.readers.changelog.spill_buckets import Buckets
 from stateproc.readers.changelog.splits import ChangelogSplit
-from stateproc.snapshot import Snapshot
+from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage import SnapshotLocation
 
 INFO = state_info("s", "VALUE", LONG)

@@ -14,13 +14,13 @@ from changelog_replay import Store, length_suffix, load_heap, replay
 
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
 from stateproc.readers.changelog.change_blocks import Change, blocks_of
-from stateproc.readers.changelog.latest import latest
+from stateproc.readers.changelog.log_compaction import latest
 from stateproc.readers.changelog.operations import OPERANDS, Operation
 from stateproc.readers.changelog.records import records
-from stateproc.readers.entries import RawEntries
-from stateproc.readers.programs import Columns
-from stateproc.readers.rows import KEY_GROUP
-from stateproc.readers.states import KeyedState, StateKind
+from stateproc.readers.common.entry_programs import Columns
+from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.common.row_schema import KEY_GROUP
+from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.runtime import Timer
 from stateproc.serializers.scalars import SCALARS, VOID_NAMESPACE, Scalar

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from fixtures_check import Fixture, fixtures
 
-from stateproc.catalog import CATALOGS
 from stateproc.metadata import walk_stream_handles
+from stateproc.snapshot.metadata_tables import CATALOGS
 
 IN_FLIGHT = [fixture for fixture in fixtures() if fixture.manifest["job"] == "inflight"]
 

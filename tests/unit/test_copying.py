@@ -29,11 +29,11 @@ from stateproc.metadata.handles import (
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
 from stateproc.metadata.stream_handles import StreamHandle
 from stateproc.metadata.walk import StreamUse
-from stateproc.snapshot import Snapshot
+from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage import SnapshotLocation, open_handle
 from stateproc.storage.sources import FileSource
-from stateproc.writers.committing.commit import Commit
-from stateproc.writers.rewriting.copying import FileCopy, copy_plan
+from stateproc.writers.commit.commit import Commit
+from stateproc.writers.rewrite.file_copy import FileCopy, copy_plan
 
 KINDS = [
     one

@@ -15,9 +15,10 @@ import pyarrow as pa
 import pytest
 
 from stateproc.codec import ops
+from stateproc.codec.byte_arrays import Pieces, Unencodable
 from stateproc.codec.decoder import ValueDecoder
-from stateproc.codec.encoding.joining import delimited
 from stateproc.codec.encoding.keys import composite_keys
+from stateproc.codec.encoding.list_encoding import delimited
 from stateproc.codec.layouts import (
     BinaryRow,
     Blob,
@@ -43,7 +44,6 @@ from stateproc.codec.layouts import (
     VarNumber,
 )
 from stateproc.codec.layouts.base import Unwritable
-from stateproc.codec.pieces import Pieces, Unencodable
 from stateproc.serializers import read_snapshot
 from stateproc.serializers.base import LayoutContext
 from stateproc.serializers.big import Big

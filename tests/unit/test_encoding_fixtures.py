@@ -16,12 +16,9 @@ from stateproc.codec.layouts import Layout
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.codec.layouts.strings import blob_array, blob_columns
 from stateproc.codec.machine import Machine
-from stateproc.keyed_states import KeyedStateView
 from stateproc.keygroups.ranges import prefix_width
-from stateproc.readers.canonical import canonical_entries
-from stateproc.readers.entries import RawEntries
-from stateproc.readers.heap import heap_entries
-from stateproc.readers.programs import (
+from stateproc.readers.canonical.reader import canonical_entries
+from stateproc.readers.common.entry_programs import (
     Columns,
     EntryProgram,
     Form,
@@ -30,10 +27,13 @@ from stateproc.readers.programs import (
     key_layout,
     stream_value,
 )
+from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.heap.reader import heap_entries
 from stateproc.readers.rocksdb.splits import RocksDbSplit
-from stateproc.readers.states import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
-from stateproc.splits import KeyedSplit, KeyGroupSplit, header_states, keyed_header
+from stateproc.snapshot.keyed_state import KeyedStateView
+from stateproc.snapshot.splits import KeyedSplit, KeyGroupSplit, header_states, keyed_header
 
 Compared = tuple[str, list[bytes], list[bytes]]
 ENTRY = ("namespace", "key", "value")

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.decoder import ValueDecoder
 from stateproc.codec.layouts import Layout
 from stateproc.codec.layouts.base import Unwritable
-from stateproc.codec.pieces import Unencodable
 from stateproc.serializers import read_snapshot
 from stateproc.serializers.base import LayoutContext
 from stateproc.serializers.classes import parse_classes

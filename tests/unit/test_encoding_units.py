@@ -11,8 +11,8 @@ import pytest
 
 import stateproc
 from stateproc import types
+from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.layouts.base import Unwritable
-from stateproc.codec.pieces import Unencodable
 from stateproc.serializers import LayoutContext
 
 MOMENT = dt.datetime(2026, 1, 2, 3, 4, 5)

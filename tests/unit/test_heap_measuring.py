@@ -6,8 +6,8 @@ import pytest
 from fixtures_check import fixtures
 
 import stateproc
-from stateproc.readers.heap_measuring import measure_heap
-from stateproc.readers.states import KeyedState
+from stateproc.readers.common.state_descriptor import KeyedState
+from stateproc.readers.heap.statistics import measure_heap
 from stateproc.storage import InlineSource
 
 CASES = [

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 from fixtures_check import CLASSES, fixtures
 
-import stateproc.readers.blocks as blocks_module
-import stateproc.readers.heap as heap
+import stateproc.readers.common.key_group_blocks as blocks_module
+import stateproc.readers.heap.reader as heap
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
 from stateproc.metadata.backend import StateMetaInfo
-from stateproc.readers.blocks import KeyGroupRange, plain_blocks, snappy_blocks
-from stateproc.readers.canonical import canonical_entries
-from stateproc.readers.heap import heap_batches
-from stateproc.readers.measuring import measure_canonical
-from stateproc.readers.states import KeyedState, keyed_state
+from stateproc.readers.canonical.reader import canonical_entries
+from stateproc.readers.canonical.statistics import measure_canonical
+from stateproc.readers.common.key_group_blocks import KeyGroupRange, plain_blocks, snappy_blocks
+from stateproc.readers.common.state_descriptor import KeyedState, keyed_state
+from stateproc.readers.heap.reader import heap_batches
 from stateproc.serializers import LayoutContext, read_snapshot
 from stateproc.serializers.pojo import Pojo
 from stateproc.storage import InlineSource
@@ -194,8 +194,8 @@ def test_an_entry_of_a_thousand_blocks_is_read_and_copied_a_few_times_only(
 def test_a_canonical_entry_of_a_thousand_blocks_too(
     compressed: bool, copied: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import stateproc.readers.canonical as canonical
-    import stateproc.readers.measuring as measuring
+    import stateproc.readers.canonical.reader as canonical
+    import stateproc.readers.canonical.statistics as measuring
 
     value = np.random.default_rng(2).integers(0, 256, SIZE, np.uint8).tobytes()
     key = bytes([0x85]) + (7).to_bytes(8, "big") + b"\0"

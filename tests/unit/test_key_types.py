@@ -21,9 +21,9 @@ from stateproc.keygroups.hashes import hash_codes
 from stateproc.keygroups.key_hash import KeyHash
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.keygroups.ranges import key_group_of_hash
-from stateproc.splits import Split
-from stateproc.writers.rewriting.carrying import carried_splits
-from stateproc.writers.rewriting.carrying_header import carried_header
+from stateproc.snapshot.splits import Split
+from stateproc.writers.rewrite.merged_header import carried_header
+from stateproc.writers.rewrite.raw_copy import carried_splits
 
 RELEASES = ("1.20", "2.3")
 STATES = {"text", "items", "entries", "sum", "totals", "late"}

@@ -8,9 +8,9 @@ import pytest
 from fixtures_check import FIXTURES, fixtures_in
 
 from stateproc.errors import UnsupportedSnapshot
-from stateproc.operators import Operator
-from stateproc.releases import release
-from stateproc.writers.rewriting.kryo_versions import check_kryo
+from stateproc.flink_versions import release
+from stateproc.snapshot.operator import Operator
+from stateproc.writers.rewrite.kryo_versions import check_kryo
 
 GENERIC = "edges-generic"
 

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stateproc.codec import lanes, ops
+from stateproc.codec import ops
+from stateproc.codec import vectorized_vm as lanes
 from stateproc.codec.builder import Builder
 from stateproc.codec.errors import BadValue
 from stateproc.codec.machine import DecodeFailure, Machine

@@ -11,13 +11,13 @@ import pytest
 
 import stateproc
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
-from stateproc.keyed_states import KeyedStateView
-from stateproc.readers.composite import decode_entries
-from stateproc.readers.entries import RawEntries
+from stateproc.readers.common.entry_decoder import decode_entries
+from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.readers.rocksdb import RocksDbSplit
-from stateproc.readers.states import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.scalars import SCALARS, VOID_NAMESPACE, Scalar
+from stateproc.snapshot.keyed_state import KeyedStateView
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 CTX = LayoutContext()

@@ -26,22 +26,22 @@ from stateproc.metadata.keyed_handles import ChangelogHandle, IncrementalHandle
 from stateproc.metadata.snapshot import SnapshotMetadata
 from stateproc.metadata.stream_handles import ByteStreamHandle, FileHandle
 from stateproc.options import ReadOptions
-from stateproc.readers import headers
-from stateproc.readers.composite import decode_entries
-from stateproc.readers.entries import RawEntries
-from stateproc.readers.operator_state import element_pieces, element_ranges
+from stateproc.readers.common import header_reader as headers
+from stateproc.readers.common.entry_decoder import decode_entries
+from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.operator_state.reader import element_pieces, element_ranges
 from stateproc.readers.rocksdb import database as rocksdb_database
-from stateproc.readers.rocksdb.handle import database_files
+from stateproc.readers.rocksdb.open_database import database_files
 from stateproc.readers.rocksdb.splits import RocksDbSplit, rocksdb_splits
 from stateproc.readers.rocksdb.statistics import database_statistics
-from stateproc.readers.states import KeyedState, StateKind
-from stateproc.schemas import portions
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.scalars import SCALARS, VOID_NAMESPACE, Scalar
-from stateproc.snapshot import Snapshot
+from stateproc.snapshot.schema_merging import portions
+from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage import InlineSource
 from stateproc.wire import Cursor
-from stateproc.writers.rocksdb.options import TableOptions
+from stateproc.writers.formats.rocksdb.options import TableOptions
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 KITCHEN = FIXTURES / "1.20/kitchen-rocksdb-incremental/snapshot"

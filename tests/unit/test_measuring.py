@@ -8,11 +8,11 @@ import pytest
 
 import stateproc
 from stateproc.errors import CorruptSnapshot, SnapshotError
-from stateproc.keyed_files import KeyedFile
 from stateproc.keygroups.ranges import prefix_width
-from stateproc.readers.blocks import group_ranges
-from stateproc.readers.canonical import canonical_entries
-from stateproc.readers.measuring import Measure, measure_canonical
+from stateproc.readers.canonical.reader import canonical_entries
+from stateproc.readers.canonical.statistics import Measure, measure_canonical
+from stateproc.readers.common.key_group_blocks import group_ranges
+from stateproc.snapshot.subtask_files import KeyedFile
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures/1.20"
 CANONICAL = (

@@ -16,7 +16,7 @@ from stateproc.errors import InvalidOption, MissingFile, WriteFailed
 from stateproc.metadata import OperatorState, SnapshotMetadata, SubtaskState
 from stateproc.metadata.handles import KeyGroupsHandle, RelativeFileHandle
 from stateproc.storage import locate
-from stateproc.writers.committing.commit import Commit
+from stateproc.writers.commit.commit import Commit
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 DEMO = FIXTURES / "1.20/demo/snapshot"

@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from stateproc.errors import CorruptSnapshot
-from stateproc.releases import release
+from stateproc.flink_versions import release
 from stateproc.serializers import read_snapshot
 from stateproc.serializers.base import Serializer
 from stateproc.serializers.pojo import Pojo, Subclass

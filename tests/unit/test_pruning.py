@@ -14,10 +14,10 @@ from fixtures_check import Fixture, fixtures
 from stateproc.cli.jsonable import jsonable
 from stateproc.errors import SnapshotError
 from stateproc.keygroups.hashes import hash_codes
+from stateproc.keygroups.key_group_pruning import key_groups, keys_of_fields
 from stateproc.keygroups.key_hash import KeyHash
 from stateproc.keygroups.moments import days, nanos_of_day, seconds_and_nanos
 from stateproc.keygroups.ranges import key_group_of_hash
-from stateproc.pruning import key_groups, keys_of_fields
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.big import Big
 from stateproc.serializers.collections import ListOf, PlainArray

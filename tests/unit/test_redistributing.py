@@ -10,15 +10,15 @@ from fixtures_check import Fixture, fixtures
 from writing_elements import contents
 
 from stateproc.errors import InvalidOption
+from stateproc.flink_versions import release
 from stateproc.metadata.handles import OperatorHandle, StatePartition
-from stateproc.operator_states import OperatorFile
-from stateproc.operators import Operator
-from stateproc.releases import release
+from stateproc.snapshot.operator import Operator
+from stateproc.snapshot.operator_state import OperatorFile
 from stateproc.storage import open_handle
-from stateproc.writers.committing.commit import Commit
-from stateproc.writers.committing.staging import Staging
-from stateproc.writers.rewriting.carrying_operator_state import CarriedElements, carried_operator_header
-from stateproc.writers.rewriting.redistributing import dealt_out, redistributed
+from stateproc.writers.commit.commit import Commit
+from stateproc.writers.commit.staging import Staging
+from stateproc.writers.rewrite.operator_state_copy import CarriedElements, carried_operator_header
+from stateproc.writers.rewrite.repartition import dealt_out, redistributed
 
 PARALLELISMS = (1, 3, 40)
 OF_OPERATORS = [item for item in fixtures() if item.manifest["job"] in ("operators", "corners")]

@@ -13,7 +13,7 @@ from stateproc.errors import CorruptSnapshot, MissingFile, SnapshotError
 from stateproc.metadata.handles import ChangelogHandle, FileChangelogHandle, IncrementalHandle
 from stateproc.readers.rocksdb import DatabaseFile, database_files, family_files, open_table
 from stateproc.readers.rocksdb.format import TRAILER_SIZE
-from stateproc.states import State
+from stateproc.snapshot.state import State
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 STATES = ("profile", "products", "spent")

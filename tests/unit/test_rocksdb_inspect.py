@@ -17,11 +17,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from fixtures_check import fixtures_in
 
 import stateproc
-from stateproc.catalog import CATALOGS
 from stateproc.cli import main
 from stateproc.errors import CorruptSnapshot
 from stateproc.metadata.handles import IncrementalHandle
 from stateproc.readers.rocksdb import column_families, database_files, open_table
+from stateproc.snapshot.metadata_tables import CATALOGS
 from stateproc.spark.options import parse_options
 from stateproc.spark.relations import relation
 

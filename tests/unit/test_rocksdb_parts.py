@@ -14,13 +14,14 @@ from rocksdb_databases import contents, database
 from rocksdict import Options, Rdict
 
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
-from stateproc.readers.rocksdb import DatabaseFile, open_table, runs
+from stateproc.readers.rocksdb import DatabaseFile, open_table
+from stateproc.readers.rocksdb import sorted_runs as runs
 from stateproc.readers.rocksdb.checksums import CRC32C, XXH3, XXHASH32, XXHASH64, checksum, context_modifier
 from stateproc.readers.rocksdb.compression import decompressed
 from stateproc.readers.rocksdb.database import family_files
 from stateproc.readers.rocksdb.format import MAX_SEQUENCE, block_handle, read_footer, varint
 from stateproc.readers.rocksdb.index import Index, spans
-from stateproc.readers.rocksdb.key_spans import key_spans
+from stateproc.readers.rocksdb.key_ranges import key_spans
 from stateproc.readers.rocksdb.log_records import log_records
 from stateproc.readers.rocksdb.splits import runs_of
 from stateproc.readers.rocksdb.tombstones import Tombstone, fragments

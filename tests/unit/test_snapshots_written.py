@@ -11,7 +11,7 @@ from vector_files import VECTORS, read_vectors
 
 from stateproc.codec.layouts import Nothing
 from stateproc.errors import SnapshotError, UnsupportedSnapshot
-from stateproc.releases import Release
+from stateproc.flink_versions import Release
 from stateproc.serializers import Serializer, proxied_snapshot, read_proxied, read_snapshot
 from stateproc.serializers.kryo import Kryo
 from stateproc.serializers.opaque import Opaque

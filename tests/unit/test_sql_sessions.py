@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fixtures_check import fixtures
 
-from stateproc.states import State
+from stateproc.snapshot.state import State
 
 CASES = [item for item in fixtures() if "/sql-sessions-" in item.name]
 

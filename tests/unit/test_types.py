@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stateproc import types
-from stateproc.releases import Release
+from stateproc.flink_versions import Release
 from stateproc.serializers import Serializer, proxied_snapshot
 
 VECTORS = Path(__file__).parents[1] / "vectors"

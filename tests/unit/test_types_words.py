@@ -11,9 +11,9 @@ import pytest
 
 from stateproc import types
 from stateproc.errors import InvalidOption, UnsupportedSnapshot
-from stateproc.releases import Release
+from stateproc.flink_versions import Release
 from stateproc.serializers import Serializer, proxied_snapshot, read_snapshot
-from stateproc.writers.bootstrapping.hashing import key_hash_of
+from stateproc.writers.bootstrap.key_group_assignment import key_hash_of
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 

@@ -15,7 +15,7 @@ from serializer_bytes import scalar, versioned
 
 import stateproc
 from stateproc.cli.app import main
-from stateproc.wide import by_key_group
+from stateproc.snapshot.joined_table import by_key_group
 
 CASES = (
     "1.20/kitchen-hashmap-canonical",

@@ -23,13 +23,13 @@ from writing_entries import (
 )
 
 from stateproc.errors import DuplicateKey, InvalidEntries
-from stateproc.keyed_files import KeyedFile
-from stateproc.readers.blocks import group_ranges, snappy_blocks
+from stateproc.readers.common.key_group_blocks import group_ranges, snappy_blocks
+from stateproc.snapshot.subtask_files import KeyedFile
 from stateproc.storage import InlineSource
-from stateproc.writers.files import canonical
-from stateproc.writers.files.canonical import CanonicalWriter
-from stateproc.writers.files.entries import RAW_ENTRIES, ByteColumn, EntryColumns, byte_column
-from stateproc.writers.files.order import Order
+from stateproc.writers.formats.canonical import writer as canonical
+from stateproc.writers.formats.canonical.writer import CanonicalWriter
+from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES, ByteColumn, EntryColumns, byte_column
+from stateproc.writers.formats.common.order_check import Order
 
 RELEASES = sorted((path.name for path in FIXTURES.iterdir() if path.is_dir()), key=lambda name: name.split("."))
 Written = tuple[bytes, tuple[int, ...]]

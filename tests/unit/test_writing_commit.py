@@ -20,9 +20,9 @@ from stateproc.errors import InvalidOption, MissingFile, WriteFailed
 from stateproc.metadata import OperatorState, SnapshotMetadata, SubtaskState, read_metadata
 from stateproc.metadata.handles import ByteStreamHandle, KeyGroupsHandle, RelativeFileHandle
 from stateproc.storage import locate, writing
-from stateproc.writers.committing import commit
-from stateproc.writers.committing.commit import Commit
-from stateproc.writers.committing.staging import Staging, StateFile, run_of_file, run_of_marker
+from stateproc.writers.commit import commit
+from stateproc.writers.commit.commit import Commit
+from stateproc.writers.commit.staging import Staging, StateFile, run_of_file, run_of_marker
 
 Handle = ByteStreamHandle | RelativeFileHandle
 BIG = bytes(range(256)) * 100
@@ -164,7 +164,7 @@ def test_an_attempt_that_fails_removes_its_file(tmp_path: Path) -> None:
 
 KILLED = """
 import os, signal, sys
-from stateproc.writers.committing.commit import Commit
+from stateproc.writers.commit.commit import Commit
 begun = Commit.begin(sys.argv[1], overwrite=sys.argv[2] == "overwrite")
 with begun.staging.new_file() as file:
     file.write(bytes(30_000))
@@ -392,7 +392,7 @@ def test_a_disk_that_fills_at_any_byte(tmp_path: Path, monkeypatch: pytest.Monke
 LIMITED = """
 import resource, signal, sys
 from stateproc.errors import WriteFailed
-from stateproc.writers.committing.commit import Commit
+from stateproc.writers.commit.commit import Commit
 begun = Commit.begin(sys.argv[1])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))

@@ -13,17 +13,17 @@ from metadata_bytes import i32
 from writing_entries import FIXTURES, Entry, batches, entries_of, handle_of, header_of, keyed_files, snapshots
 
 from stateproc.errors import CorruptSnapshot, DuplicateKey, InvalidEntries, UnsupportedSnapshot
-from stateproc.keyed_files import KeyedFile
-from stateproc.readers.blocks import KeyGroupRange, group_ranges, snappy_blocks
 from stateproc.readers.changelog.materialized import raw_program
-from stateproc.readers.heap import heap_entries
-from stateproc.readers.heap_measuring import measure_heap
-from stateproc.readers.rows import KEY_GROUP
-from stateproc.readers.states import KeyedState, StateKind
+from stateproc.readers.common.key_group_blocks import KeyGroupRange, group_ranges, snappy_blocks
+from stateproc.readers.common.row_schema import KEY_GROUP
+from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.heap.reader import heap_entries
+from stateproc.readers.heap.statistics import measure_heap
 from stateproc.serializers import LayoutContext, Undecodable, read_snapshot
+from stateproc.snapshot.subtask_files import KeyedFile
 from stateproc.storage import ByteSource, InlineSource
-from stateproc.writers.files import heap
-from stateproc.writers.files.heap import HeapWriter
+from stateproc.writers.formats.heap import writer as heap
+from stateproc.writers.formats.heap.writer import HeapWriter
 
 Written = tuple[bytes, tuple[int, ...]]
 Objects = list[tuple[int, int, bytes, bytes, Any]]

@@ -9,11 +9,11 @@ import pytest
 
 from stateproc import types
 from stateproc.keygroups.ranges import key_group_of_hash
-from stateproc.readers.states import StateKind
+from stateproc.readers.common.state_descriptor import StateKind
 from stateproc.serializers import LayoutContext
-from stateproc.writers.bootstrapping.declarations import Declared
-from stateproc.writers.bootstrapping.hashing import key_hash_of
-from stateproc.writers.bootstrapping.rows import RowEncoder
+from stateproc.writers.bootstrap.key_group_assignment import key_hash_of
+from stateproc.writers.bootstrap.keyed_encoder import RowEncoder
+from stateproc.writers.bootstrap.state_registration import Declared
 
 MOMENT = dt.datetime(2024, 2, 29, 12, 30, 0, 123456, dt.timezone.utc)
 JAVA_HASHES = {"LocalTime": 1_627_650_284, "LocalDate": 4_145_309}

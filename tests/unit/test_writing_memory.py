@@ -12,8 +12,10 @@ from checked import MEMORY, Checked, plain_module
 from writing_entries import Entry, batches
 
 from stateproc.errors import InvalidEntries
-from stateproc.writers.files import canonical, laying, order
-from stateproc.writers.files.canonical import CanonicalWriter
+from stateproc.writers.formats.canonical import canonical_layout as laying
+from stateproc.writers.formats.canonical import writer as canonical
+from stateproc.writers.formats.canonical.writer import CanonicalWriter
+from stateproc.writers.formats.common import order_check as order
 
 _LAYING, _ORDER = plain_module(laying), plain_module(order)
 

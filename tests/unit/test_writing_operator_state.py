@@ -13,14 +13,14 @@ from writing_elements import contents, keys_and_values
 from writing_entries import FIXTURES, snapshots
 
 import stateproc
-from stateproc.codec.pieces import Pieces
+from stateproc.codec.byte_arrays import Pieces
 from stateproc.errors import InvalidEntries, InvalidOption
 from stateproc.metadata.backend import BROADCAST, OPERATOR, StateMetaInfo, read_operator_header
 from stateproc.metadata.handles import StatePartition
-from stateproc.operator_states import OperatorFile
+from stateproc.snapshot.operator_state import OperatorFile
 from stateproc.storage import InlineSource
 from stateproc.wire import Cursor
-from stateproc.writers.files.operator_state import OperatorStateWriter
+from stateproc.writers.formats.operator_state.writer import OperatorStateWriter
 
 RELEASES = sorted((path.name for path in FIXTURES.iterdir() if path.is_dir()), key=lambda name: name.split("."))
 

@@ -19,14 +19,14 @@ from stateproc.metadata.handles import ByteStreamHandle, IncrementalHandle
 from stateproc.readers.rocksdb import DatabaseFile, column_families, database_files, rocksdb_entries, table_properties
 from stateproc.readers.rocksdb.log_records import log_records
 from stateproc.storage import InlineSource, open_handle
-from stateproc.writers.committing.commit import Commit
-from stateproc.writers.committing.staging import Staging
-from stateproc.writers.rocksdb.compressing import COMPRESSIONS
-from stateproc.writers.rocksdb.manifest import Family, manifest
-from stateproc.writers.rocksdb.options import PREDEFINED, TableOptions, rocksdb_options
-from stateproc.writers.rocksdb.table import WrittenTable
-from stateproc.writers.rocksdb.verify import verify_rocksdb
-from stateproc.writers.rocksdb.writer import LocalFile, RocksDbWriter
+from stateproc.writers.commit.commit import Commit
+from stateproc.writers.commit.staging import Staging
+from stateproc.writers.formats.rocksdb.compression import COMPRESSIONS
+from stateproc.writers.formats.rocksdb.manifest import Family, manifest
+from stateproc.writers.formats.rocksdb.options import PREDEFINED, TableOptions, rocksdb_options
+from stateproc.writers.formats.rocksdb.table import WrittenTable
+from stateproc.writers.formats.rocksdb.verify import verify_rocksdb
+from stateproc.writers.formats.rocksdb.writer import LocalFile, RocksDbWriter
 
 SMALL = TableOptions(block_size=256, target_file_size=1 << 14)
 

@@ -13,10 +13,11 @@ from checked import MEMORY, Checked, plain_module
 from writing_entries import Entry, batches
 
 from stateproc.codec.encoding import kernels
-from stateproc.writers.files.entries import entry_columns
-from stateproc.writers.rocksdb import bloom, filling, table
-from stateproc.writers.rocksdb.options import TableOptions
-from stateproc.writers.rocksdb.table import TableWriter, WrittenTable
+from stateproc.writers.formats.common.entry_batches import entry_columns
+from stateproc.writers.formats.rocksdb import block_builder as filling
+from stateproc.writers.formats.rocksdb import bloom, table
+from stateproc.writers.formats.rocksdb.options import TableOptions
+from stateproc.writers.formats.rocksdb.table import TableWriter, WrittenTable
 
 _FILLING = plain_module(filling, stateproc__codec__encoding__kernels=plain_module(kernels))
 _BLOOM = plain_module(bloom)

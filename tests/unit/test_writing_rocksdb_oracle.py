@@ -15,10 +15,10 @@ from test_writing_rocksdb import SMALL, random_entries, written
 
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.readers.rocksdb import database_files
-from stateproc.writers.committing.commit import Commit
-from stateproc.writers.committing.staging import Staging
-from stateproc.writers.rocksdb.compressing import COMPRESSIONS
-from stateproc.writers.rocksdb.options import TableOptions
+from stateproc.writers.commit.commit import Commit
+from stateproc.writers.commit.staging import Staging
+from stateproc.writers.formats.rocksdb.compression import COMPRESSIONS
+from stateproc.writers.formats.rocksdb.options import TableOptions
 
 pytestmark = pytest.mark.flink
 STATES = ["values", "Zustände", 'e#m:p\\t"y]', "_timer_state/event_user-timers"]

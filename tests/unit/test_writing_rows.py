@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 import stateproc
 from stateproc.errors import InvalidOption, InvalidRows, UnsupportedSnapshot
 from stateproc.storage.filesystem import kind_of
-from stateproc.writers.spark.plain_sink import writer_of
+from stateproc.writers.spark.data_source_writer import writer_of
 
 MICROS = [-1, -1000, -1001, 0, 999, 1_700_000_000_123_456]
 MILLIS = [-1, -1, -2, 0, 0, 1_700_000_000_123]

@@ -15,10 +15,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import stateproc
 from stateproc.errors import DuplicateKey, InvalidOption, InvalidRows, NotFound, WriteFailed
-from stateproc.writers.committing.finish import finish
-from stateproc.writers.committing.staging import run_of_file
-from stateproc.writers.spark.plain_sink import PlainWriter, writer_of
-from stateproc.writers.tasks import TARGET, TARGETED, Written, write_targets
+from stateproc.writers.commit.assemble_metadata import finish
+from stateproc.writers.commit.staging import run_of_file
+from stateproc.writers.spark.data_source_writer import PlainWriter, writer_of
+from stateproc.writers.write_task import TARGET, TARGETED, Written, write_targets
 
 ROWS = 6000
 FORMATS = ("canonical", "native-hashmap", "native-rocksdb")

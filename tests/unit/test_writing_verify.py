@@ -17,10 +17,10 @@ from stateproc.errors import WriteFailed
 from stateproc.metadata.handles import ByteStreamHandle, KeyGroupsHandle, OperatorStreamHandle, RelativeFileHandle
 from stateproc.serializers import LayoutContext
 from stateproc.storage import SnapshotLocation
-from stateproc.writers.committing.verify import verify_canonical, verify_heap, verify_operator_state
-from stateproc.writers.files.canonical import CanonicalWriter
-from stateproc.writers.files.heap import HeapWriter
-from stateproc.writers.files.operator_state import OperatorStateWriter
+from stateproc.writers.commit.verify import verify_canonical, verify_heap, verify_operator_state
+from stateproc.writers.formats.canonical.writer import CanonicalWriter
+from stateproc.writers.formats.heap.writer import HeapWriter
+from stateproc.writers.formats.operator_state.writer import OperatorStateWriter
 
 NAMES = ("first", "second", "third")
 HERE = SnapshotLocation("/nowhere", "/nowhere/_metadata")

@@ -10,7 +10,7 @@ from serializer_bytes import scalar
 
 import stateproc
 from stateproc.errors import CorruptSnapshot
-from stateproc.writers.rewriting.carrying_operator_state import carried_elements
+from stateproc.writers.rewrite.operator_state_copy import carried_elements
 
 
 def _opened(directory: Path, data: bytes, offsets: list[int], value: bytes) -> stateproc.Snapshot:

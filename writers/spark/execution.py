@@ -10,24 +10,24 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from stateproc.flink_versions import Release
 from stateproc.metadata.snapshot import OperatorState
-from stateproc.operators import Operator
-from stateproc.releases import Release
 from stateproc.serializers import LayoutContext
-from stateproc.snapshot import Snapshot
+from stateproc.snapshot.operator import Operator
+from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage.filesystem import store_kind
-from stateproc.writers.committing.commit import Commit
-from stateproc.writers.committing.finish import finish
-from stateproc.writers.committing.staging import Staging
-from stateproc.writers.job import Format, OperatorJob, WriteJob, check_parallelism
-from stateproc.writers.operators import NewOperator
-from stateproc.writers.rewriting.copying import CopyPlan, copy_plan
-from stateproc.writers.rewriting.existing import ExistingOperator
-from stateproc.writers.rewriting.redistributing import redistributed
-from stateproc.writers.rocksdb.options import TableOptions
-from stateproc.writers.spark.entries_sink import save
-from stateproc.writers.spark.frames import put_together
-from stateproc.writers.spark.handing_over import LargeRows, has_no_limits, unlimited
+from stateproc.writers.bootstrap.new_operator import NewOperator
+from stateproc.writers.commit.assemble_metadata import finish
+from stateproc.writers.commit.commit import Commit
+from stateproc.writers.commit.staging import Staging
+from stateproc.writers.formats.rocksdb.options import TableOptions
+from stateproc.writers.rewrite.existing_operator import ExistingOperator
+from stateproc.writers.rewrite.file_copy import CopyPlan, copy_plan
+from stateproc.writers.rewrite.repartition import redistributed
+from stateproc.writers.spark.arrow_batching import LargeRows, has_no_limits, unlimited
+from stateproc.writers.spark.entry_frames import put_together
+from stateproc.writers.spark.snapshot_sink import save
+from stateproc.writers.write_plan import Format, OperatorJob, WriteJob, check_parallelism
 
 _LITTLE = 1 << 30
 """Up to so many bytes are copied here: starting Spark's tasks takes as long."""

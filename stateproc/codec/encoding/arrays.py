@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stateproc.codec.encoding.measured import Longs
-from stateproc.codec.pieces import Unencodable
+from stateproc.codec.byte_arrays import Unencodable
+from stateproc.codec.encoding.sized_writers import Longs
 
 Bytes = npt.NDArray[np.uint8]
 

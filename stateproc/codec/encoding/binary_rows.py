@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from stateproc.codec.encoding.kernels import fill_zero, place_items
 from stateproc.codec.encoding.masks import mark
-from stateproc.codec.encoding.measured import Longs, Measured, per_row, sequence
 from stateproc.codec.encoding.numbers import fixed, zeros
+from stateproc.codec.encoding.sized_writers import Longs, Measured, per_row, sequence
 from stateproc.codec.jit import kernel, load_i64, store_8, store_64
 
 _MOST_INLINED = 7

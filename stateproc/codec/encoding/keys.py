@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from stateproc.codec.byte_arrays import Pieces
 from stateproc.codec.encoding.kernels import put_blobs
-from stateproc.codec.encoding.measured import Longs, Measured, sequence, written
+from stateproc.codec.encoding.sized_writers import Longs, Measured, sequence, written
 from stateproc.codec.encoding.strings import pieces
-from stateproc.codec.pieces import Pieces
 
 
 def composite_keys(key: Pieces, namespace: Pieces, user_key: Pieces | None, ambiguous: bool) -> Pieces:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.encoding.arrays import binary_array, bytes_of, refuse_nulls
-from stateproc.codec.encoding.fstr import NOT_UTF8, ascii_end, put_wide_point, utf8_point
+from stateproc.codec.encoding.flink_string import NOT_UTF8, ascii_end, put_wide_point, utf8_point
 from stateproc.codec.encoding.kernels import copy_short, put_varint
-from stateproc.codec.encoding.measured import Longs, Measured
+from stateproc.codec.encoding.sized_writers import Longs, Measured
 from stateproc.codec.jit import kernel, load_i64, load_u8, store_8, store_64
-from stateproc.codec.pieces import Unencodable
 
 _LAST = 8  # a long's ninth byte has no mark, and carries eight bits
 

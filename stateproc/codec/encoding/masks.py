@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stateproc.codec.encoding.measured import Longs, Measured
 from stateproc.codec.encoding.numbers import zeros
+from stateproc.codec.encoding.sized_writers import Longs, Measured
 from stateproc.codec.jit import kernel, load_i64, load_u8, store_8
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stateproc.codec.encoding.kernels import put_numbers, put_varints, put_zeros, varint_sizes
-from stateproc.codec.encoding.measured import Longs, Measured, nothing
+from stateproc.codec.encoding.sized_writers import Longs, Measured, nothing
 
 
 def fixed(values: npt.NDArray[Any], big_endian: bool = True) -> Measured:

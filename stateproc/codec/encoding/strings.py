@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from stateproc.codec.byte_arrays import Pieces, Unencodable
 from stateproc.codec.encoding.arrays import binary_array, bytes_of, null_rows, refuse_nulls
-from stateproc.codec.encoding.fstr import measure_fstr, measure_mutf, put_fstr, put_mutf
+from stateproc.codec.encoding.flink_string import measure_fstr, measure_mutf, put_fstr, put_mutf
 from stateproc.codec.encoding.kernels import put_blobs
-from stateproc.codec.encoding.measured import Longs, Measured
-from stateproc.codec.pieces import Pieces, Unencodable
+from stateproc.codec.encoding.sized_writers import Longs, Measured
 
 _UTF_LIMIT = 65_535
 

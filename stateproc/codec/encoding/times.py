@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.encoding.arrays import as_type, null_rows, numbers_of
-from stateproc.codec.encoding.measured import Longs
-from stateproc.codec.pieces import Unencodable
+from stateproc.codec.encoding.sized_writers import Longs
 
 Nulls = npt.NDArray[np.bool_]
 _DATE = r"([+-]?\d{4,10})-(\d\d)-(\d\d)"

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Taken
+from stateproc.codec.byte_arrays import Pieces
 from stateproc.codec.encoding.binary_rows import Slots, plain
-from stateproc.codec.encoding.measured import Measured, nothing, written
-from stateproc.codec.pieces import Pieces
+from stateproc.codec.encoding.sized_writers import Measured, nothing, written
 from stateproc.errors import UnsupportedSnapshot, Where
 
 _ADVICE = "give the state another type; states that are there already are carried over as they are, values untouched"

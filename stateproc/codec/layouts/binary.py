@@ -13,9 +13,11 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder
-from stateproc.codec.encoding import arrays, binary_rows, joining
+from stateproc.codec.byte_arrays import Unencodable
+from stateproc.codec.encoding import arrays, binary_rows
+from stateproc.codec.encoding import list_encoding as joining
 from stateproc.codec.encoding.binary_rows import Field, Slots
-from stateproc.codec.encoding.measured import Longs, Measured, located
+from stateproc.codec.encoding.sized_writers import Longs, Measured, located
 from stateproc.codec.errors import BadValue
 from stateproc.codec.layouts.base import Layout
 from stateproc.codec.layouts.collections import as_map, list_array
@@ -23,7 +25,6 @@ from stateproc.codec.layouts.nesting import struct_array
 from stateproc.codec.layouts.numbers import Nothing, number_array
 from stateproc.codec.layouts.rows import ROW_KIND_FIELD, kind_array, kind_codes, row_to_python
 from stateproc.codec.layouts.whole import Whole
-from stateproc.codec.pieces import Unencodable
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Taken
-from stateproc.codec.encoding import arrays, joining
-from stateproc.codec.encoding.measured import Longs, Measured, located, same, sequence, spread
+from stateproc.codec.encoding import arrays
+from stateproc.codec.encoding import list_encoding as joining
 from stateproc.codec.encoding.numbers import fixed, varints
+from stateproc.codec.encoding.sized_writers import Longs, Measured, located, same, sequence, spread
 from stateproc.codec.errors import Unrepresentable
 from stateproc.codec.layouts.base import Layout, Unwritable, offsets_of, validity_buffer
 from stateproc.codec.layouts.nesting import Struct

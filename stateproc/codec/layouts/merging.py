@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Label, Taken
+from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.encoding import arrays
-from stateproc.codec.encoding.measured import Longs, Measured, located, same, sequence, spread
+from stateproc.codec.encoding.sized_writers import Longs, Measured, located, same, sequence, spread
 from stateproc.codec.layouts.base import Layout, Unwritable
 from stateproc.codec.layouts.nesting import struct_array
-from stateproc.codec.pieces import Unencodable
 
 NAMELESS = ""
 """The name of a step that is read and not kept."""

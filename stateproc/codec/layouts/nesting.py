@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Taken
+from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.encoding import arrays
 from stateproc.codec.encoding.binary_rows import Slots
-from stateproc.codec.encoding.measured import Longs, Measured, located, same, sequence, spread
 from stateproc.codec.encoding.numbers import zeros
+from stateproc.codec.encoding.sized_writers import Longs, Measured, located, same, sequence, spread
 from stateproc.codec.layouts.base import Layout, Unwritable, is_valid, nothing_of, validity_buffer
 from stateproc.codec.layouts.numbers import Number, number_array
-from stateproc.codec.pieces import Unencodable
 
 
 def struct_array(taken: Taken, valid: int, fields: list[pa.Field], children: list[Assembler]) -> pa.StructArray:

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Taken
+from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.encoding import arrays, numbers
 from stateproc.codec.encoding.kryo import long_varints
-from stateproc.codec.encoding.measured import Measured, same
+from stateproc.codec.encoding.sized_writers import Measured, same
 from stateproc.codec.layouts.base import Layout, is_valid, validity_buffer
-from stateproc.codec.pieces import Unencodable
 
 _BIG = {1: ops.F1, 2: ops.F2, 4: ops.F4, 8: ops.F8}
 _LITTLE = {1: ops.F1, 2: ops.L2, 4: ops.L4, 8: ops.L8}

@@ -12,15 +12,16 @@ import pyarrow.compute as pc
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Taken
-from stateproc.codec.encoding import arrays, joining
+from stateproc.codec.byte_arrays import Unencodable
+from stateproc.codec.encoding import arrays
+from stateproc.codec.encoding import list_encoding as joining
 from stateproc.codec.encoding.masks import mask
-from stateproc.codec.encoding.measured import Longs, Measured, located, sequence, spread
 from stateproc.codec.encoding.numbers import fixed
+from stateproc.codec.encoding.sized_writers import Longs, Measured, located, sequence, spread
 from stateproc.codec.errors import BadValue
 from stateproc.codec.layouts.base import Layout
 from stateproc.codec.layouts.collections import list_array, measure_items
 from stateproc.codec.layouts.nesting import struct_array
-from stateproc.codec.pieces import Unencodable
 
 ROW_KINDS = ("+I", "-U", "+U", "-D")
 ROW_KIND_FIELD = "row_kind"

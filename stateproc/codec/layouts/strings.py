@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Taken
+from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.encoding import strings
-from stateproc.codec.encoding.joining import sized
-from stateproc.codec.encoding.measured import Measured, sequence
+from stateproc.codec.encoding.list_encoding import sized
 from stateproc.codec.encoding.numbers import fixed
+from stateproc.codec.encoding.sized_writers import Measured, sequence
 from stateproc.codec.layouts.base import Layout, Unwritable, offsets_of, validity_buffer
-from stateproc.codec.pieces import Unencodable
 
 
 def blob_columns(b: Builder) -> tuple[int, int]:

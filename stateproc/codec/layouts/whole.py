@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder
-from stateproc.codec.encoding.measured import Measured
+from stateproc.codec.encoding.sized_writers import Measured
 from stateproc.codec.layouts.base import Layout
 
 

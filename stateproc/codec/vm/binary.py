@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from stateproc.codec import ops
+from stateproc.codec.column_buffers import fill_nulls, operand, put
 from stateproc.codec.jit import inlined, kernel, load_be32, load_i64, load_le32, load_le64, load_u8, store_64
-from stateproc.codec.room import fill_nulls, operand, put
 
 
 @inlined

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from stateproc.codec import ops
+from stateproc.codec.column_buffers import fill_nulls, name_matches, operand
 from stateproc.codec.jit import inlined, kernel, load_be16, load_be32, load_u8
-from stateproc.codec.room import fill_nulls, name_matches, operand
 
 
 @inlined

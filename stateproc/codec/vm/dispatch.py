@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from stateproc.codec import ops
+from stateproc.codec.column_buffers import fill_nulls, operand, put
 from stateproc.codec.jit import kernel, load_i64, load_u8, store_64
-from stateproc.codec.room import fill_nulls, operand, put
 from stateproc.codec.vm.binary import array, enter, next_element, slot
 from stateproc.codec.vm.choices import behind_mask, mask_bit, null_if, switch, switch_name
 from stateproc.codec.vm.kryo import begin, class_code, counted, json, mark, string, time

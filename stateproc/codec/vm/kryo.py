@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stateproc.codec import ops
+from stateproc.codec.column_buffers import fill_nulls, operand, put
 from stateproc.codec.jit import inlined, kernel, load_i64, store_64
 from stateproc.codec.kryo_json import kryo_json
 from stateproc.codec.kryo_kernels import (
@@ -21,7 +22,6 @@ from stateproc.codec.kryo_kernels import (
     new_object,
     word,
 )  # fmt: skip
-from stateproc.codec.room import fill_nulls, operand, put
 
 
 @inlined

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from stateproc.codec import ops
+from stateproc.codec.column_buffers import operand, put, varint
 from stateproc.codec.jit import inlined, kernel, load_be16, load_be32, load_i64, load_u8, store_64
-from stateproc.codec.room import operand, put, varint
 
 MOST_EMPTY = 0x100000
 """Items without bytes that a count may promise: nothing else bounds them."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from stateproc.codec import ops
+from stateproc.codec.column_buffers import advance, copy_in, fits, operand, place, put, varint
 from stateproc.codec.jit import inlined, kernel, load_be16, load_be32, load_i64, load_u8
-from stateproc.codec.room import advance, copy_in, fits, operand, place, put, varint
 from stateproc.codec.text import TOO_SHORT, modified_utf8, varint_units
 
 

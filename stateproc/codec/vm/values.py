@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from stateproc.codec import ops
+from stateproc.codec.column_buffers import copy_in, operand, put, varint
 from stateproc.codec.jit import (
     inlined,
     kernel,
@@ -19,7 +20,6 @@ from stateproc.codec.jit import (
     load_le64,
     load_u8,
 )  # fmt: skip
-from stateproc.codec.room import copy_in, operand, put, varint
 
 
 @kernel

@@ -1,0 +1,128 @@
+"""Canonical keyed savepoints: the raw entries of one state, or of several in one pass.
+
+Format: org.apache.flink.runtime.state.FullSnapshotAsyncWriter, FullSnapshotRestoreOperation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+
+import numpy as np
+
+from stateproc.errors import CorruptSnapshot, Where
+from stateproc.readers.canonical import entry_scan as scanning
+from stateproc.readers.common.key_group_blocks import Block, KeyGroupRange, fed, plain_blocks, snappy_blocks
+from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.storage import ByteSource
+
+_ENTRIES_AT_ONCE = 1 << 16
+
+
+def canonical_entries(
+    source: ByteSource,
+    ranges: Sequence[KeyGroupRange],
+    *,
+    compressed: bool,
+    prefix: int,
+    state_id: int,
+    n_states: int,
+) -> Iterator[RawEntries]:
+    """The entries of state ``state_id`` in these key groups, at most 65,536 at a time, in file order.
+
+    ``prefix``: width of the key-group prefix (1 or 2 bytes). Raises CorruptSnapshot, MissingFile.
+    """
+    together = canonical_entries_of(
+        source, ranges, compressed=compressed, prefix=prefix, state_ids=(state_id,), n_states=n_states
+    )
+    for _, entries in together:
+        yield entries
+
+
+def canonical_entries_of(
+    source: ByteSource,
+    ranges: Sequence[KeyGroupRange],
+    *,
+    compressed: bool,
+    prefix: int,
+    state_ids: Sequence[int],
+    n_states: int,
+) -> Iterator[tuple[int, RawEntries]]:
+    """(state id, entries) of several states, as `canonical_entries` gives those of one: by blocks, by state in these.
+
+    The file is read and decompressed once.
+    """
+    scans = [(state_id, _Scan(source.name, prefix, state_id, n_states)) for state_id in state_ids]
+
+    def feed(block: Block) -> Generator[tuple[int, RawEntries], None, int]:
+        unused = 0  # the same for all, who go from entry to entry
+        for state_id, scan in scans:
+            unused = yield from _told(state_id, scan.feed(block))
+        return unused
+
+    blocks = snappy_blocks(source, ranges) if compressed else plain_blocks(source, ranges)
+    yield from fed(blocks, feed)
+    for _, scan in scans:
+        scan.finish()
+
+
+def _told(state_id: int, entries: Generator[RawEntries, None, int]) -> Generator[tuple[int, RawEntries], None, int]:
+    while True:
+        try:
+            found = next(entries)
+        except StopIteration as end:
+            return int(end.value)
+        yield state_id, found
+
+
+class _Scan:
+    """Feeds blocks to the kernel; an entry cut off at a block's end waits for the next block."""
+
+    def __init__(self, file: str, prefix: int, state_id: int, n_states: int) -> None:
+        self._file, self._prefix, self._state_id, self._n_states = file, prefix, state_id, n_states
+        self._reg = np.zeros(4, dtype=np.int64)
+        self._reg[scanning.STATE] = scanning.BETWEEN_GROUPS
+        self._unused = 0
+        self._unbegun = False
+        self._at = 0
+
+    def feed(self, block: Block) -> Generator[RawEntries, None, int]:
+        """The entries that end in the block; returns how many of its last bytes the next one is to begin with."""
+        data, file_at = block.data, block.file_at
+        groups = np.array([key_group for key_group, _ in block.groups], dtype=np.int32)
+        starts = np.array([at for _, at in block.groups], dtype=np.int64)
+        reg = self._reg
+        reg[scanning.POS], reg[scanning.GROUP] = 0, 0
+        while True:
+            out = np.empty((4, _ENTRIES_AT_ONCE), dtype=np.int64)
+            key_groups = np.empty(_ENTRIES_AT_ONCE, dtype=np.int32)
+            outcome, n = scanning.scan(
+                data.ctypes.data, len(data), reg, groups, starts, self._prefix, self._state_id, self._n_states,
+                out, key_groups,
+            )  # fmt: skip
+            if n:
+                yield RawEntries(data, key_groups[:n], out[:, :n], self._file, file_at, not block.compressed)
+            if outcome in scanning.MESSAGES:
+                at = file_at + int(reg[scanning.POS]) if not block.compressed else file_at
+                raise CorruptSnapshot(
+                    scanning.MESSAGES[outcome],
+                    where=Where(file=self._file, offset=at),
+                    advice="the file is damaged; use a copy or take the snapshot again",
+                )
+            if outcome != scanning.FULL:
+                break
+        pos = int(reg[scanning.POS])
+        self._unused, self._at = len(data) - pos, file_at + pos if not block.compressed else file_at
+        ahead = starts[int(reg[scanning.GROUP]) :]
+        self._unbegun = len(ahead) > 0
+        if block.last or (ahead > pos).any():
+            self.finish()
+        return self._unused
+
+    def finish(self) -> None:
+        """Refuse an entry or a key group that has begun and not ended."""
+        if self._unused or self._unbegun or self._reg[scanning.STATE] != scanning.BETWEEN_GROUPS:
+            raise CorruptSnapshot(
+                "a key group is cut off in the middle of an entry",
+                where=Where(file=self._file, offset=self._at),
+                advice="the file is truncated, or a length in it is damaged; use a copy or take the snapshot again",
+            )

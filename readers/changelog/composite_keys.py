@@ -1,0 +1,57 @@
+"""How keys, namespaces and nulls of a state lie in composite keys and in the log."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.codec import ops
+from stateproc.codec.builder import Builder
+from stateproc.codec.byte_arrays import Unencodable
+from stateproc.codec.layouts.base import Layout, Unwritable
+from stateproc.codec.machine import Machine
+from stateproc.readers.common.error_context import placed
+from stateproc.readers.common.raw_entries import Longs, RawEntries
+from stateproc.readers.common.state_descriptor import KeyedState
+from stateproc.serializers import LayoutContext
+
+
+def null_form(layout: Layout) -> bytes | None:
+    """The bytes of a null, if the layout's own bytes can say so."""
+    if not layout.tells_null:
+        return None
+    try:
+        return layout.encode(pa.nulls(1, layout.arrow_type)).data.tobytes()
+    except (Unencodable, Unwritable):
+        return None
+
+
+def is_ambiguous(state: KeyedState) -> bool:
+    """Whether key and namespace both have any length, so that each has its length behind it."""
+    return not state.kind.is_queue and state.key.length < 0 and state.namespace.length < 0
+
+
+def user_key_starts(entries: RawEntries, state: KeyedState, ctx: LayoutContext) -> Longs:
+    """Where in the data of a map's entries the user keys begin: found by running the key's program."""
+    b = Builder()
+    mark = b.column(8, 0)
+    for serializer in (state.key, state.namespace):
+        if is_ambiguous(state):
+            b.op(ops.PUSH_POS)
+        serializer.layout(ctx.inner).skip(b)
+        if is_ambiguous(state):
+            b.op(ops.LENGTH_SUFFIX)
+    b.op(ops.MARK, mark)
+    b.op(ops.SKIP_REST)
+    b.op(ops.ROW_END)
+    machine = Machine(b.build())
+    starts, ends = np.ascontiguousarray(entries.ranges[:1]), np.ascontiguousarray(entries.ranges[1:2])
+    marks = np.empty(len(entries), dtype=np.int64)
+    done = 0
+    with placed(entries.file, entries.offset, state.name):
+        while done < len(entries):
+            machine.run(entries.data, starts, ends, done, len(entries))
+            found = machine.taken().column(mark, np.int64)
+            marks[done : done + len(found)] = found
+            done += len(found)
+    return marks

@@ -1,0 +1,382 @@
+"""What is left of a state after many changes at once: of every key the last one counts.
+
+Format: org.apache.flink.state.changelog.restore.ChangelogBackendLogApplier and the StateChangeApplier classes. Where
+namespaces are merged, what counts depends on what was there at that time: see ``merging``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stateproc.readers.changelog.byte_gather import NO_MARK, equal, joined, numbered, suffixed, write_entries
+from stateproc.readers.changelog.composite_keys import is_ambiguous, null_form, user_key_starts
+from stateproc.readers.changelog.namespace_merge import (
+    APPEND,
+    CLEAR,
+    MERGE,
+    PUT,
+    REMOVE,
+    chained,
+    check_settled,
+    composed,
+    last_values,
+    unchained,
+)
+from stateproc.readers.changelog.operations import OPERANDS, Operand, Operation, element_of
+from stateproc.readers.changelog.records import HEAD, Parts, Records, check_operations, parts_of
+from stateproc.readers.common.entry_programs import Columns
+from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.common.row_schema import KEY_GROUP
+from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.serializers import LayoutContext
+
+Longs = npt.NDArray[np.int64]
+
+_ENTRIES_AT_ONCE, _BYTES_AT_ONCE = 1 << 16, 16 << 20
+_SUFFIX = 10
+
+
+@dataclass
+class Rows:
+    """What happened to composite keys: one row for each value, user key, timer or merged source. int64 arrays of one
+    length.
+
+    order: rows of smaller numbers happened before. key, user, value: address and size (0 where there is none); of
+    merges, user is the composite key of the source. marks: the null mark before a map's value, NO_MARK if it has one
+    already.
+    """
+
+    order: Longs
+    groups: Longs
+    does: Longs
+    key_at: Longs
+    key_sizes: Longs
+    user_at: Longs
+    user_sizes: Longs
+    value_at: Longs
+    value_sizes: Longs
+    marks: Longs
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def take(self, which: Longs) -> Rows:
+        return Rows(*(getattr(self, field.name)[which] for field in fields(self)))
+
+
+def _rows(n: int, **columns: Longs | int) -> Rows:
+    whole = {field.name: np.zeros(n, dtype=np.int64) for field in fields(Rows)}
+    whole["marks"][:] = NO_MARK
+    for name, values in columns.items():
+        whole[name][:] = values
+    return Rows(**whole)
+
+
+def latest(
+    state: KeyedState, materialized: Iterable[RawEntries | Columns], found: Records, ctx: LayoutContext, file: str
+) -> Iterator[RawEntries]:
+    """The state's entries after the changes, by key group; ``materialized``: what was there before, as entries or as
+    columns of `materialized.raw_program`. ``file``: for errors.
+
+    Raises CorruptSnapshot naming file and offset; UnsupportedSnapshot for values that only the job's function knows.
+    """
+    held = _Held(state, ctx)
+    check_operations(found, state)
+    for part in materialized:
+        if isinstance(part, RawEntries):
+            held.load(part)
+        else:
+            held.load_columns(part)
+    for code in np.unique(found.operations).tolist():
+        held.apply(found, Operation(code))
+    yield from _written(held.left(file), file)
+
+
+class _Held:
+    """Collects rows; the buffers that their addresses point into stay referenced here."""
+
+    def __init__(self, state: KeyedState, ctx: LayoutContext) -> None:
+        self._state, self._ctx = state, ctx
+        self._rows: list[Rows] = []
+        self._buffers: list[object] = []
+        self._loaded = 0
+
+    def load(self, entries: RawEntries) -> None:
+        """Entries as they were when the state was materialized."""
+        base = entries.data.ctypes.data
+        self._buffers.append(entries.data)
+        start, stop, at, end = entries.ranges
+        middle = stop
+        if self._state.kind is StateKind.MAP:
+            middle = user_key_starts(entries, self._state, self._ctx)
+        self._rows.append(
+            _rows(
+                len(entries), order=self._earlier(len(entries)), groups=entries.key_groups.astype(np.int64), does=PUT,
+                key_at=base + start, key_sizes=middle - start, user_at=base + middle, user_sizes=stop - middle,
+                value_at=base + at, value_sizes=end - at,
+            )
+        )  # fmt: skip
+
+    def load_columns(self, columns: Columns) -> None:
+        """What a native heap file held: bytes of key, namespace and value (items, pairs); of queues, timers."""
+        groups, value = columns[KEY_GROUP].to_numpy(zero_copy_only=False).astype(np.int64), columns["value"]
+        rows = _rows(len(groups), order=self._earlier(len(groups)), groups=groups, does=PUT)
+        kind = self._state.kind
+        if kind.is_queue:
+            rows.key_at, rows.key_sizes = self._blobs(value)
+            self._rows.append(rows)
+            return
+        keys = columns["key"]
+        rows.key_at, rows.key_sizes = self._blobs(pc.binary_join_element_wise(keys, columns["namespace"], b""))
+        if is_ambiguous(self._state):
+            key_ends = rows.key_at + pc.binary_length(keys).to_numpy(zero_copy_only=False).astype(np.int64)
+            rows.key_at, rows.key_sizes = self._suffixed(rows.key_at, key_ends, rows.key_at + rows.key_sizes)
+        if kind is StateKind.MAP:
+            rows = self._pairs(rows, value)
+        elif kind is StateKind.LIST:
+            rows = self._items(rows, value, replaces=False)
+        else:
+            rows.value_at, rows.value_sizes = self._blobs(value)
+        self._rows.append(rows)
+
+    def _earlier(self, n: int) -> Longs:
+        """The order of ``n`` rows that were there before any change."""
+        self._loaded += n
+        return np.arange(self._loaded - n, self._loaded) - (1 << 62)
+
+    def apply(self, found: Records, operation: Operation) -> None:
+        """The changes of one operation."""
+        parts = parts_of(found, operation, self._state, self._ctx)
+        operand = OPERANDS[self._state.kind][operation]
+        which = parts.which
+        base = found.data.ctypes.data
+        self._buffers.append(found.data)
+        key_at, key_sizes = self._composite(found, parts)
+        rows = _rows(len(which), order=which, groups=found.groups[which], key_at=key_at, key_sizes=key_sizes)
+        listed = self._state.kind is StateKind.LIST
+        if operand is Operand.NOTHING:
+            rows.does[:] = CLEAR
+        elif operand is Operand.NAMESPACES:
+            rows = self._merges(rows, found, parts)
+        elif operand is Operand.PAIR:
+            rows.user_at, rows.user_sizes = base + parts.scope_ends, parts.user_ends - parts.scope_ends
+            rows.value_at, rows.value_sizes = base + parts.user_ends, found.ends[which] - parts.user_ends
+            self._mark_nulls(rows)
+        elif operand is Operand.ONE and operation is Operation.REMOVE_ELEMENT:
+            rows.does[:] = REMOVE
+            if self._state.kind is StateKind.MAP:
+                rows.user_at, rows.user_sizes = base + parts.scope_ends, found.ends[which] - parts.scope_ends
+        elif operand is Operand.ONE:
+            rows.does[:] = APPEND if listed else PUT
+            rows.value_at, rows.value_sizes = base + parts.scope_ends, found.ends[which] - parts.scope_ends
+        elif operand is Operand.PAIRS:
+            rows = self._pairs(rows, parts.items)
+        elif listed:
+            rows = self._items(rows, parts.items, replaces=operation is not Operation.ADD)
+        else:
+            rows = self._timers(rows, parts.items)
+        self._rows.append(rows)
+
+    def _composite(self, found: Records, parts: Parts) -> tuple[Longs, Longs]:
+        """Where the composite keys are: in the records themselves, unless lengths belong into them."""
+        starts, which = found.starts[parts.which] + HEAD, parts.which
+        if self._state.kind.is_queue:
+            return found.data.ctypes.data + starts, found.ends[which] - starts
+        if not is_ambiguous(self._state):
+            return found.data.ctypes.data + starts, parts.scope_ends - starts
+        base = found.data.ctypes.data
+        return self._suffixed(base + starts, base + parts.key_ends, base + parts.scope_ends)
+
+    def _suffixed(self, starts: Longs, middles: Longs, ends: Longs) -> tuple[Longs, Longs]:
+        """Keys and namespaces (given by addresses) each with its length behind it: addresses and sizes."""
+        offsets = np.zeros(len(starts) + 1, dtype=np.int64)
+        out = np.empty(int((ends - starts).sum()) + 2 * _SUFFIX * len(starts) + 1, dtype=np.uint8)
+        suffixed(starts, middles, ends, out.ctypes.data, offsets)
+        self._buffers.append(out)
+        return out.ctypes.data + offsets[:-1], np.diff(offsets)
+
+    def _merges(self, rows: Rows, found: Records, parts: Parts) -> Rows:
+        """A row for each source of the merges, in their order."""
+        assert parts.items is not None
+        counts, sources = _flat(parts.items.field("sources"))
+        which = np.repeat(np.arange(len(rows)), counts)
+        rows = rows.take(which)
+        rows.does[:] = MERGE
+        key_at = found.data.ctypes.data + found.starts[parts.which] + HEAD
+        key_sizes = parts.key_ends - found.starts[parts.which] - HEAD
+        space_at, space_sizes = self._blobs(sources)
+        offsets = np.zeros(len(rows) + 1, dtype=np.int64)
+        out = np.empty(int(key_sizes[which].sum() + space_sizes.sum()) + 2 * _SUFFIX * len(rows) + 1, dtype=np.uint8)
+        suffixes = is_ambiguous(self._state)
+        composed(key_at[which], key_sizes[which], space_at, space_sizes, suffixes, out.ctypes.data, offsets)
+        self._buffers.append(out)
+        rows.user_at, rows.user_sizes = out.ctypes.data + offsets[:-1], np.diff(offsets)
+        return rows
+
+    def _mark_nulls(self, rows: Rows) -> None:
+        """A null is logged in its serializer's own form; restored, it is a null of the map's, which has a mark."""
+        rows.marks[:] = 0
+        null = null_form(element_of(self._state, self._ctx))
+        if null is not None:
+            form = np.frombuffer(null or b"\0", dtype=np.uint8)
+            is_null = np.zeros(len(rows), dtype=np.bool_)
+            equal(rows.value_at, rows.value_sizes, form.ctypes.data, len(null), is_null)
+            rows.marks[is_null], rows.value_sizes[is_null] = 1, 0
+
+    def _pairs(self, rows: Rows, items: pa.Array | None) -> Rows:
+        """A row for each pair of the maps."""
+        counts, pairs = _flat(items)
+        rows = rows.take(np.repeat(np.arange(len(rows)), counts))
+        rows.user_at, rows.user_sizes = self._blobs(pairs.field("key"))
+        rows.value_at, rows.value_sizes = self._blobs(pairs.field("value"))
+        return rows
+
+    def _items(self, rows: Rows, items: pa.Array | None, *, replaces: bool) -> Rows:
+        """Lists as RocksDB would hold them; an empty one adds nothing, or leaves nothing."""
+        counts, elements = _flat(items)
+        at, sizes = self._blobs(elements)
+        some = np.flatnonzero(counts)
+        bounds = np.append(0, np.cumsum(counts[some]))
+        data, rows.value_at[some], rows.value_sizes[some] = joined(at, sizes, bounds)
+        self._buffers.append(data)
+        if not replaces:
+            rows.does[:] = APPEND
+            return rows.take(some)
+        rows.does[counts == 0] = CLEAR
+        return rows
+
+    def _timers(self, rows: Rows, items: pa.Array | None) -> Rows:
+        """A row for each timer that was added."""
+        counts, timers = _flat(items)
+        rows = rows.take(np.repeat(np.arange(len(rows)), counts))
+        rows.key_at, rows.key_sizes = self._blobs(timers)
+        return rows
+
+    def _blobs(self, array: pa.Array) -> tuple[Longs, Longs]:
+        """Addresses and sizes of an array's binary values."""
+        self._buffers.append(array)
+        _, offsets, data = array.buffers()
+        width = np.int64 if pa.types.is_large_binary(array.type) else np.int32
+        bounds = np.frombuffer(offsets, dtype=width)[array.offset : array.offset + len(array) + 1].astype(np.int64)
+        return (0 if data is None else data.address) + bounds[:-1], np.diff(bounds)
+
+    def left(self, file: str) -> Rows:
+        """What there is at the end, by key group and composite key. ``file``: for errors."""
+        if not self._rows:
+            return _rows(0)
+        rows = Rows(*(np.concatenate([getattr(part, field.name) for part in self._rows]) for field in fields(Rows)))
+        rows = rows.take(np.argsort(rows.order, kind="stable"))
+        if (rows.does == MERGE).any():
+            return self._left_of_merges(rows, file)
+        keys, n = numbered(rows.groups, rows.key_at, rows.key_sizes)
+        if self._state.kind is StateKind.LIST:
+            found, keys = self._left_of_lists(rows, keys, n)
+        elif self._state.kind is StateKind.MAP:
+            found, keys = _left_of_maps(rows, keys, n)
+        else:
+            which = _last(keys, n)
+            which = which[rows.does[which] == PUT]
+            found, keys = rows.take(which), keys[which]
+        return found.take(np.lexsort((keys, found.groups)))
+
+    def _left_of_merges(self, rows: Rows, file: str) -> Rows:
+        """Of each key what it holds after all changes, which may be what others held before."""
+        merging = rows.does == MERGE
+        at = np.concatenate([rows.key_at, rows.user_at[merging]])
+        sizes = np.concatenate([rows.key_sizes, rows.user_sizes[merging]])
+        groups = np.concatenate([rows.groups, rows.groups[merging]])
+        numbers, n = numbered(groups, at, sizes)
+        keys, sources = numbers[: len(rows)], np.zeros(len(rows), dtype=np.int64)
+        sources[merging] = numbers[len(rows) :]
+        places = _last(numbers, n)
+        if self._state.kind is StateKind.LIST:
+            heads, after = np.empty(n, dtype=np.int64), np.empty(len(rows), dtype=np.int64)
+            chained(rows.does, rows.order, keys, sources, heads, after)
+            which, bounds = np.empty(len(rows), dtype=np.int64), np.empty(n + 1, dtype=np.int64)
+            which = which[: unchained(heads, after, which, bounds)]
+            held = np.flatnonzero(np.diff(bounds))
+            bounds = np.append(bounds[held], bounds[-1])
+            data, value_at, value_sizes = joined(rows.value_at[which], rows.value_sizes[which], bounds)
+            self._buffers.append(data)
+        else:
+            last = np.empty(n, dtype=np.int64)
+            last_values(rows.does, rows.order, keys, sources, last)
+            check_settled(last, groups[places], self._state, file)
+            held = np.flatnonzero(last >= 0)
+            value_at, value_sizes = rows.value_at[last[held]], rows.value_sizes[last[held]]
+        places = places[held]
+        found = _rows(
+            len(held), groups=groups[places], key_at=at[places], key_sizes=sizes[places], value_at=value_at,
+            value_sizes=value_sizes,
+        )  # fmt: skip
+        return found.take(np.lexsort((held, found.groups)))
+
+    def _left_of_lists(self, rows: Rows, keys: Longs, n: int) -> tuple[Rows, Longs]:
+        """Of each list what came since it was last set or cleared, joined."""
+        resets = np.full(n, -1, dtype=np.int64)
+        resetting = np.flatnonzero(rows.does != APPEND)
+        resets[keys[resetting]] = resetting
+        at = np.arange(len(rows))
+        kept = np.flatnonzero((at >= resets[keys]) & (rows.does != CLEAR))
+        kept = kept[np.argsort(keys[kept], kind="stable")]
+        if not len(kept):
+            return rows.take(kept), keys[kept]
+        bounds = np.append(np.flatnonzero(np.diff(keys[kept], prepend=-1)), len(kept))
+        data, value_at, value_sizes = joined(rows.value_at[kept], rows.value_sizes[kept], bounds)
+        self._buffers.append(data)
+        first = kept[bounds[:-1]]
+        found = rows.take(first)
+        found.value_at, found.value_sizes = value_at, value_sizes
+        return found, keys[first]
+
+
+def _left_of_maps(rows: Rows, keys: Longs, n: int) -> tuple[Rows, Longs]:
+    """Of each user key the last row, if it is a value, and no clearing of the map came behind it."""
+    cleared = np.full(n, -1, dtype=np.int64)
+    clearing = np.flatnonzero(rows.does == CLEAR)
+    cleared[keys[clearing]] = clearing
+    single = np.flatnonzero(rows.does != CLEAR)
+    users, many = numbered(keys[single], rows.user_at[single], rows.user_sizes[single])
+    which = single[_last(users, many)]
+    which = which[(rows.does[which] == PUT) & (which > cleared[keys[which]])]
+    return rows.take(which), keys[which]
+
+
+def _last(numbers: Longs, n: int) -> Longs:
+    """The last row of each number."""
+    found = np.zeros(n, dtype=np.int64)
+    found[numbers] = np.arange(len(numbers))
+    return found
+
+
+def _flat(items: pa.Array | None) -> tuple[Longs, pa.Array]:
+    """Of a list array, the counts and the elements."""
+    assert items is not None
+    counts = np.diff(items.offsets.to_numpy(zero_copy_only=False).astype(np.int64))
+    return counts, items.flatten()
+
+
+def _written(rows: Rows, file: str) -> Iterator[RawEntries]:
+    """The rows as composite entries, at most 65,536 at a time."""
+    sizes = rows.key_sizes + rows.user_sizes + rows.value_sizes + 1
+    before = np.append(0, np.cumsum(sizes))
+    row = 0
+    while row < len(rows):
+        last = min(row + _ENTRIES_AT_ONCE, len(rows))
+        fits = int(np.searchsorted(before, before[row] + _BYTES_AT_ONCE, side="right")) - 1
+        last = max(row + 1, min(last, fits))
+        data = np.empty(int(before[last] - before[row]), dtype=np.uint8)
+        ranges = np.empty((4, last - row), dtype=np.int64)
+        _, used = write_entries(
+            rows.key_at, rows.key_sizes, rows.user_at, rows.user_sizes, rows.marks, rows.value_at, rows.value_sizes,
+            row, last, len(data), data.ctypes.data, ranges,
+        )  # fmt: skip
+        groups = rows.groups[row:last].astype(np.int32)
+        yield RawEntries(data[:used], groups, ranges, file, 0, exact=False)
+        row = last

@@ -1,0 +1,148 @@
+"""States declared in the log, and the header of a changelog handle: what is materialized, and what the log adds.
+
+Format: org.apache.flink.state.changelog.StateChangeLogger metadata records (AbstractStateChangeLogger).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
+from stateproc.metadata.backend import (
+    KEY_VALUE,
+    KEY_VALUE_V2,
+    PRIORITY_QUEUE,
+    KeyedHeader,
+    StateMetaInfo,
+    read_state_meta_info,
+)
+from stateproc.metadata.handles import ChangelogHandle, KeyedHandle
+from stateproc.readers.changelog.change_blocks import ChangeBlock
+from stateproc.readers.changelog.key_type_check import ADVICE
+from stateproc.readers.changelog.materialized import materialized_header
+from stateproc.readers.changelog.operations import Operation
+from stateproc.readers.changelog.segments import Change, log_changes
+from stateproc.serializers import Serializer
+from stateproc.serializers.runtime import Timer
+from stateproc.storage import SnapshotLocation
+from stateproc.wire import Cursor
+
+_TYPE_CODES = {KEY_VALUE: 0, PRIORITY_QUEUE: 3, KEY_VALUE_V2: 10}
+_FLAGS, _TAIL = 2, 3
+_DAMAGED = "the file is damaged; restore it from a copy or take the snapshot again"
+_HEADER_VERSION = 6
+_HEAD = 3
+"""Bytes of the operation and the state's id in front of a change."""
+_OTHER, _OWN = 1, 2
+
+
+def read_declaration(change: Change) -> tuple[int, StateMetaInfo]:
+    """A METADATA record: (id in the records behind it, the state).
+
+    The id and the type stand at the record's end; what the TTL settings and the default value before them are,
+    nothing needs to know. Raises CorruptSnapshot, UnsupportedSnapshot.
+    """
+    cursor = Cursor(change.data, file=change.file, base=change.at)
+    if cursor.u8() != Operation.METADATA:
+        cursor.corrupt("a change of state among the changelog's metadata", at=0, advice=_DAMAGED)
+    at = cursor.pos
+    version = cursor.i32()
+    if version not in (6, 7):
+        cursor.unsupported(f"metadata of version {version} in the changelog (known are 6 and 7)", at=at)
+    info = read_state_meta_info(cursor)
+    if info.backend_type not in _TYPE_CODES:
+        cursor.corrupt(f"the changelog declares '{info.name}', which is no keyed state", at=at, advice=_DAMAGED)
+    if info.backend_type == KEY_VALUE:
+        settings = [cursor.boolean(), cursor.boolean()] if not _has_ttl(cursor) else [True]
+        if any(settings):
+            cursor.pos = max(cursor.pos, cursor.end - _TAIL)
+    state_id = cursor.i16()
+    code = cursor.u8()
+    if code != _TYPE_CODES[info.backend_type]:
+        cursor.corrupt(f"'{info.name}' has the type {code} in the changelog", advice=_DAMAGED)
+    cursor.finish("a state's declaration")
+    return state_id, info
+
+
+def _has_ttl(cursor: Cursor) -> bool:
+    return cursor.remaining > 0 and cursor.data[cursor.pos] != 0
+
+
+def declared_states(handle: ChangelogHandle, location: SnapshotLocation) -> Iterator[StateMetaInfo]:
+    """The states that the log declares, as often as it does."""
+    for change in log_changes(handle.non_materialized, location, lambda _: False, leading=True):
+        yield read_declaration(change)[1]
+
+
+def changelog_header(
+    handle: ChangelogHandle,
+    location: SnapshotLocation,
+    relatives: Sequence[KeyedHandle] = (),
+    told_key: Serializer | None = None,
+) -> KeyedHeader | None:
+    """The states of the handle, those of the materialized part first; None if there are none at all.
+
+    ``relatives``: materialized parts of the operator's other subtasks, whose keys have the same serializer;
+    ``told_key``: what the user says of keys, used only where nothing else tells. The log itself does not: its states
+    are those of RegisteredKeyValueStateBackendMetaInfo, with serializers of namespaces and values only.
+    Raises CorruptSnapshot, MissingFile; UnsupportedSnapshot if nothing is materialized and nothing tells the key.
+    """
+    found: dict[str, StateMetaInfo] = {}
+    key: Serializer | None = None
+    key_snapshot = b""
+    for inner in handle.materialized:
+        header = materialized_header(inner, location)
+        key, key_snapshot = key or header.key, key_snapshot or header.key_snapshot
+        for info in header.states:
+            found.setdefault(info.name, info)
+    for info in declared_states(handle, location):
+        found.setdefault(info.name, info)
+        if key is None and isinstance(info.value_serializer, Timer):
+            key = info.value_serializer.key
+    if not found and key is None:
+        return None
+    if key is None and relatives:
+        header = materialized_header(relatives[0], location)
+        key, key_snapshot = header.key, header.key_snapshot
+    key = key or told_key
+    if key is None:
+        raise UnsupportedSnapshot(
+            "nothing of this changelog is materialized yet, and the log does not hold the key's serializer",
+            advice=f"{ADVICE}; or open a later checkpoint, taken after the first materialization "
+            "(state.changelog.periodic-materialize.interval), or a savepoint of the job",
+        )
+    return KeyedHeader(_HEADER_VERSION, False, key, tuple(found.values()), key_snapshot)
+
+
+def unknown_state(change: Change, state_id: int) -> CorruptSnapshot:
+    """The error for a change of a state that nothing has declared."""
+    cursor = Cursor(change.data, file=change.file, base=change.at)
+    return CorruptSnapshot(
+        f"a change of state {state_id}, which the changelog has not declared", where=cursor.where(0), advice=_DAMAGED
+    )
+
+
+class Declared:
+    """Which state ids are declared, and which of them are the state's that is read."""
+
+    def __init__(self) -> None:
+        self._known = np.zeros(1 << 16, dtype=np.int8)
+
+    def declare(self, state_id: int, *, own: bool) -> None:
+        self._known[state_id & 0xFFFF] = _OWN if own else _OTHER
+
+    def own(self, block: ChangeBlock) -> ChangeBlock:
+        """The changes of the state that is read. Raises CorruptSnapshot for one of a state that nothing declared."""
+        data = np.frombuffer(block.data or b"\0", dtype=np.uint8)
+        short = block.ends - block.starts < _HEAD
+        at = np.where(short, 0, block.starts)
+        last = len(data) - 1
+        ids = data[np.minimum(at + 1, last)].astype(np.int64) << 8 | data[np.minimum(at + 2, last)]
+        known = np.where(short, 0, self._known[ids])
+        if not known.all():
+            change = block.change(int(np.argmin(known != 0)))
+            raise unknown_state(change, int.from_bytes(change.data[1:_HEAD], "big", signed=True))
+        own = known == _OWN
+        return block if own.all() else block.only(own)

@@ -1,0 +1,146 @@
+"""The plain content of a changelog file, read forwards.
+
+Format: org.apache.flink.changelog.fs.ChangelogStreamWrapper: one byte that tells whether the rest is compressed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from stateproc.errors import CorruptSnapshot, Where
+from stateproc.metadata.handles import SegmentHandle, StreamHandle
+from stateproc.readers.changelog.change_blocks import Longs, walk
+from stateproc.readers.common.snappy_framing import decompress_frames, whole_frames
+from stateproc.storage import ByteSource, SnapshotLocation, open_handle
+from stateproc.storage.filesystem import kind_of
+from stateproc.storage.sources import FileSource
+
+_AT_ONCE = 4 << 20
+_FLAG = 1
+_LENGTH = 4
+_ADVICE = "the file is truncated or damaged; restore it from a copy or take the snapshot again"
+
+
+def log_source(handle: StreamHandle, location: SnapshotLocation) -> ByteSource:
+    """The file of a segment, as long as it really is: a handle's size counts plain bytes, without the flag.
+
+    Raises MissingFile.
+    """
+    source = open_handle(handle, location, whole=False)
+    if not isinstance(source, FileSource) or isinstance(handle, SegmentHandle):
+        return source
+    found = replace(source, size=0)
+    found.read(0, 0)
+    kind = kind_of(found.name, found.storage_options)
+    return replace(found, uri=found.name, size=kind[1] if kind else 0, fallbacks=())
+
+
+class LogContent:
+    """A cursor over the plain bytes behind the flag. Raises CorruptSnapshot with the file and the offset in it."""
+
+    def __init__(self, source: ByteSource) -> None:
+        self.file = source.name
+        self._source = source
+        if source.size < _FLAG:
+            raise self._damaged("a changelog file without its first byte", 0)
+        flag = source.read(0, _FLAG)[0]
+        if flag > 1:
+            raise self._damaged(f"a changelog file begins with the mark {flag}, which is neither 0 nor 1", 0)
+        self._compressed = flag == 1
+        self._rewind()
+
+    def _rewind(self) -> None:
+        self._next, self._tail = _FLAG, b""
+        self._held, self._used, self._before = b"", 0, 0
+
+    @property
+    def position(self) -> int:
+        """Plain bytes from the content's beginning to here."""
+        return self._before + self._used
+
+    @property
+    def offset(self) -> int:
+        """Where in the file this is; in compressed content, up to where it has been read."""
+        return self._next if self._compressed else _FLAG + self.position
+
+    def seek(self, position: int) -> None:
+        """Go to a position of the plain content."""
+        if self._compressed:
+            if position < self.position:
+                self._rewind()
+            while self.position < position:
+                self.take(min(_AT_ONCE, position - self.position))
+            return
+        if _FLAG + position > self._source.size:
+            raise self._damaged(f"a segment at byte {position} of {self._source.size - _FLAG}", self._source.size)
+        self._next, self._held, self._used, self._before = _FLAG + position, b"", 0, position
+
+    def take(self, length: int) -> bytes:
+        """The next ``length`` bytes."""
+        if length < 0:
+            raise self._damaged(f"a negative length {length} in the changelog", self.offset)
+        if not self._compressed and length > self._source.size - self.offset:
+            raise self._damaged(
+                f"{length} bytes wanted where the changelog has {self._source.size - self.offset} left", self.offset
+            )
+        missing = length - (len(self._held) - self._used)
+        if missing > 0:
+            parts = [self._held[self._used :]]
+            self._before, self._used, self._held = self.position, 0, b""
+            while missing > 0:
+                part = self._more(missing)
+                missing -= len(part)
+                parts.append(part)
+            self._held = b"".join(parts)
+        start, self._used = self._used, self._used + length
+        return self._held[start : self._used]
+
+    def integer(self) -> int:
+        """An i32."""
+        return int.from_bytes(self.take(4), "big", signed=True)
+
+    def records(self, count: int) -> Iterator[tuple[bytes, Longs, Longs, Longs]]:
+        """The next ``count`` records of i32 length and bytes, in parts: bytes, where in them records start and end, and
+        the records' offsets in the file."""
+        while count > 0:
+            held = np.frombuffer(self._held or b"\0", dtype=np.uint8)
+            room = min(count, (len(self._held) - self._used) // _LENGTH)
+            starts, ends = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
+            first, before = self._used, self.offset
+            n, reached = walk(held.ctypes.data, first, len(self._held), starts, ends)
+            if not n:
+                # Cut off by what is held, or damaged: this one is taken by itself.
+                data = self.take(self.integer())
+                yield data, np.array([0]), np.array([len(data)]), np.array([before])
+                count -= 1
+                continue
+            self._used = reached
+            starts, ends = starts[:n] - first, ends[:n] - first
+            places = np.full(n, before) if self._compressed else before + starts - _LENGTH
+            yield self._held[first:reached], starts, ends, places
+            count -= n
+
+    def _more(self, missing: int) -> bytes:
+        """More plain bytes, at least one."""
+        while True:
+            left = self._source.size - self._next
+            if left <= 0:
+                raise self._damaged(f"the changelog is cut off: {missing} more bytes are wanted", self._source.size)
+            if not self._compressed:
+                part = self._source.read(self._next, min(left, max(missing, _AT_ONCE)))
+                self._next += len(part)
+                return part
+            part = self._source.read(self._next, min(left, _AT_ONCE))
+            raw, at = self._tail + part, self._next - len(self._tail)
+            self._next += len(part)
+            whole = whole_frames(raw, self.file, at)
+            self._tail = raw[whole:]
+            plain = decompress_frames(raw[:whole], self.file, at)
+            if plain:
+                return plain
+
+    def _damaged(self, what: str, offset: int) -> CorruptSnapshot:
+        return CorruptSnapshot(what, where=Where(file=self.file, offset=offset), advice=_ADVICE)

@@ -1,0 +1,1 @@
+"""What several readers share: key-group blocks, headers, entry programs, decoding of raw entries to rows."""

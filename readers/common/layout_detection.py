@@ -1,0 +1,34 @@
+"""Whether a KeyGroups file of handle type 3 or 12 holds canonical entries or native heap state.
+
+The handle does not say: RocksDB wrote canonical entries under these types up to 1.15, heap backends their own
+format. Every key group of a heap file begins with its i32 number; a canonical one with a state id and a length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stateproc.readers.common.key_group_blocks import KeyGroupRange
+from stateproc.storage import ByteSource, read_ranges
+from stateproc.storage.ranges import is_remote
+
+CANONICAL_TYPE = 7
+_NUMBER = 4
+_GAP = 2 << 10
+"""Little key groups share a request; all that is read of 32,768 of them stays under 64 MiB."""
+
+
+def is_canonical(type_byte: int, offsets: Sequence[int], source: ByteSource, ranges: Sequence[KeyGroupRange]) -> bool:
+    """True for canonical entries. ``ranges``: the non-empty key groups of ``offsets`` (0 is an empty canonical one)."""
+    if type_byte == CANONICAL_TYPE or not ranges:
+        return True
+    if any(offset == 0 for offset in offsets):
+        return True
+    if any(item.stop - item.start < _NUMBER for item in ranges):
+        return True
+    # Most canonical files are known by the first key group.
+    for items in (ranges[:1], ranges[1:]):
+        heads = read_ranges(source, [(item.start, _NUMBER) for item in items], _GAP if is_remote(source) else 0)
+        if any(int.from_bytes(head, "big") != item.key_group for head, item in zip(heads, items, strict=True)):
+            return True
+    return False

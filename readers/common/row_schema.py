@@ -1,0 +1,121 @@
+"""Rows as users see them: from decoded columns to batches, with lists and maps whole or flattened."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stateproc.codec.layouts import with_nulls
+from stateproc.codec.temporal import nulls
+from stateproc.readers.common.entry_programs import LAST_ACCESS_TYPE, Columns, key_layout, last_access, split_ttl
+from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.serializers import LayoutContext
+from stateproc.serializers.runtime import LAST_ACCESS
+
+KEY_GROUP = "key_group"
+RAW_KEY = "raw_key"
+
+
+def state_fields(state: KeyedState, ctx: LayoutContext, flatten: bool) -> list[pa.Field]:
+    """The columns of a state's rows. Raises Undecodable."""
+    fields = [pa.field(KEY_GROUP, pa.int32(), nullable=False)]
+    if state.kind.is_queue:
+        timer = state.value.layout(ctx.inner).arrow_type
+        fields += [pa.field("timestamp", pa.int64()), pa.field("key", timer.field("key").type)]
+        return fields + ([pa.field("namespace", timer.field("namespace").type)] if state.has_namespace else [])
+    fields.append(pa.field("key", key_layout(state, ctx).arrow_type))
+    if state.has_namespace:
+        fields.append(pa.field("namespace", state.namespace.layout(ctx.inner).arrow_type))
+    fields += value_fields(state, ctx, flatten)
+    return fields
+
+
+def value_fields(state: KeyedState, ctx: LayoutContext, flatten: bool) -> list[pa.Field]:
+    """The columns of a state's value."""
+    collected = state.kind in (StateKind.LIST, StateKind.MAP)
+    plain = state.value.layout(ctx if state.kind is not StateKind.LIST else ctx.inner).arrow_type
+    access: pa.DataType = LAST_ACCESS_TYPE
+    user_key = state.user_key.layout(ctx).arrow_type if state.user_key is not None else None
+    if collected and flatten:
+        if state.kind is StateKind.LIST:
+            fields = [pa.field("list_index", pa.int32()), pa.field("list_element", plain)]
+        else:
+            fields = [pa.field("map_key", user_key), pa.field("map_value", plain)]
+    elif state.kind is StateKind.LIST:
+        fields, access = [pa.field("value", pa.list_(plain))], pa.list_(access)
+    elif state.kind is StateKind.MAP:
+        fields, access = [pa.field("value", pa.map_(user_key, plain))], pa.map_(user_key, access)
+    else:
+        fields = [pa.field("value", plain)]
+    if state.ttl:
+        fields.append(pa.field(LAST_ACCESS, access))
+    return fields
+
+
+def finished_rows(state: KeyedState, columns: Columns, flatten: bool) -> Columns:
+    """Decoded columns (one row per key) as the columns of :func:`state_fields`."""
+    columns = dict(columns)
+    if state.kind.is_queue:
+        timer = columns.pop("timer")
+        for name in ("timestamp", "key", "namespace"):
+            columns[name] = timer.field(name)
+    else:
+        value = columns.pop("value")
+        if flatten and state.kind in (StateKind.LIST, StateKind.MAP):
+            return _exploded(state, columns, value)
+        columns |= split_ttl(state, value)
+    if not state.has_namespace:
+        columns.pop("namespace", None)
+    return columns
+
+
+def _exploded(state: KeyedState, columns: Columns, value: pa.Array) -> Columns:
+    """One row per element or entry."""
+    offsets = np.asarray(value.offsets, dtype=np.int64)
+    lengths = np.diff(offsets)
+    parents = pa.array(np.repeat(np.arange(len(value)), lengths))
+    out = {name: column.take(parents) for name, column in columns.items()}
+    if not state.has_namespace:
+        out.pop("namespace", None)
+    split = split_ttl(state, value)
+    if state.kind is StateKind.LIST:
+        index = np.arange(int(lengths.sum())) - np.repeat(offsets[:-1] - offsets[0], lengths)
+        out["list_index"] = pa.array(index.astype(np.int32))
+        out["list_element"] = split["value"].values
+        if state.ttl:
+            out[LAST_ACCESS] = split[LAST_ACCESS].values
+    else:
+        out["map_key"], out["map_value"] = split["value"].keys, split["value"].items
+        if state.ttl:
+            out[LAST_ACCESS] = split[LAST_ACCESS].items
+    return out
+
+
+def flat_entries(state: KeyedState, columns: Columns) -> Columns:
+    """Decoded map entries (one row per entry) as flattened rows."""
+    columns = dict(columns)
+    value, columns["map_key"] = columns.pop("value"), columns.pop("user_key")
+    if state.ttl:
+        access = split_ttl_struct(value)
+        columns["map_value"], columns[LAST_ACCESS] = access
+    else:
+        columns["map_value"] = value
+    if not state.has_namespace:
+        columns.pop("namespace", None)
+    return columns
+
+
+def split_ttl_struct(value: pa.StructArray) -> tuple[pa.Array, pa.Array]:
+    """(user value, last access) of an array of TtlValues."""
+    gone = nulls(value)
+    return with_nulls(value.field(1), gone), last_access(with_nulls(value.field(0), gone))
+
+
+def key_group_array(key_groups: npt.NDArray[np.int32]) -> pa.Array:
+    return pa.array(np.ascontiguousarray(key_groups, dtype=np.int32))
+
+
+def record_batch(columns: Columns, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch of the schema's columns, in its order."""
+    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)

@@ -1,0 +1,1 @@
+"""Read native keyed state files of HashMapStateBackend."""

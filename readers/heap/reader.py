@@ -1,0 +1,254 @@
+"""Native heap snapshots: HashMapStateBackend checkpoints and native savepoints, heap savepoints before 1.13.
+
+Format: org.apache.flink.runtime.state.heap.HeapSnapshotStrategy; per key group its i32 id, then for every state
+u16 id, i32 number of entries, entries (namespace, key, value; of queues: elements). In compressed snapshots each
+state is a stream of its own, so that a state whose values have no known end hides no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.codec.machine import Bytes, HostFailure, Machine
+from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot, Where
+from stateproc.readers.common.entry_programs import Columns, EntryProgram, Form, entry_program, skip_program
+from stateproc.readers.common.error_context import placed
+from stateproc.readers.common.key_group_blocks import Block, KeyGroupRange, fed, plain_blocks, snappy_blocks
+from stateproc.readers.common.row_schema import (
+    KEY_GROUP,
+    RAW_KEY,
+    finished_rows,
+    key_group_array,
+    record_batch,
+    state_fields,
+)
+from stateproc.readers.common.state_descriptor import KeyedState
+from stateproc.serializers import LayoutContext, Undecodable
+from stateproc.storage import ByteSource
+
+Out = TypeVar("Out")
+_ROWS_AT_ONCE = 1 << 16
+_DAMAGED = "the file is damaged; use a copy or take the snapshot again"
+_GROUP_HEAD, _SECTION_HEAD = 4, 6
+
+
+def heap_batches(
+    source: ByteSource,
+    ranges: Sequence[KeyGroupRange],
+    states: Sequence[KeyedState | str],
+    target: KeyedState,
+    ctx: LayoutContext,
+    *,
+    compressed: bool,
+    flatten: bool = False,
+    raw_keys: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """Batches of ``target``'s rows in these key groups. ``states``: all of the header's by id, or why not.
+
+    Raises CorruptSnapshot; UnsupportedSnapshot where the values of a state before it have no known end.
+    """
+    fields = state_fields(target, ctx, flatten)
+    schema = pa.schema([*fields, pa.field(RAW_KEY, pa.binary())] if raw_keys else fields)
+
+    def finish(columns: Columns) -> pa.RecordBatch:
+        return record_batch(finished_rows(target, columns, flatten), schema)
+
+    program = entry_program(target, Form.STREAM, ctx, raw_keys=raw_keys)
+    yield from heap_entries(source, ranges, states, target, ctx, program, finish, compressed=compressed)
+
+
+def heap_entries(
+    source: ByteSource,
+    ranges: Sequence[KeyGroupRange],
+    states: Sequence[KeyedState | str],
+    target: KeyedState,
+    ctx: LayoutContext,
+    program: EntryProgram,
+    finish: Callable[[Columns], Out],
+    *,
+    compressed: bool,
+) -> Iterator[Out]:
+    """``finish`` of the columns that ``program`` and the key group make, some thousand entries of ``target`` at a time.
+
+    ``states`` and errors as in :func:`heap_batches`.
+    """
+    blocks = snappy_blocks(source, ranges, _GROUP_HEAD) if compressed else plain_blocks(source, ranges)
+    walk = _Walk(source.name, states, target, ctx, program, finish, compressed)
+    yield from fed(blocks, walk.feed)
+
+
+@dataclass
+class _Position:
+    """Where the walk is: before a group (``group`` None), before a section (``left`` None), inside one."""
+
+    group: int | None = None
+    sections: int = 0
+    state: int = 0
+    left: int | None = None
+    seen: set[int] = field(default_factory=set)
+
+
+class _Walk(Generic[Out]):
+    """Walks the sections of key groups, decodes those of the target and passes the others."""
+
+    def __init__(
+        self,
+        file: str,
+        states: Sequence[KeyedState | str],
+        target: KeyedState,
+        ctx: LayoutContext,
+        program: EntryProgram,
+        finish: Callable[[Columns], Out],
+        compressed: bool,
+    ) -> None:
+        self._compressed = compressed
+        self._file, self._states, self._target, self._ctx, self._finish = file, states, target, ctx, finish
+        self._program = program
+        self._machine = Machine(program.program)
+        self._skippers: dict[int, Machine | None] = {}
+        self._at = _Position()
+        self._streams: tuple[int, ...] = ()
+        self._pending: list[tuple[int, int]] = []
+
+    def feed(self, block: Block) -> Generator[Out, None, int]:
+        """What the block holds of the target; returns how many of its last bytes the next one is to begin with."""
+        data, starts = block.data, list(block.groups)
+        self._streams = block.streams
+
+        def offset(position: int) -> int:
+            return block.file_at + (0 if block.compressed else position)
+
+        with placed(self._file, offset, self._target.name):
+            pos = 0
+            while True:
+                limit = starts[0][1] if starts else len(data)
+                if self._at.group is None:
+                    if not starts:
+                        pos = len(data)
+                        break
+                    key_group, pos = starts[0]
+                    if len(data) - pos < _GROUP_HEAD:
+                        break
+                    starts.pop(0)
+                    found = int.from_bytes(data[pos : pos + 4].tobytes(), "big", signed=True)
+                    if found != key_group:
+                        raise self._damage(f"key group {found} where {key_group} should begin", offset(pos))
+                    self._at = _Position(group=key_group)
+                    pos += _GROUP_HEAD
+                    continue
+                whole = bool(starts) or block.last
+                pos, waiting = yield from self._section(data, pos, limit, whole, offset)
+                if waiting:
+                    if whole:
+                        raise self._damage("a key group is cut off in the middle of a state", offset(pos))
+                    break
+            yield from self._flush()
+        return len(data) - pos
+
+    def _section(
+        self, data: Bytes, pos: int, limit: int, whole: bool, offset: Callable[[int], int]
+    ) -> Generator[Out, None, tuple[int, bool]]:
+        """One step in a group, whose bytes end at ``limit`` (``whole``) or go on in the next block; returns (position,
+        whether it needs more bytes)."""
+        at = self._at
+        if at.left is None:
+            if at.sections == len(self._states):
+                if pos != limit:
+                    raise self._damage("bytes are left over behind the states of a key group", offset(pos))
+                self._at = _Position()
+                return pos, False
+            if limit - pos < _SECTION_HEAD:
+                return pos, True
+            at.state = int.from_bytes(data[pos : pos + 2].tobytes(), "big")
+            at.left = int.from_bytes(data[pos + 2 : pos + 6].tobytes(), "big", signed=True)
+            if at.state >= len(self._states) or at.state in at.seen or at.left < 0:
+                raise self._damage(f"a section of state {at.state} with {at.left} entries", offset(pos))
+            at.seen.add(at.state)
+            at.sections += 1
+            pos += _SECTION_HEAD
+        wanted = at.state == self._target.state_id
+        machine = self._machine if wanted else self._skipper(at.state, at.left, offset(pos))
+        if machine is None:
+            return self._pass_stream(pos, limit, whole)
+        while at.left:
+            try:
+                rows, pos = machine.run_stream(data, pos, limit, min(at.left, _ROWS_AT_ONCE), append=wanted)
+            except HostFailure as failure:
+                if wanted or not isinstance(failure.error, UnsupportedSnapshot):
+                    raise
+                if not self._compressed:
+                    raise self._hidden(at.left, failure.error, offset(failure.position)) from failure
+                self._skippers[at.state] = None
+                return self._pass_stream(pos, limit, whole)
+            at.left -= rows
+            if wanted and rows:
+                self._pending.append((at.group or 0, rows))
+                if machine.plenty or sum(n for _, n in self._pending) >= _ROWS_AT_ONCE:
+                    yield from self._flush()
+            if rows == 0:
+                return pos, True
+        at.left = None
+        if wanted:
+            # Nothing behind the target's section concerns it: on to the next key group.
+            self._at = _Position()
+        return pos, False
+
+    def _pass_stream(self, pos: int, limit: int, whole: bool) -> tuple[int, bool]:
+        """Passes a state by the compressed stream behind it; as :meth:`_section`."""
+        pos, found = self._next_stream(pos, limit, whole)
+        self._at.left = None if found else self._at.left
+        return pos, not found
+
+    def _next_stream(self, pos: int, limit: int, whole: bool) -> tuple[int, bool]:
+        """(where the next state begins or this block ends, whether it is the former)."""
+        behind = next((at for at in self._streams if pos <= at < limit), limit)
+        return behind, behind < limit or whole
+
+    def _skipper(self, state: int, entries: int, offset: int) -> Machine | None:
+        """What passes the entries of ``state``; None if only the next state's compressed stream tells their end."""
+        if state not in self._skippers:
+            described = self._states[state]
+            try:
+                if isinstance(described, str):
+                    raise Undecodable(described)
+                self._skippers[state] = Machine(skip_program(described, self._ctx))
+            except Undecodable as reason:
+                if entries == 0:
+                    return self._machine
+                if self._compressed:
+                    self._skippers[state] = None
+                    return None
+                raise self._hidden(entries, reason, offset) from reason
+        return self._skippers[state]
+
+    def _hidden(self, entries: int, reason: SnapshotError, offset: int) -> UnsupportedSnapshot:
+        """The target stands behind ``entries`` entries, of the state at hand, whose ends cannot be told."""
+        described = self._states[self._at.state]
+        name = described if isinstance(described, str) else described.name
+        return UnsupportedSnapshot(
+            f"state '{self._target.name}' is hidden behind {entries} entries of state '{name}' in key group "
+            f"{self._at.group}, whose values have no known end: {reason.message}",
+            where=Where(file=self._file, offset=offset),
+            advice=reason.advice or "take a canonical savepoint instead: there every entry has its length",
+        )
+
+    def _flush(self) -> Iterator[Out]:
+        if not self._pending:
+            return
+        taken = self._machine.taken()
+        columns = self._program.assemble(taken)
+        groups, counts = zip(*self._pending, strict=True)
+        columns[KEY_GROUP] = key_group_array(np.repeat(np.array(groups, dtype=np.int32), counts))
+        if self._program.raw_keys is not None:
+            columns[RAW_KEY] = self._program.raw_keys(taken)
+        self._machine.clear()
+        self._pending.clear()
+        yield self._finish(columns)
+
+    def _damage(self, what: str, offset: int) -> CorruptSnapshot:
+        return CorruptSnapshot(what, where=Where(self._file, offset, state=self._target.name), advice=_DAMAGED)

@@ -1,0 +1,84 @@
+"""How many entries and bytes each state has in native heap key groups: one pass, nothing kept.
+
+Format: org.apache.flink.runtime.state.heap.HeapSnapshotStrategy, as in stateproc.readers.heap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from stateproc.codec.machine import Bytes, Machine
+from stateproc.errors import CorruptSnapshot, Where
+from stateproc.readers.canonical.statistics import Measure
+from stateproc.readers.common.entry_programs import skip_program
+from stateproc.readers.common.error_context import placed
+from stateproc.readers.common.key_group_blocks import KeyGroupRange, plain_blocks, snappy_blocks
+from stateproc.readers.common.state_descriptor import KeyedState
+from stateproc.serializers import LayoutContext, Undecodable
+from stateproc.storage import ByteSource
+
+_GROUP_HEAD, _SECTION_HEAD = 4, 6
+
+
+def measure_heap(
+    source: ByteSource,
+    ranges: Sequence[KeyGroupRange],
+    states: Sequence[KeyedState | str],
+    ctx: LayoutContext,
+    *,
+    compressed: bool,
+    advance: Callable[[int], None] = lambda _: None,
+) -> Measure:
+    """Count these key groups; each is held in memory as a whole. An entry is a key's value, list or map, or a timer.
+
+    ``advance`` hears of the bytes of every key group done. Raises CorruptSnapshot; Undecodable where a state's values
+    have no known end.
+    """
+    machines = [_machine(state, ctx) for state in states]
+    entries = np.zeros((len(ranges), len(states)), dtype=np.int64)
+    sizes = np.zeros((len(ranges), len(states)), dtype=np.int64)
+    for row, item in enumerate(ranges):
+        data = _whole(source, item, compressed)
+        with placed(source.name, partial(_offset, item.start, compressed)):
+            _sections(data, machines, entries[row], sizes[row], source.name, item.start)
+        advance(item.stop - item.start)
+    return Measure(tuple(item.key_group for item in ranges), entries, sizes)
+
+
+def _offset(start: int, compressed: bool, position: int) -> int:
+    """Where a position lies in the file; in compressed key groups only the group's start is known."""
+    return start if compressed else start + position
+
+
+def _machine(state: KeyedState | str, ctx: LayoutContext) -> Machine:
+    if isinstance(state, str):
+        raise Undecodable(f"nothing is known of state '{state}'")
+    return Machine(skip_program(state, ctx))
+
+
+def _whole(source: ByteSource, item: KeyGroupRange, compressed: bool) -> Bytes:
+    blocks = snappy_blocks(source, [item], _GROUP_HEAD) if compressed else plain_blocks(source, [item])
+    return np.concatenate([block.data for block in blocks])
+
+
+def _sections(
+    data: Bytes, machines: Sequence[Machine], entries: np.ndarray, sizes: np.ndarray, file: str, file_at: int
+) -> None:
+    """Count the sections of one key group into the rows ``entries`` and ``sizes``."""
+    pos = _GROUP_HEAD
+    for _ in machines:
+        state = int.from_bytes(data[pos : pos + 2].tobytes(), "big")
+        count = int.from_bytes(data[pos + 2 : pos + _SECTION_HEAD].tobytes(), "big", signed=True)
+        if len(data) - pos < _SECTION_HEAD or state >= len(machines) or count < 0 or entries[state]:
+            raise CorruptSnapshot("a key group's states are cut off or damaged", where=Where(file=file, offset=file_at))
+        begin = pos
+        rows, pos = machines[state].run_stream(data, pos + _SECTION_HEAD, len(data), count)
+        if rows < count:
+            raise CorruptSnapshot("a state's entries are cut off", where=Where(file=file, offset=file_at))
+        entries[state] = count
+        sizes[state] += pos - begin if count else 0
+    if pos != len(data):
+        raise CorruptSnapshot("bytes are left over behind a key group", where=Where(file=file, offset=file_at))

@@ -1,0 +1,1 @@
+"""Read operator state files: list, union and broadcast state of one subtask."""

@@ -1,0 +1,210 @@
+"""The entries of one state in a RocksDB database, as RocksDB's own iterator would give them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot, Where
+from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.rocksdb import merge_cursors as cursors
+from stateproc.readers.rocksdb import merge_kernel as merging
+from stateproc.readers.rocksdb.database import DatabaseFile, family_files
+from stateproc.readers.rocksdb.format import DAMAGED
+from stateproc.readers.rocksdb.key_ranges import KeySpan, key_spans
+from stateproc.readers.rocksdb.prefetch import Fetcher
+from stateproc.readers.rocksdb.sorted_runs import Piece, open_file, pieces, sorted_runs, tombstones_of
+from stateproc.readers.rocksdb.tombstones import Fragments, fragments
+from stateproc.storage.ranges import is_remote
+
+_ENTRIES_AT_ONCE = 1 << 16
+_OUT_BYTES = 8 << 20
+_BUFFERED = 16 << 20
+"""Stored bytes of blocks held at a time, over all runs."""
+
+_MESSAGES = {
+    cursors.BAD_ENTRY: "an entry of a block has an impossible length",
+    merging.OUT_OF_ORDER: "the keys of a table are not in order",
+    merging.BAD_KEY: "a key is too short for its key group",
+}
+_KINDS = {
+    17: "a value in a blob file",
+    20: "a deletion with a timestamp",
+    22: "a wide-column entity",
+    24: "a value with a preferred sequence number",
+}
+"""Entry types (ValueType in RocksDB's db/dbformat.h) that Flink's backends do not write."""
+
+
+def rocksdb_entries(
+    files: Sequence[DatabaseFile],
+    state: str,
+    key_groups: range | Iterable[range],
+    prefix: int,
+    *,
+    keys: Iterable[bytes] | None = None,
+    verify: bool = True,
+) -> Iterator[RawEntries]:
+    """The live entries of a state's column family in these key groups, by key, at most 65,536 at a time.
+
+    ``files``: all files of the database. ``prefix``: width of the key-group prefix, 1 or 2 bytes. ``keys``: only
+    entries whose key begins with one of these bytes (the key group before the serialized key). ``verify``: check the
+    blocks' checksums. Each table is opened once, and only blocks that may hold such keys are read. Raises
+    CorruptSnapshot, UnsupportedSnapshot, MissingFile.
+    """
+    wanted = key_spans([key_groups] if isinstance(key_groups, range) else key_groups, prefix, keys)
+    if not wanted:
+        return
+    try:
+        ssts = family_files(files, state, wanted, verify=verify)
+        with Fetcher(ahead=any(is_remote(sst.source) for sst in ssts)) as fetcher:
+            opened = fetcher.map(partial(open_file, verify=verify), ssts)
+            deleted = fragments(tombstones_of(opened))
+            runs = sorted_runs(opened)
+            limit = max(256 << 10, min(4 << 20, _BUFFERED // max(len(runs), 1)))
+            sources = [chain.from_iterable(fetcher.each(pieces(run, wanted, limit))) for run in runs]
+            yield from _Merge(sources, deleted, wanted, prefix).batches()
+    except SnapshotError as error:
+        raise error.at(state=state) from error
+
+
+class _Merge:
+    """Gives the kernel its blocks and buffers; those whose addresses it holds stay referenced here."""
+
+    def __init__(
+        self,
+        sources: Sequence[Iterator[Piece]],
+        deleted: Fragments,
+        wanted: Sequence[KeySpan],
+        prefix: int,
+    ) -> None:
+        self._sources, self._deleted, self._prefix = sources, deleted, prefix
+        self._bounds, self._bound_keys = _bounds(wanted)
+        self._rows = np.zeros((max(len(sources), 1), cursors.FIELDS), dtype=np.int64)
+        self._rows[:, cursors.BLOCK] = -1
+        self._order = np.zeros(len(sources) + 1, dtype=np.int64)
+        self._pieces: list[Piece | None] = [None] * len(sources)
+        self._keys = [np.empty(256, dtype=np.uint8) for _ in sources]
+        for row, key in zip(self._rows, self._keys, strict=False):
+            row[cursors.KEY], row[cursors.KEY_CAPACITY] = key.ctypes.data, len(key)
+        self._seen, self._stash = np.empty(256, dtype=np.uint8), np.empty(4096, dtype=np.uint8)
+        reg = self._reg = np.zeros(merging.REGISTERS, dtype=np.int64)
+        reg[merging.PENDING] = -1
+        reg[merging.SEEN], reg[merging.SEEN_CAPACITY] = self._seen.ctypes.data, len(self._seen)
+        reg[merging.STASH], reg[merging.STASH_CAPACITY] = self._stash.ctypes.data, len(self._stash)
+
+    def batches(self) -> Iterator[RawEntries]:
+        reg, size = self._reg, _OUT_BYTES
+        outcome = merging.FULL
+        while outcome != merging.ALL:
+            out = np.empty(size, dtype=np.uint8)
+            ranges = np.empty((4, _ENTRIES_AT_ONCE), dtype=np.int64)
+            key_groups = np.empty(_ENTRIES_AT_ONCE, dtype=np.int32)
+            filled, used = 0, 0
+            while True:
+                outcome = merging.merge(
+                    self._rows.ctypes.data, len(self._sources), self._order, reg, self._prefix,
+                    self._bounds, self._bound_keys.ctypes.data,
+                    self._deleted.table, self._deleted.keys.ctypes.data,
+                    out.ctypes.data + used, size - used, ranges[:, filled:], key_groups[filled:],
+                )  # fmt: skip
+                n = int(reg[merging.ENTRIES])
+                ranges[:, filled : filled + n] += used
+                filled, used = filled + n, used + int(reg[merging.OUT_USED])
+                if outcome in (merging.ALL, merging.FULL):
+                    break
+                self._serve(outcome)
+            if filled:
+                file, at = self._place()
+                yield RawEntries(out[:used], key_groups[:filled], ranges[:, :filled], file, at, exact=False)
+            size = max(_OUT_BYTES, int(reg[merging.NEED])) if outcome == merging.FULL else _OUT_BYTES
+
+    def _serve(self, outcome: int) -> None:
+        """Do what the kernel needs to go on. Raises CorruptSnapshot, UnsupportedSnapshot."""
+        reg = self._reg
+        if outcome == cursors.EMPTY:
+            self._load(int(reg[merging.PENDING]))
+        elif outcome == cursors.GROW_KEY:
+            k = int(reg[merging.PENDING])
+            row = self._rows[k]
+            self._keys[k] = _grown(self._keys[k], int(row[cursors.NEED]))
+            row[cursors.KEY], row[cursors.KEY_CAPACITY] = self._keys[k].ctypes.data, len(self._keys[k])
+        elif outcome == merging.GROW_SEEN:
+            self._seen = _grown(self._seen, int(reg[merging.NEED]))
+            reg[merging.SEEN], reg[merging.SEEN_CAPACITY] = self._seen.ctypes.data, len(self._seen)
+        elif outcome == merging.GROW_STASH:
+            self._stash = _grown(self._stash, int(reg[merging.NEED]), at_end=True)
+            reg[merging.STASH], reg[merging.STASH_CAPACITY] = self._stash.ctypes.data, len(self._stash)
+        else:
+            self._refuse(outcome)
+
+    def _load(self, k: int) -> None:
+        """The next blocks of a run, or the mark that there are none."""
+        row = self._rows[k]
+        piece = self._pieces[k] = next(self._sources[k], None)
+        if piece is None:
+            row[cursors.LAST] = 1
+            return
+        blocks = piece.blocks
+        row[cursors.PLAIN] = blocks.plain.ctypes.data
+        row[cursors.STARTS], row[cursors.ENDS] = blocks.starts.ctypes.data, blocks.ends.ctypes.data
+        row[cursors.BLOCKS], row[cursors.BLOCK] = len(blocks.starts), -1
+        row[cursors.POS] = row[cursors.STOP] = row[cursors.KEY_SIZE] = 0
+        row[cursors.OVERRIDE] = piece.override
+
+    def _row(self) -> int:
+        """The run at work."""
+        reg = self._reg
+        if reg[merging.PENDING] >= 0:
+            return int(reg[merging.PENDING])
+        return int(self._order[max(reg[merging.ACTIVE] - 1, 0)])
+
+    def _place(self) -> tuple[str, int]:
+        """The file and the block in it where the run at work stands."""
+        piece = self._pieces[self._row()]
+        if piece is None:
+            piece = next((other for other in self._pieces if other is not None), None)
+        if piece is None:
+            return "<database>", 0
+        block = min(max(int(self._rows[self._row(), cursors.BLOCK]), 0), len(piece.blocks.offsets) - 1)
+        return piece.blocks.file, int(piece.blocks.offsets[block])
+
+    def _refuse(self, outcome: int) -> None:
+        file, at = self._place()
+        where = Where(file=file, offset=at)
+        kind = int(self._rows[self._row(), cursors.KIND])
+        if outcome == merging.BAD_KIND and kind in _KINDS:
+            raise UnsupportedSnapshot(
+                f"{_KINDS[kind]}, which Flink's RocksDB backend does not write",
+                where=where,
+                advice="let Flink restore the snapshot and take a canonical savepoint of it",
+            )
+        message = _MESSAGES.get(outcome, f"an entry of the unknown type {kind}")
+        raise CorruptSnapshot(message, where=where, advice=DAMAGED)
+
+
+def _bounds(wanted: Sequence[KeySpan]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """The spans as the kernel takes them: int64 [spans, 4], offset and size of start and stop (size 0: none) in the
+    bytes beside."""
+    table = np.zeros((len(wanted), 4), dtype=np.int64)
+    keys = bytearray()
+    for row, (start, stop) in zip(table, wanted, strict=True):
+        row[:2] = len(keys), len(start)
+        keys += start
+        row[2:] = len(keys), len(stop or b"")
+        keys += stop or b""
+    return table, np.frombuffer(bytes(keys) or b"\0", dtype=np.uint8)
+
+
+def _grown(old: npt.NDArray[np.uint8], need: int, *, at_end: bool = False) -> npt.NDArray[np.uint8]:
+    """A larger buffer with the old content at its beginning, or at its end."""
+    new = np.empty(max(2 * len(old), need), dtype=np.uint8)
+    if at_end:
+        new[-len(old) :] = old
+    else:
+        new[: len(old)] = old
+    return new

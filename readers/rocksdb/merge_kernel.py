@@ -1,0 +1,218 @@
+"""The kernel that merges sorted runs into the newest visible values (RocksDB: db_iter.cc, merge_helper.cc).
+
+Merge operands are joined with a comma as by StringAppendTESTOperator, the operator of Flink's list states.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from stateproc.codec.jit import copy_bytes, kernel, load_be16, load_u8, store_8
+from stateproc.readers.rocksdb.merge_cursors import (
+    EMPTY,
+    KEY,
+    KEY_SIZE,
+    KIND,
+    LAST,
+    OK,
+    ROW,
+    SEQUENCE,
+    VALUE,
+    VALUE_SIZE,
+    advance,
+    before,
+    compare,
+    field,
+)
+
+# Registers. PENDING: the row to be moved, or -1. STARTED, ACTIVE: rows begun, rows at an entry. STATE: of the
+# present key. SEEN: buffer of the present key. STASH: buffer of operands, filled from its end. NEED: bytes
+# wanted. OUT_USED, ENTRIES: bytes and entries given out by the last call. SPAN: the first span
+# that is not passed.
+PENDING, STARTED, ACTIVE, STATE, SEEN, SEEN_CAPACITY, SEEN_SIZE, SEEN_SEQUENCE = range(8)
+STASH, STASH_CAPACITY, STASH_SIZE, FRAGMENT, NEED, OUT_USED, ENTRIES, SPAN = range(8, 16)
+REGISTERS = 16
+# States.
+NO_KEY, OPEN, MERGING, DONE = 0, 1, 2, 3
+# Outcomes, besides those of cursors.advance (EMPTY, GROW_KEY, BAD_ENTRY).
+ALL, FULL, GROW_SEEN, GROW_STASH, OUT_OF_ORDER, BAD_KEY, BAD_KIND = 0, 4, 5, 6, 7, 8, 9
+# Entry types (ValueType in db/dbformat.h).
+DELETION, PUT, MERGE, SINGLE_DELETION = 0, 1, 2, 7
+# What is done with an entry. END_KEY: give out the key before it, and look at the entry again.
+_PASS, _END_KEY, _DELETE, _PUT, _MERGE = 0, 1, 2, 3, 4
+_NO_SEQUENCE = 1 << 62
+_COMMA = 0x2C
+
+
+@kernel
+def _behind(key: int, size: int, sequence: int, keys: int, row: Any, at: int) -> bool:
+    """Whether a version lies at or behind the position in columns ``at`` to ``at + 2`` of a fragment."""
+    order = compare(key, size, keys + row[at], row[at + 1])
+    if order != 0:
+        return order > 0
+    return bool(sequence <= row[at + 2])
+
+
+@kernel
+def merge(
+    rows: int,
+    n_rows: int,
+    order: Any,
+    reg: Any,
+    prefix: int,
+    spans: Any,
+    span_keys: int,
+    fragments: Any,
+    fragment_keys: int,
+    out: int,
+    out_size: int,
+    ranges: Any,
+    key_groups: Any,
+) -> int:
+    """Merge until an outcome needs the caller; go on by calling again.
+
+    rows: address of ``n_rows`` cursors. order: int64 per row, scratch kept between calls. Only keys in the
+    spans (ascending, see entries._bounds) are given out; the first ``prefix`` bytes of a key are its key group.
+    fragments: see tombstones.Fragments. out: address of ``out_size`` bytes for keys (without prefix) and values.
+    ranges: int64 [4, capacity], see RawEntries.
+
+    Invariants: order[:ACTIVE] are the rows that stand at entries, first entry last; the last one's entry is
+    consumed only together with all its effects, so that a call cut short can be repeated.
+    """
+    pending, started, active = reg[PENDING], reg[STARTED], reg[ACTIVE]
+    state, seen, seen_size, last_sequence = reg[STATE], reg[SEEN], reg[SEEN_SIZE], reg[SEEN_SEQUENCE]
+    stash_end = reg[STASH] + reg[STASH_CAPACITY]
+    stash_size, fragment, span = reg[STASH_SIZE], reg[FRAGMENT], reg[SPAN]
+    used, n = np.int64(0), np.int64(0)
+    outcome = ALL
+    while True:
+        if pending >= 0:
+            row = rows + pending * ROW
+            moved = advance(row)
+            if moved == OK:
+                k = active
+                while k > 0 and before(rows + order[k - 1] * ROW, row):
+                    order[k] = order[k - 1]
+                    k -= 1
+                order[k] = pending
+                active += 1
+            elif moved != EMPTY or field(row, LAST) == 0:
+                outcome = moved
+                break
+            pending = np.int64(-1)
+        if started < n_rows:
+            pending = started
+            started += 1
+            continue
+
+        # What is to be done with the next entry.
+        action = _PASS
+        key, size, sequence = np.int64(0), np.int64(0), np.int64(0)
+        over = active == 0
+        if not over:
+            row = rows + order[active - 1] * ROW
+            key, size, sequence = field(row, KEY), field(row, KEY_SIZE) - 8, field(row, SEQUENCE)
+            while span < len(spans) and (
+                spans[span, 3] > 0 and compare(key, size, span_keys + spans[span, 2], spans[span, 3]) >= 0
+            ):
+                span += 1
+            over = span >= len(spans)
+        if over:
+            if state != MERGING:
+                outcome = ALL
+                break
+            action = _END_KEY
+        else:
+            relation = 1 if state == NO_KEY else compare(key, size, seen, seen_size)
+            if relation < 0 or (relation == 0 and sequence >= last_sequence):
+                outcome = OUT_OF_ORDER
+                break
+            if relation > 0 and state == MERGING:
+                action = _END_KEY
+            else:
+                if relation > 0:
+                    if size > reg[SEEN_CAPACITY]:
+                        reg[NEED] = size
+                        outcome = GROW_SEEN
+                        break
+                    copy_bytes(seen, key, size)
+                    seen_size = size
+                    last_sequence = np.int64(_NO_SEQUENCE)
+                    state = np.int64(DONE)
+                    if compare(key, size, span_keys + spans[span, 0], spans[span, 1]) >= 0:
+                        if size < prefix:
+                            outcome = BAD_KEY
+                            break
+                        state = np.int64(OPEN)
+                if state != DONE:
+                    kind = field(row, KIND)
+                    while fragment < len(fragments) and _behind(
+                        key, size, sequence, fragment_keys, fragments[fragment], 3
+                    ):
+                        fragment += 1
+                    if (
+                        fragment < len(fragments)
+                        and sequence < fragments[fragment, 6]
+                        and _behind(key, size, sequence, fragment_keys, fragments[fragment], 0)
+                    ):
+                        action = _DELETE
+                    elif kind == PUT:
+                        action = _PUT
+                    elif kind == MERGE:
+                        action = _MERGE
+                    elif kind in (DELETION, SINGLE_DELETION):
+                        action = _DELETE
+                    else:
+                        outcome = BAD_KIND
+                        break
+
+        # Give out the present key's value: operands on top of the entry's value (a put), or operands alone.
+        if action == _PUT or (state == MERGING and (action in (_END_KEY, _DELETE))):
+            base = field(row, VALUE_SIZE) if action == _PUT else np.int64(0)
+            comma = 1 if action == _PUT and state == MERGING else 0
+            key_size = seen_size - prefix
+            total = key_size + base + comma + stash_size
+            if n >= len(key_groups) or total > out_size - used:
+                reg[NEED] = total
+                outcome = FULL
+                break
+            at = out + used
+            copy_bytes(at, seen + prefix, key_size)
+            ranges[0, n], ranges[1, n], ranges[2, n] = used, used + key_size, used + key_size
+            ranges[3, n] = used + total
+            if action == _PUT:
+                copy_bytes(at + key_size, field(row, VALUE), base)
+                if comma:
+                    store_8(at + key_size + base, _COMMA)
+            copy_bytes(at + key_size + base + comma, stash_end - stash_size, stash_size)
+            key_groups[n] = load_u8(seen) if prefix == 1 else load_be16(seen)
+            used += total
+            n += 1
+            stash_size = np.int64(0)
+        if action == _END_KEY:
+            state = np.int64(DONE)
+            continue
+        if action in (_DELETE, _PUT):
+            state = np.int64(DONE)
+        elif action == _MERGE:
+            length = field(row, VALUE_SIZE)
+            comma = 1 if state == MERGING else 0
+            if stash_size + length + comma > reg[STASH_CAPACITY]:
+                reg[NEED] = stash_size + length + comma
+                outcome = GROW_STASH
+                break
+            if comma:
+                store_8(stash_end - stash_size - 1, _COMMA)
+            stash_size += length + comma
+            copy_bytes(stash_end - stash_size, field(row, VALUE), length)
+            state = np.int64(MERGING)
+        last_sequence = sequence
+        active -= 1
+        pending = order[active]
+    reg[PENDING], reg[STARTED], reg[ACTIVE] = pending, started, active
+    reg[STATE], reg[SEEN_SIZE], reg[SEEN_SEQUENCE] = state, seen_size, last_sequence
+    reg[STASH_SIZE], reg[FRAGMENT], reg[OUT_USED], reg[ENTRIES] = stash_size, fragment, used, n
+    reg[SPAN] = span
+    return outcome

@@ -1,0 +1,93 @@
+"""Sorted runs: files arranged so that few cursors pass over all of them, and read in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from stateproc.errors import UnsupportedSnapshot, Where
+from stateproc.readers.rocksdb.blocks import Blocks, Longs
+from stateproc.readers.rocksdb.database import SstFile
+from stateproc.readers.rocksdb.format import damaged
+from stateproc.readers.rocksdb.index import spans
+from stateproc.readers.rocksdb.key_ranges import KeySpan
+from stateproc.readers.rocksdb.table import Table, open_table
+from stateproc.readers.rocksdb.tombstones import Tombstone, read_tombstones
+
+_JOINING = ("StringAppendTESTOperator", "StringAppendOperator", "")
+"""Merge operators that join operands by a comma: Flink's, its twin, and where tables do not tell."""
+
+
+@dataclass(frozen=True)
+class OpenFile:
+    """An open sst file; ``override``: the sequence number of all its entries, None if each has its own."""
+
+    sst: SstFile
+    table: Table
+    override: int | None
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some blocks of a run, and the sequence number that holds for all their entries (or -1)."""
+
+    blocks: Blocks
+    override: int
+
+
+def open_file(sst: SstFile, *, verify: bool) -> OpenFile:
+    """Open a table. Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile."""
+    table = open_table(sst.source, verify=verify)
+    operator = table.properties.merge_operator
+    if table.properties.merge_operands and operator not in _JOINING:
+        raise UnsupportedSnapshot(
+            f"operands of the merge operator {operator}, where Flink's is {_JOINING[0]}",
+            where=Where(file=table.file, offset=0),
+            advice="let Flink restore the snapshot and take a canonical savepoint of it",
+        )
+    try:
+        override = table.properties.sequence_override(sst.live.largest_sequence if sst.live else None)
+    except ValueError as error:
+        raise damaged(table.file, 0, str(error)) from error
+    return OpenFile(sst, table, override)
+
+
+def tombstones_of(files: Sequence[OpenFile]) -> list[Tombstone]:
+    return [item for file in files for item in read_tombstones(file.table, file.sst.live, file.override)]
+
+
+def sorted_runs(files: Sequence[OpenFile]) -> list[list[OpenFile]]:
+    """As few runs as possible, in each of which a file's keys are all behind those of the file before it.
+
+    Files whose bounds are not known (no MANIFEST) are runs of their own.
+    """
+    runs: list[list[OpenFile]] = []
+    ends: list[bytes] = []
+    known = [(file.sst.live.smallest.key, file.sst.live.largest.key, file) for file in files if file.sst.live]
+    for smallest, largest, file in sorted(known, key=lambda item: item[:2]):
+        free = next((k for k, end in enumerate(ends) if end < smallest), None)
+        if free is None:
+            runs.append([file])
+            ends.append(largest)
+        else:
+            runs[free].append(file)
+            ends[free] = largest
+    return runs + [[file] for file in files if not file.sst.live]
+
+
+def pieces(run: Sequence[OpenFile], wanted: Sequence[KeySpan], limit: int) -> Iterator[Callable[[], Iterable[Piece]]]:
+    """What reads the blocks of a run that may hold keys of these spans, ``limit`` stored bytes at a time.
+
+    Each gives one piece, or several where these bytes hold very much. Raises CorruptSnapshot, UnsupportedSnapshot,
+    MissingFile; so does what it gives.
+    """
+    for file in run:
+        index = file.table.index(wanted)
+        for part in spans(index.offsets, index.sizes, limit):
+            yield partial(_pieces, file, index.offsets[part], index.sizes[part])
+
+
+def _pieces(file: OpenFile, offsets: Longs, sizes: Longs) -> Iterable[Piece]:
+    override = -1 if file.override is None else file.override
+    return (Piece(blocks, override) for blocks in file.table.reader.parts(offsets, sizes))

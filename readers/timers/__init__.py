@@ -1,0 +1,1 @@
+"""Read heap timers that Flink stores as raw keyed state beside RocksDB."""

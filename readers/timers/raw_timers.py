@@ -1,0 +1,133 @@
+"""Heap timers beside RocksDB: raw keyed state of InternalTimerServiceSerializationProxy.
+
+Per key group: versioned magic, i32 2, i32 services, each: utf name, key and namespace serializer snapshots, then
+i32 count and event-time timers, i32 count and processing-time timers; a timer is key, namespace, i64 timestamp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.codec import ops
+from stateproc.codec.builder import Assembler, Builder
+from stateproc.codec.layouts import Number
+from stateproc.codec.machine import Machine
+from stateproc.metadata.handles import KeyGroupsHandle
+from stateproc.readers.changelog.operations import Raw
+from stateproc.readers.common.error_context import placed
+from stateproc.readers.common.key_group_blocks import KeyGroupRange
+from stateproc.readers.common.row_schema import KEY_GROUP, key_group_array
+from stateproc.serializers import LayoutContext, Serializer, read_versioned
+from stateproc.storage import ByteSource
+from stateproc.wire import Cursor
+
+MAGIC = bytes.fromhex("F1CD859F")
+VERSION = 2
+_NOT_WRITTEN = -1
+_LARGEST_GROUP = 1 << 30
+
+
+@dataclass(frozen=True)
+class TimerService:
+    """A timer service found in raw keyed state; the bytes of its serializers' snapshots, without proxy version."""
+
+    name: str
+    key: Serializer
+    namespace: Serializer
+    key_snapshot: bytes = field(default=b"", compare=False, repr=False)
+    namespace_snapshot: bytes = field(default=b"", compare=False, repr=False)
+
+
+def raw_ranges(handle: KeyGroupsHandle, size: int) -> list[KeyGroupRange]:
+    """Where the key groups lie; they need not be in order, and those with offset -1 were not written."""
+    present = sorted(
+        (offset, handle.first_key_group + index) for index, offset in enumerate(handle.offsets) if offset >= 0
+    )
+    stops = [offset for offset, _ in present[1:]] + [size]
+    return [KeyGroupRange(kg, start, max(start, stop)) for (start, kg), stop in zip(present, stops, strict=True)]
+
+
+def timer_services(source: ByteSource, ranges: list[KeyGroupRange]) -> tuple[TimerService, ...]:
+    """The services of the first key group that holds timers; () if the raw state is not timers."""
+    for item in ranges:
+        if item.stop - item.start < 12 or source.read(item.start, 4) != MAGIC:
+            return ()
+        found = list(_services(source, item, LayoutContext()))
+        if found:
+            return tuple(service for service, _, _, _ in found)
+    return ()
+
+
+def raw_timer_batches(
+    source: ByteSource, ranges: list[KeyGroupRange], service: str, event: bool, ctx: LayoutContext
+) -> Iterator[pa.RecordBatch]:
+    """The timers of one service and time domain: key_group, timestamp, key, [namespace]."""
+    for item in ranges:
+        for found, is_event, rows, table in _services(source, item, ctx):
+            if found.name == service and is_event == event and rows:
+                columns = {KEY_GROUP: key_group_array(np.full(rows, item.key_group, np.int32)), **table}
+                if found.namespace.type_name == "VoidNamespace":
+                    del columns["namespace"]
+                yield pa.RecordBatch.from_pydict(columns)
+
+
+def raw_timer_bytes(
+    source: ByteSource, ranges: list[KeyGroupRange], service: str, event: bool, ctx: LayoutContext
+) -> Iterator[tuple[int, dict[str, pa.Array]]]:
+    """(key group, timers) of one service and time domain: timestamp int64, key and namespace as bytes."""
+    for item in ranges:
+        for found, is_event, rows, table in _services(source, item, ctx, raw=True):
+            if found.name == service and is_event == event and rows:
+                yield item.key_group, table
+
+
+def _services(
+    source: ByteSource, item: KeyGroupRange, ctx: LayoutContext, *, raw: bool = False
+) -> Iterator[tuple[TimerService, bool, int, dict[str, pa.Array]]]:
+    """Every service of a key group, event timers then processing timers, decoded or (``raw``) cut into bytes."""
+    length = item.stop - item.start
+    data = source.read(item.start, min(length, _LARGEST_GROUP))
+    cursor = Cursor(data, file=source.name, base=item.start)
+    if bytes(cursor.take(4, "the timers' magic number")) != MAGIC:
+        cursor.corrupt("raw keyed state does not begin as timers do", at=0)
+    version = cursor.i32()
+    if version != VERSION:
+        cursor.unsupported(f"raw timers of version {version}", advice="timers of Flink 1.8 to 2.x have version 2")
+    content = np.frombuffer(data, dtype=np.uint8)
+    for _ in range(cursor.count("timer services", 14)):
+        service = _service(cursor)
+        machine, columns = _timer_program(service, ctx, raw)
+        for is_event in (True, False):
+            n = cursor.count("timers", 8)
+            with placed(source.name, lambda position: item.start + position):
+                rows, pos = machine.run_stream(content, cursor.pos, len(content), n)
+                more = rows
+                while more and rows < n:
+                    more, pos = machine.run_stream(content, pos, len(content), n - rows, append=True)
+                    rows += more
+                if rows < n:
+                    cursor.corrupt(f"{n} timers are announced, {rows} are there")
+                taken = machine.taken()
+                table = {name: assemble(taken) for name, assemble in columns.items()}
+            cursor.pos = pos
+            yield service, is_event, n, table
+
+
+def _service(cursor: Cursor) -> TimerService:
+    name, at = cursor.utf(), cursor.pos
+    key, middle = read_versioned(cursor), cursor.pos
+    namespace = read_versioned(cursor)
+    return TimerService(name, key, namespace, bytes(cursor.data[at:middle]), bytes(cursor.data[middle : cursor.pos]))
+
+
+def _timer_program(service: TimerService, ctx: LayoutContext, raw: bool) -> tuple[Machine, dict[str, Assembler]]:
+    b = Builder()
+    scope = [service.key.layout(ctx.inner), service.namespace.layout(ctx.inner)]
+    key, namespace = ((Raw(layout) if raw else layout).emit(b, False) for layout in scope)
+    timestamp = Number(pa.int64()).emit(b, False)
+    b.op(ops.ROW_END)
+    return Machine(b.build()), {"timestamp": timestamp, "key": key, "namespace": namespace}

@@ -1,0 +1,74 @@
+"""Items of lists between what stands before, between and behind them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stateproc.codec.byte_arrays import Pieces, Unencodable
+from stateproc.codec.encoding.kernels import place_items
+from stateproc.codec.encoding.numbers import fixed
+from stateproc.codec.encoding.sized_writers import Longs, Measured, sequence, written
+from stateproc.codec.encoding.strings import pieces
+
+COMMA = 0x2C
+
+
+def joined(offsets: Longs, items: Measured, delimiter: int = -1) -> Measured:
+    """Row i: the items offsets[i] to offsets[i + 1] (from 0, rising), with the byte ``delimiter`` between them."""
+    offsets = np.ascontiguousarray(offsets)
+    n, n_items = len(offsets) - 1, int(offsets[-1])
+    counts: Longs = np.diff(offsets)
+    lengths: Longs
+    by_item = None if isinstance(items.lengths, int) else items.lengths
+    if isinstance(items.lengths, int):
+        lengths = counts * items.lengths
+    else:
+        ends = np.zeros(n_items + 1, dtype=np.int64)
+        np.cumsum(items.lengths, out=ends[1:])
+        lengths = np.diff(ends[offsets])
+    if delimiter >= 0:
+        lengths = lengths + np.maximum(counts - 1, 0)
+
+    def write(at: Longs) -> None:
+        places = np.empty(n_items, dtype=np.int64)
+        sizes = 0 if by_item is None else by_item.ctypes.data
+        size = items.lengths if isinstance(items.lengths, int) else 0
+        place_items(at.ctypes.data, n, offsets.ctypes.data, sizes, size, places.ctypes.data, delimiter)
+        items.write(places)
+
+    return Measured(lengths, write)
+
+
+def counts_of(offsets: Longs, limit: int, what: str) -> Longs:
+    """The number of items of each row. Raises Unencodable for more than ``limit``."""
+    counts: Longs = np.diff(offsets)
+    if len(counts) and counts.max() > limit:
+        raise Unencodable(f"{counts.max()} {what}, where {limit} is the most", int(np.argmax(counts)))
+    return counts
+
+
+def counted(offsets: Longs, items: Measured) -> Measured:
+    """An i32 count and the items."""
+    return sequence([fixed(counts_of(offsets, 2**31 - 1, "items").astype(np.int32)), joined(offsets, items)])
+
+
+def sized(inner: Measured, n: int) -> Measured:
+    """An i32 size in bytes, then so many."""
+    if isinstance(inner.lengths, int):
+        sizes = np.full(n, inner.lengths, dtype=np.int32)
+    else:
+        if n and inner.lengths.max() > 2**31 - 1:
+            raise Unencodable("a value of 2 GiB and more", int(np.argmax(inner.lengths)))
+        sizes = inner.lengths.astype(np.int32)
+    return sequence([fixed(sizes), inner])
+
+
+def delimited(items: Pieces, list_offsets: Longs) -> Pieces:
+    """List state in canonical and RocksDB entries: the items of each list with one ',' between them.
+
+    ``list_offsets``: int64 [lists + 1], rising, positions in ``items``; the first item of all is the first of them.
+    An empty list has no bytes (and no place in a savepoint).
+    """
+    first, last = int(list_offsets[0]), int(list_offsets[-1])
+    part = Pieces(items.data, items.offsets[first : last + 1])
+    return written(joined(list_offsets - first, pieces(part), COMMA), len(list_offsets) - 1)

@@ -1,0 +1,96 @@
+"""Columns that are measured and not yet written, and how they are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stateproc.codec.byte_arrays import Pieces, Unencodable
+from stateproc.codec.encoding.kernels import put_same
+
+Longs = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The bytes of every row of a column, not yet written.
+
+    lengths: bytes per row, int64 [rows], or one int if all rows have as many. write: given an address per row (int64
+    [rows], contiguous), writes each row there and moves its address behind it.
+    """
+
+    lengths: int | Longs
+    write: Callable[[Longs], None]
+
+
+def written(measured: Measured, n: int) -> Pieces:
+    """The ``n`` rows, written one behind another."""
+    offsets = np.zeros(n + 1, dtype=np.int64)
+    np.cumsum(per_row(measured.lengths, n), out=offsets[1:])
+    # Arrow's pool keeps what is freed, for a while; the system's, batch after batch, costs page faults again.
+    data = np.frombuffer(pa.allocate_buffer(int(offsets[-1])), dtype=np.uint8)
+    at = offsets[:-1] + data.ctypes.data
+    measured.write(at)
+    if not np.array_equal(at, offsets[1:] + data.ctypes.data):
+        raise AssertionError("a layout has not written as many bytes as it measured")
+    return Pieces(data, offsets)
+
+
+def per_row(lengths: int | Longs, n: int) -> Longs:
+    """Lengths as an array."""
+    return np.full(n, lengths, dtype=np.int64) if isinstance(lengths, int) else lengths
+
+
+def nothing(_at: Longs) -> None:
+    """Write no bytes."""
+
+
+def same(data: bytes) -> Measured:
+    """The same bytes in every row."""
+    if not data:
+        return Measured(0, nothing)
+    source = np.frombuffer(data, dtype=np.uint8)
+    return Measured(len(data), lambda at: put_same(source.ctypes.data, len(source), at.ctypes.data, len(at)))
+
+
+def sequence(parts: Sequence[Measured]) -> Measured:
+    """In each row one part after another."""
+    total: int | Longs = 0
+    for part in parts:
+        total = total + part.lengths
+
+    def write(at: Longs) -> None:
+        for part in parts:
+            part.write(at)
+
+    return Measured(total, write)
+
+
+def spread(n: int, parts: Sequence[tuple[Longs, Measured]]) -> Measured:
+    """``n`` rows, some of which have a part: each part with the rows (distinct, rising) it stands in."""
+    lengths = np.zeros(n, dtype=np.int64)
+    for rows, part in parts:
+        lengths[rows] += part.lengths
+
+    def write(at: Longs) -> None:
+        for rows, part in parts:
+            some = at[rows]
+            part.write(some)
+            at[rows] = some
+
+    return Measured(lengths, write)
+
+
+@contextmanager
+def located(row_of: Callable[[int], int] | None = None, name: str = "") -> Iterator[None]:
+    """Unencodable from inside is told with the outer row (``row_of`` the inner one) and the part's ``name``."""
+    try:
+        yield
+    except Unencodable as error:
+        message = f"{name}: {error.message}" if name else error.message
+        raise Unencodable(message, error.row if row_of is None else int(row_of(error.row))) from error

@@ -1,0 +1,261 @@
+"""The decode VM's fast lanes: the same programs, an op for many rows at a time.
+
+A thousand rows are decoded side by side: each op runs over all of them before the next op is looked at, so that reading
+the program and asking for room cost next to nothing. Rows of which a value is null leave the lanes up to where their
+values join again. What the lanes do not know (loops, choices that rows take differently, damage) they leave alone:
+nothing of these rows is kept, and :func:`stateproc.codec.vm.dispatch.run` decodes them one by one, errors and all.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stateproc.codec import ops
+from stateproc.codec.column_buffers import operand
+from stateproc.codec.jit import kernel, load_i32, load_i64, load_u8, store_8, store_32, store_64
+from stateproc.codec.ops import (
+    BOOL,
+    BYTES,
+    EXPECT,
+    F1,
+    F2,
+    F4,
+    F8,
+    FILL,
+    FSTR,
+    JUMP,
+    L2,
+    L4,
+    L8,
+    MARK,
+    MARKED_NUMBER,
+    NULL_IF,
+    PUT1,
+    PUT4,
+    ROW_END,
+    SEGMENT,
+    SKIP,
+    SKIP_REST,
+    SWITCH,
+)
+from stateproc.codec.vectorized_ops import (
+    ALL,
+    FULL,
+    LEFT,
+    byte_strings,
+    column_of_chunk,
+    common_way,
+    fill_row,
+    flink_strings,
+    leave_lanes,
+    marked_numbers,
+    numbers,
+)
+
+CHUNK = 1024
+"""Rows decoded side by side."""
+_DEPTH = 8
+"""How many nulls within one another leave the lanes."""
+SCRATCH_WORDS = (2 + _DEPTH + 1) * CHUNK + 2 * _DEPTH
+"""int64 words of scratch memory: position and end of each row, the rows in the lanes at every depth, where rows that
+left come back and how many there are then."""
+
+
+@kernel
+def run(
+    prog: int,
+    fills: int,
+    source: int,
+    starts: int,
+    start_stride: int,
+    ends: int,
+    end_stride: int,
+    first: int,
+    last: int,
+    columns: int,
+    widths: int,
+    n_columns: int,
+    saved: int,
+    reg: int,
+    scratch: int,
+) -> tuple[int, int]:
+    """Decode rows ``first`` to ``last``; returns (outcome, row reached). All arguments but counts are addresses.
+
+    starts, ends: int64 per row, one such run per segment, ``stride`` bytes apart; positions in ``source`` and inside
+    it. widths: int32 per column, the bytes of each value (0: bytes of which another column has the lengths). saved:
+    int64 per column. reg: where AUX and NEED tell which column needs how many bytes (FULL). scratch: SCRATCH_WORDS.
+    """
+    row = first
+    while row < last:
+        n = min(CHUNK, last - row)
+        for c in range(n_columns):
+            width = load_i32(widths + 4 * c)
+            entry = columns + 24 * c
+            used = load_i64(entry + 8)
+            store_64(saved + 8 * c, used)
+            if used + n * width > load_i64(entry + 16):
+                store_64(reg + 8 * ops.AUX, c)
+                store_64(reg + 8 * ops.NEED, n * width)
+                return FULL, row
+        outcome = _chunk(
+            prog, fills, source, starts + 8 * row, start_stride, ends + 8 * row, end_stride, n, columns, reg, scratch
+        )
+        for c in range(n_columns):
+            entry = columns + 24 * c + 8
+            if outcome != ALL:
+                store_64(entry, load_i64(saved + 8 * c))
+            else:
+                store_64(entry, load_i64(entry) + n * load_i32(widths + 4 * c))
+        if outcome != ALL:
+            return outcome, row
+        row += n
+    return ALL, row
+
+
+@kernel
+def _chunk(
+    prog: int,
+    fills: int,
+    source: int,
+    starts: int,
+    start_stride: int,
+    ends: int,
+    end_stride: int,
+    n: int,
+    columns: int,
+    reg: int,
+    scratch: int,
+) -> int:
+    """Decode ``n`` rows, for whose fixed-width values there is room; an outcome.
+
+    A row that leaves the lanes at a null has its nulls filled in there and then; it comes back where the program goes
+    on behind the value. Fixed-width values are written where their row has its place, bytes one behind the other.
+    """
+    at, end, lanes = scratch, scratch + 8 * CHUNK, scratch + 16 * CHUNK
+    joins = lanes + 8 * (_DEPTH + 1) * CHUNK
+    active, depth, pc = n, 0, 0
+    join = np.int64(-1)
+    for k in range(n):
+        store_64(at + 8 * k, source + load_i64(starts + 8 * k))
+        store_64(end + 8 * k, source + load_i64(ends + 8 * k))
+        store_64(lanes + 8 * k, k)
+    while True:
+        while pc == join:
+            depth -= 1
+            lanes -= 8 * CHUNK
+            active = load_i64(joins + 16 * depth + 8)
+            join = load_i64(joins + 16 * depth)
+        op = operand(prog, pc)
+        if op == MARKED_NUMBER:
+            valid, out = (
+                column_of_chunk(columns, operand(prog, pc + 2)),
+                column_of_chunk(columns, operand(prog, pc + 3)),
+            )
+            if operand(prog, pc + 2) < 0 or not marked_numbers(
+                at, end, lanes, active, operand(prog, pc + 1), valid, out, operand(prog, pc + 4)
+            ):
+                return LEFT
+            pc += 5
+        elif op in (F8, F4, F2, F1, BOOL, L8, L4, L2):
+            if not numbers(at, end, lanes, active, op, columns, operand(prog, pc + 1)):
+                return LEFT
+            pc += 2
+        elif op == FSTR:
+            outcome = flink_strings(
+                at,
+                end,
+                lanes,
+                active,
+                columns,
+                operand(prog, pc + 1),
+                operand(prog, pc + 2),
+                operand(prog, pc + 3),
+                reg,
+            )
+            if outcome != ALL:
+                return outcome
+            pc += 4
+        elif op == BYTES:
+            outcome = byte_strings(
+                at, end, lanes, active, columns, operand(prog, pc + 1), operand(prog, pc + 2), operand(prog, pc + 3),
+                operand(prog, pc + 4), reg,
+            )  # fmt: skip
+            if outcome != ALL:
+                return outcome
+            pc += 5
+        elif op == NULL_IF:
+            if depth == _DEPTH:
+                return LEFT
+            inner = lanes + 8 * CHUNK
+            left = leave_lanes(
+                at, end, lanes, active, operand(prog, pc + 1), operand(prog, pc + 4), columns,
+                fills + 4 * operand(prog, pc + 2), inner,
+            )  # fmt: skip
+            if left < 0:
+                return LEFT
+            if left == 0:
+                pc += 5
+            elif left == active:
+                pc = operand(prog, pc + 3)
+            else:
+                store_64(joins + 16 * depth, join)
+                store_64(joins + 16 * depth + 8, active)
+                depth += 1
+                lanes = inner
+                active -= left
+                join = np.int64(operand(prog, pc + 3))
+                pc += 5
+        elif op in (PUT1, PUT4):
+            col, value = operand(prog, pc + 1), operand(prog, pc + 2)
+            if col >= 0:
+                out = column_of_chunk(columns, col)
+                for k in range(active):
+                    i = load_i64(lanes + 8 * k)
+                    if op == PUT1:
+                        store_8(out + i, value)
+                    else:
+                        store_32(out + 4 * i, value)
+            pc += 3
+        elif op in (SKIP, SKIP_REST, EXPECT):
+            wanted = operand(prog, pc + 1) if op == SKIP else 1
+            for k in range(active):
+                i = load_i64(lanes + 8 * k)
+                place, stop = load_i64(at + 8 * i), load_i64(end + 8 * i)
+                if op == SKIP_REST:
+                    store_64(at + 8 * i, stop)
+                    continue
+                if stop - place < wanted or (op == EXPECT and load_u8(place) != operand(prog, pc + 1)):
+                    return LEFT
+                store_64(at + 8 * i, place + wanted)
+            pc += 1 if op == SKIP_REST else 2
+        elif op == SWITCH:
+            target = common_way(prog, pc, at, end, lanes, active)
+            if target < 0:
+                return LEFT
+            pc = target
+        elif op == JUMP:
+            pc = operand(prog, pc + 1)
+        elif op == FILL:
+            for k in range(active):
+                fill_row(columns, fills + 4 * operand(prog, pc + 1), load_i64(lanes + 8 * k))
+            pc += 2
+        elif op == MARK:
+            if operand(prog, pc + 1) >= 0:
+                out = column_of_chunk(columns, operand(prog, pc + 1))
+                for k in range(active):
+                    i = load_i64(lanes + 8 * k)
+                    store_64(out + 8 * i, load_i64(at + 8 * i) - source)
+            pc += 2
+        elif op in (SEGMENT, ROW_END):
+            for k in range(n):
+                if load_i64(at + 8 * k) != load_i64(end + 8 * k):
+                    return LEFT
+            if op == ROW_END:
+                return ALL
+            segment = operand(prog, pc + 1)
+            for k in range(n):
+                store_64(at + 8 * k, source + load_i64(starts + segment * start_stride + 8 * k))
+                store_64(end + 8 * k, source + load_i64(ends + segment * end_stride + 8 * k))
+            pc += 2
+        else:
+            return LEFT

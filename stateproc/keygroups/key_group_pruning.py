@@ -1,0 +1,105 @@
+"""Which key groups hold a key: from a key serializer to Java's hash of its values."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from stateproc.codec.layouts.rows import ROW_KIND_FIELD
+from stateproc.errors import InvalidOption
+from stateproc.keygroups.hashed_types import Hashed, UnknownHash, hashed
+from stateproc.keygroups.key_hash import KeyHash, is_reproducible
+from stateproc.keygroups.ranges import key_group_of_hash
+from stateproc.serializers import LayoutContext, Serializer
+from stateproc.serializers.structs import RowOf
+
+_MOST_KEYS = 4096
+_ROW_KINDS = range(4)
+_ROWS_1_13 = ("row",)
+_ROWS_ANY = ("row", "row_1_12", "legacy_row")
+
+
+def key_groups(
+    serializer: Serializer, keys: Sequence[Any], ctx: LayoutContext, max_parallelism: int, metadata_version: int
+) -> set[int] | None:
+    """The key groups in which keys of this serializer are, given as Python values of the column, as text where they
+    are dates, times or bytes, as dicts where they are structs; None where that cannot be told.
+
+    0.0 stands for -0.0 too: they are two keys to Flink, and equal to who looks for them.
+    """
+    how = hashed(serializer, ctx)
+    if how is None or not is_reproducible(how.kind):
+        return None
+    try:
+        values = [both for key in keys for both in _both_zeros(how.convert(key))]
+        if len(values) > max(_MOST_KEYS, 4 * len(keys)):
+            return None
+        array = pa.array(values, type=how.type)
+        return _groups(array, serializer, how, max_parallelism, metadata_version)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, InvalidOption, UnknownHash,
+            TypeError, ValueError, OverflowError):  # fmt: skip
+        # What is no such key is in no key group that can be told; all are read.
+        return None
+
+
+def _groups(
+    array: pa.Array, serializer: Serializer, how: Hashed, max_parallelism: int, metadata_version: int
+) -> set[int]:
+    from stateproc.keygroups.hashes import hash_codes
+
+    found: set[int] = set()
+    for kind, addends in _alternatives(serializer, how.kind, metadata_version):
+        codes = hash_codes(array, kind)
+        for addend in addends:
+            shifted = (codes.astype("int64") + addend).astype("uint32").view("int32")
+            found.update(int(group) for group in key_group_of_hash(shifted, max_parallelism))
+    return found
+
+
+def _alternatives(serializer: Serializer, kind: KeyHash, metadata_version: int) -> list[tuple[KeyHash, list[int]]]:
+    """The hashes that a key may have had, each with what may be added to it.
+
+    A Row's hash holds its RowKind, which keys do not show, and was defined anew in Flink 1.12 and 1.13.
+    """
+    if not isinstance(serializer, RowOf):
+        return [(kind, [0])]
+    names = _ROWS_1_13 if metadata_version >= 4 else ("legacy_row",) if metadata_version <= 2 else _ROWS_ANY
+    row_kinds = _ROW_KINDS if serializer.has_kind else range(1)
+    factors = {"row_1_12": 31 ** len(serializer.fields)}
+    return [
+        (KeyHash(name, kind.children), [row_kind * factors.get(name, 31) % 2**32 for row_kind in row_kinds])
+        for name in names
+    ]
+
+
+def _both_zeros(value: Any) -> list[Any]:
+    if isinstance(value, float) and value == 0.0:
+        return [0.0, -0.0]
+    if isinstance(value, dict):
+        parts = [_both_zeros(item) for item in value.values()]
+        if math.prod(map(len, parts)) > _MOST_KEYS:
+            raise UnknownHash
+        return [dict(zip(value, combination, strict=True)) for combination in itertools.product(*parts)]
+    if isinstance(value, list) and any(len(_both_zeros(item)) > 1 for item in value):
+        raise UnknownHash
+    return [value]
+
+
+def keys_of_fields(kind: pa.DataType, found: Any, path: tuple[str, ...] = ("key",)) -> list[Any] | None:
+    """The keys of a column ``path`` that conditions leave: ``found(path, type)`` tells the values a condition gives a
+    column or a field in it, or None. None where they leave a field open.
+    """
+    values: list[Any] | None = found(path, kind)
+    if values is not None or not pa.types.is_struct(kind):
+        return values
+    fields = [field for field in kind if field.name != ROW_KIND_FIELD]
+    columns = [keys_of_fields(field.type, found, (*path, field.name)) for field in fields]
+    known = [column for column in columns if column is not None]
+    if not fields or len(known) < len(fields) or math.prod(map(len, known)) > _MOST_KEYS:
+        return None
+    names = [field.name for field in fields]
+    return [dict(zip(names, combination, strict=True)) for combination in itertools.product(*known)]

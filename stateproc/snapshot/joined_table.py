@@ -1,0 +1,212 @@
+"""All keyed states of an operator as one table: one row per key (and namespace), one column per state.
+
+The states are joined within a key group, on the bytes of key and namespace: memory grows with the largest key
+group of the operator, not with its state.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stateproc.errors import InvalidOption, NotFound, SnapshotError
+from stateproc.options import SPLIT_BYTES
+from stateproc.readers.common.row_schema import KEY_GROUP, RAW_KEY
+from stateproc.serializers.runtime import LAST_ACCESS
+from stateproc.snapshot.schema_merging import aligned, aligned_array
+from stateproc.snapshot.splits import KeyedSplit, Split
+from stateproc.snapshot.state import State
+
+if TYPE_CHECKING:
+    from stateproc.snapshot.keyed_state import KeyedStateView
+    from stateproc.snapshot.operator import Operator
+
+_HEAD = (KEY_GROUP, "key", "namespace")
+
+
+@dataclass(frozen=True)
+class WideSplit:
+    """The same key groups of several states. ``parts``: (column, its plain split); ``schema``: of the result."""
+
+    parts: tuple[tuple[str, KeyedSplit], ...]
+    schema: pa.Schema
+
+    @property
+    def bytes(self) -> int:
+        return self.parts[0][1].bytes
+
+    @property
+    def key_groups(self) -> tuple[int, ...]:
+        return self.parts[0][1].key_groups
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        streams = {name: by_key_group(split.read()) for name, split in self.parts}
+        heads = {name: next(stream, None) for name, stream in streams.items()}
+        for key_group in self.key_groups:
+            tables: dict[str, list[pa.RecordBatch]] = {}
+            for name, head in heads.items():
+                if head is not None and head[0] == key_group:
+                    tables[name] = head[1]
+                    heads[name] = next(streams[name], None)
+            yield from self._joined(tables)
+
+    def _joined(self, tables: dict[str, list[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+        """Rows of one key group: every key that any of the states has."""
+        present = {name: pa.Table.from_batches(batches) for name, batches in tables.items() if batches}
+        raws = [_combined(table.column(RAW_KEY)) for table in present.values()]
+        if not raws or sum(map(len, raws)) == 0:
+            return
+        keys = pa.concat_arrays(raws)
+        distinct = pc.unique(keys)
+        first = pc.index_in(distinct, value_set=keys)
+        columns: dict[str, pa.Array] = {}
+        for name in _HEAD:
+            if name in self.schema.names:
+                parts = [_combined(table.column(name)) for table in present.values()]
+                wanted = self.schema.field(name).type
+                columns[name] = pa.concat_arrays([aligned_array(part, wanted) for part in parts]).take(first)
+        for name, table in present.items():
+            rows = pc.index_in(distinct, value_set=_combined(table.column(RAW_KEY)))
+            columns[name] = _combined(table.column("value")).take(rows)
+            access = f"{name}_{LAST_ACCESS}"
+            if access in self.schema.names:
+                columns[access] = _combined(table.column(LAST_ACCESS)).take(rows)
+        batch = pa.RecordBatch.from_pydict(columns)
+        yield aligned(batch, self.schema)
+
+
+def by_key_group(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
+    """Rows that come in the order of key groups, one key group after another."""
+    held: list[pa.RecordBatch] = []
+    current = -1
+    for batch in batches:
+        groups = np.asarray(batch.column(KEY_GROUP))
+        bounds = [0, *(np.flatnonzero(np.diff(groups)) + 1).tolist(), len(groups)]
+        for start, stop in itertools.pairwise(bounds):
+            if start == stop:
+                continue
+            if held and int(groups[start]) != current:
+                yield current, held
+                held = []
+            current = int(groups[start])
+            held.append(batch.slice(start, stop - start))
+    if held:
+        yield current, held
+
+
+def _combined(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
+
+
+def column_names(states: Sequence[State]) -> dict[str, str]:
+    """State → its column. Names of the key's columns count as Spark compares them, whatever their case."""
+    accesses = {f"{state.name}_{LAST_ACCESS}" for state in states if state.ttl}
+    taken = accesses | {state.name for state in states}
+    chosen: dict[str, str] = {}
+    for state in states:
+        name = state.name
+        while name.lower() in _HEAD or name in accesses or (name != state.name and name in taken):
+            name += "_state"
+        taken.add(name)
+        chosen[state.name] = name
+    return chosen
+
+
+class WideState(State):
+    """One row per key: key_group, key, [namespace], one column per state, ``<state>_last_access`` for TTL.
+
+    A state whose name is another column's has ``_state`` behind it.
+    """
+
+    def __init__(self, operator: Operator, states: Sequence[KeyedStateView], left_out: Sequence[State]) -> None:
+        super().__init__(operator, operator.display, "all keyed states", "keyed")
+        self._states = tuple(states)
+        self._columns = column_names(states)
+        self.left_out = tuple(left_out)
+        self.key_type = states[0].key_type
+        self.namespace_type = states[0].namespace_type
+
+    def schema(self, *, flatten: bool = False) -> pa.Schema:
+        if flatten:
+            raise InvalidOption(
+                "lists and maps of several states cannot be flattened into the same rows",
+                advice="name one state, or leave flattening out",
+            )
+        head: list[pa.Field] = []
+        body: list[pa.Field] = []
+        for state in self._states:
+            schema = state.schema()
+            head = head or [schema.field(name) for name in _HEAD if name in schema.names]
+            body.append(pa.field(self._columns[state.name], schema.field("value").type))
+            if state.ttl:
+                name = f"{self._columns[state.name]}_{LAST_ACCESS}"
+                body.append(pa.field(name, schema.field(LAST_ACCESS).type))
+        return pa.schema(head + body)
+
+    def splits(
+        self,
+        *,
+        flatten: bool = False,
+        key_groups: Iterable[int] | None = None,
+        split_bytes: int = SPLIT_BYTES,
+        keys: Sequence[Any] | None = None,
+    ) -> list[Split]:
+        schema = self.schema(flatten=flatten)
+        wanted = None if key_groups is None else set(key_groups)
+        cut: dict[tuple[str, tuple[int, ...]], list[tuple[str, KeyedSplit]]] = {}
+        for state in self._states:
+            for split in state.plain_splits(
+                key_groups=wanted, split_bytes=split_bytes, keys=keys, raw_keys=True, whole_databases=True
+            ):
+                place = (split.place, split.key_groups)
+                cut.setdefault(place, []).append((self._columns[state.name], split))
+        return [WideSplit(tuple(parts), schema) for parts in cut.values()]
+
+    def key_groups_of(self, keys: Sequence[Any]) -> set[int] | None:
+        return self._states[0].key_groups_of(keys)
+
+
+def wide_state(operator: Operator, namespace: str | None) -> WideState:
+    """The operator's readable keyed states whose namespaces are of one type.
+
+    ``namespace``: that type's name; default none (VoidNamespace), or the first there is. Raises NotFound.
+    """
+    readable = [state for state in operator.keyed_states if state.problem is None]
+    unreadable: list[State] = [state for state in operator.keyed_states if state.problem is not None]
+    if not readable:
+        _raise_for(operator, unreadable)
+    types = list(dict.fromkeys(state.namespace_type or "none" for state in readable))
+    chosen = namespace or ("none" if "none" in types else types[0])
+    if chosen not in types:
+        raise InvalidOption(f"no states with namespace {chosen!r}", advice=f"there are: {', '.join(types)}")
+    # Contents of session windows lie under state windows: their rows have no partners in other states.
+    inside = [
+        state
+        for state in readable
+        if (state.namespace_type or "none") == chosen and (chosen == "none" or not state.under_state_windows)
+    ]
+    if not inside:
+        raise NotFound(
+            f"operator '{operator.display}' has no states to join under namespace {chosen!r}",
+            advice="read its window contents by name: " + ", ".join(repr(state.name) for state in readable),
+        )
+    outside: list[State] = [state for state in readable if state not in inside]
+    return WideState(operator, inside, outside + unreadable)
+
+
+def _raise_for(operator: Operator, unreadable: Sequence[State]) -> None:
+    if operator.problems:
+        raise operator.problems[0]
+    for state in unreadable:
+        problem: SnapshotError | None = state.problem
+        if problem is not None:
+            raise problem
+    names = ", ".join(repr(state.name) for state in operator.states) or "none"
+    raise NotFound(f"operator '{operator.display}' has no keyed states", advice=f"its states: {names}")

@@ -1,0 +1,205 @@
+"""Keyed states: one state over all subtasks' files of an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from stateproc.keygroups.key_group_pruning import key_groups
+from stateproc.keygroups.key_prefixes import key_prefixes
+from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle
+from stateproc.options import SPLIT_BYTES
+from stateproc.readers.changelog.splits import changelog_splits
+from stateproc.readers.common.row_schema import state_fields
+from stateproc.readers.common.state_descriptor import KeyedState
+from stateproc.readers.rocksdb.key_ranges import Prefixes
+from stateproc.readers.rocksdb.splits import rocksdb_splits
+from stateproc.snapshot.schema_merging import merged_schema
+from stateproc.snapshot.session_windows import SessionSplit, window_mapping
+from stateproc.snapshot.splits import KeyedSplit, KeyGroupSplit, Split, cut
+from stateproc.snapshot.state import State
+
+if TYPE_CHECKING:
+    from stateproc.snapshot.operator import Operator
+    from stateproc.snapshot.subtask_files import KeyedFile
+
+
+_WHOLE = 1 << 62
+
+
+@dataclass(frozen=True)
+class Part:
+    """The state in one subtask's file."""
+
+    file: KeyedFile
+    state: KeyedState
+
+
+class KeyedStateView(State):
+    """A keyed state; ``parts``: where it is."""
+
+    def __init__(self, operator: Operator, parts: Sequence[Part]) -> None:
+        first = parts[0].state
+        super().__init__(operator, first.name, first.kind.value, "keyed")
+        self._parts = tuple(parts)
+        self.key_type = first.key.type_name
+        self.namespace_type = first.namespace.type_name if first.has_namespace else None
+        self.value_type = _value_type(first)
+        self.ttl = first.ttl
+
+    @property
+    def keyed(self) -> KeyedState:
+        """The state as the first header describes it."""
+        return self._parts[0].state
+
+    @property
+    def bytes(self) -> int | None:
+        if all(len(part.file.states) == 1 for part in self._parts):
+            return sum(part.file.data_bytes for part in self._parts)
+        return None
+
+    def schema(self, *, flatten: bool = False) -> pa.Schema:
+        context = self.operator.snapshot.options.context
+        schema: pa.Schema | None = None
+        # Most subtasks share one object: only what is left is compared as a whole.
+        different = {id(part.state): part.state for part in self._parts}
+        for state in dict.fromkeys(different.values()):
+            with self._placed():
+                own = pa.schema(state_fields(state, context, flatten))
+            schema = own if schema is None else merged_schema(schema, own)
+        assert schema is not None
+        return schema
+
+    def splits(
+        self,
+        *,
+        flatten: bool = False,
+        key_groups: Iterable[int] | None = None,
+        split_bytes: int = SPLIT_BYTES,
+        keys: Sequence[Any] | None = None,
+        raw_keys: bool = False,
+    ) -> list[Split]:
+        mapping = self._window_mapping
+        if raw_keys or mapping is None:
+            plain = self.plain_splits(
+                flatten=flatten, key_groups=key_groups, split_bytes=split_bytes, keys=keys, raw_keys=raw_keys
+            )
+            return list(plain)
+        contents = self.plain_splits(
+            flatten=flatten, key_groups=key_groups, split_bytes=split_bytes, keys=keys, raw_keys=True,
+            companions=(mapping,),
+        )  # fmt: skip
+        return [SessionSplit(split, split.of_state(mapping)) for split in contents]
+
+    @property
+    def under_state_windows(self) -> bool:
+        """Whether the namespaces are state windows of windows that merge."""
+        return self._window_mapping is not None
+
+    @property
+    def _window_mapping(self) -> str | None:
+        """The state that tells which windows these namespaces stand for, where they are state windows."""
+        if self.namespace_type != "TimeWindow":
+            return None
+        names = {name for part in self._parts for name in part.file.state_names}
+        return window_mapping(self.name, names)
+
+    def plain_splits(
+        self,
+        *,
+        flatten: bool = False,
+        key_groups: Iterable[int] | None = None,
+        split_bytes: int = SPLIT_BYTES,
+        keys: Sequence[Any] | None = None,
+        raw_keys: bool = False,
+        whole_databases: bool = False,
+        companions: Sequence[str] = (),
+    ) -> list[KeyedSplit]:
+        """Splits of the entries as they are stored.
+
+        ``keys``: only of these, as far as databases allow it (other files have whole key groups). ``raw_keys`` adds key
+        and namespace as bytes. ``whole_databases``: a RocksDB database is one split, so that the splits of several
+        states cover the same key groups. ``companions``: other states, which the splits' ``of_state`` may name.
+        """
+        wanted = None if key_groups is None else set(key_groups)
+        prefixes = None if keys is None else self._prefixes(keys)
+        splits: list[KeyedSplit] = []
+        for file, error in self.operator.unreadable_keyed_files:
+            if wanted is None or not wanted.isdisjoint(file.handle.key_groups):
+                raise error
+        for part in self._parts:
+            part.file.check_readable(self.operator.display, self.name)
+            if isinstance(part.file.handle, IncrementalHandle):
+                splits += rocksdb_splits(
+                    part.file.handle,
+                    part.file.location,
+                    state=self.name,
+                    operator=self.operator.display,
+                    max_parallelism=self.operator.max_parallelism,
+                    options=self.operator.snapshot.options,
+                    key_groups=wanted,
+                    split_bytes=_WHOLE if whole_databases else split_bytes,
+                    keys=prefixes,
+                    flatten=flatten,
+                    raw_keys=raw_keys,
+                    companions=[name for name in companions if name in part.file.state_names],
+                )
+                continue
+            if isinstance(part.file.handle, ChangelogHandle):
+                splits += changelog_splits(
+                    part.file.handle,
+                    part.file.location,
+                    state=self.name,
+                    operator=self.operator.display,
+                    max_parallelism=self.operator.max_parallelism,
+                    options=self.operator.snapshot.options,
+                    key_groups=wanted,
+                    split_bytes=split_bytes,
+                    flatten=flatten,
+                    raw_keys=raw_keys,
+                    relatives=part.file.relatives,
+                    told_key=part.file.told_key,
+                )
+                continue
+            ranges = [item for item in part.file.ranges if wanted is None or item.key_group in wanted]
+            for run in cut(ranges, split_bytes):
+                splits.append(
+                    KeyGroupSplit(
+                        source=part.file.source,
+                        header_size=part.file.header_size,
+                        ranges=run,
+                        canonical=part.file.canonical,
+                        max_parallelism=self.operator.max_parallelism,
+                        state=self.name,
+                        operator=self.operator.display,
+                        options=self.operator.snapshot.options,
+                        flatten=flatten,
+                        raw_keys=raw_keys,
+                    )
+                )
+        return splits
+
+    def key_groups_of(self, keys: Sequence[Any]) -> set[int] | None:
+        snapshot = self.operator.snapshot
+        return key_groups(
+            self.keyed.key, keys, snapshot.options.context, self.operator.max_parallelism, snapshot.metadata.version
+        )
+
+    def _prefixes(self, keys: Sequence[Any]) -> Prefixes | None:
+        """What the keys' entries begin with; None where that cannot be told, or subtasks' files do not agree."""
+        if any(part.state.key != self.keyed.key for part in self._parts):
+            return None
+        context = self.operator.snapshot.options.context.inner
+        return key_prefixes(self.keyed.key, keys, context, self.operator.max_parallelism, self.key_groups_of)
+
+
+def _value_type(state: KeyedState) -> str:
+    inner = state.value.type_name
+    if state.kind.value == "list":
+        return f"List<{inner}>"
+    if state.user_key is not None:
+        return f"Map<{state.user_key.type_name}, {inner}>"
+    return inner

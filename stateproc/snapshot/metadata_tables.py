@@ -1,0 +1,232 @@
+"""What is in a snapshot, as tables: its states, operators, files and coordinators."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from stateproc.errors import SnapshotError
+from stateproc.metadata import walk_stream_handles
+from stateproc.metadata.handles import KeyGroupsHandle
+from stateproc.snapshot.operator import Operator
+from stateproc.snapshot.operator_state import OperatorStateView
+from stateproc.snapshot.rocksdb_tables import state_tables
+from stateproc.snapshot.snapshot import Snapshot
+from stateproc.snapshot.state import State
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """A table about a snapshot: its columns, and the rows of some of the snapshot's operators."""
+
+    schema: pa.Schema
+    rows: Callable[[Snapshot, Iterable[Operator]], Iterator[Row]]
+
+    def table(self, snapshot: Snapshot, operators: Iterable[Operator] | None = None) -> pa.Table:
+        """The rows of these operators (default: all). Raises SnapshotError."""
+        chosen = snapshot.operators if operators is None else operators
+        return pa.Table.from_pylist(list(self.rows(snapshot, chosen)), schema=self.schema)
+
+
+def _states(snapshot: Snapshot, operators: Iterable[Operator]) -> Iterator[Row]:
+    for operator in operators:
+        common = {
+            "operator": operator.name,
+            "uid": operator.uid,
+            "operator_id": operator.operator_id,
+            "parallelism": operator.parallelism,
+            "max_parallelism": operator.max_parallelism,
+        }
+        for state in operator.states:
+            yield {**common, **_state(state)}
+        for problem in operator.problems:
+            yield {**common, "problem": str(problem)}
+
+
+def _state(state: State) -> Row:
+    problem = state.problem or _unreadable(state)
+    return {
+        "state": state.name,
+        "kind": state.kind,
+        "distribution": state.distribution,
+        "key_type": state.key_type,
+        "namespace_type": state.namespace_type,
+        "value_type": state.value_type,
+        "ttl": state.ttl,
+        "entries": state.elements if isinstance(state, OperatorStateView) else None,
+        "bytes": _bytes(state),
+        "problem": None if problem is None else str(problem),
+    }
+
+
+def _unreadable(state: State) -> SnapshotError | None:
+    """Why the files of a keyed state cannot be read; None if they can."""
+    if state.distribution != "keyed":
+        return None
+    try:
+        for file in state.operator.keyed_files:
+            file.check_readable(state.operator.display, state.name)
+    except SnapshotError as error:
+        return error
+    return None
+
+
+def _bytes(state: State) -> int | None:
+    try:
+        return state.bytes
+    except SnapshotError:
+        return None  # the file is missing or damaged, which reading it tells
+
+
+def _operators(snapshot: Snapshot, operators: Iterable[Operator]) -> Iterator[Row]:
+    sizes: dict[str, int] = {}
+    for use in walk_stream_handles(snapshot.metadata):
+        sizes[use.operator.operator_id] = sizes.get(use.operator.operator_id, 0) + use.bytes
+    for operator in operators:
+        coordinator = operator.metadata.coordinator
+        yield {
+            "checkpoint-id": snapshot.metadata.checkpoint_id,
+            "operator-name": operator.name,
+            "operator-uid": operator.uid,
+            "operator-uid-hash": operator.operator_id,
+            "operator-parallelism": operator.parallelism,
+            "operator-max-parallelism": operator.max_parallelism,
+            "operator-subtask-state-count": len(operator.metadata.subtasks),
+            "operator-coordinator-state-size-in-bytes": 0 if coordinator is None else coordinator.size,
+            "operator-total-size-in-bytes": sizes.get(operator.operator_id, 0),
+        }
+
+
+def _files(snapshot: Snapshot, operators: Iterable[Operator]) -> Iterator[Row]:
+    chosen = {operator.operator_id: operator for operator in operators}
+    for use in walk_stream_handles(snapshot.metadata):
+        operator = chosen.get(use.operator.operator_id)
+        if operator is None:
+            continue
+        stream = use.handle.stream if isinstance(use.handle, KeyGroupsHandle) else use.handle
+        yield {
+            "operator": operator.name,
+            "uid": operator.uid,
+            "operator_id": operator.operator_id,
+            "subtask": use.subtask,
+            "role": use.role,
+            "path": getattr(stream, "path", None),
+            "start": getattr(stream, "start", 0) if hasattr(stream, "path") else None,
+            "bytes": stream.size,
+        }
+
+
+def _coordinators(snapshot: Snapshot, operators: Iterable[Operator]) -> Iterator[Row]:
+    for operator in operators:
+        found: Mapping[str, Any] | None = operator.coordinator
+        if found is None:
+            continue
+        decoded = found.get("decoded")
+        yield {
+            "operator": operator.name,
+            "uid": operator.uid,
+            "operator_id": operator.operator_id,
+            "kind": found["kind"],
+            "version": found.get("enumerator_version"),
+            "format": found.get("format"),
+            "decoded": None if decoded is None else json.dumps(decoded, default=_text, ensure_ascii=False),
+            "bytes": found.get("enumerator", found.get("data")),
+        }
+
+
+def _rocksdb(snapshot: Snapshot, operators: Iterable[Operator]) -> Iterator[Row]:
+    for operator in operators:
+        for tables in state_tables(operator):
+            found = tables.statistics
+            yield {
+                "operator": operator.name,
+                "uid": operator.uid,
+                "operator_id": operator.operator_id,
+                "subtask": tables.subtask,
+                "state": found.state,
+                "levels": list(found.levels.items()),
+                "compressions": list(found.compressions),
+                **{name: getattr(found, name) for name in _ROCKSDB_NUMBERS},
+            }
+
+
+_ROCKSDB_NUMBERS = {
+    **dict.fromkeys(
+        (
+            "files", "bytes", "entries", "deletions", "merge_operands", "range_deletions", "raw_key_bytes",
+            "raw_value_bytes", "estimated_keys",
+        ),
+        pa.int64(),
+    ),
+    "live_ratio": pa.float64(),
+    "oldest_key_time": pa.timestamp("us", "UTC"),
+    "newest_key_time": pa.timestamp("us", "UTC"),
+}  # fmt: skip
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return str(value)
+
+
+def _schema(columns: str, **types: pa.DataType) -> pa.Schema:
+    """Columns of strings, but for those with a type given."""
+    return pa.schema([pa.field(name, types.get(name, pa.string())) for name in columns.split()])
+
+
+CATALOGS: dict[str, Catalog] = {
+    "states": Catalog(
+        _schema(
+            "operator uid operator_id state kind distribution key_type namespace_type value_type ttl entries"
+            " bytes parallelism max_parallelism problem",
+            ttl=pa.bool_(), entries=pa.int64(), bytes=pa.int64(), parallelism=pa.int32(),
+            max_parallelism=pa.int32(),
+        ),
+        _states,
+    ),
+    "operators": Catalog(
+        _schema(
+            "checkpoint-id operator-name operator-uid operator-uid-hash operator-parallelism"
+            " operator-max-parallelism operator-subtask-state-count operator-coordinator-state-size-in-bytes"
+            " operator-total-size-in-bytes",
+            **{
+                "checkpoint-id": pa.int64(), "operator-parallelism": pa.int32(),
+                "operator-max-parallelism": pa.int32(), "operator-subtask-state-count": pa.int32(),
+                "operator-coordinator-state-size-in-bytes": pa.int64(),
+                "operator-total-size-in-bytes": pa.int64(),
+            },
+        ),
+        _operators,
+    ),
+    "files": Catalog(
+        _schema(
+            "operator uid operator_id subtask role path start bytes",
+            subtask=pa.int32(), start=pa.int64(), bytes=pa.int64(),
+        ),
+        _files,
+    ),
+    "coordinators": Catalog(
+        _schema(
+            "operator uid operator_id kind version format decoded bytes",
+            version=pa.int32(), bytes=pa.binary(),
+        ),
+        _coordinators,
+    ),
+    "rocksdb": Catalog(
+        _schema(
+            "operator uid operator_id subtask state levels compressions " + " ".join(_ROCKSDB_NUMBERS),
+            subtask=pa.int32(), levels=pa.map_(pa.int32(), pa.int32()), compressions=pa.list_(pa.string()),
+            **_ROCKSDB_NUMBERS,
+        ),
+        _rocksdb,
+    ),
+}  # fmt: skip
+"""The metadata tables by name; ``operators`` has the columns of Flink's savepoint_metadata()."""

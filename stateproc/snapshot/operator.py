@@ -1,0 +1,235 @@
+"""An operator of a snapshot: its states, found in the headers of its subtasks' files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from stateproc.errors import SnapshotError, not_found
+from stateproc.formats import read_coordinator
+from stateproc.keygroups.key_types import key_type_of
+from stateproc.metadata import OperatorState
+from stateproc.metadata.backend import StateMetaInfo
+from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle, KeyedHandle, KeyGroupsHandle, StatePartition
+from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.operator_state.reader import state_info
+from stateproc.snapshot.joined_table import WideState, wide_state
+from stateproc.snapshot.keyed_state import KeyedStateView, Part
+from stateproc.snapshot.operator_state import OperatorFile, OperatorStateView
+from stateproc.snapshot.state import State
+from stateproc.snapshot.subtask_files import KeyedFile, SharedStates, header_problem
+from stateproc.snapshot.timers import RawTimers, TimerView, raw_timers
+from stateproc.storage import open_handle
+
+if TYPE_CHECKING:
+    from stateproc.snapshot.snapshot import Snapshot
+
+_HEADERS_AT_ONCE = 8
+
+
+class Operator:
+    """One operator. ``metadata`` is what ``_metadata`` says of it; ``uid`` is known from Flink 2.0 on, or given."""
+
+    def __init__(self, snapshot: Snapshot, metadata: OperatorState, uid: str | None = None) -> None:
+        self.snapshot = snapshot
+        self.metadata = metadata
+        self.uid = uid or metadata.uid
+        self._misplaced: list[SnapshotError] = []
+
+    @property
+    def operator_id(self) -> str:
+        """The operator's id (uid hash), 32 hex digits."""
+        return self.metadata.operator_id
+
+    @property
+    def name(self) -> str | None:
+        return self.metadata.name
+
+    @property
+    def parallelism(self) -> int:
+        return self.metadata.parallelism
+
+    @property
+    def max_parallelism(self) -> int:
+        return self.metadata.max_parallelism
+
+    @property
+    def display(self) -> str:
+        """What people know it by: uid, else the id."""
+        return self.uid or self.operator_id
+
+    @cached_property
+    def keyed_files(self) -> tuple[KeyedFile, ...]:
+        """Managed keyed state, one per subtask that has any."""
+        location = self.snapshot.location
+        handles = [(subtask.index, subtask.managed_keyed) for subtask in self.metadata.subtasks]
+        changelogs = [handle for _, handle in handles if isinstance(handle, ChangelogHandle)]
+        relatives = next((_headers_of(handle.materialized[:1]) for handle in changelogs if handle.materialized), ())
+        told, shared = key_type_of(self.operator_id, self.snapshot.options.key_types), SharedStates()
+        return tuple(
+            KeyedFile(index, handle, location, self.max_parallelism, relatives, told, shared)
+            for index, handle in handles
+            if handle is not None
+        )
+
+    @cached_property
+    def operator_files(self) -> tuple[OperatorFile, ...]:
+        """Managed operator state, one per subtask that has any; places that cannot be are told by ``problems``."""
+        files = []
+        for subtask in self.metadata.subtasks:
+            handle = subtask.managed_operator
+            if handle is None or handle.is_empty:
+                continue
+            try:
+                files.append(OperatorFile(subtask.index, handle, open_handle(handle.stream, self.snapshot.location)))
+            except SnapshotError as error:
+                self._misplaced.append(error)
+        return tuple(files)
+
+    @cached_property
+    def problems(self) -> tuple[SnapshotError, ...]:
+        """Headers and raw timers that cannot be read; the states behind them are not listed."""
+        found = [error for _, error in self.unreadable_keyed_files]
+        return (*found, *self.unreadable_operator_files, *self.unreadable_raw_timers)
+
+    @cached_property
+    def unreadable_keyed_files(self) -> tuple[tuple[KeyedFile, SnapshotError], ...]:
+        """Files whose header cannot be read, and why: reading a state of their key groups must fail, not skip."""
+        if len(self.keyed_files) == 1:
+            errors = [header_problem(self.keyed_files[0])]
+        else:
+            with ThreadPoolExecutor(_HEADERS_AT_ONCE) as pool:
+                errors = list(pool.map(header_problem, self.keyed_files))
+        return tuple(
+            (file, error.at(operator=self.display))
+            for file, error in zip(self.keyed_files, errors, strict=True)
+            if error is not None
+        )
+
+    @cached_property
+    def unreadable_operator_files(self) -> tuple[SnapshotError, ...]:
+        """Why files of operator state cannot be found or their headers cannot be read."""
+        files = self.operator_files
+        found = list(self._misplaced)
+        for file in files:
+            try:
+                _ = file.header
+            except SnapshotError as error:
+                found.append(error)
+        return tuple(error.at(operator=self.display) for error in found)
+
+    @property
+    def unreadable_raw_timers(self) -> tuple[SnapshotError, ...]:
+        """Why raw keyed state that may hold timers cannot be read."""
+        return tuple(error.at(operator=self.display) for error in self._raw_timers[1])
+
+    @cached_property
+    def _keyed(self) -> dict[str, KeyedStateView]:
+        unreadable = {id(file) for file, _ in self.unreadable_keyed_files}
+        parts: dict[str, list[Part]] = {}
+        for file in self.keyed_files:
+            if id(file) in unreadable:
+                continue
+            for state in file.states:
+                if isinstance(state, KeyedState):
+                    parts.setdefault(state.name, []).append(Part(file, state))
+        return {name: KeyedStateView(self, found) for name, found in parts.items()}
+
+    @cached_property
+    def _raw_timers(self) -> tuple[tuple[RawTimers, ...], list[SnapshotError]]:
+        """Timers in raw keyed state, and why others cannot be read."""
+        found, bad = [], []
+        for subtask in self.metadata.subtasks:
+            handle = subtask.raw_keyed
+            if isinstance(handle, KeyGroupsHandle):
+                try:
+                    timers = raw_timers(open_handle(handle.stream, self.snapshot.location), handle)
+                except SnapshotError as error:
+                    bad.append(error)
+                    continue
+                if timers is not None:
+                    found.append(timers)
+        return tuple(found), bad
+
+    @cached_property
+    def keyed_states(self) -> tuple[KeyedStateView, ...]:
+        """Keyed states but timers."""
+        return tuple(view for view in self._keyed.values() if not view.keyed.kind.is_queue)
+
+    @cached_property
+    def timer_states(self) -> tuple[TimerView, ...]:
+        """Event timers, processing timers: those that are there."""
+        views = []
+        for event, kind in ((True, StateKind.EVENT_TIMERS), (False, StateKind.PROCESSING_TIMERS)):
+            queues = [view for view in self._keyed.values() if view.keyed.kind is kind]
+            raw, _ = self._raw_timers
+            if queues or raw:
+                views.append(TimerView(self, event, queues, raw))
+        return tuple(views)
+
+    @cached_property
+    def operator_states(self) -> tuple[OperatorStateView, ...]:
+        """List, union and broadcast states."""
+        parts: dict[tuple[str, str], list[tuple[OperatorFile, StatePartition]]] = {}
+        infos: dict[tuple[str, str], list[StateMetaInfo]] = {}
+        for file in self.operator_files:
+            try:
+                header = file.header
+            except SnapshotError:
+                continue  # told by ``problems``
+            for partition in file.handle.states:
+                info = state_info(header, partition)
+                if info is not None:
+                    parts.setdefault((partition.name, partition.mode), []).append((file, partition))
+                    infos.setdefault((partition.name, partition.mode), []).append(info)
+        return tuple(OperatorStateView(self, found, infos[key]) for key, found in parts.items())
+
+    @property
+    def states(self) -> tuple[State, ...]:
+        """All states: keyed, timers, operator states."""
+        return (*self.keyed_states, *self.timer_states, *self.operator_states)
+
+    def state(self, name: str) -> State:
+        """The state of that name. Raises NotFound offering the nearest names."""
+        for view in (*self.states, *self._keyed.values()):
+            if view.name == name:
+                return view
+        if self.problems:
+            raise self.problems[0]
+        raise not_found(f"state in operator '{self.display}'", name, [view.name for view in self.states]).at(
+            operator=self.display
+        )
+
+    def timers(self, domain: str) -> TimerView:
+        """The timers of ``domain`` 'event' or 'processing'. Raises NotFound."""
+        for view in self.timer_states:
+            if view.name == f"{domain} timers":
+                return view
+        raise not_found(f"timers in operator '{self.display}'", domain, [view.name for view in self.timer_states])
+
+    def wide(self, namespace: str | None = None) -> WideState:
+        """All keyed states joined: one row per key (and namespace of the type named), one column per state.
+
+        Raises NotFound if there are no keyed states, InvalidOption for a namespace type that none has.
+        """
+        return wide_state(self, namespace)
+
+    @property
+    def coordinator(self) -> dict[str, object] | None:
+        """What the operator's coordinator wrote: of sources the enumerator's state, decoded where known."""
+        handle = self.metadata.coordinator
+        return None if handle is None else read_coordinator(handle.data, self.snapshot.location.metadata_uri)
+
+    def __repr__(self) -> str:
+        return f"<operator {self.display!r}: parallelism {self.parallelism}, {len(self.states)} states>"
+
+
+def _headers_of(handles: Sequence[KeyedHandle]) -> tuple[KeyedHandle, ...]:
+    """The handles for their headers only, without a database's files: they go with every split."""
+    return tuple(
+        replace(handle, shared=(), private=()) if isinstance(handle, IncrementalHandle) else handle
+        for handle in handles
+    )

@@ -1,0 +1,186 @@
+"""Operator states over all subtasks: split list, union list, broadcast; channel-free, keyless."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.errors import CorruptSnapshot, Where
+from stateproc.formats import split_columns
+from stateproc.formats.columns import WELL_KNOWN
+from stateproc.metadata.backend import OperatorHeader, StateMetaInfo, read_operator_header
+from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
+from stateproc.options import SPLIT_BYTES, ReadOptions
+from stateproc.readers.common.header_reader import read_whole_header
+from stateproc.readers.operator_state.reader import broadcast_entries, element_ranges, list_elements, state_info
+from stateproc.serializers.plugins import load_plugins
+from stateproc.snapshot.schema_merging import merged_schema
+from stateproc.snapshot.splits import Split
+from stateproc.snapshot.state import State
+from stateproc.storage import ByteSource
+
+if TYPE_CHECKING:
+    from stateproc.snapshot.operator import Operator
+
+SUBTASK = "subtask"
+_DISTRIBUTIONS = {"SPLIT_DISTRIBUTE": "split", "UNION": "union", "BROADCAST": "broadcast"}
+_LARGEST_HEADER = 256 << 20
+
+
+@dataclass(frozen=True)
+class OperatorFile:
+    """Managed operator state of one subtask."""
+
+    subtask: int
+    handle: OperatorStreamHandle
+    source: ByteSource
+
+    @property
+    def header_size(self) -> int:
+        """Bytes before the first element; all if there is none."""
+        return min((o for partition in self.handle.states for o in partition.offsets), default=self.source.size)
+
+    @property
+    def header(self) -> OperatorHeader:
+        """Raises UnknownSnapshotClass, CorruptSnapshot, MissingFile."""
+        return operator_header(self.source, self.header_size)
+
+
+def operator_header(source: ByteSource, size: int) -> OperatorHeader:
+    """The header in the first ``size`` bytes; in compressed files the stream's identifier follows it there."""
+    if size > _LARGEST_HEADER:
+        raise CorruptSnapshot(f"a header of {size} bytes", where=Where(file=source.name, offset=0))
+    data = source.read(0, size)
+    identifier = b"\xff\x06\x00\x00sNaPpY"
+    if data.endswith(identifier):
+        data = data[: -len(identifier)]
+    return read_whole_header(data, source.name, read_operator_header)
+
+
+@dataclass(frozen=True)
+class OperatorSplit:
+    """One subtask's part of an operator state."""
+
+    file: OperatorFile
+    partition: StatePartition
+    options: ReadOptions = field(repr=False)
+
+    @property
+    def bytes(self) -> int:
+        ranges = element_ranges(self.file.handle, self.partition, self.file.source)
+        return int((ranges[:, 1] - ranges[:, 0]).sum())
+
+    @property
+    def key_groups(self) -> tuple[int, ...]:
+        return ()
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        load_plugins(self.options.plugins)
+        header = self.file.header
+        info = state_info(header, self.partition)
+        if info is None:
+            raise CorruptSnapshot(
+                f"state '{self.partition.name}' is in _metadata and not in its file's header",
+                where=Where(file=self.file.source.name, offset=0, state=self.partition.name),
+            )
+        ranges = element_ranges(self.file.handle, self.partition, self.file.source, info)
+        arguments = (self.file.source, ranges, info, self.options.context, header.compressed)
+        if self.partition.mode == "BROADCAST":
+            for entries in broadcast_entries(*arguments):
+                yield self._batch({"map_key": entries.field(0), "map_value": entries.field(1)}, len(entries))
+            return
+        for values in list_elements(*arguments):
+            yield self._batch({"value": values}, len(values))
+
+    def _batch(self, columns: dict[str, pa.Array], rows: int) -> pa.RecordBatch:
+        subtask = pa.array(np.full(rows, self.file.subtask, dtype=np.int32))
+        return pa.RecordBatch.from_pydict({SUBTASK: subtask, **columns})
+
+
+def operator_state_fields(info: StateMetaInfo, mode: str, options: ReadOptions) -> list[pa.Field]:
+    """The columns of an operator state. Raises Undecodable."""
+    context = options.context
+    fields = [pa.field(SUBTASK, pa.int32())]
+    if mode == "BROADCAST":
+        pairs = (("map_key", info.key_serializer), ("map_value", info.value_serializer))
+        context = context.inner
+    else:
+        pairs = (("value", info.value_serializer),)  # type: ignore[assignment]
+    for name, serializer in pairs:
+        if serializer is None:
+            raise CorruptSnapshot(f"state '{info.name}' lacks the serializer of its {name}")
+        fields.append(pa.field(name, serializer.layout(context).arrow_type))
+    return fields
+
+
+class OperatorStateView(State):
+    """An operator state: rows of subtask and value, or (broadcast) map_key and map_value.
+
+    Broadcast state is the same in every subtask: one copy is read.
+    """
+
+    def __init__(
+        self, operator: Operator, parts: Sequence[tuple[OperatorFile, StatePartition]], infos: Sequence[StateMetaInfo]
+    ) -> None:
+        mode = parts[0][1].mode
+        kind = "broadcast" if mode == "BROADCAST" else "list"
+        super().__init__(operator, parts[0][1].name, kind, _DISTRIBUTIONS[mode])
+        self._parts = tuple(parts)
+        self._infos = tuple(infos)
+        self._mode = mode
+        value, key = infos[0].value_serializer, infos[0].key_serializer
+        self.value_type = None if value is None else value.type_name
+        self.key_type = None if key is None or mode != "BROADCAST" else key.type_name
+
+    @property
+    def elements(self) -> int | None:
+        """The number of elements of a list or union state."""
+        if self._mode == "BROADCAST":
+            return None
+        return sum(len(partition.offsets) for _, partition in self._parts)
+
+    @property
+    def bytes(self) -> int | None:
+        return sum(OperatorSplit(*part, self.operator.snapshot.options).bytes for part in self._chosen)
+
+    @property
+    def _chosen(self) -> tuple[tuple[OperatorFile, StatePartition], ...]:
+        return self._parts[:1] if self._mode == "BROADCAST" else self._parts
+
+    @property
+    def opened(self) -> pa.DataType | None:
+        """The struct of a well-known format in the values (source splits, sink states); None for others."""
+        if self.name not in WELL_KNOWN or self.value_type != "byte[]":
+            return None
+        values = [batch.column("value") for split in self.splits() for batch in split.read()]
+        array = split_columns(self.name, pa.chunked_array(values, type=pa.binary()))
+        return None if array is None or len(array) == 0 else array.type
+
+    def schema(self, *, flatten: bool = False) -> pa.Schema:
+        options = self.operator.snapshot.options
+        schema: pa.Schema | None = None
+        for (file, _), info in zip(self._parts, self._infos, strict=True):
+            try:
+                own = pa.schema(operator_state_fields(info, self._mode, options))
+            except CorruptSnapshot as error:
+                raise error.at(file=file.source.name, offset=0) from error
+            schema = own if schema is None else merged_schema(schema, own)
+        assert schema is not None
+        return schema
+
+    def splits(
+        self,
+        *,
+        flatten: bool = False,
+        key_groups: Iterable[int] | None = None,
+        split_bytes: int = SPLIT_BYTES,
+        keys: Sequence[Any] | None = None,
+    ) -> list[Split]:
+        if self._mode != "BROADCAST":
+            for error in self.operator.unreadable_operator_files:
+                raise error
+        return [OperatorSplit(file, partition, self.operator.snapshot.options) for file, partition in self._chosen]

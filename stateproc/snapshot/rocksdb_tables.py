@@ -1,0 +1,67 @@
+"""The RocksDB databases of a snapshot, as their tables describe themselves: nothing of the state is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from stateproc.errors import SnapshotError
+from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle
+from stateproc.readers.rocksdb import StateStatistics, database_files, database_statistics, new_tables
+from stateproc.snapshot.operator import Operator
+from stateproc.snapshot.snapshot import Snapshot
+from stateproc.snapshot.subtask_files import KeyedFile
+
+
+@dataclass(frozen=True)
+class StateTables:
+    """One state's tables in one subtask's database.
+
+    ``new``: the names of those that an earlier snapshot does not have; None where there is none to compare with.
+    """
+
+    operator: Operator
+    subtask: int
+    statistics: StateStatistics
+    new: frozenset[str] | None
+
+
+def databases(file: KeyedFile) -> tuple[IncrementalHandle, ...]:
+    """The databases among a subtask's keyed state, also those that are the materialized part of a changelog."""
+    if isinstance(file.handle, IncrementalHandle):
+        return (file.handle,)
+    if isinstance(file.handle, ChangelogHandle):
+        return tuple(inner for inner in file.handle.materialized if isinstance(inner, IncrementalHandle))
+    return ()
+
+
+def has_databases(operator: Operator) -> bool:
+    return any(databases(file) for file in operator.keyed_files)
+
+
+def state_tables(operator: Operator, since: Snapshot | None = None) -> Iterator[StateTables]:
+    """Per subtask and state of ``operator``, what its tables tell; ``since``: an earlier snapshot of the job.
+
+    Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot.
+    """
+    earlier = None if since is None else _handles(since.operators, operator.operator_id)
+    for file in operator.keyed_files:
+        for handle in databases(file):
+            new = None if earlier is None else new_tables(handle, earlier)
+            try:
+                files = database_files(handle, file.location)
+                found = database_statistics(files, verify=operator.snapshot.options.verify)
+            except SnapshotError as error:
+                raise error.at(operator=operator.display) from error
+            for statistics in found:
+                yield StateTables(operator, file.subtask, statistics, new)
+
+
+def _handles(operators: Iterable[Operator], operator_id: str) -> list[IncrementalHandle]:
+    return [
+        handle
+        for operator in operators
+        if operator.operator_id == operator_id
+        for file in operator.keyed_files
+        for handle in databases(file)
+    ]

@@ -1,0 +1,112 @@
+"""Session windows: contents lie under a state window; what users know is the merged window.
+
+org.apache.flink.streaming.runtime.operators.windowing.MergingWindowSet keeps, for each key, the pairs (window,
+state window) in the list state ``merging-window-set``. Reading ``window-contents`` puts the window in the place of
+the state window; the windows of the DataStream API V2 (org.apache.flink.datastream.impl.extension.window.operators)
+call their contents otherwise. SQL does the same (org.apache.flink.table.runtime.operators.window.groupwindow.internal.
+MergingWindowProcessFunction) with the map state ``session-window-mapping``, for the aggregates and their data views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stateproc.readers.common.row_schema import KEY_GROUP, RAW_KEY
+from stateproc.readers.common.state_descriptor import TIMER_PREFIX
+from stateproc.snapshot.splits import KeyedSplit
+
+WINDOW_SET = "merging-window-set"
+CONTENTS = ("window-contents", "window-state", "two-input-window-left-state", "two-input-window-right-state")
+SQL_WINDOWS, SQL_RETRACTED = "session-window-mapping", "previous-state"
+
+
+def window_mapping(state: str, others: Set[str]) -> str | None:
+    """The state that maps windows to those under which ``state`` lies, among the ``others`` of its operator."""
+    if state.startswith(TIMER_PREFIX):
+        return None  # timers are registered for the window itself
+    if SQL_WINDOWS in others:
+        # AggregateWindowOperator keeps what it sent before under the window itself.
+        return None if state == SQL_RETRACTED else SQL_WINDOWS
+    return WINDOW_SET if WINDOW_SET in others and state in CONTENTS else None
+
+
+@dataclass(frozen=True)
+class SessionSplit:
+    """Window contents of some key groups, with the windows that these key groups' merging sets name."""
+
+    contents: KeyedSplit
+    windows: KeyedSplit
+
+    @property
+    def bytes(self) -> int:
+        return self.contents.bytes
+
+    @property
+    def key_groups(self) -> tuple[int, ...]:
+        return self.contents.key_groups
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        stream = not self.contents.composite
+        known = self._windows(stream)
+        for batch in self.contents.read():
+            yield _resolved(batch, known)
+
+    def _windows(self, stream: bool) -> tuple[pa.Array, pa.Array]:
+        """(key group, key and state window as the contents' raw keys; the windows)."""
+        keys: list[pa.Array] = []
+        windows: list[pa.Array] = []
+        for batch in self.windows.read():
+            lists = batch.column("value")
+            parents = pa.array(np.repeat(np.arange(len(lists)), np.diff(np.asarray(lists.offsets))))
+            pairs = lists.values
+            raw = batch.column(RAW_KEY).take(parents)
+            groups = batch.column(KEY_GROUP).take(parents)
+            keys.append(_identity(groups, _contents_key(raw, _window_bytes(pairs.field(1)), stream)))
+            windows.append(pairs.field(0))
+        if not keys:
+            return pa.array([], pa.binary()), pa.array([], _WINDOW)
+        return pa.concat_arrays(keys), pa.concat_arrays(windows)
+
+
+_WINDOW = pa.struct([pa.field("start", pa.int64()), pa.field("end", pa.int64())])
+
+
+def _window_bytes(windows: pa.StructArray) -> pa.Array:
+    """TimeWindow.Serializer's bytes."""
+    parts = [np.asarray(windows.field(index), dtype=np.int64) for index in (0, 1)]
+    joined = np.stack(parts, axis=1).byteswap().view(np.uint8).reshape(-1)
+    fixed = pa.Array.from_buffers(pa.binary(16), len(windows), [None, pa.py_buffer(joined)])
+    return fixed.cast(pa.binary())
+
+
+def _contents_key(raw: pa.Array, window: pa.Array, stream: bool) -> pa.Array:
+    """A key's raw bytes under VoidNamespace (one byte) as those under a window: before the key in heap streams."""
+    if stream:
+        return pc.binary_join_element_wise(window, pc.binary_replace_slice(raw, 0, 1, b""), b"")
+    return pc.binary_join_element_wise(pc.binary_slice(raw, 0, -1), window, b"")
+
+
+def _identity(groups: pa.Array, keys: pa.Array) -> pa.Array:
+    """Keys with their key group before them, so that one look-up serves a whole split."""
+    raw = np.asarray(groups, dtype=np.int32).astype(">i4").view(np.uint8).copy()
+    fixed = pa.Array.from_buffers(pa.binary(4), len(groups), [None, pa.py_buffer(raw)])
+    return pc.binary_join_element_wise(fixed.cast(pa.binary()), keys, b"")
+
+
+def _resolved(batch: pa.RecordBatch, known: tuple[pa.Array, pa.Array]) -> pa.RecordBatch:
+    keys, windows = known
+    place = batch.schema.get_field_index("namespace")
+    found = pc.index_in(_identity(batch.column(KEY_GROUP), batch.column(RAW_KEY)), value_set=keys)
+    namespace = batch.column(place)
+    parts = [
+        pc.if_else(found.is_valid(), windows.field(name).take(found), namespace.field(name))
+        for name in ("start", "end")
+    ]
+    resolved = pa.StructArray.from_arrays(parts, fields=list(namespace.type))
+    batch = batch.set_column(place, batch.schema.field(place), resolved)
+    return batch.drop_columns([RAW_KEY])

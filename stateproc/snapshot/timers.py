@@ -1,0 +1,178 @@
+"""Timers of an operator: those kept as priority-queue states, and heap timers in raw keyed state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from stateproc.errors import UnsupportedSnapshot
+from stateproc.metadata.handles import KeyGroupsHandle
+from stateproc.options import SPLIT_BYTES, ReadOptions
+from stateproc.readers.common.key_group_blocks import KeyGroupRange
+from stateproc.readers.common.state_descriptor import TIMER_PREFIX
+from stateproc.readers.timers.raw_timers import TimerService, raw_ranges, raw_timer_batches, timer_services
+from stateproc.serializers.plugins import load_plugins
+from stateproc.snapshot.schema_merging import merged_type
+from stateproc.snapshot.splits import Split, cut
+from stateproc.snapshot.state import State
+from stateproc.storage import ByteSource
+
+if TYPE_CHECKING:
+    from stateproc.snapshot.keyed_state import KeyedStateView
+    from stateproc.snapshot.operator import Operator
+
+SERVICE = "service"
+
+
+@dataclass(frozen=True)
+class RawTimers:
+    """Raw keyed state of a subtask that holds timers."""
+
+    source: ByteSource
+    ranges: tuple[KeyGroupRange, ...]
+    services: tuple[TimerService, ...]
+
+
+def raw_timers(source: ByteSource, handle: KeyGroupsHandle) -> RawTimers | None:
+    """The timers in a raw keyed handle; None if it holds something else."""
+    ranges = raw_ranges(handle, source.size)
+    services = timer_services(source, ranges)
+    return RawTimers(source, tuple(ranges), services) if services else None
+
+
+@dataclass(frozen=True)
+class RawTimerSplit:
+    """One service's timers in some key groups of a raw keyed file."""
+
+    source: ByteSource
+    ranges: tuple[KeyGroupRange, ...]
+    service: str
+    event: bool
+    options: ReadOptions = field(repr=False)
+
+    @property
+    def bytes(self) -> int:
+        return sum(item.stop - item.start for item in self.ranges)
+
+    @property
+    def key_groups(self) -> tuple[int, ...]:
+        return tuple(item.key_group for item in self.ranges)
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        load_plugins(self.options.plugins)
+        batches = raw_timer_batches(self.source, list(self.ranges), self.service, self.event, self.options.context)
+        for batch in batches:
+            yield with_service(batch, self.service)
+
+
+@dataclass(frozen=True)
+class NamedSplit:
+    """Another split's timers, with their service's name."""
+
+    inner: Split
+    service: str
+
+    @property
+    def bytes(self) -> int:
+        return self.inner.bytes
+
+    @property
+    def key_groups(self) -> tuple[int, ...]:
+        return self.inner.key_groups
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        for batch in self.inner.read():
+            yield with_service(batch, self.service)
+
+
+def with_service(batch: pa.RecordBatch, service: str) -> pa.RecordBatch:
+    column = pa.repeat(pa.scalar(service), len(batch))
+    return pa.RecordBatch.from_arrays([*batch.columns, column], [*batch.schema.names, SERVICE])
+
+
+class TimerView(State):
+    """All timers of one time domain: key_group, timestamp (ms, as registered), key, [namespace], service."""
+
+    def __init__(
+        self,
+        operator: Operator,
+        event: bool,
+        queues: Sequence[KeyedStateView],
+        raw: Sequence[RawTimers],
+    ) -> None:
+        name = "event timers" if event else "processing timers"
+        super().__init__(operator, name, name, "keyed")
+        self._event, self._queues, self._raw = event, tuple(queues), tuple(raw)
+        services = [service for item in raw for service in item.services]
+        keys = [queue.key_type for queue in queues] + [service.key.type_name for service in services]
+        namespaces = [queue.namespace_type for queue in queues]
+        namespaces += [_namespace(service) for service in services]
+        self.key_type = keys[0] if keys else None
+        self.namespace_type = next((name for name in namespaces if name is not None), None)
+        self.value_type = "timestamp"
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        """The names of the timer services."""
+        names = [queue.name.split("_", 3)[-1] for queue in self._queues]
+        names += [service.name for item in self._raw for service in item.services]
+        return tuple(dict.fromkeys(names))
+
+    def schema(self, *, flatten: bool = False) -> pa.Schema:
+        types: dict[str, pa.DataType] = {"key_group": pa.int32(), "timestamp": pa.int64()}
+        context = self.operator.snapshot.options.context.inner
+        for queue in self._queues:
+            for item in queue.schema():
+                _add(types, item.name, item.type)
+        for raw in self._raw:
+            for service in raw.services:
+                _add(types, "key", service.key.layout(context).arrow_type)
+                if _namespace(service) is not None:
+                    _add(types, "namespace", service.namespace.layout(context).arrow_type)
+        order = ["key_group", "timestamp", "key", "namespace"]
+        return pa.schema([pa.field(name, types[name]) for name in order if name in types] + [(SERVICE, pa.string())])
+
+    def splits(
+        self,
+        *,
+        flatten: bool = False,
+        key_groups: Iterable[int] | None = None,
+        split_bytes: int = SPLIT_BYTES,
+        keys: Sequence[Any] | None = None,
+    ) -> list[Split]:
+        wanted = None if key_groups is None else set(key_groups)
+        splits: list[Split] = []
+        for error in self.operator.unreadable_raw_timers:
+            raise error
+        for queue in self._queues:
+            service = queue.name[len(TIMER_PREFIX) :].split("_", 1)[1]
+            for split in queue.splits(key_groups=wanted, split_bytes=split_bytes):
+                splits.append(NamedSplit(split, service))
+        for raw in self._raw:
+            ranges = [item for item in raw.ranges if wanted is None or item.key_group in wanted]
+            for service_name in dict.fromkeys(service.name for service in raw.services):
+                for run in cut(ranges, split_bytes):
+                    options = self.operator.snapshot.options
+                    splits.append(RawTimerSplit(raw.source, run, service_name, self._event, options))
+        return splits
+
+    def key_groups_of(self, keys: Sequence[Any]) -> set[int] | None:
+        return self._queues[0].key_groups_of(keys) if self._queues and not self._raw else None
+
+
+def _namespace(service: TimerService) -> str | None:
+    name = service.namespace.type_name
+    return None if name == "VoidNamespace" else name
+
+
+def _add(types: dict[str, pa.DataType], name: str, found: pa.DataType) -> None:
+    try:
+        types[name] = merged_type(types.get(name, found), found)
+    except UnsupportedSnapshot as error:
+        raise UnsupportedSnapshot(
+            f"the operator's timer services differ in the type of their {name}s: {error.message}",
+            advice="read the queue states by name instead (state '_timer_state/…')",
+        ) from error

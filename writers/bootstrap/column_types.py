@@ -1,0 +1,103 @@
+"""Columns of rows as encoders take them: names by position, times in milliseconds, maps as lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stateproc.codec.byte_arrays import Unencodable
+from stateproc.codec.encoding.arrays import as_type
+from stateproc.codec.encoding.times import instants
+
+
+@contextmanager
+def of_column(name: str) -> Iterator[None]:
+    """What cannot be encoded in here is told with the column's name."""
+    try:
+        yield
+    except Unencodable as error:
+        raise Unencodable(f"column '{name}': {error.message}", error.row) from error
+
+
+def times_of(array: pa.Array, name: str) -> pa.Array:
+    """A column of timestamps, or of milliseconds since the epoch, as int64 ms; nulls stay. Raises Unencodable."""
+    with of_column(name):
+        if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+            raise Unencodable("text is no time: give timestamps, or milliseconds since the epoch", 0)
+        return as_type(in_milliseconds(array), pa.int64())
+
+
+def in_milliseconds(array: pa.Array) -> pa.Array:
+    """Timestamps, and structs of them (windows), as milliseconds since the epoch, rounded down as in Java's
+    Instant.toEpochMilli; anything else as it is."""
+    if pa.types.is_timestamp(array.type):
+        seconds, nanos, null = instants(array)
+        return pa.array(seconds * 1000 + nanos // 10**6, pa.int64(), mask=null)
+    if pa.types.is_struct(array.type):
+        fields = [in_milliseconds(array.field(index)) for index in range(array.type.num_fields)]
+        names = [array.type.field(index).name for index in range(array.type.num_fields)]
+        return pa.StructArray.from_arrays(fields, names, mask=array.is_null())
+    return array
+
+
+def refuse_empty_windows(windows: pa.Array) -> None:
+    """A TimeWindow has a millisecond at least."""
+    if not pa.types.is_struct(windows.type) or windows.type.num_fields != 2 or not len(windows):
+        return
+    start, end = windows.field(0), windows.field(1)
+    wrong = pc.fill_null(pc.and_kleene(windows.is_valid(), pc.less_equal(end, start)), False)
+    if pc.any(wrong).as_py():
+        row = int(pc.index(wrong, True).as_py())
+        raise Unencodable(f"a window that ends at {end[row]}, and begins at {start[row]}", row)
+
+
+def conformed(array: pa.Array, wanted: pa.DataType | None) -> pa.Array:
+    """Structs of a type whose fields are only numbered (tuples, rows: f0, f1 … or _1, _2 …) by position, of others by
+    their fields' names.
+
+    Only names change; all else is for encoders to accept or refuse.
+    """
+    found = array.type
+    if wanted is None or not pa.types.is_nested(found) or found == wanted:
+        return array
+    if pa.types.is_struct(found) and pa.types.is_struct(wanted):
+        names = [field.name for field in found]
+        like = [wanted.get_field_index(name) for name in names]
+        if _is_numbered(wanted) and found.num_fields == wanted.num_fields:
+            names, like = [field.name for field in wanted], list(range(wanted.num_fields))
+        parts = [
+            conformed(array.field(index), wanted.field(other).type if other >= 0 else None)
+            for index, other in enumerate(like)
+        ]
+        return pa.StructArray.from_arrays(parts, names, mask=array.is_null() if array.null_count else None)
+    if pa.types.is_map(found) and pa.types.is_map(wanted):
+        keys, items = conformed(array.keys, wanted.key_type), conformed(array.items, wanted.item_type)
+        pairs = pa.StructArray.from_arrays([keys, items], fields=[
+            pa.field("key", keys.type, nullable=False), pa.field("value", items.type)])  # fmt: skip
+        kind = pa.map_(keys.type, items.type)
+        return _rebuilt(array, kind, pairs)
+    if pa.types.is_list(found) and pa.types.is_list(wanted):
+        values = conformed(array.values, wanted.value_type)
+        return _rebuilt(array, pa.list_(values.type), values)
+    return array
+
+
+def _is_numbered(kind: pa.StructType) -> bool:
+    names = [field.name for field in kind]
+    return names in ([f"f{n}" for n in range(len(names))], [f"_{n}" for n in range(1, len(names) + 1)])
+
+
+def _rebuilt(array: pa.Array, kind: pa.DataType, child: pa.Array) -> pa.Array:
+    """The list (or map) with another child."""
+    return pa.Array.from_buffers(kind, len(array), array.buffers()[:2], offset=array.offset, children=[child])
+
+
+def listed(value: pa.Array) -> pa.Array:
+    """A map as the list it is, whose lengths Arrow can tell."""
+    if not pa.types.is_map(value.type):
+        return value
+    pairs = pa.struct([pa.field("key", value.type.key_type), pa.field("value", value.type.item_type)])
+    return value.cast(pa.list_(pairs))

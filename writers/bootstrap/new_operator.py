@@ -1,0 +1,121 @@
+"""An operator that is made from DataFrames: its headers, its rows as entries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from pyspark.sql import DataFrame, SparkSession
+
+from stateproc.errors import InvalidOption, Where
+from stateproc.flink_versions import Release
+from stateproc.keygroups.operator_ids import operator_id
+from stateproc.metadata.handles import ByteStreamHandle
+from stateproc.readers.common.row_schema import KEY_GROUP
+from stateproc.serializers import LayoutContext, Serializer
+from stateproc.serializers.table import RowData
+from stateproc.writers.bootstrap.key_group_assignment import HASH_COLUMN, key_hash_of
+from stateproc.writers.bootstrap.keyed_encoder import RowEncoder
+from stateproc.writers.bootstrap.operator_bootstrap import KeyedRows, OperatorBootstrap, OperatorRows
+from stateproc.writers.bootstrap.operator_state_encoder import ElementEncoder
+from stateproc.writers.bootstrap.state_registration import broadcast_info, keyed_part, list_info
+from stateproc.writers.file_assignment import Source, TargetOf, element_encoding, row_encoding
+from stateproc.writers.spark.entry_frames import entries_of
+from stateproc.writers.write_plan import OperatorJob, OperatorPart, WriteJob
+
+OPERATOR_ID = re.compile(r"[0-9a-fA-F]{32}")
+
+
+class NewOperator:
+    """An operator of the savepoint to be written, all of whose state comes from DataFrames."""
+
+    def __init__(self, uid: str, state: OperatorBootstrap) -> None:
+        self.operator_id = self.id_of(uid)
+        self.uid: str | None = None if uid.lower() == self.operator_id else uid
+        self._state = state
+
+    @staticmethod
+    def id_of(uid: str) -> str:
+        """The operator id of a uid, or of a uid hash. Raises InvalidOption for an empty one."""
+        if not uid:
+            raise InvalidOption("an operator needs a uid", advice="the one given in the job with .uid('…')")
+        return uid.lower() if OPERATOR_ID.fullmatch(uid) else operator_id(uid)
+
+    def job(self, release: Release, parallelism: int, max_parallelism: int) -> OperatorJob:
+        """The operator without its rows. Raises InvalidOption."""
+        state = self._state
+        if not state.keyed and not state.operator:
+            raise InvalidOption(
+                f"operator {self.uid or self.operator_id} has no state", advice="give it some, or leave it out"
+            )
+        keyed = keyed_part(state.key_type, [rows.declared for rows in state.keyed], release) if state.keyed else None
+        coordinator = None if state.source is None else ByteStreamHandle(self.operator_id, state.source.coordinator)
+        return OperatorJob(
+            self.operator_id, self.uid, None, parallelism, max_parallelism, keyed, self._operator_part(release),
+            coordinator=coordinator,
+        )  # fmt: skip
+
+    def _operator_part(self, release: Release) -> OperatorPart | None:
+        if not self._state.operator:
+            return None
+        lists, broadcasts = self._split()
+        names = [rows.name for rows in self._state.operator]
+        if len(set(names)) < len(names):
+            raise InvalidOption(f"operator {self.uid} has two operator states of one name")
+        return OperatorPart(
+            tuple(list_info(rows.name, rows.value, rows.mode, release) for rows in lists),
+            tuple(broadcast_info(rows.name, rows.key, rows.value, release) for rows in broadcasts if rows.key),
+        )
+
+    def _split(self) -> tuple[list[OperatorRows], list[OperatorRows]]:
+        rows = self._state.operator
+        return [it for it in rows if it.mode != "BROADCAST"], [it for it in rows if it.mode == "BROADCAST"]
+
+    def sources(self, job: WriteJob, index: int) -> Iterator[Source]:
+        """Where the operator's rows come from; ``index``: its place in the job. Raises InvalidOption."""
+        mine = job.operators[index]
+        context = LayoutContext(kryo=job.release.kryo, tail=True)
+        if self._state.keyed:
+            targets = TargetOf(job.targets, index, mine.parallelism, mine.max_parallelism)
+            for state_id, rows in enumerate(self._state.keyed):
+                encoder = row_encoder(rows, self._state.key_type, state_id, mine, self._state.hash, context)
+                yield Source(rows.frame, rows.columns, row_encoding(encoder, targets), keyed=True)
+        files = tuple(
+            n for n, target in enumerate(job.targets) if target.operator == index and target.key_groups is None
+        )
+        for state_id, elements in enumerate(item for part in self._split() for item in part):
+            of_elements = ElementEncoder(
+                elements.name, elements.value, elements.key, state_id, files, context, mine.display
+            )
+            broadcast = elements.mode == "BROADCAST"
+            yield Source(
+                elements.frame, elements.columns, element_encoding(of_elements), keyed=False, broadcast=broadcast
+            )
+
+    def entries(
+        self, spark: SparkSession, job: WriteJob, index: int, *, only_small: bool = False
+    ) -> Iterator[DataFrame]:
+        """The operator's rows as blocks of entries; ``index``: its place in the job. Raises InvalidOption.
+
+        ``only_small``: see ``entries_of``.
+        """
+        yield from entries_of(self.sources(job, index), job.operators[index].parallelism, only_small=only_small)
+
+
+def row_encoder(rows: KeyedRows, key: Serializer, state_id: int, mine: OperatorJob, hash_function: str | None,
+                context: LayoutContext) -> RowEncoder:  # fmt: skip
+    """What makes entries of a state's rows; ``state_id``: the state's place in the operator's header.
+
+    Raises InvalidOption where nothing tells the hashes of keys.
+    """
+    told = HASH_COLUMN in rows.columns or KEY_GROUP in rows.columns
+    hash_ = None if told else key_hash_of(key, hash_function)
+    if hash_ is None and not told and not isinstance(key, RowData):
+        raise InvalidOption(
+            f"nothing tells the hashCode of keys of the type {key.type_name}: it is the class's own",
+            where=Where(operator=mine.display, state=rows.declared.name),
+            advice="give it in a column of ints, hash_column='…', or hash='Objects.hash' if the class uses that; of an "
+            "existing operator, with_hash_function(uid, 'Objects.hash'), or transform_state with rows that keep their "
+            "column key_group",
+        )
+    return RowEncoder(rows.declared.state(key, state_id), mine.max_parallelism, context, hash_, mine.display)

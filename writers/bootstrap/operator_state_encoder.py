@@ -1,0 +1,79 @@
+"""Rows of a DataFrame as elements of operator state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.codec.byte_arrays import Pieces, Unencodable
+from stateproc.codec.encoding.arrays import refuse_nulls
+from stateproc.codec.layouts.base import Unwritable
+from stateproc.errors import Where
+from stateproc.serializers import LayoutContext, Serializer
+from stateproc.writers.bootstrap.column_types import conformed
+from stateproc.writers.bootstrap.keyed_encoder import KEY, VALUE, refused
+from stateproc.writers.write_task import TARGETED
+
+POSITION, SUBTASK = "position", "subtask"
+
+
+@dataclass(frozen=True)
+class ElementEncoder:
+    """Turns rows of an operator state into TARGETED entries.
+
+    Columns: ``value``, ``key`` (broadcast states: the map key), ``position`` (orders elements), ``subtask``. files: the
+    target of each subtask.
+    """
+
+    name: str
+    value: Serializer
+    key: Serializer | None
+    state_id: int
+    files: tuple[int, ...]
+    context: LayoutContext
+    operator: str
+
+    def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Entries in the order of rows. Raises InvalidRows."""
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        columns = {name: conformed(column, self._types.get(name)) for name, column in columns.items()}
+        try:
+            return self._entries(columns)
+        except Unencodable as error:
+            shown = {name: column for name, column in columns.items() if name != POSITION}
+            raise refused(shown, error, Where(operator=self.operator, state=self.name)) from error
+        except Unwritable as error:
+            raise error.at(operator=self.operator, state=self.name) from error
+
+    @cached_property
+    def _types(self) -> dict[str, pa.DataType]:
+        """The Arrow type of each column's values, by its role."""
+        found = {VALUE: self.value.layout(self.context).arrow_type}
+        return found if self.key is None else {**found, KEY: self.key.layout(self.context.inner).arrow_type}
+
+    def _entries(self, columns: dict[str, pa.Array]) -> pa.RecordBatch:
+        subtasks = columns[SUBTASK]
+        refuse_nulls(subtasks, "a subtask")
+        numbers = np.asarray(subtasks.to_numpy(zero_copy_only=False), dtype=np.int64)
+        outside = (numbers < 0) | (numbers >= len(self.files))
+        if outside.any():
+            row = int(np.flatnonzero(outside)[0])
+            raise Unencodable(f"subtask {numbers[row]} of an operator of parallelism {len(self.files)}", row)
+        values = self.value.layout(self.context).encode(columns[VALUE])
+        same = np.zeros(len(numbers), dtype=np.int32)
+        arrays = [
+            pa.array(np.array(self.files, dtype=np.int32)[numbers]), pa.array(same),
+            pa.array(same + np.int32(self.state_id)), self._order(columns).to_arrow(), values.to_arrow(),
+        ]  # fmt: skip
+        return pa.RecordBatch.from_arrays(arrays, TARGETED.names)
+
+    def _order(self, columns: dict[str, pa.Array]) -> Pieces:
+        """What elements are sorted by: a broadcast entry's map key, else the element's position."""
+        if self.key is not None:
+            refuse_nulls(columns[KEY], "a broadcast state's key")
+            return self.key.layout(self.context.inner).encode(columns[KEY])
+        places = columns[POSITION].to_numpy(zero_copy_only=False).astype(">i8")
+        return Pieces(places.view(np.uint8), np.arange(0, 8 * len(places) + 1, 8, dtype=np.int64))

@@ -1,0 +1,50 @@
+"""From what tasks have written to the ``_metadata`` that makes it a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from stateproc.errors import WriteFailed
+from stateproc.metadata.snapshot import OperatorState, SnapshotMetadata, SubtaskState
+from stateproc.writers.commit.commit import Commit
+from stateproc.writers.write_plan import OperatorJob, WriteJob
+from stateproc.writers.write_task import Written, write_empty
+
+
+def finish(job: WriteJob, commit: Commit, written: Iterable[Written]) -> None:
+    """Complete the write: the handles of all targets, each once, in their operators; those that nobody has written,
+    for there were no entries, are written here. Raises WriteFailed.
+    """
+    found = list(written)
+    commit.complete(metadata_of(job, [*found, *write_empty(job, found)]), job.release.metadata_version)
+
+
+def metadata_of(job: WriteJob, written: Iterable[Written]) -> SnapshotMetadata:
+    """The snapshot's metadata. Raises WriteFailed where two tasks have written one target."""
+    targets = job.targets
+    subtasks: list[dict[int, SubtaskState]] = [
+        {subtask.index: subtask for subtask in operator.carried} for operator in job.operators
+    ]
+    seen: set[int] = set()
+    for item in written:
+        if item.target in seen:
+            raise WriteFailed(
+                f"two tasks have written state file {item.target}",
+                advice="entries of one file came in more than one partition; report this as a bug",
+            )
+        seen.add(item.target)
+        target = targets[item.target]
+        mine = subtasks[target.operator]
+        state = mine.get(target.subtask, SubtaskState(target.subtask))
+        if item.keyed is not None:
+            state = replace(state, managed_keyed=item.keyed)
+        if item.operator is not None:
+            state = replace(state, managed_operator=item.operator)
+        mine[target.subtask] = state
+    operators = tuple(_operator(operator, mine) for operator, mine in zip(job.operators, subtasks, strict=True))
+    return SnapshotMetadata(job.release.metadata_version, job.checkpoint_id, (), operators)
+
+
+def _operator(operator: OperatorJob, subtasks: dict[int, SubtaskState]) -> OperatorState:
+    return operator.state([subtasks[index] for index in sorted(subtasks)])

@@ -1,0 +1,264 @@
+"""A write begun, completed or ended: the driver's part. ``_metadata`` is written last, and makes the snapshot.
+
+A write is told by its marker (see ``staging``). Who begins to write removes the markers, then the files, of writes that
+were killed; a write whose marker is gone cannot complete. So at most one of several writes to a place succeeds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from stateproc.errors import InvalidOption, SnapshotError, Where, WriteFailed
+from stateproc.metadata import SnapshotMetadata, read_metadata, walk_stream_handles
+from stateproc.metadata.handles import KeyGroupsHandle, RelativeFileHandle, StreamHandle
+from stateproc.metadata.writer import write_metadata
+from stateproc.storage.filesystem import (
+    Entry,
+    absolute,
+    join,
+    kind_of,
+    list_directory,
+    read_range,
+    same_store,
+    scheme_of,
+)
+from stateproc.storage.paths import METADATA
+from stateproc.storage.writing import make_directory, publish, remove, remove_empty_directory, remove_quietly
+from stateproc.writers.commit.staging import Staging, new_run, run_of_file, run_of_marker
+
+_MARKER_TEXT = (
+    b"A write by stateproc is under way here, or was killed: then the files of its name are leftovers,\n"
+    b"which the next write to this directory removes.\n"
+)
+_MOST_NAMES = 5
+
+
+class Commit:
+    """One write to a place, from ``begin`` to ``complete`` or ``abort``."""
+
+    def __init__(self, staging: Staging, overwrite: bool, made_directory: bool) -> None:
+        self.staging = staging
+        self._overwrite, self._made_directory = overwrite, made_directory
+
+    @classmethod
+    def begin(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        overwrite: bool = False,
+        sources: Sequence[str] = (),
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> Commit:
+        """Begin to write a snapshot to the directory ``path``, which is made if it is not there.
+
+        Leftovers of writes that were killed are removed. overwrite: replace a snapshot that is there, once the new one
+        is complete. sources: directories of snapshots that are read. Raises InvalidOption where a snapshot or other
+        files stand already, and for a source or a directory in one; WriteFailed.
+        """
+        directory, options = absolute(os.fspath(path)), dict(storage_options or {})
+        for source in sources:
+            _refuse_source(directory, source)
+        kind = kind_of(directory, options)
+        if kind is not None and kind[0] == "file":
+            raise InvalidOption("a file stands where the snapshot's directory should be", where=Where(file=directory))
+        staging = Staging(directory, new_run(), options)
+        if kind is not None:
+            _refuse_taken(staging, overwrite)
+            _clean(staging, overwrite)
+        make_directory(directory, options)
+        publish(staging.marker_uri, _MARKER_TEXT, staging.temporary, options)
+        return cls(staging, overwrite, kind is None)
+
+    def complete(self, metadata: SnapshotMetadata, version: int) -> tuple[str, ...]:
+        """Write ``_metadata`` of this version: from then on the snapshot is there. Names of files that should have been
+        removed and could not, which do no harm.
+
+        Raises WriteFailed, and nothing that can be loaded is there, unless it was there before.
+        """
+        staging = self.staging
+        data, again = _checked(metadata, version, staging)
+        entries = {entry.name: entry for entry in list_directory(staging.directory_uri, staging.storage_options)}
+        staging.check_under_way()
+        self._check_files(again, entries)
+        if not self._overwrite and METADATA in entries:
+            raise WriteFailed(
+                "another write has completed a snapshot here meanwhile",
+                where=Where(file=staging.metadata_uri),
+                advice="give another path; what this write left is removed with abort, or by the next one",
+            )
+        before = _relative_files(_metadata_at(staging)) if METADATA in entries else frozenset()
+        publish(staging.metadata_uri, data, staging.temporary, staging.storage_options)
+        self._withdraw_if_over(data)
+        # First, so that an attempt of a task that ends from now on finds the write over and removes its file itself.
+        marker = os.path.basename(staging.marker_uri)
+        left = [] if self._removed(marker) else [marker]
+        kept, names = _relative_files(again), self._names_now() or entries
+        stale = [name for name in names if (run_of_file(name) == staging.run or name in before) and name not in kept]
+        return (*(name for name in stale if not self._removed(name)), *left)
+
+    def abort(self) -> None:
+        """End the write and remove what it has written, and the directory if it was made for it. Raises nothing.
+
+        A task still at work finds its write over and removes its file itself.
+        """
+        staging, options = self.staging, self.staging.storage_options
+        remove_quietly(staging.marker_uri, options)
+        remove_quietly(self._uri(staging.temporary), options)
+        try:
+            entries = list_directory(staging.directory_uri, options)
+            leftovers = [name for name in _leftovers(staging, entries) if run_of_file(name) == staging.run]
+        except SnapshotError:
+            return
+        for name in leftovers:
+            remove_quietly(self._uri(name), options)
+        if self._made_directory:
+            remove_empty_directory(staging.directory_uri, options)
+
+    def _removed(self, name: str) -> bool:
+        return remove_quietly(self._uri(name), self.staging.storage_options)
+
+    def _names_now(self) -> list[str]:
+        """Of the files in the directory; none if it cannot be listed."""
+        try:
+            entries = list_directory(self.staging.directory_uri, self.staging.storage_options)
+        except SnapshotError:
+            return []
+        return [entry.name for entry in entries]
+
+    def _uri(self, name: str) -> str:
+        return join(self.staging.directory_uri, name)
+
+    def _check_files(self, metadata: SnapshotMetadata, entries: Mapping[str, Entry]) -> None:
+        """Every file that handles name is there, as long as they say."""
+        for use in walk_stream_handles(metadata):
+            handle = _file_of(use.handle)
+            if handle is None:
+                continue
+            entry = entries.get(handle.path)
+            if entry is None or entry.size != handle.size:
+                found = "is missing" if entry is None else f"has {entry.size} bytes instead of {handle.size}"
+                raise WriteFailed(
+                    f"a file of the snapshot {found}",
+                    where=Where(file=self._uri(handle.path), operator=use.operator.operator_id),
+                    advice="something else changes this directory; run the write again",
+                )
+
+    def _withdraw_if_over(self, data: bytes) -> None:
+        """Who takes a place over removes the marker first: it saw the ``_metadata`` just written, or finds none."""
+        staging = self.staging
+        if staging.under_way:
+            return
+        uri, options = staging.metadata_uri, staging.storage_options
+        if read_range(uri, 0, len(data) + 1, options) == data:
+            remove(uri, options)
+        staging.check_under_way()
+
+
+def _refuse_source(directory: str, source: str) -> None:
+    """Nothing is written into a snapshot that is read, by whatever name, or around one, as at a checkpoint's root."""
+    target, read = _real(directory), _real(absolute(source))
+    if read.startswith(target.rstrip("/") + "/"):
+        raise InvalidOption(
+            f"the snapshot would be written to a directory that holds one it is made from: {read}",
+            where=Where(file=directory),
+            advice="write to a directory of its own; whoever removes or replaces it later must not meet the old one",
+        )
+    if target == read or target.startswith(read.rstrip("/") + "/"):
+        raise InvalidOption(
+            "the snapshot would be written onto one that it is made from, or into its directory",
+            where=Where(file=directory),
+            advice="write to another directory; the old snapshot can be removed when the new one is restored",
+        )
+
+
+def _real(uri: str) -> str:
+    return os.path.realpath(uri) if scheme_of(uri) == "file" else same_store(uri)
+
+
+def _refuse_taken(staging: Staging, overwrite: bool) -> None:
+    if overwrite:
+        return
+    names = [entry.name for entry in list_directory(staging.directory_uri, staging.storage_options)]
+    if METADATA in names:
+        raise InvalidOption(
+            "a snapshot is here already",
+            where=Where(file=staging.directory_uri),
+            advice="write to another path, or with mode 'overwrite' to replace it",
+        )
+    others = [name for name in names if run_of_file(name) is None and run_of_marker(name) is None]
+    if others:
+        shown = ", ".join(others[:_MOST_NAMES]) + (" …" if len(others) > _MOST_NAMES else "")
+        raise InvalidOption(
+            f"the directory holds other files: {shown}",
+            where=Where(file=staging.directory_uri),
+            advice="give a directory that is empty or not there yet",
+        )
+
+
+def _clean(staging: Staging, overwrite: bool) -> None:
+    """Remove leftovers: markers first, so that their writes cannot complete any more, then files."""
+    directory, options = staging.directory_uri, staging.storage_options
+    for entry in list_directory(directory, options):
+        if run_of_marker(entry.name) is not None:
+            remove(join(directory, entry.name), options)
+    _refuse_taken(staging, overwrite)
+    for name in _leftovers(staging, list_directory(directory, options)):
+        remove(join(directory, name), options)
+
+
+def _leftovers(staging: Staging, entries: Sequence[Entry]) -> list[str]:
+    """State files that the ``_metadata`` there does not name; none if that cannot be read, since it may name any."""
+    names = [entry.name for entry in entries]
+    found = _metadata_at(staging) if METADATA in names else None
+    if METADATA in names and found is None:
+        return []
+    kept = _relative_files(found)
+    return [name for name in names if run_of_file(name) is not None and name not in kept]
+
+
+def _metadata_at(staging: Staging) -> SnapshotMetadata | None:
+    """The snapshot that is there; None if it cannot be read."""
+    kind = kind_of(staging.metadata_uri, staging.storage_options)
+    if kind is None:
+        return None
+    try:
+        data = read_range(staging.metadata_uri, 0, kind[1], staging.storage_options)
+        return read_metadata(data, file=staging.metadata_uri)
+    except SnapshotError:
+        return None
+
+
+def _relative_files(metadata: SnapshotMetadata | None) -> frozenset[str]:
+    """Names of the files in a snapshot's own directory."""
+    if metadata is None:
+        return frozenset()
+    handles: Iterable[RelativeFileHandle | None] = (_file_of(use.handle) for use in walk_stream_handles(metadata))
+    return frozenset(handle.path for handle in handles if handle is not None)
+
+
+def _file_of(handle: StreamHandle) -> RelativeFileHandle | None:
+    while isinstance(handle, KeyGroupsHandle):
+        handle = handle.stream
+    return handle if isinstance(handle, RelativeFileHandle) else None
+
+
+def _checked(metadata: SnapshotMetadata, version: int, staging: Staging) -> tuple[bytes, SnapshotMetadata]:
+    """The bytes of ``_metadata``, and what a reader finds in them, which is what was given."""
+    data, where = write_metadata(metadata, version), Where(file=staging.metadata_uri)
+    try:
+        again = read_metadata(data, file=staging.metadata_uri)
+    except SnapshotError as error:
+        raise WriteFailed(f"the snapshot would be none: {error.message}", where=where) from error
+    if again.operators != _as_written(metadata, version) or write_metadata(again, version) != data:
+        raise WriteFailed("the metadata read back differ from what was written", where=where)
+    return data, again
+
+
+def _as_written(metadata: SnapshotMetadata, version: int) -> tuple[Any, ...]:
+    """The operators as a file of this version tells them."""
+    if version >= 5:
+        return metadata.operators
+    return tuple(replace(operator, name=None, uid=None) for operator in metadata.operators)

@@ -1,0 +1,86 @@
+"""Entries and the state files they go to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.writers.bootstrap.operator_state_encoder import ElementEncoder
+from stateproc.writers.write_plan import Target
+from stateproc.writers.write_task import TARGETED
+
+_MOST_BYTES = 1 << 30
+
+Encoding = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""Batches of rows to batches of TARGETED entries; picklable."""
+
+
+class Encoder(Protocol):
+    """What makes entries (RAW_ENTRIES) of rows; picklable."""
+
+    def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch: ...
+
+
+@dataclass(frozen=True)
+class Source:
+    """A DataFrame, what its columns are called by their roles, and how rows of these become TARGETED entries.
+
+    ``broadcast``: every subtask gets all rows; ``keyed``: rows have keys, else they are elements in their order.
+    """
+
+    frame: Any = field(repr=False)
+    columns: Mapping[str, str]
+    encoding: Encoding
+    keyed: bool
+    broadcast: bool = False
+
+
+class TargetOf:
+    """The number of the file that holds a key group of an operator's keyed state."""
+
+    def __init__(self, targets: Sequence[Target], operator: int, parallelism: int, max_parallelism: int) -> None:
+        files = [n for n, target in enumerate(targets) if target.operator == operator and target.key_groups is not None]
+        subtasks = np.arange(max_parallelism, dtype=np.int64) * parallelism // max_parallelism
+        self._files = np.array(files, dtype=np.int32)[subtasks]
+
+    def of(self, entries: pa.RecordBatch) -> pa.RecordBatch:
+        """The entries (RAW_ENTRIES) with their targets (TARGETED)."""
+        groups = entries.column("key_group").to_numpy(zero_copy_only=False)
+        columns = [pa.array(self._files[groups]), *(entries.column(name) for name in TARGETED.names[1:])]
+        return pa.RecordBatch.from_arrays(columns, TARGETED.names)
+
+
+def row_encoding(encoder: Encoder, targets: TargetOf) -> Encoding:
+    """Rows of a keyed state to entries."""
+
+    def encode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from in_parts(targets.of(encoder.encode(batch)))
+
+    return encode
+
+
+def element_encoding(encoder: ElementEncoder) -> Encoding:
+    """Rows of an operator state to entries."""
+
+    def encode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from in_parts(encoder.encode(batch))
+
+    return encode
+
+
+def in_parts(entries: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The entries (TARGETED) in batches of less than 1 GiB, so that a block of them is no larger than Spark's rows."""
+    size = sum(entries.column(name).nbytes for name in ("key", "value"))
+    if size > _MOST_BYTES and entries.num_rows > 1:
+        half = entries.num_rows // 2
+        yield from in_parts(entries.slice(0, half))
+        yield from in_parts(entries.slice(half))
+    elif entries.num_rows:
+        columns = [column.cast(field.type) for column, field in zip(entries.columns, TARGETED, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, schema=TARGETED)

@@ -1,0 +1,1 @@
+"""Write canonical keyed state files."""

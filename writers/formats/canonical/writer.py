@@ -1,0 +1,135 @@
+"""Canonical keyed files: raw entries in, the file that restores under every state backend out.
+
+Format: org.apache.flink.runtime.state.FullSnapshotAsyncWriter; the reader is stateproc.readers.canonical.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.keygroups.ranges import prefix_width
+from stateproc.writers.formats.canonical import canonical_layout as laying
+from stateproc.writers.formats.common.entry_batches import EntryColumns, Longs, entry_columns, portions
+from stateproc.writers.formats.common.order_check import Order
+from stateproc.writers.formats.common.snappy_stream import FramedStream
+
+_AT_ONCE = 8 << 20
+
+
+class Sink(Protocol):
+    """Where bytes go, one behind the other; an open binary file is one."""
+
+    def write(self, data: memoryview, /) -> object: ...
+
+
+class CanonicalWriter:
+    """Writes one subtask's canonical file; memory is bounded by a batch and the largest entry.
+
+    header: of write_keyed_header. states: names by state id, for errors. key_groups: the subtask's. compressed: as
+    the header says; each key group is then a snappy stream of its own.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        header: bytes,
+        states: Sequence[str],
+        key_groups: range,
+        max_parallelism: int,
+        *,
+        compressed: bool = False,
+    ) -> None:
+        self._sink, self._key_groups = sink, key_groups
+        self._order = Order(states, key_groups)
+        self._prefix = prefix_width(max_parallelism)
+        self._compressed = compressed
+        self._offsets = [0] * len(key_groups)
+        self._stream: FramedStream | None = None
+        self._at = 0
+        self._out = np.empty(0, dtype=np.uint8)
+        self._reg = np.zeros(laying.REGISTERS, dtype=np.int64)
+        self._reg[laying.GROUP] = -1
+        self._began = np.zeros((2, len(key_groups)), dtype=np.int64)
+        self.entries: Longs = np.zeros((len(key_groups), len(states)), dtype=np.int64)
+        """How many entries were written, int64 [key groups, states]."""
+        self._emit(memoryview(header))
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Write entries (RAW_ENTRIES), which go on behind those before: by key group, state id, key unsigned.
+
+        Raises DuplicateKey for two entries of one state with the same key; InvalidEntries for entries out of order, of
+        an unknown state or of other key groups.
+        """
+        columns = entry_columns(batch)
+        self._order.check(columns)
+        for first, last, room in _runs(columns, self._prefix):
+            self._write(columns, first, last, room)
+
+    def close(self) -> tuple[int, ...]:
+        """Write the end; the offset in the file of each key group, 0 for one without entries. The sink stays open."""
+        reg, size = self._reg, int(self._reg[laying.POS])
+        if reg[laying.GROUP] >= 0:
+            self._out[4] |= laying.FLAG
+            self._emit(self._out.data[:size])
+            self._emit(memoryview(laying.END_OF_GROUP.to_bytes(2, "big")))
+            self._end_stream()
+        return tuple(self._offsets)
+
+    def _write(self, columns: EntryColumns, first: int, last: int, room: int) -> None:
+        reg, keys, values = self._reg, columns.keys, columns.values
+        held = int(reg[laying.POS])
+        if len(self._out) < held + room:
+            grown = np.empty(held + room, dtype=np.uint8)
+            grown[:held] = self._out[:held]
+            self._out = grown
+        reg[laying.BEGAN] = 0
+        laying.lay(
+            first, last, columns.key_groups, columns.state_ids, keys.address, keys.offsets, values.address,
+            values.offsets, self._key_groups.start, self._prefix, self._out.ctypes.data, reg, self._began,
+            self.entries,
+        )  # fmt: skip
+        self._emit_groups(int(reg[laying.LAST]), int(reg[laying.BEGAN]))
+        # What was not written is the last entry: it waits at the beginning for what comes behind it.
+        last_at, size = int(reg[laying.LAST]), int(reg[laying.POS])
+        self._out[: size - last_at] = self._out[last_at:size].copy()
+        reg[laying.LAST], reg[laying.POS] = 0, size - last_at
+
+    def _emit_groups(self, size: int, n_began: int) -> None:
+        """Write the first ``size`` bytes laid out; ``n_began`` key groups begin in them."""
+        data, at = self._out.data, 0
+        for group, position in self._began[:, :n_began].T.tolist():
+            self._emit(data[at:position])
+            self._end_stream()
+            self._offsets[group - self._key_groups.start] = self._at
+            if self._compressed:
+                self._stream = FramedStream()
+            at = position
+        self._emit(data[at:size])
+
+    def _end_stream(self) -> None:
+        if self._stream is not None:
+            stream, self._stream = self._stream, None
+            self._emit(memoryview(stream.flush()))
+
+    def _emit(self, data: memoryview) -> None:
+        if self._stream is not None:
+            data = memoryview(self._stream.frame(data))
+        if len(data):
+            self._sink.write(data)
+            self._at += len(data)
+
+
+def _runs(columns: EntryColumns, prefix: int) -> Iterator[tuple[int, int, int]]:
+    """(first row, row behind the last, bytes of room that they need): runs of about 8 MB, one row at least."""
+    n = len(columns)
+    ends = (
+        (columns.keys.offsets[1:] - columns.keys.offsets[0])
+        + (columns.values.offsets[1:] - columns.values.offsets[0])
+        + np.arange(1, n + 1, dtype=np.int64) * (laying.OVERHEAD + prefix)
+    )
+    for first, last in portions(ends, (0, n), _AT_ONCE):
+        yield first, last, int(ends[last - 1]) - (int(ends[first - 1]) if first else 0)

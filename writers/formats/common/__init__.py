@@ -1,0 +1,1 @@
+"""What several file writers share: batches of raw entries, their order, snappy streams."""

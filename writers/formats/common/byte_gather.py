@@ -1,0 +1,72 @@
+"""Spans of a buffer brought together: from entries that lie anywhere to columns of bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stateproc.codec.byte_arrays import Pieces
+from stateproc.codec.encoding.kernels import copy_short
+from stateproc.codec.jit import kernel, load_i64
+from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES
+
+Bytes = npt.NDArray[np.uint8]
+Longs = npt.NDArray[np.int64]
+
+
+@kernel
+def _gather(source: int, starts: int, stops: int, n: int, target: int) -> None:
+    """Copy ``n`` spans of the bytes at ``source`` one behind the other to ``target``, which has room for them."""
+    for row in range(n):
+        start = load_i64(starts + 8 * row)
+        size = load_i64(stops + 8 * row) - start
+        copy_short(target, source + start, size)
+        target += size
+
+
+def gathered(data: Bytes, starts: Longs, stops: Longs) -> Pieces:
+    """The spans ``data[starts[i]:stops[i]]``, int64, which lie inside of ``data``."""
+    return _copied(data.ctypes.data, np.ascontiguousarray(starts), np.ascontiguousarray(stops))
+
+
+def _copied(source: int, starts: Longs, stops: Longs) -> Pieces:
+    offsets = np.zeros(len(starts) + 1, dtype=np.int64)
+    np.cumsum(stops - starts, out=offsets[1:])
+    out = np.empty(int(offsets[-1]), dtype=np.uint8)
+    if len(out):
+        _gather(source, starts.ctypes.data, stops.ctypes.data, len(starts), out.ctypes.data)
+    return Pieces(out, offsets)
+
+
+def gathered_from(addresses: Longs, sizes: Longs) -> Pieces:
+    """Copies of ``sizes[i]`` bytes at ``addresses[i]``, int64, one behind the other; the caller keeps them alive."""
+    addresses = np.ascontiguousarray(addresses)
+    return _copied(0, addresses, addresses + sizes)
+
+
+def taken(pieces: Pieces, rows: Longs) -> Pieces:
+    """The pieces of these rows, in this order; rows may come more than once."""
+    return gathered(pieces.data, pieces.offsets[:-1][rows], pieces.offsets[1:][rows])
+
+
+def pieces_of(array: pa.Array) -> Pieces:
+    """A binary array without nulls; the bytes are not copied."""
+    wide = array.cast(pa.large_binary())
+    _, starts, content = wide.buffers()
+    if starts is None or len(wide) == 0:
+        return Pieces(np.empty(0, dtype=np.uint8), np.zeros(len(wide) + 1, dtype=np.int64))
+    offsets = np.frombuffer(starts, dtype=np.int64, count=len(wide) + 1, offset=8 * wide.offset)
+    return Pieces(np.frombuffer(content, dtype=np.uint8) if content else np.empty(0, dtype=np.uint8), offsets)
+
+
+def empty_pieces(n: int) -> Pieces:
+    """``n`` pieces without bytes."""
+    return Pieces(np.empty(0, dtype=np.uint8), np.zeros(n + 1, dtype=np.int64))
+
+
+def entry_batch(key_groups: npt.ArrayLike, state_id: int, keys: Pieces, values: Pieces) -> pa.RecordBatch:
+    """A batch of RAW_ENTRIES, all of one state."""
+    groups = np.ascontiguousarray(key_groups, dtype=np.int32)
+    ids = pa.array(np.full(len(groups), state_id, dtype=np.int32))
+    return pa.RecordBatch.from_arrays([pa.array(groups), ids, keys.to_arrow(), values.to_arrow()], RAW_ENTRIES.names)

@@ -1,0 +1,48 @@
+"""Entries that come twice, shown as the rows they were."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.errors import DuplicateKey, SnapshotError
+from stateproc.readers.common.entry_decoder import decode_entries
+from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.common.row_schema import KEY_GROUP
+from stateproc.readers.common.state_descriptor import KeyedState, StateKind, keyed_state
+from stateproc.serializers import LayoutContext
+from stateproc.writers.write_plan import KeyedPart
+
+_LONGEST_SHOWN = 200
+_MANY = 1 << 20
+
+
+def with_row(error: DuplicateKey, part: KeyedPart, context: LayoutContext) -> DuplicateKey:
+    """The error with the row of its entry; as it is where that is not at hand or cannot be read back."""
+    if error.entry is None:
+        return error
+    group, state_id, key, value = error.entry
+    state = keyed_state(part.states[state_id], state_id, part.key)
+    if state is None or len(key) + len(value) > _MANY:
+        return error
+    try:
+        row = _row(state, group, key, value, context)
+    except SnapshotError:  # a type without a decoder: the bytes are told already
+        return error
+    shown = ", ".join(f"{name}={_short(repr(item))}" for name, item in row.items() if name != KEY_GROUP)
+    return DuplicateKey(f"{error.message}: {shown}", where=replace(error.where, state=state.name), advice=error.advice)
+
+
+def _row(state: KeyedState, group: int, key: bytes, value: bytes, context: LayoutContext) -> dict[str, object]:
+    data = np.frombuffer(key + value, dtype=np.uint8)
+    ranges = np.array([[0], [len(key)], [len(key)], [len(data)]], dtype=np.int64)
+    entries = RawEntries(data, np.array([group], dtype=np.int32), ranges, "", 0)
+    batches = list(decode_entries([entries], state, replace(context, tail=True), flatten=state.kind is StateKind.MAP))
+    found: dict[str, object] = pa.Table.from_batches(batches).slice(0, 1).to_pylist()[0]
+    return found
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"

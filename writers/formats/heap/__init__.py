@@ -1,0 +1,1 @@
+"""Write native keyed state files of HashMapStateBackend."""

@@ -1,0 +1,1 @@
+"""Write operator state files."""

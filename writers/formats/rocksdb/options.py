@@ -1,0 +1,195 @@
+"""How tables are written, under Flink's names (RocksDBConfigurableOptions, RocksDBOptions, PredefinedOptions)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stateproc.errors import InvalidOption, not_found
+from stateproc.writers.formats.rocksdb.compression import COMPRESSIONS
+
+PREFIX = "state.backend.rocksdb."
+_LEVELS = 7
+_MOST_AT_ONCE, _LEAST_AT_ONCE = 4 << 20, 64 << 10
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What decides how tables look; sizes in bytes. The defaults are Flink's.
+
+    ``compression_per_level``: names of org.rocksdb.CompressionType from level 0 on, the last for all below.
+    ``bloom_bits_per_key``: None for tables without a filter. ``target_file_size``: a table that has reached it ends.
+    ``memory``: bytes that one task's open tables may take (None: no limit but the sizes above): of these
+    ``write_buffer_ratio`` for entries being laid out, ``high_prio_pool_ratio`` for indexes and filters, which wait in
+    memory for their table's end; a table whose share is full ends early.
+    """
+
+    block_size: int = 4 << 10
+    metadata_block_size: int = 4 << 10
+    compression_per_level: tuple[str, ...] = ("SNAPPY_COMPRESSION",)
+    bloom_bits_per_key: float | None = None
+    target_file_size: int = 64 << 20
+    max_size_level_base: int = 256 << 20
+    dynamic_level_size: bool = False
+    memory: int | None = None
+    write_buffer_ratio: float = 0.5
+    high_prio_pool_ratio: float = 0.1
+
+    def __post_init__(self) -> None:
+        """Raises InvalidOption."""
+        for name in ("block_size", "metadata_block_size", "target_file_size", "max_size_level_base"):
+            if not 64 <= getattr(self, name) <= (256 << 20 if "block" in name else 1 << 40):
+                raise InvalidOption(f"RocksDB option {name}={getattr(self, name)}", advice="give 64 bytes to 256 MB")
+        for name in self.compression_per_level:
+            if name not in COMPRESSIONS:
+                raise not_found("compression that can be written", name, COMPRESSIONS)
+        if self.bloom_bits_per_key is not None and not 1 <= self.bloom_bits_per_key <= 100:
+            raise InvalidOption(f"{self.bloom_bits_per_key} bits for each key of a filter", advice="give 1 to 100")
+        ratios = (self.write_buffer_ratio, self.high_prio_pool_ratio)
+        if not all(0 < ratio < 1 for ratio in ratios) or sum(ratios) > 1:
+            raise InvalidOption(
+                f"write-buffer-ratio {ratios[0]} and high-prio-pool-ratio {ratios[1]}",
+                advice="they are shares of one memory: above 0, together 1 at most",
+            )
+
+    @property
+    def compression(self) -> str:
+        """That of the last level, where tables are put."""
+        levels = self.compression_per_level or ("SNAPPY_COMPRESSION",)
+        return levels[min(_LEVELS, len(levels)) - 1]
+
+    def bytes_at_once(self, tables: int) -> int:
+        """How many bytes of entries are laid out at once, when so many tables are open."""
+        if self.memory is None:
+            return _MOST_AT_ONCE
+        return min(_MOST_AT_ONCE, max(_LEAST_AT_ONCE, int(self.memory * self.write_buffer_ratio) // (2 * tables)))
+
+    def most_held(self, tables: int) -> int | None:
+        """How many bytes of index and filter may wait for the end of each of so many tables; None: any."""
+        if self.memory is None:
+            return None
+        return max(_LEAST_AT_ONCE, int(self.memory * self.high_prio_pool_ratio) // tables)
+
+
+OptionsFactory = Callable[[TableOptions], TableOptions]
+"""Like Flink's RocksDBOptionsFactory: gets the options so far, gives those that hold."""
+
+_UNITS = {"": 0, "b": 0, "bytes": 0, "k": 10, "kb": 10, "kibibytes": 10, "m": 20, "mb": 20, "mebibytes": 20, "g": 30,
+          "gb": 30, "gibibytes": 30, "t": 40, "tb": 40, "tebibytes": 40}  # fmt: skip
+
+
+def _size(text: str) -> int:
+    found = re.fullmatch(r"(\d{1,18})\s*([a-z]*)", text.strip().lower())
+    if not found or found.group(2) not in _UNITS:
+        raise ValueError("a size such as '64 mb'")
+    return int(found.group(1)) << _UNITS[found.group(2)]
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("true or false")
+    return text.lower() == "true"
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("a number") from None
+
+
+def _compressions(text: str) -> tuple[str, ...]:
+    return tuple(item.strip().upper() for item in text.split(";") if item.strip())
+
+
+_KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "block.blocksize": ("block_size", _size),
+    "block.metadata-blocksize": ("metadata_block_size", _size),
+    "compression.per.level": ("compression_per_level", _compressions),
+    "compaction.level.target-file-size-base": ("target_file_size", _size),
+    "compaction.level.max-size-level-base": ("max_size_level_base", _size),
+    "compaction.level.use-dynamic-size": ("dynamic_level_size", _boolean),
+    "memory.fixed-per-slot": ("memory", _size),
+    "memory.write-buffer-ratio": ("write_buffer_ratio", _number),
+    "memory.high-prio-pool-ratio": ("high_prio_pool_ratio", _number),
+}
+_USE_BLOOM, _BLOOM_BITS = "use-bloom-filter", "bloom-filter.bits-per-key"
+_PREDEFINED = "predefined-options"
+_OF_RUNNING_JOBS = frozenset({
+    "block.cache-size", "bloom-filter.block-based-mode", "checkpoint.transfer.thread.num", "checkpointdir",
+    "compaction.filter.periodic-compaction-time", "compaction.filter.query-time-after-num-entries",
+    "compaction.style", "files.open", "incremental-restore-async-compact-after-rescale", "localdir", "log.dir",
+    "log.file-num", "log.level", "log.max-file-size", "memory.fixed-per-tm", "memory.managed",
+    "memory.partitioned-index-filters", "options-factory", "rescaling.use-delete-files-in-range",
+    "restore-overlap-fraction-threshold", "thread.num", "timer-service.cache-size", "timer-service.factory",
+    "use-ingest-db-restore-mode", "write-batch-size", "writebuffer.count", "writebuffer.number-to-merge",
+    "writebuffer.size",
+})  # fmt: skip
+"""Known to Flink, and without effect on files: they are taken, so that a job's configuration can be given whole."""
+
+PREDEFINED: dict[str, dict[str, str]] = {
+    "DEFAULT": {},
+    "SPINNING_DISK_OPTIMIZED": {"compaction.level.use-dynamic-size": "true"},
+    "SPINNING_DISK_OPTIMIZED_HIGH_MEM": {
+        "compaction.level.use-dynamic-size": "true",
+        "compaction.level.target-file-size-base": "256mb",
+        "compaction.level.max-size-level-base": "1gb",
+        "block.blocksize": "128kb",
+        _USE_BLOOM: "true",
+    },
+    "FLASH_SSD_OPTIMIZED": {},
+}
+"""Flink's PredefinedOptions, as far as they concern files."""
+
+
+def rocksdb_options(options: Mapping[str, Any] | None = None, factory: OptionsFactory | None = None) -> TableOptions:
+    """Options of a job's configuration (``state.backend.rocksdb.…``), over predefined ones, and then a factory's.
+
+    Values as Flink's configuration has them ('64 mb', 'true', 'LZ4_COMPRESSION;ZSTD_COMPRESSION') or as numbers and
+    booleans. Raises NotFound for a key that Flink does not have, InvalidOption for a value.
+    """
+    given = {_short(key): _text(value) for key, value in (options or {}).items()}
+    name = given.pop(_PREDEFINED, "DEFAULT")
+    if name.upper() not in PREDEFINED:
+        raise not_found("predefined RocksDB options", name, PREDEFINED)
+    merged = {**PREDEFINED[name.upper()], **given}
+    values: dict[str, Any] = {}
+    for key, (attribute, read) in _KEYS.items():
+        if key in merged:
+            values[attribute] = _read(key, merged[key], read)
+    bits = _read(_BLOOM_BITS, merged.get(_BLOOM_BITS, "10"), _number)
+    if _read(_USE_BLOOM, merged.get(_USE_BLOOM, "false"), _boolean):
+        values["bloom_bits_per_key"] = bits
+    made = TableOptions(**values)
+    if factory is None:
+        return made
+    last = factory(made)
+    if not isinstance(last, TableOptions):
+        raise InvalidOption(
+            f"the options factory gave {type(last).__name__}",
+            advice="give back the options it got, or dataclasses.replace(options, …)",
+        )
+    return last
+
+
+def _short(key: str) -> str:
+    known = {*_KEYS, *_OF_RUNNING_JOBS, _USE_BLOOM, _BLOOM_BITS, _PREDEFINED}
+    short = key.removeprefix(PREFIX)
+    if short == key or short not in known:
+        raise not_found("RocksDB option", key, [PREFIX + item for item in sorted(known)])
+    return short
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return ";".join(map(str, value))
+    return str(value)
+
+
+def _read(key: str, text: str, read: Callable[[str], Any]) -> Any:
+    try:
+        return read(text)
+    except ValueError as error:
+        raise InvalidOption(f"{PREFIX}{key}={text!r}", advice=f"give {error}") from error

@@ -1,0 +1,141 @@
+"""A subtask's keyed state as a RocksDB database: what EmbeddedRocksDBStateBackend restores as its own.
+
+Format: org.apache.flink.contrib.streaming.state.snapshot.RocksNativeFullSnapshotStrategy: one column family per state,
+named as the state is; the reader is stateproc.readers.rocksdb.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.errors import InvalidOption, Where
+from stateproc.keygroups.ranges import prefix_width
+from stateproc.metadata.stream_handles import ByteStreamHandle, RelativeFileHandle
+from stateproc.writers.commit.staging import StateFile
+from stateproc.writers.formats.common.entry_batches import EntryColumns, Longs, cuts, entry_columns, portions
+from stateproc.writers.formats.common.order_check import Order
+from stateproc.writers.formats.rocksdb.block_builder import OVERHEAD
+from stateproc.writers.formats.rocksdb.manifest import Family, current, manifest
+from stateproc.writers.formats.rocksdb.options import TableOptions
+from stateproc.writers.formats.rocksdb.options_file import options_file
+from stateproc.writers.formats.rocksdb.table import TableWriter, WrittenTable
+
+MANIFEST, OPTIONS = 4, 7
+_FIRST_TABLE = 8
+"""File numbers as RocksDB gives them: no two files have the same."""
+
+_DEFAULT = "default"
+
+LocalFile = tuple[str, ByteStreamHandle | RelativeFileHandle]
+"""A file's name in the database, and where it is."""
+
+
+class RocksDbWriter:
+    """Writes one subtask's database from raw entries, a table at a time for each state; leave its context when done.
+
+    new_file: makes a state file. states: names by state id. key_groups: the subtask's. Memory is bounded by about 4 MB,
+    the index and the filter of each state's open table, or by the options' memory. Left with an error, no file
+    stays. Raises InvalidOption.
+    """
+
+    def __init__(
+        self,
+        new_file: Callable[[], StateFile],
+        states: Sequence[str],
+        key_groups: range,
+        max_parallelism: int,
+        options: TableOptions,
+    ) -> None:
+        if _DEFAULT in states:
+            raise InvalidOption(
+                f"a state is called {_DEFAULT!r}, as RocksDB calls the column family that Flink leaves empty",
+                where=Where(state=_DEFAULT),
+                advice="rename the state, or write another format: Flink does not run such a job under RocksDB either",
+            )
+        self._files = ExitStack()
+        self._new_file, self._states, self._key_groups, self._options = new_file, states, key_groups, options
+        self._order = Order(states, key_groups)
+        self._prefix = prefix_width(max_parallelism)
+        self._numbers = itertools.count(_FIRST_TABLE)
+        self._open: dict[int, tuple[TableWriter, StateFile]] = {}
+        self._tables: list[list[WrittenTable]] = [[] for _ in states]
+        self._written: list[LocalFile] = []
+        self._created = int(time.time())
+        self._at_once = min(options.bytes_at_once(max(len(states), 1)), options.target_file_size)
+        self._most_held = options.most_held(max(len(states), 1))
+        self.entries: Longs = np.zeros((len(key_groups), len(states)), dtype=np.int64)
+        """How many entries were written, int64 [key groups, states]."""
+
+    def __enter__(self) -> RocksDbWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._files.__exit__(kind, error, trace)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Write entries (RAW_ENTRIES), which go on behind those before: by key group, state id, key unsigned.
+
+        Raises DuplicateKey, InvalidEntries, WriteFailed.
+        """
+        columns = entry_columns(batch)
+        self._order.check(columns)
+        for first, last in _runs(columns, self._at_once):
+            state_id = int(columns.state_ids[first])
+            self._table(state_id).add(columns, first, last)
+            self._end_full(state_id)
+        np.add.at(self.entries, (columns.key_groups - self._key_groups.start, columns.state_ids), 1)
+
+    def close(self) -> tuple[LocalFile, ...]:
+        """Write the end; the database's files by their local names. Raises WriteFailed."""
+        for state_id in sorted(self._open):
+            self._end(state_id)
+        families = [Family(n + 1, name, self._tables[n]) for n, name in enumerate(self._states)]
+        name = f"MANIFEST-{MANIFEST:06d}"
+        self._small(name, manifest(families, next(self._numbers)))
+        self._small("CURRENT", current(name))
+        self._small(f"OPTIONS-{OPTIONS:06d}", options_file([_DEFAULT, *self._states], self._options))
+        return tuple(self._written)
+
+    def _table(self, state_id: int) -> TableWriter:
+        if state_id not in self._open:
+            file = self._files.enter_context(self._new_file())
+            writer = TableWriter(
+                file, next(self._numbers), state_id + 1, self._states[state_id], self._prefix, self._options,
+                self._created,
+            )  # fmt: skip
+            self._open[state_id] = writer, file
+        return self._open[state_id][0]
+
+    def _end_full(self, state_id: int) -> None:
+        """End a state's table that is as large as it may be; what comes next begins another one."""
+        writer = self._open[state_id][0]
+        full = self._most_held is not None and writer.held >= self._most_held
+        if full or writer.size >= self._options.target_file_size:
+            self._end(state_id)
+
+    def _end(self, state_id: int) -> None:
+        writer, file = self._open.pop(state_id)
+        table = writer.finish()
+        self._tables[state_id].append(table)
+        self._written.append((table.name, file.close()))
+
+    def _small(self, name: str, data: bytes) -> None:
+        file = self._files.enter_context(self._new_file())
+        file.write(data)
+        self._written.append((name, file.close()))
+
+
+def _runs(columns: EntryColumns, at_once: int) -> Iterator[tuple[int, int]]:
+    """(first row, row behind the last) of rows of the same state, of about ``at_once`` bytes, one row at least."""
+    keys, values = columns.keys.offsets, columns.values.offsets
+    ends = keys[1:] - keys[0] + values[1:] - values[0] + np.arange(1, len(columns) + 1, dtype=np.int64) * OVERHEAD
+    return portions(ends, cuts(columns.state_ids), at_once)

@@ -1,0 +1,59 @@
+"""What shall become of an existing operator: told first, done when the snapshot is written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from stateproc.errors import InvalidOption
+from stateproc.readers.common.state_descriptor import KeyedState
+from stateproc.serializers import LayoutContext
+from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
+from stateproc.writers.rewrite.rekey import HashCodes
+from stateproc.writers.rewrite.ttl import TtlChange, ttl_off, ttl_on, ttl_purge
+
+
+@dataclass(frozen=True)
+class TtlEdit:
+    """A change of a state's time to live: on (``last_access``), off, or purged (``ttl`` ms before ``now``)."""
+
+    action: str
+    last_access: int = 0
+    ttl: int = 0
+    now: int = 0
+
+    def change(self, state: KeyedState, context: LayoutContext) -> TtlChange:
+        """The change of this state's entries. Raises InvalidOption."""
+        if self.action == "on":
+            return ttl_on(state, context, self.last_access)
+        return ttl_off(state, context) if self.action == "off" else ttl_purge(state, context, self.ttl, self.now)
+
+
+@dataclass
+class Edits:
+    """The edits of one operator. ``states``: what puts states that come from DataFrames into the operator's bootstrap,
+    in the place of those of their names or beside them."""
+
+    dropped: set[str] = field(default_factory=set)
+    renamed: dict[str, str] = field(default_factory=dict)
+    ttl: dict[str, TtlEdit] = field(default_factory=dict)
+    states: list[Callable[[OperatorBootstrap], object]] = field(default_factory=list)
+    hash_function: str | HashCodes | None = None
+
+    @property
+    def touch_keyed(self) -> bool:
+        """Whether the operator's keyed state has to be written anew."""
+        return bool(self.dropped or self.renamed or self.ttl or self.states)
+
+    def set_ttl(self, state: str, edit: TtlEdit) -> None:
+        if state in self.ttl:
+            raise InvalidOption(
+                f"the time to live of state {state!r} is changed twice",
+                advice="change it once in a write: purge what has expired first, and switch in a second write",
+            )
+        self.ttl[state] = edit
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)

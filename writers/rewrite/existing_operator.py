@@ -1,0 +1,261 @@
+"""An operator of an existing snapshot: carried over as it is, or its keyed state as entries, some of them changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from stateproc.errors import InvalidOption, Where, not_found
+from stateproc.flink_versions import Release
+from stateproc.metadata.backend import StateMetaInfo
+from stateproc.metadata.handles import ChangelogHandle, KeyedHandle, KeyGroupsHandle
+from stateproc.metadata.snapshot import OperatorState, SubtaskState
+from stateproc.readers.common.row_schema import KEY_GROUP
+from stateproc.serializers import LayoutContext, Serializer
+from stateproc.serializers.table import RowData
+from stateproc.snapshot.operator import Operator
+from stateproc.writers.bootstrap.key_group_assignment import key_hash_of
+from stateproc.writers.bootstrap.new_operator import row_encoder
+from stateproc.writers.bootstrap.operator_bootstrap import KeyedRows, OperatorBootstrap
+from stateproc.writers.file_assignment import Encoder, Source, TargetOf, in_parts, row_encoding
+from stateproc.writers.rewrite.edits import Edits
+from stateproc.writers.rewrite.kryo_versions import check_kryo, check_kryo_rows
+from stateproc.writers.rewrite.merged_header import CarriedHeader, carried_header
+from stateproc.writers.rewrite.multi_state_copy import CarriedTogether, together
+from stateproc.writers.rewrite.raw_copy import CarriedSplit, carried_splits
+from stateproc.writers.rewrite.rekey import Regrouped, Rehash, rehash
+from stateproc.writers.rewrite.ttl import TtlChange
+from stateproc.writers.rewrite.ttl_header import with_ttl, without_ttl
+from stateproc.writers.spark.entry_frames import entries_of
+from stateproc.writers.spark.shuffle_blocks import BLOCKS_SCHEMA, packed
+from stateproc.writers.write_plan import Format, KeyedPart, OperatorJob, WriteJob
+
+_CANONICAL_TYPE = 7
+_TASK_BYTES = 64 << 20
+"""Stored bytes that one task reads."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """Some entries of a state, and what becomes of them: another time to live, other key groups."""
+
+    split: CarriedSplit | CarriedTogether
+    ttl: TtlChange | None = None
+    rehash: Rehash | None = None
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """RAW_ENTRIES as they are to be written."""
+        entries: Iterable[pa.RecordBatch] = self.split.read()
+        if self.ttl is not None:
+            entries = self.ttl.batches(entries)
+        if self.rehash is not None:
+            entries = self.rehash.batches(entries)
+        yield from entries
+
+
+@dataclass(frozen=True)
+class CarriedEntries:
+    """For mapInArrow: rows of numbers (``id``) of what is carried, to blocks of entries."""
+
+    carried: tuple[Carried, ...]
+    targets: TargetOf
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return packed(self._entries(batches))
+
+    def _entries(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                for part in self.carried[number].read():
+                    yield from in_parts(self.targets.of(part))
+
+
+class ExistingOperator:
+    """An operator of a snapshot that is rewritten. ``operator_id``, ``uid``: what it is called in the new one."""
+
+    def __init__(self, operator: Operator) -> None:
+        self.operator = operator
+        self.operator_id = operator.operator_id
+        self.uid = operator.uid
+        self.edits = Edits()
+
+    def check_state(self, name: str) -> None:
+        """Raise NotFound unless the operator has a keyed state of this name."""
+        names = self.header.names
+        if name not in names:
+            raise not_found(f"keyed state in operator '{self.operator.display}'", name, names)
+
+    def check_release(self, release: Release) -> None:
+        """Raise UnsupportedSnapshot if a state that stays means other values in this release."""
+        rows = [item.declared for item in self._rows()]
+        check_kryo(self.operator, release, {*self.edits.dropped, *(item.name for item in rows)})
+        if rows and self.header.key is not None:
+            check_kryo_rows(self.operator, release, self.header.key, rows)
+
+    @cached_property
+    def header(self) -> CarriedHeader:
+        """The operator's keyed states as they are. Raises UnsupportedSnapshot, CorruptSnapshot, MissingFile."""
+        return carried_header(self.operator)
+
+    def keyed_is_carried(
+        self, max_parallelism: int, parallelism: int, format_: Format | None, compressed: bool | None
+    ) -> bool:
+        """Whether the files of keyed state can stay what they are."""
+        own = self.operator
+        if self.edits.touch_keyed or (max_parallelism, parallelism) != (own.max_parallelism, own.parallelism):
+            return False
+        handles = [item.managed_keyed for item in own.metadata.subtasks if item.managed_keyed is not None]
+        if format_ is not None and any(not _is_of(handle, format_) for handle in handles):
+            return False
+        if compressed is None:
+            return True
+        return all(file.header is None or file.header.compressed is compressed for file in own.keyed_files)
+
+    def job(
+        self, release: Release, carried: OperatorState, parallelism: int, max_parallelism: int, *, keyed: bool
+    ) -> OperatorJob:
+        """The operator without entries. ``carried``: with handles of copied files, none of keyed state if that is
+        written anew (``keyed``). Raises InvalidOption.
+        """
+        part = self._part(release) if keyed else None
+        return OperatorJob(
+            self.operator_id, self.uid, self.operator.name, parallelism, max_parallelism, part, None,
+            tuple(item for item in carried.subtasks if item != SubtaskState(item.index)), carried.coordinator,
+            carried.finished,
+        )  # fmt: skip
+
+    def _part(self, release: Release) -> KeyedPart | None:
+        header, rows = self.header, self._rows()
+        if header.key is None:
+            return None
+        infos = [self._edited(info) for info in header.states if self._stays(info.name, rows)]
+        infos += [item.declared.info(header.key, release) for item in rows]
+        names = [info.name for info in infos]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InvalidOption(
+                f"operator {self.operator.display} would have two states called '{twice}'",
+                where=Where(operator=self.operator.display, state=twice),
+                advice="transform or add a state once in a write, and give each another name",
+            )
+        return KeyedPart(header.key, header.key_snapshot, tuple(infos))
+
+    def _rows(self) -> Sequence[KeyedRows]:
+        """The states that come from DataFrames. Raises InvalidOption."""
+        if not self.edits.states:
+            return ()
+        key = self.header.key
+        if key is None:
+            raise InvalidOption(f"operator {self.operator.display} has no keyed state to which states could be added")
+        state = OperatorBootstrap(key_type=key)
+        for add in self.edits.states:
+            add(state)
+        if state.operator:
+            raise InvalidOption(
+                "operator state cannot be put beside what an operator has already",
+                advice="replace the whole operator: with_operator(uid, …)",
+            )
+        made = {item.declared.name for item in state.keyed}
+        if made & self.edits.dropped:
+            raise InvalidOption(
+                "a state is dropped that comes from a DataFrame as well",
+                where=Where(operator=self.operator.display, state=min(made & self.edits.dropped)),
+                advice="what a DataFrame gives takes the place of the state of its name: there is no need to drop that",
+            )
+        replaced = made & {*self.edits.ttl, *self.edits.renamed}
+        if replaced:
+            raise InvalidOption(
+                "a state that comes from a DataFrame would get another name or time to live as well",
+                where=Where(operator=self.operator.display, state=min(replaced)),
+                advice="tell it where the state is made (with_states: name, ttl), or change it in a second write",
+            )
+        return state.keyed
+
+    def _stays(self, name: str, rows: Sequence[KeyedRows]) -> bool:
+        return name not in self.edits.dropped and all(item.declared.name != name for item in rows)
+
+    def _edited(self, info: StateMetaInfo) -> StateMetaInfo:
+        edit = self.edits.ttl.get(info.name)
+        if edit is not None and edit.action != "purge":
+            info = with_ttl(info) if edit.action == "on" else without_ttl(info)
+        return replace(info, name=self.edits.renamed.get(info.name, info.name))
+
+    def _carried(self, name: str, state_id: int, mine: OperatorJob) -> Iterator[Carried]:
+        """The parts of a state that stays; its serializers are looked at only where its bytes change."""
+        edit, context = self.edits.ttl.get(name), self.operator.snapshot.options.context
+        change, again = None, None
+        if edit is not None:
+            change = edit.change(self.header.keyed(name, state_id), context)
+        if mine.max_parallelism != self.operator.max_parallelism:
+            state = self.header.keyed(name, state_id)
+            function = self.edits.hash_function
+            again = rehash(state, mine.max_parallelism, context, hash_function=function, operator=mine.display)
+        for split in carried_splits(self.operator, name, state_id):
+            yield Carried(split, change, again)
+
+    def entries(self, spark: SparkSession, job: WriteJob, index: int) -> Iterator[DataFrame]:
+        """The operator's keyed state as blocks of entries; ``index``: its place in the job."""
+        mine = job.operators[index]
+        if mine.keyed is None:
+            return
+        header, rows = self.header, self._rows()
+        targets = TargetOf(job.targets, index, mine.parallelism, mine.max_parallelism)
+        names = [name for name in header.names if self._stays(name, rows)]
+        parts = (item for number, name in enumerate(names) for item in self._carried(name, number, mine))
+        carried = tuple(_joined(parts))
+        if carried:
+            size = sum(item.split.bytes for item in carried)
+            tasks = min(len(carried), max(spark.sparkContext.defaultParallelism, -(-size // _TASK_BYTES)))
+            numbers = spark.range(0, len(carried), 1, tasks)
+            yield numbers.mapInArrow(CarriedEntries(carried, targets), BLOCKS_SCHEMA)
+        classes = self.operator.snapshot.options.context.classes
+        context = LayoutContext(kryo=job.release.kryo, classes=classes, tail=True)
+        for state_id, given in enumerate(rows, len(names)):
+            item = self._hashed(given, mine)
+            encoder = self._encoder(item, mine.keyed.key, state_id, mine, context)
+            source = Source(item.frame, item.columns, row_encoding(encoder, targets), keyed=True)
+            yield from entries_of([source], mine.parallelism)
+
+    def _encoder(
+        self, rows: KeyedRows, key: Serializer, state_id: int, mine: OperatorJob, context: LayoutContext
+    ) -> Encoder:
+        """What makes entries of a state's rows, in the key groups that a hash function tells if there is one."""
+        function = self.edits.hash_function
+        if not callable(function):
+            return row_encoder(rows, key, state_id, mine, function, context)
+        grouped = replace(rows, columns={**rows.columns, KEY_GROUP: KEY_GROUP})
+        encoder = row_encoder(grouped, key, state_id, mine, None, context)
+        return Regrouped(encoder, rehash(encoder.state, mine.max_parallelism, context, hash_function=function))
+
+    def _hashed(self, rows: KeyedRows, mine: OperatorJob) -> KeyedRows:
+        """The rows without their key groups, if keys or a function tell these or there are others now."""
+        key, function = self.header.key, self.edits.hash_function
+        told = key is None or isinstance(key, RowData) or callable(function) or key_hash_of(key, function) is not None
+        if KEY_GROUP in rows.columns and (told or mine.max_parallelism != self.operator.max_parallelism):
+            return replace(rows, columns={role: name for role, name in rows.columns.items() if role != KEY_GROUP})
+        return rows
+
+
+def _joined(items: Iterable[Carried]) -> Iterator[Carried]:
+    """The parts, those of which nothing changes read together."""
+    unchanged: list[CarriedSplit] = []
+    for item in items:
+        if item.ttl is None and item.rehash is None and isinstance(item.split, CarriedSplit):
+            unchanged.append(item.split)
+        else:
+            yield item
+    yield from map(Carried, together(unchanged))
+
+
+def _is_of(handle: KeyedHandle, format_: Format) -> bool:
+    """Whether a handle is of the format already."""
+    if isinstance(handle, KeyGroupsHandle):
+        canonical = handle.type_byte == _CANONICAL_TYPE
+        return canonical if format_ is Format.CANONICAL else format_ is Format.NATIVE_HASHMAP and not canonical
+    if isinstance(handle, ChangelogHandle):
+        return False
+    return format_ is Format.NATIVE_ROCKSDB

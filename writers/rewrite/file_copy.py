@@ -1,0 +1,131 @@
+"""Operators carried over unchanged: their files copied beside the new ``_metadata``, handles pointed at the copies.
+
+Each file, or segment of a merged file, is copied once, however many handles point at it. What stands in ``_metadata``
+itself stays there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from stateproc.errors import InvalidOption, MissingFile, UnsupportedSnapshot, Where
+from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle, StreamHandle
+from stateproc.metadata.snapshot import OperatorState
+from stateproc.storage import SnapshotLocation, open_handle
+from stateproc.storage.filesystem import kind_of, scheme_of
+from stateproc.storage.sources import FileSource
+from stateproc.writers.commit.staging import Staging
+from stateproc.writers.rewrite.handle_rewrite import repointed
+
+_AT_ONCE = 8 << 20
+
+
+@dataclass(frozen=True)
+class FileCopy:
+    """One file or segment to copy. Picklable; each run makes a file of its own name, so that it can be run again.
+
+    ``to_end``: all there is of the file, which may be longer than ``source`` says (changelog files).
+    """
+
+    source: FileSource
+    to_end: bool = False
+
+    @property
+    def bytes(self) -> int:
+        return self.source.size
+
+    def run(self, staging: Staging) -> RelativeFileHandle | ByteStreamHandle:
+        """Copy; the handle of the copy. Raises MissingFile, CorruptSnapshot, WriteFailed."""
+        source = _whole(self.source) if self.to_end else self.source
+        source.read(0, 0)  # finds it, and sees that it is long enough
+        with staging.new_file(inline_threshold=0) as file:
+            done = file.append(source.name, source.base, source.size) if scheme_of(source.name) == "file" else 0
+            room = np.empty(min(_AT_ONCE, source.size - done), dtype=np.uint8).data
+            for at in range(done, source.size, _AT_ONCE):
+                part = room[: min(_AT_ONCE, source.size - at)]
+                source.read_into(at, part)
+                file.write(part)
+            return file.close()
+
+
+def _whole(source: FileSource) -> FileSource:
+    """The whole of the file that ``source`` is a part of."""
+    source.read(0, 0)  # finds it
+    kind = kind_of(source.name, source.storage_options)
+    if kind is None:
+        raise MissingFile("the file is gone", where=Where(file=source.name))
+    return FileSource(source.name, kind[1], storage_options=source.storage_options)
+
+
+@dataclass(frozen=True)
+class CopyPlan:
+    """What is to be copied, and the operators whose handles are pointed at it by `finish`."""
+
+    copies: tuple[FileCopy, ...]
+    operators: tuple[OperatorState, ...]
+    location: SnapshotLocation
+    _indexes: Mapping[tuple[str, int, int], int] = field(repr=False)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes to copy, about (changelog files may be longer than handles say)."""
+        return sum(copy.bytes for copy in self.copies)
+
+    def finish(self, handles: Sequence[RelativeFileHandle | ByteStreamHandle]) -> tuple[OperatorState, ...]:
+        """The operators with these handles of the copies, in the order of ``copies``."""
+        if len(handles) != len(self.copies):
+            raise InvalidOption(f"{len(handles)} copies where {len(self.copies)} were planned")
+
+        def swap(handle: StreamHandle, changelog: bool) -> StreamHandle:
+            source = open_handle(handle, self.location, whole=not changelog)
+            return handles[self._indexes[_place(source, changelog)]] if isinstance(source, FileSource) else handle
+
+        return tuple(repointed(operator, swap) for operator in self.operators)
+
+
+def copy_plan(
+    operators: Iterable[OperatorState], location: SnapshotLocation, *, drop_channel_state: bool = False
+) -> CopyPlan:
+    """Plan the copy of operators, which keep format, max parallelism and compression.
+
+    drop_channel_state: leave records in flight out, which then are lost. Raises UnsupportedSnapshot where there are any
+    and they are not to be dropped; CorruptSnapshot for handles that point out of the snapshot.
+    """
+    chosen = tuple(operators)
+    if not drop_channel_state:
+        for operator in chosen:
+            refuse_channel_state(operator, location)
+    copies: list[FileCopy] = []
+    indexes: dict[tuple[str, int, int], int] = {}
+
+    def note(handle: StreamHandle, changelog: bool) -> StreamHandle:
+        source = open_handle(handle, location, whole=not changelog)
+        if isinstance(source, FileSource) and indexes.setdefault(_place(source, changelog), len(copies)) == len(copies):
+            copies.append(FileCopy(source, changelog))
+        return handle
+
+    for operator in chosen:
+        repointed(operator, note)
+    return CopyPlan(tuple(copies), chosen, location, indexes)
+
+
+def _place(source: FileSource, changelog: bool) -> tuple[str, int, int]:
+    """What makes two handles mean the same bytes."""
+    return (source.uri, 0, -1) if changelog else (source.uri, source.base, source.size)
+
+
+def refuse_channel_state(operator: OperatorState, location: SnapshotLocation) -> None:
+    """Raise UnsupportedSnapshot if an operator has records in flight (of unaligned checkpoints)."""
+    for subtask in operator.subtasks:
+        handles = (*subtask.input_channels, *subtask.output_channels)
+        if handles:
+            raise UnsupportedSnapshot(
+                f"subtask {subtask.index} has records in flight ({sum(handle.size for handle in handles)} bytes of "
+                "channel state), which belong to the job's network as it was",
+                where=Where(file=location.metadata_uri, operator=operator.uid or operator.operator_id),
+                advice="take a savepoint, or a checkpoint with aligned barriers, and rewrite that; or drop the records "
+                "in flight, knowing that they are lost (drop_in_flight_data())",
+            )

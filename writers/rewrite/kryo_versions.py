@@ -1,0 +1,99 @@
+"""Values of Kryo, which Flink 1.x (Kryo 2) and 2.x (Kryo 5) write differently: they stay with the one or the other.
+
+KryoSerializerSnapshot does not say who wrote the values, so that Flink 2.x finds those of 1.x compatible; but the
+serializer that it makes of such a snapshot misses classes that 1.x registers, and no state of the operator is restored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from stateproc.errors import UnsupportedSnapshot, Where
+from stateproc.flink_versions import Release
+from stateproc.metadata.backend import StateMetaInfo
+from stateproc.serializers import LayoutContext, Serializer
+from stateproc.serializers.kryo import Kryo
+from stateproc.snapshot.operator import Operator
+from stateproc.writers.bootstrap.state_registration import Declared
+
+_KRYO = b"org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot"
+_LINES = {2: "1.x", 5: "2.x"}
+
+
+def check_kryo(operator: Operator, release: Release, gone: Collection[str]) -> None:
+    """Raise UnsupportedSnapshot if states of an operator have values of another Kryo than the release's.
+
+    gone: keyed states that are left out or come from rows. Headers that cannot be read are not looked at.
+    """
+    kryo = operator.snapshot.options.kryo
+    if kryo == release.kryo:
+        return
+    for header in (file.header for file in operator.keyed_files if _readable(operator, file)):
+        if header is None:
+            continue
+        names = [info.name for info in header.states if info.name not in gone]
+        if names and _KRYO in header.key_snapshot:
+            raise _refused(operator, "keys", None, kryo, release)
+        for info in header.states:
+            if info.name not in gone and _has_kryo(info):
+                raise _refused(operator, "values", info.name, kryo, release)
+    for info in _operator_states(operator):
+        if _has_kryo(info):
+            raise _refused(operator, "values", info.name, kryo, release)
+
+
+def check_kryo_rows(operator: Operator, release: Release, key: Serializer, rows: Sequence[Declared]) -> None:
+    """Raise UnsupportedSnapshot if rows of another Kryo's snapshot have values of Kryo that are but their bytes.
+
+    Keys keep their snapshot, and so the classes that the other Kryo registers.
+    """
+    kryo = operator.snapshot.options.kryo
+    if kryo == release.kryo:
+        return
+    if any(isinstance(part, Kryo) for part in _parts(key)):
+        raise _refused(operator, "keys", None, kryo, release)
+    context = LayoutContext(kryo=kryo, classes=operator.snapshot.options.context.classes)
+    for state in rows:
+        for serializer in (state.value, state.user_key, state.namespace):
+            for part in () if serializer is None else _parts(serializer):
+                # Types that the user tells have no settings of a snapshot: their bytes are told as well.
+                if isinstance(part, Kryo) and part.settings and not part.is_known(context):
+                    raise UnsupportedSnapshot(
+                        f"values of {part.class_name} are but the bytes of Kryo {kryo} (Flink {_LINES[kryo]}), which "
+                        f"Kryo {release.kryo} of Flink {release} takes for others",
+                        where=Where(operator=operator.display, state=state.name),
+                        advice="describe the class when the snapshot is opened: from_existing_savepoint(spark, path, "
+                        '{"classes": …}), so that its values are rows of fields; or leave the state out (drop_state)',
+                    )
+
+
+def _parts(serializer: Serializer) -> Iterator[Serializer]:
+    yield serializer
+    for part in serializer.nested:
+        yield from _parts(part)
+
+
+def _readable(operator: Operator, file: object) -> bool:
+    return all(file is not other for other, _ in operator.unreadable_keyed_files)
+
+
+def _operator_states(operator: Operator) -> Iterator[StateMetaInfo]:
+    if operator.unreadable_operator_files:
+        return
+    for file in operator.operator_files:
+        header = file.header
+        yield from (*header.states, *header.broadcast)
+
+
+def _has_kryo(info: StateMetaInfo) -> bool:
+    return any(_KRYO in snapshot for snapshot in info.snapshots.values())
+
+
+def _refused(operator: Operator, what: str, state: str | None, kryo: int, release: Release) -> UnsupportedSnapshot:
+    return UnsupportedSnapshot(
+        f"{what} of Kryo {kryo} (Flink {_LINES[kryo]}) cannot be carried over to Flink {release}, whose Kryo "
+        f"{release.kryo} takes their bytes for others",
+        where=Where(operator=operator.display, state=state),
+        advice="write it anew from rows (transform_state, with the class described if it is one of yours; for keys "
+        "with_operator), or leave it out (drop_state, remove_operator)",
+    )

@@ -1,0 +1,197 @@
+"""The header of keyed state that is carried over: the states of all subtasks, in the form of canonical savepoints.
+
+Serializer snapshots stay the bytes they are. Only where a state changes its kind are they put into other frames:
+states of ForSt (KEY_VALUE_V2 keeps serializers of elements, KEY_VALUE those of whole lists and maps), timers of raw
+keyed state, which become priority queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from stateproc.errors import UnsupportedSnapshot, Where, not_found
+from stateproc.flink_versions import DEFAULT, LAST, Release
+from stateproc.metadata.backend import KEY_VALUE, KEY_VALUE_V2, PRIORITY_QUEUE, KeyedHeader, StateMetaInfo
+from stateproc.metadata.handles import KeyGroupsHandle
+from stateproc.readers.common.header_reader import read_whole_header
+from stateproc.readers.common.state_descriptor import KeyedState, keyed_state, timer_state_name
+from stateproc.readers.timers.raw_timers import TimerService
+from stateproc.serializers import Serializer, proxied_snapshot, read_proxied
+from stateproc.serializers.runtime import Timer
+from stateproc.snapshot.operator import Operator
+from stateproc.snapshot.timers import RawTimers, raw_timers
+from stateproc.storage import open_handle
+from stateproc.writers.rewrite.raw_snapshots import PROXY, composite_of, raw_composite, versioned_of
+
+_TIMER = "org.apache.flink.streaming.api.operators.TimerSerializerSnapshot"
+_LIST = "org.apache.flink.api.common.typeutils.base.ListSerializerSnapshot"
+_MAP = "org.apache.flink.api.common.typeutils.base.MapSerializerSnapshot"
+TTL = "org.apache.flink.runtime.state.ttl.TtlStateFactory$TtlSerializerSnapshot"
+_TTL_V2 = "org.apache.flink.runtime.state.v2.ttl.TtlStateFactory$TtlSerializerSnapshot"
+_TTL_VERSION = 2
+DOMAINS = (("event", True), ("processing", False))
+
+
+@dataclass(frozen=True)
+class CarriedHeader:
+    """What write_keyed_header needs of an operator: the key serializer's snapshot (proxied) and the states.
+
+    ``key`` None, no states: the operator has no keyed state.
+    """
+
+    key: Serializer | None
+    key_snapshot: bytes
+    states: tuple[StateMetaInfo, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(info.name for info in self.states)
+
+    def info(self, state: str) -> StateMetaInfo:
+        """The state of that name. Raises NotFound."""
+        for info in self.states:
+            if info.name == state:
+                return info
+        raise not_found("keyed state", state, list(self.names))
+
+    def keyed(self, state: str, state_id: int = 0) -> KeyedState:
+        """The state as its entries lie. Raises NotFound; UnsupportedSnapshot for serializers that tell no state."""
+        info = self.info(state)
+        found = None if self.key is None else keyed_state(info, state_id, self.key)
+        if found is None:
+            raise UnsupportedSnapshot(
+                "the state's serializers are not those that a state of its kind has",
+                where=Where(state=state),
+                advice="it can be carried over as it is, or left out",
+            )
+        return found
+
+
+def carried_header(operator: Operator) -> CarriedHeader:
+    """The keyed states of an operator, timers of raw keyed state included, in the order of the headers.
+
+    Raises UnsupportedSnapshot where subtasks wrote a state with different serializers, or raw keyed state that is no
+    timers; CorruptSnapshot, MissingFile.
+    """
+    key: Serializer | None = None
+    key_snapshot = b""
+    found: dict[str, StateMetaInfo] = {}
+    for header in _headers(operator):
+        if key is not None and header.key != key:
+            raise _differing(operator, None)
+        key, key_snapshot = header.key, key_snapshot or header.key_snapshot
+        for info in header.states:
+            _add(found, classic(info), operator)
+    for timers in timers_in_raw_state(operator):
+        for service in timers.services:
+            if key is not None and service.key != key:
+                raise _differing(operator, None)
+            key, key_snapshot = service.key, key_snapshot or PROXY + service.key_snapshot
+            for info in timer_states(service):
+                _add(found, info, operator)
+    if key is not None and not key_snapshot:
+        key_snapshot = _key_of_timers(found.values()) or proxied_snapshot(key, _release(operator))
+    return CarriedHeader(key, key_snapshot, tuple(found.values()))
+
+
+def _headers(operator: Operator) -> Iterator[KeyedHeader]:
+    for _, error in operator.unreadable_keyed_files:
+        raise error
+    for file in operator.keyed_files:
+        if file.header is not None:
+            yield file.header
+
+
+def _add(found: dict[str, StateMetaInfo], info: StateMetaInfo, operator: Operator) -> None:
+    if found.setdefault(info.name, info) != info:
+        raise _differing(operator, info.name)
+
+
+def _differing(operator: Operator, state: str | None) -> UnsupportedSnapshot:
+    return UnsupportedSnapshot(
+        f"subtasks wrote {'this state' if state else 'keys'} with different serializers: one header cannot tell what "
+        "all the bytes mean",
+        where=Where(operator=operator.display, state=state),
+        advice="read the state as rows and write it anew, or take a savepoint of the job first",
+    )
+
+
+def _key_of_timers(infos: Iterable[StateMetaInfo]) -> bytes:
+    """The key's snapshot where no header holds it (changelogs without a materialized part): the timers' part; empty
+    where there are no timers either, and the user told the type."""
+    for info in infos:
+        if isinstance(info.value_serializer, Timer):
+            return PROXY + raw_composite(versioned_of(info.snapshots["VALUE_SERIALIZER"]), info.name).parts[0]
+    return b""
+
+
+def _release(operator: Operator) -> Release:
+    """A release whose snapshots those that wrote the operator read."""
+    return DEFAULT if operator.snapshot.options.kryo < LAST.kryo else LAST
+
+
+def timers_in_raw_state(operator: Operator) -> list[RawTimers]:
+    """The timers in the operator's raw keyed state. Raises UnsupportedSnapshot for other raw keyed state."""
+    found = []
+    for subtask in operator.metadata.subtasks:
+        handle = subtask.raw_keyed
+        if handle is None:
+            continue
+        timers = None
+        if isinstance(handle, KeyGroupsHandle):
+            timers = raw_timers(open_handle(handle.stream, operator.snapshot.location), handle)
+        if timers is not None:
+            found.append(timers)
+        elif not isinstance(handle, KeyGroupsHandle) or any(offset >= 0 for offset in handle.offsets):
+            raise UnsupportedSnapshot(
+                f"subtask {subtask.index} has raw keyed state that is no timers, of which only its operator knows what "
+                "the bytes mean",
+                where=Where(file=operator.snapshot.location.metadata_uri, operator=operator.display),
+                advice="carry the operator over unchanged (a copy of its files), or leave it out",
+            )
+    return found
+
+
+def timer_states(service: TimerService) -> list[StateMetaInfo]:
+    """The two priority queues of a timer service found in raw keyed state."""
+    snapshot = composite_of(_TIMER, 2, (service.key_snapshot, service.namespace_snapshot)).versioned()
+    timer = Timer(service.key, service.namespace)
+    return [
+        StateMetaInfo(
+            timer_state_name(service.name, event=event), PRIORITY_QUEUE, {}, {"VALUE_SERIALIZER": timer},
+            {"VALUE_SERIALIZER": PROXY + snapshot},
+        )
+        for _, event in DOMAINS
+    ]  # fmt: skip
+
+
+def classic(info: StateMetaInfo) -> StateMetaInfo:
+    """The state as the classic state API registers it: KEY_VALUE_V2 becomes KEY_VALUE, its bytes stay the same."""
+    if info.backend_type != KEY_VALUE_V2:
+        return info
+    snapshots = dict(info.snapshots)
+    value = _classic_ttl(versioned_of(snapshots["VALUE_SERIALIZER"]), info.name)
+    user_key = snapshots.pop("USER_KEY_SERIALIZER", None)
+    kind = info.options.get("KEYED_STATE_TYPE")
+    if kind == "LIST":
+        value = composite_of(_LIST, 1, (value,)).versioned()
+    elif kind == "MAP" and user_key is not None:
+        value = composite_of(_MAP, 1, (versioned_of(user_key), value)).versioned()
+    snapshots["VALUE_SERIALIZER"] = PROXY + value
+    return with_snapshots(replace(info, backend_type=KEY_VALUE), snapshots)
+
+
+def _classic_ttl(value: bytes, state: str) -> bytes:
+    """TtlSerializer of the classic API where that of the new one stands."""
+    if not value.startswith(len(_TTL_V2).to_bytes(2, "big") + _TTL_V2.encode()):
+        return value
+    return composite_of(TTL, _TTL_VERSION, raw_composite(value, state).parts).versioned()
+
+
+def with_snapshots(info: StateMetaInfo, snapshots: dict[str, bytes]) -> StateMetaInfo:
+    """The state with other serializers, those that ``snapshots`` (proxied) describe."""
+    serializers = {
+        key: read_whole_header(data, f"<snapshot of {info.name}>", read_proxied) for key, data in snapshots.items()
+    }
+    return replace(info, serializers=serializers, snapshots=snapshots)

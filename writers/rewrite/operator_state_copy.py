@@ -1,0 +1,111 @@
+"""Operator state carried over: the bytes of its elements, as OperatorStateWriter takes them.
+
+Format: org.apache.flink.runtime.state.DefaultOperatorStateBackendSnapshotStrategy. An element of a list or union state
+is one value; a broadcast state has one element, the count and all entries, the same in every subtask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from stateproc.codec.byte_arrays import Pieces
+from stateproc.errors import UnsupportedSnapshot, Where, not_found
+from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
+from stateproc.metadata.handles import StatePartition
+from stateproc.readers.operator_state.reader import element_pieces, element_ranges, state_info
+from stateproc.serializers.plugins import load_plugins
+from stateproc.snapshot.operator import Operator
+from stateproc.snapshot.operator_state import OperatorFile
+from stateproc.writers.formats.common.byte_gather import gathered
+
+_BROADCAST = "BROADCAST"
+
+
+@dataclass(frozen=True)
+class CarriedElements:
+    """One subtask's elements of an operator state. Picklable. ``broadcast``: one element that holds all entries.
+
+    elements: which of them, by their positions; all by default.
+    """
+
+    file: OperatorFile
+    partition: StatePartition
+    plugins: tuple[str, ...] = ()
+    elements: range | None = None
+
+    def __len__(self) -> int:
+        return len(self.partition.offsets) if self.elements is None else len(self.elements)
+
+    @property
+    def subtask(self) -> int:
+        return self.file.subtask
+
+    @property
+    def broadcast(self) -> bool:
+        return self.partition.mode == _BROADCAST
+
+    def read(self) -> Iterator[Pieces]:
+        """The elements in their order, some at a time. Raises CorruptSnapshot, MissingFile."""
+        load_plugins(self.plugins)
+        header = self.file.header
+        ranges = element_ranges(self.file.handle, self.partition, self.file.source, state_info(header, self.partition))
+        if self.elements is not None:
+            ranges = ranges[self.elements.start : self.elements.stop]
+        compressed = header.compressed
+        for data, starts, stops, _ in element_pieces(self.file.source, ranges, compressed):
+            yield gathered(data, starts, stops)
+
+
+@dataclass(frozen=True)
+class CarriedOperatorHeader:
+    """List and union states, broadcast states, as write_operator_header takes them."""
+
+    states: tuple[StateMetaInfo, ...]
+    broadcast: tuple[StateMetaInfo, ...]
+
+
+def carried_operator_header(operator: Operator) -> CarriedOperatorHeader:
+    """The operator states of all subtasks, those without elements included.
+
+    Raises UnsupportedSnapshot where subtasks wrote a state with different serializers or modes; CorruptSnapshot,
+    MissingFile.
+    """
+    states: dict[str, StateMetaInfo] = {}
+    broadcast: dict[str, StateMetaInfo] = {}
+    for header in _headers(operator):
+        for found, infos in ((states, header.states), (broadcast, header.broadcast)):
+            for info in infos:
+                if found.setdefault(info.name, info) != info:
+                    raise UnsupportedSnapshot(
+                        "subtasks wrote this state with different serializers or distribution modes",
+                        where=Where(operator=operator.display, state=info.name),
+                        advice="read the state as rows and write it anew, or take a savepoint of the job first",
+                    )
+    return CarriedOperatorHeader(tuple(states.values()), tuple(broadcast.values()))
+
+
+def _headers(operator: Operator) -> Iterator[OperatorHeader]:
+    for file in operator.operator_files:
+        yield file.header
+    for error in operator.unreadable_operator_files:
+        raise error
+
+
+def carried_elements(operator: Operator, state: str) -> list[CarriedElements]:
+    """The elements of an operator state, subtask by subtask; of a broadcast state those of one subtask.
+
+    Raises NotFound, CorruptSnapshot, MissingFile, UnsupportedSnapshot.
+    """
+    header = carried_operator_header(operator)
+    names = [info.name for info in (*header.states, *header.broadcast)]
+    if state not in names:
+        raise not_found(f"operator state in operator '{operator.display}'", state, names)
+    plugins = operator.snapshot.options.plugins
+    found = [
+        CarriedElements(file, partition, plugins)
+        for file in operator.operator_files
+        for partition in file.handle.states
+        if partition.name == state and partition.offsets
+    ]
+    return found[:1] if found and found[0].broadcast else found

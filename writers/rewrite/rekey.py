@@ -1,0 +1,165 @@
+"""New key groups for entries whose operator gets another max parallelism.
+
+Only the key in front of each composite key (behind the timestamp, in timers) is read; the rest stays bytes.
+Source: org.apache.flink.runtime.state.KeyGroupRangeAssignment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stateproc.codec import ops
+from stateproc.codec.builder import Builder
+from stateproc.codec.byte_arrays import Pieces
+from stateproc.codec.machine import Machine
+from stateproc.errors import InvalidOption, Where
+from stateproc.keygroups.key_hash import KeyHash
+from stateproc.readers.changelog.operations import Raw
+from stateproc.readers.common.error_context import placed
+from stateproc.readers.common.row_schema import KEY_GROUP
+from stateproc.readers.common.state_descriptor import KeyedState
+from stateproc.serializers import LayoutContext
+from stateproc.serializers.structs import RowOf
+from stateproc.serializers.table import RowData
+from stateproc.writers.bootstrap.key_group_assignment import OBJECTS_HASH, Ints, key_groups, key_hash_of
+from stateproc.writers.bootstrap.keyed_encoder import RowEncoder
+from stateproc.writers.formats.common.byte_gather import pieces_of
+
+HashCodes = Callable[[pa.Array], pa.Array]
+"""The hash codes (int32) of decoded keys, as their class's ``hashCode`` gives them."""
+_TIMESTAMP = 8
+_ROW = "row_with_kind"
+
+
+@dataclass(frozen=True)
+class Rehash:
+    """Gives entries of one state the key groups of another max parallelism. Picklable if ``codes`` is; see `rehash`."""
+
+    state: KeyedState
+    max_parallelism: int
+    context: LayoutContext
+    hash: KeyHash | None
+    codes: HashCodes | None = None
+
+    def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The entries (RAW_ENTRIES) with other key groups; they are no longer in order. Raises CorruptSnapshot."""
+        machine, assemble = self._program()
+        for batch in batches:
+            keys = pieces_of(batch.column("key"))
+            starts, ends = keys.offsets[:-1][None, :], keys.offsets[1:][None, :]
+            groups: list[Ints] = []
+            done = 0
+            with placed("<raw entries>", int, self.state.name):
+                while done < len(keys):
+                    done = machine.run(keys.data, starts, ends, done, len(keys))
+                    groups.append(self._groups(assemble(machine.taken())))
+            found = np.concatenate(groups) if groups else np.empty(0, dtype=np.int32)
+            yield batch.set_column(batch.schema.get_field_index("key_group"), "key_group", pa.array(found))
+
+    def _program(self) -> tuple[Machine, Callable[..., pa.Array]]:
+        b = Builder()
+        if self.state.kind.is_queue:
+            b.op(ops.SKIP, _TIMESTAMP)
+        layout = self.state.key.layout(self.context)
+        # The hash of a SQL row is that of its bytes.
+        assemble = (Raw(layout) if self._of_bytes else layout).emit(b, False)
+        b.op(ops.SKIP_REST)
+        b.op(ops.ROW_END)
+        return Machine(b.build()), assemble
+
+    @property
+    def _of_bytes(self) -> bool:
+        return isinstance(self.state.key, RowData) and self.codes is None
+
+    def _groups(self, keys: pa.Array) -> Ints:
+        pieces = pieces_of(keys) if self._of_bytes else Pieces(np.empty(0, np.uint8), np.zeros(1, np.int64))
+        codes = None if self.codes is None else _codes(self.codes(keys), len(keys))
+        if self.hash is not None and self.hash.kind == _ROW:
+            keys = _kind_first(keys)
+        return key_groups(keys, pieces, self.state.key, self.hash, codes, self.max_parallelism)
+
+
+@dataclass(frozen=True)
+class Regrouped:
+    """Rows as entries in the key groups that ``rehash`` tells, whatever rows tell themselves."""
+
+    encoder: RowEncoder
+    rehash: Rehash
+
+    def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Raw entries (RAW_ENTRIES), in the order of rows. Raises InvalidRows, InvalidOption."""
+        none = pa.array(np.zeros(batch.num_rows, dtype=np.int32))
+        (entries,) = self.rehash.batches([self.encoder.encode(batch.append_column(KEY_GROUP, none))])
+        return entries
+
+
+def _codes(told: Any, n: int) -> pa.Array:
+    """What a user's function gave for ``n`` keys, if they are hash codes. Raises InvalidOption."""
+    whole = isinstance(told, pa.Array) and pa.types.is_integer(told.type)
+    if not whole or len(told) != n or told.null_count or (told.type != pa.int32() and not _are_ints(told)):
+        shown = f"{len(told)} of {told.type}" if isinstance(told, pa.Array) else type(told).__name__
+        raise InvalidOption(
+            f"the hash function gave no hash codes for {n} keys: {shown}",
+            advice="it gets an Arrow array of keys, and returns one of int32 with as many items, none of them null",
+        )
+    return told
+
+
+def _are_ints(codes: pa.Array) -> bool:
+    least, most = pc.min_max(codes).as_py().values()
+    return least is None or (least >= -(2**31) and most < 2**31)
+
+
+def _kind_first(rows: pa.StructArray) -> pa.StructArray:
+    """Rows with their RowKind, which is decoded as the last field, in front, where their hash has it."""
+    *fields, kind = rows.flatten()
+    names = [str(index) for index in range(len(fields) + 1)]
+    return pa.StructArray.from_arrays([kind, *fields], names)
+
+
+def rehash(
+    state: KeyedState,
+    max_parallelism: int,
+    context: LayoutContext,
+    *,
+    hash_function: str | HashCodes | None = None,
+    operator: str | None = None,
+) -> Rehash:
+    """How the entries of ``state`` get the key groups of ``max_parallelism``.
+
+    hash_function: for keys whose hashCode is their class's own (POJOs, case classes, enums): a name that
+    `key_hash_of` knows, or a function of the decoded keys (an Arrow array, dates and times as ISO texts) that returns
+    their hash codes as int32. Raises InvalidOption where the hash cannot be told and none is given; Undecodable where
+    nothing tells how keys lie.
+    """
+    with_kind = isinstance(state.key, RowOf) and state.key.has_kind
+    context = replace(context.inner, temporal="exact", row_kind=with_kind)
+    state.key.layout(context)
+    if callable(hash_function):
+        return Rehash(state, max_parallelism, context, None, hash_function)
+    found = key_hash_of(state.key, hash_function)
+    if found is None and not isinstance(state.key, RowData):
+        raise InvalidOption(
+            f"keys of the type {state.key.type_name} have a hashCode that their bytes do not tell, so their key groups "
+            f"for max parallelism {max_parallelism} are not known",
+            where=Where(operator=operator, state=state.name),
+            advice=f"give hash_function={OBJECTS_HASH!r} if the class hashes its fields in that way, or a function of "
+            "the keys that returns their hash codes; or keep the max parallelism",
+        )
+    if found is not None and with_kind:
+        found = KeyHash(_ROW, found.children)
+    return Rehash(state, max_parallelism, context, found)
+
+
+def rehashed(
+    batches: Iterable[pa.RecordBatch], state: KeyedState, max_parallelism: int, context: LayoutContext,
+    *, hash_function: str | HashCodes | None = None,
+) -> Iterator[pa.RecordBatch]:  # fmt: skip
+    """The entries of ``state`` with the key groups of ``max_parallelism``; see `rehash`."""
+    yield from rehash(state, max_parallelism, context, hash_function=hash_function).batches(batches)

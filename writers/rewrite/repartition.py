@@ -1,0 +1,116 @@
+"""Operator state dealt out anew, where an operator gets another number of subtasks.
+
+As org.apache.flink.runtime.checkpoint.RoundRobinOperatorStateRepartitioner does when a job is restored: elements of a
+list state are spread evenly, all of a broadcast state goes to every subtask. Elements of a union state are spread, too:
+whoever restores gives all of them to each subtask. Elements stay bytes, in the order in which subtasks held them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.flink_versions import Release
+from stateproc.metadata.handles import OperatorStreamHandle
+from stateproc.metadata.snapshot import OperatorState, SubtaskState
+from stateproc.snapshot.operator import Operator
+from stateproc.writers.commit.staging import Staging
+from stateproc.writers.commit.verify import verify_operator_state
+from stateproc.writers.formats.operator_state.writer import OperatorStateWriter
+from stateproc.writers.rewrite.operator_state_copy import (
+    CarriedElements,
+    CarriedOperatorHeader,
+    carried_elements,
+    carried_operator_header,
+)
+
+_OPERATOR_TYPE = 4
+_THREADS = 4
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one subtask gets of all operator states, by their names. Picklable."""
+
+    header: CarriedOperatorHeader
+    elements: tuple[tuple[str, tuple[CarriedElements, ...]], ...]
+
+    def write(self, staging: Staging, release: Release, *, compressed: bool, verify: bool) -> OperatorStreamHandle:
+        """Write the subtask's file; its handle. Raises CorruptSnapshot, MissingFile, WriteFailed."""
+        version = release.operator_header_version
+        compressed = compressed and version >= 6
+        with staging.new_file() as file:
+            writer = OperatorStateWriter(
+                file, self.header.states, self.header.broadcast, version=version, compressed=compressed
+            )
+            for state, parts in self.elements:
+                for pieces in itertools.chain.from_iterable(part.read() for part in parts):
+                    writer.carried(state, pieces)
+            handle = OperatorStreamHandle(_OPERATOR_TYPE, writer.close(), file.close())
+            if verify:
+                verify_operator_state(handle, staging.location, compressed=compressed)
+        return handle
+
+
+def shares(operator: Operator, parallelism: int) -> list[Share]:
+    """Of each of so many subtasks what it gets of the operator's states.
+
+    Raises UnsupportedSnapshot where subtasks wrote a state with different serializers; CorruptSnapshot, MissingFile.
+    """
+    header = carried_operator_header(operator)
+    states = [(info.name, carried_elements(operator, info.name)) for info in (*header.states, *header.broadcast)]
+    dealt = [(name, dealt_out(elements, parallelism)) for name, elements in states]
+    return [Share(header, tuple((name, parts[subtask]) for name, parts in dealt)) for subtask in range(parallelism)]
+
+
+def dealt_out(elements: Sequence[CarriedElements], parallelism: int) -> list[tuple[CarriedElements, ...]]:
+    """Elements of one state by subtask: neighbours stay together, the first subtasks may have one more than others."""
+    if elements and elements[0].broadcast:
+        return [tuple(elements)] * parallelism
+    each, more = divmod(sum(len(part) for part in elements), parallelism)
+    bounds = [each * subtask + min(subtask, more) for subtask in range(parallelism + 1)]
+    return [tuple(_between(elements, start, stop)) for start, stop in itertools.pairwise(bounds)]
+
+
+def _between(elements: Sequence[CarriedElements], start: int, stop: int) -> Iterator[CarriedElements]:
+    """The elements from ``start`` to ``stop``, counted over all parts."""
+    first = 0
+    for part in elements:
+        low, high = max(start - first, 0), min(stop - first, len(part))
+        if low < high:
+            yield replace(part, elements=range(low, high))
+        first += len(part)
+
+
+def redistributed(
+    operator: Operator, carried: OperatorState, parallelism: int, release: Release, staging: Staging, *, verify: bool
+) -> OperatorState:
+    """``carried`` with as many subtasks as it shall have, and the operator states of ``operator`` in files of theirs.
+
+    Raises InvalidOption for raw operator state, which nobody can deal out; as `shares`, and WriteFailed.
+    """
+    if any(subtask.raw_operator for subtask in carried.subtasks):
+        raise InvalidOption(
+            f"operator {operator.display} has raw operator state, which only its own code can read",
+            advice="leave its parallelism as it is: Flink deals operator state out anew when it restores",
+        )
+    carried = replace(carried, parallelism=parallelism)
+    if not operator.operator_files and not operator.unreadable_operator_files:
+        return carried
+    compressed = any(file.header.compressed for file in operator.operator_files)
+
+    def write(share: Share) -> OperatorStreamHandle:
+        try:
+            return share.write(staging, release, compressed=compressed, verify=verify)
+        except SnapshotError as error:
+            raise error.at(operator=operator.display) from error
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        handles = list(pool.map(write, shares(operator, parallelism)))
+    subtasks = {subtask.index: subtask for subtask in carried.subtasks}
+    for index, handle in enumerate(handles):
+        subtasks[index] = replace(subtasks.get(index, SubtaskState(index)), managed_operator=handle)
+    return replace(carried, subtasks=tuple(subtasks[index] for index in sorted(subtasks)))

@@ -1,0 +1,232 @@
+"""Time to live of states that are carried over: switched on, off, expired entries dropped. User values stay bytes.
+
+Format: org.apache.flink.runtime.state.ttl.TtlStateFactory.TtlSerializer: i64 last access (ms since the epoch) in front
+of a value, of each element of a list, of each value of a map (behind its null mark); expiry as in TtlUtils.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stateproc.codec import ops
+from stateproc.codec.builder import Builder
+from stateproc.codec.byte_arrays import Pieces
+from stateproc.codec.encoding.list_encoding import delimited
+from stateproc.codec.encoding.sized_writers import sequence, written
+from stateproc.codec.encoding.strings import pieces as measured
+from stateproc.codec.layouts import Delimited
+from stateproc.codec.machine import Machine
+from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot, Where
+from stateproc.readers.changelog.composite_keys import null_form
+from stateproc.readers.changelog.operations import Raw, element_of
+from stateproc.readers.common.error_context import placed
+from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.serializers import LayoutContext
+from stateproc.writers.formats.common.byte_gather import Longs, gathered, pieces_of, taken
+
+_SIZE = 8
+_MARK = 1
+_BEFORE_ALL, _BEHIND_ALL = -(2**63), 2**63 - 1
+
+
+class Ttl(enum.Enum):
+    """What is done. PURGE: expired entries are dropped, the others stay as they are."""
+
+    ON = "on"
+    OFF = "off"
+    PURGE = "purge"
+
+
+@dataclass(frozen=True)
+class TtlChange:
+    """Changes the time to live of one state's entries. Picklable.
+
+    state: as it was read. last_access: ms since the epoch, what all entries get with ON. expired: with PURGE, entries
+    last used then or before are dropped.
+    """
+
+    action: Ttl
+    state: KeyedState
+    context: LayoutContext
+    last_access: int = 0
+    expired: int = _BEFORE_ALL
+
+    def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The entries (RAW_ENTRIES) as they shall be, in the same order. Raises CorruptSnapshot, Undecodable."""
+        elements = _Elements(self.state, self.context) if self.state.kind is StateKind.LIST else None
+        for batch in batches:
+            values = pieces_of(batch.column("value"))
+            if elements is not None:
+                kept, values = self._lists(values, elements)
+            elif self.state.kind is StateKind.MAP:
+                kept, values = self._marked(values)
+            else:
+                kept, values = self._plain(values)
+            changed = batch if kept is None else batch.filter(pa.array(kept))
+            if len(changed):
+                index = batch.schema.get_field_index("value")
+                yield changed.set_column(index, "value", values.to_arrow())
+
+    def _plain(self, values: Pieces) -> tuple[npt.NDArray[np.bool_] | None, Pieces]:
+        starts, stops = values.offsets[:-1], values.offsets[1:]
+        if self.action is Ttl.ON:
+            return None, _joined(self._times(len(values)), values)
+        alive = self._alive(values, starts, stops)
+        if self.action is Ttl.OFF:
+            return None, gathered(values.data, starts + _SIZE, stops)
+        return alive, taken(values, np.flatnonzero(alive))
+
+    def _marked(self, values: Pieces) -> tuple[npt.NDArray[np.bool_] | None, Pieces]:
+        """Values of maps. A null has no time; with a time to live, it is a null in a TtlValue, as Flink puts it."""
+        starts, stops = values.offsets[:-1], values.offsets[1:]
+        if (stops <= starts).any():
+            raise self._damage("a map's value without its null mark")
+        present = values.data[starts] == 0
+        bodies = np.where(present, starts + _MARK, stops)
+        if self.action is Ttl.ON:
+            return None, self._timed(gathered(values.data, bodies, stops), present)
+        rows = np.flatnonzero(present)
+        alive = np.ones(len(values), dtype=np.bool_)
+        alive[rows] = self._alive(values, bodies[rows], stops[rows])
+        if self.action is Ttl.OFF:
+            return None, self._timeless(gathered(values.data, bodies + np.where(present, _SIZE, 0), stops), present)
+        return alive, taken(values, np.flatnonzero(alive))
+
+    def _timed(self, values: Pieces, present: npt.NDArray[np.bool_]) -> Pieces:
+        """Values of maps, without marks, as TtlValues behind theirs."""
+        n, null = len(values), self._null
+        if not present.all():
+            if null is None:
+                raise UnsupportedSnapshot(
+                    f"a map holds a null, which with a time to live would be a {self.state.value.type_name} that is "
+                    "null: its serializer has no form for that, and no Flink job could have put it",
+                    where=Where(state=self.state.name),
+                    advice="drop such entries: read the state as rows and write it anew",
+                )
+            values = self._filled(values, ~present, null)
+        return _joined(_marks(np.zeros(n, dtype=np.bool_)), self._times(n), values)
+
+    def _timeless(self, values: Pieces, present: npt.NDArray[np.bool_]) -> Pieces:
+        """Values of maps, without marks and times, behind marks: nulls in TtlValues are nulls of the map again."""
+        null = ~present
+        if self._null is not None:
+            null |= _equal(values, self._null)
+        starts, stops = values.offsets[:-1], values.offsets[1:]
+        return _joined(_marks(null), gathered(values.data, np.where(null, stops, starts), stops))
+
+    def _filled(self, values: Pieces, rows: npt.NDArray[np.bool_], form: bytes) -> Pieces:
+        """``values`` with ``form`` in these rows, which have no bytes."""
+        data = np.frombuffer(form, dtype=np.uint8)
+        offsets = np.zeros(len(values) + 1, dtype=np.int64)
+        np.cumsum(np.where(rows, len(data), 0), out=offsets[1:])
+        return _joined(values, Pieces(np.tile(data, int(rows.sum())), offsets))
+
+    @property
+    def _null(self) -> bytes | None:
+        """A null in the form of the value's own serializer; None if it has none."""
+        return null_form(self.state.value.layout(self.context.inner))
+
+    def _lists(self, values: Pieces, elements: _Elements) -> tuple[npt.NDArray[np.bool_] | None, Pieces]:
+        offsets, items = elements.of(values)
+        kept, items = self._plain(items)
+        if kept is None:
+            return None, delimited(items, offsets)
+        before = np.zeros(len(kept) + 1, dtype=np.int64)
+        np.cumsum(kept, out=before[1:])
+        offsets = before[offsets]
+        some = np.diff(offsets) > 0
+        return some, taken(delimited(items, offsets), np.flatnonzero(some))
+
+    def _times(self, n: int) -> Pieces:
+        times = np.full(n, self.last_access, dtype=">i8")
+        return Pieces(times.view(np.uint8), np.arange(0, _SIZE * n + 1, _SIZE, dtype=np.int64))
+
+    def _alive(self, values: Pieces, starts: Longs, stops: Longs) -> npt.NDArray[np.bool_]:
+        if (stops - starts < _SIZE).any():
+            raise self._damage("a value too short for its time of last access")
+        times = values.data[starts[:, None] + np.arange(_SIZE)].view(">i8").reshape(-1)
+        return np.asarray(times > self.expired)
+
+    def _damage(self, what: str) -> CorruptSnapshot:
+        return CorruptSnapshot(
+            what, where=Where(state=self.state.name), advice="the snapshot is damaged; use a copy or take it again"
+        )
+
+
+class _Elements:
+    """Takes lists apart: finds where each element ends, without decoding it."""
+
+    def __init__(self, state: KeyedState, context: LayoutContext) -> None:
+        b = Builder()
+        self._assemble = Delimited(Raw(element_of(state, context))).emit(b, False)
+        b.op(ops.ROW_END)
+        self._machine, self._state = Machine(b.build()), state
+
+    def of(self, values: Pieces) -> tuple[Longs, Pieces]:
+        """(offsets from 0, int64 [lists + 1]; elements)."""
+        starts, ends = values.offsets[:-1][None, :], values.offsets[1:][None, :]
+        parts: list[pa.ListArray] = []
+        done = 0
+        with placed("<raw entries>", int, self._state.name):
+            while done < len(values):
+                done = self._machine.run(values.data, starts, ends, done, len(values))
+                parts.append(self._assemble(self._machine.taken()))
+        lists = pa.concat_arrays(parts) if parts else pa.array([], pa.list_(pa.binary()))
+        return np.asarray(lists.offsets, dtype=np.int64), pieces_of(lists.values)
+
+
+def _joined(*parts: Pieces) -> Pieces:
+    """The parts of each row one behind the other."""
+    return written(sequence([measured(part) for part in parts]), len(parts[0]))
+
+
+def _marks(null: npt.NDArray[np.bool_]) -> Pieces:
+    """Null marks of maps' values."""
+    return Pieces(null.astype(np.uint8), np.arange(len(null) + 1, dtype=np.int64))
+
+
+def _equal(values: Pieces, form: bytes) -> npt.NDArray[np.bool_]:
+    """Which values are these bytes."""
+    found: npt.NDArray[np.bool_] = values.lengths == len(form)
+    starts = values.offsets[:-1][found]
+    found[found] = (values.data[starts[:, None] + np.arange(len(form))] == np.frombuffer(form, np.uint8)).all(axis=1)
+    return found
+
+
+def ttl_on(state: KeyedState, context: LayoutContext, last_access: int) -> TtlChange:
+    """Entries get a time of last access, ms since the epoch. Raises InvalidOption if they have one."""
+    return TtlChange(Ttl.ON, _of(state, False), context, last_access)
+
+
+def ttl_off(state: KeyedState, context: LayoutContext) -> TtlChange:
+    """Entries lose their times of last access. Raises InvalidOption if they have none."""
+    return TtlChange(Ttl.OFF, _of(state, True), context)
+
+
+def ttl_purge(state: KeyedState, context: LayoutContext, ttl: int, now: int) -> TtlChange:
+    """Entries last used ``ttl`` ms before ``now`` (ms since the epoch) or earlier are dropped, as Flink would not show
+    them either. Raises InvalidOption without times of last access.
+    """
+    if ttl <= 0:
+        raise InvalidOption(
+            f"a time to live of {ttl} ms", where=Where(state=state.name), advice="give it in ms, from 1"
+        )
+    return TtlChange(Ttl.PURGE, _of(state, True), context, expired=max(_BEFORE_ALL, min(now - ttl, _BEHIND_ALL)))
+
+
+def _of(state: KeyedState, ttl: bool) -> KeyedState:
+    if state.kind.is_queue:
+        raise InvalidOption("timers have no time to live", where=Where(state=state.name))
+    if state.ttl is not ttl:
+        raise InvalidOption(
+            "the state has no time to live" if ttl else "the state has a time to live already",
+            where=Where(state=state.name),
+            advice="leave its time to live as it is",
+        )
+    return state

@@ -1,0 +1,141 @@
+"""What a write consists of: operators, their headers, the state files that tasks make. Picklable, without any rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from stateproc.errors import InvalidOption
+from stateproc.flink_versions import Release
+from stateproc.keygroups.ranges import check_max_parallelism, key_group_range
+from stateproc.metadata.backend import StateMetaInfo, write_keyed_header
+from stateproc.metadata.handles import ByteStreamHandle
+from stateproc.metadata.snapshot import OperatorState, SubtaskState
+from stateproc.serializers import LayoutContext, Serializer
+from stateproc.writers.commit.staging import Staging
+from stateproc.writers.formats.rocksdb.options import TableOptions
+
+
+class Format(Enum):
+    """How keyed state is written; CANONICAL restores under every state backend."""
+
+    CANONICAL = "canonical"
+    NATIVE_HASHMAP = "native-hashmap"
+    NATIVE_ROCKSDB = "native-rocksdb"
+
+    @classmethod
+    def of(cls, name: str) -> Format:
+        """The format of a name. Raises InvalidOption."""
+        known = {item.value: item for item in cls}
+        if name not in known:
+            raise InvalidOption(f"no format is called {name!r}", advice=f"there are {', '.join(known)}")
+        return known[name]
+
+
+def check_parallelism(parallelism: int, max_parallelism: int, operator: str) -> None:
+    """Raise InvalidOption unless an operator can have so many subtasks and key groups."""
+    check_max_parallelism(max_parallelism)
+    if not isinstance(parallelism, int) or not 0 < parallelism <= max_parallelism:
+        raise InvalidOption(
+            f"parallelism {parallelism!r} of operator {operator}",
+            advice=f"give one from 1 to {max_parallelism}, the max parallelism",
+        )
+
+
+@dataclass(frozen=True)
+class KeyedPart:
+    """The keyed state of an operator: its header. A state's position in ``states`` is its id in raw entries."""
+
+    key: Serializer
+    key_snapshot: bytes = field(repr=False)
+    states: tuple[StateMetaInfo, ...]
+
+    def header(self, compressed: bool) -> bytes:
+        return write_keyed_header(self.key_snapshot, self.states, compressed=compressed)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(state.name for state in self.states)
+
+
+@dataclass(frozen=True)
+class OperatorPart:
+    """The operator state of an operator. Ids in entries: list and union states first, broadcast states behind them."""
+
+    states: tuple[StateMetaInfo, ...]
+    broadcast: tuple[StateMetaInfo, ...]
+
+    def name(self, state_id: int) -> str:
+        return (*self.states, *self.broadcast)[state_id].name
+
+
+@dataclass(frozen=True)
+class OperatorJob:
+    """One operator of the snapshot to be written.
+
+    ``carried``: subtasks whose handles stay as they are (their files lie in the target already).
+    """
+
+    operator_id: str
+    uid: str | None
+    name: str | None
+    parallelism: int
+    max_parallelism: int
+    keyed: KeyedPart | None = None
+    operator: OperatorPart | None = None
+    carried: tuple[SubtaskState, ...] = ()
+    coordinator: ByteStreamHandle | None = None
+    finished: bool = False
+
+    @property
+    def display(self) -> str:
+        return self.uid or self.name or self.operator_id
+
+    def state(self, subtasks: Sequence[SubtaskState]) -> OperatorState:
+        """The operator as ``_metadata`` tells it."""
+        return OperatorState(
+            self.operator_id, self.parallelism, self.max_parallelism, self.name, self.uid, self.coordinator,
+            tuple(subtasks), self.finished,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Target:
+    """One state file to be written: of a subtask's keyed state (``key_groups``) or of its operator state (None)."""
+
+    operator: int
+    subtask: int
+    key_groups: range | None
+
+
+@dataclass(frozen=True)
+class WriteJob:
+    """A whole write. Entries are told their file by its position in ``targets``.
+
+    ``context``: how values lie; writers of native heap files need to know where they end.
+    ``rocksdb``: how tables of native RocksDB snapshots are written.
+    """
+
+    staging: Staging
+    release: Release
+    operators: tuple[OperatorJob, ...]
+    format: Format = Format.CANONICAL
+    compressed: bool = False
+    verify: bool = True
+    checkpoint_id: int = 1
+    context: LayoutContext = field(default_factory=LayoutContext, repr=False)
+    rocksdb: TableOptions = field(default_factory=TableOptions)
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        return tuple(self._targets())
+
+    def _targets(self) -> Iterator[Target]:
+        for index, operator in enumerate(self.operators):
+            for subtask in range(operator.parallelism):
+                if operator.keyed is not None:
+                    groups = key_group_range(operator.max_parallelism, operator.parallelism, subtask)
+                    yield Target(index, subtask, groups)
+                if operator.operator is not None:
+                    yield Target(index, subtask, None)
