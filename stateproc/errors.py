@@ -101,8 +101,15 @@ class InvalidRows(SnapshotError):
     """Rows of a DataFrame that cannot become state: a null key, a value that its type cannot hold; they are shown."""
 
 
-def not_found(what: str, name: str, known: Iterable[str]) -> NotFound:
-    """A NotFound that offers the nearest names, or all if there are few."""
+def not_found(what: str, name: str, known: Iterable[str], inside: str | None = None) -> NotFound:
+    """Return the error for a name that does not exist, with the nearest names, or all if there are few.
+
+    Args:
+        what: The kind of thing, e.g. "keyed state".
+        name: The name that was asked for.
+        known: The names that exist.
+        inside: Where it was looked up, e.g. "operator 'orders'".
+    """
     names = list(dict.fromkeys(known))
     near = difflib.get_close_matches(name, names, n=5, cutoff=0.5)
     if near:
@@ -112,4 +119,4 @@ def not_found(what: str, name: str, known: Iterable[str]) -> NotFound:
         advice = f"there are: {shown}" + (f" and {len(names) - 20} more" if len(names) > 20 else "")
     else:
         advice = "there are none"
-    return NotFound(f"no {what} {name!r}", advice=advice)
+    return NotFound(f"no {what} {name!r}" + (f" in {inside}" if inside else ""), advice=advice)

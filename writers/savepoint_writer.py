@@ -13,9 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from stateproc.errors import InvalidOption, not_found
 from stateproc.flink_versions import DEFAULT, Release, release
 from stateproc.keygroups.ranges import check_max_parallelism
-from stateproc.snapshot.snapshot import Snapshot
-from stateproc.spark.options import parse_options
-from stateproc.spark.relations import opened_snapshot
+from stateproc.options import open_arguments, parse_options
+from stateproc.snapshot.snapshot import Snapshot, open
 from stateproc.storage.filesystem import absolute
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
@@ -61,7 +60,7 @@ class SavepointWriter:
         What is not named later is carried over bit for bit. Raises SnapshotError.
         """
         read_options = {name: _text(value) for name, value in (options or {}).items()} | {"path": absolute(_path(path))}
-        source = opened_snapshot(parse_options(read_options))
+        source = open(read_options["path"], **open_arguments(parse_options(read_options)))
         writer = cls(spark, Settings(_release_of(source), None), source)
         writer._read_options = read_options
         for operator in source.operators:

@@ -17,7 +17,7 @@ from stateproc.metadata.handles import (
     KeyedHandle,
     KeyGroupsHandle,
 )
-from stateproc.options import SPLIT_BYTES, ReadOptions
+from stateproc.options import SPLIT_BYTES
 from stateproc.readers.changelog.key_type_check import checked
 from stateproc.readers.changelog.log_compaction import latest
 from stateproc.readers.changelog.log_metadata import Declared, changelog_header, read_declaration
@@ -27,6 +27,7 @@ from stateproc.readers.changelog.segments import METADATA_GROUP, log_blocks
 from stateproc.readers.changelog.spill_buckets import Buckets
 from stateproc.readers.common.entry_decoder import decode_entries
 from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.state_descriptor import KeyedState, keyed_state
 from stateproc.serializers import Serializer
 from stateproc.serializers.plugins import load_plugins

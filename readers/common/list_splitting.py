@@ -39,7 +39,7 @@ def check_lists(chunk: RawEntries, state: KeyedState, most: int) -> RawEntries:
         raise UnsupportedSnapshot(
             f"a list of {end - start} bytes, more than one value can hold",
             where=Where(chunk.file, chunk.offset(start), state=state.name),
-            advice="read its elements as rows: flattenCollectionTypes=true in Spark, flatten=True in Python, --flatten",
+            advice="read its elements as rows: flatten=true in Spark, flatten=True in Python, --flatten",
         )
     return chunk
 

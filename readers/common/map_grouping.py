@@ -78,8 +78,7 @@ class MapGrouper:
             raise UnsupportedSnapshot(
                 f"a map of {size} bytes or more, which is more than one value can hold",
                 where=Where(entries.file, entries.file_at, state=self._state),
-                advice="read its entries as rows: flattenCollectionTypes=true in Spark, flatten=True in Python, "
-                "--flatten",
+                advice="read its entries as rows: flatten=true in Spark, flatten=True in Python, --flatten",
             )
 
     def _row(self, parts: list[Columns]) -> Columns:

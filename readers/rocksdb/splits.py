@@ -11,10 +11,11 @@ import pyarrow as pa
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.metadata.backend import read_keyed_header
 from stateproc.metadata.keyed_handles import IncrementalHandle
-from stateproc.options import SPLIT_BYTES, ReadOptions
+from stateproc.options import SPLIT_BYTES
 from stateproc.readers.common.entry_decoder import decode_entries
 from stateproc.readers.common.header_reader import MAX_HEADER, read_whole_header
 from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.state_descriptor import KeyedState, keyed_state
 from stateproc.readers.rocksdb.database import DatabaseFile, family_files, needed
 from stateproc.readers.rocksdb.db_iterator import rocksdb_entries

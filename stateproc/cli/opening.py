@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import stateproc
 from stateproc.errors import InvalidOption, MissingFile
-from stateproc.storage.settings import storage_value
+from stateproc.options import storage_value
 
 if TYPE_CHECKING:
     from stateproc.snapshot.snapshot import Snapshot

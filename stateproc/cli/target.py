@@ -6,7 +6,7 @@ import shlex
 from argparse import Namespace
 from collections.abc import Iterable
 
-from stateproc.errors import InvalidOption, not_found
+from stateproc.errors import InvalidOption
 from stateproc.snapshot.operator import Operator
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.snapshot.state import State
@@ -34,11 +34,7 @@ def chosen_state(operator: Operator, arguments: Namespace) -> State:
     if arguments.timers:
         return operator.timers(arguments.timers)
     if arguments.operator_state is not None:
-        for view in operator.operator_states:
-            if view.name == arguments.operator_state:
-                return view
-        names = [view.name for view in operator.operator_states]
-        raise not_found(f"operator state in operator '{operator.display}'", arguments.operator_state, names)
+        return operator.operator_state(arguments.operator_state)
     if arguments.state is not None:
         return operator.state(arguments.state)
     if len(operator.states) == 1:

@@ -161,7 +161,7 @@ class Machine:
         if len(data) >= _LONG:
             raise Unrepresentable(
                 "a value of which a column would hold more than 2 GiB",
-                "lists and maps can be read as rows for their elements: flattenCollectionTypes=true in Spark, "
+                "lists and maps can be read as rows for their elements: flatten=true in Spark, "
                 "flatten=True in Python, --flatten; of native heap state take a canonical savepoint first",
             )
 

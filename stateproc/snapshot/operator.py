@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
@@ -199,16 +199,25 @@ class Operator:
                 return view
         if self.problems:
             raise self.problems[0]
-        raise not_found(f"state in operator '{self.display}'", name, [view.name for view in self.states]).at(
-            operator=self.display
-        )
+        raise self._no_state("state", name, self.states)
 
     def timers(self, domain: str) -> TimerView:
         """The timers of ``domain`` 'event' or 'processing'. Raises NotFound."""
         for view in self.timer_states:
             if view.name == f"{domain} timers":
                 return view
-        raise not_found(f"timers in operator '{self.display}'", domain, [view.name for view in self.timer_states])
+        raise self._no_state("timers", domain, self.timer_states)
+
+    def operator_state(self, name: str) -> OperatorStateView:
+        """The list, union or broadcast state of that name. Raises NotFound offering the nearest names."""
+        for view in self.operator_states:
+            if view.name == name:
+                return view
+        raise self._no_state("operator state", name, self.operator_states)
+
+    def _no_state(self, what: str, name: str, known: Iterable[State]) -> SnapshotError:
+        error = not_found(what, name, (view.name for view in known), f"operator '{self.display}'")
+        return error.at(operator=self.display)
 
     def wide(self, namespace: str | None = None) -> WideState:
         """All keyed states joined: one row per key (and namespace of the type named), one column per state.

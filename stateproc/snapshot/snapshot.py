@@ -10,7 +10,8 @@ from stateproc.errors import InvalidOption, NotFound, not_found
 from stateproc.keygroups.key_types import told_key_types
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.metadata import SnapshotMetadata, flink_version_range, read_metadata
-from stateproc.options import ReadOptions
+from stateproc.options import OPEN_OPTIONS
+from stateproc.readers.common.read_options import ReadOptions
 from stateproc.serializers.plugins import load_plugins
 from stateproc.snapshot.operator import Operator
 from stateproc.snapshot.state import State
@@ -32,6 +33,7 @@ class Snapshot:
         self.metadata = metadata
         self.options = options
         self._uids = {operator_id(uid): uid for uid in uids}
+        self._operators_by_uid: dict[str, Operator] = {}
 
     @property
     def path(self) -> str:
@@ -70,9 +72,8 @@ class Snapshot:
         hashed = operator_id(uid_or_hash)
         for operator in self.operators:
             if operator.operator_id in (wanted, hashed) or operator.uid == uid_or_hash:
-                if operator.uid is None and operator.operator_id == hashed:
-                    operator.uid = uid_or_hash
-                return operator
+                named = operator.uid is None and operator.operator_id == hashed
+                return self._named(operator, uid_or_hash) if named else operator
         by_name = [operator for operator in self.operators if operator.name == uid_or_hash]
         if len(by_name) == 1:
             return by_name[0]
@@ -84,6 +85,12 @@ class Snapshot:
             hashes = "Flink 1.x writes hashes of uids, so name the uid exactly as the job does, or the hash"
             raise NotFound(error.message, advice=f"{hashes}; {error.advice}")
         raise error
+
+    def _named(self, operator: Operator, uid: str) -> Operator:
+        """Return ``operator`` under ``uid``: always the same object, so that its headers are read once."""
+        if uid not in self._operators_by_uid:
+            self._operators_by_uid[uid] = Operator(self, operator.metadata, uid)
+        return self._operators_by_uid[uid]
 
     def state(self, uid_or_hash: str, name: str) -> State:
         """One state. Raises NotFound offering the nearest names."""
@@ -130,22 +137,32 @@ def open(
     files.
     Raises MissingFile, CorruptSnapshot, UnsupportedSnapshot, InvalidOption, NotFound.
     """
-    plugins = tuple(plugins)
-    load_plugins(plugins)
-    location = locate(path, storage_options, path_mapping)
+    given = {
+        "uids": uids,
+        "classes": classes,
+        "plugins": plugins,
+        "temporal": temporal,
+        "row_kind": row_kind,
+        "kryo": kryo,
+        "verify": verify,
+        "key_type": key_type,
+        "storage_options": storage_options,
+        "path_mapping": path_mapping,
+    }
+    values = {option.name: option.value(given[option.name]) for option in OPEN_OPTIONS}
+    load_plugins(values["plugins"])
+    location = locate(path, values["storage_options"], values["path_mapping"])
     metadata = read_metadata(_metadata_bytes(location), file=location.metadata_uri)
-    if kryo not in (None, 2, 5):
-        raise InvalidOption(f"kryo={kryo!r}", advice="2 (Flink 1.x) or 5 (Flink 2.x)")
     options = ReadOptions(
-        temporal=temporal,
-        row_kind=row_kind,
-        classes=_classes(classes),
-        plugins=plugins,
-        kryo=kryo or (5 if metadata.version >= _FIRST_KRYO_5 else 2),
-        verify=verify,
-        key_types=told_key_types(key_type, (item.operator_id for item in metadata.operators)),
+        temporal=values["temporal"],
+        row_kind=values["row_kind"],
+        classes=_classes(values["classes"]),
+        plugins=values["plugins"],
+        kryo=values["kryo"] or (5 if metadata.version >= _FIRST_KRYO_5 else 2),
+        verify=values["verify"],
+        key_types=told_key_types(values["key_type"], (item.operator_id for item in metadata.operators)),
     )
-    return Snapshot(location, metadata, options, uids)
+    return Snapshot(location, metadata, options, values["uids"])
 
 
 def _classes(spec: Any) -> Mapping[str, Any]:

@@ -11,11 +11,11 @@ import pyarrow as pa
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.metadata.backend import KeyedHeader, read_keyed_header
-from stateproc.options import ReadOptions
 from stateproc.readers.canonical.reader import canonical_entries
 from stateproc.readers.common.entry_decoder import decode_entries
 from stateproc.readers.common.header_reader import SharedHeaders
 from stateproc.readers.common.key_group_blocks import KeyGroupRange
+from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.state_descriptor import KeyedState, keyed_state
 from stateproc.readers.heap.reader import heap_batches
 from stateproc.serializers.plugins import load_plugins

@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.metadata.handles import KeyGroupsHandle
-from stateproc.options import SPLIT_BYTES, ReadOptions
+from stateproc.options import SPLIT_BYTES
 from stateproc.readers.common.key_group_blocks import KeyGroupRange
+from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.state_descriptor import TIMER_PREFIX
 from stateproc.readers.timers.raw_timers import TimerService, raw_ranges, raw_timer_batches, timer_services
 from stateproc.serializers.plugins import load_plugins

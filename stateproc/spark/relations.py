@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from stateproc.errors import not_found
 from stateproc.snapshot.connector_state import opened_state
 from stateproc.snapshot.metadata_tables import CATALOGS
 from stateproc.snapshot.operator import Operator
+from stateproc.snapshot.selection import select_state
 from stateproc.snapshot.snapshot import Snapshot, open
 from stateproc.snapshot.splits import Split
 from stateproc.snapshot.state import State
@@ -103,48 +103,11 @@ class CatalogRelation(Relation):
         return [TableSplit([batch]) for batch in table.to_batches(max_chunksize=ROWS_PER_SPLIT)]
 
 
-def opened_snapshot(options: SourceOptions) -> Snapshot:
-    """The snapshot the options name. Raises SnapshotError."""
-    return open(
-        options.path,
-        uids=options.uids,
-        classes=options.classes,
-        plugins=options.plugins,
-        temporal=options.temporal,
-        row_kind=options.row_kind,
-        kryo=options.kryo,
-        verify=options.verify,
-        key_type=options.key_type,
-        storage_options=options.storage_options,
-        path_mapping=options.path_mapping,
-    )
-
-
 def relation(options: SourceOptions) -> Relation:
     """What the options select. Raises SnapshotError."""
-    snapshot = opened_snapshot(options)
-    wanted = options.uid if options.uid is not None else options.uid_hash
-    operator = None if wanted is None else snapshot.operator(wanted)
-    if operator is None or options.table is not None:
-        return CatalogRelation(options.table or "states", snapshot, None if operator is None else [operator])
-    state = selected_state(operator, options)
+    snapshot, selection = open(options.path, **options.opening), options.selection
+    operator = None if selection.operator is None else snapshot.operator(selection.operator)
+    if operator is None or selection.table is not None:
+        return CatalogRelation(selection.table or "states", snapshot, None if operator is None else [operator])
+    state = select_state(operator, selection)
     return StateRelation(state if options.raw else opened_state(state), options)
-
-
-def selected_state(operator: Operator, options: SourceOptions) -> State:
-    """The state of ``operator`` that the options name. Raises NotFound."""
-    if options.timers is not None:
-        return operator.timers(options.timers)
-    if options.operator_state is not None:
-        return _operator_state(operator, options.operator_state)
-    if options.state is not None:
-        return operator.state(options.state)
-    return operator.wide(options.namespace)
-
-
-def _operator_state(operator: Operator, name: str) -> State:
-    found: dict[str, Any] = {state.name: state for state in reversed(operator.operator_states)}
-    if name not in found:
-        raise not_found(f"operator state in operator '{operator.display}'", name, found).at(operator=operator.display)
-    state: State = found[name]
-    return state

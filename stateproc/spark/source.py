@@ -8,7 +8,7 @@ from pyspark.sql.datasource import DataSourceWriter
 from pyspark.sql.types import StructType
 
 from stateproc.snapshot.state import narrowed
-from stateproc.spark.options import parse_options
+from stateproc.spark.options import source_options
 from stateproc.spark.reader import SavepointReader
 from stateproc.spark.relations import relation
 from stateproc.spark.types import spark_schema
@@ -16,13 +16,13 @@ from stateproc.spark.types import spark_schema
 
 def schema_of(raw: Mapping[str, str]) -> StructType:
     """The columns of what the options select. Raises SnapshotError."""
-    options = parse_options(raw)
+    options = source_options(raw)
     return spark_schema(narrowed(relation(options).schema(), options.columns))
 
 
 def reader_of(raw: Mapping[str, str], schema: StructType) -> SavepointReader:
     """The reader of these columns. Raises InvalidOption."""
-    return SavepointReader(parse_options(raw), schema)
+    return SavepointReader(source_options(raw), schema)
 
 
 def writer_of(raw: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:

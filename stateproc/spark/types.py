@@ -69,7 +69,7 @@ def _check_type(name: str, wanted: pa.DataType, own: pa.DataType) -> None:
         for field in wanted:
             index = own.get_field_index(field.name)
             if index < 0:
-                raise not_found(f"field in column '{name}'", field.name, [item.name for item in own])
+                raise not_found("field", field.name, [item.name for item in own], f"column '{name}'")
             _check_type(f"{name}.{field.name}", field.type, own.field(index).type)
     elif pa.types.is_map(wanted) and pa.types.is_map(own):
         _check_type(f"{name}.key", wanted.key_type, own.key_type)

@@ -12,14 +12,15 @@ import pyarrow as pa
 
 from pyspark_savepoint import DefaultSource
 from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.options import BY_NAME, PATH, SELECT_OPTIONS
 from stateproc.snapshot.connector_state import opened_state
 from stateproc.snapshot.metadata_tables import CATALOGS
 from stateproc.snapshot.operator import Operator
 from stateproc.snapshot.rocksdb_tables import has_databases
-from stateproc.snapshot.snapshot import Snapshot
+from stateproc.snapshot.selection import state_option
+from stateproc.snapshot.snapshot import Snapshot, open
 from stateproc.snapshot.state import State
-from stateproc.spark.options import parse_options
-from stateproc.spark.relations import opened_snapshot
+from stateproc.spark.options import source_options
 from stateproc.spark.types import spark_schema
 
 if TYPE_CHECKING:
@@ -27,10 +28,11 @@ if TYPE_CHECKING:
 
 _SHORT_HASH = 8
 _LONGEST_NAME = 120
-_SELECTING = {
-    "path", "uid", "uidhash", "state", "operatorstate", "timers", "table", "namespace", "columns", "keys",
-}  # fmt: skip
-_OF_TIMERS = {"event timers": "event", "processing timers": "processing"}
+_SELECTING = frozenset(
+    spelling.lower()
+    for option in (PATH, *SELECT_OPTIONS, BY_NAME["columns"], BY_NAME["keys"])
+    for spelling in (option.name, option.spark_name)
+)
 
 
 @dataclass(frozen=True)
@@ -86,13 +88,13 @@ def attach(spark: SparkSession, path: str, **options: Any) -> Views:
     for those that select; ``uids`` and ``classes`` as Python values if you like. Raises SnapshotError.
     """
     given = {name: _text(value) for name, value in options.items()}
-    parsed = parse_options({**given, "path": path})
+    parsed = source_options({**given, "path": path})
     selecting = sorted(name for name in options if name.lower() in _SELECTING)
     if selecting:
         raise InvalidOption(
             f"option {selecting[0]} does not go with attach", advice="every state gets a view of its own"
         )
-    snapshot = opened_snapshot(parsed)
+    snapshot = open(parsed.path, **parsed.opening)
     # Spark finds the source itself in an installed package, but not in an editable installation.
     spark.dataSource.register(DefaultSource)
     views = list(_views(snapshot, raw=parsed.raw, flatten=parsed.flatten))
@@ -121,7 +123,7 @@ def _views(snapshot: Snapshot, raw: bool, flatten: bool) -> Iterator[View]:
         prefix = names.unique(operator.uid or operator.name or operator.operator_id[:_SHORT_HASH])
         selected = {"uidHash": operator.operator_id}
         if operator.keyed_states:
-            yield _view(prefix, selected | {"flattenCollectionTypes": "false"}, lambda of=operator: _wide(of))
+            yield _view(prefix, selected | {"flatten": "false"}, lambda of=operator: _wide(of))
         for state in operator.states:
             view_name = names.unique(f"{prefix}__{state.name}")
             yield _view(view_name, selected | _selecting(state), lambda of=state: _columns(of, raw, flatten))
@@ -143,9 +145,8 @@ def _view(name: str, options: Mapping[str, str], schema: Any) -> View:
 
 
 def _selecting(state: State) -> dict[str, str]:
-    if state.kind in _OF_TIMERS:
-        return {"timers": _OF_TIMERS[state.kind]}
-    return {"state" if state.distribution == "keyed" else "operatorState": state.name}
+    name, value = state_option(state)
+    return {BY_NAME[name].spark_name: value}
 
 
 class Names:

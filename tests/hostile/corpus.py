@@ -23,9 +23,9 @@ from stateproc.metadata.handles import (
     SegmentHandle,
 )
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
-from stateproc.options import ReadOptions
 from stateproc.readers.changelog.log_stream import log_source
 from stateproc.readers.common.header_reader import read_whole_header
+from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext, Undecodable
 from stateproc.snapshot.operator_state import operator_header

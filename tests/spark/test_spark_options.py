@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from stateproc.errors import InvalidOption
-from stateproc.spark.options import OPTIONS, SourceOptions, parse_options
+from stateproc.options import OPEN_OPTIONS, OPTIONS, Interface
+from stateproc.snapshot.selection import StateSelection
+from stateproc.spark.options import SourceOptions, source_options
 
 
 def test_names_in_any_case_and_all_kinds_of_values() -> None:
-    options = parse_options(
+    options = source_options(
         {
             "path": "/p", "UIDHASH": "0123456789ABCDEF0123456789abcdef", "timers": "Event",
             "flattencollectiontypes": "TRUE", "columns": "a, b", "keygroups": "0-2,7", "keys": '[1, "x"]',
@@ -22,25 +24,43 @@ def test_names_in_any_case_and_all_kinds_of_values() -> None:
     )  # fmt: skip
     assert options == SourceOptions(
         path="/p",
-        uid_hash="0123456789abcdef0123456789abcdef",
-        timers="event",
+        selection=StateSelection(
+            uid_hash="0123456789abcdef0123456789abcdef", timers="event", interface=Interface.SPARK
+        ),
+        opening={
+            "uids": ("a,b", "c"),
+            "classes": None,
+            "plugins": ("one", "two"),
+            "temporal": "exact",
+            "row_kind": False,
+            "kryo": 5,
+            "verify": False,
+            "key_type": None,
+            "path_mapping": {"hdfs://a/": "s3://b/"},
+            "storage_options": {"anon": True, "key": "12", "client_kwargs": {"region": "eu"}},
+        },
         flatten=True,
         columns=("a", "b"),
         key_groups=frozenset({0, 1, 2, 7}),
         keys=(1, "x"),
         split_bytes=64 << 20,
-        uids=("a,b", "c"),
-        plugins=("one", "two"),
-        temporal="exact",
-        kryo=5,
-        verify=False,
-        path_mapping={"hdfs://a/": "s3://b/"},
-        storage_options={"anon": True, "key": "12", "client_kwargs": {"region": "eu"}},
     )
 
 
 def test_defaults() -> None:
-    assert parse_options({"path": "/p"}) == SourceOptions("/p", split_bytes=256 << 20)
+    options = source_options({"path": "/p"})
+    defaults = {option.name: option.default for option in OPEN_OPTIONS}
+    assert options == SourceOptions("/p", StateSelection(interface=Interface.SPARK), defaults, split_bytes=256 << 20)
+
+
+@pytest.mark.parametrize("name", ["flatten", "flattenCollectionTypes", "FLATTENCOLLECTIONTYPES"])
+def test_the_earlier_name_of_an_option_is_accepted(name: str) -> None:
+    assert source_options({"path": "/p", name: "true"}).flatten
+
+
+def test_storage_options_as_json_and_one_by_one() -> None:
+    raw = {"path": "/p", "storageOptions": '{"anon": true, "key": "1"}', "fs.key": "2"}
+    assert source_options(raw).opening["storage_options"] == {"anon": True, "key": "2"}
 
 
 @pytest.mark.parametrize(
@@ -48,14 +68,14 @@ def test_defaults() -> None:
     [("1", 1), ("67108864", 64 << 20), ("64k", 64 << 10), ("64MB", 64 << 20), ("2GiB", 2 << 30)],
 )
 def test_sizes(text: str, size: int) -> None:
-    assert parse_options({"path": "/p", "splitbytes": text}).split_bytes == size
+    assert source_options({"path": "/p", "splitbytes": text}).split_bytes == size
 
 
 @pytest.mark.parametrize(
     ("options", "message", "advice"),
     [
         ({"uidd": "a"}, "no option 'uidd'", "did you mean uid or uids?"),
-        ({"flattencolectiontypes": "true"}, "no option 'flattencolectiontypes'", "flattenCollectionTypes"),
+        ({"flaten": "true"}, "no option 'flaten'", "did you mean flatten?"),
         ({"zzz": "a"}, "no option 'zzz'", "there are: path, uid, uidHash"),
         ({"paths": '["a"]'}, "several paths given", "one snapshot at a time"),
         ({"owner": "a"}, "loses its options", "CREATE TEMPORARY VIEW"),
@@ -80,17 +100,12 @@ def test_sizes(text: str, size: int) -> None:
 )
 def test_refused(options: dict[str, str], message: str, advice: str) -> None:
     with pytest.raises(InvalidOption) as raised:
-        parse_options({"path": "/p", **options})
+        source_options({"path": "/p", **options})
     assert message in raised.value.message
     assert advice in (raised.value.advice or "")
 
 
-def test_every_option_sets_a_field_and_says_what_it_means() -> None:
-    fields = set(SourceOptions.__dataclass_fields__) - {"storage_options"}
-    assert {option.field for option in OPTIONS} == fields
-    assert all(option.meaning for option in OPTIONS)
-
-
 def test_every_option_is_in_the_documentation() -> None:
     text = (Path(__file__).parents[2] / "docs" / "options.md").read_text(encoding="utf-8")
-    assert [option.name for option in OPTIONS if f"`{option.name}`" not in text] == []
+    spark = [option for option in OPTIONS if Interface.SPARK in option.interfaces]
+    assert [option.spark_name for option in spark if f"`{option.spark_name}`" not in text] == []

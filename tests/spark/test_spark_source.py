@@ -86,7 +86,7 @@ def test_wide_table(spark: SparkSession) -> None:
 
 
 def test_flattened_map(spark: SparkSession) -> None:
-    frame = load(spark, uid=PROFILES, state="spent-per-product", flattenCollectionTypes="true")
+    frame = load(spark, uid=PROFILES, state="spent-per-product", flatten="true")
     nested = load(spark, uid=PROFILES, state="spent-per-product").selectExpr("key", "explode(value)")
     assert sorted(map(tuple, frame.drop("key_group").collect())) == sorted(map(tuple, nested.collect()))
 

@@ -98,7 +98,7 @@ def test_one_value_that_is_too_long_is_refused_with_the_way_out() -> None:
     chunk = entries([[text("a")], [text("x" * 40)] * 3])
     with pytest.raises(UnsupportedSnapshot, match="a list of 125 bytes") as caught:
         list(decode_entries([chunk], state_of("String"), CTX, most=124))
-    assert "flattenCollectionTypes=true" in str(caught.value)
+    assert "flatten=true" in str(caught.value)
     assert (caught.value.where.file, caught.value.where.offset, caught.value.where.state) == ("file", 20, "s")
     assert sum(len(batch) for batch in decode_entries([chunk], state_of("String"), CTX, most=125)) == 2
 

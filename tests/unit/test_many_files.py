@@ -25,10 +25,10 @@ from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
 from stateproc.metadata.keyed_handles import ChangelogHandle, IncrementalHandle
 from stateproc.metadata.snapshot import SnapshotMetadata
 from stateproc.metadata.stream_handles import ByteStreamHandle, FileHandle
-from stateproc.options import ReadOptions
 from stateproc.readers.common import header_reader as headers
 from stateproc.readers.common.entry_decoder import decode_entries
 from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.readers.operator_state.reader import element_pieces, element_ranges
 from stateproc.readers.rocksdb import database as rocksdb_database
@@ -233,7 +233,7 @@ def test_a_map_that_no_value_can_hold_is_refused_before_all_of_it_is_held() -> N
     with pytest.raises(UnsupportedSnapshot, match="a map of 180 bytes") as caught:
         list(decode_entries(chunks(), maps(), LayoutContext(), most=179))
     assert given == 3
-    assert "flattenCollectionTypes=true" in (caught.value.advice or "")
+    assert "flatten=true" in (caught.value.advice or "")
     assert caught.value.where.state == "s"
     flat = decode_entries(chunks(), maps(), LayoutContext(), flatten=True, most=1)
     assert sum(map(len, flat)) == 10

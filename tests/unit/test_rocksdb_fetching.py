@@ -21,7 +21,7 @@ from stateproc.metadata import read_metadata
 from stateproc.metadata.handles import FileHandle, IncrementalHandle
 from stateproc.metadata.writer import write_metadata
 from stateproc.readers.rocksdb import database_files, rocksdb_entries
-from stateproc.spark.options import parse_options
+from stateproc.spark.options import source_options
 from stateproc.spark.relations import relation
 from stateproc.storage import FileSource
 
@@ -106,7 +106,7 @@ def test_where_and_options_and_filters_reach_as_far(big: Path) -> None:
     mapping = f'{{"file:{big.parent}": "{counted(big.parent)}"}}'
     for more, keys in (({"keys": "[4242]"}, None), ({}, [4242])):
         with counting() as count:
-            found = relation(parse_options({**text, **more, "pathmapping": mapping}))
+            found = relation(source_options({**text, **more, "pathmapping": mapping}))
             groups = found._state.key_groups_of([4242])  # type: ignore[attr-defined]
             splits = found.splits(lambda _, groups=groups: groups, keys)  # type: ignore[misc]
             assert [key for split in splits for batch in split.read() for key in batch.column("key").to_pylist()] == [

@@ -22,7 +22,7 @@ from stateproc.errors import CorruptSnapshot
 from stateproc.metadata.handles import IncrementalHandle
 from stateproc.readers.rocksdb import column_families, database_files, open_table
 from stateproc.snapshot.metadata_tables import CATALOGS
-from stateproc.spark.options import parse_options
+from stateproc.spark.options import source_options
 from stateproc.spark.relations import relation
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
@@ -91,7 +91,7 @@ def test_sums_are_those_of_the_tables() -> None:
 
 
 def test_the_table_in_spark_has_the_catalogs_columns() -> None:
-    options = parse_options({"path": str(KITCHEN), "table": "rocksdb"})
+    options = source_options({"path": str(KITCHEN), "table": "rocksdb"})
     (split,) = relation(options).splits(lambda _: None)
     (batch,) = split.read()
     assert batch.schema == CATALOGS["rocksdb"].schema and batch.num_rows > 10
@@ -224,7 +224,7 @@ def test_no_verify_on_the_command_line(run: Any, miscounted: tuple[Path, str, st
 def test_verify_travels_to_spark_s_executors(miscounted: tuple[Path, str, str]) -> None:
     path, operator, state = miscounted
     for text, fails in (("true", True), ("FALSE", False)):
-        options = parse_options({"path": str(path), "uidhash": operator, "state": state, "verify": text})
+        options = source_options({"path": str(path), "uidhash": operator, "state": state, "verify": text})
         splits = pickle.loads(pickle.dumps(relation(options).splits(lambda _: None)))
         if fails:
             with pytest.raises(CorruptSnapshot, match="checksum"):

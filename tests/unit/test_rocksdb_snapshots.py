@@ -19,7 +19,7 @@ from stateproc.errors import CorruptSnapshot, MissingFile
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.metadata import read_metadata
 from stateproc.metadata.keyed_handles import IncrementalHandle
-from stateproc.options import ReadOptions
+from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.rocksdb import key_group_sizes, open_database, open_table, rocksdb_splits
 from stateproc.storage import SnapshotLocation, locate
 

@@ -87,7 +87,7 @@ class ExistingOperator:
         """Raise NotFound unless the operator has a keyed state of this name."""
         names = self.header.names
         if name not in names:
-            raise not_found(f"keyed state in operator '{self.operator.display}'", name, names)
+            raise not_found("keyed state", name, names, f"operator '{self.operator.display}'")
 
     def check_release(self, release: Release) -> None:
         """Raise UnsupportedSnapshot if a state that stays means other values in this release."""

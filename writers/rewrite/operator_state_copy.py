@@ -100,7 +100,7 @@ def carried_elements(operator: Operator, state: str) -> list[CarriedElements]:
     header = carried_operator_header(operator)
     names = [info.name for info in (*header.states, *header.broadcast)]
     if state not in names:
-        raise not_found(f"operator state in operator '{operator.display}'", state, names)
+        raise not_found("operator state", state, names, f"operator '{operator.display}'")
     plugins = operator.snapshot.options.plugins
     found = [
         CarriedElements(file, partition, plugins)

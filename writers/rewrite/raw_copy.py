@@ -102,7 +102,7 @@ def carried_splits(
             if name == state:
                 sources.append(source)
     if state not in known and not unreadable:
-        raise not_found(f"keyed state in operator '{operator.display}'", state, list(known))
+        raise not_found("keyed state", state, list(known), f"operator '{operator.display}'")
     return [CarriedSplit(source, state_id) for source in sources]
 
 

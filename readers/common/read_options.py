@@ -1,4 +1,4 @@
-"""How a snapshot is to be read: the settings that travel with every split."""
+"""Settings for decoding the states of a snapshot; every split carries them to the process that reads it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ from typing import Any
 
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.key_types import KeyTypes
+from stateproc.options import TEMPORAL
 from stateproc.serializers import LayoutContext
-
-TEMPORAL = ("micros", "exact")
-SPLIT_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Settings of a snapshot, picklable.
+    """Settings of a snapshot; picklable.
 
-    temporal: 'micros' or 'exact', see docs/types.md. row_kind: keep RowKinds. classes: user class descriptions.
-    plugins: modules to import before reading, which register parsers. kryo: 2 or 5, by the release that wrote it.
-    verify: check the checksums of RocksDB's blocks. key_types: of changelogs that do not hold them, see key_types.py.
+    Attributes:
+        temporal: 'micros' or 'exact', see docs/types.md.
+        row_kind: Whether the RowKind of Rows is kept.
+        classes: Descriptions of user classes.
+        plugins: Modules to import before reading, which register parsers.
+        kryo: 2 or 5, by the release that wrote the snapshot.
+        verify: Whether checksums of RocksDB's blocks are checked.
+        key_types: Key serializers for changelogs that do not contain them, by operator id.
     """
 
     temporal: str = "micros"
@@ -37,6 +40,7 @@ class ReadOptions:
 
     @property
     def context(self) -> LayoutContext:
+        """The context in which serializers build the layouts of values."""
         return LayoutContext(
             kryo=self.kryo, classes=self.classes, temporal=self.temporal, row_kind=self.row_kind, tail=True
         )

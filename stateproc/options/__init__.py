@@ -1,0 +1,44 @@
+"""Define every option once, for the Python API, the Spark data source and the command line.
+
+An option has one name in three spellings: ``path_mapping`` (Python), ``pathMapping`` (Spark), ``--path-mapping``
+(command line). This package imports nothing but errors, because ``stateproc --help`` builds its arguments from it.
+"""
+
+from stateproc.options.definition import Interface, OptionDefinition
+from stateproc.options.parsers import storage_value
+from stateproc.options.table import (
+    BY_NAME,
+    METADATA_TABLES,
+    OPEN_OPTIONS,
+    OPTIONS,
+    PATH,
+    ROW_OPTIONS,
+    SELECT_OPTIONS,
+    SPLIT_BYTES,
+    STORAGE_PREFIX,
+    TEMPORAL,
+    TIME_DOMAINS,
+    open_arguments,
+    parse_options,
+    unknown_option,
+)
+
+__all__ = [
+    "BY_NAME",
+    "METADATA_TABLES",
+    "OPEN_OPTIONS",
+    "OPTIONS",
+    "PATH",
+    "ROW_OPTIONS",
+    "SELECT_OPTIONS",
+    "SPLIT_BYTES",
+    "STORAGE_PREFIX",
+    "TEMPORAL",
+    "TIME_DOMAINS",
+    "Interface",
+    "OptionDefinition",
+    "open_arguments",
+    "parse_options",
+    "storage_value",
+    "unknown_option",
+]
