@@ -1,26 +1,26 @@
-"""One way to compile a kernel: numba, cached on disk where a cache can be written, imported at the first call.
+"""Compile kernels with numba: one decorator, a cache on disk, numba imported at the first call.
 
 Spark imports this package in a new process for every planning phase, which calls no kernel; importing numba takes
 longer than all the rest. So kernels and the loads and stores they use are placeholders until one is called: then numba
-is imported, and the placeholders in the kernels' modules give way to what they stand for.
+is imported, and the placeholders in the kernels' modules are replaced.
 """
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Callable
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
+from stateproc.codec.kernel_cache import cache_folder
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class _Later:
-    """A placeholder for what ``make`` makes when the first kernel is called."""
+class _Placeholder:
+    """Stand for a kernel or an intrinsic until the first kernel is called; ``make`` makes the real one."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
@@ -28,104 +28,103 @@ class _Later:
 
     def made(self) -> Any:
         if self._made is None:
-            self._made = self._make()
+            with _lock:
+                if self._made is None:
+                    self._made = self._make()
         return self._made
 
     def __call__(self, *arguments: Any) -> Any:
-        get_ready()
+        activate_kernels()
         return self.made()(*arguments)
 
 
-_modules: list[dict[str, Any]] = []
+_kernel_globals: list[dict[str, Any]] = []
+"""The globals of each module with kernels. A module comes after the modules whose kernels it imports."""
 _lock = threading.RLock()
-_ready = False
+_active = False
 
 
-def get_ready() -> None:
-    """Import numba and put real kernels in the place of placeholders. Nothing is compiled before it is called."""
-    global _ready
+def activate_kernels() -> None:
+    """Import numba and replace placeholders by real kernels. Nothing is compiled before a kernel is called.
+
+    Other threads may call kernels meanwhile: they get either a placeholder, which waits here, or a kernel whose
+    module, and all modules whose kernels it calls, have no placeholder left. So everything is made before anything is
+    replaced, a module's globals are replaced in one step, and callees come before their callers.
+    """
+    global _active
     with _lock:
-        if _ready:
+        if _active:
             return
-        _ready = True
-        for module in [globals(), *_modules]:
-            for name, item in list(module.items()):
-                if isinstance(item, _Later):
-                    module[name] = item.made()
+        replacements = [_made_placeholders(module) for module in _kernel_globals]
+        for module, made in zip(_kernel_globals, replacements, strict=True):
+            module.update(made)
+        _active = True
+
+
+def _made_placeholders(module: dict[str, Any]) -> dict[str, Any]:
+    return {name: item.made() for name, item in list(module.items()) if isinstance(item, _Placeholder)}
 
 
 def kernel(function: Function) -> Function:
-    """Compile ``function`` with numba at its first call; the machine code is cached where that is possible."""
+    """Compile ``function`` with numba at its first call; machine code is cached where there is a private directory."""
     return _kernel(function, False)
 
 
 def inlined(function: Function) -> Function:
-    """A kernel that becomes part of every kernel that calls it: a step of a loop so hot that a call is dear."""
+    """Make a kernel that is inlined into its callers: for a step of a loop so hot that a call costs too much."""
     return _kernel(function, True)
 
 
 def _kernel(function: Function, inline: bool) -> Function:
-    if _ready:
-        return _compiled(function, inline)  # type: ignore[no-any-return]
-    if not any(module is function.__globals__ for module in _modules):
-        _modules.append(function.__globals__)
-    return _Later(lambda: _compiled(function, inline))  # type: ignore[return-value]
+    module = function.__globals__
+    with _lock:
+        if _active:
+            # The module may have imported placeholders before another thread replaced them.
+            module.update(_made_placeholders(module))
+            return _compiled(function, inline)  # type: ignore[no-any-return]
+        if not any(known is module for known in _kernel_globals):
+            _kernel_globals.append(module)
+    return _Placeholder(lambda: _compiled(function, inline))  # type: ignore[return-value]
 
 
 def _compiled(function: Any, inline: bool) -> Any:
-    import numba
+    """Make numba's dispatcher of ``function``; it compiles when it is called."""
+    import numba  # Lazy: start-up (see above)
 
-    # numba refuses cache=True where neither the package's folder nor the user's cache folder can be written
-    # (containers with a read-only file system): then the kernel is compiled in every process instead.
-    try:
-        compiled = numba.njit(cache=True, nogil=True, forceinline=inline)(function)
-    except RuntimeError:
-        return numba.njit(nogil=True, forceinline=inline)(function)
-    file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if file is not None and hasattr(file, "_source_stamp"):
-        # numba looks at the kernel's own file only; what it calls is compiled into it.
-        file._source_stamp = (file._source_stamp, _kernel_sources(Path(function.__code__.co_filename).parent))
-    return compiled
-
-
-@lru_cache
-def _kernel_sources(folder: Path) -> str:
-    """A hash of all sources that kernels in ``folder`` may be made of."""
-    found = hashlib.sha256()
-    for name, source in kernel_files(folder).items():
-        found.update(name.encode() + b"\0" + source)
-    return found.hexdigest()
-
-
-def kernel_files(folder: Path) -> dict[str, bytes]:
-    """Path and source of each file with kernels, or with constants that kernels hold, that those in ``folder`` may
-    call: all of the codec's rooms, and those beside them."""
-    here = Path(__file__).parent
-    found = {}
-    for path in sorted({*here.rglob("*.py"), *folder.glob("*.py")}):
-        source = path.read_bytes()
-        if b"@kernel" in source or b"@inlined" in source or path in (here / "jit.py", here / "ops.py"):
-            found[path.relative_to(here).as_posix() if path.is_relative_to(here) else path.name] = source
-    return found
+    folder = cache_folder(Path(function.__code__.co_filename).parent)
+    if folder is not None:
+        configured, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
+        try:
+            compiled = numba.njit(cache=True, nogil=True, forceinline=inline)(function)
+        except RuntimeError:
+            # numba has found no place for a cache.
+            compiled = None
+        finally:
+            numba.config.CACHE_DIR = configured
+        # Where it cannot use the directory, numba turns to others, which need not be private.
+        if compiled is not None and Path(compiled.stats.cache_path).is_relative_to(folder):
+            return compiled
+    return numba.njit(nogil=True, forceinline=inline)(function)
 
 
 def _load(bits: int, *, swap: bool = False, signed: bool = False) -> Any:
-    """An intrinsic ``load(address)``: the integer of ``bits`` that lies there, aligned or not.
+    """Make an intrinsic ``load(address)`` that reads an integer of ``bits``, aligned or not.
 
-    Narrow ones come as int64, so that they mix with other int64s; unsigned 64 bits as uint64.
+    Narrow integers are returned as int64, so that they mix with other int64s; unsigned 64 bits as uint64.
     """
 
     def make() -> Any:
+        # Lazy: start-up (numba is imported at the first call of a kernel)
         from llvmlite import ir
-        from numba.core import types
+        from numba import types
         from numba.extending import intrinsic
 
         def typing(_context: Any, address: Any) -> Any:
             signature = (types.uint64 if bits == 64 and not signed else types.int64)(types.int64)
 
             def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-                place = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
-                value = builder.load(place)
+                pointer = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
+                value = builder.load(pointer)
                 value.align = 1
                 if swap:
                     value = builder.bswap(value)
@@ -137,15 +136,16 @@ def _load(bits: int, *, swap: bool = False, signed: bool = False) -> Any:
 
         return intrinsic(typing)
 
-    return _Later(make)
+    return _Placeholder(make)
 
 
 def _reinterpret(bits: int) -> Any:
-    """An intrinsic ``number(value)``: the low ``bits`` of value as the IEEE 754 number they are, as a float64."""
+    """Make an intrinsic ``number(value)`` that takes the low ``bits`` of value as an IEEE 754 number, as float64."""
 
     def make() -> Any:
+        # Lazy: start-up (numba is imported at the first call of a kernel)
         from llvmlite import ir
-        from numba.core import types
+        from numba import types
         from numba.extending import intrinsic
 
         def typing(_context: Any, value: Any) -> Any:
@@ -158,15 +158,16 @@ def _reinterpret(bits: int) -> Any:
 
         return intrinsic(typing)
 
-    return _Later(make)
+    return _Placeholder(make)
 
 
 def _store(bits: int) -> Any:
-    """An intrinsic ``store(address, value)``: the low ``bits`` of value, native order, aligned or not."""
+    """Make an intrinsic ``store(address, value)`` of the low ``bits`` of value: native byte order, aligned or not."""
 
     def make() -> Any:
+        # Lazy: start-up (numba is imported at the first call of a kernel)
         from llvmlite import ir
-        from numba.core import types
+        from numba import types
         from numba.extending import intrinsic
 
         def typing(_context: Any, address: Any, value: Any) -> Any:
@@ -182,7 +183,7 @@ def _store(bits: int) -> Any:
 
         return intrinsic(typing)
 
-    return _Later(make)
+    return _Placeholder(make)
 
 
 # Kernels work on addresses rather than on arrays: passing arrays between kernels counts references, which costs

@@ -1,11 +1,18 @@
-"""Machine code on disk: not taken for a kernel when another kernel that it calls has changed."""
+"""The cache of compiled kernels: a private directory, and invalid as soon as any source of a kernel changes."""
 
 from __future__ import annotations
 
+import ast
 import os
+import stat
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+
+import pytest
+
+from stateproc.codec import kernel_cache
 
 CALLER = """
 from inner import number
@@ -26,20 +33,152 @@ def number(n):
 """
 
 
-def _run(folder: Path) -> list[str]:
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+def _environment(**changes: str | None) -> dict[str, str]:
+    names = {"STATEPROC_CACHE_DIR", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR", *changes}
+    kept = {name: value for name, value in os.environ.items() if name not in names}
+    root = str(Path(kernel_cache.__file__).parents[2])
+    return {
+        **kept,
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": root,
+        **{name: value for name, value in changes.items() if value is not None},
+    }
+
+
+def _run(folder: Path, **changes: str | None) -> list[str]:
+    environment = _environment(**changes)
     done = subprocess.run([sys.executable, "caller.py"], cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 
 
-def test_a_changed_callee_is_compiled_into_its_callers(tmp_path: Path) -> None:
-    (tmp_path / "caller.py").write_text(CALLER)
-    (tmp_path / "inner.py").write_text(INNER.format(10))
-    assert _run(tmp_path) == ["22", "0"]
-    assert _run(tmp_path) == ["22", "1"]
-    (tmp_path / "inner.py").write_text(INNER.format(20))
-    assert _run(tmp_path) == ["42", "0"]
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    folder = tmp_path / "sources"
+    folder.mkdir()
+    (folder / "caller.py").write_text(CALLER)
+    (folder / "inner.py").write_text(INNER.format(10))
+    return folder
+
+
+def _machine_code(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.nbc"))
+
+
+def test_a_changed_callee_is_compiled_into_its_callers(sources: Path, tmp_path: Path) -> None:
+    cache = str(tmp_path / "cache")
+    assert _run(sources, STATEPROC_CACHE_DIR=cache) == ["22", "0"]
+    assert _run(sources, STATEPROC_CACHE_DIR=cache) == ["22", "1"]
+    (sources / "inner.py").write_text(INNER.format(20))
+    assert _run(sources, STATEPROC_CACHE_DIR=cache) == ["42", "0"]
+
+
+def test_the_cache_is_for_its_owner_only_and_nowhere_else(sources: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    _run(sources, STATEPROC_CACHE_DIR=str(cache), NUMBA_CACHE_DIR=str(tmp_path / "numba"))
+    assert stat.S_IMODE(cache.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in cache.iterdir()} == {0o700}
+    assert _machine_code(tmp_path) == _machine_code(cache) != []
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"XDG_CACHE_HOME": "{}/xdg", "HOME": "{}"}, "xdg/stateproc"),
+        ({"HOME": "{}"}, ".cache/stateproc"),
+        ({"HOME": "{}", "XDG_CACHE_HOME": "not/absolute"}, ".cache/stateproc"),
+        ({"HOME": "{}/not-there"}, "tmp/stateproc-UID"),
+        ({"HOME": ""}, "tmp/stateproc-UID"),
+    ],
+)
+def test_without_a_setting_the_cache_is_in_the_users_own_folders(
+    variables: dict[str, str], expected: str, sources: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "tmp").mkdir()
+    changes = {name: value.format(tmp_path) for name, value in variables.items()}
+    _run(sources, TMPDIR=str(tmp_path / "tmp"), **changes)
+    root = tmp_path / expected.replace("UID", str(os.geteuid()))
+    assert _machine_code(tmp_path) == _machine_code(root) != []
+
+
+def test_without_any_home_no_literal_tilde_is_made(sources: Path, tmp_path: Path) -> None:
+    """Neither HOME nor an entry in the passwd database: expanduser leaves ``~`` as it is."""
+    (tmp_path / "tmp").mkdir()
+    caller = "import pwd\ndef getpwuid(uid): raise KeyError(uid)\npwd.getpwuid = getpwuid\n" + CALLER
+    (sources / "caller.py").write_text(caller)
+    _run(sources, TMPDIR=str(tmp_path / "tmp"), HOME=None)
+    assert sorted(path.name for path in sources.iterdir()) == ["caller.py", "inner.py"]
+    assert _machine_code(tmp_path) == _machine_code(tmp_path / "tmp" / f"stateproc-{os.geteuid()}") != []
+
+
+def _chosen_root(monkeypatch: pytest.MonkeyPatch, chosen: Path | str, fallback: Path) -> tuple[Path | None, list[str]]:
+    """The root that is chosen under STATEPROC_CACHE_DIR, and the warnings."""
+    monkeypatch.setenv("STATEPROC_CACHE_DIR", str(chosen))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(fallback))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        return kernel_cache._cache_root.__wrapped__(), [str(warning.message) for warning in caught]
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o702, 0o777, 0o1777])
+def test_a_folder_that_others_can_write_is_refused(mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(mode)
+    root, warned = _chosen_root(monkeypatch, shared, tmp_path / "own")
+    assert root == tmp_path / "own" / "stateproc"
+    assert warned == [
+        f"{shared} can be written by other users: compiled kernels are cached in {root} instead. "
+        "Set STATEPROC_CACHE_DIR to a directory of your own with mode 0700."
+    ]
+    assert list(shared.iterdir()) == []
+
+
+def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir(mode=0o755)
+    monkeypatch.setattr(os, "geteuid", lambda: theirs.stat().st_uid + 1)
+    root, warned = _chosen_root(monkeypatch, theirs, tmp_path / "own")
+    assert root == tmp_path / "own" / "stateproc"
+    assert len(warned) == 1 and warned[0].startswith(f"{theirs} belongs to another user: ")
+
+
+def test_a_link_a_file_and_a_relative_path_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "folder").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "folder")
+    (tmp_path / "file").write_text("")
+    monkeypatch.chdir(tmp_path)
+    for chosen, reason in (
+        (tmp_path / "link", "is not a directory"),
+        (tmp_path / "file", "is not a directory"),
+        ("~/cache", "is not an absolute path"),
+        (tmp_path / "file" / "cache", "cannot be written (File exists)"),
+    ):
+        root, warned = _chosen_root(monkeypatch, chosen, tmp_path / "own")
+        assert root == tmp_path / "own" / "stateproc"
+        assert len(warned) == 1 and warned[0].startswith(f"{chosen} {reason}: ")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder", "link", "own"]
+
+
+def test_without_a_safe_folder_kernels_are_compiled_without_a_cache(sources: Path, tmp_path: Path) -> None:
+    (tmp_path / "tmp" / f"stateproc-{os.geteuid()}").mkdir(parents=True)
+    (tmp_path / "tmp" / f"stateproc-{os.geteuid()}").chmod(0o777)
+    assert _run(sources, TMPDIR=str(tmp_path / "tmp"), HOME="") == ["22", "0"]
+    assert _run(sources, TMPDIR=str(tmp_path / "tmp"), HOME="") == ["22", "0"]
+    assert _machine_code(tmp_path) == []
+
+
+def test_machine_code_of_old_sources_is_removed_after_a_month(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "cache"
+    monkeypatch.setattr(kernel_cache, "_cache_root", lambda: root)
+    root.mkdir(mode=0o700)
+    for name in ("0" * 32, "1" * 32, "something else"):
+        (root / name).mkdir()
+    for name in ("0" * 32, "something else"):
+        os.utime(root / name, (0, 0))
+    folder = kernel_cache.cache_folder(tmp_path)
+    assert folder is not None
+    assert sorted(path.name for path in root.iterdir()) == sorted(["1" * 32, "something else", folder.name])
 
 
 def test_a_full_column_is_not_grown_for_ever() -> None:
@@ -50,13 +189,54 @@ def test_a_full_column_is_not_grown_for_ever() -> None:
     assert not columns.grow(0, 16)
 
 
-def test_every_room_of_kernels_counts_wherever_the_caller_is(tmp_path: Path) -> None:
-    from stateproc.codec import jit
-
-    codec = Path(jit.__file__).parent
+def test_every_file_with_kernels_counts_wherever_the_caller_is(tmp_path: Path) -> None:
+    codec = Path(kernel_cache.__file__).parent
     with_kernels = {
         path.relative_to(codec).as_posix() for path in codec.rglob("*.py") if "\n@kernel\n" in path.read_text("utf-8")
     }
-    files = jit.kernel_files(tmp_path)
-    assert {"vm/dispatch.py", "encoding/kernels.py", "room.py"} <= with_kernels <= files.keys()
+    files = kernel_cache.kernel_files(tmp_path)
+    assert {"vm/dispatch.py", "encoding/kernels.py", "column_buffers.py"} <= with_kernels <= files.keys()
     assert "ops.py" in files and "layouts/base.py" not in files
+
+
+def test_kernels_use_only_files_that_the_cache_depends_on() -> None:
+    """What a kernel imports is in a file of its own folder or of the codec that is hashed into the cache's name."""
+    project = Path(kernel_cache.__file__).parents[2]
+    codec = {f"stateproc.codec.{Path(name).with_suffix('').as_posix().replace('/', '.')}" for name in _codec_files()}
+    outside = []
+    for path in [file for part in ("stateproc", "readers", "writers") for file in (project / part).rglob("*.py")]:
+        folder = path.parent.relative_to(project).as_posix().replace("/", ".")
+        package = folder if folder.startswith("stateproc") else f"stateproc.{folder}"
+        for name in _names_used_by_kernels(path):
+            module = name if name in codec else name.rpartition(".")[0]
+            if name.startswith("stateproc.") and module not in codec and module.rpartition(".")[0] != package:
+                outside.append(f"{path}: {name}")
+    assert outside == []
+
+
+def _codec_files() -> list[str]:
+    return list(kernel_cache.kernel_files(Path(kernel_cache.__file__).parent))
+
+
+def _names_used_by_kernels(path: Path) -> set[str]:
+    """The imported names that the kernels of a file use, dotted."""
+    source = path.read_text("utf-8")
+    if "\n@kernel\n" not in source and "\n@inlined\n" not in source:
+        return set()
+    tree = ast.parse(source)
+    imported = {
+        alias.asname or alias.name: f"{node.module}.{alias.name}"
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    kernels = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+        and any(isinstance(one, ast.Name) and one.id in ("kernel", "inlined") for one in node.decorator_list)
+    ]
+    names = {
+        node.id for kernel in kernels for body in kernel.body for node in ast.walk(body) if isinstance(node, ast.Name)
+    }
+    return {imported[name] for name in names & imported.keys()}
