@@ -33,7 +33,7 @@ def database_files(handle: IncrementalHandle, location: SnapshotLocation) -> tup
         if handles.setdefault(name, stream) != stream:
             raise CorruptSnapshot(
                 f"two files of one database have the local name {name!r}",
-                where=Where(file=location.metadata_uri, offset=handle.at),
+                where=Where(file=location.metadata_uri, offset=handle.offset),
                 advice="_metadata is damaged; use a copy or take the snapshot again",
             )
     return tuple(DatabaseFile(name, open_handle(stream, location)) for name, stream in handles.items())

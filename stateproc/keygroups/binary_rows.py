@@ -17,16 +17,16 @@ from stateproc.keygroups.times import seconds_and_nanos
 
 Slots = NDArray[np.uint64]
 
-# Room for all digits of a DECIMAL(38): the default context would round.
+# Enough precision for all digits of a DECIMAL(38): the default context would round.
 _EXACT = Context(prec=80)
 
 
 @dataclass(frozen=True)
-class Part:
-    """One field of all rows: its 8-byte slots, and what stands in the variable part.
+class FieldBytes:
+    """One field of all rows: its 8-byte slots and its bytes in the variable part.
 
-    ``tails`` hold a row's bytes there, or None for nothing; ``slots`` are then the low half
-    (length or nanos).
+    ``tails``: each row's bytes in the variable part, None for none; ``slots`` then hold the low half (length or
+    nanos).
     """
 
     slots: Slots
@@ -41,17 +41,17 @@ def binary_rows(array: pa.Array, kind: KeyHash) -> pa.Array:
     columns = fields(array)
     if len(columns) != len(kind.children):
         raise InvalidOption(f"{len(kind.children)} fields are expected where the column is {array.type}")
-    parts = [_part(column, child) for column, child in zip(columns, kind.children, strict=True)]
+    columns_bytes = [_field_bytes(column, child) for column, child in zip(columns, kind.children, strict=True)]
     rows, header = len(array), (len(columns) + 71) // 64 * 8
     fixed = np.zeros((rows, header + 8 * len(columns)), np.uint8)
     slots = fixed[:, header:]
-    for i, (column, part) in enumerate(zip(columns, parts, strict=True)):
+    for i, (column, field) in enumerate(zip(columns, columns_bytes, strict=True)):
         nulls = column.is_null().to_numpy(zero_copy_only=False)
         bit = i + 8
         fixed[:, bit // 8] |= np.where(nulls, np.uint8(1 << bit % 8), np.uint8(0))
-        values = np.where(nulls, np.uint64(0), part.slots).astype("<u8")
+        values = np.where(nulls, np.uint64(0), field.slots).astype("<u8")
         slots[:, 8 * i : 8 * i + 8] = values.view(np.uint8).reshape(rows, 8)
-    tails = [(8 * i, part.tails) for i, part in enumerate(parts) if part.tails is not None]
+    tails = [(8 * i, field.tails) for i, field in enumerate(columns_bytes) if field.tails is not None]
     return pa.array([_with_tails(fixed[row], header, tails, row) for row in range(rows)], pa.large_binary())
 
 
@@ -65,21 +65,21 @@ def _with_tails(fixed: NDArray[np.uint8], header: int, tails: list[tuple[int, li
     return bytes(content)
 
 
-def _part(column: pa.Array, kind: KeyHash) -> Part:
-    if kind.kind not in PARTS:
+def _field_bytes(column: pa.Array, kind: KeyHash) -> FieldBytes:
+    if kind.kind not in FIELD_TYPES:
         raise InvalidOption(f"keys with a field of type {kind.kind} are not hashed")
-    return PARTS[kind.kind](column, kind)
+    return FIELD_TYPES[kind.kind](column, kind)
 
 
-def _fixed(width: int, floating: bool = False) -> Callable[[pa.Array, KeyHash], Part]:
+def _fixed(width: int, floating: bool = False) -> Callable[[pa.Array, KeyHash], FieldBytes]:
     """A number in the low bytes of its slot."""
     dtype = np.dtype(f"f{width}" if floating else f"i{width}")
 
-    def part(column: pa.Array, _kind: KeyHash) -> Part:
+    def encode(column: pa.Array, _kind: KeyHash) -> FieldBytes:
         values = numbers(_plain(column), dtype.type)
-        return Part(values.view(np.dtype(f"u{width}")).astype(np.uint64))
+        return FieldBytes(values.view(np.dtype(f"u{width}")).astype(np.uint64))
 
-    return part
+    return encode
 
 
 def _plain(column: pa.Array) -> pa.Array:
@@ -91,20 +91,22 @@ def _plain(column: pa.Array) -> pa.Array:
     return column
 
 
-def _boolean(column: pa.Array, _kind: KeyHash) -> Part:
-    return Part(numbers(_cast(column, pa.uint8()), np.uint64))
+def _boolean(column: pa.Array, _kind: KeyHash) -> FieldBytes:
+    return FieldBytes(numbers(_cast(column, pa.uint8()), np.uint64))
 
 
-def _decimal(column: pa.Array, kind: KeyHash) -> Part:
+def _decimal(column: pa.Array, kind: KeyHash) -> FieldBytes:
     unscaled = [
         None if v is None else int(v.scaleb(kind.scale, _EXACT))
         for v in _cast(column, pa.decimal128(38, kind.scale)).to_pylist()
     ]
     if kind.precision <= 18:
-        return Part(np.array([v or 0 for v in unscaled], np.int64).view(np.uint64))
+        return FieldBytes(np.array([v or 0 for v in unscaled], np.int64).view(np.uint64))
     _refuse_nulls(column, "DECIMAL of over 18 digits")
     tails = [(v or 0).to_bytes(_java_length(v or 0), "big", signed=True) for v in unscaled]
-    return Part(np.array([len(tail) for tail in tails], np.uint64), [tail + bytes(16 - len(tail)) for tail in tails])
+    return FieldBytes(
+        np.array([len(tail) for tail in tails], np.uint64), [tail + bytes(16 - len(tail)) for tail in tails]
+    )
 
 
 def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -119,13 +121,13 @@ def _java_length(value: int) -> int:
     return (value if value >= 0 else ~value).bit_length() // 8 + 1
 
 
-def _timestamp(column: pa.Array, kind: KeyHash) -> Part:
+def _timestamp(column: pa.Array, kind: KeyHash) -> FieldBytes:
     seconds, nanos_of_second = seconds_and_nanos(column)
     millis, nanos = seconds * 1000 + nanos_of_second // 10**6, nanos_of_second % 10**6
     if kind.precision <= 3:
-        return Part(millis.view(np.uint64))
+        return FieldBytes(millis.view(np.uint64))
     _refuse_nulls(column, "TIMESTAMP of over 3 digits")
-    return Part(nanos.astype(np.uint64), [millis.astype("<i8")[i : i + 1].tobytes() for i in range(len(millis))])
+    return FieldBytes(nanos.astype(np.uint64), [millis.astype("<i8")[i : i + 1].tobytes() for i in range(len(millis))])
 
 
 def _refuse_nulls(column: pa.Array, what: str) -> None:
@@ -134,28 +136,28 @@ def _refuse_nulls(column: pa.Array, what: str) -> None:
         raise InvalidOption(f"a null {what} has no single binary form, so its key group is not known")
 
 
-def _bytes(column: pa.Array, _kind: KeyHash) -> Part:
+def _bytes(column: pa.Array, _kind: KeyHash) -> FieldBytes:
     offsets, data = byte_rows(column)
     raw = data.tobytes()
     items = [raw[offsets[i] : offsets[i + 1]] for i in range(len(column))]
     slots = np.array([_inline(item) if len(item) <= 7 else len(item) for item in items], np.uint64)
     nulls = column.is_null().to_pylist()
     tails = [None if len(item) <= 7 or null else item for item, null in zip(items, nulls, strict=True)]
-    return Part(slots, tails)
+    return FieldBytes(slots, tails)
 
 
 def _inline(item: bytes) -> int:
     return int.from_bytes(item, "little") | (0x80 | len(item)) << 56
 
 
-def _row(column: pa.Array, kind: KeyHash) -> Part:
+def _row(column: pa.Array, kind: KeyHash) -> FieldBytes:
     rows = binary_rows(column, kind).to_pylist()
     nulls = column.is_null().to_pylist()
     tails = [None if null else row for row, null in zip(rows, nulls, strict=True)]
-    return Part(np.array([len(row) for row in rows], np.uint64), tails)
+    return FieldBytes(np.array([len(row) for row in rows], np.uint64), tails)
 
 
-PARTS: dict[str, Callable[[pa.Array, KeyHash], Part]] = {
+FIELD_TYPES: dict[str, Callable[[pa.Array, KeyHash], FieldBytes]] = {
     "boolean": _boolean,
     "byte": _fixed(1),
     "short": _fixed(2),

@@ -1,4 +1,4 @@
-"""From serializers to the hashes of their values: which there are, and in which Arrow type they are made."""
+"""Map a serializer to the Java hash of its values and to the Arrow type that is hashed."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _MOMENT = pa.struct([("seconds", pa.int64()), ("nanos", pa.int32())])
 
 
 class UnknownHash(Exception):
-    """Internal: values like this one have no hash that can be told."""
+    """Internal: the hash of such a value cannot be reproduced."""
 
 
 @dataclass(frozen=True)
 class Hashed:
-    """How values are hashed: ``convert`` brings a Python value of the column, or its text, to ``type``.
+    """How values are hashed: ``convert`` converts a Python value of the column, or its text, to ``type``.
 
     Converters raise UnknownHash, ValueError, TypeError.
     """
@@ -46,14 +46,14 @@ class Hashed:
 
 
 def hashed(serializer: Serializer, ctx: LayoutContext, *, inside: bool = False) -> Hashed | None:
-    """How Java hashes values of this serializer; None where that cannot be reproduced from what columns show.
+    """Return how Java hashes values of this serializer; None where the columns do not determine the hash.
 
-    ``inside``: as a part of another value.
+    ``inside``: as a field or element of another value.
     """
     for kind, build in _BUILDERS.items():
         if isinstance(serializer, kind):
             if inside and kind is RowOf:
-                return None  # has a RowKind that nobody sees
+                return None  # its RowKind is not in the columns
             return build(serializer, ctx)
     return None
 

@@ -1,4 +1,4 @@
-"""Which key groups hold a key: from a key serializer to Java's hash of its values."""
+"""Compute the key groups that can contain given keys, by Java's hash of the key serializer's type."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _ROWS_ANY = ("row", "row_1_12", "legacy_row")
 def key_groups(
     serializer: Serializer, keys: Sequence[Any], ctx: LayoutContext, max_parallelism: int, metadata_version: int
 ) -> set[int] | None:
-    """The key groups in which keys of this serializer are, given as Python values of the column, as text where they
-    are dates, times or bytes, as dicts where they are structs; None where that cannot be told.
+    """Return the key groups of ``keys``, or None where the hash cannot be reproduced.
 
-    0.0 stands for -0.0 too: they are two keys to Flink, and equal to who looks for them.
+    Keys are Python values of the key column: dates, times and bytes may be text, structs are dicts. 0.0 includes
+    -0.0: Flink has two keys there, which compare equal.
     """
     how = hashed(serializer, ctx)
     if how is None or not is_reproducible(how.kind):
@@ -42,7 +42,7 @@ def key_groups(
         return _groups(array, serializer, how, max_parallelism, metadata_version)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, InvalidOption, UnknownHash,
             TypeError, ValueError, OverflowError):  # fmt: skip
-        # What is no such key is in no key group that can be told; all are read.
+        # A value that is not a key of this type has no known key group: all key groups are read.
         return None
 
 
@@ -90,8 +90,9 @@ def _both_zeros(value: Any) -> list[Any]:
 
 
 def keys_of_fields(kind: pa.DataType, found: Any, path: tuple[str, ...] = ("key",)) -> list[Any] | None:
-    """The keys of a column ``path`` that conditions leave: ``found(path, type)`` tells the values a condition gives a
-    column or a field in it, or None. None where they leave a field open.
+    """Return the keys of the column ``path`` that conditions allow, or None where they do not fix every field.
+
+    ``found(path, type)`` returns the values that the conditions allow for a column or a field in it, or None.
     """
     values: list[Any] | None = found(path, kind)
     if values is not None or not pa.types.is_struct(kind):

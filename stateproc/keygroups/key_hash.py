@@ -40,7 +40,7 @@ def composite(kind: str, children: Sequence[KeyHash | None]) -> KeyHash | None:
 
 
 def is_reproducible(kind: KeyHash | None) -> bool:
-    """Whether `hash_codes` gives what the JVM gave: arrays must stand in a Row, not alone or in a tuple."""
+    """Whether `hash_codes` equals the JVM's hash: an array must be inside a Row, not alone or in a tuple."""
     return kind is not None and _reproducible(kind, inside_row=False)
 
 

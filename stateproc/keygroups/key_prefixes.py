@@ -1,4 +1,4 @@
-"""Where in a database a key is: the bytes that its entries begin with."""
+"""Compute the composite-key prefixes of given keys, to look them up in a RocksDB database."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def key_prefixes(
     max_parallelism: int,
     key_groups_of: Callable[[Sequence[Any]], Collection[int] | None],
 ) -> tuple[bytes, ...] | None:
-    """What composite keys with these keys begin with: key group and serialized key.
+    """Return the prefixes (key group, serialized key) of the composite keys of ``keys``.
 
-    None where that is not sure: keys that can be written in two ways or only be read, whose key group cannot be told,
-    or that are too many to look up one by one.
+    None where they are not certain: a key that has several serialized forms or cannot be encoded, whose key group
+    is unknown, or more keys than can be looked up one by one.
     """
     if not has_one_form(serializer) or len(keys) > _MOST_KEYS:
         return None
@@ -43,17 +43,17 @@ def key_prefixes(
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError, Unencodable, Unwritable):
         return None
     width = prefix_width(max_parallelism)
-    found = []
+    prefixes = []
     for key, data in zip(keys, encoded, strict=True):
         groups = key_groups_of([key])
         if groups is None:
             return None
-        found += [group.to_bytes(width, "big") + data for group in groups]
-    return tuple(found)
+        prefixes += [group.to_bytes(width, "big") + data for group in groups]
+    return tuple(prefixes)
 
 
 def has_one_form(serializer: Serializer) -> bool:
-    """Whether equal keys have equal bytes: not so of floats (NaN, zeros) and numbers with a scale."""
+    """Whether equal keys have equal bytes; floats (NaN, zeros) and numbers with a scale do not."""
     if isinstance(serializer, Scalar):
         return serializer.name in _SCALARS
     if isinstance(serializer, Temporal):

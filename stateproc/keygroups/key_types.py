@@ -1,4 +1,4 @@
-"""Key types that the user tells: a changelog of which nothing is materialized yet does not hold them."""
+"""Parse the key types that a user specifies for changelogs without materialized state, which do not contain them."""
 
 from __future__ import annotations
 
@@ -16,35 +16,37 @@ EVERY = ""
 _ADVICE = 'give a type such as "Long", or a JSON object of operators\' uids and their types: {"orders": "Long"}'
 
 
-def told_key_types(told: Any, operator_ids: Iterable[str]) -> KeyTypes:
-    """What ``told`` says: one type for all operators (of `stateproc.types`, or its text), or a mapping (or its JSON
-    text) of uids or uid hashes to types. Raises InvalidOption; NotFound for operators that are not there.
-    """
-    if told is None:
-        return {}
-    from stateproc import types
+def parse_key_types(spec: Any, operator_ids: Iterable[str]) -> KeyTypes:
+    """Parse ``spec``: one type for all operators (of `stateproc.types`, or its text), or a mapping (or its JSON text)
+    of uids or uid hashes to types.
 
-    if isinstance(told, str) and told.lstrip().startswith("{"):
-        told = _object(told)
-    if not isinstance(told, Mapping):
-        return {EVERY: types.of(told)}
+    Raises InvalidOption; NotFound for operators that the snapshot does not have.
+    """
+    if spec is None:
+        return {}
+    from stateproc import types  # Lazy: start-up; the type parser is needed only with this option.
+
+    if isinstance(spec, str) and spec.lstrip().startswith("{"):
+        spec = _parse_object(spec)
+    if not isinstance(spec, Mapping):
+        return {EVERY: types.of(spec)}
     known = set(operator_ids)
-    found: dict[str, Serializer] = {}
-    for name, type_ in told.items():
+    parsed: dict[str, Serializer] = {}
+    for name, type_ in spec.items():
         ids = {str(name).lower(), operator_id(str(name))} & known
         if not ids:
             raise not_found("operator with uid or uid hash", str(name), sorted(known))
-        found.update(dict.fromkeys(ids, types.of(type_)))
-    return found
+        parsed.update(dict.fromkeys(ids, types.of(type_)))
+    return parsed
 
 
-def _object(text: str) -> Any:
+def _parse_object(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InvalidOption(f"the key type {text[:60]!r} is no JSON object: {error}", advice=_ADVICE) from error
+        raise InvalidOption(f"the key type {text[:60]!r} is not a JSON object: {error}", advice=_ADVICE) from error
 
 
-def key_type_of(operator: str, told: KeyTypes) -> Serializer | None:
-    """What the user told of the operator with this id; None if nothing."""
-    return told.get(operator, told.get(EVERY))
+def key_type_of(operator_id: str, key_types: KeyTypes) -> Serializer | None:
+    """Return the key type that the user specified for the operator with this id; None if there is none."""
+    return key_types.get(operator_id, key_types.get(EVERY))

@@ -7,7 +7,7 @@ _C1, _C2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
 
 
 def operator_id(uid: str) -> str:
-    """The operator id of a uid: 32 hex digits in the byte order of `_metadata` and of Flink's output."""
+    """The operator id of a uid: 32 hex digits in the byte order of `_metadata` and Flink's log output."""
     return murmur3_x64_128(uid.encode("utf-8", "replace")).hex()
 
 

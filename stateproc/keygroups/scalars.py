@@ -108,7 +108,7 @@ def big_integer_hash(value: int) -> int:
 
 
 def big_decimal_hash(text: str) -> int:
-    """BigDecimal.hashCode of Java's toString form."""
+    """Compute BigDecimal.hashCode from its toString form."""
     if not _DECIMAL.fullmatch(text):
         raise InvalidOption(f"'{text[:40]}' is not a decimal number")
     sign, digits, exponent = Decimal(text).as_tuple()

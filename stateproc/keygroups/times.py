@@ -66,7 +66,7 @@ def _millis(array: pa.Array) -> Longs:
     if pa.types.is_date64(kind):
         return numbers(array.view(pa.int64()), np.int64)
     if not pa.types.is_timestamp(kind):
-        # A day or a time of day no longer tells which instant the JVM had.
+        # A day or a time of day does not determine the instant that the JVM hashed.
         raise _not("a timestamp or epoch milliseconds", array)
     ticks = numbers(array.view(pa.int64()), np.int64)
     per_second = _PER_SECOND[kind.unit]

@@ -1,4 +1,7 @@
-"""``_metadata`` V2 to V6 as frozen dataclasses: snapshot, operators, subtasks; handles in ``handles``."""
+"""Read and write ``_metadata`` V2 to V6 as frozen dataclasses: snapshot, operators, subtasks, state handles.
+
+State file headers are here as well (``backend``). May import wire and serializers.
+"""
 
 from stateproc.metadata.flink_version_range import flink_version_range
 from stateproc.metadata.reader import read_metadata

@@ -1,4 +1,4 @@
-"""Headers of state files: which states there are and how they are serialized.
+"""Read and write the headers of state files, which list the registered states and their serializers.
 
 Keyed: org.apache.flink.runtime.state.KeyedBackendSerializationProxy; operator:
 org.apache.flink.runtime.state.OperatorBackendSerializationProxy; both hold StateMetaInfoSnapshots
@@ -14,11 +14,10 @@ from stateproc.errors import InvalidOption, Where
 from stateproc.serializers import Serializer, read_proxied
 from stateproc.wire import Cursor, Output
 
-KEY_VALUE, OPERATOR, BROADCAST, PRIORITY_QUEUE, KEY_VALUE_V2 = (
-    "KEY_VALUE", "OPERATOR", "BROADCAST", "PRIORITY_QUEUE", "KEY_VALUE_V2",
-)  # fmt: skip
+KEY_VALUE, OPERATOR, BROADCAST = "KEY_VALUE", "OPERATOR", "BROADCAST"
+PRIORITY_QUEUE, KEY_VALUE_V2 = "PRIORITY_QUEUE", "KEY_VALUE_V2"
 DISTRIBUTION_MODE = "OPERATOR_STATE_DISTRIBUTION_MODE"
-"""The option that tells list, union and broadcast states apart (StateMetaInfoSnapshot.CommonOptionsKeys)."""
+"""The option that distinguishes list, union and broadcast state (StateMetaInfoSnapshot.CommonOptionsKeys)."""
 _BACKEND_TYPES = (KEY_VALUE, OPERATOR, BROADCAST, PRIORITY_QUEUE, KEY_VALUE_V2)
 # org.apache.flink.runtime.state.metainfo.StateMetaInfoSnapshot.CommonSerializerKeys.
 _SERIALIZER_KEYS = frozenset({"KEY_SERIALIZER", "NAMESPACE_SERIALIZER", "VALUE_SERIALIZER", "USER_KEY_SERIALIZER"})
@@ -57,7 +56,7 @@ class StateMetaInfo:
 class KeyedHeader:
     """The header of keyed state; a state's position in ``states`` is its id in the data.
 
-    ``key_snapshot``: the bytes of the key serializer's snapshot, with proxy version; none if the header was made up.
+    ``key_snapshot``: the bytes of the key serializer's snapshot, with proxy version; empty if not read from a file.
     """
 
     version: int
@@ -78,7 +77,7 @@ class OperatorHeader:
 
 
 def read_keyed_header(cursor: Cursor) -> KeyedHeader:
-    """The keyed header at the cursor. Raises CorruptSnapshot, UnsupportedSnapshot."""
+    """Read the keyed header at the cursor. Raises CorruptSnapshot, UnsupportedSnapshot."""
     at = cursor.pos
     version = cursor.i32()
     if version in (3, 4, 5):
@@ -92,7 +91,7 @@ def read_keyed_header(cursor: Cursor) -> KeyedHeader:
 
 
 def write_keyed_header(key_snapshot: bytes, states: Sequence[StateMetaInfo], *, compressed: bool) -> bytes:
-    """The twin of :func:`read_keyed_header`, version 6, as all releases since 1.7 write it.
+    """Write what :func:`read_keyed_header` reads, in version 6, which all releases since 1.7 write.
 
     ``key_snapshot`` is the key serializer's snapshot with proxy version. Raises InvalidOption for states without
     ``snapshots``, and for more than 32,767 states.
@@ -106,7 +105,7 @@ def write_keyed_header(key_snapshot: bytes, states: Sequence[StateMetaInfo], *, 
 
 
 def read_operator_header(cursor: Cursor) -> OperatorHeader:
-    """The operator state header at the cursor. Raises CorruptSnapshot, UnsupportedSnapshot."""
+    """Read the operator state header at the cursor. Raises CorruptSnapshot, UnsupportedSnapshot."""
     at = cursor.pos
     version = cursor.i32()
     if version in (1, 2, 3, 4):
@@ -122,7 +121,9 @@ def read_operator_header(cursor: Cursor) -> OperatorHeader:
 def write_operator_header(
     states: Sequence[StateMetaInfo], broadcast: Sequence[StateMetaInfo], *, version: int, compressed: bool
 ) -> bytes:
-    """The twin of :func:`read_operator_header`: version 6 since Flink 1.18, 5 before (Release.operator_header_version).
+    """Write what :func:`read_operator_header` reads: version 6 since Flink 1.18, 5 before.
+
+    ``Release.operator_header_version`` is the version of a Flink release.
 
     Raises InvalidOption for another version, for compression before version 6, for states without ``snapshots``.
     """
@@ -141,7 +142,7 @@ def write_operator_header(
 
 
 def read_state_meta_info(cursor: Cursor) -> StateMetaInfo:
-    """One StateMetaInfoSnapshot: name, type ordinal, options, serializers."""
+    """Read one StateMetaInfoSnapshot: name, type ordinal, options, serializers."""
     name = cursor.utf()
     at = cursor.pos
     ordinal = cursor.i32()
@@ -155,8 +156,10 @@ def read_state_meta_info(cursor: Cursor) -> StateMetaInfo:
 
 
 def _serializer_key(cursor: Cursor) -> str:
-    """What a serializer is for. Behind a payload whose size is a guess only what Flink writes shows a right guess: else
-    a nested class's name could pass for a key, and the state's own serializers were gone.
+    """Read the key that names a serializer's role.
+
+    After a payload whose size was assumed, only a key that Flink writes confirms the assumption: a nested class name
+    could otherwise pass for a key, and the state's own serializers would be lost.
     """
     at = cursor.pos
     key = cursor.utf()
@@ -166,7 +169,7 @@ def _serializer_key(cursor: Cursor) -> str:
 
 
 def write_state_meta_info(out: Output, state: StateMetaInfo) -> None:
-    """The twin of :func:`read_state_meta_info`; serializers are written as their ``snapshots`` say."""
+    """Write what :func:`read_state_meta_info` reads; serializers are written as their ``snapshots`` bytes."""
     if set(state.snapshots) != set(state.serializers):
         raise InvalidOption(
             f"the state '{state.name}' has serializers without the bytes of their snapshots",
@@ -197,7 +200,7 @@ def _write_states(out: Output, states: Sequence[StateMetaInfo]) -> None:
 
 
 def _proxied(cursor: Cursor) -> tuple[Serializer, bytes]:
-    """A serializer and the bytes of its snapshot, proxy version included."""
+    """Read a serializer; return it with the bytes of its snapshot, proxy version included."""
     at = cursor.pos
     serializer = read_proxied(cursor)
     return serializer, bytes(cursor.data[at : cursor.pos])

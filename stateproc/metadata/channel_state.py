@@ -1,4 +1,4 @@
-"""Handles of in-flight network buffers (ChannelStateHandleSerializerV1 and V2), of unaligned checkpoints."""
+"""Read and write handles of in-flight network buffers of unaligned checkpoints (ChannelStateHandleSerializerV1, V2)."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class ChannelHandle:
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelPart:
-    """One channel's share in a :class:`MergedChannelHandle`."""
+class ChannelOffsets:
+    """One channel's buffers in a :class:`MergedChannelHandle`."""
 
     group: int
     channel: int
@@ -55,7 +55,7 @@ class MergedChannelHandle:
     subtask: int
     size: int
     stream: StreamHandle
-    parts: tuple[ChannelPart, ...]
+    channels: tuple[ChannelOffsets, ...]
 
 
 ChannelStateHandle: TypeAlias = ChannelHandle | MergedChannelHandle
@@ -70,7 +70,7 @@ _TAG_OF = {kind: tag for tag, kind in _TAGS.items()}
 
 
 def read_channel_handle(cursor: Cursor, version: int, direction: Direction) -> ChannelStateHandle:
-    """One channel handle of metadata ``version``. Raises CorruptSnapshot, UnsupportedSnapshot."""
+    """Read one channel handle of metadata ``version``. Raises CorruptSnapshot, UnsupportedSnapshot."""
     if version < 6:
         return _plain(cursor, direction)
     at = cursor.pos
@@ -103,34 +103,34 @@ def _merged(cursor: Cursor, direction: Direction) -> MergedChannelHandle:
     stream = required_stream_handle(cursor, "channel state")
     length = cursor.count("bytes of channel offsets")
     inner = Cursor(cursor.data, file=cursor.file, base=cursor.base, pos=cursor.pos, end=cursor.pos + length)
-    parts = tuple(_part(inner) for _ in range(inner.count("channels", 20)))
+    channels = tuple(_channel(inner) for _ in range(inner.count("channels", 20)))
     inner.finish("the channel offsets")
     cursor.pos = inner.pos
-    return MergedChannelHandle(direction, subtask, size, stream, parts)
+    return MergedChannelHandle(direction, subtask, size, stream, channels)
 
 
-def _part(cursor: Cursor) -> ChannelPart:
+def _channel(cursor: Cursor) -> ChannelOffsets:
     group, channel = cursor.i32(), cursor.i32()
     size = size_of(cursor, "channel state size")
     count = cursor.count("channel state offsets", 8)
-    return ChannelPart(group, channel, size, longs(cursor, count, "channel state offsets"))
+    return ChannelOffsets(group, channel, size, longs(cursor, count, "channel state offsets"))
 
 
 def write_channel_handle(out: Output, handle: ChannelStateHandle, version: int) -> None:
-    """The twin of :func:`read_channel_handle`. Raises UnsupportedSnapshot for a merged handle below V6."""
+    """Write what :func:`read_channel_handle` reads. Raises UnsupportedSnapshot for a merged handle below V6."""
     merged = isinstance(handle, MergedChannelHandle)
     if version >= 6:
         out.u8(_TAG_OF[handle.direction, merged])
     elif merged:
         raise UnsupportedSnapshot(
-            f"merged channel state of subtask {handle.subtask} cannot stand in metadata of version {version}",
+            f"merged channel state of subtask {handle.subtask} cannot be written to metadata of version {version}",
             advice="write for Flink 2.1 or newer, or take a savepoint, which has no records in flight",
         )
     out.i32(handle.subtask)
     if isinstance(handle, MergedChannelHandle):
         out.i64(handle.size)
         write_stream_handle(out, handle.stream)
-        out.bytes32(_parts(handle.parts))
+        out.bytes32(_channels(handle.channels))
     else:
         out.i32(handle.group)
         out.i32(handle.channel)
@@ -139,12 +139,12 @@ def write_channel_handle(out: Output, handle: ChannelStateHandle, version: int) 
         write_stream_handle(out, handle.stream)
 
 
-def _parts(parts: tuple[ChannelPart, ...]) -> bytes:
+def _channels(channels: tuple[ChannelOffsets, ...]) -> bytes:
     out = Output()
-    out.i32(len(parts))
-    for part in parts:
-        out.i32(part.group)
-        out.i32(part.channel)
-        out.i64(part.size)
-        write_longs(out, part.offsets)
+    out.i32(len(channels))
+    for channel in channels:
+        out.i32(channel.group)
+        out.i32(channel.channel)
+        out.i64(channel.size)
+        write_longs(out, channel.offsets)
     return bytes(out)

@@ -1,4 +1,4 @@
-"""Which Flink releases can have written a snapshot, as far as its metadata shows."""
+"""Derive the range of Flink releases that can have written a snapshot, from its metadata version and handle types."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _FINISHED: tuple[Release, Release] = ((1, 14), (2, 3))
 
 
 def flink_version_range(metadata: SnapshotMetadata) -> str:
-    """The Flink releases that write this version with these handles, such as "1.16 – 1.20" or "2.0"."""
+    """Return the Flink releases that write this version with these handles, such as "1.16 – 1.20" or "2.0"."""
     first, last = _BY_VERSION[metadata.version]
     for low, high in set(_evidence(metadata)):
         # Handles carried over from an older snapshot must not contradict the version.

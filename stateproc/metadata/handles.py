@@ -1,8 +1,8 @@
-"""All state handles of ``_metadata``, type bytes 0 to 17, in one place to import from."""
+"""Re-export all state handles of ``_metadata``, type bytes 0 to 17."""
 
 from stateproc.metadata.channel_state import (
     ChannelHandle,
-    ChannelPart,
+    ChannelOffsets,
     ChannelStateHandle,
     MergedChannelHandle,
     read_channel_handle,
@@ -13,7 +13,6 @@ from stateproc.metadata.keyed_handles import (
     IncrementalHandle,
     InMemoryChangelogHandle,
     KeyedHandle,
-    KeyGroupsHandle,
     read_keyed_handle,
 )
 from stateproc.metadata.operator_handles import (
@@ -27,6 +26,7 @@ from stateproc.metadata.stream_handles import (
     ByteStreamHandle,
     EmptySegmentHandle,
     FileHandle,
+    KeyGroupsHandle,
     RelativeFileHandle,
     SegmentHandle,
     StreamHandle,
@@ -37,7 +37,7 @@ __all__ = [
     "ByteStreamHandle",
     "ChangelogHandle",
     "ChannelHandle",
-    "ChannelPart",
+    "ChannelOffsets",
     "ChannelStateHandle",
     "DistributionMode",
     "EmptySegmentHandle",

@@ -1,4 +1,4 @@
-"""Keyed state handles (org.apache.flink.runtime.state.KeyedStateHandle), by MetadataV2V3SerializerBase."""
+"""Read and write keyed state handles (org.apache.flink.runtime.state.KeyedStateHandle, MetadataV2V3SerializerBase)."""
 
 from __future__ import annotations
 
@@ -9,49 +9,27 @@ from typing import TypeAlias
 from stateproc.errors import InvalidOption
 from stateproc.metadata.stream_handles import (
     TAKE_AGAIN,
+    KeyGroupsHandle,
     StreamHandle,
-    longs,
+    read_key_group_range,
+    read_key_groups,
     refuse_type,
     required_stream_handle,
     size_of,
-    write_longs,
+    write_key_groups,
     write_stream_handle,
 )
 from stateproc.wire.cursor import Cursor
 from stateproc.wire.output import Output
 
 _WITH_ID = frozenset(range(8, 15))
-MAX_KEY_GROUPS = 1 << 15
-"""KeyGroupRangeAssignment.UPPER_BOUND_MAX_PARALLELISM."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeyGroupsHandle:
-    """Types 3, 12 (KeyGroupsStateHandle) and 7 (KeyGroupsSavepointStateHandle, canonical).
-
-    ``offsets[i]`` is the byte position in ``stream`` of key group ``first_key_group + i``.
-    """
-
-    type_byte: int
-    first_key_group: int
-    offsets: tuple[int, ...]
-    stream: StreamHandle
-    handle_id: str | None = None
-
-    @property
-    def key_groups(self) -> range:
-        return range(self.first_key_group, self.first_key_group + len(self.offsets))
-
-    @property
-    def size(self) -> int:
-        return self.stream.size
 
 
 @dataclass(frozen=True, slots=True)
 class IncrementalHandle:
     """Types 5, 11: IncrementalRemoteKeyedStateHandle; RocksDB files by local name, header in ``meta``.
 
-    ``at``: the handle's own offset in ``_metadata``.
+    ``offset``: the byte offset of the handle's type byte in ``_metadata``.
     """
 
     type_byte: int
@@ -64,7 +42,7 @@ class IncrementalHandle:
     shared: tuple[tuple[str, StreamHandle], ...]
     private: tuple[tuple[str, StreamHandle], ...]
     handle_id: str | None = None
-    at: int | None = field(default=None, compare=False, repr=False)
+    offset: int | None = field(default=None, compare=False, repr=False)
 
     @property
     def key_groups(self) -> range:
@@ -107,7 +85,7 @@ class FileChangelogHandle:
 
 @dataclass(frozen=True, slots=True)
 class ChangelogHandle:
-    """Types 8, 14: ChangelogStateBackendHandle; the inner backend's handles, and the log written since."""
+    """Types 8, 14: ChangelogStateBackendHandle; the inner backend's materialized handles and the log written since."""
 
     type_byte: int
     first_key_group: int
@@ -130,7 +108,7 @@ KeyedHandle: TypeAlias = (
 
 
 def read_keyed_handle(cursor: Cursor) -> KeyedHandle | None:
-    """A type byte and its keyed handle; None for type 0. Raises CorruptSnapshot, UnsupportedSnapshot."""
+    """Read a type byte and its keyed handle; None for type 0. Raises CorruptSnapshot, UnsupportedSnapshot."""
     at = cursor.pos
     kind = cursor.u8()
     if kind == 0:
@@ -144,25 +122,11 @@ def read_keyed_handle(cursor: Cursor) -> KeyedHandle | None:
     return handle
 
 
-def read_key_groups(cursor: Cursor, kind: int) -> KeyGroupsHandle:
-    """Types 3, 7 and 12 behind the type byte."""
-    first, count = _key_group_range(cursor)
-    offsets = longs(cursor, count, "key-group offsets")
-    stream = required_stream_handle(cursor, "a key-groups handle")
-    return KeyGroupsHandle(
-        type_byte=kind,
-        first_key_group=first,
-        offsets=offsets,
-        stream=stream,
-        handle_id=cursor.utf() if kind == 12 else None,
-    )
-
-
 def _incremental(cursor: Cursor, kind: int) -> IncrementalHandle:
-    at = cursor.pos - 1
+    offset = cursor.offset - 1
     checkpoint_id = cursor.i64()
     backend_id = cursor.utf()
-    first, count = _key_group_range(cursor)
+    first, count = read_key_group_range(cursor)
     return IncrementalHandle(
         type_byte=kind,
         checkpoint_id=checkpoint_id,
@@ -174,7 +138,7 @@ def _incremental(cursor: Cursor, kind: int) -> IncrementalHandle:
         shared=_named_files(cursor, "shared files"),
         private=_named_files(cursor, "private files"),
         handle_id=cursor.utf() if kind == 11 else None,
-        at=at,
+        offset=offset,
     )
 
 
@@ -183,7 +147,7 @@ def _named_files(cursor: Cursor, what: str) -> tuple[tuple[str, StreamHandle], .
 
 
 def _changelog(cursor: Cursor, kind: int) -> ChangelogHandle:
-    first, count = _key_group_range(cursor)
+    first, count = read_key_group_range(cursor)
     return ChangelogHandle(
         type_byte=kind,
         first_key_group=first,
@@ -214,7 +178,7 @@ def _non_materialized(cursor: Cursor) -> tuple[InMemoryChangelogHandle | FileCha
 
 
 def _in_memory_changelog(cursor: Cursor, kind: int) -> InMemoryChangelogHandle:
-    first, count = _key_group_range(cursor)
+    first, count = read_key_group_range(cursor)
     return InMemoryChangelogHandle(
         first_key_group=first,
         key_group_count=count,
@@ -226,7 +190,7 @@ def _in_memory_changelog(cursor: Cursor, kind: int) -> InMemoryChangelogHandle:
 
 
 def _file_changelog(cursor: Cursor, kind: int) -> FileChangelogHandle:
-    first, count = _key_group_range(cursor)
+    first, count = read_key_group_range(cursor)
     return FileChangelogHandle(
         type_byte=kind,
         first_key_group=first,
@@ -240,15 +204,6 @@ def _file_changelog(cursor: Cursor, kind: int) -> FileChangelogHandle:
         handle_id=cursor.utf(),
         storage=cursor.utf() if kind == 13 else None,
     )
-
-
-def _key_group_range(cursor: Cursor) -> tuple[int, int]:
-    """i32 first key group, i32 number of key groups; both within Flink's 32768."""
-    at = cursor.pos
-    first, count = cursor.i32(), cursor.i32()
-    if first < 0 or count < 0 or first + count > MAX_KEY_GROUPS:
-        cursor.corrupt(f"impossible key groups: {count} from {first}", at=at, advice=TAKE_AGAIN)
-    return first, count
 
 
 KEYED_READERS: dict[int, Callable[[Cursor, int], KeyedHandle]] = {
@@ -266,7 +221,7 @@ KEYED_READERS: dict[int, Callable[[Cursor, int], KeyedHandle]] = {
 
 
 def write_keyed_handle(out: Output, handle: KeyedHandle | None) -> None:
-    """The twin of :func:`read_keyed_handle`: a type byte and the handle; type 0 for None.
+    """Write what :func:`read_keyed_handle` reads: a type byte and the handle; type 0 for None.
 
     Raises InvalidOption for an id where the type has none, or none where it has one.
     """
@@ -280,10 +235,7 @@ def write_keyed_handle(out: Output, handle: KeyedHandle | None) -> None:
         case None:
             out.u8(0)
         case KeyGroupsHandle():
-            out.u8(handle.type_byte)
-            out.i32(handle.first_key_group)
-            write_longs(out, handle.offsets)
-            write_stream_handle(out, handle.stream)
+            write_key_groups(out, handle)
         case IncrementalHandle():
             _write_incremental(out, handle)
         case InMemoryChangelogHandle():

@@ -1,4 +1,4 @@
-"""Operator state handles (org.apache.flink.runtime.state.OperatorStreamStateHandle)."""
+"""Read and write operator state handles (org.apache.flink.runtime.state.OperatorStreamStateHandle)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ OperatorHandle: TypeAlias = OperatorStreamHandle
 
 
 def read_operator_handle(cursor: Cursor) -> OperatorHandle | None:
-    """A type byte and its operator handle; None for type 0. Raises CorruptSnapshot, UnsupportedSnapshot."""
+    """Read a type byte and its operator handle; None for type 0. Raises CorruptSnapshot, UnsupportedSnapshot."""
     at = cursor.pos
     kind = cursor.u8()
     if kind == 0:
@@ -83,7 +83,7 @@ def _file_merging(cursor: Cursor, states: tuple[StatePartition, ...]) -> Operato
 
 
 def write_operator_handle(out: Output, handle: OperatorHandle) -> None:
-    """The twin of :func:`read_operator_handle`."""
+    """Write what :func:`read_operator_handle` reads."""
     out.u8(handle.type_byte)
     out.i32(len(handle.states))
     for state in handle.states:

@@ -1,4 +1,4 @@
-"""CheckpointProperties, the Java object at the end of ``_metadata`` since V4."""
+"""Read and write CheckpointProperties, the Java object at the end of ``_metadata`` since V4."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _CLASS = "org.apache.flink.runtime.checkpoint.CheckpointProperties"
 
 
 def read_properties(cursor: Cursor) -> CheckpointProperties | None:
-    """The properties, or None where Flink wrote null. Raises CorruptSnapshot, UnsupportedSnapshot."""
+    """Read the properties; None where Flink wrote null. Raises CorruptSnapshot, UnsupportedSnapshot."""
     at = cursor.pos
     value = read_java_object(cursor)
     if value is None:
         return None
     if not isinstance(value, JavaObject) or value.class_name != _CLASS:
-        cursor.corrupt("another object where the checkpoint properties belong", at=at, advice=TAKE_AGAIN)
+        cursor.corrupt("another object where the checkpoint properties are expected", at=at, advice=TAKE_AGAIN)
     kind = value.fields.get("checkpointType")
     return CheckpointProperties(
         is_savepoint=_is_savepoint(kind),
@@ -34,9 +34,9 @@ def read_properties(cursor: Cursor) -> CheckpointProperties | None:
 
 
 def write_properties(out: Output, properties: CheckpointProperties | None) -> None:
-    """The twin of :func:`read_properties`; a null object unless there are bytes that Flink wrote.
+    """Write what :func:`read_properties` reads: the bytes that Flink wrote, else a null object.
 
-    Restoring does not ask for them (Checkpoints.loadAndValidateCheckpoint); Flink's own SavepointWriter writes null.
+    Restoring does not need them (Checkpoints.loadAndValidateCheckpoint); Flink's own SavepointWriter writes null.
     """
     out.raw(properties.raw if properties is not None and properties.raw else _NULL)
 

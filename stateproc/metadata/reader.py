@@ -1,4 +1,4 @@
-"""Reading ``_metadata`` V2 to V6 (Flink's Checkpoints and MetadataV2V3SerializerBase)."""
+"""Read ``_metadata`` V2 to V6 (Flink's Checkpoints and MetadataV2V3SerializerBase)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ FIRST_VERSION, LAST_VERSION = 2, 6
 
 
 def read_metadata(data: bytes | memoryview, *, file: str) -> SnapshotMetadata:
-    """The snapshot that the bytes of a ``_metadata`` file describe; ``file`` names it in errors.
+    """Parse the bytes of a ``_metadata`` file; ``file`` names it in errors.
 
-    Raises CorruptSnapshot for anything but a complete and consistent file, bytes left over included, and
+    Raises CorruptSnapshot for anything but a complete and consistent file, trailing bytes included, and
     UnsupportedSnapshot for versions and handle types that are older or newer than V2 to V6.
     """
     cursor = Cursor(data, file=file)
@@ -93,7 +93,7 @@ def _operator(cursor: Cursor, version: int) -> OperatorState:
 
 
 def _coordinator(cursor: Cursor, version: int) -> ByteStreamHandle | None:
-    """The coordinator's state, always inline; V2 has the chain length there, which nobody reads."""
+    """The coordinator's state, always inline; V2 has the unused chain length there."""
     if version == 2:
         cursor.i32()
         return None
@@ -145,12 +145,12 @@ def _subtask(cursor: Cursor, version: int, index: int) -> SubtaskState:
 
 
 def _legacy_state(cursor: Cursor) -> None:
-    """V2: a duration nobody reads, and the number of states of Flink 1.1's kind."""
+    """V2: an unused duration, and the number of legacy (Flink 1.1) states."""
     cursor.i64()
     at = cursor.pos
     if cursor.i32() != 0:
         cursor.unsupported(
-            "state of Flink 1.1's kind",
+            "legacy state of Flink 1.1",
             at=at,
             advice="restore it in Flink 1.3 and take a new savepoint there",
         )

@@ -1,4 +1,4 @@
-"""What a snapshot consists of, as ``_metadata`` tells it (org.apache.flink.runtime.checkpoint)."""
+"""The contents of ``_metadata`` as dataclasses (org.apache.flink.runtime.checkpoint)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class MasterState:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskState:
-    """State of one subtask (OperatorSubtaskState); absent parts are None or empty."""
+    """State of one subtask (OperatorSubtaskState); absent state is None or empty."""
 
     index: int
     finished: bool = False
@@ -57,7 +57,7 @@ class CheckpointProperties:
     """CheckpointProperties: what kind of snapshot this is; None where the file does not say.
 
     ``flags`` are the boolean fields as written (forced, discardSubsumed, unclaimed and so on), ``raw`` the Java object
-    stream they were read from: it is written as it is, there is no other way to write properties.
+    stream they were read from, which is written unchanged.
     """
 
     is_savepoint: bool | None

@@ -1,18 +1,20 @@
-"""Stream handles: where a run of state bytes lies (org.apache.flink.runtime.state.StreamStateHandle)."""
+"""Read and write stream handles, which locate state bytes (org.apache.flink.runtime.state.StreamStateHandle).
+
+``offset`` of a handle is the byte offset of its type byte in ``_metadata``, for error messages.
+"""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
+from typing import Literal, NoReturn, TypeAlias
 
 from stateproc.wire.cursor import Cursor
 from stateproc.wire.output import Output
 
-if TYPE_CHECKING:
-    from stateproc.metadata.keyed_handles import KeyGroupsHandle
-
+MAX_KEY_GROUPS = 1 << 15
+"""KeyGroupRangeAssignment.UPPER_BOUND_MAX_PARALLELISM."""
 TAKE_AGAIN = "the file is damaged; take the snapshot again or restore it from a copy"
 
 
@@ -33,11 +35,11 @@ class ByteStreamHandle:
 
 @dataclass(frozen=True, slots=True)
 class FileHandle:
-    """Type 2, FileStateHandle: a whole file by absolute URI; ``size`` in bytes, ``at`` the handle's own offset."""
+    """Type 2, FileStateHandle: a whole file by absolute URI; ``size`` in bytes."""
 
     path: str
     size: int
-    at: int | None = field(default=None, compare=False, repr=False)
+    offset: int | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class RelativeFileHandle:
 
     path: str
     size: int
-    at: int | None = field(default=None, compare=False, repr=False)
+    offset: int | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class SegmentHandle:
     size: int
     scope: Literal["EXCLUSIVE", "SHARED"]
     logical_id: str
-    at: int | None = field(default=None, compare=False, repr=False)
+    offset: int | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +73,35 @@ class EmptySegmentHandle:
 
 
 PlainHandle: TypeAlias = ByteStreamHandle | FileHandle | RelativeFileHandle | SegmentHandle | EmptySegmentHandle
-StreamHandle: TypeAlias = "PlainHandle | KeyGroupsHandle"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyGroupsHandle:
+    """Types 3, 12 (KeyGroupsStateHandle) and 7 (KeyGroupsSavepointStateHandle, canonical).
+
+    ``offsets[i]`` is the byte position in ``stream`` of key group ``first_key_group + i``.
+    """
+
+    type_byte: int
+    first_key_group: int
+    offsets: tuple[int, ...]
+    stream: StreamHandle
+    handle_id: str | None = None
+
+    @property
+    def key_groups(self) -> range:
+        return range(self.first_key_group, self.first_key_group + len(self.offsets))
+
+    @property
+    def size(self) -> int:
+        return self.stream.size
+
+
+StreamHandle: TypeAlias = PlainHandle | KeyGroupsHandle
 
 
 def read_stream_handle(cursor: Cursor) -> StreamHandle | None:
-    """A type byte and its stream handle; None for type 0. Raises CorruptSnapshot, UnsupportedSnapshot."""
+    """Read a type byte and its stream handle; None for type 0. Raises CorruptSnapshot, UnsupportedSnapshot."""
     at = cursor.pos
     kind = cursor.u8()
     read = STREAM_READERS.get(kind)
@@ -85,7 +111,7 @@ def read_stream_handle(cursor: Cursor) -> StreamHandle | None:
 
 
 def write_stream_handle(out: Output, handle: StreamHandle | None) -> None:
-    """The twin of :func:`read_stream_handle`: a type byte and the handle; type 0 for None."""
+    """Write what :func:`read_stream_handle` reads: a type byte and the handle; type 0 for None."""
     match handle:
         case None:
             out.u8(0)
@@ -111,13 +137,11 @@ def write_stream_handle(out: Output, handle: StreamHandle | None) -> None:
         case EmptySegmentHandle():
             out.u8(16)
         case _:
-            from stateproc.metadata.keyed_handles import write_keyed_handle
-
-            write_keyed_handle(out, handle)
+            write_key_groups(out, handle)
 
 
 def required_stream_handle(cursor: Cursor, what: str) -> StreamHandle:
-    """As :func:`read_stream_handle`, where null is not an option."""
+    """Read a stream handle that must not be null; ``what`` names its owner in errors."""
     at = cursor.pos
     handle = read_stream_handle(cursor)
     if handle is None:
@@ -126,7 +150,7 @@ def required_stream_handle(cursor: Cursor, what: str) -> StreamHandle:
 
 
 def size_of(cursor: Cursor, what: str) -> int:
-    """An i64 number of bytes, refused if negative."""
+    """Read an i64 number of bytes; refuse a negative one."""
     at = cursor.pos
     size = cursor.i64()
     if size < 0:
@@ -135,25 +159,56 @@ def size_of(cursor: Cursor, what: str) -> int:
 
 
 def write_longs(out: Output, values: tuple[int, ...]) -> None:
-    """The twin of :func:`longs` and the i32 count in front of it."""
+    """Write an i32 count and that many i64, which :func:`longs` reads."""
     out.i32(len(values))
     out.raw(struct.pack(f">{len(values)}q", *values))
 
 
 def longs(cursor: Cursor, count: int, what: str) -> tuple[int, ...]:
-    """``count`` i64 in one go."""
+    """Read ``count`` i64."""
     return struct.unpack(f">{count}q", cursor.take(8 * count, what))
 
 
 def refuse_type(cursor: Cursor, kind: int, family: str, at: int) -> NoReturn:
-    """Raise for a handle type byte that does not belong here, or that is newer than this library."""
+    """Raise for a handle type byte that is not of this family, or that is newer than this library."""
     if kind <= LAST_KNOWN_TYPE:
-        cursor.corrupt(f"handle type {kind} where a {family} handle belongs", at=at, advice=TAKE_AGAIN)
+        cursor.corrupt(f"handle type {kind} where a {family} handle is expected", at=at, advice=TAKE_AGAIN)
     cursor.unsupported(
         f"{family} handle type {kind} (known are 0 to {LAST_KNOWN_TYPE})",
         at=at,
         advice="written by a newer Flink, or the file is damaged; read it with a newer stateproc",
     )
+
+
+def read_key_groups(cursor: Cursor, kind: int) -> KeyGroupsHandle:
+    """Read a KeyGroupsHandle of type ``kind`` (3, 7 or 12); the cursor is after the type byte."""
+    first, count = read_key_group_range(cursor)
+    offsets = longs(cursor, count, "key-group offsets")
+    stream = required_stream_handle(cursor, "a key-groups handle")
+    return KeyGroupsHandle(
+        type_byte=kind,
+        first_key_group=first,
+        offsets=offsets,
+        stream=stream,
+        handle_id=cursor.utf() if kind == 12 else None,
+    )
+
+
+def write_key_groups(out: Output, handle: KeyGroupsHandle) -> None:
+    """Write the type byte, the key-group range with its offsets, and the stream; a handle id is the caller's."""
+    out.u8(handle.type_byte)
+    out.i32(handle.first_key_group)
+    write_longs(out, handle.offsets)
+    write_stream_handle(out, handle.stream)
+
+
+def read_key_group_range(cursor: Cursor) -> tuple[int, int]:
+    """Read the i32 first key group and the i32 number of key groups, both within MAX_KEY_GROUPS."""
+    at = cursor.pos
+    first, count = cursor.i32(), cursor.i32()
+    if first < 0 or count < 0 or first + count > MAX_KEY_GROUPS:
+        cursor.corrupt(f"impossible key groups: {count} from {first}", at=at, advice=TAKE_AGAIN)
+    return first, count
 
 
 LAST_KNOWN_TYPE = 17
@@ -170,17 +225,18 @@ def _byte_stream(cursor: Cursor) -> ByteStreamHandle:
 
 
 def _file(cursor: Cursor) -> FileHandle:
-    at = cursor.offset
+    offset = cursor.offset - 1
     size = size_of(cursor, "file size")
-    return FileHandle(path=cursor.utf(), size=size, at=at)
+    return FileHandle(path=cursor.utf(), size=size, offset=offset)
 
 
 def _relative_file(cursor: Cursor) -> RelativeFileHandle:
-    at = cursor.offset
-    return RelativeFileHandle(path=cursor.utf(), size=size_of(cursor, "file size"), at=at)
+    offset = cursor.offset - 1
+    return RelativeFileHandle(path=cursor.utf(), size=size_of(cursor, "file size"), offset=offset)
 
 
 def _segment(cursor: Cursor) -> SegmentHandle:
+    offset = cursor.offset - 1
     start, size = size_of(cursor, "segment start"), size_of(cursor, "segment size")
     at = cursor.pos
     scope = cursor.i32()
@@ -192,7 +248,7 @@ def _segment(cursor: Cursor) -> SegmentHandle:
         size=size,
         scope=_SCOPES[scope],
         logical_id=cursor.utf(),
-        at=at,
+        offset=offset,
     )
 
 
@@ -201,9 +257,7 @@ def _empty_segment(cursor: Cursor) -> EmptySegmentHandle:
 
 
 def _key_groups(cursor: Cursor) -> KeyGroupsHandle:
-    """Type 3 stands among keyed handles, but Flink accepts it as a stream as well."""
-    from stateproc.metadata.keyed_handles import read_key_groups
-
+    """Type 3 is a keyed handle that Flink accepts as a stream as well."""
     cursor.nested("stream handles")
     handle = read_key_groups(cursor, 3)
     cursor.unnested()

@@ -1,4 +1,4 @@
-"""Every stream of a snapshot, with the part it plays."""
+"""Iterate over all stream handles of a snapshot, with their roles."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from stateproc.metadata.snapshot import OperatorState, SnapshotMetadata, Subtask
 class StreamUse(NamedTuple):
     """A stream handle and its role, such as "managed keyed" or "rocksdb shared 000012.sst".
 
-    ``subtask`` is None for coordinator state. Changelog segments in memory are no streams and not listed.
+    ``subtask`` is None for coordinator state. In-memory changelog handles have no stream and are not listed.
     ``bytes`` is how much of the stream this use accounts for: since Flink 1.20 channels of several subtasks share
-    a file (AbstractChannelStateHandle.getStateSize is a channel's own part).
+    a file (AbstractChannelStateHandle.getStateSize is one channel's size).
     """
 
     operator: OperatorState
@@ -32,7 +32,7 @@ class StreamUse(NamedTuple):
 
 
 def walk_stream_handles(metadata: SnapshotMetadata) -> Iterator[StreamUse]:
-    """All stream handles of ``metadata`` in file order; shared files come as often as referenced."""
+    """Yield all stream handles of ``metadata`` in file order; a shared file once for each reference."""
     for operator in metadata.operators:
         if operator.coordinator is not None:
             coordinator = operator.coordinator

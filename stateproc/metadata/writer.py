@@ -1,4 +1,4 @@
-"""Writing ``_metadata`` V3 to V6: the twin of ``reader`` (Flink's Checkpoints and MetadataV3Serializer and later)."""
+"""Write ``_metadata`` V3 to V6 (the inverse of ``reader``; Flink's Checkpoints and MetadataV3Serializer and later)."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ FIRST_VERSION = 3
 
 
 def write_metadata(metadata: SnapshotMetadata, version: int) -> bytes:
-    """The bytes of a ``_metadata`` file of ``version`` (3 to 6) that describes ``metadata``.
+    """Serialize ``metadata`` as a ``_metadata`` file of ``version`` (3 to 6).
 
-    What a version does not know is left out: names and uids of operators below V5. Properties are kept at the version
-    they were read at, else null: a Java object of one release is not for another to read. Raises InvalidOption for
-    another version, UnsupportedSnapshot for channel state that the version cannot hold.
+    Fields that a version lacks are omitted: names and uids of operators below V5. Properties are kept only at the
+    version they were read at, else written as null: a Java object of one release may not load in another.
+
+    Raises InvalidOption for another version, UnsupportedSnapshot for channel state that the version cannot hold.
     """
     if not FIRST_VERSION <= version <= LAST_VERSION:
         raise InvalidOption(
             f"_metadata of version {version} cannot be written",
             advice=f"give a version from {FIRST_VERSION} to {LAST_VERSION}; "
-            "Release.metadata_version tells which a release of Flink writes",
+            "Release.metadata_version is the version that a Flink release writes",
         )
     out = Output()
     out.raw(MAGIC.to_bytes(4, "big"))

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from stateproc.errors import InvalidOption, NotFound, not_found
-from stateproc.keygroups.key_types import told_key_types
+from stateproc.keygroups.key_types import parse_key_types
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.metadata import SnapshotMetadata, flink_version_range, read_metadata
 from stateproc.options import OPEN_OPTIONS
@@ -160,7 +160,7 @@ def open(
         plugins=values["plugins"],
         kryo=values["kryo"] or (5 if metadata.version >= _FIRST_KRYO_5 else 2),
         verify=values["verify"],
-        key_types=told_key_types(values["key_type"], (item.operator_id for item in metadata.operators)),
+        key_types=parse_key_types(values["key_type"], (item.operator_id for item in metadata.operators)),
     )
     return Snapshot(location, metadata, options, values["uids"])
 

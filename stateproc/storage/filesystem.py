@@ -1,4 +1,4 @@
-"""fsspec file systems by Flink's URIs; what goes wrong becomes an error that says what to do."""
+"""Access fsspec file systems by Flink's URIs; storage errors become typed errors that say what to do."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from stateproc.errors import InvalidOption, MissingFile, SnapshotError, Where
 
 StorageOptions = Mapping[str, Any]
 
-_PART = 4 << 20
-_AT_ONCE = 4
-"""Large reads over a network: requests of so many bytes, so many at a time."""
+_REQUEST_BYTES = 4 << 20
+_CONCURRENT_REQUESTS = 4
+"""Large reads over a network are split into requests of this size, this many at a time."""
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
 
 _FSSPEC_NAMES = {"s3a": "s3", "s3n": "s3", "s3p": "s3", "wasb": "abfs", "wasbs": "abfss", "gs": "gcs"}
-"""Flink's and Hadoop's schemes whose name in fsspec is another."""
+"""Flink's and Hadoop's schemes that have another name in fsspec."""
 _OBJECT_STORES = frozenset({"s3", "gcs", "abfs", "abfss", "oss", "cosn", "swift"})
-"""Where directories are no more than beginnings of names: making one makes nothing, or a whole bucket."""
+"""Stores where a directory is only a key prefix: creating one does nothing, or creates a bucket."""
 
 _PACKAGES = {
     "s3": "s3fs",
@@ -36,11 +36,11 @@ _PACKAGES = {
     "oss": "ossfs",
 }
 _KEPT: set[Any] = set()
-"""File systems in use. fsspec drops its own in a process that is forked, as for Spark's JVM, and a client whose threads
-the fork has not, as HDFS's, would wait for them there for ever.
+"""File systems in use, kept alive. fsspec clears its instance cache in a forked process (Spark's workers fork); a
+client finalized there, such as HDFS's, would wait for ever for threads that the fork does not have.
 """
 KNOWN_SCHEMES = frozenset({"file", "webhdfs", "swift", "cosn", *_PACKAGES, *_FSSPEC_NAMES})
-"""Where Flink keeps snapshots; a handle pointing elsewhere is not followed."""
+"""Schemes in which Flink stores snapshots; a handle with another scheme is not followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def scheme_of(uri: str) -> str:
 
 
 def normalize(uri: str) -> str:
-    """``uri`` without trailing slashes; file URIs in any of their spellings as plain local paths."""
+    """Return ``uri`` without trailing slashes, and file URIs in any spelling as plain local paths."""
     if scheme_of(uri) == "file":
         path = uri
         match = _SCHEME.match(uri)
@@ -71,25 +71,25 @@ def normalize(uri: str) -> str:
 
 
 def absolute(uri: str) -> str:
-    """``uri`` so that it means the same to every process: in any spelling, from the home or working directory."""
+    """Return ``uri`` in a form that means the same to every process: ``~`` and relative paths resolved."""
     uri = normalize(uri)
     return os.path.abspath(os.path.expanduser(uri)) if scheme_of(uri) == "file" else uri
 
 
 def store_kind(uri: str) -> str:
-    """fsspec's name of the file system of ``uri``: one for all spellings of its scheme, as s3 for s3a."""
+    """Return fsspec's name of the file system of ``uri``, one for all spellings of its scheme: s3 for s3a."""
     scheme = scheme_of(uri)
     return _FSSPEC_NAMES.get(scheme, scheme)
 
 
 def same_store(uri: str) -> str:
-    """``uri`` with its scheme under one name, so that two spellings of a place compare equal: s3a:// as s3://."""
+    """Return ``uri`` with its canonical scheme, so that two spellings compare equal: s3a:// as s3://."""
     kind = store_kind(uri)
     return uri if kind == "file" else f"{kind}:{uri.partition(':')[2]}"
 
 
 def has_directories(uri: str) -> bool:
-    """Whether directories are things of their own there, as they are not on object stores."""
+    """Whether the store has directories of its own; object stores do not."""
     return store_kind(uri) not in _OBJECT_STORES
 
 
@@ -98,7 +98,7 @@ def join(directory: str, *names: str) -> str:
 
 
 def parent(uri: str) -> str:
-    """The directory that holds ``uri``; a root is its own parent."""
+    """Return the directory that contains ``uri``; a root is its own parent."""
     head, slash, _ = uri.rpartition("/")
     if not slash or head.endswith(("/", ":")):
         return uri
@@ -110,10 +110,10 @@ def basename(uri: str) -> str:
 
 
 def filesystem(uri: str, options: StorageOptions | None = None) -> tuple[Any, str]:
-    """The fsspec file system of ``uri`` and the path in it.
+    """Return the fsspec file system of ``uri`` and the path in it.
 
-    ``options`` go to the file system, unless it is the local one. Raises InvalidOption where fsspec has no
-    such file system or the package it needs is not installed.
+    ``options`` are passed to the file system, unless it is the local one. Raises InvalidOption where fsspec has no
+    such file system, the package it needs is not installed, or it does not accept the options.
     """
     uri = normalize(uri)
     if "::" in uri:
@@ -146,7 +146,7 @@ def _local() -> Any:
 
 
 def list_directory(uri: str, options: StorageOptions | None = None) -> list[Entry]:
-    """The entries of a directory, by name. Raises MissingFile, InvalidOption."""
+    """List the entries of a directory, sorted by name. Raises MissingFile, InvalidOption."""
     fs, path = filesystem(uri, options)
     with explained(uri):
         fs.invalidate_cache()
@@ -160,7 +160,7 @@ def list_directory(uri: str, options: StorageOptions | None = None) -> list[Entr
 
 
 def kind_of(uri: str, options: StorageOptions | None = None) -> tuple[str, int] | None:
-    """("file", size) or ("directory", 0) of what stands at ``uri``; None if nothing does."""
+    """Return ("file", size) or ("directory", 0) for what exists at ``uri``; None if nothing does."""
     fs, path = filesystem(uri, options)
     try:
         with explained(uri):
@@ -173,7 +173,7 @@ def kind_of(uri: str, options: StorageOptions | None = None) -> tuple[str, int] 
 
 
 def read_range(uri: str, start: int, end: int, options: StorageOptions | None = None) -> bytes:
-    """Bytes ``start`` to ``end`` of a file; fewer if it ends earlier. Raises MissingFile, InvalidOption."""
+    """Read bytes ``start`` to ``end`` of a file; fewer if it ends earlier. Raises MissingFile, InvalidOption."""
     if start == end:
         return b""
     fs, path = filesystem(uri, options)
@@ -182,9 +182,9 @@ def read_range(uri: str, start: int, end: int, options: StorageOptions | None = 
 
 
 def read_into(uri: str, start: int, target: memoryview, options: StorageOptions | None = None) -> int:
-    """Fill ``target`` with the bytes of a file from ``start`` on; how many there were. Raises as `read_range`."""
+    """Fill ``target`` with the bytes of a file from ``start`` on; return how many were read. Raises as `read_range`."""
     if scheme_of(uri) != "file":
-        return _read_in_parts(uri, start, target, options)
+        return _read_concurrently(uri, start, target, options)
     _, path = filesystem(uri, options)
     done = 0
     with explained(uri), open(path, "rb", buffering=0) as file:
@@ -197,29 +197,38 @@ def read_into(uri: str, start: int, target: memoryview, options: StorageOptions 
     return done
 
 
-def _read_in_parts(uri: str, start: int, target: memoryview, options: StorageOptions | None) -> int:
-    """Over a network, where one request alone does not use the line."""
+def _read_concurrently(uri: str, start: int, target: memoryview, options: StorageOptions | None) -> int:
+    """Read over a network, several requests at a time: one alone does not use the bandwidth."""
 
     def read(at: int) -> int:
-        part = target[at : at + _PART]
+        part = target[at : at + _REQUEST_BYTES]
         data = read_range(uri, start + at, start + at + len(part), options)
         part[: len(data)] = data
         return len(data)
 
-    parts = range(0, len(target), _PART)
-    if len(parts) < 2:
-        return sum(map(read, parts))
-    with ThreadPoolExecutor(len(parts[:_AT_ONCE])) as pool:
-        return sum(pool.map(read, parts))
+    requests = range(0, len(target), _REQUEST_BYTES)
+    if len(requests) < 2:
+        return sum(map(read, requests))
+    with ThreadPoolExecutor(len(requests[:_CONCURRENT_REQUESTS])) as pool:
+        return sum(pool.map(read, requests))
 
 
 @contextmanager
 def explained(uri: str) -> Iterator[None]:
-    """Turns what fsspec, and the client libraries behind it, raise into the package's errors."""
+    """Convert what fsspec and its client libraries raise into typed errors about ``uri``.
+
+    Errors of this code (NameError, AttributeError, AssertionError) are not storage errors and pass unchanged.
+    """
     try:
         yield
-    except (SnapshotError, MemoryError):
+    except (SnapshotError, MemoryError, NameError, AttributeError, AssertionError):
         raise
+    except TypeError as error:
+        raise InvalidOption(
+            f"{scheme_of(uri)}:// does not accept these storage options: {error}",
+            where=Where(file=uri),
+            advice="check the names and types of the storage options against the file system's documentation",
+        ) from error
     except ImportError as error:
         scheme = scheme_of(uri)
         package = _PACKAGES.get(store_kind(uri), f"fsspec[{scheme}]")

@@ -11,8 +11,8 @@ from typing import Any
 class SnapshotLocation:
     """A snapshot's directory and its ``_metadata``; local ones as plain absolute paths.
 
-    ``note`` tells what was chosen where the path given left a choice. ``storage_options`` go to fsspec.
-    ``path_mapping`` maps prefixes of the files' URIs to where these files are now.
+    ``note`` says which snapshot was chosen where the given path left a choice. ``storage_options``
+    are passed to fsspec. ``path_mapping`` maps prefixes of the files' URIs to where these files are now.
     """
 
     directory_uri: str

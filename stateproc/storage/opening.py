@@ -62,7 +62,7 @@ def _plain_name(handle: RelativeFileHandle, location: SnapshotLocation) -> str:
     if not all(parts) or ".." in parts or "." in parts or ":" in parts[0] or "\0" in path or "\\" in path:
         raise CorruptSnapshot(
             f"relative file '{path}' is no plain name",
-            where=Where(file=location.metadata_uri, offset=handle.at),
+            where=Where(file=location.metadata_uri, offset=handle.offset),
             advice="Flink writes names of files beside _metadata only; do not trust this snapshot",
         )
     return path
@@ -71,7 +71,7 @@ def _plain_name(handle: RelativeFileHandle, location: SnapshotLocation) -> str:
 def _places(handle: FileHandle | SegmentHandle, location: SnapshotLocation) -> list[str]:
     """Where an absolute file may be, best first: as mapped, as written, in the snapshot's own tree."""
     path = handle.path
-    where = Where(file=location.metadata_uri, offset=handle.at)
+    where = Where(file=location.metadata_uri, offset=handle.offset)
     written = normalize(path)
     mapped = _mapped(written, location)
     scheme = scheme_of(written)
@@ -86,14 +86,14 @@ def _places(handle: FileHandle | SegmentHandle, location: SnapshotLocation) -> l
     if mapped:
         return mapped
     raise UnsupportedSnapshot(
-        f"the snapshot points at {path}, and {scheme}: is no storage of Flink's",
+        f"the snapshot points at {path}, and {scheme}: is not a storage scheme of Flink",
         where=where,
         advice="map it to where the file is with path_mapping={'old prefix': 'new prefix'}",
     )
 
 
 def _mapped(written: str, location: SnapshotLocation) -> list[str]:
-    """The file under the longest prefix of the user's mapping that fits."""
+    """Map the path by the longest matching prefix of ``path_mapping``."""
     for old, new in sorted(location.path_mapping.items(), key=lambda item: -len(item[0])):
         prefix = normalize(old)
         if written == prefix or written.startswith(prefix.rstrip("/") + "/"):

@@ -27,7 +27,7 @@ def read_ranges(source: ByteSource, ranges: Sequence[Range], gap: int = DEFAULT_
     """The bytes of each range, in the order given, read with as few requests as sensible.
 
     Ranges up to ``gap`` bytes apart share a request, as long as it stays under 64 MiB; a larger range is one
-    request of its own. Over a network several are under way at a time. Overlaps are fine. Raises CorruptSnapshot for
+    request of its own. Over a network several requests run at a time. Ranges may overlap. Raises CorruptSnapshot for
     ranges outside of ``source``.
     """
     for start, length in ranges:

@@ -31,7 +31,7 @@ class ByteSource(Protocol):
 
 @dataclass(frozen=True)
 class InlineSource:
-    """Bytes that stood in ``_metadata`` itself."""
+    """Bytes that are stored in ``_metadata`` itself."""
 
     name: str
     data: bytes = field(repr=False)
@@ -115,7 +115,7 @@ class FileSource:
         raise MissingFile(
             f"a file of the snapshot is missing{tried}",
             where=Where(file=self.uri),
-            advice="copy the file there, or, if the files were moved, tell where with "
+            advice="copy the file there, or, if the files were moved, specify the new prefix with "
             "path_mapping={'old prefix': 'new prefix'}",
         )
 

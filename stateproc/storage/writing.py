@@ -1,4 +1,4 @@
-"""Files written through fsspec: forwards, or whole and at once; what goes wrong is one kind of error."""
+"""Write files through fsspec, sequentially or atomically; every storage error becomes WriteFailed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 @contextmanager
 def writing(uri: str) -> Iterator[None]:
-    """Turns whatever a file system raises into WriteFailed about ``uri``."""
+    """Convert what a file system raises into WriteFailed about ``uri``."""
     try:
         yield
     except SnapshotError:
@@ -36,14 +36,14 @@ def writing(uri: str) -> Iterator[None]:
 def _advice(error: Exception) -> str:
     code = error.errno if isinstance(error, OSError) else None
     if code in _FULL:
-        return "the disk is full, or a quota or limit is reached: make room or write to another place, then run again"
+        return "the disk is full, or a quota or limit is reached: free space or write elsewhere, then run again"
     if code in _FORBIDDEN or isinstance(error, PermissionError):
         return "check the permissions of the directory, or the credentials in the storage options"
     return "check the address and the storage options; nothing was completed, so the write can be run again"
 
 
 class OutputFile:
-    """A new file written forwards. Closed, it is whole and, on local disks, durable; discarded, it is gone."""
+    """A new file, written sequentially; ``close`` makes it complete and, on local disks, durable."""
 
     def __init__(self, uri: str, options: StorageOptions | None = None) -> None:
         """Raises WriteFailed, InvalidOption; so do all methods."""
@@ -58,7 +58,7 @@ class OutputFile:
         self.size += len(data)
 
     def append(self, path: str, start: int, size: int) -> int:
-        """Append bytes of a local file, as far as the system copies from file to file by itself; how many it did."""
+        """Append bytes of a local file as far as the kernel copies between files; return how many were copied."""
         if scheme_of(self.uri) != "file" or not hasattr(os, "copy_file_range"):
             return 0
         done = 0
@@ -87,7 +87,7 @@ class OutputFile:
             self._file.close()
 
     def discard(self) -> None:
-        """Stop writing and remove what is there. Raises nothing: there is an error already that matters more."""
+        """Stop writing and remove the file. Raises nothing: it is called while another error is handled."""
         with suppress(Exception):  # the file is given up, whatever state it is in
             if scheme_of(self.uri) == "file" or not hasattr(self._file, "discard"):
                 self._file.close()
@@ -99,7 +99,7 @@ class OutputFile:
 
 
 def publish(uri: str, data: bytes, temporary: str, options: StorageOptions | None = None) -> None:
-    """Put ``data`` at ``uri`` so that it is there wholly or not at all; what was there before is replaced.
+    """Write ``data`` to ``uri`` atomically, replacing what was there.
 
     ``temporary``: a name in the same directory, for file systems that rename. Raises WriteFailed.
     """
@@ -125,14 +125,14 @@ def publish(uri: str, data: bytes, temporary: str, options: StorageOptions | Non
 
 
 def _rename(fs: Any, source: str, target: str) -> None:
-    """HDFS renames to free names only; what ``target`` held is complete up to the moment it goes."""
+    """Rename on HDFS, which does not replace: ``target`` is complete until it is removed."""
     if fs.exists(target):
         fs.rm_file(target)
     fs.mv(source, target)
 
 
 def sync_directory(directory: str) -> None:
-    """Make names in a local directory durable."""
+    """Make the entries of a local directory durable (fsync)."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -141,7 +141,7 @@ def sync_directory(directory: str) -> None:
 
 
 def make_directory(uri: str, options: StorageOptions | None = None) -> None:
-    """Make a directory and those above it, where there are directories at all. Raises WriteFailed."""
+    """Create a directory and its parents, where the store has directories. Raises WriteFailed."""
     if not has_directories(uri):
         return
     fs, path = filesystem(uri, options)
@@ -150,7 +150,7 @@ def make_directory(uri: str, options: StorageOptions | None = None) -> None:
 
 
 def remove(uri: str, options: StorageOptions | None = None) -> None:
-    """Remove a file; none there is no error. Raises WriteFailed."""
+    """Remove a file; a missing file is no error. Raises WriteFailed."""
     fs, path = filesystem(uri, options)
     with writing(uri):
         try:
@@ -160,7 +160,7 @@ def remove(uri: str, options: StorageOptions | None = None) -> None:
 
 
 def remove_quietly(uri: str, options: StorageOptions | None = None) -> bool:
-    """Remove a file if that can be done; whether it is gone. A file that stays is for the next write to remove."""
+    """Try to remove a file; return whether it is gone. The next write removes a file that stays."""
     try:
         remove(uri, options)
     except WriteFailed:
@@ -169,9 +169,9 @@ def remove_quietly(uri: str, options: StorageOptions | None = None) -> bool:
 
 
 def remove_empty_directory(uri: str, options: StorageOptions | None = None) -> None:
-    """Remove a directory unless something is in it."""
+    """Remove a directory if it is empty."""
     if not has_directories(uri):
         return
     fs, path = filesystem(uri, options)
-    with suppress(Exception):  # not empty, gone, or no such thing as directories: all as well
+    with suppress(Exception):  # not empty, already gone, or not a directory: nothing to do
         fs.rmdir(path)

@@ -174,4 +174,4 @@ class Cursor:
     def finish(self, what: str) -> None:
         """Refuse bytes left over."""
         if self.pos != self.end:
-            self.corrupt(f"{self.remaining} bytes left over behind {what}")
+            self.corrupt(f"{self.remaining} bytes left over after {what}")

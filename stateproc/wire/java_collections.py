@@ -73,7 +73,7 @@ def java_map(value: JavaValue) -> list[tuple[JavaValue, JavaValue]] | None:
 
 
 def _unwrapped(value: JavaValue, fields: tuple[str, ...]) -> JavaValue:
-    """Behind Collections.unmodifiable… and synchronized…; a wrapper around itself is given up on."""
+    """Unwrap Collections.unmodifiable… and synchronized…; give up on a wrapper around itself."""
     for _ in range(_MAX_WRAPPERS):
         if not isinstance(value, JavaObject) or not value.class_name.startswith(_WRAPPER):
             return value
@@ -102,7 +102,7 @@ def _pairs(flat: list[JavaValue]) -> list[tuple[JavaValue, JavaValue]]:
 
 def _array_list(value: JavaObject) -> list[JavaValue] | None:
     contents = value.annotations.get("java.util.ArrayList", [])
-    found = contents[1:]  # behind the capacity
+    found = contents[1:]  # after the capacity
     return found if len(found) == value.fields.get("size") else None
 
 

@@ -106,7 +106,7 @@ class _Plain:
 
 
 def _known(value: JavaObject) -> Any:
-    """A number, date or the like; None if it is none, or not laid out as its class does it."""
+    """A number, date or the like; None if it is none, or does not have its class's fields."""
     if value.class_name in _BOXES:
         return value.fields.get("value")
     read = _KNOWN.get(value.class_name)

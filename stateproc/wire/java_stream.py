@@ -49,9 +49,9 @@ _DAMAGED = "the file is damaged; take the snapshot again or restore it from a co
 def read_java_object(cursor: Cursor) -> JavaValue:
     """One complete object stream (java.io.ObjectOutputStream): AC ED 00 05 and one content element.
 
-    Leaves ``cursor`` exactly behind it. Objects become :class:`JavaObject` and its siblings, a String str,
+    Leaves ``cursor`` exactly after it. Objects become :class:`JavaObject` and its siblings, a String str,
     null None, top-level block data bytes; back references give the same Python object. Raises CorruptSnapshot
-    for bytes that are no such stream, UnsupportedSnapshot for objects whose end bytes alone do not tell.
+    for bytes that are no such stream, UnsupportedSnapshot for objects whose end the bytes alone do not determine.
     """
     at = cursor.pos
     header = cursor.i32() & 0xFFFFFFFF

@@ -159,7 +159,7 @@ def test_what_the_snapshot_tells_goes_before(tmp_path: Path) -> None:
     ("told", "error", "match"),
     [
         ("Strin", InvalidOption, "Strin"),
-        ("{not json", InvalidOption, "no JSON object"),
+        ("{not json", InvalidOption, "not a JSON object"),
         ({"chain": 7}, InvalidOption, "no type"),
         (7, InvalidOption, "no type"),
         ({"chian": "String"}, NotFound, "chian"),

@@ -26,7 +26,7 @@ from stateproc.metadata.handles import (
     ByteStreamHandle,
     ChangelogHandle,
     ChannelHandle,
-    ChannelPart,
+    ChannelOffsets,
     EmptySegmentHandle,
     FileChangelogHandle,
     FileHandle,
@@ -187,11 +187,20 @@ def test_channel_handles(version: int) -> None:
     )
 
 
+@pytest.mark.parametrize("stream", [item for item in STREAMS if hasattr(item[0], "offset")])
+def test_the_offset_of_a_handle_is_that_of_its_type_byte(stream: tuple[Any, bytes]) -> None:
+    expected, encoded = stream
+    raw = one(6, [mb.subtask(6, 0, managed_keyed=mb.key_groups(7, 1, [5], encoded))])
+    handle = parse(raw).operators[0].subtasks[0].managed_keyed.stream
+    assert handle == expected
+    assert raw[handle.offset : handle.offset + len(encoded)] == encoded
+
+
 def test_merged_channel_handles() -> None:
     channels = (mb.merged_channel(3, 0, SST_BYTES, [(0, 1, [4]), (0, 2, [])]),)
     out = (mb.merged_channel(4, 0, SST_BYTES, []),)
     subtask = parse(one(6, [mb.subtask(6, 0, channels_in=channels, channels_out=out)])).operators[0].subtasks[0]
-    parts = (ChannelPart(0, 1, 9, (4,)), ChannelPart(0, 2, 9, ()))
+    parts = (ChannelOffsets(0, 1, 9, (4,)), ChannelOffsets(0, 2, 9, ()))
     assert subtask.input_channels == (MergedChannelHandle("in", 0, 600, SST, parts),)
     assert subtask.output_channels == (MergedChannelHandle("out", 0, 600, SST, ()),)
 
@@ -337,7 +346,7 @@ def test_mutations_raise_only_snapshot_errors() -> None:
             "unknown tag 9",
         ),
         (mb.metadata(3, [], master_states=(bytes(9),)), "magic number"),
-        (mb.metadata(4, [], properties=bytes.fromhex("aced00057400017a")), "checkpoint properties belong"),
+        (mb.metadata(4, [], properties=bytes.fromhex("aced00057400017a")), "checkpoint properties are expected"),
     ],
 )
 def test_what_no_flink_writes(data: bytes, message: str) -> None:
@@ -356,7 +365,7 @@ def test_unknown_handle_type_and_state_of_1_1() -> None:
     with pytest.raises(UnsupportedSnapshot, match="keyed state handle type 18"):
         parse(one(6, [mb.subtask(6, 0, managed_keyed=b"\x12")]))
     data = one(2, [mb.i32(0) + mb.i64(0) + mb.i32(1) + bytes(20)])
-    with pytest.raises(UnsupportedSnapshot, match=r"Flink 1\.1's kind"):
+    with pytest.raises(UnsupportedSnapshot, match=r"legacy state of Flink 1\.1"):
         parse(data)
 
 
@@ -412,7 +421,7 @@ def test_every_kind_of_handle_as_flink_2_3_wrote_it() -> None:
     assert log.segments == ((33, whole),) and (log.size, log.checkpointed_size) == (77, 70)
     assert (first.managed_keyed.materialization_id, first.managed_keyed.checkpoint_id) == (2, 6)
     assert (first.raw_keyed.type_byte, first.raw_keyed.offsets) == (12, (0, 5, 9, 12))
-    parts = (ChannelPart(0, 1, 3, (4,)), ChannelPart(0, 2, 3, (6, 8)))
+    parts = (ChannelOffsets(0, 1, 3, (4,)), ChannelOffsets(0, 2, 3, (6, 8)))
     assert first.input_channels == (
         ChannelHandle("in", 0, 0, 1, (4,), 3, inline),
         MergedChannelHandle("in", 0, 6, inline, parts),

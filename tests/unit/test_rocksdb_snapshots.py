@@ -135,16 +135,16 @@ def test_a_missing_shared_file_is_named() -> None:
 def test_two_files_of_one_name_are_refused_with_their_place() -> None:
     location, handles = opened(FULL)
     handle = handles[0][2]
-    assert handle.at is not None and handle.at > 0
+    assert handle.offset is not None and handle.offset > 0
     # The type byte stands there, and the checkpoint's id behind it.
     raw = Path(location.metadata_uri).read_bytes()
-    assert raw[handle.at] == handle.type_byte
-    assert int.from_bytes(raw[handle.at + 1 : handle.at + 9], "big") == handle.checkpoint_id
+    assert raw[handle.offset] == handle.type_byte
+    assert int.from_bytes(raw[handle.offset + 1 : handle.offset + 9], "big") == handle.checkpoint_id
     (name, first), (_, second), *_ = handle.private
     broken = replace(handle, private=((name, first), (name, second)))
     with pytest.raises(CorruptSnapshot, match="two files") as caught:
         open_database(broken, location)
-    assert (caught.value.where.file, caught.value.where.offset) == (location.metadata_uri, handle.at)
+    assert (caught.value.where.file, caught.value.where.offset) == (location.metadata_uri, handle.offset)
 
 
 def test_sizes_of_a_real_state() -> None:

@@ -30,6 +30,7 @@ from stateproc.storage import (
     open_handle,
     read_ranges,
 )
+from stateproc.storage.filesystem import explained
 
 JOB = "0123456789abcdef0123456789abcdef"
 
@@ -117,6 +118,27 @@ def test_unknown_and_uninstalled_file_systems() -> None:
         locate("memory://a::file:///etc")
 
 
+@pytest.mark.parametrize(
+    ("raised", "expected", "text"),
+    [
+        (FileNotFoundError("x"), MissingFile, "no such file"),
+        (PermissionError("x"), MissingFile, "access denied"),
+        (ConnectionError("refused"), MissingFile, "cannot be read: refused"),
+        (RuntimeError("a client's own error"), MissingFile, "cannot be read: a client's own error"),
+        (TypeError("unexpected keyword 'endpoint'"), InvalidOption, "does not accept these storage options"),
+        (ImportError("No module named 's3fs'"), InvalidOption, "needs a package that is not installed"),
+        (CorruptSnapshot("damaged"), CorruptSnapshot, "damaged"),
+        (AttributeError("a bug"), AttributeError, "a bug"),
+        (NameError("a bug"), NameError, "a bug"),
+    ],
+)
+def test_storage_errors_are_typed_and_bugs_stay_visible(
+    raised: Exception, expected: type[Exception], text: str
+) -> None:
+    with pytest.raises(expected, match=text), explained("s3://bucket/file"):
+        raise raised
+
+
 @pytest.fixture
 def location(tmp_path: Path) -> SnapshotLocation:
     put(tmp_path / "new" / JOB / "chk-4" / "_metadata")
@@ -168,7 +190,7 @@ def test_relative_names_stay_in_the_directory(location: SnapshotLocation, name: 
 
 
 def test_foreign_storages_are_not_followed(location: SnapshotLocation) -> None:
-    with pytest.raises(UnsupportedSnapshot, match="http: is no storage"):
+    with pytest.raises(UnsupportedSnapshot, match="http: is not a storage"):
         open_handle(FileHandle("http://host/x", 1), location)
     with pytest.raises(CorruptSnapshot, match="no absolute path"):
         open_handle(FileHandle("x", 1), location)
