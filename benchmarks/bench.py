@@ -35,9 +35,9 @@ def codec() -> dict[str, float]:
     """The codec alone, both ways, on records of POJO(String of 20, long, double), one core; beside it a copy of the
     bytes."""
     from stateproc.codec.decoder import ValueDecoder
-    from stateproc.serializers.base import LayoutContext
-    from stateproc.serializers.pojo import Pojo
-    from stateproc.serializers.scalars import SCALARS, Scalar
+    from stateproc.serializers.core.base import LayoutContext
+    from stateproc.serializers.java.scalars import SCALARS, Scalar
+    from stateproc.serializers.pojo.serializer import Pojo
 
     scalars = {row[0]: Scalar(*row) for row in SCALARS}
     pojo = Pojo("Customer", (("amount", scalars["Double"]), ("name", scalars["String"]), ("visits", scalars["Long"])))

@@ -25,7 +25,7 @@ from stateproc.readers.changelog.materialized import materialized_header
 from stateproc.readers.changelog.operations import Operation
 from stateproc.readers.changelog.segments import Change, log_changes
 from stateproc.serializers import Serializer
-from stateproc.serializers.runtime import Timer
+from stateproc.serializers.runtime.timers import Timer
 from stateproc.storage import SnapshotLocation
 from stateproc.wire import Cursor
 

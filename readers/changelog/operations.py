@@ -16,7 +16,7 @@ from stateproc.codec.layouts import Blob, Counted, Layout, Marked, Struct
 from stateproc.codec.layouts.strings import blob_array, blob_columns
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
-from stateproc.serializers.runtime import Ttl
+from stateproc.serializers.runtime.ttl import Ttl
 
 
 class Operation(enum.IntEnum):

@@ -30,7 +30,7 @@ from stateproc.readers.common.raw_entries import RawEntries
 from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.state_descriptor import KeyedState, keyed_state
 from stateproc.serializers import Serializer
-from stateproc.serializers.plugins import load_plugins
+from stateproc.serializers.core.plugins import load_plugins
 from stateproc.storage import SnapshotLocation
 
 

@@ -15,8 +15,8 @@ from stateproc.codec.layouts.strings import blob_array, blob_columns
 from stateproc.codec.temporal import ints, nulls
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext, Serializer, Undecodable
-from stateproc.serializers.collections import ListOf, MapOf
-from stateproc.serializers.runtime import LAST_ACCESS, Ttl
+from stateproc.serializers.java.collections import ListOf, MapOf
+from stateproc.serializers.runtime.ttl import LAST_ACCESS, Ttl
 
 Columns = dict[str, pa.Array]
 LAST_ACCESS_TYPE = pa.timestamp("us", "UTC")

@@ -11,7 +11,7 @@ from stateproc.codec.temporal import nulls
 from stateproc.readers.common.entry_programs import LAST_ACCESS_TYPE, Columns, key_layout, last_access, split_ttl
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
-from stateproc.serializers.runtime import LAST_ACCESS
+from stateproc.serializers.runtime.ttl import LAST_ACCESS
 
 KEY_GROUP = "key_group"
 RAW_KEY = "raw_key"

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from stateproc.metadata.backend import KEY_VALUE, KEY_VALUE_V2, PRIORITY_QUEUE, StateMetaInfo
 from stateproc.serializers import Serializer
-from stateproc.serializers.collections import ListOf, MapOf
-from stateproc.serializers.runtime import Timer, Ttl
+from stateproc.serializers.java.collections import ListOf, MapOf
+from stateproc.serializers.runtime.timers import Timer
+from stateproc.serializers.runtime.ttl import Ttl
 
 TIMER_PREFIX = "_timer_state/"
 

@@ -22,7 +22,7 @@ from stateproc.readers.rocksdb.db_iterator import rocksdb_entries
 from stateproc.readers.rocksdb.key_ranges import Prefixes, key_spans
 from stateproc.readers.rocksdb.open_database import database_files
 from stateproc.readers.rocksdb.planning import key_group_sizes, split_key_groups
-from stateproc.serializers.plugins import load_plugins
+from stateproc.serializers.core.plugins import load_plugins
 from stateproc.storage import ByteSource, SnapshotLocation, open_handle
 
 

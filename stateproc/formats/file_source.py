@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from stateproc.formats.format import Format, Row
+from stateproc.formats.connector_format import Format, Row
 from stateproc.wire.cursor import Cursor
 
 _NO_OFFSET = -1

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stateproc.formats.format import Format, Row
+from stateproc.formats.connector_format import Format, Row
 from stateproc.formats.versioned import Versioned
 from stateproc.wire.cursor import Cursor
 

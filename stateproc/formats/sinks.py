@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from stateproc.errors import CorruptSnapshot
 from stateproc.formats import kafka
-from stateproc.formats.format import Format, Row
+from stateproc.formats.connector_format import Format, Row
 from stateproc.formats.versioned import VERSIONED_TYPE, Versioned, read_versioned, read_versioned_list
 from stateproc.wire.cursor import Cursor
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from stateproc.errors import CorruptSnapshot
 from stateproc.formats import file_source, kafka
-from stateproc.formats.format import Format
+from stateproc.formats.connector_format import Format
 from stateproc.formats.versioned import Versioned, read_versioned
 from stateproc.wire.cursor import Cursor
 

@@ -15,14 +15,14 @@ import pyarrow as pa
 from stateproc.keygroups.key_hash import KeyHash
 from stateproc.keygroups.moments import days, nanos_of_day, seconds_and_nanos
 from stateproc.serializers import LayoutContext, Serializer
-from stateproc.serializers.big import Big
-from stateproc.serializers.collections import ListOf, PlainArray
-from stateproc.serializers.logical_types import LogicalType
-from stateproc.serializers.scalars import Scalar
-from stateproc.serializers.sql_layouts import unique
-from stateproc.serializers.structs import NullableOf, RowOf, TupleOf
-from stateproc.serializers.table import RowData
-from stateproc.serializers.temporal import Temporal
+from stateproc.serializers.java.big_numbers import Big
+from stateproc.serializers.java.collections import ListOf, PlainArray
+from stateproc.serializers.java.scalars import Scalar
+from stateproc.serializers.java.structs import NullableOf, RowOf, TupleOf
+from stateproc.serializers.java.temporal import Temporal
+from stateproc.serializers.table.layouts import unique
+from stateproc.serializers.table.logical_types import LogicalType
+from stateproc.serializers.table.serializers import RowData
 
 _JAVA_TUPLES = "org.apache.flink.api.java.tuple."
 _MICRO_DIGITS = 6

@@ -15,7 +15,7 @@ from stateproc.keygroups.hashed_types import Hashed, UnknownHash, hashed
 from stateproc.keygroups.key_hash import KeyHash, is_reproducible
 from stateproc.keygroups.ranges import key_group_of_hash
 from stateproc.serializers import LayoutContext, Serializer
-from stateproc.serializers.structs import RowOf
+from stateproc.serializers.java.structs import RowOf
 
 _MOST_KEYS = 4096
 _ROW_KINDS = range(4)

@@ -11,9 +11,9 @@ from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.serializers import LayoutContext, Serializer
-from stateproc.serializers.scalars import Scalar
-from stateproc.serializers.structs import TupleOf
-from stateproc.serializers.temporal import Temporal
+from stateproc.serializers.java.scalars import Scalar
+from stateproc.serializers.java.structs import TupleOf
+from stateproc.serializers.java.temporal import Temporal
 
 _MOST_KEYS = 1000
 _SCALARS = frozenset({"Boolean", "Byte", "Short", "Int", "Long", "Char", "String"})

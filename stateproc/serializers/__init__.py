@@ -1,14 +1,16 @@
-"""TypeSerializer snapshots as a type tree: what Flink wrote about its types, read without Flink.
+"""Read and write TypeSerializer snapshots: what Flink stores about the types of its states, without Flink.
 
-``read_snapshot(data)`` gives a Serializer with ``arrow_type`` and ``decode(data)``; ``register`` adds a class;
-``write_proxied(serializer, out, release)`` writes the snapshot as a release of Flink does.
+`read_snapshot(data)` returns a `Serializer` with `arrow_type` and `decode(data)`; `register` adds a snapshot class;
+`write_proxied(serializer, out, release)` writes a snapshot as a Flink release does. `core` holds the interface and the
+registry; `java`, `kryo`, `pojo`, `table`, `avro`, `runtime` and `scala` hold the serializers, one family each, listed
+in `families`. May import: errors, wire, flink_versions, codec.
 """
 
 from __future__ import annotations
 
 from stateproc.serializers import families  # noqa: F401  (registers all families)
-from stateproc.serializers.base import LayoutContext, Serializer, Undecodable
-from stateproc.serializers.registry import (
+from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable
+from stateproc.serializers.core.registry import (
     PROXY_VERSION,
     UnknownSnapshotClass,
     proxied_snapshot,
@@ -26,7 +28,15 @@ __all__ = [
 
 
 def read_proxied(cursor: Cursor) -> Serializer:
-    """TypeSerializerSnapshotSerializationUtil: i32 proxy version 2, then a versioned snapshot."""
+    """Read a snapshot with its proxy version: i32 proxy version 2, then a versioned snapshot.
+
+    Format: org.apache.flink.api.common.typeutils.TypeSerializerSnapshotSerializationUtil.
+
+    Raises:
+        CorruptSnapshot: the bytes are no serializer snapshot.
+        UnsupportedSnapshot: the proxy version, or a snapshot's version, is not supported.
+        UnknownSnapshotClass: no reader is registered for a snapshot class.
+    """
     at = cursor.pos
     version = cursor.i32()
     if version != PROXY_VERSION:
@@ -39,9 +49,15 @@ def read_proxied(cursor: Cursor) -> Serializer:
 
 
 def read_snapshot(data: bytes) -> Serializer:
-    """The serializer that ``data`` describes: all of it, a versioned snapshot with or without proxy version.
+    """Read the serializer that ``data`` describes.
 
-    Raises CorruptSnapshot, UnsupportedSnapshot (UnknownSnapshotClass for a class in no table).
+    Args:
+        data: one versioned snapshot, with or without proxy version, and nothing after it.
+
+    Raises:
+        CorruptSnapshot: the bytes are no serializer snapshot.
+        UnsupportedSnapshot: the proxy version, or a snapshot's version, is not supported.
+        UnknownSnapshotClass: no reader is registered for a snapshot class.
     """
     cursor = Cursor(data, file="<snapshot>")
     proxied = len(data) >= 4 and data[:4] == PROXY_VERSION.to_bytes(4, "big")

@@ -1,21 +1,23 @@
-"""Imports every family of serializers, which registers them."""
+"""Import every module that registers snapshot readers. A new module of serializers gets a row in this table."""
 
-from stateproc.serializers import (  # noqa: F401
-    avro,
-    big,
-    cep,
-    collections,
-    generic,
-    java_objects,
-    kryo,
-    legacy,
-    pojo,
-    runtime,
-    scala,
-    scalars,
-    structs,
-    table,
-    table_collections,
-    temporal,
-    variants,
-)
+# ruff: noqa: F401
+import stateproc.serializers.avro.serializer
+import stateproc.serializers.java.big_numbers
+import stateproc.serializers.java.collections
+import stateproc.serializers.java.java_serialized
+import stateproc.serializers.java.scalars
+import stateproc.serializers.java.structs
+import stateproc.serializers.java.temporal
+import stateproc.serializers.java.user_written
+import stateproc.serializers.kryo.serializer
+import stateproc.serializers.pojo.serializer
+import stateproc.serializers.runtime.cep
+import stateproc.serializers.runtime.legacy
+import stateproc.serializers.runtime.stream_elements
+import stateproc.serializers.runtime.timers
+import stateproc.serializers.runtime.ttl
+import stateproc.serializers.runtime.windows
+import stateproc.serializers.scala
+import stateproc.serializers.table.collections
+import stateproc.serializers.table.serializers
+import stateproc.serializers.table.variants

@@ -8,10 +8,8 @@ from functools import partial
 
 from stateproc.codec.layouts import Choice, Layout, Marked, Nothing, Only, Option, Struct
 from stateproc.flink_versions import Release
-from stateproc.serializers.base import LayoutContext, Serializer, fixed_sum, simple_name
-from stateproc.serializers.collections import ListOf
-from stateproc.serializers.descriptions import parse_classes
-from stateproc.serializers.registry import (
+from stateproc.serializers.core.base import LayoutContext, Serializer, fixed_sum, simple_name
+from stateproc.serializers.core.registry import (
     SCALA_PACKAGES,
     SnapshotReader,
     composite,
@@ -20,8 +18,10 @@ from stateproc.serializers.registry import (
     snapshot,
     write_composite,
 )
-from stateproc.serializers.scalars import Scalar
-from stateproc.serializers.structs import EitherOf, EnumOf
+from stateproc.serializers.java.class_descriptions import parse_classes
+from stateproc.serializers.java.collections import ListOf
+from stateproc.serializers.java.scalars import Scalar
+from stateproc.serializers.java.structs import EitherOf, EnumOf
 from stateproc.wire import Cursor, Output
 
 # Writing replaces the package by that of the release.

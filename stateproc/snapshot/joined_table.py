@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from stateproc.errors import InvalidOption, NotFound, SnapshotError
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.common.row_schema import KEY_GROUP, RAW_KEY
-from stateproc.serializers.runtime import LAST_ACCESS
+from stateproc.serializers.runtime.ttl import LAST_ACCESS
 from stateproc.snapshot.schema_merging import aligned, aligned_array
 from stateproc.snapshot.splits import KeyedSplit, Split
 from stateproc.snapshot.state import State

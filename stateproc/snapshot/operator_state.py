@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.formats import split_columns
-from stateproc.formats.columns import WELL_KNOWN
+from stateproc.formats.state_columns import WELL_KNOWN
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo, read_operator_header
 from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.common.header_reader import read_whole_header
 from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.operator_state.reader import broadcast_entries, element_ranges, list_elements, state_info
-from stateproc.serializers.plugins import load_plugins
+from stateproc.serializers.core.plugins import load_plugins
 from stateproc.snapshot.schema_merging import merged_schema
 from stateproc.snapshot.splits import Split
 from stateproc.snapshot.state import State

@@ -12,7 +12,7 @@ from stateproc.keygroups.operator_ids import operator_id
 from stateproc.metadata import SnapshotMetadata, flink_version_range, read_metadata
 from stateproc.options import OPEN_OPTIONS
 from stateproc.readers.common.read_options import ReadOptions
-from stateproc.serializers.plugins import load_plugins
+from stateproc.serializers.core.plugins import load_plugins
 from stateproc.snapshot.operator import Operator
 from stateproc.snapshot.state import State
 from stateproc.storage import SnapshotLocation, locate
@@ -168,7 +168,7 @@ def open(
 def _classes(spec: Any) -> Mapping[str, Any]:
     if spec is None:
         return {}
-    from stateproc.serializers.classes import parse_classes
+    from stateproc.serializers.java.class_descriptions import parse_classes
 
     return parse_classes(spec)
 

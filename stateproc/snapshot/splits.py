@@ -18,7 +18,7 @@ from stateproc.readers.common.key_group_blocks import KeyGroupRange
 from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.state_descriptor import KeyedState, keyed_state
 from stateproc.readers.heap.reader import heap_batches
-from stateproc.serializers.plugins import load_plugins
+from stateproc.serializers.core.plugins import load_plugins
 from stateproc.storage import ByteSource
 
 

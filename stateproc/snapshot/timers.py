@@ -15,7 +15,7 @@ from stateproc.readers.common.key_group_blocks import KeyGroupRange
 from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.state_descriptor import TIMER_PREFIX
 from stateproc.readers.timers.raw_timers import TimerService, raw_ranges, raw_timer_batches, timer_services
-from stateproc.serializers.plugins import load_plugins
+from stateproc.serializers.core.plugins import load_plugins
 from stateproc.snapshot.schema_merging import merged_type
 from stateproc.snapshot.splits import Split, cut
 from stateproc.snapshot.state import State

@@ -13,7 +13,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from stateproc.errors import InvalidOption
-from stateproc.serializers.base import Serializer
+from stateproc.serializers.core.base import Serializer
 from stateproc.types.arrow import of_arrow
 from stateproc.types.composite import (
     Array,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from stateproc.errors import InvalidOption
-from stateproc.serializers.base import Serializer
+from stateproc.serializers.core.base import Serializer
 from stateproc.types import scalars as s
 from stateproc.types.composite import List, Map, Row
 

@@ -9,23 +9,23 @@ from typing import Any
 
 from stateproc.codec.kryo.types import java_order
 from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot
-from stateproc.serializers.avro import Avro as AvroOf
-from stateproc.serializers.avro_schema import parse_schema
-from stateproc.serializers.avro_text import schema_text
-from stateproc.serializers.base import Serializer
-from stateproc.serializers.classes import described_pojo
-from stateproc.serializers.collections import ListOf, MapOf
-from stateproc.serializers.java_classes import java_class_of
-from stateproc.serializers.kryo import Kryo as KryoOf
-from stateproc.serializers.logical_types import LogicalType
-from stateproc.serializers.pojo import Pojo as PojoOf
-from stateproc.serializers.runtime import Timer as TimerOf
-from stateproc.serializers.runtime import Ttl as TtlOf
+from stateproc.serializers.avro.schema import parse_schema
+from stateproc.serializers.avro.schema_text import schema_text
+from stateproc.serializers.avro.serializer import Avro as AvroOf
+from stateproc.serializers.core.base import Serializer
+from stateproc.serializers.java.collections import ListOf, MapOf
+from stateproc.serializers.java.structs import EitherOf, EnumOf, NullableOf, RowOf, Tuple0, TupleOf
+from stateproc.serializers.kryo.serializer import Kryo as KryoOf
+from stateproc.serializers.pojo.serializer import Pojo as PojoOf
+from stateproc.serializers.pojo.serializer import described_pojo
+from stateproc.serializers.runtime.timers import Timer as TimerOf
+from stateproc.serializers.runtime.ttl import Ttl as TtlOf
 from stateproc.serializers.scala import SCALA_EITHER, OptionOf
 from stateproc.serializers.scala import CaseClass as CaseClassOf
-from stateproc.serializers.sql_serializers import internal_serializer, row_data
-from stateproc.serializers.sql_text import parse_sql_type
-from stateproc.serializers.structs import EitherOf, EnumOf, NullableOf, RowOf, Tuple0, TupleOf
+from stateproc.serializers.table.internal_serializers import internal_serializer, row_data
+from stateproc.serializers.table.logical_types import LogicalType
+from stateproc.serializers.table.type_text import parse_sql_type
+from stateproc.types.java_classes import java_class_of
 from stateproc.types.scalars import STRING, STRING_ARRAY
 
 MAX_TUPLE = 25

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from stateproc.codec.layouts import Counted, FlinkString
-from stateproc.serializers.base import Serializer
-from stateproc.serializers.big import Big
-from stateproc.serializers.collections import PRIMITIVE_ARRAYS, PlainArray
-from stateproc.serializers.java_objects import JavaObjectOf
-from stateproc.serializers.legacy import CHARS
-from stateproc.serializers.runtime import GlobalWindow, TimeWindow
+from stateproc.serializers.core.base import Serializer
+from stateproc.serializers.java.big_numbers import Big
+from stateproc.serializers.java.collections import PRIMITIVE_ARRAYS, PlainArray
+from stateproc.serializers.java.java_serialized import JavaObjectOf
+from stateproc.serializers.java.scalars import SCALARS, Scalar
+from stateproc.serializers.java.scalars import VOID_NAMESPACE as _VOID_NAMESPACE
+from stateproc.serializers.java.temporal import TEMPORAL, Temporal
+from stateproc.serializers.runtime.legacy import CHARS
+from stateproc.serializers.runtime.windows import GlobalWindow, TimeWindow
 from stateproc.serializers.scala import UNIT as SCALA_UNIT
-from stateproc.serializers.scalars import SCALARS, Scalar
-from stateproc.serializers.scalars import VOID_NAMESPACE as _VOID_NAMESPACE
-from stateproc.serializers.temporal import TEMPORAL, Temporal
-from stateproc.serializers.variants import BITMAP_VALUE, VARIANT_VALUE
+from stateproc.serializers.table.variants import BITMAP_VALUE, VARIANT_VALUE
 
 _SCALARS = {row[0]: Scalar(*row) for row in SCALARS}
 _TEMPORAL = {kind.name: Temporal(kind) for kind in TEMPORAL}

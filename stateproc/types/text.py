@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable
 
 from stateproc.errors import InvalidOption
-from stateproc.serializers.base import Serializer
-from stateproc.serializers.descriptions import ALIASES
-from stateproc.serializers.runtime import BufferEntry, StreamElement, Union
+from stateproc.serializers.core.base import Serializer
+from stateproc.serializers.java.class_descriptions import ALIASES
+from stateproc.serializers.runtime.stream_elements import BufferEntry, StreamElement, Union
 from stateproc.types import composite as c
 from stateproc.types import scalars as s
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from compiling import JAVA, JOBS, compiled
 
-from stateproc.formats.kafka_written import KafkaSplit, versioned, written_coordinator
+from stateproc.formats.kafka_writer import KafkaSplit, versioned, written_coordinator
 from stateproc.formats.sources import read_coordinator
 
 pytestmark = pytest.mark.flink

@@ -13,8 +13,9 @@ from children import run_cases
 import stateproc
 from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot
 from stateproc.serializers import LayoutContext, Undecodable
-from stateproc.serializers.classes import described_pojo, parse_classes
-from stateproc.serializers.kryo import Kryo
+from stateproc.serializers.java.class_descriptions import parse_classes
+from stateproc.serializers.kryo.serializer import Kryo
+from stateproc.serializers.pojo.serializer import described_pojo
 
 EDGES = Path(__file__).parents[1] / "fixtures/1.20/edges-hashmap-canonical/snapshot"
 WIDE = 40

@@ -6,8 +6,8 @@ import struct
 from typing import Any
 
 from stateproc.serializers import families  # noqa: F401
-from stateproc.serializers.base import Serializer
-from stateproc.serializers.registry import read_versioned
+from stateproc.serializers.core.base import Serializer
+from stateproc.serializers.core.registry import read_versioned
 from stateproc.wire import Cursor
 
 BASE = "org.apache.flink.api.common.typeutils.base."

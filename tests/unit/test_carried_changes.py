@@ -16,8 +16,8 @@ from stateproc.keygroups.ranges import key_group_of_hash
 from stateproc.metadata.backend import KEY_VALUE
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
-from stateproc.serializers.pojo import Pojo
-from stateproc.serializers.scalars import LONG, SCALARS, VOID_NAMESPACE, Scalar
+from stateproc.serializers.java.scalars import LONG, SCALARS, VOID_NAMESPACE, Scalar
+from stateproc.serializers.pojo.serializer import Pojo
 from stateproc.snapshot.operator import Operator
 from stateproc.writers.bootstrap.key_group_assignment import key_hash_of
 from stateproc.writers.bootstrap.keyed_encoder import RowEncoder

@@ -19,8 +19,9 @@ from stateproc.errors import NotFound, UnsupportedSnapshot
 from stateproc.metadata.backend import KEY_VALUE, KEY_VALUE_V2, StateMetaInfo
 from stateproc.metadata.handles import KeyGroupsHandle
 from stateproc.readers.common.state_descriptor import KeyedState, keyed_state
-from stateproc.serializers import LayoutContext, registry
-from stateproc.serializers.runtime import Timer
+from stateproc.serializers import LayoutContext
+from stateproc.serializers.core import registry
+from stateproc.serializers.runtime.timers import Timer
 from stateproc.snapshot.operator import Operator
 from stateproc.writers.formats.operator_state.writer import OperatorStateWriter
 from stateproc.writers.rewrite.merged_header import TTL, carried_header, classic

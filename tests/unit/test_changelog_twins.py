@@ -22,8 +22,8 @@ from stateproc.readers.common.raw_entries import RawEntries
 from stateproc.readers.common.row_schema import KEY_GROUP
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext, Serializer
-from stateproc.serializers.runtime import Timer
-from stateproc.serializers.scalars import SCALARS, VOID_NAMESPACE, Scalar
+from stateproc.serializers.java.scalars import SCALARS, VOID_NAMESPACE, Scalar
+from stateproc.serializers.runtime.timers import Timer
 
 SCALAR = {row[0]: Scalar(*row) for row in SCALARS}
 LONG, STRING = SCALAR["Long"], SCALAR["String"]

@@ -10,19 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from stateproc.codec.kryo.types import ClassDescription, FieldType
 from stateproc.errors import InvalidOption
-from stateproc.serializers.base import LayoutContext, Serializer
-from stateproc.serializers.classes import (
-    ClassDescription,
-    FieldType,
-    described_pojo,
-    parse_classes,
-    parse_type,
-    pojo_field_serializer,
-)
-from stateproc.serializers.collections import ListOf
-from stateproc.serializers.kryo import Kryo
-from stateproc.serializers.pojo import Pojo, Subclass
+from stateproc.serializers.core.base import LayoutContext, Serializer
+from stateproc.serializers.java.class_descriptions import parse_classes, parse_type
+from stateproc.serializers.java.collections import ListOf
+from stateproc.serializers.kryo.serializer import Kryo
+from stateproc.serializers.pojo.serializer import Pojo, Subclass, described_pojo, pojo_field_serializer
 
 STRING = FieldType("java.lang.String")
 

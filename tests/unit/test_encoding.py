@@ -45,13 +45,13 @@ from stateproc.codec.layouts import (
 )
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.serializers import read_snapshot
-from stateproc.serializers.base import LayoutContext
-from stateproc.serializers.big import Big
-from stateproc.serializers.pojo import Pojo, Subclass
-from stateproc.serializers.scalars import SCALARS, Scalar
-from stateproc.serializers.sql_layouts import date_layout, decimal_layout, time_layout, timestamp_layout
-from stateproc.serializers.structs import EnumOf
-from stateproc.serializers.temporal import TEMPORAL, temporal_layout
+from stateproc.serializers.core.base import LayoutContext
+from stateproc.serializers.java.big_numbers import Big
+from stateproc.serializers.java.scalars import SCALARS, Scalar
+from stateproc.serializers.java.structs import EnumOf
+from stateproc.serializers.java.temporal import TEMPORAL, temporal_layout
+from stateproc.serializers.pojo.serializer import Pojo, Subclass
+from stateproc.serializers.table.layouts import date_layout, decimal_layout, time_layout, timestamp_layout
 from stateproc.wire import Output
 
 VECTORS = Path(__file__).parent.parent / "vectors"

@@ -16,10 +16,9 @@ from stateproc.codec.decoder import ValueDecoder
 from stateproc.codec.layouts import Layout
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.serializers import read_snapshot
-from stateproc.serializers.base import LayoutContext
-from stateproc.serializers.classes import parse_classes
-from stateproc.serializers.descriptions import parse_type
-from stateproc.serializers.kryo import Kryo
+from stateproc.serializers.core.base import LayoutContext
+from stateproc.serializers.java.class_descriptions import parse_classes, parse_type
+from stateproc.serializers.kryo.serializer import Kryo
 
 VECTORS = Path(__file__).parent.parent / "vectors"
 _LIST, _MAP = "java.util.ArrayList", "java.util.HashMap"

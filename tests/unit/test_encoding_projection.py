@@ -9,9 +9,9 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from stateproc.serializers.base import LayoutContext
-from stateproc.serializers.logical_types import LogicalType
-from stateproc.serializers.table import RowData
+from stateproc.serializers.core.base import LayoutContext
+from stateproc.serializers.table.logical_types import LogicalType
+from stateproc.serializers.table.serializers import RowData
 
 ROW = RowData(
     (

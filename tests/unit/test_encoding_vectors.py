@@ -17,8 +17,8 @@ from stateproc.codec.layouts import Layout
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.codec.machine import DecodeFailure
 from stateproc.serializers import read_snapshot
-from stateproc.serializers.base import LayoutContext, Undecodable
-from stateproc.serializers.classes import parse_classes
+from stateproc.serializers.core.base import LayoutContext, Undecodable
+from stateproc.serializers.java.class_descriptions import parse_classes
 
 # Kinds with values that cannot be encoded, and why. Whatever else they hold is compared.
 READ_ONLY = {

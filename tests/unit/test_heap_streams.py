@@ -22,7 +22,7 @@ from stateproc.readers.common.key_group_blocks import KeyGroupRange, plain_block
 from stateproc.readers.common.state_descriptor import KeyedState, keyed_state
 from stateproc.readers.heap.reader import heap_batches
 from stateproc.serializers import LayoutContext, read_snapshot
-from stateproc.serializers.pojo import Pojo
+from stateproc.serializers.pojo.serializer import Pojo
 from stateproc.storage import InlineSource
 
 sys.path.append(str(Path(__file__).parents[1] / "hostile"))

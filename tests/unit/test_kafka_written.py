@@ -6,7 +6,7 @@ import pytest
 from fixtures_check import FIXTURES
 
 import stateproc
-from stateproc.formats.kafka_written import KafkaSplit, written_coordinator, written_split
+from stateproc.formats.kafka_writer import KafkaSplit, written_coordinator, written_split
 from stateproc.formats.sources import read_coordinator
 
 RELEASES = ("1.20", "2.3")

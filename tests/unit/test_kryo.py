@@ -16,8 +16,8 @@ import pytest
 from stateproc.codec.kryo.graph import KryoSetting, read_kryo
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
 from stateproc.serializers import LayoutContext, Undecodable, read_snapshot
-from stateproc.serializers.descriptions import parse_classes
-from stateproc.serializers.kryo import Kryo
+from stateproc.serializers.java.class_descriptions import parse_classes
+from stateproc.serializers.kryo.serializer import Kryo
 from stateproc.wire import Cursor
 
 VECTORS = Path(__file__).parents[1] / "vectors"

@@ -21,12 +21,12 @@ from stateproc.codec.layouts import Counted, Layout
 from stateproc.codec.machine import DecodeFailure
 from stateproc.errors import SnapshotError
 from stateproc.serializers import read_snapshot
-from stateproc.serializers.base import LayoutContext
-from stateproc.serializers.classes import parse_type
-from stateproc.serializers.kryo import Kryo
-from stateproc.serializers.kryo_leaves import PARTS
-from stateproc.serializers.kryo_program import KryoValue
-from stateproc.serializers.pojo import Pojo
+from stateproc.serializers.core.base import LayoutContext
+from stateproc.serializers.java.class_descriptions import parse_type
+from stateproc.serializers.kryo.leaf_bodies import PARTS
+from stateproc.serializers.kryo.programs import KryoValue
+from stateproc.serializers.kryo.serializer import Kryo
+from stateproc.serializers.pojo.serializer import Pojo
 from stateproc.wire import Cursor
 
 VECTORS = Path(__file__).parents[1] / "vectors"

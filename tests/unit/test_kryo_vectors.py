@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from stateproc.serializers import read_snapshot
-from stateproc.serializers.kryo import Kryo
+from stateproc.serializers.kryo.serializer import Kryo
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 ENUMS = {

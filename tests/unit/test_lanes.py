@@ -17,7 +17,7 @@ from stateproc.codec.builder import Builder
 from stateproc.codec.errors import BadValue
 from stateproc.codec.machine import DecodeFailure, Machine
 from stateproc.serializers import read_snapshot
-from stateproc.serializers.base import LayoutContext, Serializer, Undecodable
+from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable
 
 VECTORS = Path(__file__).parent.parent / "vectors"
 ROWS = 3 * lanes.CHUNK + 17
@@ -127,8 +127,8 @@ def test_plain_records_stay_in_the_lanes(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def _pojo() -> Serializer:
-    from stateproc.serializers.pojo import Pojo
-    from stateproc.serializers.scalars import SCALARS, Scalar
+    from stateproc.serializers.java.scalars import SCALARS, Scalar
+    from stateproc.serializers.pojo.serializer import Pojo
 
     scalars = {row[0]: Scalar(*row) for row in SCALARS}
     return Pojo("Thing", (("n", scalars["Long"]), ("s", scalars["String"])))

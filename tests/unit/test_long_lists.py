@@ -16,7 +16,7 @@ from stateproc.readers.common.raw_entries import RawEntries
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.readers.rocksdb import RocksDbSplit
 from stateproc.serializers import LayoutContext
-from stateproc.serializers.scalars import SCALARS, VOID_NAMESPACE, Scalar
+from stateproc.serializers.java.scalars import SCALARS, VOID_NAMESPACE, Scalar
 from stateproc.snapshot.keyed_state import KeyedStateView
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"

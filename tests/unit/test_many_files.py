@@ -36,7 +36,7 @@ from stateproc.readers.rocksdb.open_database import database_files
 from stateproc.readers.rocksdb.splits import RocksDbSplit, rocksdb_splits
 from stateproc.readers.rocksdb.statistics import database_statistics
 from stateproc.serializers import LayoutContext
-from stateproc.serializers.scalars import SCALARS, VOID_NAMESPACE, Scalar
+from stateproc.serializers.java.scalars import SCALARS, VOID_NAMESPACE, Scalar
 from stateproc.snapshot.schema_merging import portions
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage import InlineSource

@@ -11,7 +11,7 @@ import pytest
 from stateproc import types
 from stateproc.codec.byte_arrays import Unencodable
 from stateproc.errors import CorruptSnapshot
-from stateproc.serializers.base import LayoutContext
+from stateproc.serializers.core.base import LayoutContext
 from stateproc.types import parse
 
 DATED = "Row<java.sql.Timestamp, Ttl<Tuple3<java.sql.Timestamp, LocalDateTime, String>>>"

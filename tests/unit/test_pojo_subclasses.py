@@ -10,10 +10,10 @@ import pytest
 from stateproc.errors import CorruptSnapshot
 from stateproc.flink_versions import release
 from stateproc.serializers import read_snapshot
-from stateproc.serializers.base import Serializer
-from stateproc.serializers.pojo import Pojo, Subclass
-from stateproc.serializers.structs import EnumOf
-from stateproc.serializers.temporal import TEMPORAL, Temporal
+from stateproc.serializers.core.base import Serializer
+from stateproc.serializers.java.structs import EnumOf
+from stateproc.serializers.java.temporal import TEMPORAL, Temporal
+from stateproc.serializers.pojo.serializer import Pojo, Subclass
 from stateproc.types.text import parse
 from stateproc.wire import Output
 

@@ -19,13 +19,13 @@ from stateproc.keygroups.key_hash import KeyHash
 from stateproc.keygroups.moments import days, nanos_of_day, seconds_and_nanos
 from stateproc.keygroups.ranges import key_group_of_hash
 from stateproc.serializers import LayoutContext, Serializer
-from stateproc.serializers.big import Big
-from stateproc.serializers.collections import ListOf, PlainArray
-from stateproc.serializers.logical_types import LogicalType
-from stateproc.serializers.scalars import Scalar
-from stateproc.serializers.structs import NullableOf, RowOf, TupleOf
-from stateproc.serializers.table import RowData
-from stateproc.serializers.temporal import TEMPORAL, Temporal
+from stateproc.serializers.java.big_numbers import Big
+from stateproc.serializers.java.collections import ListOf, PlainArray
+from stateproc.serializers.java.scalars import Scalar
+from stateproc.serializers.java.structs import NullableOf, RowOf, TupleOf
+from stateproc.serializers.java.temporal import TEMPORAL, Temporal
+from stateproc.serializers.table.logical_types import LogicalType
+from stateproc.serializers.table.serializers import RowData
 
 MICROS, EXACT = LayoutContext(temporal="micros"), LayoutContext(temporal="exact")
 NEVER = {"Enum", "Pojo", "Kryo"}
@@ -94,7 +94,7 @@ def test_sql_keys_are_looked_up() -> None:
 
 
 def scalar(name: str) -> Scalar:
-    from stateproc.serializers.scalars import SCALARS
+    from stateproc.serializers.java.scalars import SCALARS
 
     return next(Scalar(*row) for row in SCALARS if row[0] == name)
 

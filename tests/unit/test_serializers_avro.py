@@ -12,8 +12,8 @@ import pytest
 from serializer_bytes import i32, i64, read, utf, versioned
 
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
-from stateproc.serializers.avro_schema import parse_schema
-from stateproc.serializers.base import LayoutContext, Serializer
+from stateproc.serializers.avro.schema import parse_schema
+from stateproc.serializers.core.base import LayoutContext, Serializer
 
 NAME = "org.apache.flink.formats.avro.typeutils.AvroSerializerSnapshot"
 

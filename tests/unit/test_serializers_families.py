@@ -9,9 +9,9 @@ import pytest
 from serializer_bytes import composite, i32, i64, read, scalar, utf, versioned
 
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
-from stateproc.serializers.base import Serializer
-from stateproc.serializers.roaring import positions
-from stateproc.serializers.variant_values import variant_json
+from stateproc.serializers.core.base import Serializer
+from stateproc.serializers.table.roaring_bitmap import positions
+from stateproc.serializers.table.variant_json import variant_json
 from stateproc.wire import Cursor
 
 CEP = "org.apache.flink.cep.nfa."

@@ -29,7 +29,7 @@ from serializer_bytes import (
 
 from stateproc.codec.decoder import ValueDecoder
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
-from stateproc.serializers.base import LayoutContext
+from stateproc.serializers.core.base import LayoutContext
 
 ABC_INLINE = 0x83 << 56 | int.from_bytes(b"abc", "little")
 DECIMAL_9_2 = sql_type("DecimalType", "DECIMAL", precision=9, scale=2)

@@ -13,9 +13,9 @@ from stateproc.codec.layouts import Nothing
 from stateproc.errors import SnapshotError, UnsupportedSnapshot
 from stateproc.flink_versions import Release
 from stateproc.serializers import Serializer, proxied_snapshot, read_proxied, read_snapshot
-from stateproc.serializers.kryo import Kryo
-from stateproc.serializers.opaque import Opaque
-from stateproc.serializers.scalars import Scalar
+from stateproc.serializers.core.opaque import Opaque
+from stateproc.serializers.java.scalars import Scalar
+from stateproc.serializers.kryo.serializer import Kryo
 from stateproc.wire import Cursor
 
 TESTS = Path(__file__).parents[1]

@@ -9,7 +9,7 @@ from comparing import plain, same
 from vector_files import VECTORS, read_vectors
 
 from stateproc.serializers import read_snapshot
-from stateproc.serializers.classes import parse_classes
+from stateproc.serializers.java.class_descriptions import parse_classes
 
 # Where a value cannot be told from its bytes and snapshot alone, and why. Everything else must be equal.
 UNTOLD = {

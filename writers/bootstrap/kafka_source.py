@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from stateproc.errors import InvalidOption, InvalidRows, Where, not_found
 from stateproc.formats.kafka import COMMITTED, EARLIEST, LATEST
-from stateproc.formats.kafka_written import ENUMERATOR_VERSIONS, KafkaSplit, written_coordinator, written_split
+from stateproc.formats.kafka_writer import ENUMERATOR_VERSIONS, KafkaSplit, written_coordinator, written_split
 from stateproc.writers.bootstrap.naming import column_named
 
 READER_STATE = "SourceReaderState"

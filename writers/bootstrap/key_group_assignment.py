@@ -21,7 +21,7 @@ from stateproc.keygroups.key_hash import KeyHash, is_reproducible
 from stateproc.keygroups.ranges import key_group_of_hash
 from stateproc.keygroups.scalars import binary_row_hash
 from stateproc.serializers import LayoutContext, Serializer
-from stateproc.serializers.table import RowData
+from stateproc.serializers.table.serializers import RowData
 
 Ints = npt.NDArray[np.int32]
 HASH_COLUMN = "hash"

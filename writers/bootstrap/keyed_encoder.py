@@ -22,7 +22,7 @@ from stateproc.readers.common.entry_programs import composite_value
 from stateproc.readers.common.row_schema import KEY_GROUP
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
-from stateproc.serializers.runtime import LAST_ACCESS
+from stateproc.serializers.runtime.ttl import LAST_ACCESS
 from stateproc.types import TIME_WINDOW
 from stateproc.writers.bootstrap.column_types import (
     conformed,

@@ -13,7 +13,7 @@ from stateproc.keygroups.operator_ids import operator_id
 from stateproc.metadata.handles import ByteStreamHandle
 from stateproc.readers.common.row_schema import KEY_GROUP
 from stateproc.serializers import LayoutContext, Serializer
-from stateproc.serializers.table import RowData
+from stateproc.serializers.table.serializers import RowData
 from stateproc.writers.bootstrap.key_group_assignment import HASH_COLUMN, key_hash_of
 from stateproc.writers.bootstrap.keyed_encoder import RowEncoder
 from stateproc.writers.bootstrap.operator_bootstrap import KeyedRows, OperatorBootstrap, OperatorRows

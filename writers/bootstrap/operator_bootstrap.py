@@ -15,8 +15,9 @@ from stateproc.errors import InvalidOption, Where
 from stateproc.metadata.operator_handles import DistributionMode
 from stateproc.readers.common.state_descriptor import StateKind, timer_state_name
 from stateproc.serializers import Serializer
-from stateproc.serializers.runtime import LAST_ACCESS, StreamElement
-from stateproc.serializers.scalars import VOID_NAMESPACE
+from stateproc.serializers.java.scalars import VOID_NAMESPACE
+from stateproc.serializers.runtime.stream_elements import StreamElement
+from stateproc.serializers.runtime.ttl import LAST_ACCESS
 from stateproc.writers.bootstrap.kafka_source import READER_STATE, SPLIT, SPLIT_SUBTASK, KafkaRows, kafka_rows
 from stateproc.writers.bootstrap.key_group_assignment import HASH_COLUMN
 from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACE, TIMESTAMP, VALUE

@@ -18,10 +18,11 @@ from stateproc.metadata.backend import (
 from stateproc.metadata.operator_handles import DistributionMode
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import Serializer
-from stateproc.serializers.collections import ListOf, MapOf
-from stateproc.serializers.registry import proxied_snapshot
-from stateproc.serializers.runtime import Timer, Ttl
-from stateproc.serializers.scalars import VOID_NAMESPACE
+from stateproc.serializers.core.registry import proxied_snapshot
+from stateproc.serializers.java.collections import ListOf, MapOf
+from stateproc.serializers.java.scalars import VOID_NAMESPACE
+from stateproc.serializers.runtime.timers import Timer
+from stateproc.serializers.runtime.ttl import Ttl
 from stateproc.writers.write_plan import KeyedPart
 
 USER_TIMERS = "user-timers"

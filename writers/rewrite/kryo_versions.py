@@ -12,7 +12,7 @@ from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.flink_versions import Release
 from stateproc.metadata.backend import StateMetaInfo
 from stateproc.serializers import LayoutContext, Serializer
-from stateproc.serializers.kryo import Kryo
+from stateproc.serializers.kryo.serializer import Kryo
 from stateproc.snapshot.operator import Operator
 from stateproc.writers.bootstrap.state_registration import Declared
 

@@ -18,7 +18,7 @@ from stateproc.readers.common.header_reader import read_whole_header
 from stateproc.readers.common.state_descriptor import KeyedState, keyed_state, timer_state_name
 from stateproc.readers.timers.raw_timers import TimerService
 from stateproc.serializers import Serializer, proxied_snapshot, read_proxied
-from stateproc.serializers.runtime import Timer
+from stateproc.serializers.runtime.timers import Timer
 from stateproc.snapshot.operator import Operator
 from stateproc.snapshot.timers import RawTimers, raw_timers
 from stateproc.storage import open_handle

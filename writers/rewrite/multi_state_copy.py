@@ -10,7 +10,7 @@ import pyarrow as pa
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.canonical.reader import canonical_entries_of
-from stateproc.serializers.plugins import load_plugins
+from stateproc.serializers.core.plugins import load_plugins
 from stateproc.snapshot.splits import KeyGroupSplit, cut, keyed_header
 from stateproc.writers.rewrite.raw_copy import CarriedSplit, carried_batches
 

@@ -14,7 +14,7 @@ from stateproc.errors import UnsupportedSnapshot, Where, not_found
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
 from stateproc.metadata.handles import StatePartition
 from stateproc.readers.operator_state.reader import element_pieces, element_ranges, state_info
-from stateproc.serializers.plugins import load_plugins
+from stateproc.serializers.core.plugins import load_plugins
 from stateproc.snapshot.operator import Operator
 from stateproc.snapshot.operator_state import OperatorFile
 from stateproc.writers.formats.common.byte_gather import gathered

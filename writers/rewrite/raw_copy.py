@@ -22,7 +22,7 @@ from stateproc.readers.common.raw_entries import RawEntries
 from stateproc.readers.common.state_descriptor import TIMER_PREFIX, timer_state_name
 from stateproc.readers.rocksdb.db_iterator import rocksdb_entries
 from stateproc.readers.rocksdb.splits import RocksDbSplit, rocksdb_splits
-from stateproc.serializers.plugins import load_plugins
+from stateproc.serializers.core.plugins import load_plugins
 from stateproc.snapshot.operator import Operator
 from stateproc.snapshot.splits import KeyGroupSplit, cut, keyed_header
 from stateproc.snapshot.subtask_files import KeyedFile

@@ -25,8 +25,8 @@ from stateproc.readers.common.error_context import placed
 from stateproc.readers.common.row_schema import KEY_GROUP
 from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext
-from stateproc.serializers.structs import RowOf
-from stateproc.serializers.table import RowData
+from stateproc.serializers.java.structs import RowOf
+from stateproc.serializers.table.serializers import RowData
 from stateproc.writers.bootstrap.key_group_assignment import OBJECTS_HASH, Ints, key_groups, key_hash_of
 from stateproc.writers.bootstrap.keyed_encoder import RowEncoder
 from stateproc.writers.formats.common.byte_gather import pieces_of

@@ -13,7 +13,7 @@ from stateproc.errors import InvalidOption, Where
 from stateproc.readers.common.row_schema import KEY_GROUP
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import Serializer
-from stateproc.serializers.runtime import LAST_ACCESS
+from stateproc.serializers.runtime.ttl import LAST_ACCESS
 from stateproc.writers.bootstrap.keyed_encoder import KEY, NAMESPACE, VALUE
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
 from stateproc.writers.bootstrap.validation import Type

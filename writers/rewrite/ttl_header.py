@@ -9,9 +9,9 @@ from stateproc.errors import InvalidOption, UnsupportedSnapshot, Where
 from stateproc.flink_versions import DEFAULT
 from stateproc.metadata.backend import StateMetaInfo
 from stateproc.serializers import Serializer
-from stateproc.serializers.collections import ListOf, MapOf
-from stateproc.serializers.runtime import Ttl
-from stateproc.serializers.scalars import LONG
+from stateproc.serializers.java.collections import ListOf, MapOf
+from stateproc.serializers.java.scalars import LONG
+from stateproc.serializers.runtime.ttl import Ttl
 from stateproc.wire import Output
 from stateproc.writers.rewrite.merged_header import TTL, with_snapshots
 from stateproc.writers.rewrite.raw_snapshots import PROXY, composite_of, raw_composite, versioned_of

@@ -1,0 +1,4 @@
+"""AvroSerializer: values in Flink's own Avro encoding, schemas and their text.
+
+May import: serializers.table, serializers.java, serializers.core, codec.
+"""

@@ -1,0 +1,109 @@
+"""What a serializer is here: what its snapshot says, how long its values are, how they lie in bytes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from stateproc.codec.layouts import Layout
+from stateproc.errors import UnsupportedSnapshot
+from stateproc.flink_versions import Release
+from stateproc.wire import Output
+
+VARIABLE = -1
+
+
+@dataclass(frozen=True)
+class LayoutContext:
+    """What decoding needs to know beside the snapshot.
+
+    kryo: 2 (Flink 1.x) or 5 (Flink 2.x); the snapshot does not say which wrote it.
+    classes: descriptions of user classes, name → field → type (see serializers/classes.py).
+    temporal: 'micros' (timestamps, Spark's precision) or 'exact' (ISO-8601 strings with all nanoseconds).
+    row_kind: keep the RowKind of Row and RowData values as a field ``row_kind``.
+    tail: the value reaches to the end of its entry, so that even unknown bytes have a known length.
+    within: described subclasses around the value, which do not come again inside of themselves.
+    projected: for writing: SQL rows are keys, made by generated projections, see BinaryRow.reserve_nulls.
+    """
+
+    kryo: int = 2
+    classes: Mapping[str, Any] = field(default_factory=dict)
+    temporal: str = "micros"
+    row_kind: bool = False
+    tail: bool = False
+    within: tuple[str, ...] = ()
+    projected: bool = False
+
+    @property
+    def inner(self) -> LayoutContext:
+        """The context of a value with others behind it."""
+        return replace(self, tail=False) if self.tail else self
+
+
+class Serializer(ABC):
+    """One TypeSerializer, as its snapshot describes it. Implementations are frozen dataclasses."""
+
+    @abstractmethod
+    def layout(self, ctx: LayoutContext) -> Layout:
+        """How values lie in bytes. Raises Undecodable where bytes alone do not tell."""
+
+    @property
+    def length(self) -> int:
+        """TypeSerializer.getLength(): the size of every value in bytes, or VARIABLE (-1)."""
+        return VARIABLE
+
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        """Write this serializer's versioned snapshot (class name, version, payload) as ``release`` of Flink does.
+
+        The twin of the reader registered for the class. Raises UnsupportedSnapshot for serializers that are only read.
+        """
+        raise UnsupportedSnapshot(
+            f"no serializer snapshot can be written for the type {self.type_name}",
+            advice="leave the state as it is (it is carried over as bytes), or give it another type",
+        )
+
+    @property
+    @abstractmethod
+    def type_name(self) -> str:
+        """The type as people write it, e.g. ``Tuple2<String, Long>``."""
+
+    @property
+    def nested(self) -> tuple[Serializer, ...]:
+        """The serializers this one is made of."""
+        return ()
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """The Arrow type of decoded values, without descriptions of user classes."""
+        return self.layout(LayoutContext(tail=True)).arrow_type
+
+    def decode(self, data: bytes, **options: Any) -> Any:
+        """The Python value of ``data``, which must hold exactly one value; ``options`` as in LayoutContext.
+
+        Raises CorruptSnapshot, Undecodable.
+        """
+        # Lazy: start-up. The decoder imports numba, which reading snapshots and metadata does not need.
+        from stateproc.serializers.core.value_decoding import decode_value
+
+        settings: dict[str, Any] = {"temporal": "exact", "row_kind": True, "tail": True} | options
+        return decode_value(self.layout(LayoutContext(**settings)), data, self.type_name)
+
+
+class Undecodable(UnsupportedSnapshot):
+    """The bytes alone do not tell how this value lies, or where it ends."""
+
+
+def fixed_sum(parts: tuple[Serializer, ...], extra: int = 0) -> int:
+    """The length of values written one after another: fixed only if all are."""
+    if any(part.length < 0 for part in parts):
+        return VARIABLE
+    return extra + sum(part.length for part in parts)
+
+
+def simple_name(class_name: str) -> str:
+    """The class's name without package and enclosing classes."""
+    return class_name.rsplit(".", 1)[-1].rsplit("$", 1)[-1]

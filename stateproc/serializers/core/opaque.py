@@ -1,0 +1,39 @@
+"""A serializer whose snapshot class is in no table, but whose snapshot's size could be found out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stateproc.codec import ops
+from stateproc.codec.layouts import Blob, Layout
+from stateproc.flink_versions import Release
+from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable, simple_name
+from stateproc.wire import Output
+
+
+@dataclass(frozen=True)
+class Opaque(Serializer):
+    """Values are bytes where they reach to the end of their entry, and in the way everywhere else.
+
+    ``snapshot``: the versioned snapshot as it was read; empty where the file has none.
+    """
+
+    class_name: str
+    snapshot: bytes = field(default=b"", compare=False)
+
+    def layout(self, ctx: LayoutContext) -> Layout:
+        if ctx.tail:
+            return Blob(ops.LENGTH_REST)
+        raise Undecodable(
+            f"nothing is known of the serializer snapshot class {self.class_name!r}, so its values have no known end",
+            advice=f"register a parser: stateproc.serializers.register({self.class_name!r}, reader)",
+        )
+
+    @property
+    def type_name(self) -> str:
+        return f"? {simple_name(self.class_name)}"
+
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        if not self.snapshot:
+            super().write_snapshot(out, release)
+        out.raw(self.snapshot)

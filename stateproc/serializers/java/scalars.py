@@ -1,0 +1,130 @@
+"""Numbers, characters, strings: org.apache.flink.api.common.typeutils.base and the org.apache.flink.types values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.codec.encoding.times import by_distinct
+from stateproc.codec.layouts import Boolean, Converted, FlinkString, Layout, Nothing, Number, Only
+from stateproc.codec.temporal import ints, nulls
+from stateproc.flink_versions import Release
+from stateproc.serializers.core.base import VARIABLE, LayoutContext, Serializer
+from stateproc.serializers.core.registry import simple, snapshot, write_simple
+from stateproc.wire import Cursor, Output
+
+_BASE = "org.apache.flink.api.common.typeutils.base."
+_PATTERN = _BASE + "{}Serializer${}SerializerSnapshot"
+
+
+def character(units: pa.Array) -> pa.Array:
+    """UTF-16 units as strings of one character; half of a surrogate pair becomes U+FFFD."""
+    values, null = ints(units) & 0xFFFF, nulls(units)
+    table = {int(unit): "�" if 0xD800 <= unit < 0xE000 else chr(int(unit)) for unit in np.unique(values)}
+    return pa.array([None if gone else table[int(unit)] for unit, gone in zip(values, null, strict=True)], pa.string())
+
+
+def unit(characters: pa.Array) -> pa.Array:
+    """Strings of one character as UTF-16 units. Raises Unencodable for longer and empty ones."""
+    return by_distinct(characters, _unit, pa.int16())
+
+
+def _unit(text: str) -> int:
+    raw = text.encode("utf-16-be")
+    if len(raw) != 2:
+        raise ValueError(f"{text!r} is not one UTF-16 unit, which is all a character holds")
+    return int.from_bytes(raw, "big", signed=True)
+
+
+_CHARACTER = Converted(Number(pa.int16()), pa.string(), character, inverse=unit)
+
+# name, type as people write it, layout, getLength()
+SCALARS: tuple[tuple[str, str, Layout, int], ...] = (
+    ("Boolean", "Boolean", Boolean(), 1),
+    ("Byte", "Byte", Number(pa.int8()), 1),
+    ("Short", "Short", Number(pa.int16()), 2),
+    ("Int", "Integer", Number(pa.int32()), 4),
+    ("Long", "Long", Number(pa.int64()), 8),
+    ("Float", "Float", Number(pa.float32()), 4),
+    ("Double", "Double", Number(pa.float64()), 8),
+    ("Char", "Character", _CHARACTER, 2),
+    ("String", "String", FlinkString(), VARIABLE),
+    ("BooleanValue", "BooleanValue", Boolean(), 1),
+    ("ByteValue", "ByteValue", Number(pa.int8()), 1),
+    ("ShortValue", "ShortValue", Number(pa.int16()), 2),
+    ("IntValue", "IntValue", Number(pa.int32()), 4),
+    ("LongValue", "LongValue", Number(pa.int64()), 8),
+    ("FloatValue", "FloatValue", Number(pa.float32()), 4),
+    ("DoubleValue", "DoubleValue", Number(pa.float64()), 8),
+    ("CharValue", "CharValue", _CHARACTER, 2),
+    ("StringValue", "StringValue", FlinkString(bias=0), VARIABLE),
+    ("NullValue", "NullValue", Only(0), 0),
+    ("Void", "Void", Nothing(1), 1),
+)
+_NAMES = frozenset(row[0] for row in SCALARS)
+
+
+@dataclass(frozen=True)
+class Scalar(Serializer):
+    """A serializer without parameters; ``name`` a row of SCALARS (or of a table like it).
+
+    ``snapshot_class``: where it is not the one that SCALARS has for the name.
+    """
+
+    name: str
+    type: str
+    bytes: Layout
+    size: int
+    snapshot_class: str = field(default="", compare=False)
+
+    def layout(self, ctx: LayoutContext) -> Layout:
+        return self.bytes
+
+    @property
+    def length(self) -> int:
+        return self.size
+
+    @property
+    def type_name(self) -> str:
+        return self.type
+
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        class_name = self.snapshot_class
+        if not class_name:
+            if self.name not in _NAMES:
+                super().write_snapshot(out, release)
+            class_name = _PATTERN.format(self.name, self.name)
+        write_simple(out, class_name, release)
+
+
+def register_scalars(rows: tuple[tuple[str, str, Layout, int], ...], pattern: str) -> None:
+    """Register rows (name, type, layout, length) under ``pattern`` with {} for the name."""
+    for row in rows:
+        class_name = pattern.format(row[0], row[0])
+        serializer = Scalar(*row, class_name)
+
+        def read(cursor: Cursor, version: int, *, made: Scalar = serializer, name: str = class_name) -> Serializer:
+            simple(cursor, version, name)
+            return made
+
+        snapshot(class_name)(read)
+
+
+register_scalars(SCALARS, _PATTERN)
+LONG = Scalar(*next(row for row in SCALARS if row[0] == "Long"))
+# Its one byte says nothing.
+VOID_NAMESPACE = Scalar(
+    "VoidNamespace",
+    "VoidNamespace",
+    Nothing(1),
+    0,
+    "org.apache.flink.runtime.state.VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot",
+)
+
+
+@snapshot(VOID_NAMESPACE.snapshot_class)
+def _read_void_namespace(cursor: Cursor, version: int) -> Serializer:
+    simple(cursor, version, VOID_NAMESPACE.snapshot_class)
+    return VOID_NAMESPACE

@@ -1,0 +1,71 @@
+"""Serializers that call the user's own write method: ValueSerializer, CopyableValueSerializer, WritableSerializer.
+
+Their snapshots (GenericTypeSerializerSnapshot) name the class and nothing else; only Flink's own value classes
+are known from bytes alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stateproc.codec import ops
+from stateproc.codec.layouts import Blob, Layout
+from stateproc.flink_versions import Release
+from stateproc.serializers.core.base import VARIABLE, LayoutContext, Serializer, Undecodable, simple_name
+from stateproc.serializers.core.registry import expect_version, snapshot, write_head
+from stateproc.serializers.java.scalars import SCALARS, Scalar
+from stateproc.wire import Cursor, Output
+
+_RUNTIME = "org.apache.flink.api.java.typeutils.runtime."
+_KNOWN = {f"org.apache.flink.types.{row[0]}": Scalar(*row) for row in SCALARS if row[0].endswith("Value")}
+
+
+@dataclass(frozen=True)
+class Generic(Serializer):
+    """Values written by the class itself; ``sized``: a CopyableValue, whose length may be fixed."""
+
+    class_name: str
+    sized: bool
+    snapshot_class: str = field(default="", compare=False)
+
+    def layout(self, ctx: LayoutContext) -> Layout:
+        known = _KNOWN.get(self.class_name)
+        if known is not None:
+            return known.layout(ctx)
+        if ctx.tail:
+            return Blob(ops.LENGTH_REST)
+        raise Undecodable(
+            f"values of {self.class_name!r} are written by that class's own code, and nothing tells where they end",
+            advice="register a parser for its serializer's snapshot class, see docs/kryo-and-classes.md",
+        )
+
+    @property
+    def length(self) -> int:
+        known = _KNOWN.get(self.class_name)
+        return known.length if known is not None and self.sized else VARIABLE
+
+    @property
+    def type_name(self) -> str:
+        return simple_name(self.class_name)
+
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_head(out, self.snapshot_class or _CLASSES["CopyableValue" if self.sized else "Value"][0], 2, release)
+        out.utf(self.class_name)
+
+
+_CLASSES = {
+    name: (f"{_RUNTIME}{name}Serializer${name}SerializerSnapshot", f"{_RUNTIME}{name}SerializerSnapshot")
+    for name in ("Value", "CopyableValue", "Writable")
+}
+
+
+def _register(class_name: str, sized: bool) -> None:
+    @snapshot(class_name)
+    def read(cursor: Cursor, version: int) -> Serializer:
+        expect_version(cursor, class_name, version, 2)
+        return Generic(cursor.utf(), sized, class_name)
+
+
+for _name, _class_names in _CLASSES.items():
+    for _class_name in _class_names:
+        _register(_class_name, _name == "CopyableValue")

@@ -1,0 +1,247 @@
+"""From a Java type to an Arrow column, and from the values of a Kryo graph to what Arrow takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from stateproc.codec.errors import BadValue
+from stateproc.codec.kryo.types import BOXES, ClassDescription, FieldType, bind
+from stateproc.codec.kryo.values import Cycle, Entries, Instance, Moment, json_text, whole_text
+from stateproc.serializers.java.temporal import python_date, python_time, python_timestamp
+
+CLASS_FIELD = "class"
+MAX_COLUMNS = 2000
+_DEEPEST = 64
+
+
+@dataclass(frozen=True)
+class Column:
+    """How values of one Java type stand in Arrow: ``kind`` a row of KINDS, ``children`` named parts."""
+
+    kind: str
+    type: pa.DataType
+    children: tuple[tuple[str, Column], ...] = ()
+    classes: tuple[str, ...] = ()
+
+    def arrow(self, value: Any) -> Any:
+        """What pyarrow takes for ``value``. Raises BadValue."""
+        if self.kind == "json":
+            return json_text(value)
+        return None if value is None else KINDS[self.kind].arrow(self, value)
+
+    def python(self, value: Any) -> Any:
+        """What Python users expect for what ``as_py`` gives."""
+        if value is None:
+            return None
+        plain = KINDS[self.kind].python
+        return value if plain is None else plain(self, value)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A row of the table: to pyarrow, and from ``as_py`` to Python (None: as it is)."""
+
+    arrow: Callable[[Column, Any], Any]
+    python: Callable[[Column, Any], Any] | None = None
+
+
+def _expect(column: Column, value: Any, *types: type) -> Any:
+    if not isinstance(value, types):
+        raise BadValue(f"a {_named(value)} where a {column.type} stands")
+    return value
+
+
+def _named(value: Any) -> str:
+    if isinstance(value, Cycle):
+        return "reference to an enclosing object"
+    return value.class_name if isinstance(value, Instance) else type(value).__name__
+
+
+def _struct(column: Column, value: Any) -> dict[str, Any]:
+    instance = _expect(column, value, Instance)
+    if instance.class_name not in column.classes:
+        raise BadValue(f"a {instance.class_name} where a {column.classes[0]} stands")
+    made = {name: child.arrow(instance.fields.get(name)) for name, child in column.children if name in instance.fields}
+    if len(column.classes) > 1:
+        made[CLASS_FIELD] = instance.class_name
+    return made
+
+
+def _map(column: Column, value: Any) -> list[tuple[Any, Any]]:
+    (_, key), (_, item) = column.children
+    pairs = [(key.arrow(k), item.arrow(v)) for k, v in _expect(column, value, Entries).pairs]
+    if any(k is None for k, _ in pairs):
+        raise BadValue("a null key, which no map column holds")
+    return pairs
+
+
+def _list(column: Column, value: Any) -> list[Any]:
+    item = column.children[0][1]
+    return [item.arrow(element) for element in _expect(column, value, list)]
+
+
+def _micros(column: Column, value: Any) -> Any:
+    return _expect(column, value, Moment).micros
+
+
+def _number(column: Column, value: Any) -> Any:
+    return _expect(column, value, bool, int, float)
+
+
+def _text(column: Column, value: Any) -> str:
+    if isinstance(value, Cycle | Entries | Instance | list | bytes):
+        _expect(column, value, str)
+    return whole_text(str(value))
+
+
+def _python_struct(column: Column, value: Any) -> dict[str, Any]:
+    fields = {name: child.python(value[name]) for name, child in column.children}
+    return fields | {CLASS_FIELD: value[CLASS_FIELD]} if len(column.classes) > 1 else fields
+
+
+def _python_map(column: Column, value: Any) -> list[tuple[Any, Any]]:
+    (_, key), (_, item) = column.children
+    return [(key.python(k), item.python(v)) for k, v in value]
+
+
+KINDS: dict[str, Kind] = {
+    "json": Kind(lambda c, v: v, lambda c, v: json.loads(v)),
+    "number": Kind(_number),
+    "text": Kind(_text),
+    "integer": Kind(_text, lambda c, v: int(v)),
+    "decimal": Kind(_text, lambda c, v: Decimal(v)),
+    "binary": Kind(lambda c, v: _expect(c, v, bytes)),
+    "date": Kind(_micros, lambda c, v: python_date(v)),
+    "time": Kind(_micros, lambda c, v: python_time(v)),
+    "stamp": Kind(_micros, lambda c, v: python_timestamp(v)),
+    "exact date": Kind(_text, lambda c, v: python_date(v)),
+    "exact time": Kind(_text, lambda c, v: python_time(v)),
+    "exact stamp": Kind(_text, lambda c, v: python_timestamp(v)),
+    "list": Kind(_list, lambda c, v: [c.children[0][1].python(item) for item in v]),
+    "map": Kind(_map, _python_map),
+    "struct": Kind(_struct, _python_struct),
+}
+
+JSON = Column("json", pa.string())
+_TEXT = Column("text", pa.string())
+_NUMBERS = {
+    "boolean": pa.bool_(), "byte": pa.int8(), "short": pa.int16(), "int": pa.int32(), "long": pa.int64(),
+    "float": pa.float32(), "double": pa.float64(),
+}  # fmt: skip
+_UTC = pa.timestamp("us", "UTC")
+_TIMES: dict[str, tuple[str, pa.DataType]] = {
+    "java.time.LocalDate": ("date", pa.date32()),
+    "java.time.LocalTime": ("time", pa.time64("us")),
+    "java.time.LocalDateTime": ("stamp", pa.timestamp("us")),
+    "java.time.Instant": ("stamp", _UTC),
+    "java.util.Date": ("stamp", _UTC),
+    "java.sql.Date": ("stamp", _UTC),
+    "java.sql.Time": ("stamp", _UTC),
+    "java.sql.Timestamp": ("stamp", _UTC),
+}
+_PLAIN: dict[str, Column] = {
+    **{name: Column("number", type_) for name, type_ in _NUMBERS.items()},
+    **{box: Column("number", _NUMBERS[name]) for box, name in BOXES.items() if name != "char"},
+    "char": _TEXT,
+    "java.lang.Character": _TEXT,
+    "java.math.BigInteger": Column("integer", pa.string()),
+    "java.math.BigDecimal": Column("decimal", pa.string()),
+    "java.util.BitSet": Column("list", pa.list_(pa.int32()), (("item", Column("number", pa.int32())),)),
+    "java.util.concurrent.atomic.AtomicBoolean": Column("number", pa.bool_()),
+    "java.util.concurrent.atomic.AtomicInteger": Column("number", pa.int32()),
+    "java.util.concurrent.atomic.AtomicLong": Column("number", pa.int64()),
+    **dict.fromkeys(
+        (
+            "java.lang.String", "java.lang.StringBuilder", "java.lang.StringBuffer", "java.lang.Class",
+            "java.net.URI", "java.net.URL", "java.net.InetSocketAddress", "java.util.Currency",
+            "java.util.Locale", "java.util.UUID",
+            "java.util.regex.Pattern", "java.time.Duration", "java.time.MonthDay", "java.time.OffsetDateTime",
+            "java.time.OffsetTime", "java.time.Period", "java.time.Year", "java.time.YearMonth",
+            "java.time.ZoneId",
+            "java.time.ZoneOffset", "java.time.ZoneRegion", "java.time.ZonedDateTime",
+        ),
+        _TEXT,
+    ),
+}  # fmt: skip
+_MAPS = ("Map", "HashMap", "LinkedHashMap", "TreeMap", "SortedMap", "NavigableMap", "EnumMap", "Hashtable")
+_LISTS = (
+    "Collection", "List", "ArrayList", "LinkedList", "Vector", "Queue", "Deque", "ArrayDeque",
+    "PriorityQueue", "Set", "HashSet", "LinkedHashSet", "TreeSet", "SortedSet", "NavigableSet",
+)  # fmt: skip
+
+
+def column_of(type_: FieldType, classes: Mapping[str, ClassDescription], temporal: str) -> Column:
+    """The column of a Java type; JSON text where the type does not tell what values look like."""
+    return _Columns(classes, temporal).of(type_, ())
+
+
+class _Columns:
+    def __init__(self, classes: Mapping[str, ClassDescription], temporal: str) -> None:
+        self.classes = classes
+        self.exact = temporal == "exact"
+        self.made = 0
+
+    def of(self, type_: FieldType, inside: tuple[str, ...]) -> Column:
+        """``inside``: the described classes around; one that holds itself again becomes JSON there."""
+        self.made += 1
+        name = type_.name
+        if name in _PLAIN:
+            return _PLAIN[name]
+        if name in _TIMES:
+            kind, arrow = _TIMES[name]
+            return Column(f"exact {kind}", pa.string()) if self.exact else Column(kind, arrow)
+        if type_.array:
+            if type_.args[0].name == "byte":
+                return Column("binary", pa.binary())
+            return self._list(type_.args[0], inside)
+        if name == "java.util.Optional" and type_.args:
+            return self.of(type_.args[0], inside)
+        if name in self.classes:
+            return self._described(self.classes[name], type_.args, inside)
+        package, _, simple = name.rpartition(".")
+        if package == "java.util" and type_.args and self.made < MAX_COLUMNS:
+            if simple in _LISTS:
+                return self._list(type_.args[0], inside)
+            if simple in _MAPS and len(type_.args) == 2:
+                key, item = (self.of(arg, inside) for arg in type_.args)
+                return Column("map", pa.map_(key.type, item.type), (("key", key), ("value", item)))
+        return JSON
+
+    def _list(self, element: FieldType, inside: tuple[str, ...]) -> Column:
+        item = self.of(element, inside)
+        return Column("list", pa.list_(item.type), (("item", item),))
+
+    def _described(self, described: ClassDescription, args: tuple[FieldType, ...], inside: tuple[str, ...]) -> Column:
+        if described.is_enum:
+            return _TEXT
+        family = (described, *self._subclasses(described))
+        if any(member.name in inside for member in family) or self.made > MAX_COLUMNS or len(inside) > _DEEPEST:
+            return JSON
+        inside += tuple(member.name for member in family)
+        bound = dict(zip(described.variables, args, strict=False))
+        children: dict[str, Column] = {}
+        for member in family:
+            for name, type_ in member.fields:
+                column = self.of(bind(type_, described.variables, bound), inside)
+                if children.setdefault(name, column) != column:
+                    return JSON
+        if len(family) > 1 and CLASS_FIELD in children:
+            return JSON
+        fields = [pa.field(name, column.type) for name, column in children.items()]
+        if len(family) > 1:
+            fields.insert(0, pa.field(CLASS_FIELD, pa.string()))
+        names = tuple(member.name for member in family)
+        return Column("struct", pa.struct(fields), tuple(children.items()), names)
+
+    def _subclasses(self, described: ClassDescription) -> list[ClassDescription]:
+        """Described classes that can stand in its place: they have all its fields and more."""
+        if described.final or not described.fields:
+            return []
+        own = set(described.fields)
+        return [other for other in self.classes.values() if own < set(other.fields)]

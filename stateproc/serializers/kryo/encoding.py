@@ -1,0 +1,184 @@
+"""Kryo values written: numbers, strings, dates, UUIDs, enum constants; described classes, lists and maps of these.
+
+A value has one class by name, its own; those of objects inside have ids, or follow from a field's type. All else is
+read only.
+
+Every object is written as a new one. Java gives an object that occurs twice in a value a reference the second time,
+which no column tells; readers make two equal objects of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.codec.encoding import arrays
+from stateproc.codec.encoding import list_encoding as joining
+from stateproc.codec.encoding.kryo import flagged_varints, strings
+from stateproc.codec.encoding.numbers import fixed, varints
+from stateproc.codec.encoding.sized_writers import Longs, Measured, located, same, sequence, spread
+from stateproc.codec.kryo.classes import BY_NAME, ID_BIAS, PRIMITIVE_IDS, REGISTRAR_BASE, REGISTRAR_IDS, USER_BASE
+from stateproc.codec.kryo.graph import KryoSetting
+from stateproc.codec.kryo.types import BOXES, FINAL_CLASSES, STRING, ClassDescription, FieldType, in_java_order
+from stateproc.codec.layouts.base import Unwritable
+from stateproc.serializers.kryo.columns import Column
+from stateproc.serializers.kryo.leaf_bodies import leaf_body, varint
+
+_NULL, _NEW = b"\0", b"\1"
+_FLAG = 0x80
+# The longest string that is written in ASCII form, the longest class name.
+_LONGEST_ASCII = {2: 63, 5: 32}
+_LISTS = {"Collection": "ArrayList", "List": "ArrayList", "Set": "HashSet"}
+_LISTS |= {name: name for name in ("ArrayList", "LinkedList", "HashSet", "LinkedHashSet", "Vector", "ArrayDeque")}
+_MAPS = {"Map": "HashMap", "HashMap": "HashMap", "LinkedHashMap": "LinkedHashMap"}
+
+
+@dataclass(frozen=True)
+class KryoWriter:
+    """Writes values of Kryo.writeClassAndObject as the setting's release does."""
+
+    setting: KryoSetting
+    temporal: str
+
+    def measure(self, type_: FieldType, column: Column, array: pa.Array) -> Measured:
+        """A whole value: class and object, or null. Raises Unencodable, Unwritable."""
+        name = self._class_of(type_, column)
+        return _nullable(
+            array, lambda some: sequence([same(self._reference(name, True)), self._known(type_, column, some)])
+        )
+
+    def _class_of(self, type_: FieldType, column: Column) -> str:
+        """The class that values are written as."""
+        if self.setting.serializers.get(type_.name):
+            raise Unwritable(f"class {type_.name!r} has a Kryo serializer of its own: values are read only")
+        package, _, simple = type_.name.rpartition(".")
+        made = {"list": _LISTS, "map": _MAPS}.get(column.kind)
+        if made is None:
+            return type_.name
+        if package != "java.util" or simple not in made:
+            raise Unwritable(f"Kryo values of class {type_.name!r} are read only")
+        return f"java.util.{made[simple]}"
+
+    def _reference(self, name: str, first: bool) -> bytes:
+        """A class by its id (as clusters have them, with the registrar), or as the value's first class by its name."""
+        for base, names in (
+            (0, PRIMITIVE_IDS),
+            (REGISTRAR_BASE, REGISTRAR_IDS),
+            (USER_BASE, self.setting.registrations),
+        ):
+            if name in names:
+                return varint(base + names.index(name) + ID_BIAS)
+        if not first or not name.isascii() or not 1 < len(name) <= _LONGEST_ASCII[2]:
+            raise Unwritable(f"Kryo values with objects of class {name!r} inside are read only")
+        return bytes([BY_NAME, 0]) + name[:-1].encode() + bytes([ord(name[-1]) | 0x80])
+
+    def _known(self, type_: FieldType, column: Column, array: pa.Array) -> Measured:
+        """Objects behind their class, none null."""
+        if self._unmarked(type_):
+            return self._body(type_, column, array)
+        return sequence([same(_NEW), self._body(type_, column, array)])
+
+    def _enum(self, type_: FieldType) -> ClassDescription | None:
+        described = self.setting.classes.get(type_.name)
+        return described if described is not None and described.is_enum else None
+
+    def _unmarked(self, type_: FieldType) -> bool:
+        """Whether no reference mark stands before such objects."""
+        return type_.name in BOXES or (self.setting.version >= 5 and self._enum(type_) is not None)
+
+    def _body(self, type_: FieldType, column: Column, array: pa.Array) -> Measured:
+        if type_.name == STRING:
+            return strings(array, _LONGEST_ASCII[self.setting.version])
+        if column.kind == "list" and type_.args:
+            return self._list(type_.args[0], column.children[0][1], array)
+        if column.kind == "map" and type_.args:
+            return self._map(type_, column, array)
+        if column.kind == "struct":
+            return self._struct(type_, column, array)
+        body = leaf_body(type_.name, self.setting.version, self.temporal, column.type, self._enum(type_))
+        if body is None or column.kind == "json":
+            raise Unwritable(f"Kryo values of class {type_.name!r} are read only")
+        return body.measure(array)
+
+    def _struct(self, type_: FieldType, column: Column, array: pa.Array) -> Measured:
+        """The fields in the order of their names: primitives, and objects of final classes behind a mark."""
+        described = self.setting.classes[type_.name]
+        if column.classes != (described.name,) or described.variables:
+            raise Unwritable(f"Kryo values of class {type_.name!r} (it has subclasses or type variables) are read only")
+        arrays.refuse_nulls(array, "an object")
+        children, parts = dict(column.children), []
+        for name, part in in_java_order(described.fields):
+            with located(name=f"field {name!r}"):
+                parts.append(self._field(part, children[name], arrays.field_of(array, name, -1)))
+        return sequence(parts)
+
+    def _field(self, type_: FieldType, column: Column, array: pa.Array) -> Measured:
+        if type_.primitive:
+            return self._body(type_, column, array)
+        if type_.name not in FINAL_CLASSES or self.setting.serializers.get(type_.name):
+            raise Unwritable(f"Kryo values with fields of class {type_} are read only")
+        return _nullable(array, lambda some: sequence([same(_NEW), self._body(type_, column, some)]))
+
+    # --- collections --------------------------------------------------------------------------------------
+    def _item(self, type_: FieldType, column: Column) -> bytes:
+        """The class reference of every item; collections in collections are read only."""
+        if column.kind in ("list", "map", "json"):
+            raise Unwritable(f"Kryo collections of {type_} are read only")
+        return self._reference(self._class_of(type_, column), False)
+
+    def _by_class(self, type_: FieldType, column: Column, array: pa.Array) -> Measured:
+        reference = self._item(type_, column)
+        return _nullable(array, lambda some: sequence([same(reference), self._known(type_, column, some)]))
+
+    def _list(self, element: FieldType, column: Column, array: pa.Array) -> Measured:
+        arrays.refuse_nulls(array, "a collection")
+        offsets, items = arrays.items_of(array)
+        counts = joining.counts_of(offsets, 2**31 - 2, "items")
+        with located(lambda i: int(np.searchsorted(offsets, i, "right")) - 1, "an item"):
+            if self.setting.version < 5:
+                return sequence([varints(counts), joining.joined(offsets, self._by_class(element, column, items))])
+            return self._of_one_class(element, column, offsets, items)
+
+    def _of_one_class(self, element: FieldType, column: Column, offsets: Longs, items: pa.Array) -> Measured:
+        """Kryo 5: a count plus one, flagged; the class once (0: all are null), whether there are nulls, the items."""
+        counts = np.diff(offsets)
+        n = len(counts)
+        lists = np.repeat(np.arange(n), counts)
+        null = arrays.null_rows(items)
+        nulls = np.bincount(lists[null], minlength=n)
+        flags = np.where(counts > 0, _FLAG, 0)
+        some, none = np.flatnonzero(counts > nulls), np.flatnonzero((counts > 0) & (counts == nulls))
+        reference = self._item(element, column)
+        marks = fixed((nulls[some] > 0).astype(np.uint8))
+        head = spread(n, [(none, same(_NULL)), (some, sequence([same(reference), marks]))])
+        # Items of a list with nulls have a mark, those of classes without reference marks too.
+        sparse = (nulls > 0) & (counts > nulls)
+        there = np.flatnonzero(~null)
+        gone = np.flatnonzero(null & sparse[lists])
+        made = [(there, self._known(element, column, items.drop_null())), (gone, same(_NULL))]
+        if self._unmarked(element):
+            marked = np.flatnonzero(~null & sparse[lists])
+            made.insert(0, (marked, same(_NEW)))
+        return sequence([flagged_varints(counts + 1, flags), head, joining.joined(offsets, spread(len(items), made))])
+
+    def _map(self, type_: FieldType, column: Column, array: pa.Array) -> Measured:
+        arrays.refuse_nulls(array, "a map")
+        offsets, keys, values = arrays.entries_of(array)
+        counts = joining.counts_of(offsets, 2**31 - 2, "entries") + (1 if self.setting.version >= 5 else 0)
+        parts = []
+        with located(lambda i: int(np.searchsorted(offsets, i, "right")) - 1, "an entry"):
+            for arg, (_, child), half in zip(type_.args, column.children, (keys, values), strict=True):
+                parts.append(self._by_class(arg, child, half))
+        return sequence([varints(counts), joining.joined(offsets, sequence(parts))])
+
+
+def _nullable(array: pa.Array, measure: Callable[[pa.Array], Measured]) -> Measured:
+    """``measure`` of the rows that are not null, 0 for those that are."""
+    if not array.null_count:
+        return measure(array)
+    valid, null = arrays.split_nulls(array)
+    with located(valid.__getitem__):
+        return spread(len(array), [(valid, measure(array.drop_null())), (null, same(_NULL))])

@@ -1,0 +1,342 @@
+"""Kryo values as VM programs: whatever a program does not expect, the walker over Kryo graphs reads, value by value.
+
+A program knows the classes of its place: JDK collections, strings, numbers, dates and described classes. It gives
+up a value with a class by another name, a reference to anything but a string, or damage, and takes back what it
+has written: the walker then reads the value from its start, or tells what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.codec import kryo_kernels as codes
+from stateproc.codec import ops
+from stateproc.codec.builder import Assembler, Builder, Label, Taken
+from stateproc.codec.encoding.sized_writers import Measured
+from stateproc.codec.kryo.classes import PRIMITIVE_IDS, USER_BASE, registered_class
+from stateproc.codec.kryo.collections import KERNEL_COLLECTIONS
+from stateproc.codec.kryo.graph import KryoSetting, Walker
+from stateproc.codec.kryo.primitives import KryoInput
+from stateproc.codec.kryo.types import BOXES, STRING, FieldType, in_java_order
+from stateproc.codec.layouts import Layout
+from stateproc.codec.layouts.base import is_valid, nothing_of
+from stateproc.codec.layouts.collections import as_map, list_array
+from stateproc.codec.layouts.nesting import struct_array
+from stateproc.codec.layouts.strings import blob_array, blob_columns
+from stateproc.serializers.kryo.columns import Column
+from stateproc.serializers.kryo.encoding import KryoWriter
+from stateproc.serializers.kryo.leaf_bodies import LEAVES, leaf_body
+from stateproc.wire import Cursor
+
+_JDK_CODES = {
+    **{name: number + 1 for number, name in enumerate(PRIMITIVE_IDS)},
+    **KERNEL_COLLECTIONS,
+    "java.math.BigInteger": codes.BIG_INTEGER,
+}
+# A list of lists has three loops in each of three loops.
+_MOST_NESTED = 3
+
+
+class Unplanned(Exception):
+    """Internal: a type that no program reads; the walker reads all values."""
+
+
+@dataclass(frozen=True)
+class KryoValue(Layout):
+    """One value of Kryo.writeClassAndObject of static type ``type``.
+
+    ``typed``: whether Kryo knew the type's arguments when it wrote (only fields of classes do). ``read`` is the
+    walker; ``whole``: the value ends where its range ends.
+    """
+
+    type: FieldType
+    column: Column
+    setting: KryoSetting
+    temporal: str
+    read: Callable[[Cursor], Any] = field(compare=False)
+    whole: bool
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.column, self.whole))
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return self.column.type
+
+    @property
+    def min_size(self) -> int:
+        return 1
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        way = b.column(1, 0)
+        first, stop, host, behind = b.label(), b.label(), b.label(), b.label()
+        fill, host_fill = b.later_fill(), b.later_fill()
+        plan = _Plan(b, self.setting, self.temporal)
+        b.reads_kryo = True
+        table = plan.class_table()
+        first.at = b.columns_made if b.keep else 0
+        b.op(ops.KRYO_BEGIN, table, first, stop, host)
+        made = b.columns_made
+        body = plan.by_class(self.type, self.column, False, True)
+        b.set_fill(fill, made)
+        b.op(ops.KRYO_END, int(self.whole))
+        b.op(ops.PUT1, way, 0)
+        stop.at = b.columns_made if b.keep else 0
+        b.op(ops.FILL, host_fill)
+        b.op(ops.JUMP, behind)
+        b.place(host)
+        b.op(ops.PUT1, way, 1)
+        b.op(ops.FILL, fill)
+        made = b.columns_made
+        hosted = b.host(self.read)
+        b.set_fill(host_fill, made)
+        b.place(behind)
+        return partial(self._assemble, way=way, body=body, hosted=hosted)
+
+    def _assemble(self, taken: Taken, *, way: int, body: Assembler, hosted: int) -> pa.Array:
+        array = body(taken)
+        slow = is_valid(taken, way)
+        if not slow.any():
+            return array
+        values = taken.hosted(hosted)
+        others = pa.array([values[i] for i in np.flatnonzero(slow)], type=self.arrow_type)
+        picks = np.arange(len(slow), dtype=np.int64)
+        picks[slow] = len(slow) + np.arange(len(others), dtype=np.int64)
+        return pa.concat_arrays([array, others]).take(pa.array(picks))
+
+    @property
+    def tells_null(self) -> bool:
+        return True
+
+    def measure(self, array: pa.Array) -> Measured:
+        if not len(array):
+            return nothing_of(array, "")
+        return KryoWriter(self.setting, self.temporal).measure(self.type, self.column, array)
+
+    def to_python(self, value: Any) -> Any:
+        return self.column.python(value)
+
+
+def check_plan(layout: KryoValue) -> None:
+    """Raises Unplanned if the layout has no program."""
+    layout.emit(Builder(), True)
+
+
+class _Plan:
+    """Emits what a program needs to read a type's values."""
+
+    def __init__(self, b: Builder, setting: KryoSetting, temporal: str) -> None:
+        self.b = b
+        self.setting = setting
+        self.version = setting.version
+        self.temporal = temporal
+        self._walker = Walker(KryoInput(Cursor(b""), setting.version), setting, {})
+        self._codes = self._class_codes()
+        self._depth = 0
+
+    # --- classes ------------------------------------------------------------------------------------------
+    def _class_codes(self) -> dict[str, int]:
+        """Class → code; classes with a serializer of their own, or described otherwise, are left out."""
+        own, described = self.setting.serializers, self.setting.classes
+        found = {name: code for name, code in _JDK_CODES.items() if name not in own and name not in described}
+        others = [name for name in described if name not in _JDK_CODES] + LEAVES
+        for number, name in enumerate(dict.fromkeys(others)):
+            if name not in own:
+                found[name] = codes.FIRST_OTHER + number
+        return found
+
+    def class_table(self) -> int:
+        ids = range(USER_BASE + len(self.setting.registrations))
+        names = (registered_class(number, self.version, self.setting.registrations) for number in ids)
+        by_id = [-1 if name is None else self._codes.get(name, -1) for name in names]
+        by_name: list[int] = []
+        for name, code in self._codes.items():
+            if name.isascii() and len(name) > 1:
+                by_name += (self.b.name(name.encode()), code)
+        return self.b.table([len(by_id), *by_id, len(by_name) // 2, *by_name])
+
+    def _expected(self, type_: FieldType, column: Column) -> list[int]:
+        """The codes of classes that a place of the type takes."""
+        if column.kind == "list":
+            return [codes.COLLECTION]
+        if column.kind == "map":
+            return [codes.MAP]
+        code = self._codes.get(type_.name)
+        if code is None:
+            raise Unplanned(type_.name)
+        return [code]
+
+    # --- objects ------------------------------------------------------------------------------------------
+    def declared(self, type_: FieldType, column: Column) -> Assembler:
+        """A field of a described class."""
+        if type_.primitive:
+            return self._leaf(type_, column)
+        if self._walker.final(type_):
+            return self.known(type_, column, True, True)
+        return self.by_class(type_, column, True, False)
+
+    def by_class(self, type_: FieldType, column: Column, typed: bool, top: bool) -> Assembler:
+        """An object behind its class; ``top``: a null here is null even where it could be JSON."""
+        b = self.b
+        if column.kind == "json":
+            return self._json(type_, typed, top)
+        first, fill, some, behind = b.columns_made, b.later_fill(), b.label(), b.label()
+        b.op(ops.KRYO_CLASS)
+        self._switch_class(type_, column, some)
+        b.op(ops.FILL, fill)
+        b.op(ops.JUMP, behind)
+        b.place(some)
+        assemble = self.known(type_, column, False, typed)
+        b.place(behind)
+        b.set_fill(fill, first)
+        return assemble
+
+    def _switch_class(self, type_: FieldType, column: Column, some: Label, null: bool = True) -> None:
+        """To ``some`` with an expected class; behind with null."""
+        b, ways = self.b, [word for code in self._expected(type_, column) for word in (code, some)]
+        on = b.label()
+        b.op(ops.SWITCH, 0, len(ways) // 2 + null, -1, *ways, *((codes.NO_CLASS, on) if null else ()))
+        b.place(on)
+
+    def _json(self, type_: FieldType, typed: bool, top: bool) -> Assembler:
+        if (typed and type_.args) or type_.array or self._walker.final(type_):
+            raise Unplanned(str(type_))
+        lengths, data = blob_columns(self.b)
+        self.b.op(ops.KRYO_JSON, lengths, data, self.version, int(not top))
+        return lambda taken: blob_array(taken, lengths, data, pa.string())
+
+    def known(self, type_: FieldType, column: Column, nullable: bool, typed: bool) -> Assembler:
+        """An object of a known class."""
+        b = self.b
+        if type_.name == STRING:
+            lengths, data = blob_columns(b)
+            b.op(ops.KRYO_STRING, lengths, data, int(nullable))
+            return lambda taken: blob_array(taken, lengths, data, pa.string())
+        first, fill, behind = b.columns_made, b.later_fill(), b.label()
+        unmarked = type_.name in BOXES or (self.version >= 5 and self._walker.enum(type_.name) is not None)
+        if not unmarked:
+            b.op(ops.KRYO_MARK, fill, behind if nullable else -1)
+        elif nullable:
+            b.op(ops.NULL_IF, 0, fill, behind, 0)
+        assemble = self._body(type_, column, typed)
+        b.place(behind)
+        b.set_fill(fill, first)
+        return assemble
+
+    def _body(self, type_: FieldType, column: Column, typed: bool) -> Assembler:
+        if column.kind not in ("list", "map", "struct"):
+            return self._leaf(type_, column)
+        if type_.array or type_.name == "java.util.BitSet" or self._depth >= _MOST_NESTED:
+            raise Unplanned(str(type_))
+        self._depth += 1
+        read = {"list": self._list, "map": self._map, "struct": self._struct}[column.kind]
+        assemble = read(type_, column, typed)
+        self._depth -= 1
+        return assemble
+
+    def _leaf(self, type_: FieldType, column: Column) -> Assembler:
+        enum = self._walker.enum(type_.name)
+        layout = leaf_body(type_.name, self.version, self.temporal, column.type, enum)
+        if layout is None:
+            raise Unplanned(str(type_))
+        return layout.emit(self.b, True)
+
+    def _struct(self, type_: FieldType, column: Column, typed: bool) -> Assembler:
+        b, described = self.b, self.setting.classes[type_.name]
+        if column.classes != (described.name,) or described.variables or not described.fields:
+            raise Unplanned(str(type_))
+        valid = b.column(1, 0)
+        b.op(ops.PUT1, valid, 1)
+        columns = dict(column.children)
+        parts = {name: self.declared(part, columns[name]) for name, part in in_java_order(described.fields)}
+        children = [parts[name] for name, _ in column.children]
+        fields = list(column.type)
+        return lambda taken: struct_array(taken, valid, fields, children)
+
+    # --- collections --------------------------------------------------------------------------------------
+    def _list(self, type_: FieldType, column: Column, typed: bool) -> Assembler:
+        b, element, item = self.b, type_.args[0], column.children[0][1]
+        counts = b.column(4, -1)
+        begin, behind, fill = b.columns_made, b.label(), b.later_fill()
+        b.set_fill(fill, begin - 1)
+        final, inner = typed and self._walker.final(element), typed and self.version >= 5
+
+        by_class = partial(self.by_class, element, item, inner, False)
+        known = partial(self.known, element, item, typed=inner)
+        first = partial(known, nullable=self.version < 5) if final else by_class
+        if self.version < 5:
+            b.op(ops.READ_COUNT, ops.COUNT_VARINT)
+            items = self._loop(counts, 1, first)
+        else:
+            flagged = b.label()
+            b.op(ops.KRYO_COUNT, 1, fill, behind, flagged)
+            items = self._loop(counts, 1, first)
+            b.op(ops.JUMP, behind)
+            b.place(flagged)
+            with b.again_from(begin):
+                if final:
+                    self._loop(counts, 1, partial(known, nullable=True))
+                else:
+                    self._of_one_class(element, item, known, counts, behind)
+        b.place(behind)
+        return lambda taken: list_array(taken, counts, items, column.type)
+
+    def _of_one_class(self, element: FieldType, item: Column, known: Any, counts: int, behind: Label) -> None:
+        """The class once, whether there are nulls, elements of that class."""
+        b, begin, some = self.b, self.b.columns_made, self.b.label()
+        b.op(ops.PUSH_COUNT)
+        b.op(ops.KRYO_CLASS)
+        if item.kind == "json":
+            b.op(ops.SWITCH, 0, 0, -1)
+            return
+        self._switch_class(element, item, some, null=False)
+        b.place(some)
+        dense, sparse = b.label(), b.label()
+        b.op(ops.SWITCH, 1, 2, -1, 0, dense, 1, sparse)
+        for way, nullable in ((dense, False), (sparse, True)):
+            b.place(way)
+            b.op(ops.POP_COUNT)
+            with b.again_from(begin):
+                self._loop(counts, 1, partial(known, nullable=nullable))
+            b.op(ops.JUMP, behind)
+
+    def _loop(self, counts: int, least: int, read: Callable[[], Assembler]) -> Assembler:
+        b, done = self.b, self.b.label()
+        b.op(ops.LOOP, counts, least, done)
+        again = b.here()
+        with b.items():
+            items = read()
+        b.op(ops.NEXT, counts, again)
+        b.place(done)
+        return items
+
+    def _map(self, type_: FieldType, column: Column, typed: bool) -> Assembler:
+        b = self.b
+        counts = b.column(4, -1)
+        behind, fill = b.label(), b.later_fill()
+        b.set_fill(fill, b.columns_made - 1)
+        if self.version < 5:
+            b.op(ops.READ_COUNT, ops.COUNT_VARINT)
+        else:
+            b.op(ops.KRYO_COUNT, 0, fill, behind, 0)
+        parts: list[Assembler] = []
+
+        def entry() -> Assembler:
+            for index, (arg, (_, child)) in enumerate(zip(type_.args, column.children, strict=True)):
+                if typed and self._walker.final(arg):
+                    parts.append(self.known(arg, child, True, False))
+                else:
+                    parts.append(self.by_class(arg, child, typed and index == 1 and self.version >= 5, False))
+            fields = [pa.field("key", column.type.key_type), pa.field("value", column.type.item_type)]
+            return lambda taken: struct_array(taken, -1, fields, parts)
+
+        items = self._loop(counts, 2, entry)
+        b.place(behind)
+        entries = pa.list_(pa.struct([("key", column.type.key_type), ("value", column.type.item_type)]))
+        return lambda taken: as_map(list_array(taken, counts, items, entries), column.type)

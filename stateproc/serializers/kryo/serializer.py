@@ -1,0 +1,205 @@
+"""org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializer: Kryo 2 (Flink 1.x) or 5 (Flink 2.x)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from stateproc.codec import ops
+from stateproc.codec.errors import BadValue
+from stateproc.codec.kryo.bodies import body_of
+from stateproc.codec.kryo.graph import KryoSetting, read_kryo
+from stateproc.codec.kryo.types import FieldType, class_of_name
+from stateproc.codec.layouts import Blob, Hosted, Layout
+from stateproc.errors import UnsupportedSnapshot
+from stateproc.flink_versions import Release
+from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable, simple_name
+from stateproc.serializers.core.optional_maps import OptionalEntry, read_optional_map, write_optional_map
+from stateproc.serializers.core.registry import expect_version, snapshot, write_head
+from stateproc.serializers.java.class_descriptions import parse_classes
+from stateproc.serializers.kryo.columns import Column, column_of
+from stateproc.serializers.kryo.programs import KryoValue, Unplanned, check_plan
+from stateproc.wire import Cursor, Output
+
+_SNAPSHOT = "org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot"
+# What Flink registers where its Avro format is not on the class path, so that ids are the same with and without.
+_AVRO_ARRAY = "org.apache.avro.generic.GenericData$Array"
+_NO_AVRO = "org.apache.flink.api.java.typeutils.runtime.kryo.Serializers$DummyAvro"
+# What holds serializers that are registered as objects, by Kryo's version.
+_HOLDERS = {
+    2: b"org.apache.flink.api.common.ExecutionConfig$SerializableSerializer",
+    5: b"org.apache.flink.api.common.SerializableSerializer",
+}
+_KIND_NONE, _KIND_CLASS, _KIND_INSTANCE = 0, 1, 2
+# Types that say little about the classes of their values: every value names its own.
+_OPEN_TYPES = frozenset(
+    [f"java.lang.{name}" for name in ("Object", "Number", "Comparable", "CharSequence", "Iterable", "Throwable")]
+    + [f"java.util.{name}" for name in ("Collection", "List", "Set", "SortedSet", "NavigableSet", "Queue", "Deque")]
+    + [f"java.util.{name}" for name in ("Map", "SortedMap", "NavigableMap", "EnumSet", "AbstractList", "AbstractMap")]
+    + ["java.io.Serializable", "java.time.ZoneId", "java.util.concurrent.ConcurrentMap"]
+)
+_ANY_INSTANCE = "an instance"
+
+
+@dataclass(frozen=True)
+class Kryo(Serializer):
+    """KryoSerializer: ``registrations`` are classes in the order of their ids, the type itself first.
+
+    ``serializers``: (class, Kryo serializer class) for classes with a serializer of their own. ``declared``: the
+    type with its arguments, where a description of the class around tells it (Flink's snapshot does not).
+    ``settings``: the maps of the snapshot as they were read; without them a snapshot is written as by a job that
+    registers nothing and has no Avro format on its class path.
+    """
+
+    class_name: str
+    registrations: tuple[str, ...] = ()
+    serializers: tuple[tuple[str, str], ...] = ()
+    declared: FieldType | None = None
+    settings: bytes = field(default=b"", compare=False)
+
+    def layout(self, ctx: LayoutContext) -> Layout:
+        classes = parse_classes(ctx.classes)
+        setting = self._setting(ctx)
+        if not self._known(setting):
+            if ctx.tail:
+                return Blob(ops.LENGTH_REST)
+            raise Undecodable(
+                f"Kryo values of class {self.class_name!r}: bytes alone do not tell where they end",
+                advice=f'describe it: classes={{"{self.class_name}": {{"a": "int", "b": "String", …}}}} with '
+                "all its fields, inherited ones too (an enum as the list of its constants)",
+            )
+        type_ = self.declared or class_of_name(self.class_name)
+        column = column_of(type_, classes, ctx.temporal)
+        read = partial(_read, setting=setting, column=column, whole=ctx.tail)
+        planned = KryoValue(type_, column, setting, ctx.temporal, read, ctx.tail)
+        try:
+            check_plan(planned)
+        except Unplanned:
+            return Hosted(read, column.type, 1, column.python)
+        return planned
+
+    def is_known(self, ctx: LayoutContext) -> bool:
+        """Whether values can be decoded, or are but their bytes."""
+        return self._known(self._setting(ctx))
+
+    def _setting(self, ctx: LayoutContext) -> KryoSetting:
+        return KryoSetting(ctx.kryo, self.registrations, dict(self.serializers), parse_classes(ctx.classes))
+
+    def _known(self, setting: KryoSetting) -> bool:
+        """Whether values can be decoded, as far as the static type tells."""
+        name = self.class_name
+        own = setting.serializers.get(name, "")
+        if own and not own.endswith(".JavaSerializer"):
+            return False
+        if name.startswith("[") or name in _OPEN_TYPES or own or name in setting.classes:
+            return True
+        return body_of(name) is not None or name.endswith(("Exception", "Error"))
+
+    @property
+    def type_name(self) -> str:
+        return f"Kryo {simple_name(self.class_name)}"
+
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_head(out, _SNAPSHOT, 2, release)
+        out.utf(self.class_name)
+        if self.settings:
+            out.raw(_settings_of(self.settings, self.class_name, release))
+            return
+        own = (self.class_name, _utf(self.class_name), _registration(self.class_name))
+        write_optional_map(out, [own, (_AVRO_ARRAY, _utf(_AVRO_ARRAY), _no_avro())])
+        write_optional_map(out, [])
+        write_optional_map(out, [])
+
+
+def _utf(text: str) -> bytes:
+    out = Output()
+    out.utf(text)
+    return bytes(out)
+
+
+def _registration(class_name: str, serializer: str | None = None) -> bytes:
+    """KryoRegistration: utf class, i32 kind, the serializer's class if it has one."""
+    out = Output()
+    out.utf(class_name)
+    out.i32(_KIND_NONE if serializer is None else _KIND_CLASS)
+    if serializer is not None:
+        out.utf(serializer)
+    return bytes(out)
+
+
+def _no_avro() -> bytes:
+    return _registration(f"{_NO_AVRO}RegisteredClass", f"{_NO_AVRO}KryoSerializerClass")
+
+
+def _settings_of(settings: bytes, class_name: str, release: Release) -> bytes:
+    """The maps of a snapshot as ``release`` reads them: Flink 1.x and 2.x have other classes around serializers that
+    are registered as objects, the one that Flink's Avro format registers among them. Raises UnsupportedSnapshot."""
+    foreign = next(holder for kryo, holder in _HOLDERS.items() if kryo != release.kryo)
+    if foreign not in settings:
+        return settings
+    cursor, out = Cursor(settings), Output()
+    for _ in range(3):
+        entries = []
+        for entry in read_optional_map(cursor):
+            key, value = (
+                None if frame is None else bytes(frame.take(frame.remaining)) for frame in (entry.key, entry.value)
+            )
+            if value is not None and foreign in value:
+                if entry.name != _AVRO_ARRAY:
+                    raise UnsupportedSnapshot(
+                        f"Kryo's type {class_name} has a serializer registered for {entry.name} as an object, which "
+                        f"Flink {release} does not read",
+                        advice="give the state another type (value_type=…), or leave it out (drop_state)",
+                    )
+                value = _no_avro()
+            entries.append((entry.name, key, value))
+        write_optional_map(out, entries)
+    return bytes(out)
+
+
+def _read(cursor: Cursor, *, setting: KryoSetting, column: Column, whole: bool) -> Any:
+    """One Kryo value as pyarrow takes it."""
+    at = cursor.pos
+    value = read_kryo(cursor, setting, whole)
+    try:
+        return None if value is None else column.arrow(value)
+    except BadValue as error:
+        cursor.corrupt(f"a Kryo value does not fit its column: {error}", at=at)
+
+
+@snapshot(_SNAPSHOT)
+def _read_kryo(cursor: Cursor, version: int) -> Serializer:
+    """utf type; optional maps of registrations, default serializers, default serializer classes."""
+    expect_version(cursor, "KryoSerializerSnapshot", version, 1, 2)
+    class_name = cursor.utf()
+    at = cursor.pos
+    registered = read_optional_map(cursor)
+    instances = read_optional_map(cursor)
+    by_class = read_optional_map(cursor)
+    settings = bytes(cursor.data[at : cursor.pos])
+    serializers = {entry.name: own for entry in registered if (own := _own_serializer(entry)) is not None}
+    for entry in by_class:
+        serializers.setdefault(entry.name, entry.value.utf() if entry.value is not None else _ANY_INSTANCE)
+    for entry in instances:
+        serializers.setdefault(entry.name, _ANY_INSTANCE)
+    return Kryo(class_name, tuple(entry.name for entry in registered), tuple(serializers.items()), None, settings)
+
+
+def _own_serializer(entry: OptionalEntry) -> str | None:
+    """KryoRegistration: utf class, i32 kind, then the serializer's class or itself as a Java object."""
+    if entry.value is None:
+        return None
+    entry.value.utf()
+    kind = entry.value.i32()
+    if kind == _KIND_NONE:
+        return None
+    if kind == _KIND_CLASS:
+        return entry.value.utf()
+    if kind == _KIND_INSTANCE:
+        return _ANY_INSTANCE
+    raise UnsupportedSnapshot(
+        f"a Kryo registration of kind {kind}",
+        where=entry.value.where(),
+        advice="the snapshot is damaged, or of a Flink release newer than this stateproc: upgrade stateproc",
+    )

@@ -1,0 +1,248 @@
+"""Read and write POJOs: org.apache.flink.api.java.typeutils.runtime.PojoSerializer.
+
+A value: u8 flags 1 null | 2 this class | 4 a subclass by name | 8 a registered subclass by tag, then for 2 each
+field in the snapshot's order as null mark and value, else the subclass serializer's whole output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from stateproc.codec.kryo.types import ClassDescription, FieldType
+from stateproc.codec.layouts import Layout, Marked
+from stateproc.codec.layouts.merging import Merged, Shape
+from stateproc.flink_versions import Release
+from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable, simple_name
+from stateproc.serializers.core.opaque import Opaque
+from stateproc.serializers.core.optional_maps import OptionalEntry, read_optional_map, write_optional_map
+from stateproc.serializers.core.registry import (
+    UnknownSnapshotClass,
+    expect_version,
+    read_versioned,
+    snapshot,
+    write_head,
+)
+from stateproc.serializers.java.class_descriptions import parse_classes
+from stateproc.serializers.pojo.layouts import (
+    IS_EXACT_CLASS,
+    IS_NAMED_SUBCLASS,
+    IS_NULL,
+    IS_TAGGED_SUBCLASS,
+    ExactClassMark,
+    Subclass,
+    choose_shape,
+    field_layout,
+)
+from stateproc.serializers.pojo.type_extraction import TypeExtractor, java_class, with_declared_types
+from stateproc.wire import Cursor, Output
+
+_SNAPSHOT = "org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot"
+CLASS_FIELD = "class"
+
+
+@dataclass(frozen=True)
+class Pojo(Serializer):
+    """PojoSerializer: fields in the order of the snapshot, subclasses as far as it lists them.
+
+    ``declared_in``: per field the class that declares it (None: the class has that field no more); empty: all are
+    the class's own.
+    """
+
+    class_name: str
+    fields: tuple[tuple[str, Serializer], ...]
+    subclasses: tuple[Subclass, ...] = ()
+    declared_in: tuple[str | None, ...] = field(default=(), compare=False)
+
+    def layout(self, ctx: LayoutContext) -> Layout:
+        described = self._described(ctx)
+        known = self.subclasses + described
+        shapes = [Shape(self.class_name, self._steps(ctx.inner), bytes([IS_EXACT_CLASS]))]
+        own = dict(fields_with_declared_types(self, ctx.inner))
+        taken: _FieldsByName = {name: (own[name], layout) for name, layout in shapes[0].steps}
+        for subclass in self.subclasses:
+            shapes.append(_subclass_shape(subclass, ctx.inner, taken))
+        for subclass in described:
+            inside = replace(ctx.inner, within=(*ctx.within, subclass.class_name))
+            shapes.append(_subclass_shape(subclass, inside, taken))
+        choose = partial(choose_shape, class_name=self.class_name, subclasses=known, within=ctx.within)
+        return Merged(tuple(shapes), choose, CLASS_FIELD if known else None, null=bytes([IS_NULL]))
+
+    def _steps(self, ctx: LayoutContext) -> tuple[tuple[str, Layout], ...]:
+        return tuple(
+            (name, Marked(field_layout(field, ctx, self.class_name, name)))
+            for name, field in fields_with_declared_types(self, ctx)
+        )
+
+    def _described(self, ctx: LayoutContext) -> tuple[Subclass, ...]:
+        """Classes the user has described that can be subclasses: they have all fields of this one."""
+        if not ctx.classes:
+            return ()
+        listed = {self.class_name, *ctx.within} | {subclass.class_name for subclass in self.subclasses}
+        own = {name for name, _ in self.fields}
+        found = []
+        classes = parse_classes(ctx.classes)
+        for name, described in classes.items():
+            if name in listed or not own < {field for field, _ in described.fields}:
+                continue
+            pojo = described_pojo(name, classes, (self.class_name,))
+            if pojo is not None:
+                same = dict(self.fields)
+                fields = tuple((field, same.get(field, serializer)) for field, serializer in pojo.fields)
+                found.append(Subclass(name, Pojo(name, fields), None))
+        return tuple(found)
+
+    @property
+    def type_name(self) -> str:
+        return f"Pojo {simple_name(self.class_name)}"
+
+    @property
+    def nested(self) -> tuple[Serializer, ...]:
+        return tuple(serializer for _, serializer in self.fields)
+
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_head(out, _SNAPSHOT, 2, release)
+        out.utf(self.class_name)
+        owners = self.declared_in or (self.class_name,) * len(self.fields)
+        write_optional_map(
+            out,
+            [
+                (name, None if owner is None else _field_key(owner, name), _framed(serializer, release))
+                for (name, serializer), owner in zip(self.fields, owners, strict=True)
+            ],
+        )
+        for registered in (True, False):
+            write_optional_map(
+                out,
+                [
+                    (one.class_name, None if one.missing else b"", _framed(one.serializer, release))
+                    for one in self.subclasses
+                    if (one.tag is not None) == registered
+                ],
+            )
+
+
+def _field_key(owner: str, name: str) -> bytes:
+    """PojoFieldUtils.writeField: the declaring class, the field's name."""
+    out = Output()
+    out.utf(owner)
+    out.utf(name)
+    return bytes(out)
+
+
+def _framed(serializer: Serializer, release: Release) -> bytes | None:
+    if isinstance(serializer, Opaque) and not serializer.snapshot:
+        return None
+    out = Output()
+    serializer.write_snapshot(out, release)
+    return bytes(out)
+
+
+def fields_with_declared_types(pojo: Pojo, ctx: LayoutContext) -> tuple[tuple[str, Serializer], ...]:
+    """The fields; where the user describes the class, those left to Kryo know their type arguments from there."""
+    if not ctx.classes:
+        return pojo.fields
+    return with_declared_types(pojo.class_name, pojo.fields, ctx.classes)
+
+
+def described_pojo(name: str, classes: Mapping[str, Any], above: tuple[str, ...] = ()) -> Pojo | None:
+    """Create the POJO serializer of a described class as Flink's type extraction does.
+
+    Args:
+        name: the class's name.
+        classes: descriptions as `parse_classes` takes them.
+        above: superclasses that no description declares; Flink leaves fields of these types to Kryo.
+
+    Returns:
+        The serializer, or None for an enum or a class without description.
+
+    Raises:
+        InvalidOption: the descriptions are invalid, or put too many objects into one value.
+    """
+    descriptions = parse_classes(classes)
+    described = descriptions.get(name)
+    if described is None or described.is_enum:
+        return None
+    return _extractor(descriptions).pojo(described, (name, *above))
+
+
+def pojo_field_serializer(type_: FieldType, classes: Mapping[str, ClassDescription]) -> Serializer:
+    """Find the serializer that Flink's type extraction gives a POJO's field of this type."""
+    return _extractor(classes).field(type_, (java_class(type_),))
+
+
+def _extractor(classes: Mapping[str, ClassDescription]) -> TypeExtractor[Pojo]:
+    return TypeExtractor(classes, lambda name, fields, owners: Pojo(name, fields, (), owners))
+
+
+_FieldsByName = dict[str, tuple[Serializer | None, Layout]]
+"""What the shapes so far have under a name: the field's serializer (None: no field of a POJO) and its layout."""
+
+
+def _subclass_shape(subclass: Subclass, ctx: LayoutContext, taken: _FieldsByName) -> Shape:
+    """A subclass's shape; a field that another shape has otherwise gets the class's name before its own."""
+    serializer = subclass.serializer
+    if not isinstance(serializer, Pojo):
+        step = _shared_step(subclass, simple_name(subclass.class_name), None, serializer.layout(ctx), taken)
+        return Shape(subclass.class_name, (step,), _prefix_of(subclass))
+    steps: list[tuple[str, Layout]] = [("", ExactClassMark())]
+    for name, own in fields_with_declared_types(serializer, ctx):
+        layout = Marked(field_layout(own, ctx, serializer.class_name, name))
+        steps.append(_shared_step(subclass, name, own, layout, taken))
+    return Shape(subclass.class_name, tuple(steps), _prefix_of(subclass))
+
+
+def _shared_step(
+    subclass: Subclass, name: str, serializer: Serializer | None, layout: Layout, taken: _FieldsByName
+) -> tuple[str, Layout]:
+    """The field as it is called in the struct, and the layout that all shapes with it share."""
+    for prefix in ("", f"{simple_name(subclass.class_name)}_", f"{subclass.class_name}_"):
+        known = taken.setdefault(prefix + name, (serializer, layout))
+        # Layouts made twice of one serializer may hold functions, which are equal only to themselves.
+        if known[1] == layout or (serializer is not None and known[0] == serializer):
+            return prefix + name, known[1]
+    raise Undecodable(f"fields of {subclass.class_name} share the name '{name}', each with another type")
+
+
+def _prefix_of(subclass: Subclass) -> bytes:
+    """What stands before a subclass's own output."""
+    if subclass.tag is not None:
+        return bytes([IS_TAGGED_SUBCLASS, subclass.tag])
+    out = Output()
+    out.u8(IS_NAMED_SUBCLASS)
+    out.utf(subclass.class_name)
+    return bytes(out)
+
+
+@snapshot(_SNAPSHOT)
+def _read_pojo(cursor: Cursor, version: int) -> Serializer:
+    expect_version(cursor, "PojoSerializerSnapshot", version, 2)
+    class_name = cursor.utf()
+    entries = read_optional_map(cursor)
+    fields = tuple((entry.name, _field_serializer(cursor, entry)) for entry in entries)
+    owners = tuple(None if entry.key is None else entry.key.utf() for entry in entries)
+    registered = tuple(
+        Subclass(entry.name, _field_serializer(cursor, entry), tag, entry.key is None)
+        for tag, entry in enumerate(read_optional_map(cursor))
+    )
+    others = tuple(
+        Subclass(entry.name, _field_serializer(cursor, entry), None, entry.key is None)
+        for entry in read_optional_map(cursor)
+    )
+    return Pojo(class_name, fields, registered + others, owners)
+
+
+def _field_serializer(cursor: Cursor, entry: OptionalEntry) -> Serializer:
+    """The framed serializer of an entry; one of an unknown class is skipped by its frame."""
+    if entry.value is None:
+        return Opaque(entry.name)
+    entry.value.depth = cursor.depth
+    raw = bytes(entry.value.data[entry.value.pos : entry.value.end])
+    try:
+        serializer = read_versioned(entry.value)
+    except UnknownSnapshotClass as unknown:
+        return Opaque(unknown.class_name, raw)
+    entry.value.finish(f"the serializer of {entry.name!r}")
+    return serializer

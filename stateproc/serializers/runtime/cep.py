@@ -1,0 +1,229 @@
+"""Pattern matching (CEP) state: org.apache.flink.cep.nfa."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from stateproc.codec.layouts import Counted, FlinkString, Layout, Marked, Number, Struct
+from stateproc.flink_versions import Release
+from stateproc.serializers.core.base import VARIABLE, LayoutContext, Serializer
+from stateproc.serializers.core.registry import (
+    composite,
+    expect_version,
+    read_composite,
+    simple,
+    snapshot,
+    write_composite,
+)
+from stateproc.serializers.java.scalars import Scalar
+from stateproc.wire import Cursor, Output
+
+_NFA = "org.apache.flink.cep.nfa."
+_BUFFER = _NFA + "sharedbuffer."
+_I32, _I64 = Number(pa.int32()), Number(pa.int64())
+_PRESENT = 1  # the byte before a value that may be missing; 0 stands for null
+
+_EVENT_ID = _BUFFER + "EventId$EventIdSerializer$EventIdSerializerSnapshot"
+_DEWEY = _NFA + "DeweyNumber$DeweyNumberSerializer$DeweyNumberSerializerSnapshot"
+_NODE_ID = _BUFFER + "NodeId$NodeIdSerializer$NodeIdSerializerSnapshot"
+_EDGE = _BUFFER + "SharedBufferEdge$SharedBufferEdgeSerializer$SharedBufferEdgeSerializerSnapshot"
+_LOCKABLE = _BUFFER + "LockableTypeSerializerSnapshot"
+_NODE = _BUFFER + "SharedBufferNodeSerializerSnapshotV2"
+_OLD_NODE = _BUFFER + "SharedBufferNode$SharedBufferNodeSerializer$SharedBufferNodeSerializerSnapshot"
+_NFA_STATE = _NFA + "NFAStateSerializerSnapshot"
+_PREVIOUS_TIMESTAMP = Release(1, 16)
+
+EVENT_ID = Scalar("EventId", "EventId", Struct((("id", _I32), ("timestamp", _I64))), 12, _EVENT_ID)
+DEWEY_NUMBER = Scalar("DeweyNumber", "DeweyNumber", Counted(_I32), VARIABLE, _DEWEY)
+
+
+def _optional(layout: Layout) -> Layout:
+    return Marked(layout, null_byte=1 - _PRESENT)
+
+
+@snapshot(_EVENT_ID)
+def _read_event_id(cursor: Cursor, version: int) -> Serializer:
+    simple(cursor, version, "EventIdSerializerSnapshot")
+    return EVENT_ID
+
+
+@snapshot(_DEWEY)
+def _read_dewey(cursor: Cursor, version: int) -> Serializer:
+    simple(cursor, version, "DeweyNumberSerializerSnapshot")
+    return DEWEY_NUMBER
+
+
+@dataclass(frozen=True)
+class NodeId(Serializer):
+    """NodeId.NodeIdSerializer: a mark, the event's id, the name of the pattern's page."""
+
+    event: Serializer
+
+    def layout(self, ctx: LayoutContext) -> Layout:
+        return _optional(Struct((("event", self.event.layout(ctx.inner)), ("page", FlinkString()))))
+
+    @property
+    def type_name(self) -> str:
+        return "NodeId"
+
+    @property
+    def nested(self) -> tuple[Serializer, ...]:
+        return (self.event,)
+
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_composite(out, _NODE_ID, 1, self.nested, release)
+
+
+@dataclass(frozen=True)
+class SharedBufferEdge(Serializer):
+    """SharedBufferEdge.SharedBufferEdgeSerializer: the node it leads to, the version."""
+
+    target: Serializer
+    version: Serializer
+
+    def layout(self, ctx: LayoutContext) -> Layout:
+        inner = ctx.inner
+        return Struct((("target", self.target.layout(inner)), ("version", self.version.layout(inner))))
+
+    @property
+    def type_name(self) -> str:
+        return "SharedBufferEdge"
+
+    @property
+    def nested(self) -> tuple[Serializer, ...]:
+        return (self.target, self.version)
+
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_composite(out, _EDGE, 1, self.nested, release)
+
+
+@dataclass(frozen=True)
+class Lockable(Serializer):
+    """Lockable.LockableTypeSerializer: i32 number of references, the element."""
+
+    element: Serializer
+
+    def layout(self, ctx: LayoutContext) -> Layout:
+        return Struct((("refs", _I32), ("element", self.element.layout(ctx))))
+
+    @property
+    def length(self) -> int:
+        # Flink says so, whatever the element's length.
+        return VARIABLE
+
+    @property
+    def type_name(self) -> str:
+        return f"Lockable<{self.element.type_name}>"
+
+    @property
+    def nested(self) -> tuple[Serializer, ...]:
+        return (self.element,)
+
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_composite(out, _LOCKABLE, 1, self.nested, release)
+
+
+@dataclass(frozen=True)
+class SharedBufferNode(Serializer):
+    """SharedBufferNodeSerializer: its edges, Lockable ones since 1.13.
+
+    ``told``: the serializer that the snapshot nests, which may be that of the edge or of the list of edges.
+    """
+
+    edge: Serializer
+    told: Serializer | None = field(default=None, compare=False)
+
+    def layout(self, ctx: LayoutContext) -> Layout:
+        return Struct((("edges", Counted(self.edge.layout(ctx.inner))),))
+
+    @property
+    def type_name(self) -> str:
+        return "SharedBufferNode"
+
+    @property
+    def nested(self) -> tuple[Serializer, ...]:
+        return (self.edge,)
+
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        class_name = _NODE if isinstance(self.edge, Lockable) else _OLD_NODE
+        write_composite(out, class_name, 1, (self.told or self.edge,), release)
+
+
+@snapshot(_NODE)
+def _read_node(cursor: Cursor, version: int) -> Serializer:
+    (edge,) = composite(cursor, version, 1)
+    return SharedBufferNode(edge if isinstance(edge, Lockable) else Lockable(edge), edge)
+
+
+@snapshot(_OLD_NODE)
+def _read_old_node(cursor: Cursor, version: int) -> Serializer:
+    # The nested serializer is that of the list of edges.
+    (edges,) = composite(cursor, version, 1)
+    edge = edges.nested[0] if edges.nested and not isinstance(edges, SharedBufferEdge) else edges
+    return SharedBufferNode(edge, edges)
+
+
+@dataclass(frozen=True)
+class NfaState(Serializer):
+    """NFAStateSerializer: the partial matches, the completed ones."""
+
+    version: Serializer
+    node: Serializer
+    event: Serializer
+    has_previous_timestamp: bool
+
+    def layout(self, ctx: LayoutContext) -> Layout:
+        inner = ctx.inner
+        steps: list[tuple[str, Layout]] = [
+            ("state", FlinkString()),
+            ("previous", self.node.layout(inner)),
+            ("version", self.version.layout(inner)),
+            ("start_timestamp", _I64),
+        ]
+        if self.has_previous_timestamp:
+            steps.append(("previous_timestamp", _I64))
+        steps.append(("start_event", _optional(self.event.layout(inner))))
+        states = Counted(Struct(tuple(steps)))
+        return Struct((("partial", states), ("completed", states)))
+
+    @property
+    def type_name(self) -> str:
+        return "NFAState"
+
+    @property
+    def nested(self) -> tuple[Serializer, ...]:
+        return (self.version, self.node, self.event)
+
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        outer_version = 2 if self.has_previous_timestamp or release >= _PREVIOUS_TIMESTAMP else 1
+        flag = (lambda outer: outer.boolean(self.has_previous_timestamp)) if outer_version == 2 else None
+        write_composite(out, _NFA_STATE, outer_version, self.nested, release, flag)
+
+
+@snapshot(_NFA_STATE)
+def _read_nfa_state(cursor: Cursor, version: int) -> Serializer:
+    flags: list[bool] = []
+
+    def read_outer(outer: Cursor, outer_version: int) -> None:
+        expect_version(outer, "NFAStateSerializerSnapshot", outer_version, 1, 2)
+        flags.append(outer.boolean() if outer_version >= 2 else False)
+
+    at = cursor.pos
+    nested = read_composite(cursor, version, read_outer).nested
+    if len(nested) != 3:
+        cursor.corrupt(f"an NFA state of {len(nested)} serializers", at=at)
+    return NfaState(*nested, flags[0])
+
+
+def _register(class_name: str, n: int, make: Callable[..., Serializer]) -> None:
+    @snapshot(class_name)
+    def read(cursor: Cursor, version: int) -> Serializer:
+        return make(*composite(cursor, version, n))
+
+
+_register(_NODE_ID, 1, NodeId)
+_register(_EDGE, 2, SharedBufferEdge)
+_register(_LOCKABLE, 1, Lockable)

@@ -1,0 +1,71 @@
+"""Read and write timers: org.apache.flink.streaming.api.operators.TimerSerializer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.codec.layouts import (
+    Converted,
+    Layout,
+    Number,
+    Struct,
+)
+from stateproc.codec.temporal import ints, nulls
+from stateproc.flink_versions import Release
+from stateproc.serializers.core.base import LayoutContext, Serializer, fixed_sum
+from stateproc.serializers.core.registry import (
+    composite,
+    snapshot,
+    write_composite,
+)
+from stateproc.wire import Cursor, Output
+
+_TIMER = "org.apache.flink.streaming.api.operators.TimerSerializerSnapshot"
+
+
+def unflip(timestamps: pa.Array) -> pa.Array:
+    """Undo TimerSerializer's flip of the sign bit, which makes byte order time order; its own inverse."""
+    return pa.array(ints(timestamps) ^ np.int64(-(2**63)), mask=nulls(timestamps) if timestamps.null_count else None)
+
+
+@dataclass(frozen=True)
+class Timer(Serializer):
+    """TimerSerializer: i64 timestamp with the sign flipped, key, namespace."""
+
+    key: Serializer
+    namespace: Serializer
+
+    def layout(self, ctx: LayoutContext) -> Layout:
+        timestamp = Converted(Number(pa.int64()), pa.int64(), unflip, inverse=unflip)
+        inner = ctx.inner
+        return Struct(
+            (
+                ("timestamp", timestamp),
+                ("key", self.key.layout(inner)),
+                ("namespace", self.namespace.layout(inner)),
+            )
+        )
+
+    @property
+    def length(self) -> int:
+        return fixed_sum((self.key, self.namespace), 8)
+
+    @property
+    def type_name(self) -> str:
+        return f"Timer<{self.key.type_name}, {self.namespace.type_name}>"
+
+    @property
+    def nested(self) -> tuple[Serializer, ...]:
+        return (self.key, self.namespace)
+
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_composite(out, _TIMER, 2, self.nested, release)
+
+
+@snapshot(_TIMER)
+def _read_timer(cursor: Cursor, version: int) -> Serializer:
+    key, namespace = composite(cursor, version, 2)
+    return Timer(key, namespace)

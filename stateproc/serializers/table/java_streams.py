@@ -1,0 +1,220 @@
+"""SQL types and their serializers as Java object streams, as Flink's SQL snapshots hold them.
+
+Classes and serialVersionUIDs: org.apache.flink.table.types.logical.*, org.apache.flink.table.runtime.typeutils.*;
+they are the same in every release from 1.13 to 2.3.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stateproc.errors import UnsupportedSnapshot
+from stateproc.serializers.table.logical_types import PACKAGE, LogicalType
+from stateproc.wire.java_writer import (
+    SERIALIZABLE,
+    WRITES,
+    Array,
+    Constant,
+    Instance,
+    WrittenClass,
+    enum_class,
+    java_object,
+)
+
+_UTILS = "org.apache.flink.api.common.typeutils."
+_TABLE = "org.apache.flink.table.runtime.typeutils."
+
+
+def _signature(class_name: str) -> str:
+    return f"L{class_name.replace('.', '/')};"
+
+
+# --- the classes of types --------------------------------------------------------------------------------------
+
+_ROOT, _TIMESTAMP_KIND = enum_class(PACKAGE + "LogicalTypeRoot"), enum_class(PACKAGE + "TimestampKind")
+_TYPE_SIGNATURE = _signature(PACKAGE + "LogicalType")
+_TYPE = WrittenClass(PACKAGE + "LogicalType", 1, (("isNullable", "Z"), ("typeRoot", _signature(_ROOT.name))))
+
+
+def _type_class(name: str, *fields: tuple[str, str], uid: int = 1) -> WrittenClass:
+    return WrittenClass(f"{PACKAGE}{name}Type", uid, fields, _TYPE)
+
+
+_LENGTH, _PRECISION = ("length", "I"), ("precision", "I")
+_KIND = ("kind", _signature(_TIMESTAMP_KIND.name))
+# LogicalTypeRoot → class. Fields are of the names that LogicalType has, or made in _values.
+_TYPES: dict[str, WrittenClass] = {
+    "CHAR": _type_class("Char", _LENGTH),
+    "VARCHAR": _type_class("VarChar", _LENGTH),
+    "BOOLEAN": _type_class("Boolean"),
+    "BINARY": _type_class("Binary", _LENGTH),
+    "VARBINARY": _type_class("VarBinary", _LENGTH),
+    "DECIMAL": _type_class("Decimal", _PRECISION, ("scale", "I")),
+    "TINYINT": _type_class("TinyInt"),
+    "SMALLINT": _type_class("SmallInt"),
+    "INTEGER": _type_class("Int"),
+    "BIGINT": _type_class("BigInt"),
+    "FLOAT": _type_class("Float"),
+    "DOUBLE": _type_class("Double"),
+    "DATE": _type_class("Date"),
+    "TIME_WITHOUT_TIME_ZONE": _type_class("Time", _PRECISION),
+    "TIMESTAMP_WITHOUT_TIME_ZONE": _type_class("Timestamp", _PRECISION, _KIND),
+    "TIMESTAMP_WITH_TIME_ZONE": _type_class("ZonedTimestamp", _PRECISION, _KIND),
+    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": _type_class("LocalZonedTimestamp", _PRECISION, _KIND),
+    "ARRAY": _type_class("Array", ("elementType", _TYPE_SIGNATURE)),
+    "MULTISET": _type_class("Multiset", ("elementType", _TYPE_SIGNATURE)),
+    "MAP": _type_class("Map", ("keyType", _TYPE_SIGNATURE), ("valueType", _TYPE_SIGNATURE)),
+    "ROW": _type_class("Row", ("fields", "Ljava/util/List;")),
+    "NULL": _type_class("Null"),
+    "VARIANT": _type_class("Variant", uid=-7525210688776332292),
+    "BITMAP": _type_class("Bitmap"),
+}
+_STRING = "Ljava/lang/String;"
+_FIELD = WrittenClass(
+    PACKAGE + "RowType$RowField", 1, (("description", _STRING), ("name", _STRING), ("type", _TYPE_SIGNATURE))
+)
+_ARRAY_LIST = WrittenClass("java.util.ArrayList", 8683452581122892189, (("size", "I"),), None, SERIALIZABLE | WRITES)
+_COLLECTION = WrittenClass(
+    "java.util.Collections$UnmodifiableCollection", 1820017752578914078, (("c", "Ljava/util/Collection;"),)
+)
+_LIST = WrittenClass(
+    "java.util.Collections$UnmodifiableList", -283967356065247728, (("list", "Ljava/util/List;"),), _COLLECTION
+)
+
+
+def java_type(type_: LogicalType) -> bytes:
+    """A LogicalType as one Java object stream. Raises UnsupportedSnapshot for types we cannot make."""
+    return java_object(_type(type_))
+
+
+def _type(type_: LogicalType) -> Instance:
+    described = _TYPES.get(type_.kind)
+    if described is None:
+        raise UnsupportedSnapshot(
+            f"the SQL type {type_.sql} cannot be written as Flink's Java object",
+            advice="use a ROW in place of a structured type, BYTES in place of a RAW one",
+        )
+    values: dict[str, Any] = {"isNullable": type_.nullable, "typeRoot": Constant(_ROOT, type_.kind)}
+    values |= {"length": type_.length, "precision": type_.precision, "scale": type_.scale}
+    values["kind"] = Constant(_TIMESTAMP_KIND, "REGULAR")
+    if type_.kind == "ROW":
+        values["fields"] = _fields(type_)
+    names = [name for name, code in described.fields if code == _TYPE_SIGNATURE]
+    values |= {name: _type(child) for name, child in zip(names, type_.children, strict=False)}
+    return Instance(described, values)
+
+
+def _fields(row: LogicalType) -> Instance:
+    fields = tuple(
+        Instance(_FIELD, {"name": name, "type": _type(child)})
+        for name, child in zip(row.names, row.children, strict=True)
+    )
+    inner = Instance(_ARRAY_LIST, {"size": len(fields)}, fields)
+    return Instance(_LIST, {"c": inner, "list": inner})
+
+
+# --- the classes of serializers --------------------------------------------------------------------------------
+
+_SERIALIZER_SIGNATURE = _signature(_UTILS + "TypeSerializer")
+_SERIALIZER = WrittenClass(_UTILS + "TypeSerializer", 1)
+_SINGLETON = WrittenClass(_UTILS + "base.TypeSerializerSingleton", 8766687317209282373, (), _SERIALIZER)
+_DECIMAL = WrittenClass(_TABLE + "DecimalDataSerializer", 1, (_PRECISION, ("scale", "I")), _SERIALIZER)
+_TIMESTAMP = WrittenClass(_TABLE + "TimestampDataSerializer", 1, (_PRECISION,), _SERIALIZER)
+_GETTER = "Lorg/apache/flink/table/data/ArrayData$ElementGetter;"
+_ARRAY_DATA = WrittenClass(
+    _TABLE + "ArrayDataSerializer",
+    1,
+    (("eleSer", _SERIALIZER_SIGNATURE), ("eleType", _TYPE_SIGNATURE), ("elementGetter", _GETTER)),
+    _SERIALIZER,
+)
+_MAP_DATA = WrittenClass(
+    _TABLE + "MapDataSerializer",
+    4073842523628732956,
+    (
+        *(("keyGetter", _GETTER), ("keySerializer", _SERIALIZER_SIGNATURE), ("keyType", _TYPE_SIGNATURE)),
+        *(("valueGetter", _GETTER), ("valueSerializer", _SERIALIZER_SIGNATURE), ("valueType", _TYPE_SIGNATURE)),
+    ),
+    _SERIALIZER,
+)
+_PAGED = WrittenClass(_TABLE + "PagedTypeSerializer", 1, (), _SERIALIZER)
+_ABSTRACT_ROW = WrittenClass(_TABLE + "AbstractRowDataSerializer", 1, (), _PAGED)
+_BINARY_ROW = WrittenClass(
+    _TABLE + "BinaryRowDataSerializer", 1, (("fixedLengthPartSize", "I"), ("numFields", "I")), _ABSTRACT_ROW
+)
+_ROW_DATA = WrittenClass(
+    _TABLE + "RowDataSerializer",
+    1,
+    (
+        ("binarySerializer", _signature(_BINARY_ROW.name)),
+        ("fieldGetters", "[Lorg/apache/flink/table/data/RowData$FieldGetter;"),
+        ("fieldSerializers", f"[{_SERIALIZER_SIGNATURE}"),
+        ("types", f"[{_TYPE_SIGNATURE}"),
+    ),
+    _ABSTRACT_ROW,
+)
+_SERIALIZERS = WrittenClass(f"[L{_UTILS}TypeSerializer;", 0x39811CA7B916FB98)
+_LOGICAL_TYPES = WrittenClass(f"[L{PACKAGE}LogicalType;", 0x183447ACDB71A136)
+
+
+def _singleton(name: str, package: str = _UTILS + "base.") -> WrittenClass:
+    return WrittenClass(f"{package}{name}Serializer", 1, (), _SINGLETON)
+
+
+_INT, _LONG = _singleton("Int"), _singleton("Long")
+_BYTES, _TEXT = _singleton("BytePrimitiveArray", _UTILS + "base.array."), _singleton("StringData", _TABLE)
+_PLAIN: dict[str, WrittenClass] = {
+    "CHAR": _TEXT, "VARCHAR": _TEXT, "BINARY": _BYTES, "VARBINARY": _BYTES,
+    "BOOLEAN": _singleton("Boolean"), "TINYINT": _singleton("Byte"), "SMALLINT": _singleton("Short"),
+    "INTEGER": _INT, "DATE": _INT, "TIME_WITHOUT_TIME_ZONE": _INT, "BIGINT": _LONG,
+    "FLOAT": _singleton("Float"), "DOUBLE": _singleton("Double"),
+    "DECIMAL": _DECIMAL, "TIMESTAMP_WITHOUT_TIME_ZONE": _TIMESTAMP, "TIMESTAMP_WITH_LOCAL_TIME_ZONE": _TIMESTAMP,
+}  # fmt: skip
+_COUNT = LogicalType("INTEGER", nullable=False)
+
+
+def java_serializer(type_: LogicalType) -> bytes:
+    """The serializer of a SQL type's values (InternalSerializers) as one Java object stream.
+
+    Getters of nested collections are Java lambdas, whose names the compiler chose: they are left null. Flink
+    compares types and serializers, and reads binary values, without them. Raises UnsupportedSnapshot.
+    """
+    return java_object(_serializer(type_))
+
+
+def _serializer(type_: LogicalType) -> Instance:
+    plain = _PLAIN.get(type_.kind)
+    if plain is not None:
+        return Instance(plain, {"precision": type_.precision, "scale": type_.scale})
+    if type_.kind == "ARRAY":
+        (element,) = type_.children
+        return Instance(_ARRAY_DATA, {"eleSer": _serializer(element), "eleType": _type(element)})
+    if type_.kind in ("MAP", "MULTISET"):
+        key, value = type_.children if type_.kind == "MAP" else (*type_.children, _COUNT)
+        return Instance(
+            _MAP_DATA,
+            {
+                "keySerializer": _serializer(key),
+                "keyType": _type(key),
+                "valueSerializer": _serializer(value),
+                "valueType": _type(value),
+            },
+        )
+    if type_.kind == "ROW":
+        return _row_serializer(type_)
+    raise UnsupportedSnapshot(
+        f"the serializer of the SQL type {type_.sql} cannot be written as Flink's Java object",
+        advice="use a ROW in place of a structured type, BYTES in place of a RAW one",
+    )
+
+
+def _row_serializer(row: LogicalType) -> Instance:
+    n = len(row.children)
+    fixed = (n + 63 + 8) // 64 * 8 + 8 * n
+    return Instance(
+        _ROW_DATA,
+        {
+            "binarySerializer": Instance(_BINARY_ROW, {"fixedLengthPartSize": fixed, "numFields": n}),
+            "fieldSerializers": Array(_SERIALIZERS, tuple(_serializer(child) for child in row.children)),
+            "types": Array(_LOGICAL_TYPES, tuple(_type(child) for child in row.children)),
+        },
+    )

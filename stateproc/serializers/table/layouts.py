@@ -1,0 +1,310 @@
+"""How values of a SQL type lie in Flink's binary rows and arrays, and in serializers of their own.
+
+Sources: org.apache.flink.table.data.writer.AbstractBinaryWriter (slots), InternalSerializers (serializers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.codec import ops
+from stateproc.codec import temporal as t
+from stateproc.codec.decimals import compact_decimals, wide_decimals
+from stateproc.codec.encoding import times
+from stateproc.codec.encoding.decimals import unscaled_bytes, unscaled_longs
+from stateproc.codec.errors import BadValue
+from stateproc.codec.layouts import (
+    BinaryArray,
+    BinaryMap,
+    BinaryRow,
+    Blob,
+    Boolean,
+    Converted,
+    Layout,
+    Nothing,
+    Number,
+    Sized,
+    Struct,
+    VariableSlot,
+    WideTimestampSlot,
+)
+from stateproc.codec.layouts.whole import Whole
+from stateproc.errors import SnapshotError
+from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable, simple_name
+from stateproc.serializers.core.registry import read_versioned
+from stateproc.serializers.java.temporal import python_date, python_time, python_timestamp
+from stateproc.serializers.table.logical_types import LogicalType
+from stateproc.serializers.table.variants import VARIANT_FIELD, bitmap_layout
+from stateproc.wire import Cursor
+
+COMPACT_DECIMAL, COMPACT_TIMESTAMP = 18, 3
+MAX_DECIMAL = 38
+_MILLI = 10**6
+_MOST_DAYS = 2**31 - 1
+_WIDE_DECIMAL_BYTES = 16
+_REST = Blob(ops.LENGTH_REST)
+_TEXT = Blob(ops.LENGTH_REST, text=True)
+_INT = LogicalType("INTEGER", nullable=False)
+
+
+# --- dates and times -------------------------------------------------------------------------------------
+
+
+def days_to_dates(days: pa.Array, mode: str) -> pa.Array:
+    return t.date_array(t.ints(days), t.nulls(days), mode)
+
+
+def millis_to_times(millis: pa.Array, mode: str) -> pa.Array:
+    """Milliseconds of the day."""
+    return t.time_array(t.ints(millis) * _MILLI, t.nulls(millis), mode)
+
+
+def millis_to_timestamps(millis: pa.Array, mode: str, zone: str | None) -> pa.Array:
+    """Milliseconds since the epoch."""
+    values = t.ints(millis)
+    return t.instant_array(np.floor_divide(values, 1000), values % 1000 * _MILLI, t.nulls(millis), mode, zone)
+
+
+def wide_to_timestamps(parts: pa.StructArray, mode: str, zone: str | None) -> pa.Array:
+    """Fields ``millis`` since the epoch, ``nanos`` of the millisecond."""
+    null = t.nulls(parts)
+    fields = parts.type
+    millis = t.ints(parts.field(fields.get_field_index("millis")))
+    nanos = t.ints(parts.field(fields.get_field_index("nanos")))
+    if (((nanos < 0) | (nanos >= _MILLI)) & ~null).any():
+        raise t.OutOfRange("nanoseconds outside of the millisecond")
+    return t.instant_array(np.floor_divide(millis, 1000), millis % 1000 * _MILLI + nanos, null, mode, zone)
+
+
+def dates_to_days(dates: pa.Array) -> pa.Array:
+    days, null = times.dates(dates)
+    times.refuse(np.abs(days) > _MOST_DAYS, "a date of over 2^31 days from the epoch")
+    return times.integers(days, null, pa.int32())
+
+
+def times_to_millis(values: pa.Array) -> pa.Array:
+    nanos, null = times.day_times(values)
+    times.refuse(nanos % _MILLI != 0, "a time finer than a millisecond, which is all the type holds")
+    return times.integers(nanos // _MILLI, null, pa.int32())
+
+
+def timestamps_to_millis(values: pa.Array) -> pa.Array:
+    seconds, nanos, null = times.instants(values)
+    return times.integers(times.in_units(seconds, nanos, null, 1000), null, pa.int64())
+
+
+def timestamps_to_wide(values: pa.Array) -> pa.StructArray:
+    seconds, nanos, null = times.instants(values)
+    millis = times.in_units(seconds, nanos // _MILLI * _MILLI, null, 1000)
+    none = np.zeros(len(null), dtype=np.bool_)
+    parts = [times.integers(millis, none, pa.int64()), times.integers(nanos % _MILLI, none, pa.int32())]
+    return pa.StructArray.from_arrays(parts, names=["millis", "nanos"], mask=pa.array(null))
+
+
+def date_layout(inner: Layout, ctx: LayoutContext) -> Layout:
+    """``inner``: int32 days since the epoch."""
+    arrow = _temporal(ctx, pa.date32())
+    return Converted(inner, arrow, partial(days_to_dates, mode=ctx.temporal), python_date, dates_to_days)
+
+
+def time_layout(inner: Layout, ctx: LayoutContext) -> Layout:
+    """``inner``: int32 milliseconds of the day."""
+    arrow = _temporal(ctx, pa.time64("us"))
+    return Converted(inner, arrow, partial(millis_to_times, mode=ctx.temporal), python_time, times_to_millis)
+
+
+def timestamp_layout(inner: Layout, wide: bool, zone: str | None, ctx: LayoutContext) -> Layout:
+    """``inner``: int64 milliseconds, or with ``wide`` a struct of millis and nanos of the millisecond."""
+    convert = wide_to_timestamps if wide else millis_to_timestamps
+    arrow = _temporal(ctx, pa.timestamp("us", zone))
+    inverse = timestamps_to_wide if wide else timestamps_to_millis
+    return Converted(inner, arrow, partial(convert, mode=ctx.temporal, zone=zone), python_timestamp, inverse)
+
+
+def _temporal(ctx: LayoutContext, arrow: pa.DataType) -> pa.DataType:
+    return pa.string() if ctx.temporal == "exact" else arrow
+
+
+# --- decimals --------------------------------------------------------------------------------------------
+
+
+def to_compact_decimals(values: pa.Array, precision: int, scale: int) -> pa.Array:
+    """Unscaled int64 values; refused if they have too many digits."""
+    if precision <= COMPACT_DECIMAL and len(values) and np.abs(t.ints(values)).max() >= 10**precision:
+        raise BadValue(f"a decimal of more than {precision} digits")
+    return compact_decimals(values, precision, scale)
+
+
+def decimal_layout(precision: int, scale: int, compact: Layout, wide: Layout) -> Layout:
+    """``compact``: int64 unscaled, for up to 18 digits; ``wide``: big-endian two's complement."""
+    if not 1 <= precision <= MAX_DECIMAL or not 0 <= scale <= precision:
+        raise Undecodable(f"DECIMAL({precision}, {scale}) is no type that Flink has")
+    is_compact = precision <= COMPACT_DECIMAL
+    convert = to_compact_decimals if is_compact else wide_decimals
+    return Converted(
+        compact if is_compact else wide,
+        pa.decimal128(precision, scale),
+        partial(convert, precision=precision, scale=scale),
+        inverse=unscaled_longs if is_compact else unscaled_bytes,
+    )
+
+
+# --- slots of rows and arrays ----------------------------------------------------------------------------
+
+
+def slot(type_: LogicalType, ctx: LayoutContext) -> Layout:
+    """The value's slot in a BinaryRow (its low bytes) or its element of a BinaryArray; fixed in size."""
+    build = _SLOTS.get(type_.kind)
+    if build is None:
+        raise Undecodable(
+            f"SQL type {type_.sql} has no binary form that is known",
+            advice="read the other fields or states; if Flink can store this type, please report it",
+        )
+    return build(type_, ctx.inner)
+
+
+def _little(arrow: pa.DataType) -> Callable[[LogicalType, LayoutContext], Layout]:
+    return lambda type_, ctx: Number(arrow, big_endian=False)
+
+
+def _decimal_slot(type_: LogicalType, ctx: LayoutContext) -> Layout:
+    compact = Number(pa.int64(), big_endian=False)
+    return decimal_layout(type_.precision, type_.scale, compact, VariableSlot(_REST, reserved=_WIDE_DECIMAL_BYTES))
+
+
+def _timestamp_slot(zone: str | None) -> Callable[[LogicalType, LayoutContext], Layout]:
+    def build(type_: LogicalType, ctx: LayoutContext) -> Layout:
+        wide = type_.precision > COMPACT_TIMESTAMP
+        inner = WideTimestampSlot() if wide else Number(pa.int64(), big_endian=False)
+        return timestamp_layout(inner, wide, zone, ctx)
+
+    return build
+
+
+def _raw_slot(type_: LogicalType, ctx: LayoutContext) -> Layout:
+    known = _without_parameters(type_.serializer) if type_.serializer else None
+    return VariableSlot(_REST if known is None else Whole(known.layout(ctx.inner)))
+
+
+def _without_parameters(serializer_class: str) -> Serializer | None:
+    """The serializer of that class, if its snapshot says nothing beyond its name; else None."""
+    name = f"{serializer_class}${simple_name(serializer_class)}Snapshot".encode()
+    cursor = Cursor(len(name).to_bytes(2, "big") + name + (3).to_bytes(4, "big"))
+    try:
+        return read_versioned(cursor)
+    except SnapshotError:
+        return None
+
+
+_I32_LE = Number(pa.int32(), big_endian=False)
+_SLOTS: dict[str, Callable[[LogicalType, LayoutContext], Layout]] = {
+    "BOOLEAN": lambda type_, ctx: Boolean(),
+    "TINYINT": _little(pa.int8()),
+    "SMALLINT": _little(pa.int16()),
+    "INTEGER": _little(pa.int32()),
+    "BIGINT": _little(pa.int64()),
+    "FLOAT": _little(pa.float32()),
+    "DOUBLE": _little(pa.float64()),
+    "INTERVAL_YEAR_MONTH": _little(pa.int32()),
+    "INTERVAL_DAY_TIME": _little(pa.int64()),
+    "DATE": lambda type_, ctx: date_layout(_I32_LE, ctx),
+    "TIME_WITHOUT_TIME_ZONE": lambda type_, ctx: time_layout(_I32_LE, ctx),
+    "TIMESTAMP_WITHOUT_TIME_ZONE": _timestamp_slot(None),
+    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": _timestamp_slot("UTC"),
+    "DECIMAL": _decimal_slot,
+    "CHAR": lambda type_, ctx: VariableSlot(_TEXT, inlined=True),
+    "VARCHAR": lambda type_, ctx: VariableSlot(_TEXT, inlined=True),
+    "BINARY": lambda type_, ctx: VariableSlot(_REST, inlined=True),
+    "VARBINARY": lambda type_, ctx: VariableSlot(_REST, inlined=True),
+    "ARRAY": lambda type_, ctx: VariableSlot(content(type_, ctx)),
+    "MAP": lambda type_, ctx: VariableSlot(content(type_, ctx)),
+    "MULTISET": lambda type_, ctx: VariableSlot(content(type_, ctx)),
+    "ROW": lambda type_, ctx: VariableSlot(content(type_, ctx)),
+    "STRUCTURED_TYPE": lambda type_, ctx: VariableSlot(content(type_, ctx)),
+    "DISTINCT_TYPE": lambda type_, ctx: slot(type_.children[0], ctx),
+    "RAW": _raw_slot,
+    "NULL": lambda type_, ctx: Nothing(8),
+    "VARIANT": lambda type_, ctx: VariableSlot(VARIANT_FIELD),
+    "BITMAP": lambda type_, ctx: VariableSlot(bitmap_layout(_REST), inlined=True),
+}
+
+
+# --- contents of rows, arrays and maps -------------------------------------------------------------------
+
+
+def content(type_: LogicalType, ctx: LayoutContext) -> Layout:
+    """The bytes of a row, array or map, which fill their range."""
+    if type_.kind == "ARRAY":
+        return array_of(type_.children[0], ctx)
+    if type_.kind == "MAP":
+        return BinaryMap(array_of(type_.children[0], ctx), array_of(type_.children[1], ctx))
+    if type_.kind == "MULTISET":
+        return BinaryMap(array_of(type_.children[0], ctx), array_of(_INT, ctx))
+    return row_of(type_.names, type_.children, ctx)
+
+
+def array_of(element: LogicalType, ctx: LayoutContext) -> BinaryArray:
+    layout = slot(element, ctx)
+    return BinaryArray(layout, layout.size or 8, not element.nullable)
+
+
+def row_of(names: tuple[str, ...], types: tuple[LogicalType, ...], ctx: LayoutContext) -> BinaryRow:
+    """A row; the kinds of rows inside rows say nothing and are not kept."""
+    inner = replace(ctx, row_kind=False, tail=False, projected=False)
+    fields = tuple((name, slot(type_, inner)) for name, type_ in zip(unique(names), types, strict=True))
+    # Processing time is no value that rows have: it is NOT NULL, and null wherever a row is stored.
+    required = frozenset(
+        name
+        for (name, _), type_ in zip(fields, types, strict=True)
+        if not type_.nullable and type_.attribute != "PROCTIME"
+    )
+    return BinaryRow(fields, ctx.row_kind, ctx.projected, required)
+
+
+def unique(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names, later ones of the same name numbered: Arrow's structs are read by name."""
+    seen: set[str] = set()
+    out = []
+    for name in names:
+        candidate, n = name, 1
+        while candidate in seen:
+            n += 1
+            candidate = f"{name}_{n}"
+        seen.add(candidate)
+        out.append(candidate)
+    return tuple(out)
+
+
+# --- values in serializers of their own ------------------------------------------------------------------
+
+
+def serialized(type_: LogicalType, ctx: LayoutContext) -> Layout | None:
+    """How the type's internal serializer writes a value; None where its own snapshot tells as much."""
+    build = _SERIALIZED.get(type_.kind)
+    return None if build is None else build(type_, ctx)
+
+
+def serialized_timestamp(precision: int, zone: str | None, ctx: LayoutContext) -> Layout:
+    """TimestampDataSerializer: i64 ms, and i32 nanoseconds of the millisecond if the precision is over 3."""
+    wide = precision > COMPACT_TIMESTAMP
+    millis = Number(pa.int64())
+    parts: Layout = Struct((("millis", millis), ("nanos", Number(pa.int32())))) if wide else millis
+    return timestamp_layout(parts, wide, zone, ctx)
+
+
+def _sized(type_: LogicalType, ctx: LayoutContext) -> Layout:
+    return Sized(content(type_, ctx))
+
+
+_SERIALIZED: dict[str, Callable[[LogicalType, LayoutContext], Layout]] = {
+    "DATE": lambda type_, ctx: date_layout(Number(pa.int32()), ctx),
+    "TIME_WITHOUT_TIME_ZONE": lambda type_, ctx: time_layout(Number(pa.int32()), ctx),
+    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": lambda type_, ctx: serialized_timestamp(type_.precision, "UTC", ctx),
+    "ROW": _sized,
+    "STRUCTURED_TYPE": _sized,
+}

@@ -1,0 +1,197 @@
+"""SQL types from text, as Flink's DDL and ``LogicalType.asSummaryString`` write them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from stateproc.errors import InvalidOption
+from stateproc.serializers.table.logical_types import LogicalType
+
+MAX_DEPTH, MAX_TEXT = 32, 1 << 16
+_LONGEST = 2**31 - 1
+_TOKEN = re.compile(r"\s*(`(?:[^`]|``)*`|'(?:[^']|'')*'|[A-Za-z_$][\w$]*|\d+|[<>(),])")
+
+# Words of a type → LogicalTypeRoot, for types without parameters.
+_PLAIN = {
+    "BOOLEAN": "BOOLEAN", "TINYINT": "TINYINT", "SMALLINT": "SMALLINT", "INT": "INTEGER", "INTEGER": "INTEGER",
+    "BIGINT": "BIGINT", "FLOAT": "FLOAT", "DOUBLE": "DOUBLE", "DATE": "DATE", "NULL": "NULL",
+    "VARIANT": "VARIANT", "BITMAP": "BITMAP",
+}  # fmt: skip
+_LENGTHS = frozenset(("CHAR", "VARCHAR", "BINARY", "VARBINARY"))
+_UNBOUNDED = {"STRING": "VARCHAR", "BYTES": "VARBINARY"}
+_DECIMALS = frozenset(("DECIMAL", "DEC", "NUMERIC"))
+_LOCAL = "TIMESTAMP_WITH_LOCAL_TIME_ZONE"
+
+
+def parse_sql_type(text: str) -> LogicalType:
+    """The type of a text such as ``DECIMAL(10, 2) NOT NULL`` or ``ROW<id BIGINT, tags ARRAY<STRING>>``.
+
+    Raises InvalidOption, with the place, for anything else.
+    """
+    return _Parser(text).whole()
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        if len(text) > MAX_TEXT:
+            raise InvalidOption(f"a SQL type of {len(text)} characters", advice=f"at most {MAX_TEXT} are read")
+        self.text = text
+        self.tokens: list[str] = []
+        at = 0
+        while text[at:].strip():
+            found = _TOKEN.match(text, at)
+            if found is None:
+                raise self.bad(f"what is {text[at:].strip()[0]!r}?")
+            self.tokens.append(found[1])
+            at = found.end()
+        self.at = 0
+
+    def bad(self, why: str) -> InvalidOption:
+        return InvalidOption(
+            f"{self.text[:200]!r} is no SQL type: {why}",
+            advice="such as INT, BIGINT NOT NULL, STRING, VARCHAR(20), DECIMAL(10, 2), TIMESTAMP(3), "
+            "TIMESTAMP_LTZ(3), ARRAY<INT>, MAP<STRING, INT>, ROW<id BIGINT, name STRING>",
+        )
+
+    def whole(self) -> LogicalType:
+        type_ = self.type(0)
+        if self.at < len(self.tokens):
+            raise self.bad(f"{self.tokens[self.at]!r} is too much")
+        return type_
+
+    def peek(self, ahead: int = 0) -> str:
+        at = self.at + ahead
+        return self.tokens[at] if at < len(self.tokens) else ""
+
+    def next(self) -> str:
+        token = self.peek()
+        self.at += 1
+        return token
+
+    def expect(self, token: str) -> None:
+        if self.next() != token:
+            raise self.bad(f"{token!r} is missing")
+
+    def words(self, *words: str) -> bool:
+        """Pass these words if they follow."""
+        found = [self.peek(ahead).upper() for ahead in range(len(words))] == list(words)
+        self.at += len(words) if found else 0
+        return found
+
+    def type(self, depth: int) -> LogicalType:
+        if depth > MAX_DEPTH:
+            raise self.bad("it is nested too deep")
+        type_ = self.nullable(depth)
+        if self.words("NOT", "NULL"):
+            return replace(type_, nullable=False)
+        # NULL behind a type says what is so anyway; alone it is a type.
+        self.words("NULL")
+        return type_
+
+    def nullable(self, depth: int) -> LogicalType:
+        word = self.next().upper()
+        if word in _PLAIN:
+            return LogicalType(_PLAIN[word])
+        if word in _UNBOUNDED:
+            return LogicalType(_UNBOUNDED[word], length=_LONGEST)
+        if word in _LENGTHS:
+            return LogicalType(word, length=self.number(1, 1, _LONGEST))
+        if word in _DECIMALS:
+            return self.decimal()
+        if word == "TIME":
+            type_ = LogicalType("TIME_WITHOUT_TIME_ZONE", precision=self.number(0, 0, 9))
+            self.words("WITHOUT", "TIME", "ZONE")
+            return type_
+        if word == "TIMESTAMP_LTZ":
+            return LogicalType(_LOCAL, precision=self.number(6, 0, 9))
+        if word == "TIMESTAMP":
+            return self.timestamp()
+        read = _COMPOSITES.get(word)
+        if read is not None:
+            return read(self, depth + 1)
+        raise self.bad(f"{word!r} is none" if word else "a type is missing")
+
+    def number(self, default: int, least: int, most: int) -> int:
+        """A parameter in brackets, or the default."""
+        if self.peek() != "(":
+            return default
+        self.next()
+        value = self.bounded(least, most)
+        self.expect(")")
+        return value
+
+    def bounded(self, least: int, most: int) -> int:
+        token = self.next()
+        if not token.isdecimal() or len(token) > 10 or not least <= int(token) <= most:
+            raise self.bad(f"{token or 'nothing'!r} where a number from {least} to {most} belongs")
+        return int(token)
+
+    def decimal(self) -> LogicalType:
+        precision, scale = 10, 0
+        if self.peek() == "(":
+            self.next()
+            precision = self.bounded(1, 38)
+            if self.peek() == ",":
+                self.next()
+                scale = self.bounded(0, precision)
+            self.expect(")")
+        return LogicalType("DECIMAL", precision=precision, scale=scale)
+
+    def timestamp(self) -> LogicalType:
+        precision = self.number(6, 0, 9)
+        if self.words("WITH", "LOCAL", "TIME", "ZONE"):
+            return LogicalType(_LOCAL, precision=precision)
+        if self.words("WITH", "TIME", "ZONE"):
+            raise self.bad("TIMESTAMP WITH TIME ZONE has no serializer in Flink; TIMESTAMP_LTZ has")
+        self.words("WITHOUT", "TIME", "ZONE")
+        return LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=precision)
+
+    def one(self, kind: str, depth: int) -> LogicalType:
+        self.expect("<")
+        child = self.type(depth)
+        self.expect(">")
+        return LogicalType(kind, children=(child,))
+
+    def map(self, depth: int) -> LogicalType:
+        self.expect("<")
+        key = self.type(depth)
+        self.expect(",")
+        value = self.type(depth)
+        self.expect(">")
+        return LogicalType("MAP", children=(key, value))
+
+    def row(self, depth: int) -> LogicalType:
+        closing = {"<": ">", "(": ")"}.get(self.next())
+        if closing is None:
+            raise self.bad("the fields of a ROW are missing")
+        names: list[str] = []
+        children: list[LogicalType] = []
+        while self.peek() != closing:
+            if names:
+                self.expect(",")
+            names.append(self.name())
+            children.append(self.type(depth))
+            if self.peek().startswith("'"):
+                self.next()  # a comment, which is no part of what is stored
+        self.next()
+        if len(set(names)) != len(names):
+            raise self.bad("a ROW has two fields of one name")
+        return LogicalType("ROW", names=tuple(names), children=tuple(children))
+
+    def name(self) -> str:
+        token = self.next()
+        if token.startswith("`"):
+            return token[1:-1].replace("``", "`")
+        if not re.fullmatch(r"[A-Za-z_$][\w$]*", token):
+            raise self.bad(f"{token or 'nothing'!r} where a field's name belongs")
+        return token
+
+
+_COMPOSITES: dict[str, Callable[[_Parser, int], LogicalType]] = {
+    "ARRAY": lambda parser, depth: parser.one("ARRAY", depth),
+    "MULTISET": lambda parser, depth: parser.one("MULTISET", depth),
+    "MAP": _Parser.map,
+    "ROW": _Parser.row,
+}
