@@ -89,7 +89,7 @@ class Rewrite:
         return handles
 
     def _entries(self, operator: Operator) -> Iterator[pa.RecordBatch]:
-        header, context = carried_header(operator), operator.snapshot.options.context
+        header, context = carried_header(operator), operator.options.context
         _, change = (self.ttl or {}).get(operator.display, (None, None))
         for state_id, name in enumerate(header.names):
             state = header.keyed(name)

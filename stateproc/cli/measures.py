@@ -97,7 +97,7 @@ def _count(file: KeyedFile, found: OperatorMeasure, advance: Callable[[int], Non
     if header is None:
         return False
     try:
-        counted = _measure(file, header, found.operator.snapshot.options.context, advance)
+        counted = _measure(file, header, found.operator.options.context, advance)
     except Undecodable:
         return False
     for index, state in enumerate(file.states):
@@ -127,7 +127,7 @@ def _add(found: OperatorMeasure, name: str, size: int, entries: int | None) -> N
 def _tables(file: KeyedFile, handle: IncrementalHandle, found: OperatorMeasure) -> None:
     """Add what the tables of a RocksDB database say of its states; where the key groups lie, if that is cheap."""
     files = database_files(handle, file.location)
-    verify = found.operator.snapshot.options.verify
+    verify = found.operator.options.verify
     names = {state.name: _QUEUES.get(state.kind, state.name) for state in file.states if isinstance(state, KeyedState)}
     known = {item.state: item for item in database_statistics(files, verify=verify)}
     for state, name in names.items():

@@ -8,7 +8,6 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -23,9 +22,7 @@ from stateproc.cli.target import chosen_operator, chosen_state
 from stateproc.cli.where import Condition, parse
 from stateproc.errors import InvalidOption
 from stateproc.snapshot.connector_state import opened_state
-from stateproc.snapshot.joined_table import WideState
 from stateproc.snapshot.schema_merging import aligned
-from stateproc.snapshot.snapshot import Snapshot
 from stateproc.snapshot.state import State, narrowed
 
 TABLE_ROWS = 20
@@ -118,18 +115,7 @@ class Rows:
 
     def _typed_schema(self) -> pa.Schema:
         """The schema in which dates and times are told from other text."""
-        operator = self._state.operator
-        snapshot = operator.snapshot
-        if snapshot.options.temporal == "micros":
-            return self._whole
-        typed = Snapshot(snapshot.location, snapshot.metadata, replace(snapshot.options, temporal="micros"), ())
-        twin = next(item for item in typed.operators if item.operator_id == operator.operator_id)
-        if isinstance(self._state, WideState):
-            return twin.wide().schema()
-        same = (self._state.name, self._state.kind, self._state.distribution)
-        found = (item for item in twin.states if (item.name, item.kind, item.distribution) == same)
-        state = next(found, None) or twin.state(self._state.name)
-        return (state if self._raw else opened_state(state)).schema(flatten=self._flatten)
+        return self._state.with_temporal("micros").schema(flatten=self._flatten)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -13,6 +13,9 @@ from stateproc.options import SPLIT_BYTES
 from stateproc.snapshot.operator_state import SUBTASK, OperatorStateView
 from stateproc.snapshot.splits import Split
 from stateproc.snapshot.state import State
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,11 @@ class OpenedState(State):
         self.value_type = view.value_type
         self._view = view
         self._opened = opened
+
+    def with_temporal(self, temporal: str) -> Self:
+        twin = super().with_temporal(temporal)
+        twin._view = self._view.with_temporal(temporal)
+        return twin
 
     @property
     def bytes(self) -> int | None:

@@ -15,17 +15,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stateproc.errors import InvalidOption, NotFound, SnapshotError
+from stateproc.errors import InvalidOption, NotFound
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.common.row_schema import KEY_GROUP, RAW_KEY
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
+from stateproc.snapshot.keyed_state import KeyedStateView
+from stateproc.snapshot.operator_context import OperatorContext
 from stateproc.snapshot.schema_merging import aligned, aligned_array
 from stateproc.snapshot.splits import KeyedSplit, Split
 from stateproc.snapshot.state import State
 
 if TYPE_CHECKING:
-    from stateproc.snapshot.keyed_state import KeyedStateView
-    from stateproc.snapshot.operator import Operator
+    from typing_extensions import Self
 
 _HEAD = (KEY_GROUP, "key", "namespace")
 
@@ -125,13 +126,18 @@ class WideState(State):
     A state whose name is another column's has ``_state`` behind it.
     """
 
-    def __init__(self, operator: Operator, states: Sequence[KeyedStateView], left_out: Sequence[State]) -> None:
+    def __init__(self, operator: OperatorContext, states: Sequence[KeyedStateView], left_out: Sequence[State]) -> None:
         super().__init__(operator, operator.display, "all keyed states", "keyed")
         self._states = tuple(states)
         self._columns = column_names(states)
         self.left_out = tuple(left_out)
         self.key_type = states[0].key_type
         self.namespace_type = states[0].namespace_type
+
+    def with_temporal(self, temporal: str) -> Self:
+        twin = super().with_temporal(temporal)
+        twin._states = tuple(state.with_temporal(temporal) for state in self._states)
+        return twin
 
     def schema(self, *, flatten: bool = False) -> pa.Schema:
         if flatten:
@@ -173,15 +179,15 @@ class WideState(State):
         return self._states[0].key_groups_of(keys)
 
 
-def wide_state(operator: Operator, namespace: str | None) -> WideState:
-    """The operator's readable keyed states whose namespaces are of one type.
+def wide_state(operator: OperatorContext, keyed: Sequence[KeyedStateView], namespace: str | None) -> WideState:
+    """The readable ones of an operator's keyed states whose namespaces are of one type.
 
     ``namespace``: that type's name; default none (VoidNamespace), or the first there is. Raises NotFound.
     """
-    readable = [state for state in operator.keyed_states if state.problem is None]
-    unreadable: list[State] = [state for state in operator.keyed_states if state.problem is not None]
+    readable = [state for state in keyed if state.problem is None]
+    unreadable: list[State] = [state for state in keyed if state.problem is not None]
     if not readable:
-        _raise_for(operator, unreadable)
+        _raise_unreadable(operator, unreadable)
     types = list(dict.fromkeys(state.namespace_type or "none" for state in readable))
     chosen = namespace or ("none" if "none" in types else types[0])
     if chosen not in types:
@@ -201,12 +207,9 @@ def wide_state(operator: Operator, namespace: str | None) -> WideState:
     return WideState(operator, inside, outside + unreadable)
 
 
-def _raise_for(operator: Operator, unreadable: Sequence[State]) -> None:
-    if operator.problems:
-        raise operator.problems[0]
+def _raise_unreadable(operator: OperatorContext, unreadable: Sequence[State]) -> None:
     for state in unreadable:
-        problem: SnapshotError | None = state.problem
+        problem = state.problem
         if problem is not None:
             raise problem
-    names = ", ".join(repr(state.name) for state in operator.states) or "none"
-    raise NotFound(f"operator '{operator.display}' has no keyed states", advice=f"its states: {names}")
+    raise NotFound(f"operator '{operator.display}' has no keyed states")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
+from stateproc.errors import SnapshotError
 from stateproc.keygroups.key_group_pruning import key_groups
 from stateproc.keygroups.key_prefixes import key_prefixes
 from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle
@@ -17,34 +18,41 @@ from stateproc.readers.common.row_schema import state_fields
 from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.readers.rocksdb.key_ranges import Prefixes
 from stateproc.readers.rocksdb.splits import rocksdb_splits
+from stateproc.snapshot.operator_context import OperatorContext
 from stateproc.snapshot.schema_merging import merged_schema
 from stateproc.snapshot.session_windows import SessionSplit, window_mapping
 from stateproc.snapshot.splits import KeyedSplit, KeyGroupSplit, Split, cut
 from stateproc.snapshot.state import State
-
-if TYPE_CHECKING:
-    from stateproc.snapshot.operator import Operator
-    from stateproc.snapshot.subtask_files import KeyedFile
-
+from stateproc.snapshot.subtask_files import KeyedFile
 
 _WHOLE = 1 << 62
 
 
 @dataclass(frozen=True)
-class Part:
-    """The state in one subtask's file."""
+class StateInFile:
+    """A state in the file of one subtask."""
 
     file: KeyedFile
     state: KeyedState
 
 
 class KeyedStateView(State):
-    """A keyed state; ``parts``: where it is."""
+    """A keyed state.
 
-    def __init__(self, operator: Operator, parts: Sequence[Part]) -> None:
+    ``parts``: the subtasks' files that contain it. ``unreadable``: files whose headers cannot be read, and why; reading
+    any of their key groups raises that error.
+    """
+
+    def __init__(
+        self,
+        operator: OperatorContext,
+        parts: Sequence[StateInFile],
+        unreadable: Sequence[tuple[KeyedFile, SnapshotError]] = (),
+    ) -> None:
         first = parts[0].state
         super().__init__(operator, first.name, first.kind.value, "keyed")
         self._parts = tuple(parts)
+        self._unreadable = tuple(unreadable)
         self.key_type = first.key.type_name
         self.namespace_type = first.namespace.type_name if first.has_namespace else None
         self.value_type = _value_type(first)
@@ -62,7 +70,7 @@ class KeyedStateView(State):
         return None
 
     def schema(self, *, flatten: bool = False) -> pa.Schema:
-        context = self.operator.snapshot.options.context
+        context = self.operator.options.context
         schema: pa.Schema | None = None
         # Most subtasks share one object: only what is left is compared as a whole.
         different = {id(part.state): part.state for part in self._parts}
@@ -127,7 +135,7 @@ class KeyedStateView(State):
         wanted = None if key_groups is None else set(key_groups)
         prefixes = None if keys is None else self._prefixes(keys)
         splits: list[KeyedSplit] = []
-        for file, error in self.operator.unreadable_keyed_files:
+        for file, error in self._unreadable:
             if wanted is None or not wanted.isdisjoint(file.handle.key_groups):
                 raise error
         for part in self._parts:
@@ -139,7 +147,7 @@ class KeyedStateView(State):
                     state=self.name,
                     operator=self.operator.display,
                     max_parallelism=self.operator.max_parallelism,
-                    options=self.operator.snapshot.options,
+                    options=self.operator.options,
                     key_groups=wanted,
                     split_bytes=_WHOLE if whole_databases else split_bytes,
                     keys=prefixes,
@@ -155,7 +163,7 @@ class KeyedStateView(State):
                     state=self.name,
                     operator=self.operator.display,
                     max_parallelism=self.operator.max_parallelism,
-                    options=self.operator.snapshot.options,
+                    options=self.operator.options,
                     key_groups=wanted,
                     split_bytes=split_bytes,
                     flatten=flatten,
@@ -175,7 +183,7 @@ class KeyedStateView(State):
                         max_parallelism=self.operator.max_parallelism,
                         state=self.name,
                         operator=self.operator.display,
-                        options=self.operator.snapshot.options,
+                        options=self.operator.options,
                         flatten=flatten,
                         raw_keys=raw_keys,
                     )
@@ -183,16 +191,16 @@ class KeyedStateView(State):
         return splits
 
     def key_groups_of(self, keys: Sequence[Any]) -> set[int] | None:
-        snapshot = self.operator.snapshot
+        operator = self.operator
         return key_groups(
-            self.keyed.key, keys, snapshot.options.context, self.operator.max_parallelism, snapshot.metadata.version
+            self.keyed.key, keys, operator.options.context, operator.max_parallelism, operator.metadata_version
         )
 
     def _prefixes(self, keys: Sequence[Any]) -> Prefixes | None:
         """What the keys' entries begin with; None where that cannot be told, or subtasks' files do not agree."""
         if any(part.state.key != self.keyed.key for part in self._parts):
             return None
-        context = self.operator.snapshot.options.context.inner
+        context = self.operator.options.context.inner
         return key_prefixes(self.keyed.key, keys, context, self.operator.max_parallelism, self.key_groups_of)
 
 

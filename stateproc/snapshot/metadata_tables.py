@@ -45,13 +45,13 @@ def _states(snapshot: Snapshot, operators: Iterable[Operator]) -> Iterator[Row]:
             "max_parallelism": operator.max_parallelism,
         }
         for state in operator.states:
-            yield {**common, **_state(state)}
+            yield {**common, **_state(operator, state)}
         for problem in operator.problems:
             yield {**common, "problem": str(problem)}
 
 
-def _state(state: State) -> Row:
-    problem = state.problem or _unreadable(state)
+def _state(operator: Operator, state: State) -> Row:
+    problem = state.problem or _unreadable(operator, state)
     return {
         "state": state.name,
         "kind": state.kind,
@@ -66,13 +66,13 @@ def _state(state: State) -> Row:
     }
 
 
-def _unreadable(state: State) -> SnapshotError | None:
+def _unreadable(operator: Operator, state: State) -> SnapshotError | None:
     """Why the files of a keyed state cannot be read; None if they can."""
     if state.distribution != "keyed":
         return None
     try:
-        for file in state.operator.keyed_files:
-            file.check_readable(state.operator.display, state.name)
+        for file in operator.keyed_files:
+            file.check_readable(operator.display, state.name)
     except SnapshotError as error:
         return error
     return None

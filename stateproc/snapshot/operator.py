@@ -6,37 +6,51 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-from stateproc.errors import SnapshotError, not_found
+from stateproc.errors import NotFound, SnapshotError, not_found
 from stateproc.formats import read_coordinator
 from stateproc.keygroups.key_types import key_type_of
 from stateproc.metadata import OperatorState
-from stateproc.metadata.backend import StateMetaInfo
+from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
 from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle, KeyedHandle, KeyGroupsHandle, StatePartition
+from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.readers.operator_state.reader import state_info
 from stateproc.snapshot.joined_table import WideState, wide_state
-from stateproc.snapshot.keyed_state import KeyedStateView, Part
+from stateproc.snapshot.keyed_state import KeyedStateView, StateInFile
+from stateproc.snapshot.operator_context import OperatorContext
 from stateproc.snapshot.operator_state import OperatorFile, OperatorStateView
 from stateproc.snapshot.state import State
 from stateproc.snapshot.subtask_files import KeyedFile, SharedStates, header_problem
 from stateproc.snapshot.timers import RawTimers, TimerView, raw_timers
-from stateproc.storage import open_handle
-
-if TYPE_CHECKING:
-    from stateproc.snapshot.snapshot import Snapshot
+from stateproc.storage import SnapshotLocation, open_handle
 
 _HEADERS_AT_ONCE = 8
 
 
 class Operator:
-    """One operator. ``metadata`` is what ``_metadata`` says of it; ``uid`` is known from Flink 2.0 on, or given."""
+    """One operator of a snapshot.
 
-    def __init__(self, snapshot: Snapshot, metadata: OperatorState, uid: str | None = None) -> None:
-        self.snapshot = snapshot
+    Attributes:
+        metadata: Its entry in ``_metadata``.
+        location: Where the snapshot is.
+        options: How its states are decoded.
+        uid: The uid; ``_metadata`` contains it from Flink 2.0 on, for earlier releases it is None unless given.
+    """
+
+    def __init__(
+        self,
+        metadata: OperatorState,
+        location: SnapshotLocation,
+        options: ReadOptions,
+        metadata_version: int,
+        uid: str | None = None,
+    ) -> None:
         self.metadata = metadata
+        self.location = location
+        self.options = options
         self.uid = uid or metadata.uid
+        self._metadata_version = metadata_version
         self._misplaced: list[SnapshotError] = []
 
     @property
@@ -61,14 +75,26 @@ class Operator:
         """What people know it by: uid, else the id."""
         return self.uid or self.operator_id
 
+    @property
+    def context(self) -> OperatorContext:
+        """What the operator's states share."""
+        return OperatorContext(
+            operator_id=self.operator_id,
+            display=self.display,
+            location=self.location,
+            options=self.options,
+            max_parallelism=self.max_parallelism,
+            metadata_version=self._metadata_version,
+        )
+
     @cached_property
     def keyed_files(self) -> tuple[KeyedFile, ...]:
         """Managed keyed state, one per subtask that has any."""
-        location = self.snapshot.location
+        location = self.location
         handles = [(subtask.index, subtask.managed_keyed) for subtask in self.metadata.subtasks]
         changelogs = [handle for _, handle in handles if isinstance(handle, ChangelogHandle)]
         relatives = next((_headers_of(handle.materialized[:1]) for handle in changelogs if handle.materialized), ())
-        told, shared = key_type_of(self.operator_id, self.snapshot.options.key_types), SharedStates()
+        told, shared = key_type_of(self.operator_id, self.options.key_types), SharedStates()
         return tuple(
             KeyedFile(index, handle, location, self.max_parallelism, relatives, told, shared)
             for index, handle in handles
@@ -84,7 +110,7 @@ class Operator:
             if handle is None or handle.is_empty:
                 continue
             try:
-                files.append(OperatorFile(subtask.index, handle, open_handle(handle.stream, self.snapshot.location)))
+                files.append(OperatorFile(subtask.index, handle, open_handle(handle.stream, self.location)))
             except SnapshotError as error:
                 self._misplaced.append(error)
         return tuple(files)
@@ -112,14 +138,20 @@ class Operator:
     @cached_property
     def unreadable_operator_files(self) -> tuple[SnapshotError, ...]:
         """Why files of operator state cannot be found or their headers cannot be read."""
-        files = self.operator_files
-        found = list(self._misplaced)
-        for file in files:
-            try:
-                _ = file.header
-            except SnapshotError as error:
-                found.append(error)
+        headers = self._operator_headers
+        found = [*self._misplaced, *(header for header in headers if isinstance(header, SnapshotError))]
         return tuple(error.at(operator=self.display) for error in found)
+
+    @cached_property
+    def _operator_headers(self) -> tuple[OperatorHeader | SnapshotError, ...]:
+        """The header of each of ``operator_files``, or why it cannot be read."""
+        headers: list[OperatorHeader | SnapshotError] = []
+        for file in self.operator_files:
+            try:
+                headers.append(file.header)
+            except SnapshotError as error:
+                headers.append(error)
+        return tuple(headers)
 
     @property
     def unreadable_raw_timers(self) -> tuple[SnapshotError, ...]:
@@ -129,14 +161,15 @@ class Operator:
     @cached_property
     def _keyed(self) -> dict[str, KeyedStateView]:
         unreadable = {id(file) for file, _ in self.unreadable_keyed_files}
-        parts: dict[str, list[Part]] = {}
+        parts: dict[str, list[StateInFile]] = {}
         for file in self.keyed_files:
             if id(file) in unreadable:
                 continue
             for state in file.states:
                 if isinstance(state, KeyedState):
-                    parts.setdefault(state.name, []).append(Part(file, state))
-        return {name: KeyedStateView(self, found) for name, found in parts.items()}
+                    parts.setdefault(state.name, []).append(StateInFile(file, state))
+        context, unreadable_files = self.context, self.unreadable_keyed_files
+        return {name: KeyedStateView(context, found, unreadable_files) for name, found in parts.items()}
 
     @cached_property
     def _raw_timers(self) -> tuple[tuple[RawTimers, ...], list[SnapshotError]]:
@@ -146,7 +179,7 @@ class Operator:
             handle = subtask.raw_keyed
             if isinstance(handle, KeyGroupsHandle):
                 try:
-                    timers = raw_timers(open_handle(handle.stream, self.snapshot.location), handle)
+                    timers = raw_timers(open_handle(handle.stream, self.location), handle)
                 except SnapshotError as error:
                     bad.append(error)
                     continue
@@ -167,7 +200,7 @@ class Operator:
             queues = [view for view in self._keyed.values() if view.keyed.kind is kind]
             raw, _ = self._raw_timers
             if queues or raw:
-                views.append(TimerView(self, event, queues, raw))
+                views.append(TimerView(self.context, event, queues, raw, self.unreadable_raw_timers))
         return tuple(views)
 
     @cached_property
@@ -175,17 +208,16 @@ class Operator:
         """List, union and broadcast states."""
         parts: dict[tuple[str, str], list[tuple[OperatorFile, StatePartition]]] = {}
         infos: dict[tuple[str, str], list[StateMetaInfo]] = {}
-        for file in self.operator_files:
-            try:
-                header = file.header
-            except SnapshotError:
-                continue  # told by ``problems``
+        for file, header in zip(self.operator_files, self._operator_headers, strict=True):
+            if isinstance(header, SnapshotError):
+                continue  # reported by ``problems``
             for partition in file.handle.states:
                 info = state_info(header, partition)
                 if info is not None:
                     parts.setdefault((partition.name, partition.mode), []).append((file, partition))
                     infos.setdefault((partition.name, partition.mode), []).append(info)
-        return tuple(OperatorStateView(self, found, infos[key]) for key, found in parts.items())
+        context, unreadable = self.context, self.unreadable_operator_files
+        return tuple(OperatorStateView(context, found, infos[key], unreadable) for key, found in parts.items())
 
     @property
     def states(self) -> tuple[State, ...]:
@@ -224,13 +256,23 @@ class Operator:
 
         Raises NotFound if there are no keyed states, InvalidOption for a namespace type that none has.
         """
-        return wide_state(self, namespace)
+        try:
+            return wide_state(self.context, self.keyed_states, namespace)
+        except SnapshotError as error:
+            if any(state.problem is None for state in self.keyed_states):
+                raise
+            if self.problems:
+                raise self.problems[0] from error
+            if self.keyed_states:
+                raise
+            names = ", ".join(repr(state.name) for state in self.states) or "none"
+            raise NotFound(error.message, advice=f"its states: {names}") from None
 
     @property
     def coordinator(self) -> dict[str, object] | None:
         """What the operator's coordinator wrote: of sources the enumerator's state, decoded where known."""
         handle = self.metadata.coordinator
-        return None if handle is None else read_coordinator(handle.data, self.snapshot.location.metadata_uri)
+        return None if handle is None else read_coordinator(handle.data, self.location.metadata_uri)
 
     def __repr__(self) -> str:
         return f"<operator {self.display!r}: parallelism {self.parallelism}, {len(self.states)} states>"

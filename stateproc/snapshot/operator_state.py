@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from stateproc.errors import CorruptSnapshot, Where
+from stateproc.errors import CorruptSnapshot, SnapshotError, Where
 from stateproc.formats import split_columns
 from stateproc.formats.state_columns import WELL_KNOWN
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo, read_operator_header
@@ -19,13 +19,11 @@ from stateproc.readers.common.header_reader import read_whole_header
 from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.operator_state.reader import broadcast_entries, element_ranges, list_elements, state_info
 from stateproc.serializers.core.plugins import load_plugins
+from stateproc.snapshot.operator_context import OperatorContext
 from stateproc.snapshot.schema_merging import merged_schema
 from stateproc.snapshot.splits import Split
 from stateproc.snapshot.state import State
 from stateproc.storage import ByteSource
-
-if TYPE_CHECKING:
-    from stateproc.snapshot.operator import Operator
 
 SUBTASK = "subtask"
 _DISTRIBUTIONS = {"SPLIT_DISTRIBUTE": "split", "UNION": "union", "BROADCAST": "broadcast"}
@@ -125,13 +123,18 @@ class OperatorStateView(State):
     """
 
     def __init__(
-        self, operator: Operator, parts: Sequence[tuple[OperatorFile, StatePartition]], infos: Sequence[StateMetaInfo]
+        self,
+        operator: OperatorContext,
+        parts: Sequence[tuple[OperatorFile, StatePartition]],
+        infos: Sequence[StateMetaInfo],
+        unreadable: Sequence[SnapshotError] = (),
     ) -> None:
         mode = parts[0][1].mode
         kind = "broadcast" if mode == "BROADCAST" else "list"
         super().__init__(operator, parts[0][1].name, kind, _DISTRIBUTIONS[mode])
         self._parts = tuple(parts)
         self._infos = tuple(infos)
+        self._unreadable = tuple(unreadable)
         self._mode = mode
         value, key = infos[0].value_serializer, infos[0].key_serializer
         self.value_type = None if value is None else value.type_name
@@ -146,7 +149,7 @@ class OperatorStateView(State):
 
     @property
     def bytes(self) -> int | None:
-        return sum(OperatorSplit(*part, self.operator.snapshot.options).bytes for part in self._chosen)
+        return sum(OperatorSplit(*part, self.operator.options).bytes for part in self._chosen)
 
     @property
     def _chosen(self) -> tuple[tuple[OperatorFile, StatePartition], ...]:
@@ -162,7 +165,7 @@ class OperatorStateView(State):
         return None if array is None or len(array) == 0 else array.type
 
     def schema(self, *, flatten: bool = False) -> pa.Schema:
-        options = self.operator.snapshot.options
+        options = self.operator.options
         schema: pa.Schema | None = None
         for (file, _), info in zip(self._parts, self._infos, strict=True):
             try:
@@ -182,6 +185,6 @@ class OperatorStateView(State):
         keys: Sequence[Any] | None = None,
     ) -> list[Split]:
         if self._mode != "BROADCAST":
-            for error in self.operator.unreadable_operator_files:
+            for error in self._unreadable:
                 raise error
-        return [OperatorSplit(file, partition, self.operator.snapshot.options) for file, partition in self._chosen]
+        return [OperatorSplit(file, partition, self.operator.options) for file, partition in self._chosen]

@@ -50,7 +50,7 @@ def state_tables(operator: Operator, since: Snapshot | None = None) -> Iterator[
             new = None if earlier is None else new_tables(handle, earlier)
             try:
                 files = database_files(handle, file.location)
-                found = database_statistics(files, verify=operator.snapshot.options.verify)
+                found = database_statistics(files, verify=operator.options.verify)
             except SnapshotError as error:
                 raise error.at(operator=operator.display) from error
             for statistics in found:

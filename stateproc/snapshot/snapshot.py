@@ -9,7 +9,7 @@ from typing import Any
 from stateproc.errors import InvalidOption, NotFound, not_found
 from stateproc.keygroups.key_types import parse_key_types
 from stateproc.keygroups.operator_ids import operator_id
-from stateproc.metadata import SnapshotMetadata, flink_version_range, read_metadata
+from stateproc.metadata import OperatorState, SnapshotMetadata, flink_version_range, read_metadata
 from stateproc.options import OPEN_OPTIONS
 from stateproc.readers.common.read_options import ReadOptions
 from stateproc.serializers.core.plugins import load_plugins
@@ -64,7 +64,7 @@ class Snapshot:
     @cached_property
     def operators(self) -> tuple[Operator, ...]:
         """All operators, in the order of ``_metadata``."""
-        return tuple(Operator(self, item, self._uids.get(item.operator_id)) for item in self.metadata.operators)
+        return tuple(self._operator(item, self._uids.get(item.operator_id)) for item in self.metadata.operators)
 
     def operator(self, uid_or_hash: str) -> Operator:
         """The operator of that uid, uid hash (32 hex digits) or name. Raises NotFound offering the nearest."""
@@ -86,10 +86,13 @@ class Snapshot:
             raise NotFound(error.message, advice=f"{hashes}; {error.advice}")
         raise error
 
+    def _operator(self, metadata: OperatorState, uid: str | None) -> Operator:
+        return Operator(metadata, self.location, self.options, self.metadata.version, uid)
+
     def _named(self, operator: Operator, uid: str) -> Operator:
         """Return ``operator`` under ``uid``: always the same object, so that its headers are read once."""
         if uid not in self._operators_by_uid:
-            self._operators_by_uid[uid] = Operator(self, operator.metadata, uid)
+            self._operators_by_uid[uid] = self._operator(operator.metadata, uid)
         return self._operators_by_uid[uid]
 
     def state(self, uid_or_hash: str, name: str) -> State:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,13 +12,13 @@ import pyarrow as pa
 
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.options import SPLIT_BYTES
+from stateproc.snapshot.operator_context import OperatorContext
 from stateproc.snapshot.schema_merging import aligned
 from stateproc.snapshot.splits import Split
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from stateproc.snapshot.operator import Operator
+    from typing_extensions import Self
 
 
 class State(ABC):
@@ -27,7 +28,7 @@ class State(ABC):
     ``distribution``: keyed, split, union or broadcast. Types are as people write them; None where there is none.
     """
 
-    def __init__(self, operator: Operator, name: str, kind: str, distribution: str) -> None:
+    def __init__(self, operator: OperatorContext, name: str, kind: str, distribution: str) -> None:
         self.operator = operator
         self.name = name
         self.kind = kind
@@ -96,6 +97,12 @@ class State(ABC):
                 for batch in split.read():
                     yield aligned(batch, wanted)
 
+    def with_temporal(self, temporal: str) -> Self:
+        """Return the same state with another representation of dates and times: 'micros' or 'exact'."""
+        twin = copy.copy(self)
+        twin.operator = self.operator.with_temporal(temporal)
+        return twin
+
     @contextmanager
     def _placed(self) -> Iterator[None]:
         """Inside: errors about the snapshot name its file, the operator and the state, if they do not yet."""
@@ -104,7 +111,7 @@ class State(ABC):
         except InvalidOption:
             raise
         except SnapshotError as error:
-            file = self.operator.snapshot.location.metadata_uri
+            file = self.operator.location.metadata_uri
             raise error.at(file=file, operator=self.operator.display, state=self.name) from error
 
     def _pruned(self, key_groups: Iterable[int] | None, keys: Sequence[Any] | None) -> set[int] | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from stateproc.errors import UnsupportedSnapshot
+from stateproc.errors import SnapshotError, UnsupportedSnapshot
 from stateproc.metadata.handles import KeyGroupsHandle
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.common.key_group_blocks import KeyGroupRange
@@ -16,14 +16,15 @@ from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.state_descriptor import TIMER_PREFIX
 from stateproc.readers.timers.raw_timers import TimerService, raw_ranges, raw_timer_batches, timer_services
 from stateproc.serializers.core.plugins import load_plugins
+from stateproc.snapshot.keyed_state import KeyedStateView
+from stateproc.snapshot.operator_context import OperatorContext
 from stateproc.snapshot.schema_merging import merged_type
 from stateproc.snapshot.splits import Split, cut
 from stateproc.snapshot.state import State
 from stateproc.storage import ByteSource
 
 if TYPE_CHECKING:
-    from stateproc.snapshot.keyed_state import KeyedStateView
-    from stateproc.snapshot.operator import Operator
+    from typing_extensions import Self
 
 SERVICE = "service"
 
@@ -99,13 +100,15 @@ class TimerView(State):
 
     def __init__(
         self,
-        operator: Operator,
+        operator: OperatorContext,
         event: bool,
         queues: Sequence[KeyedStateView],
         raw: Sequence[RawTimers],
+        unreadable: Sequence[SnapshotError] = (),
     ) -> None:
         name = "event timers" if event else "processing timers"
         super().__init__(operator, name, name, "keyed")
+        self._unreadable = tuple(unreadable)
         self._event, self._queues, self._raw = event, tuple(queues), tuple(raw)
         services = [service for item in raw for service in item.services]
         keys = [queue.key_type for queue in queues] + [service.key.type_name for service in services]
@@ -114,6 +117,11 @@ class TimerView(State):
         self.key_type = keys[0] if keys else None
         self.namespace_type = next((name for name in namespaces if name is not None), None)
         self.value_type = "timestamp"
+
+    def with_temporal(self, temporal: str) -> Self:
+        twin = super().with_temporal(temporal)
+        twin._queues = tuple(queue.with_temporal(temporal) for queue in self._queues)
+        return twin
 
     @property
     def services(self) -> tuple[str, ...]:
@@ -124,7 +132,7 @@ class TimerView(State):
 
     def schema(self, *, flatten: bool = False) -> pa.Schema:
         types: dict[str, pa.DataType] = {"key_group": pa.int32(), "timestamp": pa.int64()}
-        context = self.operator.snapshot.options.context.inner
+        context = self.operator.options.context.inner
         for queue in self._queues:
             for item in queue.schema():
                 _add(types, item.name, item.type)
@@ -146,7 +154,7 @@ class TimerView(State):
     ) -> list[Split]:
         wanted = None if key_groups is None else set(key_groups)
         splits: list[Split] = []
-        for error in self.operator.unreadable_raw_timers:
+        for error in self._unreadable:
             raise error
         for queue in self._queues:
             service = queue.name[len(TIMER_PREFIX) :].split("_", 1)[1]
@@ -156,7 +164,7 @@ class TimerView(State):
             ranges = [item for item in raw.ranges if wanted is None or item.key_group in wanted]
             for service_name in dict.fromkeys(service.name for service in raw.services):
                 for run in cut(ranges, split_bytes):
-                    options = self.operator.snapshot.options
+                    options = self.operator.options
                     splits.append(RawTimerSplit(raw.source, run, service_name, self._event, options))
         return splits
 

@@ -133,7 +133,7 @@ def test_states_with_time_to_live_are_those_of_flink(name: str) -> None:
 def test_entries_get_and_lose_times_of_last_access(name: str) -> None:
     """Flink's own entries with times, after off and on with one moment, differ in nothing but these eight bytes."""
     operator = operator_of(name, "kitchen-ttl")
-    context, header = operator.snapshot.options.context, carried_header(operator)
+    context, header = operator.options.context, carried_header(operator)
     for info in header.states:
         state = header.keyed(info.name)
         if state.kind.is_queue:

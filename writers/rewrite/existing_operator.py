@@ -186,7 +186,7 @@ class ExistingOperator:
 
     def _carried(self, name: str, state_id: int, mine: OperatorJob) -> Iterator[Carried]:
         """The parts of a state that stays; its serializers are looked at only where its bytes change."""
-        edit, context = self.edits.ttl.get(name), self.operator.snapshot.options.context
+        edit, context = self.edits.ttl.get(name), self.operator.options.context
         change, again = None, None
         if edit is not None:
             change = edit.change(self.header.keyed(name, state_id), context)
@@ -212,7 +212,7 @@ class ExistingOperator:
             tasks = min(len(carried), max(spark.sparkContext.defaultParallelism, -(-size // _TASK_BYTES)))
             numbers = spark.range(0, len(carried), 1, tasks)
             yield numbers.mapInArrow(CarriedEntries(carried, targets), BLOCKS_SCHEMA)
-        classes = self.operator.snapshot.options.context.classes
+        classes = self.operator.options.context.classes
         context = LayoutContext(kryo=job.release.kryo, classes=classes, tail=True)
         for state_id, given in enumerate(rows, len(names)):
             item = self._hashed(given, mine)

@@ -25,7 +25,7 @@ def check_kryo(operator: Operator, release: Release, gone: Collection[str]) -> N
 
     gone: keyed states that are left out or come from rows. Headers that cannot be read are not looked at.
     """
-    kryo = operator.snapshot.options.kryo
+    kryo = operator.options.kryo
     if kryo == release.kryo:
         return
     for header in (file.header for file in operator.keyed_files if _readable(operator, file)):
@@ -47,12 +47,12 @@ def check_kryo_rows(operator: Operator, release: Release, key: Serializer, rows:
 
     Keys keep their snapshot, and so the classes that the other Kryo registers.
     """
-    kryo = operator.snapshot.options.kryo
+    kryo = operator.options.kryo
     if kryo == release.kryo:
         return
     if any(isinstance(part, Kryo) for part in _parts(key)):
         raise _refused(operator, "keys", None, kryo, release)
-    context = LayoutContext(kryo=kryo, classes=operator.snapshot.options.context.classes)
+    context = LayoutContext(kryo=kryo, classes=operator.options.context.classes)
     for state in rows:
         for serializer in (state.value, state.user_key, state.namespace):
             for part in () if serializer is None else _parts(serializer):

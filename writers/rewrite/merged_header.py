@@ -128,7 +128,7 @@ def _key_of_timers(infos: Iterable[StateMetaInfo]) -> bytes:
 
 def _release(operator: Operator) -> Release:
     """A release whose snapshots those that wrote the operator read."""
-    return DEFAULT if operator.snapshot.options.kryo < LAST.kryo else LAST
+    return DEFAULT if operator.options.kryo < LAST.kryo else LAST
 
 
 def timers_in_raw_state(operator: Operator) -> list[RawTimers]:
@@ -140,14 +140,14 @@ def timers_in_raw_state(operator: Operator) -> list[RawTimers]:
             continue
         timers = None
         if isinstance(handle, KeyGroupsHandle):
-            timers = raw_timers(open_handle(handle.stream, operator.snapshot.location), handle)
+            timers = raw_timers(open_handle(handle.stream, operator.location), handle)
         if timers is not None:
             found.append(timers)
         elif not isinstance(handle, KeyGroupsHandle) or any(offset >= 0 for offset in handle.offsets):
             raise UnsupportedSnapshot(
                 f"subtask {subtask.index} has raw keyed state that is no timers, of which only its operator knows what "
                 "the bytes mean",
-                where=Where(file=operator.snapshot.location.metadata_uri, operator=operator.display),
+                where=Where(file=operator.location.metadata_uri, operator=operator.display),
                 advice="carry the operator over unchanged (a copy of its files), or leave it out",
             )
     return found

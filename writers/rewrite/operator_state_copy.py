@@ -101,7 +101,7 @@ def carried_elements(operator: Operator, state: str) -> list[CarriedElements]:
     names = [info.name for info in (*header.states, *header.broadcast)]
     if state not in names:
         raise not_found("operator state", state, names, f"operator '{operator.display}'")
-    plugins = operator.snapshot.options.plugins
+    plugins = operator.options.plugins
     found = [
         CarriedElements(file, partition, plugins)
         for file in operator.operator_files

@@ -111,7 +111,7 @@ def _sources(
 ) -> Sequence[Source]:
     """The splits of one subtask's file."""
     file.check_readable(operator.display, state)
-    options = operator.snapshot.options
+    options = operator.options
     if isinstance(file.handle, IncrementalHandle):
         return rocksdb_splits(
             file.handle, file.location, state=state, operator=operator.display, options=options, key_groups=wanted,
@@ -141,7 +141,7 @@ def _raw_timer_sources(
         for service in dict.fromkeys(service.name for service in timers.services):
             for _, event in DOMAINS:
                 for run in cut(ranges, split_bytes):
-                    split = RawTimerSplit(timers.source, run, service, event, operator.snapshot.options)
+                    split = RawTimerSplit(timers.source, run, service, event, operator.options)
                     yield timer_state_name(service, event=event), split
 
 
