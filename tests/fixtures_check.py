@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -237,6 +238,19 @@ def _channels(
             yield f"{path} has {size} bytes where channels need {known}"
 
 
+def _master(
+    snapshot: Snapshot, uid: None, name: str, kind: str, lines: list[dict[str, Any]], read: ReadRows
+) -> Iterator[str]:
+    ours = [
+        {"version": item.version, "bytes": base64.b64encode(item.payload).decode()}
+        for item in snapshot.metadata.master_states
+        if item.name == name
+    ]
+    theirs = [line["value"] for line in lines]
+    if ours != theirs:
+        yield f"{ours!r} is not {theirs!r}"
+
+
 def _broadcast(
     snapshot: Snapshot, uid: str, name: str, kind: str, lines: list[dict[str, Any]], read: ReadRows
 ) -> Iterator[str]:
@@ -291,4 +305,5 @@ _CHECKS: dict[str, Callable[..., Iterator[str]]] = {
     "versioned": _versioned,
     "committer": _committer,
     "channels": _channels,
+    "master": _master,
 }

@@ -11,7 +11,7 @@ from stateproc.flink_versions import Release
 from stateproc.keygroups.ranges import check_max_parallelism, key_group_range
 from stateproc.metadata.backend import StateMetaInfo, write_keyed_header
 from stateproc.metadata.handles import ByteStreamHandle
-from stateproc.metadata.snapshot import OperatorState, SubtaskState
+from stateproc.metadata.snapshot import MasterState, OperatorState, SubtaskState
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.rocksdb.options import TableOptions
@@ -114,7 +114,8 @@ class WriteJob:
     """A whole write. Entries are told their file by its position in ``targets``.
 
     ``context``: how values lie; writers of native heap files need to know where they end.
-    ``rocksdb``: how tables of native RocksDB snapshots are written.
+    ``rocksdb``: how tables of native RocksDB snapshots are written. ``master_states``: states of hooks on the
+    JobManager, as the source snapshot has them.
     """
 
     staging: Staging
@@ -126,6 +127,7 @@ class WriteJob:
     checkpoint_id: int = 1
     context: LayoutContext = field(default_factory=LayoutContext, repr=False)
     rocksdb: TableOptions = field(default_factory=TableOptions)
+    master_states: tuple[MasterState, ...] = ()
 
     @property
     def targets(self) -> tuple[Target, ...]:

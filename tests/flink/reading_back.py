@@ -145,6 +145,7 @@ _CHECKS: dict[str, Callable[[list[Line], list[Line], int], Iterator[str]]] = {
     "broadcast": _broadcast,
     "splits": _elements,
     "enumerator": _elements,
+    "master": _elements,
 }
 
 

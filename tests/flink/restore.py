@@ -80,6 +80,8 @@ class Spec:
 
     With `retake` (`canonical` or `native`) Flink takes a savepoint of what it has restored: `Run.savepoint`. With
     `checkpoint` it takes two checkpoints, of which that is the second, and the job is cancelled: no timer fires.
+    `hooks` are the identifiers of hooks on the JobManager (`MasterTriggerRestoreHook`) that the job has; what each
+    is restored with, the version and the bytes of a master state, is a line of the kind `master`.
     With `claim` the savepoint is Flink's own from then on, and it removes it when it has a checkpoint.
     """
 
@@ -92,6 +94,7 @@ class Spec:
     options: dict[str, str] = field(default_factory=dict)
     retake: str | None = None
     claim: bool = False
+    hooks: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,8 @@ class Rewrite:
     """Whether the entries must be those of the fixture."""
     reading: dict[str, Any] = field(default_factory=dict, hash=False)
     """Options with which the fixture is opened."""
+    hooks: tuple[str, ...] = ()
+    """The hooks on the JobManager that the job has."""
 
     @property
     def source(self) -> Fixture:
@@ -147,6 +149,21 @@ def without_generic(lines: Lines) -> Lines:
 
 
 KITCHEN, EDGES = OPERATORS["kitchen"], OPERATORS["edges"]
+HOOKS = ("offsets-hook", "names-hook é", "empty-hook")
+COUNTER = (State("counter", "value", "LONG"),)
+HOOKED = tuple(Operator(uid, "LONG", COUNTER, (Timers(),)) for uid in ("again", "hooked-text"))
+
+
+def uids_and_hooks(lines: Lines) -> Lines:
+    """The operators of which one has another uid and one is left out; all hooks."""
+    uids = {"hooked": "again", "hooked-text": "hooked-text", None: None}
+    return ({**line, "uid": uids[line["uid"]]} for line in lines if line["uid"] in uids)
+
+
+def hooked(writer: SavepointWriter) -> SavepointWriter:
+    return writer.change_operator_identifier("hooked", "again").remove_operator("hooked-empty")
+
+
 WIDER = tuple(
     replace(op, states=[replace(state, type="LONG") if state.name == "int" else state for state in op.states])
     for op in EDGES
@@ -193,4 +210,9 @@ REWRITES: tuple[Rewrite, ...] = (
             [lambda w: w.with_flink_version("2.3").with_compression()], by="2.3"),
     Rewrite("Kryo of 1.20", "1.20/edges-hashmap-canonical", [out_of_kryo], expected=without_generic, by="2.3",
             reading={"classes": CLASSES}),
+    Rewrite("hooks to rocksdb", "1.20/hooks-hashmap-canonical", [lambda w: hooked(w).with_format("native-rocksdb")],
+            HOOKED, uids_and_hooks, backends=("rocksdb",), hooks=HOOKS),
+    Rewrite("hooks of 1.20", "1.20/hooks-hashmap-canonical",
+            [lambda w: hooked(w).with_flink_version("2.3").with_max_parallelism(256)],
+            HOOKED, uids_and_hooks, by="2.3", max_parallelism=256, hooks=HOOKS),
 )  # fmt: skip

@@ -34,7 +34,15 @@ def results(written: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) 
     def of(release: str) -> dict[str, Restored]:
         if release not in done:
             specs = [
-                Spec(item.name, str(written[item.name]), item.registered, item.backends, (2,), options=item.options)
+                Spec(
+                    item.name,
+                    str(written[item.name]),
+                    item.registered,
+                    item.backends,
+                    (2,),
+                    options=item.options,
+                    hooks=item.hooks,
+                )
                 for item in REWRITES
                 if item.by == release
             ]

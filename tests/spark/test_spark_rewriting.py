@@ -208,3 +208,25 @@ def test_described_values_of_kryo_are_transformed(spark: SparkSession, tmp_path:
         path = writer.transform_state("op", "v", lambda rows: rows).write(tmp_path / str(step))
         found = stateproc.open(path, **options).state("op", "v").to_arrow().sort_by("key")
         assert found.column("value").to_pylist() == [{"name": f"thing {n}", "n": n} for n in range(5)]
+
+
+REWRITES = {
+    "copy": lambda writer: writer,
+    "uid": lambda writer: writer.change_operator_identifier("hooked", "renamed"),
+    "release": lambda writer: writer.with_flink_version("2.3"),
+    "older release": lambda writer: writer.with_flink_version("1.14"),
+    "canonical": lambda writer: writer.with_format("canonical").with_max_parallelism(256),
+    "native-hashmap": lambda writer: writer.with_format("native-hashmap"),
+    "native-rocksdb": lambda writer: writer.with_format("native-rocksdb"),
+    "replaced": lambda writer: writer.remove_operator("hooked"),
+}
+
+
+@pytest.mark.parametrize("kind", REWRITES)
+def test_states_of_hooks_on_the_job_manager_stay(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    item = fixture("hooks-hashmap-canonical")
+    before = item.open().metadata.master_states
+    assert [state.name for state in before] == ["offsets-hook", "names-hook é", "empty-hook"]
+    writer = SavepointWriter.from_existing_savepoint(spark, item.snapshot, {"uids": uids_of(item)})
+    path = REWRITES[kind](writer).write(tmp_path / "s")
+    assert stateproc.open(path).metadata.master_states == before

@@ -100,6 +100,12 @@ MERGED_OPERATOR = OperatorStreamHandle(
 MERGED_OPERATOR_BYTES = mb.operator_handle([("u", 1, [])], mb.EMPTY_SEGMENT, ("owned", "shared", True))
 
 
+def _master(length: int) -> bytes:
+    """A master state of 12 bytes that declares another length."""
+    state = mb.master_state(1, "m", b"p")
+    return state[:4] + mb.i32(length) + state[8:]
+
+
 def one(version: int, subtasks: list[bytes] | None, **options: Any) -> bytes:
     return mb.metadata(version, [mb.operator(version, subtasks, **options)])
 
@@ -346,6 +352,11 @@ def test_mutations_raise_only_snapshot_errors() -> None:
             "unknown tag 9",
         ),
         (mb.metadata(3, [], master_states=(bytes(9),)), "magic number"),
+        (mb.metadata(2, [], master_states=(_master(-1),)), "bytes of a master state"),
+        (mb.metadata(3, [], master_states=(_master(0x7FFFFFFF),)), "bytes of a master state"),
+        # The payload ends after the state that it belongs to, in bytes that are those of another state.
+        (mb.metadata(4, [], master_states=(_master(11), _master(11))), "1 bytes needed where 0"),
+        (mb.metadata(6, [], master_states=(_master(14),)), "master state"),
         (mb.metadata(4, [], properties=bytes.fromhex("aced00057400017a")), "checkpoint properties are expected"),
     ],
 )

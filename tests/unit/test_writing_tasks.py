@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import stateproc
 from stateproc.errors import DuplicateKey, InvalidOption, InvalidRows, NotFound, WriteFailed
+from stateproc.flink_versions import release
+from stateproc.metadata import MasterState
 from stateproc.writers.commit.assemble_metadata import finish
 from stateproc.writers.commit.staging import run_of_file
 from stateproc.writers.spark.data_source_writer import PlainWriter, writer_of
@@ -270,3 +273,19 @@ def test_kryo_values_in_native_heap_files_of_either_kryo(tmp_path: Path, version
         valueType="Kryo java.time.LocalDate",
     )  # fmt: skip
     assert found(tmp_path / "s") == {key: value for key, value in expected(rows).items() if value}
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("version", ["1.13", "1.15", "1.20", "2.0", "2.3"])
+def test_master_states_stay_whatever_the_format_and_the_release(tmp_path: Path, format: str, version: str) -> None:
+    states = (
+        MasterState("hook é", 7, b"\0\xff\x80"),
+        MasterState("empty", -1, b""),
+        MasterState("hook", 0, b"x" * 70_000),
+    )
+    rows = people(50)
+    plain = begun(tmp_path / "s", rows, snapshotFormat=format, flinkVersion=version)
+    job = replace(plain._job, master_states=states)
+    finish(job, plain._commit, [])
+    assert stateproc.open(tmp_path / "s").metadata.master_states == states
+    assert stateproc.open(tmp_path / "s").metadata.version == release(version).metadata_version

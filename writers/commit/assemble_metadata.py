@@ -43,7 +43,7 @@ def metadata_of(job: WriteJob, written: Iterable[Written]) -> SnapshotMetadata:
             state = replace(state, managed_operator=item.operator)
         mine[target.subtask] = state
     operators = tuple(_operator(operator, mine) for operator, mine in zip(job.operators, subtasks, strict=True))
-    return SnapshotMetadata(job.release.metadata_version, job.checkpoint_id, (), operators)
+    return SnapshotMetadata(job.release.metadata_version, job.checkpoint_id, job.master_states, operators)
 
 
 def _operator(operator: OperatorJob, subtasks: dict[int, SubtaskState]) -> OperatorState:

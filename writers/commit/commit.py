@@ -252,7 +252,8 @@ def _checked(metadata: SnapshotMetadata, version: int, staging: Staging) -> tupl
         again = read_metadata(data, file=staging.metadata_uri)
     except SnapshotError as error:
         raise WriteFailed(f"the snapshot would be none: {error.message}", where=where) from error
-    if again.operators != _as_written(metadata, version) or write_metadata(again, version) != data:
+    same = again.operators == _as_written(metadata, version) and again.master_states == metadata.master_states
+    if not same or write_metadata(again, version) != data:
         raise WriteFailed("the metadata read back differ from what was written", where=where)
     return data, again
 

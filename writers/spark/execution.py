@@ -76,7 +76,7 @@ def write_snapshot(
             commit.staging, settings.release, jobs, settings.format or Format.CANONICAL, bool(settings.compressed),
             settings.verify, 1 if source is None else source.metadata.checkpoint_id,
             replace(LayoutContext() if source is None else source.options.context, kryo=settings.release.kryo),
-            settings.rocksdb,
+            settings.rocksdb, () if source is None else source.metadata.master_states,
         )  # fmt: skip
         if not _write_small(spark, placed, job, commit):
             _write(spark, placed, job, commit)

@@ -85,6 +85,11 @@ final class Findings {
         add("uid", uid, "state", state, "kind", kind, "subtask", subtask, "key", key, "value", value);
     }
 
+    /** The state that a hook on the JobManager is restored with; null if the snapshot has none. */
+    static void master(String hook, Object value) {
+        add("uid", null, "state", hook, "kind", "master", "key", null, "namespace", null, "value", value);
+    }
+
     private static synchronized void add(Object... pairs) {
         LINES.add(Json.of(Json.object(pairs)));
     }

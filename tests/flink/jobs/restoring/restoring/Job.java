@@ -33,6 +33,12 @@ final class Job {
         for (Spec.Operator operator : spec.operators) {
             job.add(operator);
         }
+        for (String hook : spec.hooks) {
+            env.addSource(new Waiting<Long>(), Types.LONG)
+                    .setParallelism(1)
+                    .map(new HookAgain(hook))
+                    .filter(nothing -> false);
+        }
         JobGraph graph = env.getStreamGraph().getJobGraph();
         graph.setSavepointRestoreSettings(SavepointRestoreSettings.fromConfiguration(recovery(spec)));
         return graph;

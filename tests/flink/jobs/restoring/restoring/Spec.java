@@ -17,6 +17,7 @@ public final class Spec {
     public String name;
     public String path;
     public List<Operator> operators = new ArrayList<>();
+    public List<String> hooks = new ArrayList<>();
     public List<String> backends = new ArrayList<>();
     public List<Integer> parallelisms = new ArrayList<>();
     public Integer maxParallelism;
