@@ -10,14 +10,17 @@ from carried_entries import carried_batches
 
 from stateproc.flink_versions import release as release_of
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.writers.commit.assemble_metadata import finish
+from stateproc.writers.assemble_metadata import finish
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.file_assignment import TargetOf
+from stateproc.writers.formats.common.entry_batches import TARGETED
+from stateproc.writers.formats.common.state_headers import KeyedStateHeader
+from stateproc.writers.formats.keyed_formats import OutputFormat
 from stateproc.writers.formats.rocksdb.options import TableOptions
 from stateproc.writers.rewrite.file_copy import copy_plan
 from stateproc.writers.rewrite.merged_header import carried_header
-from stateproc.writers.write_plan import Format, KeyedPart, OperatorJob, WriteJob
-from stateproc.writers.write_task import TARGETED, write_targets
+from stateproc.writers.write_plan import OperatorJob, WriteJob
+from stateproc.writers.write_task import write_targets
 
 
 def write_native(snapshot: Snapshot, target: Path, release: str, options: TableOptions) -> None:
@@ -40,7 +43,7 @@ def write_native(snapshot: Snapshot, target: Path, release: str, options: TableO
         snapshot.operators, plan.finish([copy.run(commit.staging) for copy in plan.copies]), strict=True
     ):
         header = carried_header(operator)
-        part = None if header.key is None else KeyedPart(header.key, header.key_snapshot, header.states)
+        part = None if header.key is None else KeyedStateHeader(header.key, header.key_snapshot, header.states)
         jobs.append(
             OperatorJob(
                 state.operator_id,
@@ -56,7 +59,7 @@ def write_native(snapshot: Snapshot, target: Path, release: str, options: TableO
             )
         )
     job = WriteJob(
-        commit.staging, release_of(release), tuple(jobs), Format.NATIVE_ROCKSDB, context=snapshot.options.context,
+        commit.staging, release_of(release), tuple(jobs), OutputFormat.NATIVE_ROCKSDB, context=snapshot.options.context,
         rocksdb=options,
     )  # fmt: skip
     finish(job, commit, write_targets(job, [_sorted_entries(snapshot, job)]))

@@ -9,9 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from stateproc.writers.bootstrap.operator_state_encoder import ElementEncoder
+from stateproc.writers.formats.common.entry_batches import TARGETED
 from stateproc.writers.write_plan import Target
-from stateproc.writers.write_task import TARGETED
 
 _MOST_BYTES = 1 << 30
 
@@ -20,7 +19,7 @@ Encoding = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class Encoder(Protocol):
-    """What makes entries (RAW_ENTRIES) of rows; picklable."""
+    """What makes entries of rows; picklable."""
 
     def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch: ...
 
@@ -64,7 +63,7 @@ def row_encoding(encoder: Encoder, targets: TargetOf) -> Encoding:
     return encode
 
 
-def element_encoding(encoder: ElementEncoder) -> Encoding:
+def element_encoding(encoder: Encoder) -> Encoding:
     """Rows of an operator state to entries."""
 
     def encode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -19,13 +19,13 @@ from stateproc.storage.filesystem import absolute
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
 from stateproc.writers.bootstrap.validation import Type, check_name
+from stateproc.writers.formats.keyed_formats import OutputFormat
 from stateproc.writers.formats.rocksdb.options import OptionsFactory, rocksdb_options
 from stateproc.writers.rewrite.edits import TtlEdit, now_ms
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.rekey import HashCodes
 from stateproc.writers.rewrite.transform import transformation
 from stateproc.writers.spark.execution import Settings, write_snapshot
-from stateproc.writers.write_plan import Format
 
 AnyOperator = NewOperator | ExistingOperator
 
@@ -185,7 +185,7 @@ class SavepointWriter:
 
     def with_format(self, name: Literal["canonical", "native-hashmap", "native-rocksdb"]) -> SavepointWriter:
         """The format of keyed state. ``canonical`` restores under every state backend, the others under their own."""
-        self._settings.format = Format.of(name)
+        self._settings.format = OutputFormat.of(name)
         return self
 
     def with_rocksdb_options(

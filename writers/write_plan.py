@@ -4,33 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 
 from stateproc.errors import InvalidOption
 from stateproc.flink_versions import Release
 from stateproc.keygroups.ranges import check_max_parallelism, key_group_range
-from stateproc.metadata.backend import StateMetaInfo, write_keyed_header
 from stateproc.metadata.handles import ByteStreamHandle
 from stateproc.metadata.snapshot import MasterState, OperatorState, SubtaskState
-from stateproc.serializers import LayoutContext, Serializer
+from stateproc.serializers import LayoutContext
 from stateproc.writers.commit.staging import Staging
+from stateproc.writers.formats.common.state_headers import KeyedStateHeader, OperatorStateHeader
+from stateproc.writers.formats.keyed_formats import OutputFormat
 from stateproc.writers.formats.rocksdb.options import TableOptions
-
-
-class Format(Enum):
-    """How keyed state is written; CANONICAL restores under every state backend."""
-
-    CANONICAL = "canonical"
-    NATIVE_HASHMAP = "native-hashmap"
-    NATIVE_ROCKSDB = "native-rocksdb"
-
-    @classmethod
-    def of(cls, name: str) -> Format:
-        """The format of a name. Raises InvalidOption."""
-        known = {item.value: item for item in cls}
-        if name not in known:
-            raise InvalidOption(f"no format is called {name!r}", advice=f"there are {', '.join(known)}")
-        return known[name]
 
 
 def check_parallelism(parallelism: int, max_parallelism: int, operator: str) -> None:
@@ -41,33 +25,6 @@ def check_parallelism(parallelism: int, max_parallelism: int, operator: str) -> 
             f"parallelism {parallelism!r} of operator {operator}",
             advice=f"give one from 1 to {max_parallelism}, the max parallelism",
         )
-
-
-@dataclass(frozen=True)
-class KeyedPart:
-    """The keyed state of an operator: its header. A state's position in ``states`` is its id in raw entries."""
-
-    key: Serializer
-    key_snapshot: bytes = field(repr=False)
-    states: tuple[StateMetaInfo, ...]
-
-    def header(self, compressed: bool) -> bytes:
-        return write_keyed_header(self.key_snapshot, self.states, compressed=compressed)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(state.name for state in self.states)
-
-
-@dataclass(frozen=True)
-class OperatorPart:
-    """The operator state of an operator. Ids in entries: list and union states first, broadcast states behind them."""
-
-    states: tuple[StateMetaInfo, ...]
-    broadcast: tuple[StateMetaInfo, ...]
-
-    def name(self, state_id: int) -> str:
-        return (*self.states, *self.broadcast)[state_id].name
 
 
 @dataclass(frozen=True)
@@ -82,8 +39,8 @@ class OperatorJob:
     name: str | None
     parallelism: int
     max_parallelism: int
-    keyed: KeyedPart | None = None
-    operator: OperatorPart | None = None
+    keyed: KeyedStateHeader | None = None
+    operator: OperatorStateHeader | None = None
     carried: tuple[SubtaskState, ...] = ()
     coordinator: ByteStreamHandle | None = None
     finished: bool = False
@@ -121,7 +78,7 @@ class WriteJob:
     staging: Staging
     release: Release
     operators: tuple[OperatorJob, ...]
-    format: Format = Format.CANONICAL
+    format: OutputFormat = OutputFormat.CANONICAL
     compressed: bool = False
     verify: bool = True
     checkpoint_id: int = 1

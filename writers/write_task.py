@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,32 +10,18 @@ from typing import Any
 import pyarrow as pa
 
 from stateproc.errors import DuplicateKey, InvalidEntries, SnapshotError
-from stateproc.metadata.handles import (
-    IncrementalHandle,
-    KeyedHandle,
-    KeyGroupsHandle,
-    OperatorHandle,
-    OperatorStreamHandle,
-)
-from stateproc.readers.common.state_descriptor import keyed_state
-from stateproc.writers.commit.verify import verify_canonical, verify_heap, verify_operator_state
-from stateproc.writers.formats.canonical.writer import CanonicalWriter
-from stateproc.writers.formats.common.duplicate_keys import with_row
-from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES, cuts
-from stateproc.writers.formats.heap.writer import HeapWriter
+from stateproc.metadata.handles import KeyedHandle, OperatorHandle, OperatorStreamHandle
+from stateproc.writers.formats.common.duplicate_key_row import with_row
+from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES, TARGET, cuts
+from stateproc.writers.formats.common.state_headers import OperatorStateHeader
+from stateproc.writers.formats.keyed_file import KeyedFile
+from stateproc.writers.formats.keyed_formats import KEYED_FORMATS
+from stateproc.writers.formats.operator_state.verify import verify_operator_state
 from stateproc.writers.formats.operator_state.writer import OperatorStateWriter
-from stateproc.writers.formats.rocksdb.verify import verify_rocksdb
-from stateproc.writers.formats.rocksdb.writer import RocksDbWriter
-from stateproc.writers.write_plan import Format, KeyedPart, OperatorJob, OperatorPart, Target, WriteJob
+from stateproc.writers.write_plan import OperatorJob, Target, WriteJob
 
-TARGET = "target"
-TARGETED = RAW_ENTRIES.insert(0, pa.field(TARGET, pa.int32(), nullable=False))
-"""Raw entries and the number of the file they go to, as they are shuffled. Entries of operator state have key group 0;
-their key is what orders them (8 bytes), or a broadcast state's map key."""
 _NO_ENTRIES = pa.RecordBatch.from_pylist([], RAW_ENTRIES)
-_CANONICAL_TYPE, _OPERATOR_TYPE = 7, 4
-_HEAP_TYPE, _HEAP_TYPE_BEFORE_IDS = 12, 3
-_ROCKSDB_TYPE, _ROCKSDB_TYPE_BEFORE_IDS = 11, 5
+_OPERATOR_TYPE = 4
 
 
 @dataclass(frozen=True)
@@ -77,7 +62,7 @@ def _write_target(job: WriteJob, number: int, target: Target, runs: Iterable[pa.
     operator = job.operators[target.operator]
     try:
         if target.key_groups is not None and operator.keyed is not None:
-            return _KEYED[job.format](job, number, target, operator, operator.keyed, runs)
+            return _keyed_state(job, number, target, operator, runs)
         if operator.operator is not None:
             return _operator_state(job, number, operator.operator, runs)
     except DuplicateKey as error:
@@ -88,81 +73,33 @@ def _write_target(job: WriteJob, number: int, target: Target, runs: Iterable[pa.
     raise InvalidEntries(f"entries for state that operator {operator.display} does not have")
 
 
-def _canonical(
-    job: WriteJob, number: int, target: Target, operator: OperatorJob, part: KeyedPart, runs: Iterable[pa.RecordBatch]
+def _keyed_state(
+    job: WriteJob, number: int, target: Target, operator: OperatorJob, runs: Iterable[pa.RecordBatch]
 ) -> Written:
-    assert target.key_groups is not None
-    names = part.names
-    with job.staging.new_file() as file:
-        writer = CanonicalWriter(
-            file, part.header(job.compressed), names, target.key_groups, operator.max_parallelism,
-            compressed=job.compressed,
-        )  # fmt: skip
+    assert target.key_groups is not None and operator.keyed is not None
+    file = KeyedFile(
+        header=operator.keyed,
+        key_groups=target.key_groups,
+        max_parallelism=operator.max_parallelism,
+        new_file=job.staging.new_file,
+        location=job.staging.location,
+        release=job.release,
+        checkpoint_id=job.checkpoint_id,
+        compressed=job.compressed,
+        context=job.context,
+        rocksdb=job.rocksdb,
+    )
+    format_ = KEYED_FORMATS[job.format]
+    with format_.open(file) as opened:
         for batch in runs:
-            writer.write(batch)
-        offsets = writer.close()
-        stream = file.close()
-        handle = KeyGroupsHandle(_CANONICAL_TYPE, target.key_groups.start, offsets, stream)
+            opened.write(batch)
+        handle = opened.close()
         if job.verify:
-            verify_canonical(
-                handle, job.staging.location, writer.entries, names, operator.max_parallelism,
-                compressed=job.compressed,
-            )  # fmt: skip
-    return Written(number, int(writer.entries.sum()), keyed=handle)
+            format_.verify(file, handle, opened.entries)
+    return Written(number, int(opened.entries.sum()), keyed=handle)
 
 
-def _native_heap(
-    job: WriteJob, number: int, target: Target, operator: OperatorJob, part: KeyedPart, runs: Iterable[pa.RecordBatch]
-) -> Written:
-    assert target.key_groups is not None
-    states = [keyed_state(info, index, part.key) or info.name for index, info in enumerate(part.states)]
-    with job.staging.new_file() as file:
-        writer = HeapWriter(
-            file, part.header(job.compressed), states, target.key_groups, job.context, compressed=job.compressed
-        )
-        for batch in runs:
-            writer.write(batch)
-        offsets = writer.close()
-        with_id = job.release.has_handle_ids
-        handle = KeyGroupsHandle(
-            _HEAP_TYPE if with_id else _HEAP_TYPE_BEFORE_IDS, target.key_groups.start, offsets, file.close(),
-            str(uuid.uuid4()) if with_id else None,
-        )  # fmt: skip
-        if job.verify:
-            verify_heap(handle, job.staging.location, writer.entries, states, job.context, compressed=job.compressed)
-    return Written(number, int(writer.entries.sum()), keyed=handle)
-
-
-def _native_rocksdb(
-    job: WriteJob, number: int, target: Target, operator: OperatorJob, part: KeyedPart, runs: Iterable[pa.RecordBatch]
-) -> Written:
-    """RocksDB compresses blocks by options of its own: the header of such a snapshot always says uncompressed."""
-    assert target.key_groups is not None
-    names, groups, staging = part.names, target.key_groups, job.staging
-    with (
-        staging.new_file() as meta,
-        RocksDbWriter(staging.new_file, names, groups, operator.max_parallelism, job.rocksdb) as writer,
-    ):
-        meta.write(part.header(False))
-        for batch in runs:
-            writer.write(batch)
-        private, with_id = writer.close(), job.release.has_handle_ids
-        streams = [meta.close(), *(stream for _, stream in private)]
-        handle = IncrementalHandle(
-            _ROCKSDB_TYPE if with_id else _ROCKSDB_TYPE_BEFORE_IDS, job.checkpoint_id, str(uuid.uuid4()),
-            groups.start, len(groups), sum(stream.size for stream in streams) if with_id else None, streams[0], (),
-            private, str(uuid.uuid4()) if with_id else None,
-        )  # fmt: skip
-        if job.verify:
-            verify_rocksdb(handle, staging.location, writer.entries, names, operator.max_parallelism)
-    return Written(number, int(writer.entries.sum()), keyed=handle)
-
-
-_KEYED = {Format.CANONICAL: _canonical, Format.NATIVE_HASHMAP: _native_heap, Format.NATIVE_ROCKSDB: _native_rocksdb}
-"""How keyed state is written in each format."""
-
-
-def _operator_state(job: WriteJob, number: int, part: OperatorPart, runs: Iterable[pa.RecordBatch]) -> Written:
+def _operator_state(job: WriteJob, number: int, part: OperatorStateHeader, runs: Iterable[pa.RecordBatch]) -> Written:
     version = job.release.operator_header_version
     compressed = job.compressed and version >= 6
     entries = 0

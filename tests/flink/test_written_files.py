@@ -28,9 +28,11 @@ from stateproc.snapshot.subtask_files import KeyedFile
 from stateproc.wire import Cursor
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
-from stateproc.writers.commit.verify import verify_canonical, verify_heap, verify_operator_state
+from stateproc.writers.formats.canonical.verify import verify_canonical
 from stateproc.writers.formats.canonical.writer import CanonicalWriter
+from stateproc.writers.formats.heap.verify import verify_heap
 from stateproc.writers.formats.heap.writer import HeapWriter
+from stateproc.writers.formats.operator_state.verify import verify_operator_state
 from stateproc.writers.formats.operator_state.writer import OperatorStateWriter
 
 pytestmark = pytest.mark.flink

@@ -230,3 +230,23 @@ def test_states_of_hooks_on_the_job_manager_stay(spark: SparkSession, tmp_path: 
     writer = SavepointWriter.from_existing_savepoint(spark, item.snapshot, {"uids": uids_of(item)})
     path = REWRITES[kind](writer).write(tmp_path / "s")
     assert stateproc.open(path).metadata.master_states == before
+
+
+def test_callbacks_run_once(spark: SparkSession, tmp_path: Path) -> None:
+    """A callback may count, log or read a table: it runs once per write, as does a function of rows."""
+    item = fixture("tiny-hashmap-canonical-inline")
+    calls: list[str] = []
+
+    def add(operator: OperatorBootstrap) -> OperatorBootstrap:
+        calls.append("add")
+        return operator.value_state("added", spark.createDataFrame([("tea", 1)], "key string, value int"))
+
+    def double(rows: DataFrame) -> DataFrame:
+        calls.append("transform")
+        return rows.withColumn("value", F.col("value") * 2)
+
+    writer = SavepointWriter.from_existing_savepoint(spark, item.snapshot, {"uids": ["kitchen-string"]})
+    writer.with_states("kitchen-string", add).transform_state("kitchen-string", "counter", double)
+    path = writer.write(tmp_path / "s")
+    assert calls == ["transform", "add"]
+    assert stateproc.open(path).state("kitchen-string", "added").to_arrow()["value"].to_pylist() == [1]

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 
 from stateproc.errors import InvalidEntries
+from stateproc.writers.formats.common.entry_batches import TARGETED
 from stateproc.writers.spark import external_sort as runs
 from stateproc.writers.spark import spill_buffer as waiting
 from stateproc.writers.spark.arrow_batching import LargeRows
 from stateproc.writers.spark.entry_sort import in_order
 from stateproc.writers.spark.external_sort import sorted_entries
 from stateproc.writers.spark.shuffle_blocks import BLOCKS, SLICE_BYTES, UNFINISHED, packed, unpacked
-from stateproc.writers.write_task import TARGETED
 
 Row = tuple[int, int, int, bytes, bytes]
 

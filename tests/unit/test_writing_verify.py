@@ -17,9 +17,11 @@ from stateproc.errors import WriteFailed
 from stateproc.metadata.handles import ByteStreamHandle, KeyGroupsHandle, OperatorStreamHandle, RelativeFileHandle
 from stateproc.serializers import LayoutContext
 from stateproc.storage import SnapshotLocation
-from stateproc.writers.commit.verify import verify_canonical, verify_heap, verify_operator_state
+from stateproc.writers.formats.canonical.verify import verify_canonical
 from stateproc.writers.formats.canonical.writer import CanonicalWriter
+from stateproc.writers.formats.heap.verify import verify_heap
 from stateproc.writers.formats.heap.writer import HeapWriter
+from stateproc.writers.formats.operator_state.verify import verify_operator_state
 from stateproc.writers.formats.operator_state.writer import OperatorStateWriter
 
 NAMES = ("first", "second", "third")

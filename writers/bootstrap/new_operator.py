@@ -20,8 +20,9 @@ from stateproc.writers.bootstrap.operator_bootstrap import KeyedRows, OperatorBo
 from stateproc.writers.bootstrap.operator_state_encoder import ElementEncoder
 from stateproc.writers.bootstrap.state_registration import broadcast_info, keyed_part, list_info
 from stateproc.writers.file_assignment import Source, TargetOf, element_encoding, row_encoding
+from stateproc.writers.formats.common.state_headers import OperatorStateHeader
 from stateproc.writers.spark.entry_frames import entries_of
-from stateproc.writers.write_plan import OperatorJob, OperatorPart, WriteJob
+from stateproc.writers.write_plan import OperatorJob, WriteJob
 
 OPERATOR_ID = re.compile(r"[0-9a-fA-F]{32}")
 
@@ -55,14 +56,14 @@ class NewOperator:
             coordinator=coordinator,
         )  # fmt: skip
 
-    def _operator_part(self, release: Release) -> OperatorPart | None:
+    def _operator_part(self, release: Release) -> OperatorStateHeader | None:
         if not self._state.operator:
             return None
         lists, broadcasts = self._split()
         names = [rows.name for rows in self._state.operator]
         if len(set(names)) < len(names):
             raise InvalidOption(f"operator {self.uid} has two operator states of one name")
-        return OperatorPart(
+        return OperatorStateHeader(
             tuple(list_info(rows.name, rows.value, rows.mode, release) for rows in lists),
             tuple(broadcast_info(rows.name, rows.key, rows.value, release) for rows in broadcasts if rows.key),
         )

@@ -15,7 +15,7 @@ from stateproc.errors import Where
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.writers.bootstrap.column_types import conformed
 from stateproc.writers.bootstrap.keyed_encoder import KEY, VALUE, refused
-from stateproc.writers.write_task import TARGETED
+from stateproc.writers.formats.common.entry_batches import TARGETED
 
 POSITION, SUBTASK = "position", "subtask"
 

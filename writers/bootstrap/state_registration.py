@@ -23,7 +23,7 @@ from stateproc.serializers.java.collections import ListOf, MapOf
 from stateproc.serializers.java.scalars import VOID_NAMESPACE
 from stateproc.serializers.runtime.timers import Timer
 from stateproc.serializers.runtime.ttl import Ttl
-from stateproc.writers.write_plan import KeyedPart
+from stateproc.writers.formats.common.state_headers import KeyedStateHeader
 
 USER_TIMERS = "user-timers"
 """The timer service of KeyedProcessFunction."""
@@ -59,14 +59,14 @@ class Declared:
         return meta_info(self.name, KEY_VALUE, {"KEYED_STATE_TYPE": self.kind.name}, serializers, release)
 
 
-def keyed_part(key: Serializer, states: Sequence[Declared], release: Release) -> KeyedPart:
+def keyed_part(key: Serializer, states: Sequence[Declared], release: Release) -> KeyedStateHeader:
     """The header of these states, in their order. Raises InvalidOption for two states of one name."""
     names = [state.name for state in states]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InvalidOption(f"two states are called {twice!r}", advice="a name stands for one state of its operator")
     infos = tuple(state.info(key, release) for state in states)
-    return KeyedPart(key, proxied_snapshot(key, release), infos)
+    return KeyedStateHeader(key, proxied_snapshot(key, release), infos)
 
 
 def list_info(name: str, element: Serializer, mode: DistributionMode, release: Release) -> StateMetaInfo:

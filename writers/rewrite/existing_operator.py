@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame, SparkSession
 from stateproc.errors import InvalidOption, Where, not_found
 from stateproc.flink_versions import Release
 from stateproc.metadata.backend import StateMetaInfo
-from stateproc.metadata.handles import ChangelogHandle, KeyedHandle, KeyGroupsHandle
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
 from stateproc.readers.common.row_schema import KEY_GROUP
 from stateproc.serializers import LayoutContext, Serializer
@@ -22,6 +21,8 @@ from stateproc.writers.bootstrap.key_group_assignment import key_hash_of
 from stateproc.writers.bootstrap.new_operator import row_encoder
 from stateproc.writers.bootstrap.operator_bootstrap import KeyedRows, OperatorBootstrap
 from stateproc.writers.file_assignment import Encoder, Source, TargetOf, in_parts, row_encoding
+from stateproc.writers.formats.common.state_headers import KeyedStateHeader
+from stateproc.writers.formats.keyed_formats import KEYED_FORMATS, OutputFormat
 from stateproc.writers.rewrite.edits import Edits
 from stateproc.writers.rewrite.kryo_versions import check_kryo, check_kryo_rows
 from stateproc.writers.rewrite.merged_header import CarriedHeader, carried_header
@@ -32,9 +33,8 @@ from stateproc.writers.rewrite.ttl import TtlChange
 from stateproc.writers.rewrite.ttl_header import with_ttl, without_ttl
 from stateproc.writers.spark.entry_frames import entries_of
 from stateproc.writers.spark.shuffle_blocks import BLOCKS_SCHEMA, packed
-from stateproc.writers.write_plan import Format, KeyedPart, OperatorJob, WriteJob
+from stateproc.writers.write_plan import OperatorJob, WriteJob
 
-_CANONICAL_TYPE = 7
 _TASK_BYTES = 64 << 20
 """Stored bytes that one task reads."""
 
@@ -82,6 +82,7 @@ class ExistingOperator:
         self.operator_id = operator.operator_id
         self.uid = operator.uid
         self.edits = Edits()
+        self._bootstrapped: tuple[tuple[Callable[[OperatorBootstrap], object], ...], OperatorBootstrap] | None = None
 
     def check_state(self, name: str) -> None:
         """Raise NotFound unless the operator has a keyed state of this name."""
@@ -102,14 +103,14 @@ class ExistingOperator:
         return carried_header(self.operator)
 
     def keyed_is_carried(
-        self, max_parallelism: int, parallelism: int, format_: Format | None, compressed: bool | None
+        self, max_parallelism: int, parallelism: int, format_: OutputFormat | None, compressed: bool | None
     ) -> bool:
         """Whether the files of keyed state can stay what they are."""
         own = self.operator
         if self.edits.touch_keyed or (max_parallelism, parallelism) != (own.max_parallelism, own.parallelism):
             return False
         handles = [item.managed_keyed for item in own.metadata.subtasks if item.managed_keyed is not None]
-        if format_ is not None and any(not _is_of(handle, format_) for handle in handles):
+        if format_ is not None and not all(map(KEYED_FORMATS[format_].is_handle_of, handles)):
             return False
         if compressed is None:
             return True
@@ -128,7 +129,7 @@ class ExistingOperator:
             carried.finished,
         )  # fmt: skip
 
-    def _part(self, release: Release) -> KeyedPart | None:
+    def _part(self, release: Release) -> KeyedStateHeader | None:
         header, rows = self.header, self._rows()
         if header.key is None:
             return None
@@ -142,18 +143,31 @@ class ExistingOperator:
                 where=Where(operator=self.operator.display, state=twice),
                 advice="transform or add a state once in a write, and give each another name",
             )
-        return KeyedPart(header.key, header.key_snapshot, tuple(infos))
+        return KeyedStateHeader(header.key, header.key_snapshot, tuple(infos))
+
+    def _bootstrap(self) -> OperatorBootstrap:
+        """The states that callbacks add. Each callback runs once, however often its states are asked for.
+
+        Raises InvalidOption, and whatever a callback raises.
+        """
+        callbacks = tuple(self.edits.states)
+        if self._bootstrapped is None or self._bootstrapped[0] != callbacks:
+            key = self.header.key
+            if key is None:
+                raise InvalidOption(
+                    f"operator {self.operator.display} has no keyed state to which states could be added"
+                )
+            state = OperatorBootstrap(key_type=key)
+            for add in callbacks:
+                add(state)
+            self._bootstrapped = callbacks, state
+        return self._bootstrapped[1]
 
     def _rows(self) -> Sequence[KeyedRows]:
         """The states that come from DataFrames. Raises InvalidOption."""
         if not self.edits.states:
             return ()
-        key = self.header.key
-        if key is None:
-            raise InvalidOption(f"operator {self.operator.display} has no keyed state to which states could be added")
-        state = OperatorBootstrap(key_type=key)
-        for add in self.edits.states:
-            add(state)
+        state = self._bootstrap()
         if state.operator:
             raise InvalidOption(
                 "operator state cannot be put beside what an operator has already",
@@ -249,13 +263,3 @@ def _joined(items: Iterable[Carried]) -> Iterator[Carried]:
         else:
             yield item
     yield from map(Carried, together(unchanged))
-
-
-def _is_of(handle: KeyedHandle, format_: Format) -> bool:
-    """Whether a handle is of the format already."""
-    if isinstance(handle, KeyGroupsHandle):
-        canonical = handle.type_byte == _CANONICAL_TYPE
-        return canonical if format_ is Format.CANONICAL else format_ is Format.NATIVE_HASHMAP and not canonical
-    if isinstance(handle, ChangelogHandle):
-        return False
-    return format_ is Format.NATIVE_ROCKSDB

@@ -18,7 +18,7 @@ from stateproc.metadata.handles import OperatorStreamHandle
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
 from stateproc.snapshot.operator import Operator
 from stateproc.writers.commit.staging import Staging
-from stateproc.writers.commit.verify import verify_operator_state
+from stateproc.writers.formats.operator_state.verify import verify_operator_state
 from stateproc.writers.formats.operator_state.writer import OperatorStateWriter
 from stateproc.writers.rewrite.operator_state_copy import (
     CarriedElements,

@@ -22,14 +22,15 @@ from stateproc.errors import InvalidOption
 from stateproc.flink_versions import DEFAULT, release
 from stateproc.serializers import LayoutContext
 from stateproc.spark.workers import keep_loaded
+from stateproc.writers.assemble_metadata import finish
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.bootstrap.operator_state_encoder import POSITION, SUBTASK
-from stateproc.writers.commit.assemble_metadata import finish
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.file_assignment import Source
+from stateproc.writers.formats.keyed_formats import OutputFormat
 from stateproc.writers.spark.external_sort import RUN_BYTES, Run, staged_entries, written_runs
 from stateproc.writers.spark.write_options import bootstrap_of, sink_options
-from stateproc.writers.write_plan import Format, WriteJob, check_parallelism
+from stateproc.writers.write_plan import WriteJob, check_parallelism
 from stateproc.writers.write_task import write_targets
 
 _ROWS_PER_PARTITION = 33
@@ -96,7 +97,7 @@ def writer_of(raw: Mapping[str, str], schema: StructType, overwrite: bool) -> Pl
     chosen = DEFAULT if options.version is None else release(options.version)
     check_parallelism(options.parallelism, options.max_parallelism, options.uid)
     operator_job = operator.job(chosen, options.parallelism, options.max_parallelism)
-    format_ = Format.of(options.format)
+    format_ = OutputFormat.of(options.format)
     commit = Commit.begin(options.path, overwrite=overwrite, storage_options=dict(options.storage_options))
     try:
         commit.staging.check_shared()

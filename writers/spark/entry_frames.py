@@ -15,10 +15,10 @@ from stateproc.spark.workers import keep_loaded
 from stateproc.writers.bootstrap.naming import column_named
 from stateproc.writers.bootstrap.operator_state_encoder import POSITION, SUBTASK
 from stateproc.writers.file_assignment import Encoding, Source
+from stateproc.writers.formats.common.entry_batches import TARGET
 from stateproc.writers.spark.arrow_batching import LargeRows, check_small, small, take_all, together
 from stateproc.writers.spark.shuffle_blocks import BLOCKS_SCHEMA, UNFINISHED, packed
 from stateproc.writers.spark.struct_flattening import Flat, Leaf, Selected, flattened
-from stateproc.writers.write_task import TARGET
 
 _DEALT = "dealt"
 

@@ -17,8 +17,7 @@ import pyarrow.compute as pc
 
 from stateproc.codec.jit import kernel, load_i64, load_u8, store_64
 from stateproc.writers.formats.common.byte_gather import gathered_from
-from stateproc.writers.formats.common.entry_batches import ByteColumn, Longs, byte_column, cuts
-from stateproc.writers.write_task import TARGETED
+from stateproc.writers.formats.common.entry_batches import TARGETED, ByteColumn, Longs, byte_column, cuts
 
 _FEW = 32
 """Entries of a place: with fewer, sorting place by place costs more than sorting all at once."""

@@ -16,10 +16,11 @@ from stateproc.serializers import LayoutContext
 from stateproc.snapshot.operator import Operator
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage.filesystem import store_kind
+from stateproc.writers.assemble_metadata import finish
 from stateproc.writers.bootstrap.new_operator import NewOperator
-from stateproc.writers.commit.assemble_metadata import finish
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
+from stateproc.writers.formats.keyed_formats import OutputFormat
 from stateproc.writers.formats.rocksdb.options import TableOptions
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.file_copy import CopyPlan, copy_plan
@@ -27,7 +28,7 @@ from stateproc.writers.rewrite.repartition import redistributed
 from stateproc.writers.spark.arrow_batching import LargeRows, has_no_limits, unlimited
 from stateproc.writers.spark.entry_frames import put_together
 from stateproc.writers.spark.snapshot_sink import save
-from stateproc.writers.write_plan import Format, OperatorJob, WriteJob, check_parallelism
+from stateproc.writers.write_plan import OperatorJob, WriteJob, check_parallelism
 
 _LITTLE = 1 << 30
 """Up to so many bytes are copied here: starting Spark's tasks takes as long."""
@@ -41,7 +42,7 @@ class Settings:
 
     release: Release
     max_parallelism: int | None
-    format: Format | None = None
+    format: OutputFormat | None = None
     compressed: bool | None = None
     verify: bool = True
     drop_in_flight: bool = False
@@ -73,11 +74,17 @@ def write_snapshot(
         carried = _carried(spark, placed, settings, source, commit.staging)
         jobs = tuple(_job(item, settings, carried) for item in placed)
         job = WriteJob(
-            commit.staging, settings.release, jobs, settings.format or Format.CANONICAL, bool(settings.compressed),
-            settings.verify, 1 if source is None else source.metadata.checkpoint_id,
-            replace(LayoutContext() if source is None else source.options.context, kryo=settings.release.kryo),
-            settings.rocksdb, () if source is None else source.metadata.master_states,
-        )  # fmt: skip
+            commit.staging,
+            settings.release,
+            jobs,
+            format=settings.format or OutputFormat.CANONICAL,
+            compressed=bool(settings.compressed),
+            verify=settings.verify,
+            checkpoint_id=1 if source is None else source.metadata.checkpoint_id,
+            context=replace(LayoutContext() if source is None else source.options.context, kryo=settings.release.kryo),
+            rocksdb=settings.rocksdb,
+            master_states=() if source is None else source.metadata.master_states,
+        )
         if not _write_small(spark, placed, job, commit):
             _write(spark, placed, job, commit)
     except BaseException:

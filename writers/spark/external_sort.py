@@ -14,11 +14,10 @@ from stateproc.metadata.handles import RelativeFileHandle
 from stateproc.storage import open_handle
 from stateproc.storage.writing import writing
 from stateproc.writers.commit.staging import Staging
-from stateproc.writers.formats.common.entry_batches import byte_column, cuts, portions
+from stateproc.writers.formats.common.entry_batches import TARGET, byte_column, cuts, portions
 from stateproc.writers.spark.entry_sort import in_order
 from stateproc.writers.spark.run_merge import Piece, SortedRun, merged
 from stateproc.writers.spark.spill_buffer import TEMPORARY, Waiting, temporary_file
-from stateproc.writers.write_task import TARGET
 
 RUN_BYTES, HELD_BYTES = 64 << 20, 32 << 20
 """Of entries in a run; of those that wait in memory to be written, or are sorted at a time."""

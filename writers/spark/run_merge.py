@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from stateproc.errors import CorruptSnapshot, Where, WriteFailed
+from stateproc.writers.formats.common.entry_batches import TARGETED
 from stateproc.writers.spark.entry_sort import in_order
-from stateproc.writers.write_task import TARGETED
 
 Read = Callable[[int, int], bytes]
 """Reads (start, length) of a run's file."""

@@ -17,10 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.errors import InvalidEntries
-from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES, byte_column, cuts, portions
+from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES, TARGET, TARGETED, byte_column, cuts, portions
 from stateproc.writers.spark.arrow_batching import LargeRows
 from stateproc.writers.spark.entry_sort import Entries
-from stateproc.writers.write_task import TARGET, TARGETED
 
 BLOCKS = pa.schema([pa.field(TARGET, pa.int32(), nullable=False), pa.field("slice", pa.binary(), nullable=False)])
 BLOCKS_SCHEMA = "target int, slice binary"

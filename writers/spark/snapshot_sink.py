@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from stateproc.spark.workers import keep_loaded
-from stateproc.writers.commit.assemble_metadata import finish
+from stateproc.writers.assemble_metadata import finish
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.spark.arrow_batching import LargeRows, take_all
 from stateproc.writers.spark.external_sort import sorted_entries

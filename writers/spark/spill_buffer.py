@@ -19,9 +19,8 @@ import pyarrow as pa
 
 from stateproc.errors import WriteFailed
 from stateproc.storage.writing import writing
-from stateproc.writers.formats.common.entry_batches import Longs, byte_column, cuts, portions
+from stateproc.writers.formats.common.entry_batches import TARGET, TARGETED, Longs, byte_column, cuts, portions
 from stateproc.writers.spark.entry_sort import Entries
-from stateproc.writers.write_task import TARGET, TARGETED
 
 TEMPORARY = "<temporary file>"
 _PLACE_BITS = 16

@@ -6,24 +6,18 @@ Format: org.apache.flink.runtime.state.FullSnapshotAsyncWriter; the reader is st
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.writers.formats.canonical import canonical_layout as laying
+from stateproc.writers.formats.common.byte_sink import ByteSink
 from stateproc.writers.formats.common.entry_batches import EntryColumns, Longs, entry_columns, portions
 from stateproc.writers.formats.common.order_check import Order
 from stateproc.writers.formats.common.snappy_stream import FramedStream
 
 _AT_ONCE = 8 << 20
-
-
-class Sink(Protocol):
-    """Where bytes go, one behind the other; an open binary file is one."""
-
-    def write(self, data: memoryview, /) -> object: ...
 
 
 class CanonicalWriter:
@@ -35,7 +29,7 @@ class CanonicalWriter:
 
     def __init__(
         self,
-        sink: Sink,
+        sink: ByteSink,
         header: bytes,
         states: Sequence[str],
         key_groups: range,

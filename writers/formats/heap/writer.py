@@ -18,7 +18,7 @@ from stateproc.errors import InvalidEntries
 from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext, Undecodable
 from stateproc.storage.writing import writing
-from stateproc.writers.formats.canonical.writer import Sink
+from stateproc.writers.formats.common.byte_sink import ByteSink
 from stateproc.writers.formats.common.entry_batches import EntryColumns, Longs, entry_columns
 from stateproc.writers.formats.common.order_check import Order
 from stateproc.writers.formats.common.snappy_stream import FramedStream
@@ -39,7 +39,7 @@ class HeapWriter:
 
     def __init__(
         self,
-        sink: Sink,
+        sink: ByteSink,
         header: bytes,
         states: Sequence[KeyedState | str],
         key_groups: range,

@@ -18,7 +18,7 @@ from stateproc.errors import DuplicateKey, InvalidEntries, InvalidOption, Where
 from stateproc.metadata.backend import DISTRIBUTION_MODE, OPERATOR, StateMetaInfo, write_operator_header
 from stateproc.metadata.handles import StatePartition
 from stateproc.metadata.operator_handles import MODES, DistributionMode
-from stateproc.writers.formats.canonical.writer import Sink
+from stateproc.writers.formats.common.byte_sink import ByteSink
 from stateproc.writers.formats.common.snappy_stream import IDENTIFIER, FramedStream
 
 _MOST_ENTRIES = 0x7FFFFFFF
@@ -34,7 +34,7 @@ class OperatorStateWriter:
 
     def __init__(
         self,
-        sink: Sink,
+        sink: ByteSink,
         states: Sequence[StateMetaInfo],
         broadcast: Sequence[StateMetaInfo],
         *,

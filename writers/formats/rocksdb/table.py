@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from stateproc.readers.rocksdb.checksums import CRC32C, checksums
 from stateproc.readers.rocksdb.format import FOOTER_SIZE
-from stateproc.writers.formats.canonical.writer import Sink
+from stateproc.writers.formats.common.byte_sink import ByteSink
 from stateproc.writers.formats.common.entry_batches import EntryColumns
 from stateproc.writers.formats.rocksdb import block_builder as filling
 from stateproc.writers.formats.rocksdb.bloom import FILTER_POLICY, bloom_filter, hash_keys
@@ -57,7 +57,7 @@ class TableWriter:
     """
 
     def __init__(
-        self, sink: Sink, number: int, family_id: int, family: str, prefix: int, options: TableOptions, created: int
+        self, sink: ByteSink, number: int, family_id: int, family: str, prefix: int, options: TableOptions, created: int
     ) -> None:
         self._sink, self._number, self._family_id, self._family = sink, number, family_id, family
         self._prefix, self._options, self._created = prefix, options, created

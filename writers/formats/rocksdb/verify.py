@@ -10,8 +10,8 @@ from stateproc.keygroups.ranges import prefix_width
 from stateproc.metadata.keyed_handles import IncrementalHandle
 from stateproc.readers.rocksdb import database_files, rocksdb_entries
 from stateproc.storage import SnapshotLocation
-from stateproc.writers.commit.verify import compare_counts, reading_back
 from stateproc.writers.formats.common.entry_batches import Longs
+from stateproc.writers.formats.common.read_back import compare_counts, reading_back
 
 
 def verify_rocksdb(

@@ -18,7 +18,7 @@ import pyarrow as pa
 from stateproc.errors import InvalidOption, Where
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.metadata.stream_handles import ByteStreamHandle, RelativeFileHandle
-from stateproc.writers.commit.staging import StateFile
+from stateproc.writers.formats.common.byte_sink import StateFileSink
 from stateproc.writers.formats.common.entry_batches import EntryColumns, Longs, cuts, entry_columns, portions
 from stateproc.writers.formats.common.order_check import Order
 from stateproc.writers.formats.rocksdb.block_builder import OVERHEAD
@@ -47,7 +47,7 @@ class RocksDbWriter:
 
     def __init__(
         self,
-        new_file: Callable[[], StateFile],
+        new_file: Callable[[], StateFileSink],
         states: Sequence[str],
         key_groups: range,
         max_parallelism: int,
@@ -64,7 +64,7 @@ class RocksDbWriter:
         self._order = Order(states, key_groups)
         self._prefix = prefix_width(max_parallelism)
         self._numbers = itertools.count(_FIRST_TABLE)
-        self._open: dict[int, tuple[TableWriter, StateFile]] = {}
+        self._open: dict[int, tuple[TableWriter, StateFileSink]] = {}
         self._tables: list[list[WrittenTable]] = [[] for _ in states]
         self._written: list[LocalFile] = []
         self._created = int(time.time())

@@ -13,18 +13,18 @@ from stateproc.readers.common.raw_entries import RawEntries
 from stateproc.readers.common.row_schema import KEY_GROUP
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind, keyed_state
 from stateproc.serializers import LayoutContext
-from stateproc.writers.write_plan import KeyedPart
+from stateproc.writers.formats.common.state_headers import KeyedStateHeader
 
 _LONGEST_SHOWN = 200
 _MANY = 1 << 20
 
 
-def with_row(error: DuplicateKey, part: KeyedPart, context: LayoutContext) -> DuplicateKey:
+def with_row(error: DuplicateKey, header: KeyedStateHeader, context: LayoutContext) -> DuplicateKey:
     """The error with the row of its entry; as it is where that is not at hand or cannot be read back."""
     if error.entry is None:
         return error
     group, state_id, key, value = error.entry
-    state = keyed_state(part.states[state_id], state_id, part.key)
+    state = keyed_state(header.states[state_id], state_id, header.key)
     if state is None or len(key) + len(value) > _MANY:
         return error
     try:

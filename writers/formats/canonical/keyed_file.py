@@ -1,0 +1,46 @@
+"""Keyed state of a subtask as a canonical file, with its handle (KeyGroupsSavepointStateHandle)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from stateproc.metadata.handles import KeyedHandle, KeyGroupsHandle
+from stateproc.readers.common.layout_detection import CANONICAL_TYPE
+from stateproc.writers.formats.canonical.verify import verify_canonical
+from stateproc.writers.formats.canonical.writer import CanonicalWriter
+from stateproc.writers.formats.common.entry_batches import Longs
+from stateproc.writers.formats.keyed_file import KeyedFile, OpenKeyedFile
+
+
+@contextmanager
+def open_canonical(file: KeyedFile) -> Iterator[OpenKeyedFile]:
+    """Open a canonical file for writing; left with an error, the file is removed. Raises WriteFailed."""
+    with file.new_file() as sink:
+        writer = CanonicalWriter(
+            sink,
+            file.header.encoded(file.compressed),
+            file.header.names,
+            file.key_groups,
+            file.max_parallelism,
+            compressed=file.compressed,
+        )
+
+        def close() -> KeyedHandle:
+            offsets = writer.close()
+            return KeyGroupsHandle(CANONICAL_TYPE, file.key_groups.start, offsets, sink.close())
+
+        yield OpenKeyedFile(writer.write, close, writer.entries)
+
+
+def verify_canonical_file(file: KeyedFile, handle: KeyedHandle, entries: Longs) -> None:
+    """Compare a written file with the entries that were written to it. Raises WriteFailed."""
+    assert isinstance(handle, KeyGroupsHandle)
+    verify_canonical(
+        handle, file.location, entries, file.header.names, file.max_parallelism, compressed=file.compressed
+    )
+
+
+def is_canonical_handle(handle: KeyedHandle) -> bool:
+    """Whether the handle's file is in this format."""
+    return isinstance(handle, KeyGroupsHandle) and handle.type_byte == CANONICAL_TYPE
