@@ -40,13 +40,13 @@ test-fast: setup ## unit tests only, without a JVM
 	$(PYTEST) -n $(JOBS) --dist loadfile tests/unit
 
 test-spark: setup ## the Spark data source
-	$(PYTEST) tests/spark
+	$(PYTEST) tests/integration/spark
 
 test-flink: setup ## against what real Flink wrote
-	$(PYTEST) tests/flink
+	$(PYTEST) tests/integration/flink
 
 test-docs: setup ## every command and snippet of README and docs, and the notebook
-	$(PYTEST) tests/docs tests/notebooks
+	$(PYTEST) tests/docs
 
 lint: setup ## ruff and mypy
 	$(BIN)/ruff check .

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 CACHE = Path(os.environ.get("STATEPROC_CACHE", Path.home() / ".cache" / "stateproc"))
 
 
@@ -27,30 +27,31 @@ def snapshot(keys: int, *, incremental: bool) -> Path:
     pattern = "**/chk-*/_metadata" if incremental else "**/savepoint-*/_metadata"
     found = sorted(out.glob(pattern))
     if not found:
-        make = [sys.executable, str(ROOT / "tests/flink/make_fixtures.py"), "--big", str(keys), "--out", str(out)]
-        subprocess.run([*make, "--incremental"] if incremental else make, check=True)
+        make = [sys.executable, "-m", "tests.helpers.flink.make_fixtures", "--big", str(keys)]
+        make += ["--out", str(out.resolve()), *(["--incremental"] if incremental else [])]
+        subprocess.run(make, check=True, cwd=ROOT)
         found = sorted(out.glob(pattern))
     return found[0].parent
 
 
-def bench(script: str, *arguments: str) -> dict[str, Any]:
+def bench(module: str, *arguments: str) -> dict[str, Any]:
     """One benchmark in a process of its own."""
-    command = [sys.executable, str(ROOT / "benchmarks" / script), *arguments]
-    out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    command = [sys.executable, "-m", f"benchmarks.{module}", *arguments]
+    out = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
     return dict(json.loads(out[out.index("{") :]))
 
 
 def state_processor(ours: dict[str, Any], path: Path, backend: str, *more: str) -> dict[str, Any]:
     """Flink's State Processor API on the same files, two slots; ``ours``: the figures to compare its rate with."""
-    command = [sys.executable, str(ROOT / "benchmarks/flink/run_spa.py"), str(path), "--backend", backend, *more]
-    out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    command = [sys.executable, "-m", "benchmarks.flink.run_spa", str(path.resolve()), "--backend", backend, *more]
+    out = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
     found = dict(json.loads(re.findall(r"\{.*\}", out, re.DOTALL)[-1]))
     return {**found, "times as fast here": ours["rows per second"] / found["rows_per_second"]}
 
 
 def bootstrap(keys: int, backends: Sequence[str]) -> dict[str, Any]:
     """A state of ``keys`` keys written, by us and by the State Processor API under these backends."""
-    figures = bench("writing.py", "bootstrap", str(keys))
+    figures = bench("writing", "bootstrap", str(keys))
     for backend in backends:
         with tempfile.TemporaryDirectory() as directory:
             spa = state_processor(figures, Path(directory) / "savepoint", backend, "--write", str(keys))
@@ -63,10 +64,10 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=5_000_000)
     parser.add_argument("--without-flink", action="store_true", help="leave the State Processor API out")
     arguments = parser.parse_args()
-    figures = {"codec": bench("bench.py", "codec")}
+    figures = {"codec": bench("bench", "codec")}
     for name, backend in (("savepoint", "hashmap"), ("incremental checkpoint", "rocksdb")):
         path = snapshot(arguments.keys, incremental=backend == "rocksdb")
-        figures[name] = {kind: bench("bench.py", kind, str(path)) for kind in ("spark", "memory", "lookup")}
+        figures[name] = {kind: bench("bench", kind, str(path)) for kind in ("spark", "memory", "lookup")}
         if not arguments.without_flink:
             figures[name]["state processor api"] = state_processor(figures[name]["spark"], path, backend)
     figures["bootstrap"] = bootstrap(arguments.keys, () if arguments.without_flink else ("hashmap", "rocksdb"))

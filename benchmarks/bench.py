@@ -1,9 +1,9 @@
 """Benchmarks: each figure stands beside a named reference measured in the same run.
 
-    python benchmarks/bench.py codec
-    python benchmarks/bench.py spark SNAPSHOT       # of tests/flink/make_fixtures.py --big KEYS --out DIR
-    python benchmarks/bench.py memory SNAPSHOT      # … [--incremental]
-    python benchmarks/bench.py lookup SNAPSHOT
+    python -m benchmarks.bench codec
+    python -m benchmarks.bench spark SNAPSHOT       # of tests.helpers.flink.make_fixtures --big KEYS --out DIR
+    python -m benchmarks.bench memory SNAPSHOT      # … [--incremental]
+    python -m benchmarks.bench lookup SNAPSHOT
 
 Ratios count, not seconds: run nothing else beside it.
 """
@@ -173,10 +173,8 @@ def memory(path: str) -> dict[str, float]:
 
 def lookup(path: str) -> dict[str, float]:
     """One key: the bytes and requests it takes, beside the bytes of the state."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit"))
-    from counting import counted, counting
-
     import stateproc
+    from tests.helpers.stores.counting_filesystem import counted, counting
 
     snapshot = stateproc.open(path)
     state_bytes = sum(file.data_bytes for file in snapshot.operator(_UID).keyed_files)
@@ -199,7 +197,7 @@ def main() -> None:
     if arguments.what == "codec":
         figures = codec()
     elif arguments.path is None or not Path(arguments.path).exists():
-        parser.error("name a snapshot: python tests/flink/make_fixtures.py --big 5000000 --out DIR")
+        parser.error("name a snapshot: python -m tests.helpers.flink.make_fixtures --big 5000000 --out DIR")
     else:
         figures = {"spark": spark, "memory": memory, "lookup": lookup}[arguments.what](arguments.path)
     print(json.dumps(figures, indent=2))

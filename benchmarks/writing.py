@@ -1,7 +1,7 @@
 """How fast savepoints are written, beside named references of the same run.
 
-python benchmarks/writing.py bootstrap KEYS     # rows per second, driver memory with fewer and with more rows
-python benchmarks/writing.py carry SAVEPOINT    # a rewrite that touches no value, beside a copy of the files
+python -m benchmarks.writing bootstrap KEYS     # rows per second, driver memory with fewer and with more rows
+python -m benchmarks.writing carry SAVEPOINT    # a rewrite that touches no value, beside a copy of the files
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A savepoint of a real job, opened through Spark: values, maps, windows, timers, Kafka offsets.
 
-Run it with ``make demo``; the job that wrote the savepoint is tests/flink/jobs/modern/fixtures/Demo.java.
+Run it with ``make demo``; the job that wrote the savepoint is tests/helpers/flink/jobs/modern/fixtures/Demo.java.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Flink 1.20's State Processor API on a snapshot of `make_fixtures.py --big`, to compare with.
 
-`python run_spa.py SNAPSHOT [--backend rocksdb] [--limit ROWS] [--parallelism 2] [--memory 4g] [--option NAME=VALUE]`
-prints one line of JSON: rows, seconds (of the Flink job, not of the JVM's start), rows_per_second, max_rss_bytes. Java
-17 is needed; the jars are those of `tests/flink/jars.py`. Flink loads all state before the first row, so
-that a limit tries the benchmark out, but says nothing about its speed.
+`python -m benchmarks.flink.run_spa SNAPSHOT [--backend rocksdb] [--limit ROWS] [--parallelism 2] [--memory 4g]
+[--option NAME=VALUE]` prints one line of JSON: rows, seconds (of the Flink job, without the JVM's start),
+rows_per_second, max_rss_bytes. Java 17 is needed; the jars are those of `tests/helpers/flink/jars.py`. Flink loads all
+state before the first row, so that a limit tries the benchmark out, but says nothing about its speed.
 
-`python run_spa.py DIRECTORY --write KEYS [--backend rocksdb] [--source keys] [--object-reuse]` bootstraps such a state
-instead.
+`python -m benchmarks.flink.run_spa DIRECTORY --write KEYS [--backend rocksdb] [--source keys] [--object-reuse]`
+bootstraps such a state instead.
 
 RocksDB's memory is not managed by Flink here, unlike by default. The State Processor API manages it by a MemoryManager
 of 64 MB that its SavepointEnvironment makes for each split, whatever the cluster has. Of that the block cache gets
@@ -21,14 +21,13 @@ from __future__ import annotations
 
 import argparse
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "tests" / "flink"))
+from tests.helpers.flink.compilation import JAVA, compiled, core_folders
 
-from compiling import JAVA, compiled, core_folders  # noqa: E402
+HERE = Path(__file__).resolve().parent
+
 
 RELEASE = "1.20"
 OPTIONS = {"hashmap": (), "rocksdb": ("state.backend.rocksdb.memory.managed=false",)}

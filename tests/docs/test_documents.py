@@ -10,12 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fences import DOCUMENTS, ROOT, blocks, commands, matches
 
-sys.path.insert(0, str(ROOT / "tests/flink"))
-
-from jars import cache
-from stores.object_store import Store, object_store
+from tests.helpers.flink.jars import cache
+from tests.helpers.markdown_fences import DOCUMENTS, ROOT, blocks, commands, matches
+from tests.helpers.stores.object_store import Store, object_store
 
 _NAMES = [document.name for document in DOCUMENTS]
 _SECONDS = 600

@@ -1,7 +1,7 @@
 """Write serializer vectors: values serialized by real Flink releases, as JSON that tests decode.
 
-`make_vectors.py 1.20.3 2.3.0` fetches each release with Maven, compiles the generator under `java/` against
-it, runs it and writes `flink-<release>.json` beside this file. Needs a JDK 17 and `mvn`.
+`python -m tests.vectors.make_vectors 1.20.3 2.3.0` fetches each release with Maven, compiles the generator under
+`java/` against it, runs it and writes `flink-<release>.json` beside this file. Needs a JDK 17 and `mvn`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
+from tests.helpers.paths import VECTORS
+
 GENERATOR = "stateproc.vectors.Main"
 REFERENCES = (
     "1.20.3",
@@ -156,7 +157,7 @@ def compile_generator(version: str, jars: Path) -> Path:
         str(path)
         for group, (first, last, needs) in GROUPS.items()
         if first <= release < last and any(jars.glob(f"{needs}*.jar"))
-        for path in sorted((HERE / "java" / group).rglob("*.java"))
+        for path in sorted((VECTORS / "java" / group).rglob("*.java"))
     ]
     options = ["-nowarn", "-proc:none", "-g", "-encoding", "UTF-8", "-d", str(classes), "-cp", f"{jars}/*"]
     subprocess.run(["javac", *options, *sources], check=True)
@@ -167,7 +168,7 @@ def run(version: str) -> Path:
     """Run the generator on one release and return the JSON file it wrote."""
     jars = fetch(version)
     classes = compile_generator(version, jars)
-    target = HERE / f"flink-{version}.json"
+    target = VECTORS / f"flink-{version}.json"
     opens = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENS]
     subprocess.run(
         [
@@ -186,7 +187,7 @@ def run(version: str) -> Path:
 
 def without_repetition(document: dict[str, Any], reference: str) -> None:
     """Leave out what is equal, byte for byte, in the file of another release, and name it under `same_as`."""
-    other = json.loads((HERE / f"flink-{reference}.json").read_bytes())
+    other = json.loads((VECTORS / f"flink-{reference}.json").read_bytes())
     known = {entry["name"]: entry for entry in other["serializers"]}
     same = [entry["name"] for entry in document["serializers"] if known.get(entry["name"]) == entry]
     document["serializers"] = [entry for entry in document["serializers"] if known.get(entry["name"]) != entry]

@@ -1,0 +1,1 @@
+"""Measure speed and memory: `python -m benchmarks` runs all of it (see `make bench`)."""

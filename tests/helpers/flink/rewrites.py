@@ -1,0 +1,218 @@
+"""Rewrites of real Flink's snapshots: what is changed, how a job registers the result, what it has to find."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from stateproc import SavepointWriter
+from stateproc.keygroups.operator_ids import operator_id
+from tests.helpers.fixtures import FIXTURES, Fixture
+from tests.helpers.flink.cases import REGISTERED
+from tests.helpers.flink.fixture_operators import OPERATORS
+from tests.helpers.flink.restoration import BACKENDS, HUNDRED_YEARS, Operator, State, Timers
+
+LATER = 4_102_444_800_000
+"""2100-01-01, when whatever has a time to live has expired."""
+Lines = Iterator[dict[str, Any]]
+Edit = Callable[[SavepointWriter], SavepointWriter]
+OF_KITCHEN = [state.name for state in OPERATORS["kitchen"][0].states]
+IN_FLIGHT = (Operator("in-flight", "LONG", (State("counter", "value", "LONG"),), (Timers(),)),)
+
+
+def same(lines: Lines) -> Lines:
+    return lines
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """A fixture's snapshot with edits, one write after the other."""
+
+    name: str
+    fixture: str
+    edits: Sequence[Edit]
+    operators: Sequence[Operator] | None = None
+    expected: Callable[[Lines], Lines] = same
+    backends: tuple[str, ...] = BACKENDS
+    by: str = "1.20"
+    max_parallelism: int = 128
+    keeps_bytes: bool = False
+    """Whether the entries must be those of the fixture."""
+    reading: dict[str, Any] = field(default_factory=dict, hash=False)
+    """Options with which the fixture is opened."""
+    hooks: tuple[str, ...] = ()
+    """The hooks on the JobManager that the job has."""
+
+    @property
+    def source(self) -> Fixture:
+        path = FIXTURES / self.fixture
+        return Fixture(path, json.loads((path / "manifest.json").read_text()))
+
+    @property
+    def job(self) -> str:
+        return str(self.source.manifest["job"])
+
+    @property
+    def registered(self) -> Sequence[Operator]:
+        """Its operators, as a job registers them."""
+        return self.operators or OPERATORS[self.job]
+
+    @property
+    def options(self) -> dict[str, str]:
+        return dict(REGISTERED) if self.job == "edges" else {}
+
+    def write(self, spark: SparkSession, folder: Path) -> Path:
+        """The last of the savepoints."""
+        path = Path(self.source.snapshot)
+        for number, edit in enumerate(self.edits):
+            writer = edit(SavepointWriter.from_existing_savepoint(spark, path, self.reading))
+            path = Path(writer.write(folder / f"{self.name}-{number}"))
+        return path
+
+
+def ttl_of(uid: str, ttl: int | None) -> tuple[Operator, ...]:
+    """The kitchen, with another time to live in one operator."""
+    return tuple(
+        replace(op, states=[replace(state, ttl=ttl) for state in op.states]) if op.uid == uid else op
+        for op in OPERATORS["kitchen"]
+    )
+
+
+def each(uid: str, edit: Callable[[SavepointWriter, str], SavepointWriter]) -> Edit:
+    """An edit of all states of an operator of the kitchen."""
+
+    def edited(writer: SavepointWriter) -> SavepointWriter:
+        for name in OF_KITCHEN:
+            edit(writer, name)
+        return writer
+
+    return edited
+
+
+def without_times(lines: Lines) -> Lines:
+    return ({key: item for key, item in line.items() if key != "last_access"} for line in lines)
+
+
+def with_times(lines: Lines) -> Lines:
+    """All of kitchen-string was used in 2100."""
+    for line in lines:
+        ours = line["uid"] == "kitchen-string" and not line["kind"].startswith("timer")
+        yield {**line, "last_access": [LATER, LATER]} if ours else line
+
+
+def purged(lines: Lines) -> Lines:
+    return (line for line in lines if "last_access" not in line)
+
+
+def renamed(lines: Lines) -> Lines:
+    return ({**line, "uid": "renamed"} if line["uid"] == "kitchen-string" else line for line in lines)
+
+
+def kept(lines: Lines) -> Lines:
+    return (line for line in lines if line["kind"] != "channels")
+
+
+def longer(rows: DataFrame) -> DataFrame:
+    return rows.withColumn("value", F.col("value").cast("long") * 2)
+
+
+def doubled(lines: Lines) -> Lines:
+    return ({**line, "value": 2 * line["value"]} if line["state"] == "int" else line for line in lines)
+
+
+CLASSES = {
+    "fixtures.Edges$Basket": {"items": "list<String>", "counts": "map<String, Long>", "day": "LocalDate"},
+    "fixtures.Edges$Generic": {"text": "String", "number": "int", "longs": "long[]"},
+}
+BASKET = (
+    "Pojo fixtures.Edges$Basket {counts: Map<String?, Long>?, day: Kryo java.time.LocalDate, items: List<String?>?}"
+)
+"""The type that Flink 2.x extracts, where collections are no generic types any more."""
+
+
+def out_of_kryo(writer: SavepointWriter) -> SavepointWriter:
+    """From Kryo 2 to Kryo 5; of a type that stays, only what its snapshot says of Kryo."""
+    writer.transform_state("edges-generic", "basket", lambda rows: rows, value_type=BASKET)
+    writer.transform_state("edges-generic", "generic", lambda rows: rows.where("false"))
+    return writer.with_flink_version("2.3")
+
+
+def without_generic(lines: Lines) -> Lines:
+    return (line for line in lines if line["state"] != "generic")
+
+
+KITCHEN, EDGES = OPERATORS["kitchen"], OPERATORS["edges"]
+HOOKS = ("offsets-hook", "names-hook é", "empty-hook")
+COUNTER = (State("counter", "value", "LONG"),)
+HOOKED = tuple(Operator(uid, "LONG", COUNTER, (Timers(),)) for uid in ("again", "hooked-text"))
+
+
+def uids_and_hooks(lines: Lines) -> Lines:
+    """The operators of which one has another uid and one is left out; all hooks."""
+    uids = {"hooked": "again", "hooked-text": "hooked-text", None: None}
+    return ({**line, "uid": uids[line["uid"]]} for line in lines if line["uid"] in uids)
+
+
+def hooked(writer: SavepointWriter) -> SavepointWriter:
+    return writer.change_operator_identifier("hooked", "again").remove_operator("hooked-empty")
+
+
+WIDER = tuple(
+    replace(op, states=[replace(state, type="LONG") if state.name == "int" else state for state in op.states])
+    for op in EDGES
+)
+RENAMED = tuple(replace(op, uid="renamed") if op.uid == "kitchen-string" else op for op in KITCHEN)
+HASH = operator_id("kitchen-string")
+
+REWRITES: tuple[Rewrite, ...] = (
+    Rewrite("more key groups", "1.20/kitchen-hashmap-canonical", [lambda w: w.with_max_parallelism(1024)],
+            max_parallelism=1024),
+    Rewrite("there and back", "1.20/kitchen-rocksdb-canonical",
+            [lambda w: w.with_max_parallelism(1024), lambda w: w.with_max_parallelism(128)], keeps_bytes=True),
+    Rewrite("ttl on", "1.20/kitchen-hashmap-canonical",
+            [each("kitchen-string", lambda w, name: w.enable_ttl("kitchen-string", name, LATER))],
+            ttl_of("kitchen-string", HUNDRED_YEARS), with_times),
+    Rewrite("ttl off", "1.20/kitchen-hashmap-canonical",
+            [each("kitchen-ttl", lambda w, name: w.disable_ttl("kitchen-ttl", name))],
+            ttl_of("kitchen-ttl", None), without_times),
+    Rewrite("ttl purged", "1.20/kitchen-rocksdb-canonical",
+            [each("kitchen-ttl", lambda w, name: w.purge_expired("kitchen-ttl", name, timedelta(days=1), LATER))],
+            expected=purged),
+    Rewrite("uid of hash", "1.20/kitchen-hashmap-canonical",
+            [lambda w: w.change_operator_identifier(HASH, "renamed")], RENAMED, renamed),
+    Rewrite("int to long", "1.20/edges-hashmap-canonical",
+            [lambda w: w.transform_state("edges", "int", longer)], WIDER, doubled),
+    Rewrite("incremental to canonical", "1.20/kitchen-rocksdb-incremental",
+            [lambda w: w.with_format("canonical")]),
+    Rewrite("changelog to canonical", "1.20/tiny-rocksdb-changelog", [lambda w: w.with_format("canonical")]),
+    Rewrite("heap changelog to canonical", "1.20/windows-hashmap-changelog", [lambda w: w.with_format("canonical")]),
+    Rewrite("heap to canonical", "1.20/kitchen-hashmap-native", [lambda w: w.with_format("canonical")]),
+    Rewrite("heap to rocksdb", "1.20/kitchen-hashmap-native", [lambda w: w.with_format("native-rocksdb")],
+            backends=("rocksdb",)),
+    Rewrite("rocksdb to heap", "1.20/kitchen-rocksdb-incremental", [lambda w: w.with_format("native-hashmap")],
+            backends=("hashmap",)),
+    Rewrite("nothing in flight", "1.20/inflight-hashmap-checkpoint",
+            [lambda w: w.drop_in_flight_data().with_format("canonical")], IN_FLIGHT, kept),
+    Rewrite("operator state of fewer subtasks", "1.20/operators-hashmap-canonical",
+            [lambda w: w.with_parallelism("buffers", 1).with_parallelism("broadcast-rules", 1)]),
+    Rewrite("operator state of more subtasks", "1.20/operators-hashmap-canonical-snappy",
+            [lambda w: w.with_parallelism("buffers", 5).with_parallelism("broadcast-rules", 3)]),
+    Rewrite("of 1.13", "1.13/kitchen-hashmap-canonical",
+            [lambda w: w.with_flink_version("2.3").with_max_parallelism(256)], by="2.3", max_parallelism=256),
+    Rewrite("of 1.13's windows", "1.13/windows-rocksdb-canonical",
+            [lambda w: w.with_flink_version("2.3").with_compression()], by="2.3"),
+    Rewrite("Kryo of 1.20", "1.20/edges-hashmap-canonical", [out_of_kryo], expected=without_generic, by="2.3",
+            reading={"classes": CLASSES}),
+    Rewrite("hooks to rocksdb", "1.20/hooks-hashmap-canonical", [lambda w: hooked(w).with_format("native-rocksdb")],
+            HOOKED, uids_and_hooks, backends=("rocksdb",), hooks=HOOKS),
+    Rewrite("hooks of 1.20", "1.20/hooks-hashmap-canonical",
+            [lambda w: hooked(w).with_flink_version("2.3").with_max_parallelism(256)],
+            HOOKED, uids_and_hooks, by="2.3", max_parallelism=256, hooks=HOOKS),
+)  # fmt: skip

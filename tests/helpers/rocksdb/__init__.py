@@ -1,0 +1,1 @@
+"""Databases for tests, and the RocksDB of Flink's releases as a reference."""

@@ -1,0 +1,1 @@
+"""Object stores, HDFS and a file system that counts requests."""

@@ -1,0 +1,83 @@
+"""Snapshots written again as native RocksDB snapshots, in one process: what Spark's tasks do, without Spark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from stateproc.flink_versions import release as release_of
+from stateproc.snapshot.snapshot import Snapshot
+from stateproc.writers.assemble_metadata import finish
+from stateproc.writers.commit.commit import Commit
+from stateproc.writers.file_assignment import TargetOf
+from stateproc.writers.formats.common.entry_batches import TARGETED
+from stateproc.writers.formats.common.state_headers import KeyedStateHeader
+from stateproc.writers.formats.keyed_formats import OutputFormat
+from stateproc.writers.formats.rocksdb.options import TableOptions
+from stateproc.writers.rewrite.file_copy import copy_plan
+from stateproc.writers.rewrite.merged_header import carried_header
+from stateproc.writers.write_plan import OperatorJob, WriteJob
+from stateproc.writers.write_task import write_targets
+from tests.helpers.writers.raw_copies import carried_batches
+
+
+def write_native(snapshot: Snapshot, target: Path, release: str, options: TableOptions) -> None:
+    """All keyed state of ``snapshot`` as RocksDB databases in ``target``, all other state as it is."""
+    commit = Commit.begin(target, sources=[snapshot.location.directory_uri])
+    plan = copy_plan(
+        [
+            replace(
+                operator.metadata,
+                subtasks=tuple(
+                    replace(item, managed_keyed=None, raw_keyed=None) for item in operator.metadata.subtasks
+                ),
+            )
+            for operator in snapshot.operators
+        ],
+        snapshot.location,
+    )
+    jobs = []
+    for operator, state in zip(
+        snapshot.operators, plan.finish([copy.run(commit.staging) for copy in plan.copies]), strict=True
+    ):
+        header = carried_header(operator)
+        part = None if header.key is None else KeyedStateHeader(header.key, header.key_snapshot, header.states)
+        jobs.append(
+            OperatorJob(
+                state.operator_id,
+                state.uid,
+                state.name,
+                state.parallelism,
+                state.max_parallelism,
+                part,
+                None,
+                state.subtasks,
+                state.coordinator,
+                state.finished,
+            )
+        )
+    job = WriteJob(
+        commit.staging, release_of(release), tuple(jobs), OutputFormat.NATIVE_ROCKSDB, context=snapshot.options.context,
+        rocksdb=options,
+    )  # fmt: skip
+    finish(job, commit, write_targets(job, [_sorted_entries(snapshot, job)]))
+
+
+def _sorted_entries(snapshot: Snapshot, job: WriteJob) -> pa.RecordBatch:
+    """All entries, in the order in which they are written."""
+    rows = []
+    for index, operator in enumerate(snapshot.operators):
+        mine = job.operators[index]
+        if mine.keyed is None:
+            continue
+        targets = TargetOf(job.targets, index, mine.parallelism, mine.max_parallelism)
+        for state_id, name in enumerate(mine.keyed.names):
+            for batch in carried_batches(operator, name, state_id):
+                entries = targets.of(batch)
+                rows += zip(*(column.to_pylist() for column in entries.columns), strict=True)
+    columns = zip(*sorted(rows), strict=True)
+    return pa.record_batch(
+        [pa.array(list(column), field.type) for column, field in zip(columns, TARGETED, strict=True)], schema=TARGETED
+    )

@@ -1,0 +1,93 @@
+"""What is carried over of real snapshots, for the tests of carrying."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+import pyarrow as pa
+
+from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.serializers import LayoutContext
+from stateproc.snapshot.operator import Operator
+from stateproc.writers.rewrite.merged_header import carried_header
+from stateproc.writers.rewrite.raw_copy import carried_splits
+from stateproc.writers.rewrite.ttl import ttl_off
+from tests.helpers.fixtures import CLASSES, Fixture, fixtures
+
+Entries = dict[tuple[int, bytes], bytes]
+"""(key group, composite key) → value, of one state."""
+
+
+def carried_batches(operator: Operator, state: str, state_id: int = 0) -> Iterator[pa.RecordBatch]:
+    """The state's entries as tasks read them, each split sent to another process first."""
+    for split in carried_splits(operator, state, state_id):
+        yield from pickle.loads(pickle.dumps(split)).read()
+
+
+def entries_of(batches: Iterable[pa.RecordBatch]) -> Entries:
+    found: Entries = {}
+    for batch in batches:
+        columns = [batch.column(name).to_pylist() for name in ("key_group", "key", "value")]
+        for group, key, value in zip(*columns, strict=True):
+            assert (group, key) not in found
+            found[group, key] = value
+    return found
+
+
+def keyed_contents(fixture: Fixture) -> dict[tuple[str, str], tuple[KeyedState, int, Entries]]:
+    """All keyed states of a fixture that hold anything, times of last access left out:
+    (operator, state) → (what it is, max parallelism, entries).
+    """
+    found = {}
+    snapshot = fixture.open(classes=CLASSES)
+    for operator in snapshot.operators:
+        header = carried_header(operator)
+        for name in header.names:
+            state = header.keyed(name)
+            batches = carried_batches(operator, name)
+            if state.ttl:
+                batches = ttl_off(state, snapshot.options.context).batches(batches)
+            entries = entries_of(batches)
+            if state.kind is StateKind.MAP:
+                entries = {at: _null_as_of_rocksdb(value) for at, value in entries.items()}
+            if entries:
+                found[operator.operator_id, name] = state, operator.max_parallelism, entries
+    return found
+
+
+def _null_as_of_rocksdb(value: bytes) -> bytes:
+    """Heap backends write a form of the serializer's own behind the mark of a null, canonical savepoints included."""
+    return value[:1] if value[:1] == b"\1" else value
+
+
+def as_batch(entries: Entries) -> pa.RecordBatch:
+    groups, keys = ([at[part] for at in entries] for part in (0, 1))
+    columns = [pa.array(groups, pa.int32()), pa.array([0] * len(entries), pa.int32())]
+    columns += [pa.array(keys, pa.binary()), pa.array(list(entries.values()), pa.binary())]
+    return pa.record_batch(columns, names=["key_group", "state_id", "key", "value"])
+
+
+@cache
+def twins() -> dict[str, list[Fixture]]:
+    """Fixtures of one release whose jobs told the same contents, times of last access aside, by the first one's name.
+
+    Only those of which some are canonical snapshots and some are not.
+    """
+    found: dict[tuple[str, str], list[Fixture]] = defaultdict(list)
+    for fixture in fixtures():
+        lines = [{key: part for key, part in line.items() if key != "last_access"} for line in fixture.expected()]
+        told = "\n".join(sorted(json.dumps(line, sort_keys=True) for line in lines))
+        found[fixture.path.parent.name, told].append(fixture)
+    return {
+        group[0].name: group
+        for group in found.values()
+        if len({fixture.manifest["kind"] == "canonical" for fixture in group}) == 2
+    }
+
+
+def context_of(fixture: Fixture) -> LayoutContext:
+    return fixture.open(classes=CLASSES).options.context

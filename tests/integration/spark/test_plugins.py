@@ -1,0 +1,45 @@
+"""Parsers of a user's own, in a module that Spark's workers load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import stateproc
+from tests.helpers.fixtures import FIXTURES, fixtures_in
+
+(FIXTURE,) = fixtures_in(FIXTURES / "1.20" / "tiny-hashmap-canonical-1024")
+UID = "kitchen-string"
+FLINKS = b"org.apache.flink.api.common.typeutils.base.LongSerializer$LongSerializerSnapshot"
+OWN = b"com.acme.state.serializers.xxxxxxxxxxxxxxxxxxxxxxx.OurOwnLongsSerializerSnapshot"
+"""What tests/workers/acme_parsers.py registers; as long as Flink's, so that it can stand in its place."""
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    """A savepoint whose longs have a serializer snapshot of a class that nobody knows."""
+    data = (Path(FIXTURE.snapshot) / "_metadata").read_bytes()
+    assert FLINKS in data and len(FLINKS) == len(OWN)
+    (tmp_path / "_metadata").write_bytes(data.replace(FLINKS, OWN))
+    return tmp_path
+
+
+def test_values_of_an_unknown_class_are_their_bytes(foreign: Path) -> None:
+    """Where entries tell their lengths; the state's type names the class."""
+    operator, known = (snapshot.operator(UID) for snapshot in (stateproc.open(foreign, uids=[UID]), FIXTURE.open()))
+    assert operator.state("counter").keyed.value.type_name == "? OurOwnLongsSerializerSnapshot"
+    found, wanted = (it.state("counter").to_arrow().sort_by("key") for it in (operator, known))
+    values = [value.to_bytes(8, "big", signed=True) for value in wanted.column("value").to_pylist()]
+    assert found.column("value").to_pylist() == values and values
+    assert operator.state("spent").to_arrow() == known.state("spent").to_arrow()
+
+
+@pytest.mark.parametrize("state", ["counter", "reduced", "spent"])
+def test_a_plugin_teaches_sparks_workers_the_class(spark: SparkSession, foreign: Path, state: str) -> None:
+    options = {"uid": UID, "state": state, "plugins": "acme_parsers"}
+    found = spark.read.format("savepoint").options(**options).load(str(foreign)).toArrow().sort_by("key")
+    wanted = FIXTURE.open().operator(UID).state(state).to_arrow().sort_by("key")
+    assert found.num_rows > 0
+    assert found.select(["key_group", "key", "value"]).to_pylist() == wanted.to_pylist()

@@ -1,0 +1,73 @@
+"""attach: a view for everything in a snapshot."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+import stateproc
+from stateproc.errors import InvalidOption, MissingFile
+from stateproc.spark.views import Names
+from tests.helpers.paths import FIXTURES
+
+DEMO = str(FIXTURES / "1.20" / "demo" / "snapshot")
+UIDS = ["orders-per-customer", "orders-from-kafka", "revenue-per-product"]
+
+
+def test_every_state_and_operator_has_a_view(spark: SparkSession) -> None:
+    views = stateproc.attach(spark, DEMO, uids=UIDS)
+    assert views.names == [
+        "savepoint_states", "savepoint_operators", "savepoint_files", "savepoint_coordinators",
+        "orders_per_customer", "orders_per_customer__profile", "orders_per_customer__spent_per_product",
+        "orders_per_customer__event_timers", "orders_per_customer__processing_timers",
+        "orders_from_kafka__SourceReaderState",
+        "revenue_per_product", "revenue_per_product__window_contents",
+        "revenue_per_product__event_timers", "revenue_per_product__processing_timers",
+    ]  # fmt: skip
+    assert views.problems == {}
+    counts = {name: spark.table(name).count() for name in views.names}
+    assert counts["orders_per_customer"] == counts["orders_per_customer__event_timers"] == 300
+    assert counts["revenue_per_product"] == 55
+    assert counts["orders_from_kafka__SourceReaderState"] == 5
+    [row] = spark.sql(
+        "SELECT p.value.name FROM orders_per_customer__profile p"
+        " JOIN orders_per_customer__event_timers t USING (key) WHERE key = 42"
+    ).collect()
+    assert row.name == "customer № 42"
+    printed = repr(views)
+    assert printed.splitlines()[0] == f"14 views of {DEMO}"
+    assert "orders_from_kafka__SourceReaderState    subtask, topic, partition, starting_offset" in printed
+    assert "<td>orders_per_customer</td>" in views._repr_html_()
+
+
+def test_without_uids_operators_go_by_their_hash(spark: SparkSession) -> None:
+    views = stateproc.attach(spark, DEMO)
+    assert "op_25afd583__profile" in views.names
+    assert spark.table("op_25afd583__profile").count() == 300
+
+
+def test_options_that_select_are_refused(spark: SparkSession) -> None:
+    with pytest.raises(InvalidOption, match="option uid does not go with attach"):
+        stateproc.attach(spark, DEMO, uid="orders-from-kafka")
+
+
+def test_attach_twice_and_in_another_session(spark: SparkSession) -> None:
+    """attach registers the source itself, which must not quarrel with the one that Spark found."""
+    other = spark.newSession()
+    stateproc.attach(other, DEMO)
+    stateproc.attach(other, DEMO)
+    assert other.table("savepoint_files").count() == 7
+
+
+def test_a_wrong_path(spark: SparkSession) -> None:
+    with pytest.raises(MissingFile):
+        stateproc.attach(spark, "/nowhere/at/all")
+
+
+def test_names_need_no_quotes_and_are_given_once() -> None:
+    names = Names()
+    assert names.unique("my op: Über (1)") == "my_op_ber_1"
+    assert names.unique("My Op -> ber 1") == "My_Op_ber_1_2"
+    assert names.unique("25e3") == "op_25e3"
+    assert names.unique("状态") == "state"
+    assert names.unique("_状_") == "state_2"

@@ -1,0 +1,208 @@
+"""Writes whose tasks or driver die, fail or find the disk full: nothing that loads, nothing twice, the next succeeds.
+
+The faults are met by a Spark application of its own (``write_faults.py``), which retries and speculates tasks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+import stateproc
+from stateproc.errors import MissingFile
+from stateproc.writers.commit.staging import run_of_file, run_of_marker
+from stateproc.writers.spark.data_source_writer import writer_of
+from tests.helpers.paths import python_environment
+from tests.helpers.spark.attempt_races import note_of
+from tests.helpers.spark.write_faults import PARALLELISM, ROWS
+
+WAYS = ("writer", "plain")
+SCHEMA = StructType([StructField("key", LongType()), StructField("value", StringType())])
+MANY_ROWS = {key: f"a name of some length {key}" for key in range(ROWS)}
+
+
+def run(master: str, directory: Path, *scenarios: str) -> subprocess.CompletedProcess[str]:
+    """The application in a process group of its own, with what it has printed."""
+    command = [sys.executable, "-m", "tests.helpers.spark.write_faults", master, str(directory), *scenarios]
+    return subprocess.run(
+        command, text=True, capture_output=True, env=python_environment(), start_new_session=True, check=False
+    )
+
+
+def names(target: Path) -> list[str]:
+    return sorted(path.name for path in target.iterdir())
+
+
+def found(target: Path) -> dict[int, str]:
+    """The entries by key, each there once."""
+    table = stateproc.open(target).operator("op").state("name").to_arrow()
+    keys = table.column("key").to_pylist()
+    assert len(set(keys)) == len(keys)
+    return dict(zip(keys, table.column("value").to_pylist(), strict=True))
+
+
+def assert_complete(target: Path, rows: dict[int, str], n_files: int = PARALLELISM) -> None:
+    assert found(target) == rows
+    left = names(target)
+    assert left[0] == "_metadata" and len(left) == 1 + n_files
+    assert all(run_of_file(name) for name in left[1:])
+
+
+def write_next(target: Path, overwrite: bool = False) -> dict[int, str]:
+    """The next write to a place; its rows."""
+    options = {"path": str(target), "uid": "op", "state": "name"}
+    writer = writer_of(options, SCHEMA, overwrite)
+    rows = {1: "x", 2: "y" * 50_000}
+    batch = pa.RecordBatch.from_pydict({"key": list(rows), "value": list(rows.values())})
+    writer.commit([writer.write(iter([batch]))])
+    return rows
+
+
+@pytest.fixture(scope="module")
+def faults(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """The directory with all targets, and the error of each scenario."""
+    directory = tmp_path_factory.mktemp("faults")
+    kinds = ("killed-once", "failed-once-written", "killed", "full-disk")
+    done = run("local[2,3]", directory, *(f"{kind}:{way}:error" for kind in kinds for way in WAYS))
+    assert done.returncode == 0, done.stderr
+    reports = [json.loads(line) for line in done.stdout.splitlines()]
+    return directory, {report["scenario"].removesuffix(":error"): report["error"] for report in reports}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("fault", ["killed-once", "failed-once-written"])
+def test_tasks_that_are_retried(faults: tuple[Path, dict[str, str]], fault: str, way: str) -> None:
+    """Python workers killed within a file, or failing behind it: entries are there once, files of one attempt only."""
+    directory, errors = faults
+    assert errors[f"{fault}:{way}"] == ""
+    assert_complete(directory / f"{fault}-{way}", MANY_ROWS)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("fault", "texts"),
+    [
+        ("killed", ["failed 3 times", "Python worker exited unexpectedly"]),
+        ("full-disk", ["cannot be written", "File too large", "the disk is full, or a quota", "make room"]),
+    ],
+)
+def test_tasks_that_fail_for_good(faults: tuple[Path, dict[str, str]], fault: str, way: str, texts: list[str]) -> None:
+    directory, errors = faults
+    target = directory / f"{fault}-{way}"
+    for text in texts:
+        assert text in errors[f"{fault}:{way}"]
+    # What a task left that ended after the write did is for the next one to remove.
+    left = names(target) if target.exists() else []
+    assert all(run_of_file(name) or run_of_marker(name) for name in left)
+    with pytest.raises(MissingFile):
+        stateproc.open(target)
+    assert_complete(target, write_next(target), 1)
+
+
+@pytest.fixture(scope="module")
+def races(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory with all targets of writes that had a task speculated."""
+    directory = tmp_path_factory.mktemp("races")
+    done = run("two-hosts", directory, *(f"{race}:error" for race in SPECULATED))
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["error"] for line in done.stdout.splitlines()] == [""] * len(SPECULATED), done.stdout
+    return directory
+
+
+SPECULATED = {"overtaken:writer": 1, "overtaken:plain": 1, "halfway:writer": 0, "halfway:plain": 0, "late:writer": 0}
+"""By scenario the attempt that is counted."""
+
+
+@pytest.mark.parametrize("race", SPECULATED)
+def test_a_task_speculated_while_its_first_attempt_lives(races: Path, race: str) -> None:
+    """One attempt counts, whichever ends first: no file of the other is named, and none stays."""
+    target, winner = races / race.replace(":", "-"), SPECULATED[race]
+    ends = [note_of(target, attempt, "ended") for attempt in (0, 1)]
+    assert ends[0]["process"] != ends[1]["process"]
+    seen = note_of(target, winner, "both")
+    assert seen["other"] and "_metadata" not in seen["there"]
+    assert seen["own"] and set(seen["own"]) <= set(seen["there"])
+
+    assert_complete(target, MANY_ROWS)
+    lost = ends[1 - winner]["own"]
+    assert lost and not set(lost) & set(names(target))
+    if race.endswith("writer"):
+        assert set(ends[winner]["own"]) <= set(names(target))
+    else:  # of runs the commit makes files
+        assert set(ends[winner]["own"]).isdisjoint(names(target))
+    # Who goes on when the snapshot is there finds the write over.
+    assert ("the write that this belongs to is over" in ends[1]["error"]) is (winner == 0)
+    assert ends[winner]["error"] == ""
+
+
+def kill_driver(directory: Path, way: str, mode: str) -> None:
+    done = run("local[2]", directory, f"driver:{way}:{mode}")
+    assert (done.returncode, done.stdout) == (-signal.SIGKILL, "")
+
+
+def test_a_driver_killed_before_it_commits(tmp_path: Path) -> None:
+    kill_driver(tmp_path, "plain", "error")
+    target = tmp_path / "driver-plain"
+    left = names(target)
+    assert sum(run_of_marker(name) is not None for name in left) == 1
+    assert sum(run_of_file(name) is not None for name in left) >= 3
+    with pytest.raises(MissingFile):
+        stateproc.open(target)
+    assert_complete(target, write_next(target), 1)
+
+
+def test_a_driver_killed_before_it_commits_an_overwrite(tmp_path: Path) -> None:
+    target = tmp_path / "driver-writer"
+    before = write_next(target)
+    kill_driver(tmp_path, "writer", "overwrite")
+    assert found(target) == before
+    assert len(names(target)) == 2 + 1 + PARALLELISM
+    assert_complete(target, write_next(target, overwrite=True), 1)
+
+
+def test_save_modes(spark: SparkSession, tmp_path: Path) -> None:
+    """A savepoint is never added to: append writes a new one; Spark's default mode is one that it refuses itself."""
+    target = tmp_path / "s"
+    before = write_next(target)
+    frame = spark.createDataFrame([(7, "z")], SCHEMA)
+
+    def save(mode: str) -> None:
+        options = {"uid": "op", "state": "name"}
+        frame.write.format("savepoint").options(**options).mode(mode).save(str(target))
+
+    for mode, texts in {
+        "append": ["a snapshot is here already", "write to another path, or with mode 'overwrite'"],
+        "error": ["ErrorIfExists", 'Please use either the "Append" or "Overwrite" mode instead'],
+        "ignore": ["Ignore", 'Please use either the "Append" or "Overwrite" mode instead'],
+    }.items():  # fmt: skip
+        with pytest.raises(Exception, match=r"(?i)unsupported|here already") as caught:
+            save(mode)
+        for text in texts:
+            assert text in str(caught.value), mode
+        assert found(target) == before
+    save("overwrite")
+    assert found(target) == {7: "z"}
+
+
+def test_no_rows_from_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """Both ways: the state is registered, and holds nothing."""
+    rows: list[Any] = []
+    frame = spark.createDataFrame(rows, SCHEMA)
+    state = stateproc.OperatorBootstrap().value_state("name", frame)
+    stateproc.SavepointWriter.new_savepoint(spark).with_operator("op", state).write(tmp_path / "writer")
+    writing = frame.write.format("savepoint").option("uid", "op").option("state", "name")
+    writing.mode("append").save(os.fspath(tmp_path / "plain"))
+    for way in WAYS:
+        assert_complete(tmp_path / way, {}, 0)
+    read = spark.read.format("savepoint").option("uid", "op").option("state", "name").load(str(tmp_path / "writer"))
+    assert read.count() == 0 and {"key", "value"} <= set(read.columns)

@@ -1,0 +1,220 @@
+"""Windows written from DataFrames: what Flink's window operator would hold of the same rows, byte for byte."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import stateproc
+from stateproc import InvalidOption, NotFound, OperatorBootstrap, SavepointWriter
+from stateproc.snapshot.operator import Operator
+from tests.helpers.fixtures import FIXTURES
+from tests.helpers.writers.savepoint_comparison import contents
+
+RELEASES = ("1.20", "2.3")
+ORDER = "Pojo fixtures.Order {amount: Double, customer: Long, number: Integer, product: String, time: Long}"
+TOTALS = "Pojo fixtures.Totals {count: Long, last: String, sum: Double}"
+WINDOWS: dict[str, dict[str, Any]] = {
+    "tumbling-reduce": {"contents": "reduce", "type": ORDER, "count": "count"},
+    "sliding-process": {"assigner": "sliding", "type": ORDER},
+    "session-aggregate": {
+        "assigner": "session", "contents": "aggregate", "type": TOTALS, "state_window": "state_window"},
+    "session-list": {"assigner": "session", "type": ORDER, "state_window": "state_window"},
+    "global-count": {"assigner": "global", "type": ORDER, "count": "count"},
+    "tumbling-evict": {"contents": "evict", "type": ORDER},
+}  # fmt: skip
+"""The window operators of the fixtures' job."""
+
+
+def rows_of(operator: Operator, merged: bool) -> list[dict[str, Any]]:
+    """A row per key and window: what is told of it in several states."""
+    counts, stored = {}, {}
+    if "count" in {state.name for state in operator.states}:
+        counts = {_at(row): row["value"] for row in operator.state("count").to_arrow().to_pylist()}
+    if merged:
+        for row in operator.state("merging-window-set").to_arrow().to_pylist():
+            stored |= {(row["key"], str(pair["f0"])): pair["f1"] for pair in row["value"]}
+    rows = operator.state("window-contents").to_arrow().to_pylist()
+    return [
+        {"key": row["key"], "window": row["namespace"], "state_window": stored[_at(row)] if merged else None,
+         "value": row["value"], "count": counts.get(_at(row))}
+        for row in rows
+    ]  # fmt: skip
+
+
+def _at(row: dict[str, Any]) -> tuple[Any, str]:
+    return row["key"], str(row["namespace"])
+
+
+def frame_of(spark: SparkSession, operator: Operator, merged: bool) -> DataFrame:
+    state = operator.state("window-contents").to_arrow().schema
+    span = pa.struct({"start": pa.int64(), "end": pa.int64()})
+    schema = pa.schema({"key": state.field("key").type, "window": span, "state_window": span,
+                        "value": state.field("value").type, "count": pa.int64()})  # fmt: skip
+    rows = rows_of(operator, merged)
+    if state.field("namespace").type == pa.bool_():
+        rows = [{**row, "window": None} for row in rows]
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema))
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_bytes_are_those_of_flinks_own_window_operator(spark: SparkSession, tmp_path: Path, release: str) -> None:
+    theirs = stateproc.open(str(FIXTURES / release / "windows-hashmap-canonical" / "snapshot"), uids=list(WINDOWS))
+    writer = SavepointWriter.new_savepoint(spark).with_flink_version(release)
+    for uid, told in WINDOWS.items():
+        frame = frame_of(spark, theirs.operator(uid), "state_window" in told)
+        writer.with_operator(uid, OperatorBootstrap().window_state(frame, **told)).with_parallelism(uid, 2)
+    ours = stateproc.open(writer.write(tmp_path / "s"))
+    for uid in WINDOWS:
+        found, expected = (in_any_order(contents(side.operator(uid))) for side in (ours, theirs))
+        assert found.keys() == expected.keys(), uid
+        for name, data in expected.items():
+            assert (uid, name, found[name]) == (uid, name, data)
+
+
+def in_any_order(states: dict[str, Any]) -> dict[str, Any]:
+    """The pairs of a merging window set come in the order of a hash map: 32 bytes each, and a delimiter."""
+    pairs = states.get("merging-window-set", ())
+    cut = [(*at, sorted(data[n : n + 32] for n in range(0, len(data), 33))) for *at, data in pairs]
+    return {**states, "merging-window-set": cut} if pairs else states
+
+
+def at(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, timezone.utc)
+
+
+@pytest.fixture(scope="module")
+def minutes(spark: SparkSession) -> DataFrame:
+    """Windows of a minute, the second without contents."""
+    rows = [("a", at(0), at(60), [1, 2], False), ("a", at(60), at(120), None, True), ("b", at(-60), at(0), [3], None)]
+    return spark.createDataFrame(
+        rows, "key string, window_start timestamp, window_end timestamp, value array<int>, fired boolean"
+    )
+
+
+def written(spark: SparkSession, state: OperatorBootstrap, path: Path) -> Operator:
+    return stateproc.open(SavepointWriter.new_savepoint(spark).with_operator("w", state).write(path)).operator("w")
+
+
+def timers(operator: Operator, domain: str) -> list[tuple[Any, ...]]:
+    rows = operator.timers(domain).to_arrow().to_pylist()
+    return sorted((row["key"], row["namespace"]["start"], row["timestamp"], row["service"]) for row in rows)
+
+
+def test_timers_of_the_end_and_of_the_cleanup(spark: SparkSession, minutes: DataFrame, tmp_path: Path) -> None:
+    """EventTimeTrigger fires at the last millisecond; windows stay for late elements; what fired only waits for it."""
+    late = OperatorBootstrap().window_state(minutes, allowed_lateness=timedelta(seconds=5), fired="fired")
+    operator = written(spark, late, tmp_path / "late")
+    assert timers(operator, "event") == [
+        ("a", 0, 59_999, "window-timers"), ("a", 0, 64_999, "window-timers"), ("a", 60_000, 124_999, "window-timers"),
+        ("b", -60_000, -1, "window-timers"), ("b", -60_000, 4_999, "window-timers"),
+    ]  # fmt: skip
+    held = operator.state("window-contents").to_arrow().to_pylist()
+    assert {(row["key"], row["namespace"]["end"]): row["value"] for row in held} == {
+        ("a", 60_000): [1, 2], ("b", 0): [3],
+    }  # fmt: skip
+
+
+def test_processing_time_has_no_lateness_and_counting_triggers_no_timer(
+    spark: SparkSession, minutes: DataFrame, tmp_path: Path
+) -> None:
+    counted = minutes.withColumn("n", F.size("value"))
+    state = OperatorBootstrap().window_state(minutes, time="processing", allowed_lateness=5_000)
+    ends = [("a", 0, 59_999, "window-timers"), ("a", 60_000, 119_999, "window-timers"),
+            ("b", -60_000, -1, "window-timers")]  # fmt: skip
+    assert timers(written(spark, state, tmp_path / "processing"), "processing") == ends
+    state = OperatorBootstrap().window_state(counted, allowed_lateness=5_000, count="n")
+    operator = written(spark, state, tmp_path / "count")
+    assert timers(operator, "event") == [(key, start, time + 5_000, name) for key, start, time, name in ends]
+    rows = operator.state("count").to_arrow().to_pylist()
+    assert sorted((row["key"], row["namespace"]["start"], row["value"]) for row in rows) == [
+        ("a", 0, 2), ("b", -60_000, 1),
+    ]  # fmt: skip
+
+
+def test_a_cleanup_behind_all_time_is_none(spark: SparkSession, minutes: DataFrame, tmp_path: Path) -> None:
+    """WindowOperator.cleanupTime: what overflows is never."""
+    state = OperatorBootstrap().window_state(minutes, allowed_lateness=2**63 - 1)
+    assert [row[:3] for row in timers(written(spark, state, tmp_path / "s"), "event")] == [
+        ("a", 0, 59_999), ("a", 60_000, 119_999), ("b", -60_000, -1), ("b", -60_000, 2**63 - 2),
+    ]  # fmt: skip
+
+
+def test_sessions_of_keys_that_spark_takes_for_one(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.createDataFrame(
+        [(0.0, (0, 10), 1), (-0.0, (5, 20), 2), (0.0, (20, 30), 3), (float("nan"), (1, 2), 4)],
+        "key double, window struct<start: long, end: long>, value long",
+    )
+    state = OperatorBootstrap().window_state(frame, assigner="session", contents="reduce")
+    operator = written(spark, state, tmp_path / "s")
+    found = {
+        str(row["key"]): [(pair["f0"]["start"], pair["f0"] == pair["f1"]) for pair in row["value"]]
+        for row in operator.state("merging-window-set").to_arrow().to_pylist()
+    }
+    assert found == {"0.0": [(0, True), (20, True)], "-0.0": [(5, True)], "nan": [(1, True)]}
+
+
+def test_timestamps_without_zone_are_utc(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.sql(
+        "select 1L key, timestamp_ntz'1969-12-31 23:59:00' as s, timestamp_ntz'1970-01-01 00:00:00.5' as e, 5 value"
+    )
+    state = OperatorBootstrap().window_state(frame, contents="aggregate", window=("s", "e"))
+    (row,) = written(spark, state, tmp_path / "s").state("window-contents").to_arrow().to_pylist()
+    assert row["namespace"] == {"start": -60_000, "end": 500}
+
+
+def test_elements_with_and_without_their_times(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.createDataFrame(
+        [(1, (0, 10), [(at(0.003), "x"), (None, "y")])],
+        "key long, window struct<start: long, end: long>, value array<struct<timestamp: timestamp, value: string>>",
+    )
+    operator = written(spark, OperatorBootstrap().window_state(frame, contents="evict"), tmp_path / "s")
+    (row,) = operator.state("window-contents").to_arrow().to_pylist()
+    assert [(item["timestamp"], item["value"]) for item in row["value"]] == [(3, "x"), (None, "y")]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([(1, (10, 10), 1)], "a window that ends at 10, and begins at 10"),
+        ([(1, None, 1)], "null"),
+        ([(1, None, None)], "null|without a time"),
+        ([(None, (0, 10), 1)], "a null, which a key has no bytes for"),
+        ([(1, (0, 10), 1), (1, (0, 10), 2)], "two entries with the same key"),
+    ],
+)
+def test_rows_that_are_no_windows_are_shown(spark: SparkSession, tmp_path: Path, rows: Any, message: str) -> None:
+    frame = spark.createDataFrame(rows, "key long, window struct<start: long, end: long>, value long")
+    with pytest.raises(Exception, match=message):
+        written(spark, OperatorBootstrap().window_state(frame, contents="reduce"), tmp_path / "s")
+    assert not (tmp_path / "s").exists()
+
+
+def test_what_windows_are_told_is_checked_first(minutes: DataFrame) -> None:
+    def told(frame: DataFrame = minutes, **options: Any) -> None:
+        OperatorBootstrap().window_state(frame, **options)
+
+    with pytest.raises(InvalidOption, match="no window assigner is called 'tumble'"):
+        told(assigner="tumble")
+    with pytest.raises(InvalidOption, match="lateness of -1 ms"):
+        told(allowed_lateness=-1)
+    with pytest.raises(NotFound, match="window_ende"):
+        told(window=("window_start", "window_ende"))
+    with pytest.raises(InvalidOption, match="where a window is struct"):
+        told(window="fired")
+    with pytest.raises(InvalidOption, match="a time that is boolean"):
+        told(window=("fired", "window_end"))
+    with pytest.raises(InvalidOption, match="elements and their times"):
+        told(contents="evict")
+    with pytest.raises(InvalidOption, match="array of all elements"):
+        told(value="fired")
+    with pytest.raises(InvalidOption, match="global windows do not merge"):
+        told(assigner="global", state_window="window_end")
+    with pytest.raises(InvalidOption, match="sessions"):
+        told(state_window="window_end")

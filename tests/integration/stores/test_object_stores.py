@@ -1,0 +1,170 @@
+"""Snapshots in an object store: read, listed, written, given up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stateproc
+from stateproc.cli import main
+from stateproc.errors import InvalidOption, MissingFile, WriteFailed
+from stateproc.metadata import OperatorState, SnapshotMetadata, SubtaskState
+from stateproc.metadata.handles import KeyGroupsHandle, RelativeFileHandle
+from stateproc.storage import locate
+from stateproc.writers.commit.commit import Commit
+from tests.helpers.paths import FIXTURES
+from tests.helpers.stores.object_store import BUCKET, Store, object_store
+
+DEMO = FIXTURES / "1.20/demo/snapshot"
+KINDS = [
+    "1.20/demo/snapshot",
+    "1.20/kitchen-hashmap-canonical-snappy/snapshot",
+    "1.20/kitchen-hashmap-checkpoint/snapshot",
+    "1.20/kitchen-rocksdb-incremental/snapshot",
+    "1.20/chain-filemerging/snapshot",
+    "1.20/chain-changelog/snapshot",
+    "1.8/chain-rocksdb/snapshot",
+    "2.3/chain-forst/snapshot",
+]
+ONE_REQUEST = {"config_kwargs": {"retries": {"max_attempts": 0}}}
+LARGER_THAN_A_PART = 60 << 20
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    with object_store() as made:
+        yield made
+
+
+def newest(directory: Path) -> Path:
+    """The directory of the last of a chain's snapshots, or the only one."""
+    return sorted(path.parent for path in directory.rglob("_metadata"))[-1]
+
+
+def contents(path: str | Path, options: dict[str, Any] | None = None) -> list[Any]:
+    """All that is in a snapshot, without the paths of its files."""
+    snapshot = stateproc.open(path, storage_options=options)
+    return [
+        (operator.operator_id, state.name, state.kind, state.to_arrow())
+        for operator in snapshot.operators
+        for state in operator.states
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_reads_as_from_a_disk(store: Store, kind: str) -> None:
+    directory = FIXTURES / kind
+    uri = store.upload(directory, kind)
+    inside = newest(directory)
+    found = contents(f"{uri}/{inside.relative_to(directory)}".removesuffix("/."), store.options)
+    assert found == contents(inside) and found
+
+
+def test_spellings_and_places_that_are_none(store: Store) -> None:
+    uri = store.upload(DEMO, "jobs/0123456789abcdef0123456789abcdef/chk-7")
+    root = f"s3a://{BUCKET}/jobs"
+    assert locate(root, store.options).directory_uri == uri.replace("s3:", "s3a:")
+    assert locate(f"{uri}/_metadata/", store.options).directory_uri == uri
+    with pytest.raises(MissingFile, match="nothing there"):
+        locate("s3://mistyped/jobs", store.options)
+    with pytest.raises(MissingFile, match="did you mean s3n://flink/jobs"):
+        locate(f"s3n://{BUCKET}/job", store.options)
+
+
+def test_a_store_that_does_not_answer() -> None:
+    options = {"endpoint_url": "http://127.0.0.1:9", "key": "a", "secret": "b", **ONE_REQUEST}
+    with pytest.raises(MissingFile, match="cannot be read: Could not connect") as caught:
+        locate(f"s3://{BUCKET}/s", options)
+    assert caught.value.advice == "check the address and the storage options (credentials, endpoint)"
+    with pytest.raises(MissingFile, match="Could not connect"):
+        Commit.begin(f"s3://{BUCKET}/s", storage_options=options)
+
+
+@pytest.mark.parametrize("options", [{"endpoint_url": "no address"}, {"surely_no_option": 1}, {"config_kwargs": 5}])
+def test_options_that_the_client_refuses(options: dict[str, Any]) -> None:
+    with pytest.raises(MissingFile, match="cannot be read: ") as caught:
+        locate(f"s3://{BUCKET}/s", options)
+    assert "storage options" in str(caught.value.advice)
+
+
+def test_the_command_line_takes_a_client_s_settings(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    uri = store.upload(DEMO, "from-the-command-line")
+    settings = {**store.options, "client_kwargs": json.dumps({"region_name": "eu-central-1"}), "anon": "false"}
+    given = [part for name, value in settings.items() for part in ("--storage", f"{name}={value}")]
+    assert main(["inspect", uri, "--json", *given]) == 0
+    on_disk = capsys.readouterr().out
+    assert main(["inspect", str(DEMO), "--json"]) == 0
+    assert on_disk.replace(uri, str(DEMO)) == capsys.readouterr().out
+
+
+def begun(store: Store, prefix: str, **more: Any) -> Commit:
+    return Commit.begin(f"s3://{BUCKET}/{prefix}", storage_options=store.options, **more)
+
+
+def metadata(*handles: RelativeFileHandle) -> SnapshotMetadata:
+    subtasks = tuple(
+        SubtaskState(index, managed_keyed=KeyGroupsHandle(7, index, (0,), handle))
+        for index, handle in enumerate(handles)
+    )
+    return SnapshotMetadata(4, 1, (), (OperatorState("0" * 31 + "1", len(handles), 128, subtasks=subtasks),))
+
+
+def a_file(commit: Commit, size: int) -> RelativeFileHandle:
+    with commit.staging.new_file() as file:
+        for _ in range(size >> 20):
+            file.write(bytes(1 << 20))
+    assert isinstance(file.handle, RelativeFileHandle)
+    return file.handle
+
+
+def test_a_write_its_replacement_and_one_given_up(store: Store) -> None:
+    write = begun(store, "written")
+    small, large = a_file(write, 1 << 20), a_file(write, LARGER_THAN_A_PART)
+    with pytest.raises(MissingFile, match="no _metadata here"):
+        locate(f"s3://{BUCKET}/written", store.options)
+    write.complete(metadata(small, large), 4)
+    assert store.names("written") == ["_metadata", *sorted([small.path, large.path])]
+    with pytest.raises(InvalidOption, match="a snapshot is here already"):
+        begun(store, "written")
+    given_up = begun(store, "written", overwrite=True)
+    a_file(given_up, 1 << 20)
+    given_up.abort()
+    assert store.names("written") == ["_metadata", *sorted([small.path, large.path])]
+    again = begun(store, "written", overwrite=True)
+    other = a_file(again, 1 << 20)
+    assert again.complete(metadata(other), 4) == ()
+    assert store.names("written") == ["_metadata", other.path]
+
+
+def test_a_large_file_given_up_leaves_no_parts(store: Store) -> None:
+    write = begun(store, "given-up")
+    file = write.staging.new_file()
+    for _ in range(2 * LARGER_THAN_A_PART >> 20):
+        file.write(bytes(1 << 20))
+    assert store.unfinished_uploads() == [f"given-up/{file.name}"]
+    file.discard()
+    late = write.staging.new_file()
+    late.write(bytes(LARGER_THAN_A_PART))
+    write.abort()
+    with pytest.raises(WriteFailed, match="is over"):
+        late.close()
+    assert store.names("given-up") == [] and store.unfinished_uploads() == []
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n", "s3p"])
+def test_a_source_is_not_written_to_by_another_name(store: Store, scheme: str) -> None:
+    for target in (f"{scheme}://{BUCKET}/job/chk-3", f"{scheme}://{BUCKET}/job/chk-3/in", f"{scheme}://{BUCKET}/job"):
+        with pytest.raises(InvalidOption, match="made from"):
+            Commit.begin(target, sources=[f"s3a://{BUCKET}/job/chk-3"], storage_options=store.options)
+
+
+def test_no_bucket_is_made(store: Store) -> None:
+    with pytest.raises(WriteFailed, match=r"cannot be written.*bucket does not exist"):
+        Commit.begin("s3://mistyped/savepoints/1", storage_options=store.options)
+    assert [item["Name"] for item in store.client.list_buckets()["Buckets"]] == [BUCKET]
+    Commit.begin(f"s3://{BUCKET}", storage_options=store.options, overwrite=True).abort()
+    assert [item["Name"] for item in store.client.list_buckets()["Buckets"]] == [BUCKET]

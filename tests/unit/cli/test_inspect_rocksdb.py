@@ -1,0 +1,230 @@
+"""``inspect --rocksdb``, its table in the catalog, and reading without checksums: at the public face."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stateproc
+from stateproc.cli import main
+from stateproc.errors import CorruptSnapshot
+from stateproc.metadata.handles import IncrementalHandle
+from stateproc.readers.rocksdb import column_families, database_files, open_table
+from stateproc.snapshot.metadata_tables import CATALOGS
+from stateproc.spark.options import source_options
+from stateproc.spark.relations import relation
+from tests.helpers.fixtures import fixtures_in
+from tests.helpers.paths import FIXTURES
+
+KITCHEN = FIXTURES / "1.20/kitchen-rocksdb-incremental/snapshot"
+
+
+@pytest.fixture()
+def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+    def runner(*arguments: str) -> tuple[int, str, str]:
+        status = main(arguments)
+        sys.stdout.flush()
+        return (status, *capfd.readouterr())
+
+    return runner
+
+
+@pytest.fixture()
+def copied(tmp_path: Path) -> Path:
+    shutil.copytree(KITCHEN, tmp_path / "snapshot")
+    return tmp_path / "snapshot"
+
+
+def handles(path: Path) -> list[IncrementalHandle]:
+    snapshot = stateproc.open(str(path))
+    found = [file.handle for operator in snapshot.operators for file in operator.keyed_files]
+    return [handle for handle in found if isinstance(handle, IncrementalHandle)]
+
+
+def test_numbers_of_a_real_checkpoint(run: Any) -> None:
+    status, out, err = run("inspect", "--rocksdb", str(KITCHEN), "--json", "--uids", "kitchen-string")
+    assert status == 0, err
+    report = json.loads(out)
+    assert (report["checkpoint_id"], report["since"]) == (2, None)
+    (operator,) = [operator for operator in report["operators"] if operator["uid"] == "kitchen-string"]
+    assert operator["problems"] == []
+    states = {state["state"]: state for state in operator["states"]}
+    products = states["products"]
+    # Every element of a list is an operand of its own until RocksDB compacts.
+    assert (products["entries"], products["merge_operands"], products["levels"]) == (25, 25, {"0": 2})
+    assert (products["files"], products["subtasks"], products["compressions"]) == (2, 1, ["Snappy"])
+    assert products["bytes"] == sum(table["bytes"] for table in products["tables"])
+    assert products["oldest_key_time"].startswith("20") and products["oldest_key_time"].endswith("Z")
+    assert products["oldest_key_time"] <= products["newest_key_time"]
+    assert {table["name"][-4:] for table in products["tables"]} == {".sst"}
+    assert all(Path(table["path"]).stat().st_size == table["bytes"] for table in products["tables"])
+    assert products["new_files"] is None and products["tables"][0]["new"] is None
+
+
+def test_sums_are_those_of_the_tables() -> None:
+    table = CATALOGS["rocksdb"].table(stateproc.open(str(KITCHEN)))
+    rows = table.to_pylist()
+    stored = sum(
+        file.source.size
+        for handle in handles(KITCHEN)
+        for file in database_files(handle, stateproc.open(str(KITCHEN)).location)
+        if file.name.endswith(".sst")
+    )
+    assert sum(row["bytes"] for row in rows) == stored
+    assert len({(row["operator_id"], row["subtask"]) for row in rows}) == len(handles(KITCHEN)) == 4
+    profile = next(row for row in rows if row["state"] == "profile")
+    assert dict(profile["levels"]) == {0: profile["files"]}
+    assert (profile["live_ratio"], profile["estimated_keys"]) == (1.0, profile["entries"])
+    assert profile["oldest_key_time"].tzinfo is not None
+
+
+def test_the_table_in_spark_has_the_catalogs_columns() -> None:
+    options = source_options({"path": str(KITCHEN), "table": "rocksdb"})
+    (split,) = relation(options).splits(lambda _: None)
+    (batch,) = split.read()
+    assert batch.schema == CATALOGS["rocksdb"].schema and batch.num_rows > 10
+
+
+def test_files_that_an_earlier_checkpoint_lacks(run: Any, copied: Path) -> None:
+    # The earlier checkpoint has everything but one file: there its handle names another one.
+    (metadata,) = copied.glob("*/chk-2/_metadata")
+    name, stream = handles(copied)[0].shared[0]
+    written = stream.path.encode()  # type: ignore[union-attr]
+    other = written[:-8] + b"00000000"
+    assert other != written
+    metadata.write_bytes(metadata.read_bytes().replace(written, other))
+    status, out, err = run("inspect", "--rocksdb", str(KITCHEN), "--since", str(copied), "--json")
+    assert status == 0, err
+    tables = [
+        table
+        for operator in json.loads(out)["operators"]
+        for state in operator["states"]
+        for table in state["tables"]
+        if table["new"]
+    ]
+    assert [(table["name"], table["bytes"]) for table in tables] == [(name, stream.size)]
+    assert tables[0]["path"].endswith(written.decode()[-36:])
+    _, seen, _ = run("inspect", "--rocksdb", str(KITCHEN), "--since", str(copied))
+    assert "since 2 " in seen and "1, " in seen
+
+
+@pytest.mark.parametrize("release", ["1.20", "2.3"])
+def test_along_a_chain_what_is_new_is_what_was_uploaded(release: str, run: Any) -> None:
+    chain = fixtures_in(FIXTURES / release / "chain-rocksdb")
+    checkpoints = [item.snapshot for item in chain if item.manifest["kind"] == "checkpoint"]
+    shared_ones = 0
+    for earlier, later in pairwise(checkpoints):
+        known = {row["path"] for row in files(earlier)}
+        status, out, err = run("inspect", "--rocksdb", later, "--since", earlier, "--json")
+        assert status == 0, err
+        states = [state for operator in json.loads(out)["operators"] for state in operator["states"]]
+        tables = [table for state in states for table in state["tables"]]
+        uploaded = {name(row["path"]) for row in files(later) if row["path"] not in known}
+        assert {name(table["path"]) for table in tables if table["new"]} <= uploaded
+        assert {name(table["path"]) for table in tables if not table["new"]}.isdisjoint(uploaded)
+        assert sum(state["new_bytes"] for state in states) == sum(table["bytes"] for table in tables if table["new"])
+        shared_ones += sum(not table["new"] for table in tables)
+    assert len(checkpoints) >= 5 and shared_ones > 10
+
+
+def files(path: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = CATALOGS["files"].table(stateproc.open(path)).to_pylist()
+    return [row for row in rows if row["path"] is not None]
+
+
+def name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def test_nothing_is_new_since_itself(run: Any) -> None:
+    _, out, _ = run("inspect", "--rocksdb", str(KITCHEN), "--since", str(KITCHEN), "--json")
+    states = [state for operator in json.loads(out)["operators"] for state in operator["states"]]
+    assert {state["new_files"] for state in states} == {0} and {state["new_bytes"] for state in states} == {0}
+
+
+def test_the_materialized_part_of_a_changelog_has_tables_too(run: Any) -> None:
+    status, out, _ = run("inspect", "--rocksdb", str(FIXTURES / "1.20/tiny-rocksdb-changelog/snapshot"), "--json")
+    assert status == 0
+    assert any(state["files"] for operator in json.loads(out)["operators"] for state in operator["states"])
+
+
+def test_advice_where_it_makes_no_sense(run: Any) -> None:
+    status, out, err = run("inspect", "--rocksdb", str(FIXTURES / "1.20/demo/snapshot"))
+    assert (status, out) == (1, "") and "no RocksDB databases" in err
+    status, _, err = run("inspect", str(KITCHEN), "--since", str(KITCHEN))
+    assert status == 1 and "--rocksdb" in err
+
+
+def test_a_damaged_table_is_told_and_hides_no_other_operator(run: Any, copied: Path) -> None:
+    handle = handles(copied)[0]
+    (table,) = copied.rglob(Path(handle.shared[0][1].path).name)  # type: ignore[union-attr]
+    table.write_bytes(table.read_bytes()[:-1] + b"\0")
+    status, out, _ = run("inspect", "--rocksdb", str(copied), "--json")
+    problems = [operator["problems"] for operator in json.loads(out)["operators"]]
+    assert status == 0
+    assert [len(items) for items in problems].count(1) == 1
+    assert table.name in str(problems) and "byte" in str(problems)
+
+
+# --- checksums -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture()
+def miscounted(copied: Path) -> tuple[Path, str, str]:
+    """A checkpoint in which one data block's checksum is wrong, though the block is not: path, operator, state."""
+    location = stateproc.open(str(copied)).location
+    for operator in stateproc.open(str(copied)).operators:
+        for file in operator.keyed_files:
+            assert isinstance(file.handle, IncrementalHandle)
+            files = database_files(file.handle, location)
+            for family in column_families(files) or ():
+                if family.name != "profile" or not family.files:
+                    continue
+                source = next(item.source for item in files if item.name == family.files[0].name)
+                index = open_table(source).index()
+                at = int(index.offsets[0] + index.sizes[0]) + 1
+                data = bytearray(Path(source.name).read_bytes())
+                data[at] ^= 0xFF
+                Path(source.name).write_bytes(data)
+                return copied, operator.operator_id, family.name
+    raise AssertionError("no table of this state")
+
+
+def test_checksums_are_checked_unless_told_not_to(miscounted: tuple[Path, str, str]) -> None:
+    path, operator, state = miscounted
+    whole = stateproc.open(str(KITCHEN)).state(operator, state).to_arrow()
+    assert whole.num_rows
+    with pytest.raises(CorruptSnapshot, match="checksum") as caught:
+        stateproc.open(str(path)).state(operator, state).to_arrow()
+    assert caught.value.where.file is not None and caught.value.where.offset is not None
+    assert stateproc.open(str(path), verify=False).state(operator, state).to_arrow() == whole
+
+
+def test_no_verify_on_the_command_line(run: Any, miscounted: tuple[Path, str, str]) -> None:
+    path, operator, state = miscounted
+    arguments = ("read", str(path), "--uid-hash", operator, "--state", state, "--format", "jsonl")
+    assert run(*arguments)[0] == 1
+    status, out, err = run(*arguments, "--no-verify")
+    assert status == 0, err
+    assert out == run("read", str(KITCHEN), *arguments[2:])[1]
+
+
+def test_verify_travels_to_spark_s_executors(miscounted: tuple[Path, str, str]) -> None:
+    path, operator, state = miscounted
+    for text, fails in (("true", True), ("FALSE", False)):
+        options = source_options({"path": str(path), "uidhash": operator, "state": state, "verify": text})
+        splits = pickle.loads(pickle.dumps(relation(options).splits(lambda _: None)))
+        if fails:
+            with pytest.raises(CorruptSnapshot, match="checksum"):
+                list(splits[0].read())
+        else:
+            assert sum(batch.num_rows for split in splits for batch in split.read()) > 0

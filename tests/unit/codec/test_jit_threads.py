@@ -1,0 +1,139 @@
+"""Kernels called for the first time by several threads at once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.helpers.paths import ROOT
+
+INNER = """
+from stateproc.codec.jit import kernel
+
+@kernel
+def number(n):
+    return n + 10
+"""
+CALLER = """
+import numpy as np
+from inner import number
+from stateproc.codec.jit import kernel, load_u8
+
+@kernel
+def twice(n):
+    return 2 * number(n) + _one(n)
+
+@kernel
+def _one(n):
+    return load_u8(n) * 0 + 1 if n > 1000 else 1
+"""
+LATE = """
+from stateproc.codec.jit import kernel, load_u8
+ARRIVED.set()
+GO_ON.wait(60)
+
+@kernel
+def first_byte(at):
+    return load_u8(at)
+"""
+START = """
+import builtins, sys, threading, time
+import numpy as np
+import stateproc.codec.jit as jit
+results, failures = [], []
+
+def start(action):
+    def run():
+        try:
+            results.append(action())
+        except BaseException as error:
+            failures.append(repr(error)[:300])
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+"""
+
+
+def _run(folder: Path, program: str) -> str:
+    for name, text in (("inner", INNER), ("caller", CALLER), ("late", LATE)):
+        (folder / f"{name}.py").write_text(text)
+    root = str(ROOT)
+    environment = {**os.environ, "STATEPROC_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": root}
+    command = [sys.executable, "-c", START + program]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_no_thread_gets_a_kernel_whose_callees_are_still_placeholders(tmp_path: Path) -> None:
+    """One thread activates the kernels, slowly; another calls each kernel as soon as it is replaced."""
+    program = """
+import caller
+placeholder, last = type(caller.twice), caller._one
+made = placeholder.made
+def slowly(self):
+    time.sleep(4 if self is last else 0)
+    return made(self)
+placeholder.made = slowly
+
+def call_when_replaced():
+    while isinstance(caller.twice, placeholder):
+        time.sleep(0)
+    return caller.twice(1)
+threads = [start(call_when_replaced), start(lambda: caller.twice(1))]
+[thread.join() for thread in threads]
+print(results, failures)
+"""
+    assert _run(tmp_path, program) == "[23, 23] []"
+
+
+def test_a_module_imported_while_kernels_are_activated_has_no_placeholders(tmp_path: Path) -> None:
+    """The module takes its loads from jit before they are replaced, and defines its kernel afterwards."""
+    program = """
+import caller
+builtins.ARRIVED, builtins.GO_ON = threading.Event(), threading.Event()
+def import_and_call():
+    import late
+    data = np.array([7], dtype=np.uint8)
+    return int(late.first_byte(data.ctypes.data))
+thread = start(import_and_call)
+ARRIVED.wait(60)
+assert caller.twice(1) == 23
+GO_ON.set()
+thread.join()
+print(results, failures)
+"""
+    assert _run(tmp_path, program) == "[7] []"
+
+
+def test_many_threads_call_different_kernels_first(tmp_path: Path) -> None:
+    program = """
+import caller, inner
+sys.setswitchinterval(1e-6)
+barrier = threading.Barrier(8)
+def call(kernel):
+    barrier.wait()
+    return int(kernel(1))
+kernels = [lambda n: caller.twice(n), lambda n: inner.number(n)] * 4
+threads = [start(lambda kernel=kernel: call(kernel)) for kernel in kernels]
+[thread.join() for thread in threads]
+print(sorted(results), failures)
+"""
+    assert _run(tmp_path, program) == "[11, 11, 11, 11, 23, 23, 23, 23] []"
+
+
+def test_a_failed_start_is_tried_again(tmp_path: Path) -> None:
+    """An import of numba that fails leaves placeholders, which work once it succeeds."""
+    program = """
+import caller
+sys.modules["numba"] = None
+try:
+    caller.twice(1)
+except ImportError:
+    print("refused", end=" ")
+del sys.modules["numba"]
+print(caller.twice(1))
+"""
+    assert _run(tmp_path, program) == "refused 23"

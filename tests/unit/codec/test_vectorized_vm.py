@@ -1,0 +1,133 @@
+"""The fast lanes give what the VM gives row by row, values and errors alike."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from stateproc.codec import ops
+from stateproc.codec import vectorized_vm as lanes
+from stateproc.codec.builder import Builder
+from stateproc.codec.errors import BadValue
+from stateproc.codec.machine import DecodeFailure, Machine
+from stateproc.serializers import read_snapshot
+from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable
+from tests.helpers.paths import VECTORS
+
+ROWS = 3 * lanes.CHUNK + 17
+
+
+class Decoder:
+    """A layout's program, run with lanes or without."""
+
+    def __init__(self, serializer: Serializer, fast: bool) -> None:
+        b = Builder()
+        self._assemble = serializer.layout(LayoutContext()).emit(b, False)
+        b.op(ops.ROW_END)
+        program = b.build()
+        self.has_lanes = program.lanes is not None
+        self.machine = Machine(program if fast else replace(program, lanes=None))
+
+    def decode(self, values: list[bytes]) -> pa.Array:
+        data = np.frombuffer(b"".join(values), dtype=np.uint8)
+        ends = np.cumsum([len(value) for value in values], dtype=np.int64)[None, :]
+        starts = ends - np.array([len(value) for value in values], dtype=np.int64)
+        parts, done = [], 0
+        while done < len(values):
+            done = self.machine.run(data, starts, ends, done, len(values))
+            parts.append(self._assemble(self.machine.taken()))
+        return pa.concat_arrays(parts)
+
+    def outcome(self, values: list[bytes]) -> Any:
+        try:
+            return self.decode(values)
+        except DecodeFailure as failure:
+            return failure.code, failure.position, failure.row
+        except (BadValue, pa.ArrowInvalid) as error:
+            return type(error), str(error)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal failures, or equal values; NaN equals itself, -0.0 is not 0.0."""
+    if isinstance(one, tuple) or isinstance(other, tuple):
+        return type(one) is type(other) and one == other
+    return one.equals(other) or (one.type == other.type and repr(one.to_pylist()) == repr(other.to_pylist()))
+
+
+def _entries() -> list[Any]:
+    return [
+        pytest.param(entry, id=f"{path.stem}-{entry['name']}")
+        for path in (VECTORS / "flink-1.20.3.json", VECTORS / "flink-2.3.0.json")
+        for entry in json.loads(path.read_text(encoding="utf-8"))["serializers"]
+        if entry["cases"]
+    ]
+
+
+def _decoders(entry: dict[str, Any]) -> tuple[Decoder, Decoder] | None:
+    serializer = read_snapshot(bytes.fromhex(entry["snapshot"]))
+    try:
+        fast = Decoder(serializer, True)
+    except Undecodable:
+        return None
+    return (fast, Decoder(serializer, False)) if fast.has_lanes else None
+
+
+@pytest.mark.parametrize("entry", _entries())
+def test_lanes_and_rows_decode_alike(entry: dict[str, Any]) -> None:
+    decoders = _decoders(entry)
+    if decoders is None:
+        return
+    fast, slow = decoders
+    cases = [bytes.fromhex(case["data"]) for case in entry["cases"]]
+    random = np.random.default_rng(7)
+    mixed = [cases[index] for index in random.integers(0, len(cases), ROWS)]
+    mostly_one = [cases[0]] * ROWS
+    mostly_one[lanes.CHUNK + 5] = cases[-1]
+    for values in (cases[:1] * ROWS, mixed, mostly_one, cases):
+        assert same(fast.outcome(values), slow.outcome(values))
+
+
+@pytest.mark.parametrize("entry", _entries())
+def test_damage_in_one_row_is_told_alike(entry: dict[str, Any]) -> None:
+    decoders = _decoders(entry)
+    if decoders is None:
+        return
+    fast, slow = decoders
+    random = np.random.default_rng(11)
+    good = bytes.fromhex(entry["cases"][0]["data"])
+    for _ in range(12):
+        bad = bytearray(good)
+        for _ in range(int(random.integers(1, 3))):
+            if bad:
+                bad[int(random.integers(0, len(bad)))] = int(random.integers(0, 256))
+        if random.random() < 0.4:
+            bad = bad[: int(random.integers(0, len(bad) + 1))]
+        values = [good] * (lanes.CHUNK + 300)
+        values[int(random.integers(0, len(values)))] = bytes(bad)
+        assert same(fast.outcome(values), slow.outcome(values))
+
+
+def test_plain_records_stay_in_the_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nulls here and there in a POJO's fields do not send it to the VM."""
+    pojo = _pojo()
+    rows = [b"\x02" + bytes([k % 3 == 0]) + (b"" if k % 3 == 0 else bytes(8)) + bytes([k % 5 == 0])
+            + (b"" if k % 5 == 0 else b"\x03ab") for k in range(ROWS)]  # fmt: skip
+    decoder = Decoder(pojo, True)
+    monkeypatch.setattr(decoder.machine, "_drive", None)
+    decoded = decoder.decode(rows)
+    assert decoded.to_pylist() == [
+        {"n": None if k % 3 == 0 else 0, "s": None if k % 5 == 0 else "ab"} for k in range(ROWS)
+    ]
+
+
+def _pojo() -> Serializer:
+    from stateproc.serializers.java.scalars import SCALARS, Scalar
+    from stateproc.serializers.pojo.serializer import Pojo
+
+    scalars = {row[0]: Scalar(*row) for row in SCALARS}
+    return Pojo("Thing", (("n", scalars["Long"]), ("s", scalars["String"])))

@@ -1,0 +1,184 @@
+"""Changelogs that do not hold the type of their keys: the user tells it, and what is told is held against the log."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import stateproc
+from stateproc import types
+from stateproc.cli import main
+from stateproc.errors import CorruptSnapshot, InvalidOption, NotFound, SnapshotError, UnsupportedSnapshot
+from stateproc.keygroups.hashes import hash_codes
+from stateproc.keygroups.key_hash import KeyHash
+from stateproc.keygroups.operator_ids import operator_id
+from stateproc.keygroups.ranges import key_group_of_hash
+from stateproc.snapshot.splits import Split
+from stateproc.writers.rewrite.merged_header import carried_header
+from stateproc.writers.rewrite.raw_copy import carried_splits
+from tests.helpers.byte_builders.changelog import LONG, SET, STRING, declared, long, opened, state_info
+from tests.helpers.byte_builders.metadata import in_memory_changelog
+from tests.helpers.fixtures import FIXTURES, Fixture, arrow_rows, differences, fixtures_in
+
+RELEASES = ("1.20", "2.3")
+STATES = {"text", "items", "entries", "sum", "totals", "late"}
+
+
+def members(release: str) -> list[Fixture]:
+    return fixtures_in(FIXTURES / release / "chain-changelog-untold")
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_without_being_told_there_is_advice(release: str) -> None:
+    for member in members(release):
+        operator = member.open(key_type=None).operator("chain")
+        problem = operator.problems[0]
+        assert isinstance(problem, UnsupportedSnapshot) and "does not hold the key's serializer" in problem.message
+        assert problem.advice is not None
+        assert all(word in problem.advice for word in ("key_type='Long'", "keyType", "--key-type"))
+        with pytest.raises(UnsupportedSnapshot):
+            operator.state("text")
+
+
+TOLD: list[Any] = [
+    "String", types.STRING, pa.string(), {"chain": "String"}, {operator_id("chain"): types.STRING},
+    ' {"chain": "String"}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("told", TOLD, ids=repr)
+def test_a_type_is_told_for_all_operators_or_for_one(told: Any) -> None:
+    for release in RELEASES:
+        for member in members(release):
+            snapshot = member.open(key_type=told)
+            assert differences(member, snapshot) == []
+            assert {state.name for state in snapshot.operator("chain").keyed_states} >= STATES - {"late"}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_all_states_as_one_table_and_flattened(release: str) -> None:
+    member = members(release)[-1]
+    operator = member.open().operator("chain")
+    table = operator.wide().to_arrow()
+    lines = [line for line in member.expected() if line["uid"] == "chain"]
+    assert sorted(table.column("key").to_pylist()) == sorted({line["key"] for line in lines})
+    flat = operator.state("items").to_arrow(flatten=True)
+    assert len(flat) == sum(len(line["value"]) for line in lines if line["state"] == "items")
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_only_the_key_group_of_a_key_is_read(release: str) -> None:
+    member = members(release)[-1]
+    state = member.open().state("chain", "sum")
+    rows = {row["key"]: row for row in arrow_rows(member.open(), state)}
+    assert len({row["key_group"] for row in rows.values()}) > 8
+    for key, row in rows.items():
+        assert state.key_groups_of([key]) == {row["key_group"]}
+        found = state.to_arrow(keys=[key]).to_pylist()
+        assert row in found and {item["key_group"] for item in found} == {row["key_group"]}
+
+
+def test_splits_travel() -> None:
+    member = members("2.3")[-1]
+    splits: list[Split] = pickle.loads(pickle.dumps(member.open().state("chain", "text").splits(split_bytes=100)))
+    rows = [row for split in splits for batch in split.read() for row in batch.to_pylist()]
+    wanted = {line["key"]: line["value"] for line in member.expected() if line["state"] == "text"}
+    assert len(splits) > 8 and {row["key"]: row["value"] for row in rows} == wanted
+
+
+def test_on_the_command_line(capfd: pytest.CaptureFixture[str]) -> None:
+    member = members("1.20")[-1]
+    arguments = ["read", member.snapshot, "--uid", "chain", "--state", "sum", "--format", "jsonl"]
+    assert main([*arguments, "--key-type", "String"]) == 0
+    rows = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    wanted = {line["key"]: line["value"] for line in member.expected() if line["state"] == "sum"}
+    assert {row["key"]: row["value"] for row in rows} == wanted
+    assert main(arguments) != 0
+    assert "--key-type" in capfd.readouterr().err
+
+
+WRONG = [
+    "Long", "Integer", "Boolean", "byte[]", "Tuple2<String, Integer>", "Row<String>", "Nullable<String>", "List<Long>",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("told", WRONG)
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_wrong_type_is_refused_with_advice(release: str, told: str) -> None:
+    operator = members(release)[-1].open(key_type=told).operator("chain")
+    for state in operator.keyed_states:
+        with pytest.raises((InvalidOption, CorruptSnapshot)) as caught:
+            state.to_arrow()
+        assert "keyType" in (caught.value.advice or ""), caught.value
+        with pytest.raises((InvalidOption, CorruptSnapshot)):
+            for split in carried_splits(operator, state.name, 0):
+                list(split.read())
+
+
+def test_bytes_that_fit_another_type_are_told_apart_by_their_key_groups(tmp_path: Path) -> None:
+    """Eight bytes may be a Long or two Integers; only one of them is hashed to where the log has it."""
+    numbers = [number * 0x2_0000_0007 for number in range(1, 100)]
+    groups = key_group_of_hash(hash_codes(pa.array(numbers), KeyHash("long")), 128).tolist()
+    rows = [
+        (group, bytes([SET, 0, 0]) + long(number) + b"\0" + long(-number))
+        for group, number in zip(groups, numbers, strict=True)
+        if group < 64
+    ]
+    log = in_memory_changelog([declared(0, state_info("v", "VALUE", LONG)), *sorted(rows)])
+    opened(tmp_path, [], [log])
+    table = stateproc.open(str(tmp_path), key_type="Long").operators[0].state("v").to_arrow()
+    assert len(table) == len(rows) > 30
+    assert all(row["key"] == -row["value"] for row in table.to_pylist())
+    state = stateproc.open(str(tmp_path), key_type="Tuple2<Integer, Integer>").operators[0].state("v")
+    with pytest.raises(InvalidOption, match=r"keys are no Tuple2<Int.*>: .* belong to other") as caught:
+        state.to_arrow()
+    assert caught.value.where.state == "v" and "keyType" in (caught.value.advice or "")
+
+
+def test_keys_without_a_hash_that_can_be_told_are_read_as_told(tmp_path: Path) -> None:
+    """A POJO's hashCode is its own."""
+    rows = [(group, bytes([SET, 0, 0]) + b"\x02\0" + long(group) + b"\0" + long(7)) for group in (3, 9)]
+    opened(tmp_path, [], [in_memory_changelog([declared(0, state_info("v", "VALUE", LONG)), *rows])])
+    snapshot = stateproc.open(str(tmp_path), key_type=types.Pojo("com.acme.Id", {"id": types.LONG}))
+    assert [row["key"] for row in arrow_rows(snapshot, snapshot.operators[0].state("v"))] == [{"id": 3}, {"id": 9}]
+
+
+def test_what_the_snapshot_tells_goes_before(tmp_path: Path) -> None:
+    (member, *_) = fixtures_in(FIXTURES / "1.20" / "chain-changelog-never")
+    assert differences(member, member.open(key_type="Long")) == []
+    (demo,) = fixtures_in(FIXTURES / "1.20" / "demo")
+    assert differences(demo, demo.open(key_type="byte[]")) == []
+
+
+@pytest.mark.parametrize(
+    ("told", "error", "match"),
+    [
+        ("Strin", InvalidOption, "Strin"),
+        ("{not json", InvalidOption, "not a JSON object"),
+        ({"chain": 7}, InvalidOption, "no type"),
+        (7, InvalidOption, "no type"),
+        ({"chian": "String"}, NotFound, "chian"),
+    ],
+)
+def test_what_tells_nothing_is_refused(told: Any, error: type[SnapshotError], match: str) -> None:
+    with pytest.raises(error, match=match):
+        members("1.20")[0].open(key_type=told)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_carried_over_the_header_has_the_snapshot_that_flink_writes(release: str) -> None:
+    """An equal job beside it has materialized parts, whose header is by Flink."""
+    oracle = carried_header(fixtures_in(FIXTURES / release / "chain-changelog-by-and-by")[-1].open().operator("chain"))
+    ours = carried_header(members(release)[-1].open().operator("chain"))
+    assert ours.key_snapshot == oracle.key_snapshot
+    assert set(ours.names) == STATES <= set(oracle.names)
+    operator = members(release)[-1].open().operator("chain")
+    for state in operator.keyed_states:
+        carried = [batch for split in carried_splits(operator, state.name, 0) for batch in split.read()]
+        assert sum(len(batch) for batch in carried) == len(state.to_arrow(flatten=state.name == "entries")) > 0
+    assert STRING in ours.key_snapshot

@@ -1,0 +1,208 @@
+"""Changelog files: offsets, compression, several tasks in one file, truncation, logs larger than memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stateproc.errors import CorruptSnapshot, MissingFile
+from stateproc.metadata.handles import ChangelogHandle, FileHandle, IncrementalHandle, KeyGroupsHandle
+from stateproc.readers.changelog.change_blocks import blocks_of
+from stateproc.readers.changelog.log_stream import LogContent, log_source
+from stateproc.readers.changelog.segments import Change
+from stateproc.readers.changelog.spill_buckets import Buckets
+from stateproc.readers.changelog.splits import ChangelogSplit
+from stateproc.snapshot.snapshot import Snapshot
+from stateproc.storage import SnapshotLocation
+from tests.helpers.byte_builders.changelog import (
+    ADD_ELEMENT,
+    LIST,
+    LONG,
+    SET,
+    change,
+    declared,
+    empty_materialized,
+    fstr,
+    log_file,
+    long,
+    opened,
+    segment_content,
+    state_info,
+)
+from tests.helpers.byte_builders.metadata import file, file_changelog, inline
+from tests.helpers.fixtures import Fixture, fixtures
+
+INFO = state_info("s", "VALUE", LONG)
+MINE = segment_content([declared(0, INFO), change(SET, "a", long(1)), change(SET, "b", long(2), group=9)])
+LATER = segment_content([change(SET, "a", long(3))])
+OTHERS = segment_content([declared(0, state_info("other", "LIST", LIST)), change(ADD_ELEMENT, "x", fstr("y"))])
+
+
+def rows(directory: Path, segments: list[tuple[int, bytes]], kind: int = 13) -> list[tuple[str, int]]:
+    state = opened(directory, [empty_materialized()], [file_changelog(kind, segments)]).state("s")
+    return sorted((row["key"], row["value"]) for batch in state.batches() for row in batch.to_pylist())
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("kind", [10, 13])
+def test_segments_are_read_at_their_offsets(tmp_path: Path, compressed: bool, kind: int) -> None:
+    """Other tasks' segments before, between and behind are not this handle's; the order is the handle's."""
+    content = OTHERS + LATER + OTHERS + MINE + OTHERS
+    path = log_file(tmp_path / "log", content, compressed=compressed)
+    late, mine = len(OTHERS), len(OTHERS + LATER + OTHERS)
+    handle = file(path, len(content))
+    assert rows(tmp_path, [(mine, handle), (late, handle)], kind) == [("a", 3), ("b", 2)]
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_segments_of_several_files_follow_one_another(tmp_path: Path, compressed: bool) -> None:
+    first = log_file(tmp_path / "first", MINE, compressed=compressed)
+    second = log_file(tmp_path / "second", LATER, compressed=compressed)
+    segments = [(0, file(first, len(MINE))), (0, file(second, len(LATER)))]
+    assert rows(tmp_path, segments) == [("a", 3), ("b", 2)]
+    assert rows(tmp_path, [segments[0], segments[1], (0, file(first, len(MINE)))]) == [("a", 1), ("b", 2)]
+
+
+def test_a_segment_may_stand_in_the_metadata(tmp_path: Path) -> None:
+    assert rows(tmp_path, [(0, inline("log", b"\0" + MINE))]) == [("a", 1), ("b", 2)]
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_cut_off_file_is_never_a_shorter_result(tmp_path: Path, compressed: bool) -> None:
+    path = Path(log_file(tmp_path / "log", MINE, compressed=compressed))
+    whole = path.read_bytes()
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        with pytest.raises(CorruptSnapshot) as caught:
+            rows(tmp_path, [(0, file(str(path), len(MINE)))])
+        assert caught.value.where.file == str(path)
+        assert caught.value.where.offset is not None and caught.value.where.offset <= length
+
+
+def test_damage_of_files_is_told_by_place(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    handle = file(str(path), len(MINE))
+
+    def message(body: bytes, offset: int = 0) -> str:
+        path.write_bytes(body)
+        with pytest.raises(CorruptSnapshot) as caught:
+            rows(tmp_path, [(offset, handle)])
+        assert caught.value.where.file == str(path) and caught.value.where.offset is not None
+        return caught.value.message
+
+    assert "the mark 2" in message(b"\x02" + MINE)
+    assert "outside" in message(b"\0" + MINE, 10_000) or "a segment at byte" in message(b"\0" + MINE, 10_000)
+    assert "impossible number of key groups" in message(b"\0\xff\xff\xff\xff" + MINE)
+    assert "impossible number of changes" in message(b"\0" + MINE[:4] + b"\xff" * 4 + MINE[8:])
+    assert "negative length" in message(b"\0" + MINE[:12] + b"\xff" * 4 + MINE[16:])
+    assert "bytes wanted" in message(b"\0" + MINE[:12] + b"\x7f\xff\xff\xff" + MINE[16:])
+    path.unlink()
+    with pytest.raises(MissingFile):
+        rows(tmp_path, [(0, handle)])
+
+
+def test_the_file_of_a_change_is_told_when_its_bytes_are_damaged(tmp_path: Path) -> None:
+    content = segment_content([declared(0, INFO), (5, b"\x01\0\0\x09abc")])
+    path = log_file(tmp_path / "log", content)
+    with pytest.raises(CorruptSnapshot, match="needs more bytes") as caught:
+        rows(tmp_path, [(0, file(path, len(content)))])
+    assert caught.value.where.file == path and caught.value.where.state == "s"
+    assert caught.value.where.offset is not None and abs(caught.value.where.offset - len(content)) < 8
+
+
+def test_compressed_content_is_read_again_to_go_back(tmp_path: Path) -> None:
+    plain = bytes(range(256)) * 2000
+    path = log_file(tmp_path / "log", plain, compressed=True)
+    location = SnapshotLocation(str(tmp_path), str(tmp_path / "_metadata"))
+    content = LogContent(log_source(FileHandle(path, len(plain)), location))
+    content.seek(300_000)
+    assert content.take(5) == plain[300_000:300_005] and content.position == 300_005
+    content.seek(7)
+    assert content.take(300_000) == plain[7:300_007]
+    with pytest.raises(CorruptSnapshot, match="cut off"):
+        content.take(len(plain))
+
+
+@pytest.mark.parametrize("memory", [0, 1000, 1 << 30])
+def test_changes_come_back_in_order_from_memory_and_from_files(memory: int) -> None:
+    groups = list(range(10, 150))
+    added = [
+        Change(10 + index * 7 % 140, bytes([index % 251]) * (index % 5), f"f{index % 3}", index) for index in range(900)
+    ]
+    with Buckets(groups, memory) as buckets:
+        for block in blocks_of(added):
+            buckets.add(block)
+        runs = [
+            (run, [change for block in blocks for change in block.changes()])
+            for run, blocks in buckets.runs(more=1 << 20)
+        ]
+    assert [group for run, _ in runs for group in run] == groups
+    assert len(runs) > 3
+    for run, changes in runs:
+        assert {item.key_group for item in changes} <= set(run)
+    for group in groups:
+        found = [item for _, changes in runs for item in changes if item.key_group == group]
+        assert found == [item for item in added if item.key_group == group]
+
+
+# --- real snapshots ------------------------------------------------------------------------------------------
+
+
+CLASSES = {
+    "fixtures.Edges$Dog": {"legs": "int", "name": "String", "weight": "Double"},
+    "fixtures.Edges$Generic": {"text": "String", "number": "int", "longs": "long[]"},
+}
+
+
+def _fixture(name: str) -> Fixture:
+    return next(item for item in fixtures() if item.name == name)
+
+
+def _sorted(batches: Iterator[Any]) -> list[str]:
+    return sorted(repr({**row, "raw_key": None}) for batch in batches for row in batch.to_pylist())
+
+
+def _changelog_of(snapshot: Snapshot, handle: KeyGroupsHandle | IncrementalHandle) -> ChangelogHandle:
+    return ChangelogHandle(
+        14, handle.key_groups.start, len(handle.key_groups), 0, (handle,), (), 1, 1, "changelog-id"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "1.20/kitchen-hashmap-checkpoint",
+        "1.20/kitchen-hashmap-canonical",
+        "1.20/kitchen-rocksdb-incremental",
+        "1.20/windows-hashmap-canonical",
+    ],
+)
+def test_what_is_materialized_reads_as_before(name: str) -> None:
+    """All states taken apart into keys and values and put together again, and read without a detour."""
+    snapshot = _fixture(name).open(classes=CLASSES)
+    compared = 0
+    for operator in snapshot.operators:
+        for file_ in operator.keyed_files:
+            assert isinstance(file_.handle, KeyGroupsHandle | IncrementalHandle)
+            for state in operator.keyed_states:
+                before = [split for split in state.plain_splits() if split.place == file_.source.name]
+                expected = _sorted(batch for split in before for batch in split.read())
+                split = ChangelogSplit(
+                    _changelog_of(snapshot, file_.handle),
+                    snapshot.location,
+                    tuple(file_.handle.key_groups),
+                    0,
+                    operator.max_parallelism,
+                    state.name,
+                    operator.display,
+                    snapshot.options,
+                )
+                assert _sorted(split.read()) == expected
+                taken_apart = [batch.drop_columns(["raw_key"]) for batch in replace(split, raw_keys=True).read()]
+                assert _sorted(iter(taken_apart)) == expected
+                compared += 1
+    assert compared > 10

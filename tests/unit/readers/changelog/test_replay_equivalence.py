@@ -1,0 +1,299 @@
+"""Changes applied all at once leave what they leave one after another: random logs, on every kind of state."""
+
+from __future__ import annotations
+
+import random
+import struct
+import time
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
+from stateproc.readers.changelog.change_blocks import Change, blocks_of
+from stateproc.readers.changelog.log_compaction import latest
+from stateproc.readers.changelog.operations import OPERANDS, Operation
+from stateproc.readers.changelog.records import records
+from stateproc.readers.common.entry_programs import Columns
+from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.common.row_schema import KEY_GROUP
+from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.serializers import LayoutContext, Serializer
+from stateproc.serializers.java.scalars import SCALARS, VOID_NAMESPACE, Scalar
+from stateproc.serializers.runtime.timers import Timer
+from tests.helpers.changelog_replay import Store, length_suffix, load_heap, replay
+
+SCALAR = {row[0]: Scalar(*row) for row in SCALARS}
+LONG, STRING = SCALAR["Long"], SCALAR["String"]
+CTX = LayoutContext()
+Contents = dict[tuple[int, bytes], bytes]
+MERGING = [StateKind.LIST, StateKind.REDUCING, StateKind.AGGREGATING]
+KINDS = [kind for kind in StateKind if kind in OPERANDS]
+
+
+def text(rng: random.Random, n: int) -> bytes:
+    """A StringValue, of one of ``n`` texts; some are prefixes of others, some hold commas."""
+    chosen = ["", ",", "a", "ab", "abc", "b,", "c" * 40, *map(str, range(n))][rng.randrange(n)]
+    return bytes([len(chosen) + 1]) + chosen.encode()
+
+
+def state_of(kind: StateKind, namespace: Serializer) -> KeyedState:
+    if kind.is_queue:
+        timer = Timer(STRING, namespace)
+        return KeyedState("_timer_state/event_x", kind, 0, STRING, namespace, timer)
+    return KeyedState("s", kind, 0, STRING, namespace, STRING, LONG if kind is StateKind.MAP else None)
+
+
+def part(rng: random.Random, serializer: Serializer, n: int) -> bytes:
+    if serializer == STRING:
+        return text(rng, n)
+    return b"\0" if serializer == VOID_NAMESPACE else struct.pack(">q", rng.randrange(n))
+
+
+def timer(rng: random.Random, namespace: Serializer) -> bytes:
+    return struct.pack(">q", rng.randrange(5)) + text(rng, 6) + part(rng, namespace, 3)
+
+
+def change(rng: random.Random, state: KeyedState, at: int) -> Change:
+    operation = rng.choice([item for item in OPERANDS[state.kind] if item is not Operation.MERGE_NS])
+    scope = b"" if state.kind.is_queue else part(rng, state.key, 9) + part(rng, state.namespace, 4)
+    body = b""
+    if state.kind.is_queue:
+        timers = [timer(rng, state.namespace) for _ in range(rng.randrange(4))]
+        added = operation is Operation.ADD_ELEMENT
+        body = struct.pack(">i", len(timers)) + b"".join(timers) if added else timer(rng, state.namespace)
+    elif state.kind is StateKind.MAP:
+        user = struct.pack(">q", rng.randrange(4))
+        pairs = [struct.pack(">q", rng.randrange(6)) for _ in range(rng.randrange(4))]
+        values = [rng.choice([b"\x01", b"\0" + text(rng, 9)]) for _ in pairs]
+        # A String's own null is logged as one byte of zero.
+        logged = rng.choice([b"\0", text(rng, 9)])
+        bodies = {
+            Operation.ADD: struct.pack(">i", len(pairs)) + b"".join(k + v for k, v in zip(pairs, values, strict=True)),
+            Operation.REMOVE_ELEMENT: user,
+            Operation.CLEAR: b"",
+        }
+        body = bodies.get(operation, user + logged)
+    elif operation is not Operation.CLEAR:
+        elements = [text(rng, 9) for _ in range(rng.randrange(4))]
+        listed = state.kind is StateKind.LIST and operation is not Operation.ADD_ELEMENT
+        body = struct.pack(">i", len(elements)) + b"".join(elements) if listed else text(rng, 9)
+    return Change(rng.randrange(3), bytes([operation, 0, 7]) + scope + body, "log", at)
+
+
+def composite(state: KeyedState, key: bytes, namespace: bytes) -> bytes:
+    if state.namespace == STRING:
+        return key + length_suffix(len(key)) + namespace + length_suffix(len(namespace))
+    return key + namespace
+
+
+def before(rng: random.Random, state: KeyedState) -> list[RawEntries]:
+    """Entries as RocksDB would have them, in two parts."""
+    held: Contents = {}
+    for _ in range(rng.choice([0, 30])):
+        if state.kind.is_queue:
+            held[rng.randrange(3), timer(rng, state.namespace)] = b""
+            continue
+        key = composite(state, part(rng, state.key, 9), part(rng, state.namespace, 4))
+        if state.kind is StateKind.MAP:
+            held[rng.randrange(3), key + struct.pack(">q", rng.randrange(4))] = b"\0" + text(rng, 9)
+        else:
+            many = range(rng.randrange(1, 3) if state.kind is StateKind.LIST else 1)
+            held[rng.randrange(3), key] = b",".join(text(rng, 9) for _ in many)
+    store = Store(replace(state, kind=StateKind.VALUE), CTX)
+    for (group, key), value in held.items():
+        store.put(group, key, value)
+    return list(store.entries("materialized"))
+
+
+def contents(entries: list[RawEntries]) -> Contents:
+    found: Contents = {}
+    for batch in entries:
+        data = batch.data.tobytes()
+        for group, (a, b, c, d) in zip(batch.key_groups.tolist(), batch.ranges.T.tolist(), strict=True):
+            assert (group, data[a:b]) not in found
+            found[group, data[a:b]] = data[c:d]
+    return found
+
+
+@pytest.mark.parametrize("namespace", [VOID_NAMESPACE, LONG, STRING], ids=["void", "fixed", "any length"])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.value)
+def test_all_at_once_is_one_after_another(kind: StateKind, namespace: Serializer) -> None:
+    state = state_of(kind, namespace)
+    for seed in range(60):
+        rng = random.Random(seed)
+        earlier = before(rng, state)
+        changes = [change(rng, state, at) for at in range(rng.choice([1, 10, 300]))]
+        store = Store(state, CTX)
+        for entries in earlier:
+            store.load(entries)
+        replay(store, changes, CTX)
+        found = records(list(blocks_of(changes)))
+        ours = list(latest(state, earlier, found, CTX, "place"))
+        assert contents(ours) == contents(list(store.entries("place"))), seed
+        keys = [(int(group), key) for batch in ours for group, key in zip(batch.key_groups, _keys(batch), strict=True)]
+        assert [group for group, _ in keys] == sorted(group for group, _ in keys)
+
+
+def heap_columns(rng: random.Random, state: KeyedState) -> Columns:
+    """What a native heap file's program gives: groups ascending, keys and namespaces as bytes, values whole."""
+    held: dict[tuple[int, bytes, bytes], Any] = {}
+    for _ in range(30):
+        group = rng.randrange(3)
+        if state.kind.is_queue:
+            held[group, timer(rng, state.namespace), b""] = None
+            continue
+        key, namespace = part(rng, state.key, 9), part(rng, state.namespace, 4)
+        value: Any = text(rng, 9)
+        if state.kind is StateKind.LIST:
+            value = [text(rng, 9) for _ in range(rng.randrange(3))]
+        elif state.kind is StateKind.MAP:
+            value = [{"key": struct.pack(">q", at), "value": b"\0" + text(rng, 9)} for at in range(rng.randrange(3))]
+        held[group, key, namespace] = value
+    rows = sorted(held.items(), key=lambda item: item[0][0])
+    pair = pa.struct([("key", pa.binary()), ("value", pa.binary())])
+    kind = {StateKind.LIST: pa.list_(pa.binary()), StateKind.MAP: pa.list_(pair)}.get(state.kind, pa.binary())
+    groups = pa.array([group for (group, _, _), _ in rows], pa.int32())
+    if state.kind.is_queue:
+        return {KEY_GROUP: groups, "value": pa.array([timer for (_, timer, _), _ in rows], pa.binary())}
+    return {
+        KEY_GROUP: groups,
+        "key": pa.array([key for (_, key, _), _ in rows], pa.binary()),
+        "namespace": pa.array([namespace for (_, _, namespace), _ in rows], pa.binary()),
+        "value": pa.array([value for _, value in rows], kind),
+    }
+
+
+@pytest.mark.parametrize("namespace", [VOID_NAMESPACE, LONG, STRING], ids=["void", "fixed", "any length"])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.value)
+def test_upon_heap_files_too(kind: StateKind, namespace: Serializer) -> None:
+    state = state_of(kind, namespace)
+    for seed in range(30):
+        rng = random.Random(seed)
+        columns = heap_columns(rng, state)
+        cut = {name: column.slice(4) for name, column in columns.items()}
+        changes = [change(rng, state, at) for at in range(rng.choice([1, 100]))]
+        store = Store(state, CTX)
+        load_heap(cut, store)
+        replay(store, changes, CTX)
+        ours = list(latest(state, [cut], records(list(blocks_of(changes))), CTX, "place"))
+        assert contents(ours) == contents(list(store.entries("place"))), seed
+
+
+def _keys(batch: RawEntries) -> list[bytes]:
+    data = batch.data.tobytes()
+    return [data[start:stop] for start, stop in batch.ranges[:2].T.tolist()]
+
+
+def test_entries_of_one_map_are_neighbours() -> None:
+    state = state_of(StateKind.MAP, VOID_NAMESPACE)
+    rng = random.Random(1)
+    changes = [change(rng, state, at) for at in range(500)]
+    (batch,) = latest(state, before(rng, state), records(list(blocks_of(changes))), CTX, "place")
+    maps = [(int(group), key[:-8]) for group, key in zip(batch.key_groups, _keys(batch), strict=True)]
+    seen = [item for at, item in enumerate(maps) if at == 0 or maps[at - 1] != item]
+    assert len(seen) == len(set(seen)) > 5
+
+
+def merge(rng: random.Random, state: KeyedState, at: int) -> Change:
+    """Some namespaces of a key become one of them; sources may be nothing, absent, named twice, or the target."""
+    key, spaces = part(rng, state.key, 3), [part(rng, state.namespace, 4) for _ in range(rng.randrange(5))]
+    target = part(rng, state.namespace, 4)
+    body = key + target + target + struct.pack(">i", len(spaces)) + b"".join(spaces)
+    return Change(rng.randrange(3), bytes([Operation.MERGE_NS, 0, 7]) + body, "log", at)
+
+
+@pytest.mark.parametrize("namespace", [LONG, STRING], ids=["fixed", "any length"])
+@pytest.mark.parametrize("kind", MERGING, ids=lambda kind: kind.value)
+def test_merged_namespaces_hold_what_they_would_one_after_another(kind: StateKind, namespace: Serializer) -> None:
+    state = state_of(kind, namespace)
+    settled, unsettled = 0, 0
+    for seed in range(200):
+        rng = random.Random(seed)
+        earlier = before(rng, state)
+        makers = [change] * rng.choice([1, 4, 30]) + [merge]
+        changes = [rng.choice(makers)(rng, state, at) for at in range(rng.choice([3, 20, 400]))]
+        store = Store(state, CTX)
+        for entries in earlier:
+            store.load(entries)
+        replay(store, changes, CTX)
+        found = records(list(blocks_of(changes)))
+        unknown = {group: sum(value is None for value in store.group(group).values()) for group in range(3)}
+        if kind is not StateKind.LIST and any(unknown.values()):
+            group = min(group for group, count in unknown.items() if count)
+            with pytest.raises(UnsupportedSnapshot, match=rf"MERGE_NS.* \({unknown[group]} in key group {group}\)"):
+                list(latest(state, earlier, found, CTX, "place"))
+            unsettled += 1
+            continue
+        ours = list(latest(state, earlier, found, CTX, "place"))
+        assert contents(ours) == contents(list(store.entries("place"))), seed
+        groups = [group for batch in ours for group in batch.key_groups.tolist()]
+        assert groups == sorted(groups)
+        settled += any(item.data[0] == Operation.MERGE_NS for item in changes)
+    assert settled > 30 and (unsettled > 30 or kind is StateKind.LIST)
+
+
+def test_many_merges() -> None:
+    """Each key's two sessions become one, whose value is then set."""
+    state = state_of(StateKind.REDUCING, LONG)
+    one, two = struct.pack(">q", 1), struct.pack(">q", 2)
+    changes = []
+    for at in range(60_000):
+        key = b"\x07%06d" % at
+        changes += [
+            Change(0, bytes([Operation.SET, 0, 7]) + key + one + b"\x02a", "log", 0),
+            Change(0, bytes([Operation.SET, 0, 7]) + key + two + b"\x02b", "log", 0),
+            Change(0, bytes([Operation.MERGE_NS, 0, 7]) + key + one + one + struct.pack(">i", 1) + two, "log", 0),
+            Change(0, bytes([Operation.SET_INTERNAL, 0, 7]) + key + one + b"\x02c", "log", 0),
+        ]
+    found = records(list(blocks_of(changes)))
+    list(latest(state, [], records(list(blocks_of(changes[:4]))), CTX, "place"))
+    began = time.process_time()
+    held = contents(list(latest(state, [], found, CTX, "place")))
+    assert time.process_time() - began < 3
+    assert len(held) == 60_000 and set(held.values()) == {b"\x02c"}
+
+
+@pytest.mark.parametrize("kind", [StateKind.VALUE, StateKind.MAP, StateKind.LIST, StateKind.EVENT_TIMERS])
+def test_damage_is_told_as_by_the_replay(kind: StateKind) -> None:
+    state = state_of(kind, VOID_NAMESPACE)
+    rng = random.Random(3)
+    told = 0
+    for seed in range(300):
+        changes = [change(rng, state, 1000 * at) for at in range(6)]
+        at = rng.randrange(6)
+        data = bytearray(changes[at].data)
+        if seed % 3:
+            data[0 if seed % 3 == 1 else rng.randrange(3, len(data))] ^= 1 << rng.randrange(8)
+        else:
+            del data[rng.randrange(3, len(data)) :]
+        changes[at] = replace(changes[at], data=bytes(data))
+
+        def outcome(at_once: bool, changes: list[Change] = changes) -> object:
+            try:
+                if at_once:
+                    return contents(list(latest(state, [], records(list(blocks_of(changes))), CTX, "place")))
+                store = Store(state, CTX)
+                replay(store, changes, CTX)
+                return contents(list(store.entries("place")))
+            except CorruptSnapshot as error:
+                return error.message, error.where
+
+        assert outcome(True) == outcome(False), seed
+        told += isinstance(outcome(True), tuple)
+    assert told > 20
+
+
+def test_many_batches() -> None:
+    state = state_of(StateKind.VALUE, VOID_NAMESPACE)
+    changes = [
+        Change(at % 4, bytes([Operation.SET, 0, 7]) + b"\x07%06d\0" % at + b"\x03ab", "log", at)
+        for at in range(150_000)
+    ]
+    began = time.process_time()
+    batches = list(latest(state, [], records(list(blocks_of(changes))), CTX, "place"))
+    assert time.process_time() - began < 3
+    assert [len(batch) for batch in batches] == [65536, 65536, 150_000 - 2 * 65536]
+    assert len(contents(batches)) == 150_000

@@ -1,0 +1,39 @@
+"""Entries do not care where blocks end: blocks of a few bytes give the rows that large ones give."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+import stateproc.readers.canonical.reader as canonical
+import stateproc.readers.heap.reader as heap
+from stateproc.readers.common.key_group_blocks import KeyGroupRange, plain_blocks
+from stateproc.storage import InlineSource
+from tests.helpers.fixtures import fixtures
+
+CASES = ("1.20/kitchen-hashmap-canonical", "2.3/tiny-rocksdb-canonical-1024", "1.20/kitchen-hashmap-checkpoint")
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("size", [1, 7, 64, 1000])
+def test_any_size_of_blocks_gives_the_same_rows(case: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    fixture = next(item for item in fixtures() if item.name == case)
+    states = [state for operator in fixture.open().operators for state in operator.keyed_states]
+    whole = [state.to_arrow().to_pylist() for state in states]
+    for module in (canonical, heap):
+        monkeypatch.setattr(module, "plain_blocks", partial(plain_blocks, size=size))
+    assert [state.to_arrow().to_pylist() for state in states] == whole
+
+
+def test_unused_bytes_come_again_and_blocks_grow_when_nothing_fits() -> None:
+    data = bytes(range(20))
+    source = InlineSource("data", data)
+    ranges = [KeyGroupRange(3, 2, 8), KeyGroupRange(4, 8, 20)]
+    blocks = plain_blocks(source, ranges, 4)
+    first = next(blocks)
+    assert (first.data.tobytes(), first.groups, first.last) == (data[2:6], ((3, 0),), False)
+    second = blocks.send(4)
+    assert (second.data.tobytes(), second.groups) == (data[2:10], ((3, 0), (4, 6)))
+    third = blocks.send(3)
+    assert (third.data.tobytes(), third.groups) == (data[7:11], ((4, 1),))

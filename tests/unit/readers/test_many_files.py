@@ -1,0 +1,325 @@
+"""Snapshots of many subtasks, files and elements: what is planned, and what a task gets, stays in proportion."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import random
+import tracemalloc
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from rocksdict import Options, Rdict, SstFileWriter
+
+import stateproc
+from stateproc.codec import machine
+from stateproc.codec.columns import Columns
+from stateproc.errors import CorruptSnapshot, MissingFile, UnsupportedSnapshot
+from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
+from stateproc.metadata.keyed_handles import ChangelogHandle, IncrementalHandle
+from stateproc.metadata.snapshot import SnapshotMetadata
+from stateproc.metadata.stream_handles import ByteStreamHandle, FileHandle
+from stateproc.readers.common import header_reader as headers
+from stateproc.readers.common.entry_decoder import decode_entries
+from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.common.read_options import ReadOptions
+from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.operator_state.reader import element_pieces, element_ranges
+from stateproc.readers.rocksdb import database as rocksdb_database
+from stateproc.readers.rocksdb.open_database import database_files
+from stateproc.readers.rocksdb.splits import RocksDbSplit, rocksdb_splits
+from stateproc.readers.rocksdb.statistics import database_statistics
+from stateproc.serializers import LayoutContext
+from stateproc.serializers.java.scalars import SCALARS, VOID_NAMESPACE, Scalar
+from stateproc.snapshot.schema_merging import portions
+from stateproc.snapshot.snapshot import Snapshot
+from stateproc.storage import InlineSource
+from stateproc.wire import Cursor
+from stateproc.writers.formats.rocksdb.options import TableOptions
+from tests.helpers.paths import FIXTURES
+from tests.helpers.writers.native_rocksdb import write_native
+
+KITCHEN = FIXTURES / "1.20/kitchen-rocksdb-incremental/snapshot"
+SCALAR = {row[0]: Scalar(*row) for row in SCALARS}
+
+
+def with_subtasks(snapshot: Snapshot, subtasks: int) -> Snapshot:
+    """The snapshot with so many subtasks in each operator, all with the first one's state."""
+    operators = tuple(
+        replace(
+            item,
+            parallelism=subtasks,
+            subtasks=tuple(replace(item.subtasks[0], index=index) for index in range(subtasks)),
+        )
+        for item in snapshot.metadata.operators
+        if item.subtasks
+    )
+    metadata = replace(snapshot.metadata, operators=operators)
+    assert isinstance(metadata, SnapshotMetadata)
+    return Snapshot(snapshot.location, metadata, snapshot.options, ())
+
+
+@pytest.mark.parametrize("case", ["kitchen-rocksdb-incremental", "kitchen-hashmap-canonical"])
+def test_a_header_that_subtasks_have_in_common_is_read_once(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = stateproc.open(str(FIXTURES / "1.20" / case / "snapshot"))
+    alone = next(item for item in one.operators if item.keyed_files)
+    expected = [(state.name, state.schema()) for state in alone.keyed_states]
+    read: list[str] = []
+    search = headers.read_whole_header
+
+    def counted(data: bytes, file: str, parse: Callable[[Cursor], Any]) -> Any:
+        read.append(file)
+        return search(data, file, parse)
+
+    monkeypatch.setattr(headers, "read_whole_header", counted)
+    operator = with_subtasks(one, 40).operator(alone.operator_id)
+    assert [(state.name, state.schema()) for state in operator.keyed_states] == expected
+    assert len(operator.keyed_files) == 40
+    assert len({id(file.states) for file in operator.keyed_files}) == len(read) == 1
+
+
+def database(directory: Path, tables: int) -> IncrementalHandle:
+    """A database with ten keys for each of 128 key groups, in so many tables one behind the other."""
+    (operator,) = (item for item in stateproc.open(str(KITCHEN)).operators[:1])
+    handle = operator.keyed_files[0].handle
+    assert isinstance(handle, IncrementalHandle)
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    db = Rdict(str(directory / "db"), options)
+    families = [db.create_column_family(name, options) for name in ("wanted", "other")]
+    keys = [bytes([group]) + key.to_bytes(8, "big") + b"\0" for group in range(128) for key in range(10)]
+    for number, family in enumerate(families):
+        paths = []
+        for table in range(tables):
+            paths.append(str(directory / f"{number}-{table}.sst"))
+            writer = SstFileWriter(options)
+            writer.open(paths[-1])
+            for key in keys[table * len(keys) // tables : (table + 1) * len(keys) // tables]:
+                writer[key] = key
+            writer.finish()
+        family.ingest_external_file(paths)
+    del families, family
+    db.close()
+    files = sorted(path for path in (directory / "db").iterdir() if path.name.startswith(("CURRENT", "MANIFEST")))
+    files += sorted((directory / "db").glob("*.sst"))
+    named = tuple((path.name, FileHandle(f"file:{path}", path.stat().st_size)) for path in files)
+    return replace(handle, shared=named, private=(), first_key_group=0, key_group_count=128)
+
+
+def planned(handle: IncrementalHandle, split_bytes: int, groups: set[int] | None = None) -> list[RocksDbSplit]:
+    return rocksdb_splits(
+        handle,
+        stateproc.open(str(KITCHEN)).location,
+        state="wanted",
+        operator="op",
+        max_parallelism=128,
+        options=ReadOptions(),
+        split_bytes=split_bytes,
+        key_groups=groups,
+    )
+
+
+def keys_of(splits: list[RocksDbSplit]) -> int:
+    return sum(len(batch.key_groups) for split in splits for batch in split._entries())
+
+
+def test_a_split_of_a_database_knows_its_own_tables_only(tmp_path: Path) -> None:
+    (tmp_path / "few").mkdir()
+    (tmp_path / "many").mkdir()
+    sizes = []
+    for directory, tables in (("few", 8), ("many", 64)):
+        handle = database(tmp_path / directory, tables)
+        splits = planned(handle, 1)
+        assert len(splits) == tables, "one for each table"
+        assert keys_of(pickle.loads(pickle.dumps(splits))) == 1280
+        assert all(sum(file.name.endswith(".sst") for file in split.files) <= 3 for split in splits)
+        sizes.append(max(len(pickle.dumps(split)) for split in splits))
+        assert keys_of(planned(handle, 1 << 30)) == 1280
+        assert keys_of(planned(handle, 1, {5, 77})) == 20
+    assert sizes[1] < 1.2 * sizes[0]
+
+
+def test_a_database_s_manifest_is_read_once_for_all_its_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    handle = database(tmp_path, 4)
+    read: list[str] = []
+    parse = rocksdb_database.read_manifest
+
+    def counted(data: bytes, file: str) -> Any:
+        read.append(file)
+        return parse(data, file)
+
+    monkeypatch.setattr(rocksdb_database, "read_manifest", counted)
+    found = database_statistics(database_files(handle, stateproc.open(str(KITCHEN)).location))
+    assert [(item.state, item.files, item.entries) for item in found] == [("other", 4, 1280), ("wanted", 4, 1280)]
+    assert len(read) == 1
+
+
+def test_a_database_without_the_wanted_key_groups_is_not_read(tmp_path: Path) -> None:
+    handle = database(tmp_path, 4)
+    gone = replace(handle, shared=tuple((name, FileHandle("file:/nowhere/x", 9)) for name, _ in handle.shared))
+    with pytest.raises(MissingFile):
+        planned(gone, 1 << 30, {5})
+    assert planned(replace(gone, first_key_group=64, key_group_count=64), 1 << 30, {5}) == []
+
+
+@pytest.mark.parametrize("case", ["1.20/sql-sessions-hashmap-canonical", "2.3/windows-rocksdb-canonical"])
+def test_window_contents_in_databases_find_their_windows(case: str, tmp_path: Path) -> None:
+    """Splits with the tables of two states: the contents, and the windows under which they lie."""
+    heap = stateproc.open(str(FIXTURES / case / "snapshot"))
+    write_native(heap, tmp_path / "native", "1.20" if case.startswith("1.20") else "2.3", TableOptions())
+    native = stateproc.open(str(tmp_path / "native"))
+    compared = 0
+    for operator in heap.operators:
+        for state in operator.keyed_states:
+            found, flatten = native.operator(operator.operator_id).state(state.name), state.kind == "map"
+            expected = state.to_arrow(flatten=flatten).to_pylist()
+            for split_bytes in (1, 1 << 28):
+                parts = [
+                    part for split in found.splits(flatten=flatten, split_bytes=split_bytes) for part in split.read()
+                ]
+                rows = [row for part in parts for row in part.to_pylist()]
+                assert sorted(map(repr, rows)) == sorted(map(repr, expected))
+            compared += state.under_state_windows and len(expected) > 0
+    assert compared
+
+
+def test_what_tells_the_key_of_a_changelog_is_a_header_without_a_database() -> None:
+    told = 0
+    for case in ("chain-changelog", "chain-changelog-by-and-by"):
+        for path in sorted((FIXTURES / "1.20" / case).glob("**/_metadata")):
+            for operator in stateproc.open(str(path.parent)).operators:
+                for file in operator.keyed_files:
+                    assert isinstance(file.handle, ChangelogHandle)
+                    assert not any(
+                        (*item.shared, *item.private) for item in file.relatives if isinstance(item, IncrementalHandle)
+                    )
+                    told += len(file.relatives)
+    assert told
+
+
+def map_entries(sizes: list[list[int]]) -> RawEntries:
+    """Keys 0, 1 … with so many entries each, whose user keys are strings of these lengths."""
+    parts = []
+    for key, lengths in enumerate(sizes):
+        for number, length in enumerate(lengths):
+            user_key = bytes([length + 1]) + bytes([65 + number]) * length
+            parts += [key.to_bytes(8, "big") + b"\0" + user_key, b"\0" + bytes(8)]
+    bounds = np.append(0, np.cumsum([len(part) for part in parts])).astype(np.int64)
+    ranges = np.stack([bounds[0:-1:2], bounds[1::2], bounds[1::2], bounds[2::2]])
+    data = np.frombuffer(b"".join(parts), dtype=np.uint8)
+    return RawEntries(data, np.zeros(len(parts) // 2, np.int32), ranges, "file", 0)
+
+
+def maps() -> KeyedState:
+    return KeyedState("s", StateKind.MAP, 0, SCALAR["Long"], VOID_NAMESPACE, SCALAR["Long"], SCALAR["String"])
+
+
+def test_a_map_that_no_value_can_hold_is_refused_before_all_of_it_is_held() -> None:
+    """Batch after batch of one key's entries; within one batch there is never too much."""
+    given = 0
+
+    def chunks() -> Iterator[RawEntries]:
+        nonlocal given
+        for given in range(1, 6):  # noqa: B007  (the test looks how far it came)
+            yield map_entries([[20, 20]])
+
+    (batch,) = decode_entries(chunks(), maps(), LayoutContext(), most=300)
+    assert len(batch["value"][0]) == 10
+    with pytest.raises(UnsupportedSnapshot, match="a map of 180 bytes") as caught:
+        list(decode_entries(chunks(), maps(), LayoutContext(), most=179))
+    assert given == 3
+    assert "flatten=true" in (caught.value.advice or "")
+    assert caught.value.where.state == "s"
+    flat = decode_entries(chunks(), maps(), LayoutContext(), flatten=True, most=1)
+    assert sum(map(len, flat)) == 10
+
+
+@pytest.mark.parametrize("flatten", [False, True])
+def test_a_value_of_which_a_column_would_hold_too_much_is_no_damage(
+    flatten: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless there are too few bytes for such a value to be sound."""
+    state = KeyedState("s", StateKind.VALUE, 0, SCALAR["Long"], VOID_NAMESPACE, SCALAR["String"])
+    data = bytes(9) + b"\x89\x27" + b"x" * 5000
+    ranges = np.array([[0], [9], [9], [len(data)]])
+    entries = RawEntries(np.frombuffer(data, np.uint8), np.zeros(1, np.int32), ranges, "file", 0)
+    (batch,) = decode_entries([entries], state, LayoutContext(), flatten=flatten)
+    assert batch["value"].to_pylist() == ["x" * 5000]
+    monkeypatch.setattr(Columns, "LIMIT", 4096)
+    with pytest.raises(CorruptSnapshot):
+        list(decode_entries([entries], state, LayoutContext(), flatten=flatten))
+    monkeypatch.setattr(machine, "_LONG", 5000)
+    with pytest.raises(UnsupportedSnapshot, match="more than 2 GiB") as caught:
+        list(decode_entries([entries], state, LayoutContext(), flatten=flatten))
+    assert caught.value.where.file == "file"
+    assert caught.value.where.state == "s"
+    assert caught.value.advice
+
+
+def test_batches_reach_spark_in_portions() -> None:
+    batch = pa.record_batch({"a": pa.array(range(1000)), "b": pa.array(["x" * 92] * 1000)})
+    parts = list(portions(batch, most=batch.nbytes // 10))
+    assert pa.Table.from_batches(parts) == pa.Table.from_batches([batch])
+    assert [len(part) for part in parts] == [100] * 10
+    assert [len(part) for part in portions(batch, most=1)] == [1] * 1000
+    assert [part.num_rows for part in portions(batch)] == [1000]
+    assert [part.num_rows for part in portions(batch.slice(0, 0))] == [0]
+
+
+def ranges_one_by_one(handle: OperatorStreamHandle, partition: StatePartition, size: int) -> list[list[int]]:
+    """As `element_ranges`: from the last element on, each offset's bytes go to whoever comes first."""
+    everything = sorted({offset for other in handle.states for offset in other.offsets} | {size})
+    behind = dict(itertools.pairwise(everything))
+    return [[offset, behind.pop(offset, offset)] for offset in reversed(partition.offsets)][::-1]
+
+
+def test_ranges_of_elements_are_those_found_one_by_one() -> None:
+    rng = random.Random(5)
+    for _ in range(300):
+        size = rng.randrange(1, 30)
+        states = tuple(
+            StatePartition(name, "UNION", tuple(rng.randrange(size + 1) for _ in range(rng.randrange(8))))
+            for name in "ab"
+        )
+        handle = OperatorStreamHandle(4, states, ByteStreamHandle("n", bytes(size)))
+        source = InlineSource("n", bytes(range(size)))
+        for state in states:
+            ranges = element_ranges(handle, state, source)
+            assert ranges.tolist() == ranges_one_by_one(handle, state, size)
+            pieces = [
+                data[start:stop].tobytes()
+                for data, starts, stops, _ in element_pieces(source, ranges, False)
+                for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
+            ]
+            assert pieces == [source.data[start:stop] for start, stop in ranges.tolist()]
+
+
+def test_elements_take_some_bytes_each_where_they_lie() -> None:
+    """No object of Python for an element: a list state may have tens of millions."""
+    elements = 200_000
+    state = StatePartition("s", "SPLIT_DISTRIBUTE", tuple(range(0, 8 * elements, 8)))
+    source = InlineSource("n", bytes(8 * elements))
+    handle = OperatorStreamHandle(4, (state,), ByteStreamHandle("n", source.data))
+    tracemalloc.start()
+    try:
+        ranges = element_ranges(handle, state, source)
+        found = sum(len(starts) for _, starts, _, _ in element_pieces(source, ranges, False))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found == elements
+    assert peak < 100 * elements
+
+
+def test_headers_that_differ_are_kept_apart() -> None:
+    shared = headers.SharedHeaders(_number)
+    assert [shared.whole(data, "file") for data in (b"\1", b"\2", b"\1")] == [(1,), (2,), (1,)]
+
+
+def _number(cursor: Cursor) -> tuple[int]:
+    return (cursor.u8(),)

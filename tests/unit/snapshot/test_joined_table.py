@@ -1,0 +1,118 @@
+"""All keyed states of an operator as one table: every state's value stands in its key's row."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import stateproc
+from stateproc.cli.app import main
+from stateproc.snapshot.joined_table import by_key_group
+from tests.helpers.byte_builders.metadata import i32, inline, key_groups, metadata, operator, subtask, utf
+from tests.helpers.byte_builders.serializers import scalar, versioned
+from tests.helpers.fixtures import fixtures
+from tests.helpers.value_comparison import plain
+
+CASES = (
+    "1.20/kitchen-hashmap-canonical",
+    "1.20/kitchen-hashmap-checkpoint",
+    "1.20/kitchen-hashmap-canonical-snappy",
+    "1.20/kitchen-rocksdb-incremental",
+    "2.3/kitchen-hashmap-canonical",
+)
+
+
+def _by_key(table: pa.Table) -> dict[str, dict[str, Any]]:
+    rows = table.to_pylist()
+    found = {str(plain(row["key"])): row for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("uid", ["kitchen-long", "kitchen-string", "kitchen-tuple", "kitchen-ttl"])
+def test_every_state_is_a_column(case: str, uid: str) -> None:
+    fixture = next(item for item in fixtures() if item.name == case)
+    operator = fixture.open().operator(uid)
+    rows = _by_key(operator.wide().to_arrow())
+    keys: set[str] = set()
+    for state in operator.keyed_states:
+        own = _by_key(state.to_arrow())
+        keys |= own.keys()
+        for key, row in rows.items():
+            assert row[state.name] == own.get(key, {"value": None})["value"]
+            if state.ttl:
+                assert row[f"{state.name}_last_access"] == own.get(key, {}).get("last_access")
+    assert rows.keys() == keys
+
+
+def test_states_under_windows_are_joined_by_key_and_window() -> None:
+    fixture = next(item for item in fixtures() if item.name == "1.20/windows-hashmap-canonical")
+    operator = fixture.open().operator("tumbling-reduce")
+    table = operator.wide().to_arrow()
+    assert table.column_names == ["key_group", "key", "namespace", "count", "window-contents"]
+    assert table.num_rows == operator.state("count").to_arrow().num_rows
+    assert table.column("count").null_count == table.column("window-contents").null_count == 0
+
+
+def test_no_flattening_and_no_unknown_namespace() -> None:
+    fixture = next(item for item in fixtures() if item.name == "1.20/windows-hashmap-canonical")
+    operator = fixture.open().operator("tumbling-reduce")
+    with pytest.raises(stateproc.InvalidOption, match="cannot be flattened"):
+        operator.wide().schema(flatten=True)
+    with pytest.raises(stateproc.InvalidOption, match="TimeWindow"):
+        operator.wide("GlobalWindow")
+
+
+def test_rows_are_cut_at_key_groups() -> None:
+    batches = [pa.RecordBatch.from_pydict({"key_group": part}) for part in ([1, 1, 2], [2, 2], [], [5])]
+    found = [(group, sum(len(part) for part in parts)) for group, parts in by_key_group(batches)]
+    assert found == [(1, 2), (2, 3), (5, 1)]
+
+
+def _snapshot_of(directory: Path, names: list[str]) -> stateproc.Snapshot:
+    """A canonical savepoint of one key group: of each of these Long states the number of its place, for key 7."""
+    void = versioned("org.apache.flink.runtime.state.VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot", 3)
+    header = i32(6) + b"\0" + i32(2) + scalar("Long") + len(names).to_bytes(2, "big")
+    for name in names:
+        header += utf(name) + i32(0, 1) + utf("KEYED_STATE_TYPE") + utf("VALUE") + i32(2)
+        header += utf("NAMESPACE_SERIALIZER") + i32(2) + void + utf("VALUE_SERIALIZER") + i32(2) + scalar("Long")
+    group = b"\0\0"
+    for place in range(len(names)):
+        key = bytes([0x85]) + (7).to_bytes(8, "big") + b"\0"
+        group += i32(len(key)) + key + i32(8) + place.to_bytes(8, "big")
+        group += (place + 1).to_bytes(2, "big") if place + 1 < len(names) else b"\xff\xff"
+    offsets = [0] * 5 + [len(header)] + [0] * 122
+    keyed = key_groups(7, 0, offsets, inline("keyed", header + group))
+    body = metadata(4, [operator(4, [subtask(4, 0, managed_keyed=keyed)], parallelism=1)])
+    (directory / "_metadata").write_bytes(body)
+    return stateproc.open(str(directory))
+
+
+def test_states_that_are_named_like_other_columns(tmp_path: Path) -> None:
+    names = ["key", "Key_Group", "namespace", "key_state", "value", "", "a b"]
+    (found,) = _snapshot_of(tmp_path, names).operators
+    assert [found.state(name).to_arrow()["value"].to_pylist() for name in names] == [[n] for n in range(7)]
+    assert found.wide().to_arrow().to_pylist() == [
+        {
+            "key_group": 5,
+            "key": 7,
+            "key_state_state": 0,
+            "Key_Group_state": 1,
+            "namespace_state": 2,
+            "key_state": 3,
+            "value": 4,
+            "": 5,
+            "a b": 6,
+        }
+    ]
+
+
+def test_a_state_without_a_name_is_read_by_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _snapshot_of(tmp_path, ["a", ""])
+    assert main(["read", str(tmp_path), "--state", "", "--columns", "key,value"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"key": 7, "value": 1}

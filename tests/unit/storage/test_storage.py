@@ -1,0 +1,331 @@
+"""Finding a snapshot by the path given, and opening its files where they are now."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stateproc.errors import CorruptSnapshot, InvalidOption, MissingFile, UnsupportedSnapshot
+from stateproc.metadata import read_metadata, walk_stream_handles
+from stateproc.metadata.handles import (
+    ByteStreamHandle,
+    EmptySegmentHandle,
+    FileHandle,
+    KeyGroupsHandle,
+    RelativeFileHandle,
+    SegmentHandle,
+)
+from stateproc.storage import (
+    FileSource,
+    InlineSource,
+    SnapshotLocation,
+    list_directory,
+    locate,
+    open_handle,
+    read_ranges,
+)
+from stateproc.storage.filesystem import explained
+from tests.helpers.paths import FIXTURES
+
+JOB = "0123456789abcdef0123456789abcdef"
+
+
+def put(path: Path, data: bytes = b"m") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+def test_directory_file_and_every_spelling_of_them(tmp_path: Path) -> None:
+    directory = tmp_path / "savepoint-abcdef-0123456789ab"
+    put(directory / "_metadata")
+    expected = SnapshotLocation(str(directory), f"{directory}/_metadata")
+    spellings = [
+        directory,
+        f"{directory}/",
+        f"{directory}/_metadata",
+        f"file:{directory}",
+        f"file://{directory}/",
+    ]
+    for spelling in spellings:
+        assert locate(spelling) == expected
+    assert locate(os.path.relpath(directory)) == expected
+
+
+def test_other_file_systems_and_their_options() -> None:
+    import fsspec
+
+    fs = fsspec.filesystem("memory")
+    fs.pipe("/store/chk-1/_metadata", b"m")
+    fs.pipe("/store/chk-1/part", b"0123456789")
+    found = locate("memory://store/", {"skip_instance_cache": False})
+    assert (found.directory_uri, found.metadata_uri) == (
+        "memory://store/chk-1",
+        "memory://store/chk-1/_metadata",
+    )
+    assert open_handle(RelativeFileHandle("part", 10), found).read(2, 3) == b"234"
+    assert open_handle(FileHandle("memory://store/chk-1/part", 10), found).read(9, 1) == b"9"
+
+
+def test_newest_completed_checkpoint(tmp_path: Path) -> None:
+    for number in (9, 10, 2):
+        put(tmp_path / JOB / f"chk-{number}" / "_metadata")
+    (tmp_path / JOB / "chk-11").mkdir()
+    (tmp_path / JOB / "shared").mkdir()
+    for path in (tmp_path / JOB, tmp_path):
+        found = locate(path)
+        assert found.directory_uri == f"{tmp_path}/{JOB}/chk-10"
+        assert found.note is not None and "chk-10, the newest completed" in found.note
+        assert "not completed: chk-11" in found.note
+
+
+def test_only_savepoint_in_a_directory(tmp_path: Path) -> None:
+    put(tmp_path / "savepoint-1" / "_metadata")
+    found = locate(tmp_path)
+    assert found.directory_uri == f"{tmp_path}/savepoint-1"
+    assert found.note == f"opened savepoint-1, the only snapshot in {tmp_path}"
+    put(tmp_path / "savepoint-2" / "_metadata")
+    with pytest.raises(MissingFile, match="2 snapshots to choose from: savepoint-1, savepoint-2"):
+        locate(tmp_path)
+
+
+def test_missing_snapshots_name_what_is_there(tmp_path: Path) -> None:
+    put(tmp_path / "savepoint-abc" / "_metadata")
+    with pytest.raises(MissingFile, match=f"did you mean {tmp_path}/savepoint-abc"):
+        locate(tmp_path / "savepoint-abd")
+    with pytest.raises(MissingFile, match=f"{tmp_path} holds savepoint-abc"):
+        locate(tmp_path / "q" / "r")
+    put(tmp_path / "other" / "data")
+    with pytest.raises(MissingFile, match="no _metadata here, but data"):
+        locate(tmp_path / "other")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(MissingFile, match="nothing at all"):
+        locate(tmp_path / "empty")
+    (tmp_path / "job" / "chk-3").mkdir(parents=True)
+    with pytest.raises(MissingFile, match="none of the checkpoints here is completed: chk-3 lack"):
+        locate(tmp_path / "job")
+
+
+def test_unknown_and_uninstalled_file_systems() -> None:
+    with pytest.raises(InvalidOption, match="no file system for this path"):
+        locate("nowhere://a/b")
+    with pytest.raises(InvalidOption, match="chained"):
+        locate("memory://a::file:///etc")
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected", "text"),
+    [
+        (FileNotFoundError("x"), MissingFile, "no such file"),
+        (PermissionError("x"), MissingFile, "access denied"),
+        (ConnectionError("refused"), MissingFile, "cannot be read: refused"),
+        (RuntimeError("a client's own error"), MissingFile, "cannot be read: a client's own error"),
+        (TypeError("unexpected keyword 'endpoint'"), InvalidOption, "does not accept these storage options"),
+        (ImportError("No module named 's3fs'"), InvalidOption, "needs a package that is not installed"),
+        (CorruptSnapshot("damaged"), CorruptSnapshot, "damaged"),
+        (AttributeError("a bug"), AttributeError, "a bug"),
+        (NameError("a bug"), NameError, "a bug"),
+    ],
+)
+def test_storage_errors_are_typed_and_bugs_stay_visible(
+    raised: Exception, expected: type[Exception], text: str
+) -> None:
+    with pytest.raises(expected, match=text), explained("s3://bucket/file"):
+        raise raised
+
+
+@pytest.fixture
+def location(tmp_path: Path) -> SnapshotLocation:
+    put(tmp_path / "new" / JOB / "chk-4" / "_metadata")
+    return locate(tmp_path / "new" / JOB)
+
+
+def test_inline_sources(location: SnapshotLocation) -> None:
+    source = open_handle(ByteStreamHandle("a", b"0123"), location)
+    assert source.size == 4 and source.read(1, 2) == b"12" and source.read_all(4) == b"0123"
+    assert open_handle(EmptySegmentHandle(), location).read_all(0) == b""
+    inner = KeyGroupsHandle(3, 0, (0,), ByteStreamHandle("a", b"xyz"))
+    assert open_handle(inner, location).read_all(9) == b"xyz"
+
+
+def test_whole_files_and_segments(location: SnapshotLocation, tmp_path: Path) -> None:
+    path = put(tmp_path / "abs", b"0123456789")
+    whole = open_handle(FileHandle(f"file:{path}", 10), location)
+    assert whole.read(0, 10) == whole.read_all(10) == b"0123456789" and whole.read(10, 0) == b""
+    part = open_handle(SegmentHandle(str(path), 3, 4, "SHARED", "id"), location)
+    assert part.size == 4 and part.read_all(4) == b"3456" and part.read(1, 2) == b"45"
+    again = pickle.loads(pickle.dumps(part))
+    assert again == part and again.read(0, 1) == b"3"
+
+
+@pytest.mark.parametrize(("start", "length"), [(-1, 1), (0, 11), (11, 0), (5, -1), (2**62, 2**62)])
+def test_reads_outside_are_refused(location: SnapshotLocation, tmp_path: Path, start: int, length: int) -> None:
+    path = put(tmp_path / "abs", b"0123456789")
+    for source in (InlineSource("i", b"0123456789"), FileSource(str(path), 10)):
+        with pytest.raises(CorruptSnapshot, match="outside of 10 bytes"):
+            source.read(start, length)
+        with pytest.raises(CorruptSnapshot, match="10 bytes where at most 9"):
+            source.read_all(9)
+
+
+@pytest.mark.parametrize("size", [9, 11])
+def test_files_of_another_length_are_refused(location: SnapshotLocation, tmp_path: Path, size: int) -> None:
+    path = put(tmp_path / "abs", b"0123456789")
+    with pytest.raises(CorruptSnapshot, match=f"has 10 bytes where the snapshot says {size}") as caught:
+        open_handle(FileHandle(str(path), size), location).read(0, 1)
+    assert caught.value.where.file == str(path)
+    with pytest.raises(CorruptSnapshot, match="says at least 11"):
+        open_handle(SegmentHandle(str(path), 9, 2, "SHARED", ""), location).read(0, 1)
+
+
+@pytest.mark.parametrize("name", ["../x", "a/../../x", "/etc/passwd", "", "a//b", ".", "file:x", "a\\b", "a\0"])
+def test_relative_names_stay_in_the_directory(location: SnapshotLocation, name: str) -> None:
+    with pytest.raises(CorruptSnapshot, match="is no plain name"):
+        open_handle(RelativeFileHandle(name, 1), location)
+
+
+def test_foreign_storages_are_not_followed(location: SnapshotLocation) -> None:
+    with pytest.raises(UnsupportedSnapshot, match="http: is not a storage"):
+        open_handle(FileHandle("http://host/x", 1), location)
+    with pytest.raises(CorruptSnapshot, match="no absolute path"):
+        open_handle(FileHandle("x", 1), location)
+
+
+@pytest.mark.parametrize("old", ["file:/old", "hdfs://name:8020/flink/checkpoints", "s3a://bucket"])
+@pytest.mark.parametrize("tail", [f"{JOB}/shared/u", f"{JOB}/chk-4/u", f"{JOB}/taskowned/u", f"{JOB}/shared/d/u"])
+def test_moved_snapshots(location: SnapshotLocation, tmp_path: Path, old: str, tail: str) -> None:
+    put(tmp_path / "new" / tail, b"found")
+    source = open_handle(FileHandle(f"{old}/{tail}", 5), location)
+    assert source.read_all(5) == b"found" and source.name == f"{tmp_path}/new/{tail}"
+
+
+def test_moved_savepoint_by_the_files_name(tmp_path: Path) -> None:
+    put(tmp_path / "sp" / "_metadata")
+    put(tmp_path / "sp" / "u", b"x")
+    assert open_handle(FileHandle("/gone/savepoint-1/u", 1), locate(tmp_path / "sp")).read_all(1) == b"x"
+
+
+def test_path_mapping_goes_first_and_by_the_longest_prefix(tmp_path: Path) -> None:
+    put(tmp_path / "sp" / "_metadata")
+    put(tmp_path / "right" / "u", b"right")
+    mapping = {"s3://b": "/wrong", "s3://b/in/": str(tmp_path / "right"), "s3://b/i": "/wrong"}
+    found = locate(tmp_path / "sp", path_mapping=mapping)
+    assert open_handle(FileHandle("s3://b/in/u", 5), found).read_all(5) == b"right"
+    assert open_handle(FileHandle("s3://b/in/u", 5), found).name == f"{tmp_path}/right/u"
+
+
+def test_files_beside_the_metadata_may_be_elsewhere_too(location: SnapshotLocation, tmp_path: Path) -> None:
+    """Flink's changelogs may name files beside a savepoint as if they were beside the checkpoint."""
+    put(tmp_path / "savepoint" / "u", b"there")
+    beside = put(Path(location.directory_uri) / "v", b"here")
+    with pytest.raises(MissingFile, match="path_mapping"):
+        open_handle(RelativeFileHandle("u", 5), location).read(0, 1)
+    mapped = locate(location.directory_uri, path_mapping={f"file:{location.directory_uri}": f"{tmp_path}/savepoint"})
+    assert open_handle(RelativeFileHandle("u", 5), mapped).read_all(5) == b"there"
+    assert open_handle(RelativeFileHandle("v", 4), mapped).read_all(4) == b"here"
+    with pytest.raises(MissingFile, match=f"also looked for {beside.with_name('w')}") as caught:
+        open_handle(RelativeFileHandle("w", 1), mapped).read(0, 1)
+    assert caught.value.where.file == f"{tmp_path}/savepoint/w"
+
+
+def test_missing_files_say_where_they_were_looked_for(location: SnapshotLocation) -> None:
+    source = open_handle(FileHandle("file:/old/shared/u", 5), location)
+    with pytest.raises(MissingFile, match=r"also looked for .*/chk-4/u and in") as caught:
+        source.read(0, 1)
+    assert caught.value.where.file == "/old/shared/u" and "path_mapping" in str(caught.value)
+
+
+def test_every_file_of_real_snapshots_is_found_after_their_move() -> None:
+    """The fixtures' absolute handles still name the directory in which Flink wrote them."""
+    snapshots = sorted(FIXTURES.glob("**/_metadata"))
+    kinds = set()
+    for path in snapshots:
+        location = locate(path)
+        for use in walk_stream_handles(read_metadata(path.read_bytes(), file=str(path))):
+            source = open_handle(use.handle, location, whole=not use.role.startswith("changelog"))
+            assert len(source.read_all(1 << 30)) == source.size
+            kinds.add(type(use.handle))
+    assert {ByteStreamHandle, RelativeFileHandle, FileHandle} <= kinds
+
+
+class Counting:
+    """A source that keeps the requests made to it."""
+
+    name = "counting"
+    size = 1000
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[int, int]] = []
+
+    def read(self, start: int, length: int) -> bytes:
+        self.requests.append((start, length))
+        return bytes((start + i) % 251 for i in range(length))
+
+    def read_all(self, limit: int) -> bytes:
+        return self.read(0, self.size)
+
+
+@pytest.fixture
+def remote(request: pytest.FixtureRequest) -> tuple[FileSource, bytes]:
+    """A file of 10 MiB on a file system that is not the local one, and what is in it."""
+    import fsspec
+
+    data = bytes(range(251)) * (10 * (1 << 20) // 251)
+    path = f"/remote/{request.node.name}"
+    fsspec.filesystem("memory").pipe(path, data)
+    return FileSource(f"memory:/{path}", len(data)), data
+
+
+@pytest.mark.parametrize(("start", "length"), [(0, 1), (7, 4 << 20), (1, (4 << 20) + 1), (5, (10 << 20) - 1000)])
+def test_large_reads_in_parts_are_whole(remote: tuple[FileSource, bytes], start: int, length: int) -> None:
+    source, data = remote
+    target = bytearray(length)
+    source.read_into(start, memoryview(target))
+    assert target == data[start : start + length]
+
+
+def test_large_reads_of_shorter_files_are_refused(remote: tuple[FileSource, bytes]) -> None:
+    source, data = remote
+    longer = FileSource(source.uri, len(data) + 10, whole=False)
+    longer._found.append(source.uri)
+    with pytest.raises(CorruptSnapshot, match=f"{len(data) + 10} bytes wanted, {len(data)} there"):
+        longer.read_into(0, memoryview(bytearray(len(data) + 10)))
+
+
+def test_many_ranges_over_a_network(remote: tuple[FileSource, bytes]) -> None:
+    source, data = remote
+    ranges = [(at, 4) for at in range(9 << 20, 0, -100_003)]
+    assert [bytes(found) for found in read_ranges(source, ranges)] == [data[at : at + 4] for at, _ in ranges]
+
+
+def test_ranges_are_coalesced_and_come_in_their_order() -> None:
+    source = Counting()
+    ranges = [(500, 10), (0, 10), (15, 5), (2, 3), (31, 4), (7, 0), (0, 10)]
+    found = read_ranges(source, ranges, gap=5)
+    assert source.requests == [(0, 20), (31, 4), (500, 10)]
+    assert [bytes(part) for part in found] == [bytes((s + i) % 251 for i in range(n)) for s, n in ranges]
+    with pytest.raises(CorruptSnapshot, match="outside of 1000 bytes"):
+        read_ranges(source, [(999, 2)])
+
+
+def test_list_directory(tmp_path: Path) -> None:
+    put(tmp_path / "b", b"123")
+    (tmp_path / "a").mkdir()
+    listed: list[Any] = [
+        (e.name, e.size if not e.is_directory else 0, e.is_directory) for e in list_directory(str(tmp_path))
+    ]
+    assert listed == [("a", 0, True), ("b", 3, False)]
+    with pytest.raises(MissingFile, match="no such file"):
+        list_directory(str(tmp_path / "c"))
+
+
+def test_import_stays_cheap() -> None:
+    heavy = ("pyarrow", "pandas", "numba", "fsspec")
+    code = f"import sys, stateproc.storage; print([m for m in {heavy} if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.strip() == b"[]"

@@ -1,0 +1,115 @@
+"""What was written is read back: a file that lost or gained anything is told before it becomes a snapshot."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from stateproc.errors import WriteFailed
+from stateproc.metadata.handles import ByteStreamHandle, KeyGroupsHandle, OperatorStreamHandle, RelativeFileHandle
+from stateproc.serializers import LayoutContext
+from stateproc.storage import SnapshotLocation
+from stateproc.writers.formats.canonical.verify import verify_canonical
+from stateproc.writers.formats.canonical.writer import CanonicalWriter
+from stateproc.writers.formats.heap.verify import verify_heap
+from stateproc.writers.formats.heap.writer import HeapWriter
+from stateproc.writers.formats.operator_state.verify import verify_operator_state
+from stateproc.writers.formats.operator_state.writer import OperatorStateWriter
+from tests.helpers.writers.keyed_entries import batches
+from tests.unit.writers.formats.test_heap import ENTRIES, STATES
+from tests.unit.writers.formats.test_operator_state import info
+
+NAMES = ("first", "second", "third")
+HERE = SnapshotLocation("/nowhere", "/nowhere/_metadata")
+
+
+def canonical(compressed: bool) -> tuple[KeyGroupsHandle, CanonicalWriter]:
+    sink = io.BytesIO()
+    writer = CanonicalWriter(sink, b"header", NAMES, range(5), 128, compressed=compressed)
+    for batch in batches(ENTRIES):
+        writer.write(batch)
+    offsets = writer.close()
+    return KeyGroupsHandle(7, 0, offsets, ByteStreamHandle("n", sink.getvalue())), writer
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_canonical_files(compressed: bool) -> None:
+    handle, writer = canonical(compressed)
+    verify_canonical(handle, HERE, writer.entries, NAMES, 128, compressed=compressed)
+    verify_canonical(
+        KeyGroupsHandle(7, 0, (0,) * 5, handle.stream), HERE, np.zeros((5, 3), np.int64), NAMES, 128,
+        compressed=compressed,
+    )  # fmt: skip
+    more = writer.entries.copy()
+    more[3, 2] += 1
+    with pytest.raises(WriteFailed, match=r"4 entries are in key group 3 where 5 were written .*state 'third'"):
+        verify_canonical(handle, HERE, more, NAMES, 128, compressed=compressed)
+    with pytest.raises(WriteFailed, match=r"0 entries are in key group 1 where 1 were written .*state 'first'"):
+        verify_canonical(
+            replace(handle, offsets=(0, 0, 0, handle.offsets[3], 0)), HERE, writer.entries, NAMES, 128,
+            compressed=compressed,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_canonical_files_that_lost_bytes(compressed: bool, tmp_path: Path) -> None:
+    handle, writer = canonical(compressed)
+    assert isinstance(handle.stream, ByteStreamHandle)
+    location = SnapshotLocation(str(tmp_path), str(tmp_path / "_metadata"))
+    in_file = replace(handle, stream=RelativeFileHandle("file", handle.stream.size))
+    with pytest.raises(WriteFailed, match=r"what was written cannot be read: a file of the snapshot is missing"):
+        verify_canonical(in_file, location, writer.entries, NAMES, 128, compressed=compressed)
+    (tmp_path / "file").write_bytes(handle.stream.data[:-1])
+    with pytest.raises(WriteFailed, match=r"the file has .* bytes where the snapshot says"):
+        verify_canonical(in_file, location, writer.entries, NAMES, 128, compressed=compressed)
+    refused = 0
+    for at in range(6, handle.stream.size):
+        damaged = bytearray(handle.stream.data)
+        damaged[at] ^= 0x40
+        (tmp_path / "file").write_bytes(damaged)
+        # Damage inside of plain values is not looked for, nor what makes a stream's identifier padding.
+        try:
+            verify_canonical(in_file, location, writer.entries, NAMES, 128, compressed=compressed)
+        except WriteFailed as error:
+            refused += 1
+            assert error.where.file == str(tmp_path / "file")
+    assert refused > handle.stream.size // 3
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_heap_files(compressed: bool) -> None:
+    sink = io.BytesIO()
+    writer = HeapWriter(sink, b"header", STATES, range(5), LayoutContext(), compressed=compressed)
+    for batch in batches(ENTRIES):
+        writer.write(batch)
+    handle = KeyGroupsHandle(12, 0, writer.close(), ByteStreamHandle("n", sink.getvalue()), "id")
+    verify_heap(handle, HERE, writer.entries, STATES, LayoutContext(), compressed=compressed)
+    with pytest.raises(WriteFailed, match=r"3 entries are in key group 3 where 4 were written .*state 'map'"):
+        more = writer.entries.copy()
+        more[3, 2] += 1
+        verify_heap(handle, HERE, more, STATES, LayoutContext(), compressed=compressed)
+    with pytest.raises(WriteFailed, match="cannot be read"):
+        short = replace(handle, stream=ByteStreamHandle("n", sink.getvalue()[:-1]))
+        verify_heap(short, HERE, writer.entries, STATES, LayoutContext(), compressed=compressed)
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_operator_state(compressed: bool) -> None:
+    sink = io.BytesIO()
+    writer = OperatorStateWriter(sink, [info("list")], [], version=6, compressed=compressed)
+    writer.elements("list", pa.array([b"one", b"", b"three"]))
+    handle = OperatorStreamHandle(4, writer.close(), ByteStreamHandle("n", sink.getvalue()))
+    verify_operator_state(handle, HERE, compressed=compressed)
+    (state,) = handle.states
+    beyond = replace(handle, states=(replace(state, offsets=(*state.offsets, len(sink.getvalue()) + 1)),))
+    with pytest.raises(WriteFailed, match="an element of state 'list' begins at byte"):
+        verify_operator_state(beyond, HERE, compressed=compressed)
+    if compressed:
+        with pytest.raises(WriteFailed, match="a compressed element is cut off"):
+            short = replace(handle, stream=ByteStreamHandle("n", sink.getvalue()[:-1]))
+            verify_operator_state(short, HERE, compressed=True)
