@@ -19,7 +19,7 @@ from stateproc.codec.kryo.types import (
     in_java_order,
 )
 from stateproc.codec.kryo.values import Cycle, Instance
-from stateproc.errors import SnapshotError, UnsupportedSnapshot
+from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
 from stateproc.wire import Cursor
 
 MAX_DEPTH = 64
@@ -33,6 +33,21 @@ _NOT_NULL, _FIRST_BACK_REFERENCE = 1, 2
 
 Body: TypeAlias = "Callable[[Walker, FieldType], Any]"
 """Reads what the Kryo serializer of a known class writes; the type holds what is known of type arguments."""
+
+
+class CorruptField(CorruptSnapshot):
+    """Bytes that do not fit a field of a described class: the class, the field, its described type."""
+
+    class_name = ""
+    field = ""
+    type_: FieldType | None = None
+
+    @classmethod
+    def of(cls, error: CorruptSnapshot, class_name: str, field: str, type_: FieldType) -> CorruptField:
+        """The error of a field; message, position and advice stay."""
+        made = cls(error.message, where=error.where, advice=error.advice)
+        made.class_name, made.field, made.type_ = class_name, field, type_
+        return made
 
 
 @dataclass(frozen=True)
@@ -253,10 +268,14 @@ class Walker:
     def _fields(self, described: ClassDescription, args: tuple[FieldType, ...]) -> Instance:
         """FieldSerializer: the fields of all classes of the hierarchy, by name."""
         bound = dict(zip(described.variables, args, strict=False))
-        values = {
-            name: self.declared(bind(type_, described.variables, bound))
-            for name, type_ in in_java_order(described.fields)
-        }
+        values = {}
+        for name, type_ in in_java_order(described.fields):
+            try:
+                values[name] = self.declared(bind(type_, described.variables, bound))
+            except CorruptField:
+                raise
+            except CorruptSnapshot as error:
+                raise CorruptField.of(error, described.name, name, type_) from error
         return Instance(described.name, {name: values[name] for name, _ in described.fields})
 
     def _no_bytes_for(self, name: str, why: str) -> UnsupportedSnapshot:

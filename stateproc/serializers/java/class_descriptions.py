@@ -1,48 +1,30 @@
-"""The user's descriptions of classes: name → fields and types, or the constants of an enum.
+"""Parse descriptions of user classes: class name → fields and their types, or the constants of an enum.
 
 ``{"com.acme.Order": {"id": "long", "tags": "list<String>", "state": "com.acme.State"},
-"com.acme.State": ["NEW", "PAID"]}``. A class name may be preceded by ``final`` (or ``open``: not final)
-and followed by type variables: ``"final com.acme.Pair<K, V>"``. ``"com.acme.Order extends com.acme.Base"`` tells
-which of the fields, all of which are listed, a described superclass declares.
+"com.acme.State": ["NEW", "PAID"]}``. A class name may be preceded by ``final`` (or ``open``: not final) and followed by
+type variables: ``"final com.acme.Pair<K, V>"``. In ``"com.acme.Order extends com.acme.Base"`` the description of the
+superclass declares which of the fields, all of which are listed for Order, are inherited.
 """
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from stateproc.codec.kryo.types import BOX_OF, OBJECT, PRIMITIVES, ClassDescription, FieldType
+from stateproc.codec.kryo.types import PRIMITIVES, ClassDescription, FieldType
 from stateproc.errors import InvalidOption
+from stateproc.serializers.core.base import simple_name
+from stateproc.serializers.java.field_types import ALIASES, parse_type, shortened, without_modifiers
 
-# Longer forms come as they are; these stand for them. Case tells `date` (a LocalDate) from `Date`.
-ALIASES: dict[str, str] = {
-    **dict.fromkeys(("String", "string", "str", "text", "varchar"), "java.lang.String"),
-    **{name: f"java.lang.{name}" for name in ("Boolean", "Byte", "Character", "Short", "Integer", "Long")},
-    **{name: f"java.lang.{name}" for name in ("Float", "Double", "Object", "Number", "Class")},
-    "Int": "java.lang.Integer", "Char": "java.lang.Character", "object": OBJECT, "any": OBJECT, "?": OBJECT,
-    "bool": "boolean", "integer": "int", "bigint": "long",
-    **dict.fromkeys(("BigDecimal", "decimal"), "java.math.BigDecimal"),
-    **dict.fromkeys(("BigInteger", "biginteger"), "java.math.BigInteger"),
-    **dict.fromkeys(("UUID", "uuid"), "java.util.UUID"),
-    "date": "java.time.LocalDate", "time": "java.time.LocalTime", "timestamp": "java.time.LocalDateTime",
-    "instant": "java.time.Instant", "Date": "java.util.Date", "Timestamp": "java.sql.Timestamp",
-    **{name: f"java.time.{name}" for name in ("LocalDate", "LocalTime", "LocalDateTime", "Instant")},
-    **{name: f"java.time.{name}" for name in ("Duration", "Period", "ZonedDateTime", "ZoneOffset", "Year")},
-    "OffsetDateTime": "java.time.OffsetDateTime",
-    **dict.fromkeys(("list", "List"), "java.util.List"), **dict.fromkeys(("set", "Set"), "java.util.Set"),
-    **dict.fromkeys(("map", "Map"), "java.util.Map"), **dict.fromkeys(("array", "Array"), "[]"),
-    **dict.fromkeys(("Optional", "optional"), "java.util.Optional"),
-    **{name: f"java.util.{name}" for name in ("Collection", "ArrayList", "LinkedList", "HashSet", "HashMap")},
-    "binary": "byte[]", "bytes": "byte[]",
-}  # fmt: skip
-_TOKEN = re.compile(r"\s*([\w.$-]+|\[\]|[<>,?&])")
-_MODIFIERS = {"final": True, "record": True, "open": False}
-_MAX_DEPTH = 32
-_LONGEST_TYPE, _SHOWN = 1 << 13, 100
+_MAX_SUGGESTIONS_FROM = 2000
+"""How many described classes are searched for a similar name."""
 
 
 class Classes(dict[str, ClassDescription]):
@@ -50,17 +32,64 @@ class Classes(dict[str, ClassDescription]):
 
 
 def parse_classes(spec: Any) -> Classes:
-    """Descriptions from a dict, JSON text or a JSON file's path; parsed ones pass. Raises InvalidOption."""
+    """Parse class descriptions and check that every type in them is known.
+
+    Args:
+        spec: a mapping, JSON text, or the path of a JSON file; parsed descriptions are returned as they are.
+
+    Raises:
+        InvalidOption: the descriptions have another form, describe a class or field twice, or name an unknown type.
+    """
     if isinstance(spec, Classes):
         return spec
     described = Classes()
     for heading, body in _loaded(spec).items():
-        if isinstance(body, ClassDescription):
-            described[body.name] = body
-            continue
-        description = _parse_class(str(heading), body)
+        description = body if isinstance(body, ClassDescription) else _parse_class(str(heading), body)
+        if description.name in described:
+            raise InvalidOption(
+                f"the class {description.name!r} is described twice", advice="merge the two descriptions into one"
+            )
         described[description.name] = description
+    _check_types(described)
     return described
+
+
+def _check_types(described: Classes) -> None:
+    """Refuse names that stand for no type: a class without package that is neither described nor a type variable."""
+    for description in described.values():
+        for name, type_ in description.fields:
+            unknown = _unknown_name(type_, described, description.variables)
+            if unknown is not None:
+                inside = f" in '{type_}'" if unknown != type_.name else ""
+                raise InvalidOption(
+                    f"the field {name!r} of {description.name!r}: unknown type {unknown!r}{inside}",
+                    advice=_nearest_types(unknown, described, description.variables),
+                )
+        parent = description.parent
+        if parent is not None and "." not in parent and parent not in described:
+            raise InvalidOption(
+                f"the superclass of {description.name!r}: unknown type {parent!r}",
+                advice=_nearest_types(parent, described, ()),
+            )
+
+
+def _unknown_name(type_: FieldType, described: Classes, variables: tuple[str, ...]) -> str | None:
+    """The first name in a type that is no known type. Classes with a package need no description."""
+    if not (type_.array or type_.primitive or "." in type_.name or type_.name in described or type_.name in variables):
+        return type_.name
+    return next((name for arg in type_.args if (name := _unknown_name(arg, described, variables))), None)
+
+
+def _nearest_types(name: str, described: Classes, variables: tuple[str, ...]) -> str:
+    """Advice for an unknown type name: similar names, and how else a type can be named."""
+    classes = list(islice(described, _MAX_SUGGESTIONS_FROM))
+    by_short_name = {simple_name(class_name).lower(): class_name for class_name in classes}
+    names = [*ALIASES, *PRIMITIVES, *variables, *classes]
+    exact = by_short_name.get(name.lower())
+    near = [exact] if exact else difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+    question = f"did you mean {' or '.join(map(repr, near))}? Otherwise " if near else ""
+    advice = f"{question}give the class its full name with the package, such as java.util.TreeMap, or describe it, too"
+    return f"{advice} (type variables of the class: {', '.join(variables)})" if variables else advice
 
 
 def _loaded(spec: Any) -> Mapping[Any, Any]:
@@ -76,7 +105,7 @@ def _loaded(spec: Any) -> Mapping[Any, Any]:
             ) from error
     if isinstance(spec, str):
         try:
-            spec = json.loads(spec)
+            spec = json.loads(spec, object_pairs_hook=_without_duplicates)
         except (ValueError, RecursionError) as error:
             raise InvalidOption(f"the class descriptions are not JSON: {error}", advice=_FORM) from error
     if not isinstance(spec, Mapping):
@@ -87,27 +116,47 @@ def _loaded(spec: Any) -> Mapping[Any, Any]:
 _FORM = 'the form is {"com.acme.X": {"a": "int", "b": "list<String>"}, "com.acme.Color": ["RED", "GREEN"]}'
 
 
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object as a dictionary. Raises InvalidOption if a name occurs twice, which json itself ignores."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise InvalidOption(
+            f"{shortened(twice)!r} occurs twice in one JSON object of the class descriptions",
+            advice="remove or rename one of the two: only the last would count",
+        )
+    return made
+
+
 def _parse_class(heading: str, body: Any) -> ClassDescription:
     heading, parent = _with_parent(heading)
     named = parse_type(heading)
     if named.array or named.primitive or any(arg.args for arg in named.args):
         raise InvalidOption(f"{heading!r} is no class name", advice=_FORM)
-    description = ClassDescription(
-        named.name, variables=tuple(arg.name for arg in named.args), final=named.final, parent=parent
-    )
+    short = without_modifiers(heading)
+    if short in ALIASES:
+        raise InvalidOption(
+            f"{short!r} is short for {ALIASES[short]}, which needs no description",
+            advice="give the full name of your class, with its package",
+        )
+    variables = tuple(arg.name for arg in named.args)
+    if len(set(variables)) < len(variables):
+        twice = next(name for name in variables if variables.count(name) > 1)
+        raise InvalidOption(f"the class {named.name!r} has the type variable {twice!r} twice", advice=_FORM)
+    description = ClassDescription(named.name, variables=variables, final=named.final, parent=parent)
     if isinstance(body, list | tuple) and body and all(isinstance(name, str) for name in body):
         if len(set(body)) != len(body):
             raise InvalidOption(f"the enum {named.name!r} has a constant twice", advice=_FORM)
         return replace(description, constants=tuple(body))
     if not isinstance(body, Mapping):
         raise InvalidOption(
-            f"{named.name!r} is neither fields nor a list of constants: {_short(repr(body))}", advice=_FORM
+            f"{named.name!r} is neither fields nor a list of constants: {shortened(repr(body))}", advice=_FORM
         )
     fields = []
     for name, text in body.items():
         if not isinstance(name, str) or not isinstance(text, str):
             raise InvalidOption(
-                f"the field {name!r} of {named.name!r} has no type as text: {_short(repr(text))}", advice=_FORM
+                f"the field {name!r} of {named.name!r} has no type as text: {shortened(repr(text))}", advice=_FORM
             )
         try:
             fields.append((name, parse_type(text)))
@@ -120,7 +169,7 @@ def _parse_class(heading: str, body: Any) -> ClassDescription:
 
 
 def _with_parent(heading: str) -> tuple[str, str | None]:
-    """What stands before ``extends``, and the superclass behind it."""
+    """Split a heading into the text before ``extends`` and the name of the superclass."""
     own, found, parent = heading.partition(" extends ")
     if found and "<" not in own:
         return own, parse_type(parent).name
@@ -128,95 +177,10 @@ def _with_parent(heading: str) -> tuple[str, str | None]:
 
 
 def _variables_used(types: tuple[FieldType, ...]) -> tuple[str, ...]:
-    """Names of one capital letter and digits, as type variables are written, in order of appearance."""
+    """Find type variables, names of one capital letter and digits, in order of appearance."""
     found: dict[str, None] = {}
     for type_ in types:
         if re.fullmatch(r"[A-Z]\d*", type_.name):
             found[type_.name] = None
         found.update(dict.fromkeys(_variables_used(type_.args)))
     return tuple(found)
-
-
-def parse_type(text: str) -> FieldType:
-    """A type such as ``int``, ``list<String>``, ``java.util.Map<UUID, long[]>``. Raises InvalidOption."""
-    tokens = _tokens(text)
-    type_ = _type(tokens, text, 0)
-    if tokens:
-        raise _bad(text, f"{tokens[0]!r} is too much")
-    return type_
-
-
-def _tokens(text: str) -> list[str]:
-    if len(text) > _LONGEST_TYPE:
-        raise _bad(text, f"it has over {_LONGEST_TYPE} characters")
-    tokens, at = [], 0
-    while text[at:].strip():
-        found = _TOKEN.match(text, at)
-        if found is None:
-            raise _bad(text, f"what is {text[at:].strip()[0]!r}?")
-        tokens.append(found[1])
-        at = found.end()
-    return tokens
-
-
-def _type(tokens: list[str], text: str, depth: int) -> FieldType:
-    if depth > _MAX_DEPTH:
-        raise _bad(text, "it is nested too deep")
-    final: bool | None = None
-    while len(tokens) > 1 and tokens[0] in _MODIFIERS:
-        final = _MODIFIERS[tokens.pop(0)]
-    if not tokens or tokens[0] in ("<", ">", ",", "[]", "&"):
-        raise _bad(text, "a type is missing")
-    name = tokens.pop(0)
-    if name == "?" and tokens and tokens[0] in ("extends", "super"):
-        tokens.pop(0)
-        return _type(tokens, text, depth + 1)
-    type_ = _named(name, final, tokens, text, depth)
-    while tokens and tokens[0] == "[]":
-        depth += 1
-        if depth > _MAX_DEPTH:
-            raise _bad(text, "it is nested too deep")
-        tokens.pop(0)
-        type_ = FieldType("[]", (type_,))
-    return type_
-
-
-def _named(name: str, final: bool | None, tokens: list[str], text: str, depth: int) -> FieldType:
-    full = ALIASES.get(name, name)
-    args: list[FieldType] = []
-    if tokens and tokens[0] == "<":
-        closing = "<"
-        while closing in ("<", ","):
-            tokens.pop(0)
-            args.append(_type(tokens, text, depth + 1))
-            closing = tokens[0] if tokens else ""
-        if closing != ">":
-            raise _bad(text, "'>' is missing")
-        tokens.pop(0)
-    if full == "byte[]":
-        return FieldType("[]", (FieldType("byte"),))
-    if (full == "[]") != (full == "[]" and len(args) == 1) or (full in PRIMITIVES and args):
-        raise _bad(text, f"{name!r} has {len(args)} type arguments")
-    if full.startswith(("java.util.List", "java.util.Map", "java.util.Set")) and args:
-        wanted = 2 if full == "java.util.Map" else 1
-        if len(args) != wanted and full in ("java.util.List", "java.util.Map", "java.util.Set"):
-            raise _bad(text, f"{name!r} has {len(args)} type arguments, not {wanted}")
-    boxed = tuple(arg if full == "[]" else _boxed(arg) for arg in args)
-    return FieldType(full, boxed, final)
-
-
-def _boxed(type_: FieldType) -> FieldType:
-    """Type arguments are objects: ``list<int>`` is a List<Integer>."""
-    return FieldType(BOX_OF[type_.name]) if type_.primitive else type_
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
-
-
-def _bad(text: str, why: str) -> InvalidOption:
-    return InvalidOption(
-        f"{_short(text)!r} is no type: {why}",
-        advice="types are Java's or short: int, Long, String, list<T>, map<K, V>, T[], decimal, date, "
-        "Instant, UUID, or the name of a described class",
-    )

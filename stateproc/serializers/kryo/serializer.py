@@ -12,13 +12,14 @@ from stateproc.codec.kryo.bodies import body_of
 from stateproc.codec.kryo.graph import KryoSetting, read_kryo
 from stateproc.codec.kryo.types import FieldType, class_of_name
 from stateproc.codec.layouts import Blob, Hosted, Layout
-from stateproc.errors import UnsupportedSnapshot
+from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable, simple_name
 from stateproc.serializers.core.optional_maps import OptionalEntry, read_optional_map, write_optional_map
 from stateproc.serializers.core.registry import expect_version, snapshot, write_head
 from stateproc.serializers.java.class_descriptions import parse_classes
 from stateproc.serializers.kryo.columns import Column, column_of
+from stateproc.serializers.kryo.description_check import explain_mismatch
 from stateproc.serializers.kryo.programs import KryoValue, Unplanned, check_plan
 from stateproc.wire import Cursor, Output
 
@@ -159,9 +160,16 @@ def _settings_of(settings: bytes, class_name: str, release: Release) -> bytes:
 
 
 def _read(cursor: Cursor, *, setting: KryoSetting, column: Column, whole: bool) -> Any:
-    """One Kryo value as pyarrow takes it."""
+    """Decode one Kryo value to a value that pyarrow accepts."""
     at = cursor.pos
-    value = read_kryo(cursor, setting, whole)
+    try:
+        value = read_kryo(cursor, setting, whole)
+    except CorruptSnapshot as error:
+        if not setting.classes:
+            raise
+        explained = explain_mismatch(error, bytes(cursor.data[at : cursor.end]), setting, whole)
+        place = cursor.where(at)
+        raise explained.at(file=place.file, offset=place.offset) from error
     try:
         return None if value is None else column.arrow(value)
     except BadValue as error:

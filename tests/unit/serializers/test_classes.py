@@ -13,8 +13,9 @@ import pytest
 from stateproc.codec.kryo.types import ClassDescription, FieldType
 from stateproc.errors import InvalidOption
 from stateproc.serializers.core.base import LayoutContext, Serializer
-from stateproc.serializers.java.class_descriptions import parse_classes, parse_type
+from stateproc.serializers.java.class_descriptions import parse_classes
 from stateproc.serializers.java.collections import ListOf
+from stateproc.serializers.java.field_types import parse_type
 from stateproc.serializers.kryo.serializer import Kryo
 from stateproc.serializers.pojo.serializer import Pojo, Subclass, described_pojo, pojo_field_serializer
 

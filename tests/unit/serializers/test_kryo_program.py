@@ -21,7 +21,7 @@ from stateproc.codec.machine import DecodeFailure
 from stateproc.errors import SnapshotError
 from stateproc.serializers import read_snapshot
 from stateproc.serializers.core.base import LayoutContext
-from stateproc.serializers.java.class_descriptions import parse_type
+from stateproc.serializers.java.field_types import parse_type
 from stateproc.serializers.kryo.leaf_bodies import PARTS
 from stateproc.serializers.kryo.programs import KryoValue
 from stateproc.serializers.kryo.serializer import Kryo

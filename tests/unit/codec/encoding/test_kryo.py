@@ -16,7 +16,8 @@ from stateproc.codec.layouts import Layout
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.serializers import read_snapshot
 from stateproc.serializers.core.base import LayoutContext
-from stateproc.serializers.java.class_descriptions import parse_classes, parse_type
+from stateproc.serializers.java.class_descriptions import parse_classes
+from stateproc.serializers.java.field_types import parse_type
 from stateproc.serializers.kryo.serializer import Kryo
 from tests.helpers.paths import VECTORS
 
