@@ -1,13 +1,14 @@
-"""Spark finds ``format("savepoint")`` here: it imports all ``pyspark_*`` modules for their ``DefaultSource``.
+"""Define the Spark data source ``format("savepoint")``.
 
-A failing import in any such module disables all of them, so this one imports pyspark and nothing else.
+Spark imports every module ``pyspark_*`` on its path and registers its ``DefaultSource``. A failing import in one of
+them disables them all, so this one imports pyspark and nothing else.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceWriter
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -20,6 +21,8 @@ class DefaultSource(DataSource):  # type: ignore[misc]  # pyspark is not type-ch
     def name(cls) -> str:
         return "savepoint"
 
+    # Lazy: start-up. Spark imports this module in every session, also in those that read no savepoint.
+
     def schema(self) -> StructType:
         from stateproc.spark.source import schema_of
 
@@ -31,6 +34,16 @@ class DefaultSource(DataSource):  # type: ignore[misc]  # pyspark is not type-ch
         return reader_of(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from stateproc.spark.source import writer_of
+        from stateproc.writers.spark.data_source_writer import writer_of
 
         return writer_of(self.options, schema, overwrite)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from stateproc.spark.streaming import UnsupportedStreamReader
+
+        return UnsupportedStreamReader()
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
+        from stateproc.spark.streaming import no_stream
+
+        raise no_stream("writeStream", "write")

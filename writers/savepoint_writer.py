@@ -15,6 +15,7 @@ from stateproc.flink_versions import DEFAULT, Release, release
 from stateproc.keygroups.ranges import check_max_parallelism
 from stateproc.options import open_arguments, parse_options
 from stateproc.snapshot.snapshot import Snapshot, open
+from stateproc.spark.workers import check_worker_python
 from stateproc.storage.filesystem import absolute
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
@@ -224,6 +225,7 @@ class SavepointWriter:
         directory = _path(path)
         if not self._operators:
             raise InvalidOption("the savepoint has no operators", advice="add one: writer.with_operator(uid, …)")
+        check_worker_python(self._spark)
         self._settings.verify = verify
         write_snapshot(
             self._spark, directory, list(self._operators.values()), self._settings, self._parallelism, self._source,

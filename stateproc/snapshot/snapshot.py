@@ -10,7 +10,9 @@ from stateproc.errors import InvalidOption, NotFound, not_found
 from stateproc.keygroups.key_types import parse_key_types
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.metadata import OperatorState, SnapshotMetadata, flink_version_range, read_metadata
+from stateproc.metadata.handles import KeyGroupsHandle
 from stateproc.options import OPEN_OPTIONS
+from stateproc.readers.common.layout_detection import CANONICAL_TYPE
 from stateproc.readers.common.read_options import ReadOptions
 from stateproc.serializers.core.plugins import load_plugins
 from stateproc.snapshot.operator import Operator
@@ -52,11 +54,20 @@ class Snapshot:
 
     @cached_property
     def kind(self) -> str:
-        """canonical savepoint, native savepoint, checkpoint, or savepoint or checkpoint if the file does not say."""
+        """canonical savepoint, native savepoint, checkpoint, or savepoint or checkpoint.
+
+        ``_metadata`` contains it from Flink 1.16 on. Without it the type of the handles decides where it can: no state
+        file is read.
+        """
         properties = self.metadata.properties
         if properties is None or properties.is_savepoint is None:
-            layouts = {file.layout for operator in self.operators for file in operator.keyed_files}
-            return "canonical savepoint or old checkpoint" if layouts == {"canonical"} else "savepoint or checkpoint"
+            types = {
+                handle.type_byte if isinstance(handle, KeyGroupsHandle) else None
+                for operator in self.metadata.operators
+                for subtask in operator.subtasks
+                if (handle := subtask.managed_keyed) is not None
+            }
+            return "canonical savepoint" if types == {CANONICAL_TYPE} else "savepoint or checkpoint"
         if not properties.is_savepoint:
             return "checkpoint"
         return f"{(properties.format or 'canonical').lower()} savepoint"

@@ -127,8 +127,17 @@ class State(ABC):
         return pa.Table.from_batches(list(self.batches(**options)), schema=schema)
 
     def to_pandas(self, **options: Any) -> pd.DataFrame:
-        """All rows as a pandas DataFrame; ``options`` as in :meth:`batches`."""
-        frame: pd.DataFrame = self.to_arrow(**options).to_pandas()
+        """Return all rows as a pandas DataFrame of Arrow-backed columns, which keep every value and type.
+
+        Args:
+            **options: As in :meth:`batches`.
+
+        Raises:
+            SnapshotError: The state cannot be read.
+        """
+        import pandas as pd  # Lazy: optional, and slow to import
+
+        frame: pd.DataFrame = self.to_arrow(**options).to_pandas(types_mapper=pd.ArrowDtype)
         return frame
 
     def __repr__(self) -> str:

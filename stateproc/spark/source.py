@@ -1,10 +1,9 @@
-"""What the data source does when Spark asks: the schema of what the options select, and its reader."""
+"""Answer Spark's calls of the data source: the schema of what the options select, and its reader."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql.datasource import DataSourceWriter
 from pyspark.sql.types import StructType
 
 from stateproc.snapshot.state import narrowed
@@ -23,10 +22,3 @@ def schema_of(raw: Mapping[str, str]) -> StructType:
 def reader_of(raw: Mapping[str, str], schema: StructType) -> SavepointReader:
     """The reader of these columns. Raises InvalidOption."""
     return SavepointReader(source_options(raw), schema)
-
-
-def writer_of(raw: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:
-    """The writer of one state, see :mod:`stateproc.writers.spark.data_source_writer`. Raises SnapshotError."""
-    from stateproc.writers.spark import data_source_writer as plain_sink
-
-    return plain_sink.writer_of(raw, schema, overwrite)

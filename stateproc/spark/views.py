@@ -22,6 +22,7 @@ from stateproc.snapshot.snapshot import Snapshot, open
 from stateproc.snapshot.state import State
 from stateproc.spark.options import source_options
 from stateproc.spark.types import spark_schema
+from stateproc.spark.workers import check_worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,6 +95,7 @@ def attach(spark: SparkSession, path: str, **options: Any) -> Views:
         raise InvalidOption(
             f"option {selecting[0]} does not go with attach", advice="every state gets a view of its own"
         )
+    check_worker_python(spark)
     snapshot = open(parsed.path, **parsed.opening)
     # Spark finds the source itself in an installed package, but not in an editable installation.
     spark.dataSource.register(DefaultSource)
