@@ -6,11 +6,9 @@ Format: org.apache.flink.runtime.state.FullSnapshotAsyncWriter, as in stateproc.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from stateproc.codec.jit import kernel, load_be16, load_be32, load_u8
 from stateproc.errors import CorruptSnapshot, Where
@@ -28,24 +26,11 @@ from stateproc.readers.canonical.entry_scan import (
     POS,
     STATE,
 )
+from stateproc.readers.common.entry_counts import Counts, EntryCounts
 from stateproc.readers.common.key_group_blocks import Block, KeyGroupRange, fed, plain_blocks, snappy_blocks
 from stateproc.storage import ByteSource
 
-Counts = npt.NDArray[np.int64]
 _END = 0xFFFF
-
-
-@dataclass(frozen=True)
-class Measure:
-    """Per key group (row) and state id (column): entries, and their bytes with lengths, uncompressed.
-
-    An entry is what RocksDB would hold one of: a value, a whole list, one mapping of a map, a timer.
-    ``key_groups``: which key group a row is of.
-    """
-
-    key_groups: tuple[int, ...]
-    entries: Counts
-    bytes: Counts
 
 
 @kernel
@@ -143,7 +128,7 @@ def measure_canonical(
     prefix: int,
     n_states: int,
     advance: Callable[[int], None] = lambda _: None,
-) -> Measure:
+) -> EntryCounts:
     """Count entries and bytes per key group and state; ``advance`` is told of bytes (uncompressed) done.
 
     ``prefix``: width of the key-group prefix (1 or 2 bytes). Raises CorruptSnapshot, MissingFile.
@@ -152,7 +137,7 @@ def measure_canonical(
     rows = np.zeros(max(key_groups, default=0) + 1, dtype=np.int64)
     rows[list(key_groups)] = np.arange(len(key_groups))
     shape = (len(key_groups), n_states)
-    found = Measure(key_groups, np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64))
+    found = EntryCounts(key_groups, np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64))
     feed = _Feed(source.name, prefix, n_states, rows, found)
     blocks = snappy_blocks(source, ranges) if compressed else plain_blocks(source, ranges)
     for done in fed(blocks, feed.feed):
@@ -164,7 +149,7 @@ def measure_canonical(
 class _Feed:
     """Feeds blocks to the kernel; an entry cut off at a block's end waits for the next block."""
 
-    def __init__(self, file: str, prefix: int, n_states: int, rows: Counts, found: Measure) -> None:
+    def __init__(self, file: str, prefix: int, n_states: int, rows: Counts, found: EntryCounts) -> None:
         self._file, self._prefix, self._n_states = file, prefix, n_states
         self._rows, self._found = rows, found
         self._reg = np.zeros(4, dtype=np.int64)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from stateproc.readers.changelog.byte_gather import NO_MARK, equal, joined, numbered, suffixed, write_entries
 from stateproc.readers.changelog.composite_keys import is_ambiguous, null_form, user_key_starts
@@ -28,11 +27,10 @@ from stateproc.readers.changelog.namespace_merge import (
     last_values,
     unchained,
 )
-from stateproc.readers.changelog.operations import OPERANDS, Operand, Operation, element_of
-from stateproc.readers.changelog.records import HEAD, Parts, Records, check_operations, parts_of
-from stateproc.readers.common.entry_programs import Columns
+from stateproc.readers.changelog.operations import OPERANDS, Operand, Operation
+from stateproc.readers.changelog.records import HEAD, ChangeOperands, Records, check_operations, operands_of
 from stateproc.readers.common.raw_entries import RawEntries
-from stateproc.readers.common.row_schema import KEY_GROUP
+from stateproc.readers.common.serialized_values import element_layout
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 
@@ -43,7 +41,7 @@ _SUFFIX = 10
 
 
 @dataclass
-class Rows:
+class ChangeRows:
     """What happened to composite keys: one row for each value, user key, timer or merged source. int64 arrays of one
     length.
 
@@ -66,44 +64,49 @@ class Rows:
     def __len__(self) -> int:
         return len(self.order)
 
-    def take(self, which: Longs) -> Rows:
-        return Rows(*(getattr(self, field.name)[which] for field in fields(self)))
+    def take(self, which: Longs) -> ChangeRows:
+        return ChangeRows(*(getattr(self, field.name)[which] for field in fields(self)))
 
 
-def _rows(n: int, **columns: Longs | int) -> Rows:
-    whole = {field.name: np.zeros(n, dtype=np.int64) for field in fields(Rows)}
+def _rows(n: int, **columns: Longs | int) -> ChangeRows:
+    whole = {field.name: np.zeros(n, dtype=np.int64) for field in fields(ChangeRows)}
     whole["marks"][:] = NO_MARK
     for name, values in columns.items():
         whole[name][:] = values
-    return Rows(**whole)
+    return ChangeRows(**whole)
 
 
-def latest(
-    state: KeyedState, materialized: Iterable[RawEntries | Columns], found: Records, ctx: LayoutContext, file: str
+def compacted_entries(
+    state: KeyedState, materialized: Iterable[RawEntries], found: Records, ctx: LayoutContext, file: str
 ) -> Iterator[RawEntries]:
-    """The state's entries after the changes, by key group; ``materialized``: what was there before, as entries or as
-    columns of `materialized.raw_program`. ``file``: for errors.
+    """Apply changes to materialized entries and yield the resulting entries by key group.
 
-    Raises CorruptSnapshot naming file and offset; UnsupportedSnapshot for values that only the job's function knows.
+    Args:
+        state: The state.
+        materialized: The entries before the changes.
+        found: The changes.
+        ctx: Settings of layouts.
+        file: The changelog's name, for errors.
+
+    Raises:
+        CorruptSnapshot: A change is damaged; names file and offset.
+        UnsupportedSnapshot: A value can only be computed by the job's function.
     """
-    held = _Held(state, ctx)
+    rows = _RowCollector(state, ctx)
     check_operations(found, state)
-    for part in materialized:
-        if isinstance(part, RawEntries):
-            held.load(part)
-        else:
-            held.load_columns(part)
+    for entries in materialized:
+        rows.load(entries)
     for code in np.unique(found.operations).tolist():
-        held.apply(found, Operation(code))
-    yield from _written(held.left(file), file)
+        rows.apply(found, Operation(code))
+    yield from _written(rows.compacted(file), file)
 
 
-class _Held:
+class _RowCollector:
     """Collects rows; the buffers that their addresses point into stay referenced here."""
 
     def __init__(self, state: KeyedState, ctx: LayoutContext) -> None:
         self._state, self._ctx = state, ctx
-        self._rows: list[Rows] = []
+        self._rows: list[ChangeRows] = []
         self._buffers: list[object] = []
         self._loaded = 0
 
@@ -123,28 +126,6 @@ class _Held:
             )
         )  # fmt: skip
 
-    def load_columns(self, columns: Columns) -> None:
-        """What a native heap file held: bytes of key, namespace and value (items, pairs); of queues, timers."""
-        groups, value = columns[KEY_GROUP].to_numpy(zero_copy_only=False).astype(np.int64), columns["value"]
-        rows = _rows(len(groups), order=self._earlier(len(groups)), groups=groups, does=PUT)
-        kind = self._state.kind
-        if kind.is_queue:
-            rows.key_at, rows.key_sizes = self._blobs(value)
-            self._rows.append(rows)
-            return
-        keys = columns["key"]
-        rows.key_at, rows.key_sizes = self._blobs(pc.binary_join_element_wise(keys, columns["namespace"], b""))
-        if is_ambiguous(self._state):
-            key_ends = rows.key_at + pc.binary_length(keys).to_numpy(zero_copy_only=False).astype(np.int64)
-            rows.key_at, rows.key_sizes = self._suffixed(rows.key_at, key_ends, rows.key_at + rows.key_sizes)
-        if kind is StateKind.MAP:
-            rows = self._pairs(rows, value)
-        elif kind is StateKind.LIST:
-            rows = self._items(rows, value, replaces=False)
-        else:
-            rows.value_at, rows.value_sizes = self._blobs(value)
-        self._rows.append(rows)
-
     def _earlier(self, n: int) -> Longs:
         """The order of ``n`` rows that were there before any change."""
         self._loaded += n
@@ -152,7 +133,7 @@ class _Held:
 
     def apply(self, found: Records, operation: Operation) -> None:
         """The changes of one operation."""
-        parts = parts_of(found, operation, self._state, self._ctx)
+        parts = operands_of(found, operation, self._state, self._ctx)
         operand = OPERANDS[self._state.kind][operation]
         which = parts.which
         base = found.data.ctypes.data
@@ -183,7 +164,7 @@ class _Held:
             rows = self._timers(rows, parts.items)
         self._rows.append(rows)
 
-    def _composite(self, found: Records, parts: Parts) -> tuple[Longs, Longs]:
+    def _composite(self, found: Records, parts: ChangeOperands) -> tuple[Longs, Longs]:
         """Where the composite keys are: in the records themselves, unless lengths belong into them."""
         starts, which = found.starts[parts.which] + HEAD, parts.which
         if self._state.kind.is_queue:
@@ -201,7 +182,7 @@ class _Held:
         self._buffers.append(out)
         return out.ctypes.data + offsets[:-1], np.diff(offsets)
 
-    def _merges(self, rows: Rows, found: Records, parts: Parts) -> Rows:
+    def _merges(self, rows: ChangeRows, found: Records, parts: ChangeOperands) -> ChangeRows:
         """A row for each source of the merges, in their order."""
         assert parts.items is not None
         counts, sources = _flat(parts.items.field("sources"))
@@ -219,17 +200,17 @@ class _Held:
         rows.user_at, rows.user_sizes = out.ctypes.data + offsets[:-1], np.diff(offsets)
         return rows
 
-    def _mark_nulls(self, rows: Rows) -> None:
+    def _mark_nulls(self, rows: ChangeRows) -> None:
         """A null is logged in its serializer's own form; restored, it is a null of the map's, which has a mark."""
         rows.marks[:] = 0
-        null = null_form(element_of(self._state, self._ctx))
+        null = null_form(element_layout(self._state, self._ctx))
         if null is not None:
             form = np.frombuffer(null or b"\0", dtype=np.uint8)
             is_null = np.zeros(len(rows), dtype=np.bool_)
             equal(rows.value_at, rows.value_sizes, form.ctypes.data, len(null), is_null)
             rows.marks[is_null], rows.value_sizes[is_null] = 1, 0
 
-    def _pairs(self, rows: Rows, items: pa.Array | None) -> Rows:
+    def _pairs(self, rows: ChangeRows, items: pa.Array | None) -> ChangeRows:
         """A row for each pair of the maps."""
         counts, pairs = _flat(items)
         rows = rows.take(np.repeat(np.arange(len(rows)), counts))
@@ -237,7 +218,7 @@ class _Held:
         rows.value_at, rows.value_sizes = self._blobs(pairs.field("value"))
         return rows
 
-    def _items(self, rows: Rows, items: pa.Array | None, *, replaces: bool) -> Rows:
+    def _items(self, rows: ChangeRows, items: pa.Array | None, *, replaces: bool) -> ChangeRows:
         """Lists as RocksDB would hold them; an empty one adds nothing, or leaves nothing."""
         counts, elements = _flat(items)
         at, sizes = self._blobs(elements)
@@ -251,7 +232,7 @@ class _Held:
         rows.does[counts == 0] = CLEAR
         return rows
 
-    def _timers(self, rows: Rows, items: pa.Array | None) -> Rows:
+    def _timers(self, rows: ChangeRows, items: pa.Array | None) -> ChangeRows:
         """A row for each timer that was added."""
         counts, timers = _flat(items)
         rows = rows.take(np.repeat(np.arange(len(rows)), counts))
@@ -266,11 +247,13 @@ class _Held:
         bounds = np.frombuffer(offsets, dtype=width)[array.offset : array.offset + len(array) + 1].astype(np.int64)
         return (0 if data is None else data.address) + bounds[:-1], np.diff(bounds)
 
-    def left(self, file: str) -> Rows:
+    def compacted(self, file: str) -> ChangeRows:
         """What there is at the end, by key group and composite key. ``file``: for errors."""
         if not self._rows:
             return _rows(0)
-        rows = Rows(*(np.concatenate([getattr(part, field.name) for part in self._rows]) for field in fields(Rows)))
+        rows = ChangeRows(
+            *(np.concatenate([getattr(part, field.name) for part in self._rows]) for field in fields(ChangeRows))
+        )
         rows = rows.take(np.argsort(rows.order, kind="stable"))
         if (rows.does == MERGE).any():
             return self._left_of_merges(rows, file)
@@ -285,7 +268,7 @@ class _Held:
             found, keys = rows.take(which), keys[which]
         return found.take(np.lexsort((keys, found.groups)))
 
-    def _left_of_merges(self, rows: Rows, file: str) -> Rows:
+    def _left_of_merges(self, rows: ChangeRows, file: str) -> ChangeRows:
         """Of each key what it holds after all changes, which may be what others held before."""
         merging = rows.does == MERGE
         at = np.concatenate([rows.key_at, rows.user_at[merging]])
@@ -317,7 +300,7 @@ class _Held:
         )  # fmt: skip
         return found.take(np.lexsort((held, found.groups)))
 
-    def _left_of_lists(self, rows: Rows, keys: Longs, n: int) -> tuple[Rows, Longs]:
+    def _left_of_lists(self, rows: ChangeRows, keys: Longs, n: int) -> tuple[ChangeRows, Longs]:
         """Of each list what came since it was last set or cleared, joined."""
         resets = np.full(n, -1, dtype=np.int64)
         resetting = np.flatnonzero(rows.does != APPEND)
@@ -336,7 +319,7 @@ class _Held:
         return found, keys[first]
 
 
-def _left_of_maps(rows: Rows, keys: Longs, n: int) -> tuple[Rows, Longs]:
+def _left_of_maps(rows: ChangeRows, keys: Longs, n: int) -> tuple[ChangeRows, Longs]:
     """Of each user key the last row, if it is a value, and no clearing of the map came behind it."""
     cleared = np.full(n, -1, dtype=np.int64)
     clearing = np.flatnonzero(rows.does == CLEAR)
@@ -362,7 +345,7 @@ def _flat(items: pa.Array | None) -> tuple[Longs, pa.Array]:
     return counts, items.flatten()
 
 
-def _written(rows: Rows, file: str) -> Iterator[RawEntries]:
+def _written(rows: ChangeRows, file: str) -> Iterator[RawEntries]:
     """The rows as composite entries, at most 65,536 at a time."""
     sizes = rows.key_sizes + rows.user_sizes + rows.value_sizes + 1
     before = np.append(0, np.cumsum(sizes))

@@ -5,7 +5,7 @@ Format: org.apache.flink.state.changelog.StateChangeLogger metadata records (Abs
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -18,15 +18,15 @@ from stateproc.metadata.backend import (
     StateMetaInfo,
     read_state_meta_info,
 )
-from stateproc.metadata.handles import ChangelogHandle, KeyedHandle
+from stateproc.metadata.handles import KeyedHandle
 from stateproc.readers.changelog.change_blocks import ChangeBlock
+from stateproc.readers.changelog.changelog_source import ChangelogSource
 from stateproc.readers.changelog.key_type_check import ADVICE
-from stateproc.readers.changelog.materialized import materialized_header
+from stateproc.readers.changelog.materialized import materialized_file
 from stateproc.readers.changelog.operations import Operation
 from stateproc.readers.changelog.segments import Change, log_changes
 from stateproc.serializers import Serializer
 from stateproc.serializers.runtime.timers import Timer
-from stateproc.storage import SnapshotLocation
 from stateproc.wire import Cursor
 
 _TYPE_CODES = {KEY_VALUE: 0, PRIORITY_QUEUE: 3, KEY_VALUE_V2: 10}
@@ -70,43 +70,40 @@ def _has_ttl(cursor: Cursor) -> bool:
     return cursor.remaining > 0 and cursor.data[cursor.pos] != 0
 
 
-def declared_states(handle: ChangelogHandle, location: SnapshotLocation) -> Iterator[StateMetaInfo]:
-    """The states that the log declares, as often as it does."""
-    for change in log_changes(handle.non_materialized, location, lambda _: False, leading=True):
+def declared_states(source: ChangelogSource) -> Iterator[StateMetaInfo]:
+    """Yield the states that the log declares, once for each declaration."""
+    for change in log_changes(source.handle.non_materialized, source.location, lambda _: False, leading=True):
         yield read_declaration(change)[1]
 
 
-def changelog_header(
-    handle: ChangelogHandle,
-    location: SnapshotLocation,
-    relatives: Sequence[KeyedHandle] = (),
-    told_key: Serializer | None = None,
-) -> KeyedHeader | None:
-    """The states of the handle, those of the materialized part first; None if there are none at all.
+def changelog_header(source: ChangelogSource) -> KeyedHeader | None:
+    """Return the states of the changelog, those of the materialized part first; None if there are none at all.
 
-    ``relatives``: materialized parts of the operator's other subtasks, whose keys have the same serializer;
-    ``told_key``: what the user says of keys, used only where nothing else tells. The log itself does not: its states
-    are those of RegisteredKeyValueStateBackendMetaInfo, with serializers of namespaces and values only.
-    Raises CorruptSnapshot, MissingFile; UnsupportedSnapshot if nothing is materialized and nothing tells the key.
+    The log itself does not contain the key's serializer: its states are those of
+    RegisteredKeyValueStateBackendMetaInfo, with the serializers of namespaces and values only.
+
+    Raises:
+        CorruptSnapshot, MissingFile: A file cannot be read.
+        UnsupportedSnapshot: Nothing is materialized and nothing specifies the key's serializer.
     """
     found: dict[str, StateMetaInfo] = {}
     key: Serializer | None = None
     key_snapshot = b""
-    for inner in handle.materialized:
-        header = materialized_header(inner, location)
+    for handle in source.handle.materialized:
+        header = _materialized_header(handle, source)
         key, key_snapshot = key or header.key, key_snapshot or header.key_snapshot
         for info in header.states:
             found.setdefault(info.name, info)
-    for info in declared_states(handle, location):
+    for info in declared_states(source):
         found.setdefault(info.name, info)
         if key is None and isinstance(info.value_serializer, Timer):
             key = info.value_serializer.key
     if not found and key is None:
         return None
-    if key is None and relatives:
-        header = materialized_header(relatives[0], location)
+    if key is None and source.key_handles:
+        header = _materialized_header(source.key_handles[0], source)
         key, key_snapshot = header.key, header.key_snapshot
-    key = key or told_key
+    key = key or source.key_type
     if key is None:
         raise UnsupportedSnapshot(
             "nothing of this changelog is materialized yet, and the log does not hold the key's serializer",
@@ -114,6 +111,12 @@ def changelog_header(
             "(state.changelog.periodic-materialize.interval), or a savepoint of the job",
         )
     return KeyedHeader(_HEADER_VERSION, False, key, tuple(found.values()), key_snapshot)
+
+
+def _materialized_header(handle: KeyedHandle, source: ChangelogSource) -> KeyedHeader:
+    header = materialized_file(handle, source.location).header
+    assert header is not None
+    return header
 
 
 def unknown_state(change: Change, state_id: int) -> CorruptSnapshot:
@@ -124,8 +127,8 @@ def unknown_state(change: Change, state_id: int) -> CorruptSnapshot:
     )
 
 
-class Declared:
-    """Which state ids are declared, and which of them are the state's that is read."""
+class DeclaredStateIds:
+    """Track which state ids are declared, and which of them belong to the state that is read."""
 
     def __init__(self) -> None:
         self._known = np.zeros(1 << 16, dtype=np.int8)

@@ -6,17 +6,12 @@ Format: org.apache.flink.state.changelog.StateChangeOperation and the StateChang
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
-
-import pyarrow as pa
 
 from stateproc.codec import ops
-from stateproc.codec.builder import Assembler, Builder
-from stateproc.codec.layouts import Blob, Counted, Layout, Marked, Struct
-from stateproc.codec.layouts.strings import blob_array, blob_columns
+from stateproc.codec.layouts import Blob, Counted, Layout, Struct
+from stateproc.readers.common.serialized_values import SerializedValue, serialized_items, serialized_pairs
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
-from stateproc.serializers.runtime.ttl import Ttl
 
 
 class Operation(enum.IntEnum):
@@ -80,62 +75,18 @@ OPERANDS: dict[StateKind, dict[Operation, Operand]] = {
 """The operations that each kind of state logs."""
 
 
-@dataclass(frozen=True)
-class Raw(Layout):
-    """The bytes of another layout's value."""
-
-    inner: Layout
-
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return pa.binary()
-
-    @property
-    def min_size(self) -> int:
-        return self.inner.min_size
-
-    def emit(self, b: Builder, nullable: bool) -> Assembler:
-        lengths, data = blob_columns(b)
-        b.op(ops.PUSH_POS)
-        self.inner.skip(b)
-        b.op(ops.SPAN, lengths, data)
-        return lambda taken: blob_array(taken, lengths, data, pa.binary())
-
-
-def element_of(state: KeyedState, ctx: LayoutContext) -> Layout:
-    """How a value, a list's element, a map's user value lies, its TTL timestamp included."""
-    return (Ttl(state.value) if state.ttl else state.value).layout(ctx.inner)
-
-
-def value_of(state: KeyedState, ctx: LayoutContext) -> Layout:
-    """The bytes of one value or timer."""
-    return Raw(element_of(state, ctx))
-
-
-def items_of(state: KeyedState, ctx: LayoutContext) -> Layout:
-    """A whole list by its serializer, or timers: the bytes of each."""
-    return Counted(Raw(element_of(state, ctx)))
-
-
-def pairs_of(state: KeyedState, ctx: LayoutContext) -> Layout:
-    """A whole map by its serializer: the bytes of each user key, and of each value behind its null mark."""
-    assert state.user_key is not None
-    value = Raw(Marked(element_of(state, ctx)))
-    return Counted(Struct((("key", Raw(state.user_key.layout(ctx.inner))), ("value", value))))
-
-
 def operand_layout(operand: Operand, state: KeyedState, ctx: LayoutContext) -> Layout | None:
     """The operand's layout, up to the end of the record."""
     if operand is Operand.ONE:
         return Blob(ops.LENGTH_REST)
     if operand is Operand.ITEMS:
-        return items_of(state, ctx)
+        return serialized_items(state, ctx)
     if operand is Operand.PAIRS:
-        return pairs_of(state, ctx)
+        return serialized_pairs(state, ctx)
     if operand is Operand.NAMESPACES:
-        namespace = Raw(state.namespace.layout(ctx.inner))
+        namespace = SerializedValue(state.namespace.layout(ctx.inner))
         return Struct((("target", namespace), ("sources", Counted(namespace))))
     if operand is Operand.PAIR:
         assert state.user_key is not None
-        return Struct((("key", Raw(state.user_key.layout(ctx.inner))), ("value", Blob(ops.LENGTH_REST))))
+        return Struct((("key", SerializedValue(state.user_key.layout(ctx.inner))), ("value", Blob(ops.LENGTH_REST))))
     return None

@@ -86,7 +86,7 @@ def check_operations(found: Records, state: KeyedState) -> None:
 
 
 @dataclass(frozen=True)
-class Parts:
+class ChangeOperands:
     """The changes of one operation: where key, namespace and user key end (positions in the data), and operands.
 
     which: int64, their indexes among the changes. items: of Operand.ITEMS and PAIRS a list array; of
@@ -100,7 +100,7 @@ class Parts:
     items: pa.Array | None
 
 
-def parts_of(found: Records, operation: Operation, state: KeyedState, ctx: LayoutContext) -> Parts:
+def operands_of(found: Records, operation: Operation, state: KeyedState, ctx: LayoutContext) -> ChangeOperands:
     """Take the changes of one operation apart. Raises CorruptSnapshot naming file and offset."""
     which = np.flatnonzero(found.operations == int(operation)).astype(np.int64)
     operand = OPERANDS[state.kind][operation]
@@ -141,7 +141,7 @@ def parts_of(found: Records, operation: Operation, state: KeyedState, ctx: Layou
             arrays.append(items(taken))
         done += len(places[0][-1])
     key_ends, scope_ends, user_ends = (np.concatenate(place or [starts[:0]]) for place in places)
-    return Parts(which, key_ends, scope_ends, user_ends, pa.concat_arrays(arrays) if arrays else None)
+    return ChangeOperands(which, key_ends, scope_ends, user_ends, pa.concat_arrays(arrays) if arrays else None)
 
 
 def _fail(failure: DecodeFailure, found: Records, index: int, state: KeyedState) -> None:

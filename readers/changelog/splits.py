@@ -1,127 +1,128 @@
-"""Splits of keyed state in changelog handles: one subtask's materialized part and log, cut at key groups."""
+"""Splits of keyed state in changelog handles, and the rows of changelogs in the table of backends."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import pyarrow as pa
 
 from stateproc.errors import UnsupportedSnapshot, Where
-from stateproc.metadata.backend import StateMetaInfo
-from stateproc.metadata.handles import (
-    ChangelogHandle,
-    FileChangelogHandle,
-    IncrementalHandle,
-    KeyedHandle,
-    KeyGroupsHandle,
-)
-from stateproc.options import SPLIT_BYTES
+from stateproc.metadata.backend import KeyedHeader, StateMetaInfo
+from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle
+from stateproc.readers.changelog.changelog_source import ChangelogSource
 from stateproc.readers.changelog.key_type_check import checked
-from stateproc.readers.changelog.log_compaction import latest
-from stateproc.readers.changelog.log_metadata import Declared, changelog_header, read_declaration
-from stateproc.readers.changelog.materialized import Materialized, materialized_header
+from stateproc.readers.changelog.log_compaction import compacted_entries
+from stateproc.readers.changelog.log_metadata import DeclaredStateIds, changelog_header, read_declaration
+from stateproc.readers.changelog.materialized import materialized_file
 from stateproc.readers.changelog.records import records
 from stateproc.readers.changelog.segments import METADATA_GROUP, log_blocks
 from stateproc.readers.changelog.spill_buckets import Buckets
 from stateproc.readers.common.entry_decoder import decode_entries
+from stateproc.readers.common.keyed_file import (
+    HandleBackend,
+    KeyedFile,
+    SizeRequest,
+    StateLayout,
+    StateSizes,
+)
 from stateproc.readers.common.raw_entries import RawEntries
-from stateproc.readers.common.read_options import ReadOptions
-from stateproc.readers.common.state_descriptor import KeyedState, keyed_state
+from stateproc.readers.common.splits import KeyedSplit, SplitRequest, StateScan
+from stateproc.readers.common.state_descriptor import KeyedState, find_state, keyed_state
+from stateproc.readers.materialized_backends import MATERIALIZED_BACKENDS
 from stateproc.serializers import Serializer
 from stateproc.serializers.core.plugins import load_plugins
-from stateproc.storage import SnapshotLocation
 
 
 @dataclass(frozen=True)
-class ChangelogSplit:
-    """Some key groups of one state in a changelog handle. ``raw_keys``: see decode_entries. ``relatives``,
-    ``told_key``: see changelog_header."""
+class ChangelogSplit(KeyedSplit):
+    """Some key groups of one state in a changelog. Every split reads the whole log.
 
-    handle: ChangelogHandle = field(repr=False)
-    location: SnapshotLocation
-    key_groups: tuple[int, ...]
-    bytes: int
-    max_parallelism: int
-    state: str
-    operator: str
-    options: ReadOptions = field(repr=False)
-    flatten: bool = False
-    raw_keys: bool = False
-    relatives: tuple[KeyedHandle, ...] = field(default=(), repr=False)
-    told_key: Serializer | None = field(default=None, repr=False)
+    Attributes:
+        source: The changelog.
+        groups: The key groups.
+        stored_bytes: Their share of the stored bytes.
+    """
+
+    source: ChangelogSource
+    groups: tuple[int, ...]
+    stored_bytes: int
 
     @property
-    def place(self) -> str:
-        return f"{self.location.metadata_uri} (changelog {self.handle.handle_id})"
+    def bytes(self) -> int:
+        return self.stored_bytes
 
     @property
-    def composite(self) -> bool:
-        return True
+    def key_groups(self) -> tuple[int, ...]:
+        return self.groups
 
-    def only(self, key_group: int) -> ChangelogSplit:
-        return replace(self, key_groups=tuple(group for group in self.key_groups if group == key_group))
+    @property
+    def origin(self) -> str:
+        return self.source.name
 
-    def of_state(self, state: str) -> ChangelogSplit:
-        return replace(self, state=state, flatten=False)
+    def target(self) -> KeyedState | None:
+        load_plugins(self.scan.options.plugins)
+        header = changelog_header(self.source)
+        state = None if header is None else find_state(header, self.scan.state)
+        return None if state is None else replace(state, state_id=0)
+
+    def raw_entries(self) -> Iterator[RawEntries]:
+        """Read the state as it is after the changes; where there are none, as it was materialized.
+
+        Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot; InvalidOption if keys are not of the type that the
+        user specified.
+        """
+        target = self.target()
+        if target is None:
+            return
+        with Buckets(self.groups) as buckets:
+            self._collect(target, buckets)
+            files = self._materialized(target)
+            if buckets.count:
+                yield from self._replayed(target, files, buckets)
+                return
+            for file in files:
+                yield from file.split(self.scan, self.groups).raw_entries()
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """The rows. Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot; InvalidOption if keys are not of the type
-        that the user told."""
-        target = self._target()
+        """Read and decode the rows: without changes, as the wrapped backend's own split does."""
+        target = self.target()
         if target is None:
             return
-        ctx, groups = self.options.context, self.key_groups
-        with Buckets(groups) as buckets:
+        scan = self.scan
+        with Buckets(self.groups) as buckets:
             self._collect(target, buckets)
-            parts = list(self._materialized(target))
-            if buckets.count or self.raw_keys:
-                entries = self._replayed(target, parts, buckets)
-                yield from decode_entries(entries, target, ctx, flatten=self.flatten, raw_keys=self.raw_keys)
-            else:
-                for part in parts:
-                    yield from part.batches(set(groups), ctx, flatten=self.flatten)
+            files = self._materialized(target)
+            if buckets.count or scan.raw_keys:
+                entries = self._replayed(target, files, buckets)
+                yield from decode_entries(
+                    entries, target, scan.options.context, flatten=scan.flatten, raw_keys=scan.raw_keys
+                )
+                return
+            for file in files:
+                yield from file.split(scan, self.groups).read()
 
-    def contents(self) -> Iterator[RawEntries | Materialized]:
-        """The state as it is after the log, not decoded: entries; its materialized parts where the log is silent.
-
-        Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot; InvalidOption as `read` does.
-        """
-        target = self._target()
-        if target is None:
-            return
-        with Buckets(self.key_groups) as buckets:
-            self._collect(target, buckets)
-            parts = list(self._materialized(target))
-            yield from self._replayed(target, parts, buckets) if buckets.count else parts
-
-    def _target(self) -> KeyedState | None:
-        load_plugins(self.options.plugins)
-        header = changelog_header(self.handle, self.location, self.relatives, self.told_key)
-        states = [] if header is None else [keyed_state(info, 0, header.key) for info in header.states]
-        return next((item for item in states if item is not None and item.name == self.state), None)
-
-    def _replayed(self, target: KeyedState, parts: list[Materialized], buckets: Buckets) -> Iterator[RawEntries]:
-        """The state as it is after the log, run of key groups by run of key groups."""
-        entries = self._runs(target, parts, buckets)
-        if target.key is not self.told_key or target.kind.is_queue:
+    def _replayed(self, target: KeyedState, files: list[KeyedFile], buckets: Buckets) -> Iterator[RawEntries]:
+        """Yield the state after the changes, run of key groups by run of key groups."""
+        entries = self._runs(target, files, buckets)
+        if target.key is not self.source.key_type or target.kind.is_queue:
             return entries
-        return checked(entries, target, self.options.context, self.max_parallelism, self.operator)
+        return checked(entries, target, self.scan.options.context, self.scan.max_parallelism, self.scan.operator)
 
-    def _runs(self, target: KeyedState, parts: list[Materialized], buckets: Buckets) -> Iterator[RawEntries]:
-        more = sum(materialized_bytes(part.handle) for part in parts) // max(len(self.handle.key_groups), 1)
-        ctx = self.options.context
-        for groups, changes in buckets.runs(more):
+    def _runs(self, target: KeyedState, files: list[KeyedFile], buckets: Buckets) -> Iterator[RawEntries]:
+        stored = sum(file.handle.stored_bytes for file in files)
+        per_group = stored // max(len(self.source.handle.key_groups), 1)
+        for groups, changes in buckets.runs(per_group):
             found = records(changes)
-            materialized = (item for part in parts for item in part.contents(set(groups), ctx))
-            yield from latest(target, materialized, found, ctx, self.place)
+            materialized = (entries for file in files for entries in file.split(self.scan, groups).raw_entries())
+            yield from compacted_entries(target, materialized, found, self.scan.options.context, self.origin)
 
     def _collect(self, target: KeyedState, buckets: Buckets) -> None:
-        """The target's changes. State ids hold for the records behind their declaration, until the next one."""
-        declared = Declared()
-        wanted = set(self.key_groups)
-        for block in log_blocks(self.handle.non_materialized, self.location, wanted.__contains__):
+        """Collect the target's changes. A state id is valid for the records after its declaration, until the next."""
+        declared = DeclaredStateIds()
+        wanted = set(self.groups)
+        for block in log_blocks(self.source.handle.non_materialized, self.source.location, wanted.__contains__):
             if block.key_group != METADATA_GROUP:
                 own = declared.own(block)
                 if len(own):
@@ -133,83 +134,72 @@ class ChangelogSplit:
                 if info.name == target.name:
                     self._check_same(target, info, target.key, change.file)
 
-    def _materialized(self, target: KeyedState) -> Iterator[Materialized]:
-        """The target in each of the inner backend's handles that has it."""
-        for inner in self.handle.materialized:
-            header = materialized_header(inner, self.location)
-            states = [keyed_state(info, index, header.key) or info.name for index, info in enumerate(header.states)]
-            for info, own in zip(header.states, states, strict=True):
-                if info.name == target.name and isinstance(own, KeyedState):
-                    self._check_same(target, info, header.key, self.place)
-                    yield Materialized(
-                        inner, self.location, header, states, own, self.max_parallelism, self.options.verify
-                    )
+    def _materialized(self, target: KeyedState) -> list[KeyedFile]:
+        """Return the materialized files that contain the target."""
+        files = []
+        for handle in self.source.handle.materialized:
+            file = materialized_file(handle, self.source.location, self.scan.max_parallelism)
+            header = file.header
+            assert header is not None
+            for info, state in zip(header.states, file.states, strict=True):
+                if info.name == target.name and isinstance(state, KeyedState):
+                    self._check_same(target, info, header.key, self.origin)
+                    files.append(file)
+        return files
 
     def _check_same(self, target: KeyedState, info: StateMetaInfo, key: Serializer, file: str) -> None:
-        """Bytes of one state can be put together only if one serializer wrote them."""
-        if keyed_state(info, 0, key) != replace(target, state_id=0):
+        """Raise UnsupportedSnapshot if the state's bytes were written by different serializers."""
+        if keyed_state(info, 0, key) != target:
             raise UnsupportedSnapshot(
                 "the state's serializer changed between what the changelog has materialized and what it logs",
-                where=Where(file=file, operator=self.operator, state=target.name),
+                where=Where(file=file, operator=self.scan.operator, state=target.name),
                 advice="open a checkpoint taken after the next materialization, or take a savepoint of the job",
             )
 
 
-def materialized_bytes(handle: KeyedHandle) -> int:
-    """Stored bytes of a materialized part."""
-    if isinstance(handle, IncrementalHandle):
-        return sum(stream.size for _, stream in (*handle.shared, *handle.private))
-    return handle.size if isinstance(handle, KeyGroupsHandle) else 0
+def changelog_handle(file: KeyedFile) -> ChangelogHandle:
+    """Return the handle of a changelog."""
+    assert isinstance(file.handle, ChangelogHandle)
+    return file.handle
 
 
-def changelog_bytes(handle: ChangelogHandle) -> int:
-    """Stored bytes of the materialized part and the log."""
-    log = sum(
-        max(part.size, 0) if isinstance(part, FileChangelogHandle) else sum(len(data) for _, data in part.changes)
-        for part in handle.non_materialized
-    )
-    return log + sum(map(materialized_bytes, handle.materialized))
+def _source(file: KeyedFile) -> ChangelogSource:
+    return ChangelogSource(changelog_handle(file), file.location, file.key_handles, file.key_type)
 
 
-def changelog_splits(
-    handle: ChangelogHandle,
-    location: SnapshotLocation,
-    *,
-    state: str,
-    operator: str,
-    max_parallelism: int,
-    options: ReadOptions,
-    key_groups: Iterable[int] | None = None,
-    split_bytes: int = SPLIT_BYTES,
-    flatten: bool = False,
-    raw_keys: bool = False,
-    relatives: tuple[KeyedHandle, ...] = (),
-    told_key: Serializer | None = None,
-) -> list[ChangelogSplit]:
-    """Splits of about ``split_bytes`` stored bytes of all states; each passes over the whole log."""
-    wanted = None if key_groups is None else set(key_groups)
-    size = changelog_bytes(handle)
-    groups = list(handle.key_groups)
-    parts = min(max(1, -(-size // max(split_bytes, 1))), max(len(groups), 1))
+def _header(file: KeyedFile) -> KeyedHeader | None:
+    return changelog_header(_source(file))
+
+
+def _databases(file: KeyedFile) -> tuple[IncrementalHandle, ...]:
+    known = [handle for handle in changelog_handle(file).materialized if type(handle) in MATERIALIZED_BACKENDS]
+    parts = [materialized_file(handle, file.location) for handle in known]
+    return tuple(handle for part in parts for handle in part.databases)
+
+
+def _plan(file: KeyedFile, request: SplitRequest) -> list[KeyedSplit]:
+    """Divide the key groups into splits of about the requested stored bytes, counting those of all states."""
+    size, groups = file.data_bytes, list(changelog_handle(file).key_groups)
+    parts = min(max(1, -(-size // max(request.split_bytes, 1))), max(len(groups), 1))
     bounds = [len(groups) * index // parts for index in range(parts + 1)]
-    splits = []
-    for start, stop in pairwise(bounds):
-        run = tuple(group for group in groups[start:stop] if wanted is None or group in wanted)
-        if run:
-            splits.append(
-                ChangelogSplit(
-                    handle=handle,
-                    location=location,
-                    key_groups=run,
-                    bytes=size * len(run) // len(groups),
-                    max_parallelism=max_parallelism,
-                    state=state,
-                    operator=operator,
-                    options=options,
-                    flatten=flatten,
-                    raw_keys=raw_keys,
-                    relatives=relatives,
-                    told_key=told_key,
-                )
-            )
-    return splits
+    runs = [tuple(filter(request.includes, groups[start:stop])) for start, stop in pairwise(bounds)]
+    source = _source(file)
+    return [ChangelogSplit(request.scan, source, run, size * len(run) // len(groups)) for run in runs if run]
+
+
+def _split(file: KeyedFile, scan: StateScan, key_groups: Collection[int]) -> KeyedSplit:
+    return ChangelogSplit(scan, _source(file), tuple(key_groups), file.data_bytes)
+
+
+def _sizes(file: KeyedFile, request: SizeRequest) -> StateSizes:
+    return StateSizes(None, {})
+
+
+CHANGELOG = StateLayout(name="changelog", splits=_plan, split=_split, sizes=_sizes)
+
+CHANGELOG_BACKEND = HandleBackend(
+    layout=lambda _: CHANGELOG,
+    header=_header,
+    data_bytes=lambda file: file.handle.stored_bytes,
+    databases=_databases,
+)

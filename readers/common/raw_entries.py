@@ -1,4 +1,4 @@
-"""Raw entries: the one shape into which every backend's keyed state is brought before it is decoded."""
+"""Raw entries: the common form of serialized keyed state, whichever backend stored it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ Longs = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class RawEntries:
-    """Entries of one state: positions into one byte buffer.
+    """Serialized entries of one state, as positions in one byte buffer.
 
-    data: uint8. key_groups: int32 [n]. ranges: int64 [4, n]: start and end of the composite key (key, namespace,
-    user key as in CompositeKeySerializationUtils, without the key-group prefix), start and end of the value.
-    file, file_at: for errors, the file and where ``data[0]`` lies in it; ``exact`` False: data was decompressed, and
-    file_at is only where its key group begins.
+    Attributes:
+        data: uint8, the buffer.
+        key_groups: int32 [n], the key group of each entry.
+        ranges: int64 [4, n], positions in ``data``: start and end of the composite key (key, namespace, user key as
+            in CompositeKeySerializationUtils, without the key-group prefix), start and end of the value.
+        file: The file that the entries were read from, for errors.
+        file_at: The offset of ``data[0]`` in the file, for errors.
+        exact: False if the data was decompressed or assembled; ``file_at`` is then the start of a key group, or 0.
+        packed: Whether ``data`` consists of all keys one after another, then all values one after another, and belongs
+            to these entries alone: consumers may keep references to it.
     """
 
     data: npt.NDArray[np.uint8]
@@ -26,10 +32,11 @@ class RawEntries:
     file: str
     file_at: int
     exact: bool = True
+    packed: bool = False
 
     def __len__(self) -> int:
         return len(self.key_groups)
 
     def offset(self, position: int) -> int:
-        """The offset in the file of a position in ``data``, as exactly as it is known."""
+        """Return the file offset of a position in ``data``, as precisely as it is known."""
         return self.file_at + position if self.exact else self.file_at

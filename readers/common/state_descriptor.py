@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from stateproc.metadata.backend import KEY_VALUE, KEY_VALUE_V2, PRIORITY_QUEUE, StateMetaInfo
+from stateproc.metadata.backend import KEY_VALUE, KEY_VALUE_V2, PRIORITY_QUEUE, KeyedHeader, StateMetaInfo
 from stateproc.serializers import Serializer
 from stateproc.serializers.java.collections import ListOf, MapOf
 from stateproc.serializers.runtime.timers import Timer
@@ -88,6 +88,19 @@ def keyed_state(info: StateMetaInfo, state_id: int, key: Serializer) -> KeyedSta
     ttl = isinstance(element, Ttl)
     plain = element.value if isinstance(element, Ttl) else element
     return KeyedState(info.name, kind, state_id, key, namespace, plain, user_key, ttl)
+
+
+def header_states(header: KeyedHeader) -> list[KeyedState | str]:
+    """Return the header's states by id; the name only of one whose serializers are not those of a state."""
+    return [keyed_state(info, index, header.key) or info.name for index, info in enumerate(header.states)]
+
+
+def find_state(header: KeyedHeader, name: str) -> KeyedState | None:
+    """Return the header's keyed state of that name; None if it has none."""
+    for index, info in enumerate(header.states):
+        if info.name == name:
+            return keyed_state(info, index, header.key)
+    return None
 
 
 def _kind(name: str) -> StateKind:

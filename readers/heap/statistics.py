@@ -12,7 +12,7 @@ import numpy as np
 
 from stateproc.codec.machine import Bytes, Machine
 from stateproc.errors import CorruptSnapshot, Where
-from stateproc.readers.canonical.statistics import Measure
+from stateproc.readers.common.entry_counts import EntryCounts
 from stateproc.readers.common.entry_programs import skip_program
 from stateproc.readers.common.error_context import placed
 from stateproc.readers.common.key_group_blocks import KeyGroupRange, plain_blocks, snappy_blocks
@@ -31,7 +31,7 @@ def measure_heap(
     *,
     compressed: bool,
     advance: Callable[[int], None] = lambda _: None,
-) -> Measure:
+) -> EntryCounts:
     """Count these key groups; each is held in memory as a whole. An entry is a key's value, list or map, or a timer.
 
     ``advance`` hears of the bytes of every key group done. Raises CorruptSnapshot; Undecodable where a state's values
@@ -45,7 +45,7 @@ def measure_heap(
         with placed(source.name, partial(_offset, item.start, compressed)):
             _sections(data, machines, entries[row], sizes[row], source.name, item.start)
         advance(item.stop - item.start)
-    return Measure(tuple(item.key_group for item in ranges), entries, sizes)
+    return EntryCounts(tuple(item.key_group for item in ranges), entries, sizes)
 
 
 def _offset(start: int, compressed: bool, position: int) -> int:

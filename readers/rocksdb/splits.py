@@ -1,150 +1,116 @@
-"""Splits of keyed state in RocksDB files: one subtask's database, cut at key groups."""
+"""Splits of keyed state in RocksDB files, one subtask's database each, and the row of the rocksdb layout."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
-import pyarrow as pa
 
 from stateproc.keygroups.ranges import prefix_width
-from stateproc.metadata.backend import read_keyed_header
+from stateproc.metadata.backend import KeyedHeader, read_keyed_header
 from stateproc.metadata.keyed_handles import IncrementalHandle
-from stateproc.options import SPLIT_BYTES
-from stateproc.readers.common.entry_decoder import decode_entries
 from stateproc.readers.common.header_reader import MAX_HEADER, read_whole_header
+from stateproc.readers.common.keyed_file import KeyedFile, SizeRequest, StateLayout, StateSizes
 from stateproc.readers.common.raw_entries import RawEntries
-from stateproc.readers.common.read_options import ReadOptions
-from stateproc.readers.common.state_descriptor import KeyedState, keyed_state
+from stateproc.readers.common.splits import KeyedSplit, SplitRequest, StateScan
+from stateproc.readers.common.state_descriptor import KeyedState, find_state
 from stateproc.readers.rocksdb.database import DatabaseFile, family_files, needed
 from stateproc.readers.rocksdb.db_iterator import rocksdb_entries
 from stateproc.readers.rocksdb.key_ranges import Prefixes, key_spans
 from stateproc.readers.rocksdb.open_database import database_files
 from stateproc.readers.rocksdb.planning import key_group_sizes, split_key_groups
-from stateproc.serializers.core.plugins import load_plugins
+from stateproc.readers.rocksdb.statistics import database_statistics
 from stateproc.storage import ByteSource, SnapshotLocation, open_handle
+
+_SMALLEST_PROFILED, _LARGEST_PROFILED = 4 << 20, 64 << 20
+"""Stored bytes of a state whose distribution over key groups is measured: smaller tables have too few blocks for it,
+and the indexes of larger ones take too long to read."""
 
 
 @dataclass(frozen=True)
-class RocksDbSplit:
+class RocksDbSplit(KeyedSplit):
     """Some key groups of one state in one database.
 
-    ``meta``: the stream of the backend header. ``files``: those of the database that these key groups need.
-    ``ranges``: the key groups, as runs. ``bytes``: of stored tables, about. ``keys``: only entries whose key group and
-    key begin with one of these bytes.
-    ``raw_keys``: see decode_entries.
+    Attributes:
+        meta: The stream of the backend header.
+        files: The database's files that these key groups need.
+        group_ranges: The key groups, as ranges.
+        stored_bytes: Their bytes in stored tables, approximately.
+        keys: Only entries whose key group and key begin with one of these byte strings.
+        file_header: The database's header if it has been read already; not set where splits are sent to other
+            processes.
     """
 
     meta: ByteSource
     files: tuple[DatabaseFile, ...]
-    ranges: tuple[range, ...]
-    bytes: int
-    max_parallelism: int
-    state: str
-    operator: str
-    options: ReadOptions = field(repr=False)
-    flatten: bool = False
-    raw_keys: bool = False
+    group_ranges: tuple[range, ...]
+    stored_bytes: int
     keys: Prefixes | None = field(default=None, repr=False)
+    file_header: KeyedHeader | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def bytes(self) -> int:
+        return self.stored_bytes
 
     @property
     def key_groups(self) -> tuple[int, ...]:
-        return tuple(group for run in self.ranges for group in run)
+        return tuple(group for run in self.group_ranges for group in run)
 
     @property
-    def place(self) -> str:
+    def origin(self) -> str:
         return self.meta.name
 
-    @property
-    def composite(self) -> bool:
-        return True
+    @cached_property
+    def header(self) -> KeyedHeader:
+        """Read the database's header, once for this split."""
+        return self.file_header or read_whole_header(self.meta.read_all(MAX_HEADER), self.meta.name, read_keyed_header)
 
-    def of_state(self, state: str) -> RocksDbSplit:
-        """As KeyedSplit's; of a companion that it was planned with."""
-        return replace(self, state=state, flatten=False)
+    def target(self) -> KeyedState | None:
+        return find_state(self.header, self.scan.state)
 
-    def read(self) -> Iterator[pa.RecordBatch]:
-        """The rows, by key. Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot."""
-        load_plugins(self.options.plugins)
-        header = read_whole_header(self.meta.read_all(MAX_HEADER), self.meta.name, read_keyed_header)
-        states = (keyed_state(info, index, header.key) for index, info in enumerate(header.states))
-        target = next((item for item in states if isinstance(item, KeyedState) and item.name == self.state), None)
-        if target is not None:
-            yield from decode_entries(
-                self._entries(), target, self.options.context, flatten=self.flatten, raw_keys=self.raw_keys
-            )
-
-    def _entries(self) -> Iterator[RawEntries]:
-        width = prefix_width(self.max_parallelism)
-        yield from rocksdb_entries(
-            self.files, self.state, self.ranges, width, keys=self.keys, verify=self.options.verify
-        )
+    def raw_entries(self) -> Iterator[RawEntries]:
+        width, verify = prefix_width(self.scan.max_parallelism), self.scan.options.verify
+        yield from rocksdb_entries(self.files, self.scan.state, self.group_ranges, width, keys=self.keys, verify=verify)
 
 
-def rocksdb_splits(
-    handle: IncrementalHandle,
-    location: SnapshotLocation,
-    *,
-    state: str,
-    operator: str,
-    max_parallelism: int,
-    options: ReadOptions,
-    key_groups: Iterable[int] | None = None,
-    split_bytes: int = SPLIT_BYTES,
-    keys: Prefixes | None = None,
-    flatten: bool = False,
-    raw_keys: bool = False,
-    companions: Sequence[str] = (),
-) -> list[RocksDbSplit]:
-    """Splits of about ``split_bytes`` stored bytes; of all key groups of the handle, or those in ``key_groups``.
+def rocksdb_splits(handle: IncrementalHandle, location: SnapshotLocation, request: SplitRequest) -> list[RocksDbSplit]:
+    """Plan splits of about ``request.split_bytes`` stored bytes.
 
-    ``keys``: see RocksDbSplit. ``companions``: other states that the splits can be asked for. Reads the MANIFEST, and
-    the tables' indexes where more is wanted than one split; nothing of a database that has none of the key groups.
-    Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile.
+    Reads the MANIFEST, and the tables' indexes where a split is not enough; nothing of a database without any of the
+    requested key groups. Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile.
     """
-    wanted = None if key_groups is None else set(key_groups)
     groups = handle.key_groups
-    if wanted is not None and wanted.isdisjoint(groups):
+    if request.key_groups is not None and request.key_groups.isdisjoint(groups):
         return []
-    files, width = database_files(handle, location), prefix_width(max_parallelism)
-    tables = family_files(files, state, verify=options.verify)
-    held = sum(sst.source.size for sst in tables)
-    for companion in companions:
-        tables += family_files(files, companion, verify=options.verify)
-    share = 1.0 if wanted is None else len(wanted.intersection(groups)) / max(len(groups), 1)
-    if keys is None and held * share > split_bytes:
-        sizes = key_group_sizes(files, state, groups, width, verify=options.verify)
-        parts = split_key_groups(groups, sizes, split_bytes)
+    scan, verify = request.scan, request.scan.options.verify
+    files, width = database_files(handle, location), prefix_width(scan.max_parallelism)
+    tables = family_files(files, scan.state, verify=verify)
+    state_bytes = sum(sst.source.size for sst in tables)
+    for companion in request.companions:
+        tables += family_files(files, companion, verify=verify)
+    wanted = sum(map(request.includes, groups))
+    share = wanted / max(len(groups), 1)
+    if request.keys is None and not request.whole_databases and state_bytes * share > request.split_bytes:
+        sizes = key_group_sizes(files, scan.state, groups, width, verify=verify)
+        parts = split_key_groups(groups, sizes, request.split_bytes)
     else:
-        sizes = np.full(len(groups), held // max(len(groups), 1), dtype=np.int64)
+        sizes = np.full(len(groups), state_bytes // max(len(groups), 1), dtype=np.int64)
         parts = [groups] if len(groups) else []
     splits = []
     for part in parts:
-        runs = runs_of(group for group in part if wanted is None or group in wanted)
+        runs = runs_of(filter(request.includes, part))
         if runs:
             size = sum(int(sizes[run.start - groups.start : run.stop - groups.start].sum()) for run in runs)
-            spans = key_spans(runs, width, keys)
-            splits.append(
-                RocksDbSplit(
-                    meta=open_handle(handle.meta, location),
-                    files=needed(files, (table for table in tables if table.overlaps(spans))),
-                    ranges=runs,
-                    bytes=size,
-                    max_parallelism=max_parallelism,
-                    state=state,
-                    operator=operator,
-                    options=options,
-                    flatten=flatten,
-                    raw_keys=raw_keys,
-                    keys=keys,
-                )
-            )
+            spans = key_spans(runs, width, request.keys)
+            own = needed(files, (table for table in tables if table.overlaps(spans)))
+            splits.append(RocksDbSplit(scan, open_handle(handle.meta, location), own, runs, size, request.keys))
     return splits
 
 
 def runs_of(key_groups: Iterable[int]) -> tuple[range, ...]:
-    """Ascending key groups as runs without gaps."""
+    """Return ascending key groups as ranges without gaps."""
     runs: list[range] = []
     for group in key_groups:
         if runs and runs[-1].stop == group:
@@ -152,3 +118,47 @@ def runs_of(key_groups: Iterable[int]) -> tuple[range, ...]:
         else:
             runs.append(range(group, group + 1))
     return tuple(runs)
+
+
+def incremental_handle(file: KeyedFile) -> IncrementalHandle:
+    """Return the handle of a RocksDB database."""
+    assert isinstance(file.handle, IncrementalHandle)
+    return file.handle
+
+
+def _plan(file: KeyedFile, request: SplitRequest) -> list[KeyedSplit]:
+    known = set(file.state_names) if request.companions else set()
+    own = [name for name in request.companions if name in known]
+    return list(rocksdb_splits(incremental_handle(file), file.location, replace(request, companions=own)))
+
+
+def _split(file: KeyedFile, scan: StateScan, key_groups: Collection[int]) -> KeyedSplit:
+    handle = incremental_handle(file)
+    runs = runs_of(sorted(set(key_groups).intersection(handle.key_groups)))
+    files = database_files(handle, file.location)
+    return RocksDbSplit(scan, file.source, files, runs, file.data_bytes, file_header=file.header)
+
+
+def _sizes(file: KeyedFile, request: SizeRequest) -> StateSizes:
+    """Report what the tables' properties contain; the bytes of key groups where they are cheap to determine."""
+    handle, verify = incremental_handle(file), request.options.verify
+    files, width = database_files(handle, file.location), prefix_width(file.max_parallelism)
+    statistics = {item.state: item for item in database_statistics(files, verify=verify)}
+    states: dict[str, tuple[int, int | None]] = {}
+    key_groups: dict[int, int] = {}
+    for name in file.state_names:
+        tables = statistics.get(name)
+        if tables is None:
+            states[name] = (0, 0)
+            continue
+        exact = tables.files == 1 and not (tables.deletions or tables.merge_operands)
+        states[name] = (tables.bytes, tables.entries if exact else None)
+        if _SMALLEST_PROFILED <= tables.bytes <= _LARGEST_PROFILED:
+            sizes = key_group_sizes(files, name, handle.key_groups, width, verify=verify)
+            for key_group, size in zip(handle.key_groups, sizes.tolist(), strict=True):
+                if size:
+                    key_groups[key_group] = key_groups.get(key_group, 0) + size
+    return StateSizes(states, key_groups)
+
+
+ROCKSDB = StateLayout(name="rocksdb", splits=_plan, split=_split, sizes=_sizes)

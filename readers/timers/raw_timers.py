@@ -17,10 +17,10 @@ from stateproc.codec.builder import Assembler, Builder
 from stateproc.codec.layouts import Number
 from stateproc.codec.machine import Machine
 from stateproc.metadata.handles import KeyGroupsHandle
-from stateproc.readers.changelog.operations import Raw
 from stateproc.readers.common.error_context import placed
 from stateproc.readers.common.key_group_blocks import KeyGroupRange
 from stateproc.readers.common.row_schema import KEY_GROUP, key_group_array
+from stateproc.readers.common.serialized_values import SerializedValue
 from stateproc.serializers import LayoutContext, Serializer, read_versioned
 from stateproc.storage import ByteSource
 from stateproc.wire import Cursor
@@ -127,7 +127,7 @@ def _service(cursor: Cursor) -> TimerService:
 def _timer_program(service: TimerService, ctx: LayoutContext, raw: bool) -> tuple[Machine, dict[str, Assembler]]:
     b = Builder()
     scope = [service.key.layout(ctx.inner), service.namespace.layout(ctx.inner)]
-    key, namespace = ((Raw(layout) if raw else layout).emit(b, False) for layout in scope)
+    key, namespace = ((SerializedValue(layout) if raw else layout).emit(b, False) for layout in scope)
     timestamp = Number(pa.int64()).emit(b, False)
     b.op(ops.ROW_END)
     return Machine(b.build()), {"timestamp": timestamp, "key": key, "namespace": namespace}

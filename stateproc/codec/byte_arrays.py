@@ -41,3 +41,18 @@ class Unencodable(ValueError):
         super().__init__(message, row)
         self.message = message
         self.row = row
+
+
+def pieces_of(array: pa.Array) -> Pieces:
+    """Return a binary array without nulls as Pieces; the bytes are not copied."""
+    wide = array.cast(pa.large_binary())
+    _, starts, content = wide.buffers()
+    if starts is None or len(wide) == 0:
+        return Pieces(np.empty(0, dtype=np.uint8), np.zeros(len(wide) + 1, dtype=np.int64))
+    offsets = np.frombuffer(starts, dtype=np.int64, count=len(wide) + 1, offset=8 * wide.offset)
+    return Pieces(np.frombuffer(content, dtype=np.uint8) if content else np.empty(0, dtype=np.uint8), offsets)
+
+
+def empty_pieces(n: int) -> Pieces:
+    """Return ``n`` byte strings of length 0."""
+    return Pieces(np.empty(0, dtype=np.uint8), np.zeros(n + 1, dtype=np.int64))

@@ -48,6 +48,11 @@ class IncrementalHandle:
     def key_groups(self) -> range:
         return range(self.first_key_group, self.first_key_group + self.key_group_count)
 
+    @property
+    def stored_bytes(self) -> int:
+        """Return the bytes of the database's files."""
+        return sum(stream.size for _, stream in (*self.shared, *self.private))
+
 
 @dataclass(frozen=True, slots=True)
 class InMemoryChangelogHandle:
@@ -63,6 +68,11 @@ class InMemoryChangelogHandle:
     @property
     def key_groups(self) -> range:
         return range(self.first_key_group, self.first_key_group + self.key_group_count)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Return the bytes of the changes."""
+        return sum(len(data) for _, data in self.changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +92,11 @@ class FileChangelogHandle:
     def key_groups(self) -> range:
         return range(self.first_key_group, self.first_key_group + self.key_group_count)
 
+    @property
+    def stored_bytes(self) -> int:
+        """Return the bytes of the segments; 0 where the handle does not contain their size."""
+        return max(self.size, 0)
+
 
 @dataclass(frozen=True, slots=True)
 class ChangelogHandle:
@@ -100,6 +115,11 @@ class ChangelogHandle:
     @property
     def key_groups(self) -> range:
         return range(self.first_key_group, self.first_key_group + self.key_group_count)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Return the bytes of the materialized part and of the log."""
+        return sum(part.stored_bytes for part in (*self.materialized, *self.non_materialized))
 
 
 KeyedHandle: TypeAlias = (

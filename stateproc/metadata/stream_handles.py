@@ -89,6 +89,11 @@ class KeyGroupsHandle:
     handle_id: str | None = None
 
     @property
+    def stored_bytes(self) -> int:
+        """Return the bytes of the file."""
+        return self.stream.size
+
+    @property
     def key_groups(self) -> range:
         return range(self.first_key_group, self.first_key_group + len(self.offsets))
 

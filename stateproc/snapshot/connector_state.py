@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from stateproc.formats import split_columns
 from stateproc.options import SPLIT_BYTES
+from stateproc.readers.common.splits import Split
 from stateproc.snapshot.operator_state import SUBTASK, OperatorStateView
-from stateproc.snapshot.splits import Split
 from stateproc.snapshot.state import State
 
 if TYPE_CHECKING:

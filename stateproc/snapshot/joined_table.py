@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 from stateproc.errors import InvalidOption, NotFound
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.common.row_schema import KEY_GROUP, RAW_KEY
+from stateproc.readers.common.splits import KeyedSplit, Split
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
 from stateproc.snapshot.keyed_state import KeyedStateView
 from stateproc.snapshot.operator_context import OperatorContext
 from stateproc.snapshot.schema_merging import aligned, aligned_array
-from stateproc.snapshot.splits import KeyedSplit, Split
 from stateproc.snapshot.state import State
 
 if TYPE_CHECKING:
@@ -171,8 +171,7 @@ class WideState(State):
             for split in state.plain_splits(
                 key_groups=wanted, split_bytes=split_bytes, keys=keys, raw_keys=True, whole_databases=True
             ):
-                place = (split.place, split.key_groups)
-                cut.setdefault(place, []).append((self._columns[state.name], split))
+                cut.setdefault((split.origin, split.key_groups), []).append((self._columns[state.name], split))
         return [WideSplit(tuple(parts), schema) for parts in cut.values()]
 
     def key_groups_of(self, keys: Sequence[Any]) -> set[int] | None:

@@ -11,21 +11,16 @@ import pyarrow as pa
 from stateproc.errors import SnapshotError
 from stateproc.keygroups.key_group_pruning import key_groups
 from stateproc.keygroups.key_prefixes import key_prefixes
-from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle
 from stateproc.options import SPLIT_BYTES
-from stateproc.readers.changelog.splits import changelog_splits
+from stateproc.readers.common.keyed_file import KeyedFile
 from stateproc.readers.common.row_schema import state_fields
+from stateproc.readers.common.splits import KeyedSplit, Split, SplitRequest, StateScan
 from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.readers.rocksdb.key_ranges import Prefixes
-from stateproc.readers.rocksdb.splits import rocksdb_splits
 from stateproc.snapshot.operator_context import OperatorContext
 from stateproc.snapshot.schema_merging import merged_schema
 from stateproc.snapshot.session_windows import SessionSplit, window_mapping
-from stateproc.snapshot.splits import KeyedSplit, KeyGroupSplit, Split, cut
 from stateproc.snapshot.state import State
-from stateproc.snapshot.subtask_files import KeyedFile
-
-_WHOLE = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -132,63 +127,19 @@ class KeyedStateView(State):
         and namespace as bytes. ``whole_databases``: a RocksDB database is one split, so that the splits of several
         states cover the same key groups. ``companions``: other states, which the splits' ``of_state`` may name.
         """
-        wanted = None if key_groups is None else set(key_groups)
-        prefixes = None if keys is None else self._prefixes(keys)
-        splits: list[KeyedSplit] = []
+        operator = self.operator
+        request = SplitRequest(
+            StateScan(self.name, operator.display, operator.max_parallelism, operator.options, flatten, raw_keys),
+            None if key_groups is None else frozenset(key_groups),
+            split_bytes,
+            None if keys is None else self._prefixes(keys),
+            whole_databases,
+            companions,
+        )
         for file, error in self._unreadable:
-            if wanted is None or not wanted.isdisjoint(file.handle.key_groups):
+            if any(map(request.includes, file.handle.key_groups)):
                 raise error
-        for part in self._parts:
-            part.file.check_readable(self.operator.display, self.name)
-            if isinstance(part.file.handle, IncrementalHandle):
-                splits += rocksdb_splits(
-                    part.file.handle,
-                    part.file.location,
-                    state=self.name,
-                    operator=self.operator.display,
-                    max_parallelism=self.operator.max_parallelism,
-                    options=self.operator.options,
-                    key_groups=wanted,
-                    split_bytes=_WHOLE if whole_databases else split_bytes,
-                    keys=prefixes,
-                    flatten=flatten,
-                    raw_keys=raw_keys,
-                    companions=[name for name in companions if name in part.file.state_names],
-                )
-                continue
-            if isinstance(part.file.handle, ChangelogHandle):
-                splits += changelog_splits(
-                    part.file.handle,
-                    part.file.location,
-                    state=self.name,
-                    operator=self.operator.display,
-                    max_parallelism=self.operator.max_parallelism,
-                    options=self.operator.options,
-                    key_groups=wanted,
-                    split_bytes=split_bytes,
-                    flatten=flatten,
-                    raw_keys=raw_keys,
-                    relatives=part.file.relatives,
-                    told_key=part.file.told_key,
-                )
-                continue
-            ranges = [item for item in part.file.ranges if wanted is None or item.key_group in wanted]
-            for run in cut(ranges, split_bytes):
-                splits.append(
-                    KeyGroupSplit(
-                        source=part.file.source,
-                        header_size=part.file.header_size,
-                        ranges=run,
-                        canonical=part.file.canonical,
-                        max_parallelism=self.operator.max_parallelism,
-                        state=self.name,
-                        operator=self.operator.display,
-                        options=self.operator.options,
-                        flatten=flatten,
-                        raw_keys=raw_keys,
-                    )
-                )
-        return splits
+        return [split for part in self._parts for split in part.file.splits(request)]
 
     def key_groups_of(self, keys: Sequence[Any]) -> set[int] | None:
         operator = self.operator

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import cached_property
+from operator import attrgetter
 
 from stateproc.errors import NotFound, SnapshotError, not_found
 from stateproc.formats import read_coordinator
 from stateproc.keygroups.key_types import key_type_of
 from stateproc.metadata import OperatorState
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
-from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle, KeyedHandle, KeyGroupsHandle, StatePartition
+from stateproc.metadata.handles import KeyGroupsHandle, StatePartition
+from stateproc.readers.backends import BACKENDS
+from stateproc.readers.changelog.key_handles import key_handles_of
+from stateproc.readers.common.keyed_file import KeyedFile, SharedStates
 from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.readers.operator_state.reader import state_info
+from stateproc.readers.timers.splits import RawTimers, open_raw_timers
 from stateproc.snapshot.joined_table import WideState, wide_state
 from stateproc.snapshot.keyed_state import KeyedStateView, StateInFile
 from stateproc.snapshot.operator_context import OperatorContext
 from stateproc.snapshot.operator_state import OperatorFile, OperatorStateView
 from stateproc.snapshot.state import State
-from stateproc.snapshot.subtask_files import KeyedFile, SharedStates, header_problem
-from stateproc.snapshot.timers import RawTimers, TimerView, raw_timers
+from stateproc.snapshot.timers import TimerView
 from stateproc.storage import SnapshotLocation, open_handle
 
 _HEADERS_AT_ONCE = 8
@@ -92,11 +95,10 @@ class Operator:
         """Managed keyed state, one per subtask that has any."""
         location = self.location
         handles = [(subtask.index, subtask.managed_keyed) for subtask in self.metadata.subtasks]
-        changelogs = [handle for _, handle in handles if isinstance(handle, ChangelogHandle)]
-        relatives = next((_headers_of(handle.materialized[:1]) for handle in changelogs if handle.materialized), ())
-        told, shared = key_type_of(self.operator_id, self.options.key_types), SharedStates()
+        key_handles = key_handles_of(handle for _, handle in handles)
+        key_type, shared = key_type_of(self.operator_id, self.options.key_types), SharedStates()
         return tuple(
-            KeyedFile(index, handle, location, self.max_parallelism, relatives, told, shared)
+            KeyedFile(index, handle, location, self.max_parallelism, BACKENDS, key_handles, key_type, shared)
             for index, handle in handles
             if handle is not None
         )
@@ -125,10 +127,10 @@ class Operator:
     def unreadable_keyed_files(self) -> tuple[tuple[KeyedFile, SnapshotError], ...]:
         """Files whose header cannot be read, and why: reading a state of their key groups must fail, not skip."""
         if len(self.keyed_files) == 1:
-            errors = [header_problem(self.keyed_files[0])]
+            errors = [self.keyed_files[0].header_problem]
         else:
             with ThreadPoolExecutor(_HEADERS_AT_ONCE) as pool:
-                errors = list(pool.map(header_problem, self.keyed_files))
+                errors = list(pool.map(attrgetter("header_problem"), self.keyed_files))
         return tuple(
             (file, error.at(operator=self.display))
             for file, error in zip(self.keyed_files, errors, strict=True)
@@ -179,7 +181,7 @@ class Operator:
             handle = subtask.raw_keyed
             if isinstance(handle, KeyGroupsHandle):
                 try:
-                    timers = raw_timers(open_handle(handle.stream, self.location), handle)
+                    timers = open_raw_timers(handle, self.location)
                 except SnapshotError as error:
                     bad.append(error)
                     continue
@@ -276,11 +278,3 @@ class Operator:
 
     def __repr__(self) -> str:
         return f"<operator {self.display!r}: parallelism {self.parallelism}, {len(self.states)} states>"
-
-
-def _headers_of(handles: Sequence[KeyedHandle]) -> tuple[KeyedHandle, ...]:
-    """The handles for their headers only, without a database's files: they go with every split."""
-    return tuple(
-        replace(handle, shared=(), private=()) if isinstance(handle, IncrementalHandle) else handle
-        for handle in handles
-    )

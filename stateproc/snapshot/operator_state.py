@@ -17,11 +17,11 @@ from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.common.header_reader import read_whole_header
 from stateproc.readers.common.read_options import ReadOptions
+from stateproc.readers.common.splits import Split
 from stateproc.readers.operator_state.reader import broadcast_entries, element_ranges, list_elements, state_info
 from stateproc.serializers.core.plugins import load_plugins
 from stateproc.snapshot.operator_context import OperatorContext
 from stateproc.snapshot.schema_merging import merged_schema
-from stateproc.snapshot.splits import Split
 from stateproc.snapshot.state import State
 from stateproc.storage import ByteSource
 

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from stateproc.errors import SnapshotError
-from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle
+from stateproc.metadata.handles import IncrementalHandle
 from stateproc.readers.rocksdb import StateStatistics, database_files, database_statistics, new_tables
 from stateproc.snapshot.operator import Operator
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.snapshot.subtask_files import KeyedFile
 
 
 @dataclass(frozen=True)
@@ -26,17 +25,8 @@ class StateTables:
     new: frozenset[str] | None
 
 
-def databases(file: KeyedFile) -> tuple[IncrementalHandle, ...]:
-    """The databases among a subtask's keyed state, also those that are the materialized part of a changelog."""
-    if isinstance(file.handle, IncrementalHandle):
-        return (file.handle,)
-    if isinstance(file.handle, ChangelogHandle):
-        return tuple(inner for inner in file.handle.materialized if isinstance(inner, IncrementalHandle))
-    return ()
-
-
 def has_databases(operator: Operator) -> bool:
-    return any(databases(file) for file in operator.keyed_files)
+    return any(file.databases for file in operator.keyed_files)
 
 
 def state_tables(operator: Operator, since: Snapshot | None = None) -> Iterator[StateTables]:
@@ -46,7 +36,7 @@ def state_tables(operator: Operator, since: Snapshot | None = None) -> Iterator[
     """
     earlier = None if since is None else _handles(since.operators, operator.operator_id)
     for file in operator.keyed_files:
-        for handle in databases(file):
+        for handle in file.databases:
             new = None if earlier is None else new_tables(handle, earlier)
             try:
                 files = database_files(handle, file.location)
@@ -63,5 +53,5 @@ def _handles(operators: Iterable[Operator], operator_id: str) -> list[Incrementa
         for operator in operators
         if operator.operator_id == operator_id
         for file in operator.keyed_files
-        for handle in databases(file)
+        for handle in file.databases
     ]

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stateproc.readers.common.row_schema import KEY_GROUP, RAW_KEY
+from stateproc.readers.common.splits import KeyedSplit
 from stateproc.readers.common.state_descriptor import TIMER_PREFIX
-from stateproc.snapshot.splits import KeyedSplit
 
 WINDOW_SET = "merging-window-set"
 CONTENTS = ("window-contents", "window-state", "two-input-window-left-state", "two-input-window-right-state")
@@ -51,7 +51,7 @@ class SessionSplit:
         return self.contents.key_groups
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        stream = not self.contents.composite
+        stream = self.contents.namespace_first
         known = self._windows(stream)
         for batch in self.contents.read():
             yield _resolved(batch, known)

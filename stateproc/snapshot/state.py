@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.options import SPLIT_BYTES
+from stateproc.readers.common.splits import Split
 from stateproc.snapshot.operator_context import OperatorContext
 from stateproc.snapshot.schema_merging import aligned
-from stateproc.snapshot.splits import Split
 
 if TYPE_CHECKING:
     import pandas as pd

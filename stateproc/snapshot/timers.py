@@ -3,71 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from stateproc.errors import SnapshotError, UnsupportedSnapshot
-from stateproc.metadata.handles import KeyGroupsHandle
 from stateproc.options import SPLIT_BYTES
-from stateproc.readers.common.key_group_blocks import KeyGroupRange
-from stateproc.readers.common.read_options import ReadOptions
+from stateproc.readers.common.splits import Split
 from stateproc.readers.common.state_descriptor import TIMER_PREFIX
-from stateproc.readers.timers.raw_timers import TimerService, raw_ranges, raw_timer_batches, timer_services
-from stateproc.serializers.core.plugins import load_plugins
+from stateproc.readers.timers.raw_timers import TimerService
+from stateproc.readers.timers.splits import SERVICE, RawTimers, with_service
 from stateproc.snapshot.keyed_state import KeyedStateView
 from stateproc.snapshot.operator_context import OperatorContext
 from stateproc.snapshot.schema_merging import merged_type
-from stateproc.snapshot.splits import Split, cut
 from stateproc.snapshot.state import State
-from stateproc.storage import ByteSource
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-SERVICE = "service"
-
-
-@dataclass(frozen=True)
-class RawTimers:
-    """Raw keyed state of a subtask that holds timers."""
-
-    source: ByteSource
-    ranges: tuple[KeyGroupRange, ...]
-    services: tuple[TimerService, ...]
-
-
-def raw_timers(source: ByteSource, handle: KeyGroupsHandle) -> RawTimers | None:
-    """The timers in a raw keyed handle; None if it holds something else."""
-    ranges = raw_ranges(handle, source.size)
-    services = timer_services(source, ranges)
-    return RawTimers(source, tuple(ranges), services) if services else None
-
-
-@dataclass(frozen=True)
-class RawTimerSplit:
-    """One service's timers in some key groups of a raw keyed file."""
-
-    source: ByteSource
-    ranges: tuple[KeyGroupRange, ...]
-    service: str
-    event: bool
-    options: ReadOptions = field(repr=False)
-
-    @property
-    def bytes(self) -> int:
-        return sum(item.stop - item.start for item in self.ranges)
-
-    @property
-    def key_groups(self) -> tuple[int, ...]:
-        return tuple(item.key_group for item in self.ranges)
-
-    def read(self) -> Iterator[pa.RecordBatch]:
-        load_plugins(self.options.plugins)
-        batches = raw_timer_batches(self.source, list(self.ranges), self.service, self.event, self.options.context)
-        for batch in batches:
-            yield with_service(batch, self.service)
 
 
 @dataclass(frozen=True)
@@ -88,11 +41,6 @@ class NamedSplit:
     def read(self) -> Iterator[pa.RecordBatch]:
         for batch in self.inner.read():
             yield with_service(batch, self.service)
-
-
-def with_service(batch: pa.RecordBatch, service: str) -> pa.RecordBatch:
-    column = pa.repeat(pa.scalar(service), len(batch))
-    return pa.RecordBatch.from_arrays([*batch.columns, column], [*batch.schema.names, SERVICE])
 
 
 class TimerView(State):
@@ -161,11 +109,8 @@ class TimerView(State):
             for split in queue.splits(key_groups=wanted, split_bytes=split_bytes):
                 splits.append(NamedSplit(split, service))
         for raw in self._raw:
-            ranges = [item for item in raw.ranges if wanted is None or item.key_group in wanted]
-            for service_name in dict.fromkeys(service.name for service in raw.services):
-                for run in cut(ranges, split_bytes):
-                    options = self.operator.options
-                    splits.append(RawTimerSplit(raw.source, run, service_name, self._event, options))
+            for service_name in raw.service_names:
+                splits += raw.splits(service_name, self._event, self.operator.options, wanted, split_bytes)
         return splits
 
     def key_groups_of(self, keys: Sequence[Any]) -> set[int] | None:

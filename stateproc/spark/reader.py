@@ -10,8 +10,8 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from stateproc.errors import SnapshotError
+from stateproc.readers.common.splits import Split
 from stateproc.snapshot.schema_merging import aligned, portions
-from stateproc.snapshot.splits import Split
 from stateproc.snapshot.state import State
 from stateproc.spark.filters import key_groups_of_filters, keys_of_filters
 from stateproc.spark.options import SourceOptions

@@ -1,4 +1,4 @@
-"""Changes applied one after another to a table of Python dicts: the slow twin of `latest`."""
+"""Changes applied one after another to a table of Python dicts: the slow twin of `compacted_entries`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from stateproc.codec.machine import DecodeFailure, Machine
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.readers.changelog.change_blocks import Change
 from stateproc.readers.changelog.composite_keys import is_ambiguous, null_form, user_key_starts
-from stateproc.readers.changelog.operations import OPERANDS, Operand, Operation, Raw, element_of, operand_layout
+from stateproc.readers.changelog.operations import OPERANDS, Operand, Operation, operand_layout
 from stateproc.readers.common.entry_programs import Columns
 from stateproc.readers.common.error_context import placed
 from stateproc.readers.common.raw_entries import RawEntries
 from stateproc.readers.common.row_schema import KEY_GROUP
+from stateproc.readers.common.serialized_values import SerializedValue, element_layout
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 
@@ -50,7 +51,7 @@ class Store:
         self._groups: dict[int, dict[bytes, Any]] = {}
         self._ambiguous = is_ambiguous(state)
         self._ctx = ctx
-        self.null_value = null_form(element_of(state, ctx)) if state.kind is StateKind.MAP else None
+        self.null_value = null_form(element_layout(state, ctx)) if state.kind is StateKind.MAP else None
         """How a map's null value is logged, where its serializer has a form for nulls."""
 
     def group(self, key_group: int) -> dict[bytes, Any]:
@@ -175,7 +176,7 @@ class _Columns:
         b = Builder()
         b.op(ops.SKIP, _HEAD)
         scope = () if state.kind.is_queue else (state.key, state.namespace)
-        layouts = [Raw(serializer.layout(ctx.inner)) for serializer in scope]
+        layouts = [SerializedValue(serializer.layout(ctx.inner)) for serializer in scope]
         layout = operand_layout(operand, state, ctx)
         self._scoped = bool(scope)
         self._assemblers = [item.emit(b, False) for item in (*layouts, *([layout] if layout else []))]

@@ -17,11 +17,10 @@ from stateproc.metadata.handles import KeyGroupsHandle
 from stateproc.readers.common.header_reader import read_whole_header
 from stateproc.readers.common.state_descriptor import KeyedState, keyed_state, timer_state_name
 from stateproc.readers.timers.raw_timers import TimerService
+from stateproc.readers.timers.splits import RawTimers, open_raw_timers
 from stateproc.serializers import Serializer, proxied_snapshot, read_proxied
 from stateproc.serializers.runtime.timers import Timer
 from stateproc.snapshot.operator import Operator
-from stateproc.snapshot.timers import RawTimers, raw_timers
-from stateproc.storage import open_handle
 from stateproc.writers.rewrite.raw_snapshots import PROXY, composite_of, raw_composite, versioned_of
 
 _TIMER = "org.apache.flink.streaming.api.operators.TimerSerializerSnapshot"
@@ -140,7 +139,7 @@ def timers_in_raw_state(operator: Operator) -> list[RawTimers]:
             continue
         timers = None
         if isinstance(handle, KeyGroupsHandle):
-            timers = raw_timers(open_handle(handle.stream, operator.location), handle)
+            timers = open_raw_timers(handle, operator.location)
         if timers is not None:
             found.append(timers)
         elif not isinstance(handle, KeyGroupsHandle) or any(offset >= 0 for offset in handle.offsets):

@@ -1,45 +1,47 @@
-"""Keyed state carried over as raw entries: no value is decoded, what can stay as it lies stays as it lies.
+"""Copy keyed state as raw entries, without decoding values.
 
-Canonical files and RocksDB hold entries in the canonical form already; changelogs are replayed into it; native heap
-snapshots and heap timers are cut into it, see carrying_heap.
+The readers' splits provide the entries (`KeyedSplit.raw_entries`), in the form of canonical savepoints whichever
+backend wrote them; here they become the batches that writers consume.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
+from stateproc.codec.byte_arrays import Pieces
 from stateproc.errors import not_found
-from stateproc.keygroups.ranges import prefix_width
-from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle
 from stateproc.options import SPLIT_BYTES
-from stateproc.readers.canonical.reader import canonical_entries
-from stateproc.readers.changelog.splits import ChangelogSplit, changelog_splits
 from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.common.read_options import ReadOptions
+from stateproc.readers.common.splits import KeyedSplit, SplitRequest, StateScan
 from stateproc.readers.common.state_descriptor import TIMER_PREFIX, timer_state_name
-from stateproc.readers.rocksdb.db_iterator import rocksdb_entries
-from stateproc.readers.rocksdb.splits import RocksDbSplit, rocksdb_splits
+from stateproc.readers.timers.splits import RawTimerSplit
 from stateproc.serializers.core.plugins import load_plugins
 from stateproc.snapshot.operator import Operator
-from stateproc.snapshot.splits import KeyGroupSplit, cut, keyed_header
-from stateproc.snapshot.subtask_files import KeyedFile
-from stateproc.snapshot.timers import RawTimerSplit
 from stateproc.writers.formats.common.byte_gather import entry_batch, gathered
-from stateproc.writers.rewrite.heap_to_canonical import canonical_batches, heap_batches, raw_timer_entries
 from stateproc.writers.rewrite.merged_header import DOMAINS, timers_in_raw_state
 
-Source: TypeAlias = KeyGroupSplit | RocksDbSplit | ChangelogSplit | RawTimerSplit
+Source: TypeAlias = KeyedSplit | RawTimerSplit
 
 
 @dataclass(frozen=True)
 class CarriedSplit:
-    """Some key groups of one keyed state in one subtask's files. Picklable."""
+    """Some key groups of one keyed state in one subtask's files, to be copied. Picklable.
+
+    Attributes:
+        source: The split that is read.
+        state_id: The state's position in the header that is written.
+        options: The snapshot's read options.
+    """
 
     source: Source
     state_id: int
+    options: ReadOptions
 
     @property
     def bytes(self) -> int:
@@ -50,24 +52,13 @@ class CarriedSplit:
         return self.source.key_groups
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Raw entries (RAW_ENTRIES), in the order in which they are stored.
+        """Read raw entries (RAW_ENTRIES) in stored order.
 
-        Raises CorruptSnapshot, MissingFile; UnsupportedSnapshot where bytes alone do not tell where values end.
+        Raises CorruptSnapshot, MissingFile; UnsupportedSnapshot where the end of a value cannot be determined from its
+        bytes.
         """
-        load_plugins(self.source.options.plugins)
-        source, state_id = self.source, self.state_id
-        if isinstance(source, RawTimerSplit):
-            yield from raw_timer_entries(source, state_id)
-        elif isinstance(source, ChangelogSplit):
-            yield from _changelog(source, state_id)
-        elif isinstance(source, RocksDbSplit):
-            width = prefix_width(source.max_parallelism)
-            entries = rocksdb_entries(source.files, source.state, source.ranges, width, verify=source.options.verify)
-            yield from carried_batches(entries, state_id)
-        elif source.canonical:
-            yield from carried_batches(_canonical(source), state_id)
-        else:
-            yield from heap_batches(source, state_id)
+        load_plugins(self.options.plugins)
+        yield from raw_batches(self.source.raw_entries(), self.state_id)
 
 
 def carried_splits(
@@ -78,15 +69,23 @@ def carried_splits(
     key_groups: Iterable[int] | None = None,
     split_bytes: int = SPLIT_BYTES,
 ) -> list[CarriedSplit]:
-    """The parts of a keyed state, of about ``split_bytes`` stored bytes each; of these key groups only if given.
+    """Plan the splits of a keyed state.
 
-    state: a name of `carried_header`, also ``_timer_state/event_…`` of timers that lie in raw keyed state. state_id:
-    what the entries shall say, the position in the header that is written. Raises NotFound, UnsupportedSnapshot,
-    CorruptSnapshot, MissingFile.
+    Args:
+        operator: The operator.
+        state: A name of `carried_header`, also ``_timer_state/event_…`` of timers that are stored in raw keyed state.
+        state_id: The state's position in the header that is written.
+        key_groups: Only these key groups; None means all.
+        split_bytes: Stored bytes per split, approximately.
+
+    Raises:
+        NotFound, UnsupportedSnapshot, CorruptSnapshot, MissingFile: The state cannot be read.
     """
-    wanted = None if key_groups is None else frozenset(key_groups)
+    options = operator.options
+    scan = StateScan(state, operator.display, operator.max_parallelism, options)
+    request = SplitRequest(scan, None if key_groups is None else frozenset(key_groups), split_bytes)
     for file, error in operator.unreadable_keyed_files:
-        if wanted is None or not wanted.isdisjoint(file.handle.key_groups):
+        if any(map(request.includes, file.handle.key_groups)):
             raise error
     unreadable = {id(file) for file, _ in operator.unreadable_keyed_files}
     known: dict[str, None] = {}
@@ -95,82 +94,37 @@ def carried_splits(
         names = [] if id(file) in unreadable or file.header is None else [info.name for info in file.header.states]
         known.update(dict.fromkeys(names))
         if state in names:
-            sources += _sources(file, operator, state, wanted, split_bytes)
+            sources += file.splits(request)
     if state.startswith(TIMER_PREFIX):
-        for name, source in _raw_timer_sources(operator, wanted, split_bytes):
+        for name, source in _raw_timer_sources(operator, request):
             known[name] = None
             if name == state:
                 sources.append(source)
     if state not in known and not unreadable:
         raise not_found("keyed state", state, list(known), f"operator '{operator.display}'")
-    return [CarriedSplit(source, state_id) for source in sources]
+    return [CarriedSplit(source, state_id, options) for source in sources]
 
 
-def _sources(
-    file: KeyedFile, operator: Operator, state: str, wanted: frozenset[int] | None, split_bytes: int
-) -> Sequence[Source]:
-    """The splits of one subtask's file."""
-    file.check_readable(operator.display, state)
-    options = operator.options
-    if isinstance(file.handle, IncrementalHandle):
-        return rocksdb_splits(
-            file.handle, file.location, state=state, operator=operator.display, options=options, key_groups=wanted,
-            max_parallelism=file.max_parallelism, split_bytes=split_bytes,
-        )  # fmt: skip
-    if isinstance(file.handle, ChangelogHandle):
-        return changelog_splits(
-            file.handle, file.location, state=state, operator=operator.display, options=options, key_groups=wanted,
-            max_parallelism=file.max_parallelism, split_bytes=split_bytes, relatives=file.relatives,
-            told_key=file.told_key,
-        )  # fmt: skip
-    ranges = [item for item in file.ranges if wanted is None or item.key_group in wanted]
-    return [
-        KeyGroupSplit(
-            file.source, file.header_size, run, file.canonical, file.max_parallelism, state, operator.display, options
-        )
-        for run in cut(ranges, split_bytes)
-    ]
-
-
-def _raw_timer_sources(
-    operator: Operator, wanted: frozenset[int] | None, split_bytes: int
-) -> Iterator[tuple[str, RawTimerSplit]]:
-    """(name of the priority queue, split) of the timers in raw keyed state."""
+def _raw_timer_sources(operator: Operator, request: SplitRequest) -> Iterator[tuple[str, RawTimerSplit]]:
+    """Yield (name of the priority queue, split) of the timers in raw keyed state."""
     for timers in timers_in_raw_state(operator):
-        ranges = [item for item in timers.ranges if wanted is None or item.key_group in wanted]
-        for service in dict.fromkeys(service.name for service in timers.services):
+        for service in timers.service_names:
             for _, event in DOMAINS:
-                for run in cut(ranges, split_bytes):
-                    split = RawTimerSplit(timers.source, run, service, event, operator.options)
+                for split in timers.splits(
+                    service, event, request.scan.options, request.key_groups, request.split_bytes
+                ):
                     yield timer_state_name(service, event=event), split
 
 
-def _canonical(split: KeyGroupSplit) -> Iterator[RawEntries]:
-    header = keyed_header(split.source, split.header_size)
-    names = [info.name for info in header.states]
-    return canonical_entries(
-        split.source, split.ranges, compressed=header.compressed, prefix=prefix_width(split.max_parallelism),
-        state_id=names.index(split.state), n_states=len(names),
-    )  # fmt: skip
-
-
-def _changelog(split: ChangelogSplit, state_id: int) -> Iterator[pa.RecordBatch]:
-    groups = frozenset(split.key_groups)
-    for part in split.contents():
-        if isinstance(part, RawEntries):
-            yield from carried_batches([part], state_id)
-            continue
-        entries = part.composite_entries(groups)
-        if entries is not None:
-            yield from carried_batches(entries, state_id)
-            continue
-        for columns in part.heap_columns(groups, split.options.context):
-            yield from canonical_batches(columns, part.target, state_id)
-
-
-def carried_batches(entries: Iterable[RawEntries], state_id: int) -> Iterator[pa.RecordBatch]:
-    """Composite entries as batches: their bytes brought together."""
+def raw_batches(entries: Iterable[RawEntries], state_id: int) -> Iterator[pa.RecordBatch]:
+    """Yield composite entries as batches of RAW_ENTRIES."""
     for chunk in entries:
         starts, ends, value_starts, value_ends = chunk.ranges
-        keys, values = gathered(chunk.data, starts, ends), gathered(chunk.data, value_starts, value_ends)
-        yield entry_batch(chunk.key_groups, state_id, keys, values)
+        if chunk.packed:
+            first_value = int(value_starts[0]) if len(chunk) else 0
+            keys = Pieces(chunk.data, np.append(starts, ends[-1:]))
+            values = Pieces(chunk.data[first_value:], np.append(value_starts, value_ends[-1:]) - first_value)
+        else:
+            keys, values = gathered(chunk.data, starts, ends), gathered(chunk.data, value_starts, value_ends)
+        if len(chunk):
+            yield entry_batch(chunk.key_groups, state_id, keys, values)

@@ -20,9 +20,9 @@ from stateproc.codec.byte_arrays import Pieces
 from stateproc.codec.machine import Machine
 from stateproc.errors import InvalidOption, Where
 from stateproc.keygroups.key_hash import KeyHash
-from stateproc.readers.changelog.operations import Raw
 from stateproc.readers.common.error_context import placed
 from stateproc.readers.common.row_schema import KEY_GROUP
+from stateproc.readers.common.serialized_values import SerializedValue
 from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.structs import RowOf
@@ -68,7 +68,7 @@ class Rehash:
             b.op(ops.SKIP, _TIMESTAMP)
         layout = self.state.key.layout(self.context)
         # The hash of a SQL row is that of its bytes.
-        assemble = (Raw(layout) if self._of_bytes else layout).emit(b, False)
+        assemble = (SerializedValue(layout) if self._of_bytes else layout).emit(b, False)
         b.op(ops.SKIP_REST)
         b.op(ops.ROW_END)
         return Machine(b.build()), assemble
@@ -93,7 +93,7 @@ class Regrouped:
     rehash: Rehash
 
     def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Raw entries (RAW_ENTRIES), in the order of rows. Raises InvalidRows, InvalidOption."""
+        """SerializedValue entries (RAW_ENTRIES), in the order of rows. Raises InvalidRows, InvalidOption."""
         none = pa.array(np.zeros(batch.num_rows, dtype=np.int32))
         (entries,) = self.rehash.batches([self.encoder.encode(batch.append_column(KEY_GROUP, none))])
         return entries

@@ -24,8 +24,8 @@ from stateproc.codec.layouts import Delimited
 from stateproc.codec.machine import Machine
 from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot, Where
 from stateproc.readers.changelog.composite_keys import null_form
-from stateproc.readers.changelog.operations import Raw, element_of
 from stateproc.readers.common.error_context import placed
+from stateproc.readers.common.serialized_values import SerializedValue, element_layout
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.writers.formats.common.byte_gather import Longs, gathered, pieces_of, taken
@@ -164,7 +164,7 @@ class _Elements:
 
     def __init__(self, state: KeyedState, context: LayoutContext) -> None:
         b = Builder()
-        self._assemble = Delimited(Raw(element_of(state, context))).emit(b, False)
+        self._assemble = Delimited(SerializedValue(element_layout(state, context))).emit(b, False)
         b.op(ops.ROW_END)
         self._machine, self._state = Machine(b.build()), state
 

@@ -11,7 +11,7 @@ from stateproc.codec.decoder import ValueDecoder
 from stateproc.codec.layouts import Counted, Struct
 from stateproc.metadata.backend import StateMetaInfo
 from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
-from stateproc.readers.changelog.operations import Raw
+from stateproc.readers.common.serialized_values import SerializedValue
 from stateproc.readers.common.snappy_framing import decompress_frames
 from stateproc.readers.operator_state.reader import element_ranges
 from stateproc.serializers import LayoutContext
@@ -36,7 +36,12 @@ def keys_and_values(info: StateMetaInfo, data: bytes) -> tuple[pa.Array, pa.Arra
     """The bytes of each key and value of a broadcast state."""
     key, value = info.key_serializer, info.value_serializer
     assert key is not None and value is not None
-    pair = Struct((("key", Raw(key.layout(LayoutContext()))), ("value", Raw(value.layout(LayoutContext())))))
+    pair = Struct(
+        (
+            ("key", SerializedValue(key.layout(LayoutContext()))),
+            ("value", SerializedValue(value.layout(LayoutContext()))),
+        )
+    )
     pairs = ValueDecoder(Counted(pair)).decode(
         np.frombuffer(data, np.uint8), np.zeros(1, np.int64), np.array([len(data)], np.int64)
     )

@@ -28,6 +28,7 @@ from stateproc.readers.common import header_reader as headers
 from stateproc.readers.common.entry_decoder import decode_entries
 from stateproc.readers.common.raw_entries import RawEntries
 from stateproc.readers.common.read_options import ReadOptions
+from stateproc.readers.common.splits import SplitRequest, StateScan
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.readers.operator_state.reader import element_pieces, element_ranges
 from stateproc.readers.rocksdb import database as rocksdb_database
@@ -115,17 +116,14 @@ def planned(handle: IncrementalHandle, split_bytes: int, groups: set[int] | None
     return rocksdb_splits(
         handle,
         stateproc.open(str(KITCHEN)).location,
-        state="wanted",
-        operator="op",
-        max_parallelism=128,
-        options=ReadOptions(),
-        split_bytes=split_bytes,
-        key_groups=groups,
+        SplitRequest(
+            StateScan("wanted", "op", 128, ReadOptions()), None if groups is None else frozenset(groups), split_bytes
+        ),
     )
 
 
 def keys_of(splits: list[RocksDbSplit]) -> int:
-    return sum(len(batch.key_groups) for split in splits for batch in split._entries())
+    return sum(len(batch.key_groups) for split in splits for batch in split.raw_entries())
 
 
 def test_a_split_of_a_database_knows_its_own_tables_only(tmp_path: Path) -> None:
@@ -196,9 +194,11 @@ def test_what_tells_the_key_of_a_changelog_is_a_header_without_a_database() -> N
                 for file in operator.keyed_files:
                     assert isinstance(file.handle, ChangelogHandle)
                     assert not any(
-                        (*item.shared, *item.private) for item in file.relatives if isinstance(item, IncrementalHandle)
+                        (*item.shared, *item.private)
+                        for item in file.key_handles
+                        if isinstance(item, IncrementalHandle)
                     )
-                    told += len(file.relatives)
+                    told += len(file.key_handles)
     assert told
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stateproc.codec.byte_arrays import Pieces
+from stateproc.codec.byte_arrays import Pieces, empty_pieces, pieces_of
 from stateproc.codec.encoding.kernels import copy_short
 from stateproc.codec.jit import kernel, load_i64
 from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES
@@ -50,23 +50,11 @@ def taken(pieces: Pieces, rows: Longs) -> Pieces:
     return gathered(pieces.data, pieces.offsets[:-1][rows], pieces.offsets[1:][rows])
 
 
-def pieces_of(array: pa.Array) -> Pieces:
-    """A binary array without nulls; the bytes are not copied."""
-    wide = array.cast(pa.large_binary())
-    _, starts, content = wide.buffers()
-    if starts is None or len(wide) == 0:
-        return Pieces(np.empty(0, dtype=np.uint8), np.zeros(len(wide) + 1, dtype=np.int64))
-    offsets = np.frombuffer(starts, dtype=np.int64, count=len(wide) + 1, offset=8 * wide.offset)
-    return Pieces(np.frombuffer(content, dtype=np.uint8) if content else np.empty(0, dtype=np.uint8), offsets)
-
-
-def empty_pieces(n: int) -> Pieces:
-    """``n`` pieces without bytes."""
-    return Pieces(np.empty(0, dtype=np.uint8), np.zeros(n + 1, dtype=np.int64))
-
-
 def entry_batch(key_groups: npt.ArrayLike, state_id: int, keys: Pieces, values: Pieces) -> pa.RecordBatch:
     """A batch of RAW_ENTRIES, all of one state."""
     groups = np.ascontiguousarray(key_groups, dtype=np.int32)
     ids = pa.array(np.full(len(groups), state_id, dtype=np.int32))
     return pa.RecordBatch.from_arrays([pa.array(groups), ids, keys.to_arrow(), values.to_arrow()], RAW_ENTRIES.names)
+
+
+__all__ = ["empty_pieces", "entry_batch", "gathered", "gathered_from", "pieces_of", "taken"]

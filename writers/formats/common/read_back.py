@@ -9,7 +9,7 @@ import numpy as np
 
 from stateproc.errors import CorruptSnapshot, MissingFile, Where, WriteFailed
 from stateproc.metadata.handles import KeyGroupsHandle
-from stateproc.readers.canonical.statistics import Measure
+from stateproc.readers.common.entry_counts import EntryCounts
 from stateproc.writers.formats.common.entry_batches import Longs
 
 ADVICE = "the storage has not kept what was written, or something else changes the file; run the write again"
@@ -26,7 +26,7 @@ def reading_back(file: str) -> Iterator[None]:
         ) from error
 
 
-def measured_counts(measure: Measure, handle: KeyGroupsHandle, entries: Longs) -> Longs:
+def measured_counts(measure: EntryCounts, handle: KeyGroupsHandle, entries: Longs) -> Longs:
     """The entries that a reader counted, int64 [key groups, states] as ``entries``."""
     counts = np.zeros_like(entries)
     rows = np.array(measure.key_groups, dtype=np.int64) - handle.first_key_group

@@ -1,4 +1,4 @@
-"""Raw entries of one state taken apart and put together as native heap snapshots hold them.
+"""SerializedValue entries of one state taken apart and put together as native heap snapshots hold them.
 
 Format: org.apache.flink.runtime.state.heap.CopyOnWriteStateMapSnapshot: namespace, key, value, where lists and maps are
 complete objects with their counts (ListSerializer, MapSerializer); of timers the element alone.
@@ -18,9 +18,9 @@ from stateproc.codec.builder import Assembler, Builder
 from stateproc.codec.layouts import Blob, Delimited
 from stateproc.codec.machine import Machine
 from stateproc.errors import InvalidEntries
-from stateproc.readers.changelog.operations import Raw, element_of
 from stateproc.readers.common.entry_programs import key_layout
 from stateproc.readers.common.error_context import placed
+from stateproc.readers.common.serialized_values import SerializedValue, element_layout
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.writers.formats.common.entry_batches import EntryColumns, Longs
@@ -93,14 +93,14 @@ def _cut(b: Builder, state: KeyedState, ctx: LayoutContext) -> dict[str, Assembl
     for name, layout in layouts.items():
         if ambiguous:
             b.op(ops.PUSH_POS)
-        columns[name] = (layout if isinstance(layout, Blob) else Raw(layout)).emit(b, False)
+        columns[name] = (layout if isinstance(layout, Blob) else SerializedValue(layout)).emit(b, False)
         if ambiguous:
             b.op(ops.LENGTH_SUFFIX)
     rest = Blob(ops.LENGTH_REST)
     if state.kind is StateKind.MAP:
         columns["user_key"] = rest.emit(b, False)
     b.op(ops.SEGMENT, 1)
-    value = Delimited(Raw(element_of(state, ctx))) if state.kind is StateKind.LIST else rest
+    value = Delimited(SerializedValue(element_layout(state, ctx))) if state.kind is StateKind.LIST else rest
     columns["value"] = value.emit(b, False)
     b.op(ops.ROW_END)
     return columns

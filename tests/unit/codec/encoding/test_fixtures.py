@@ -14,8 +14,7 @@ from stateproc.codec.layouts import Layout
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.codec.layouts.strings import blob_array, blob_columns
 from stateproc.codec.machine import Machine
-from stateproc.keygroups.ranges import prefix_width
-from stateproc.readers.canonical.reader import canonical_entries
+from stateproc.readers.canonical.splits import CanonicalSplit
 from stateproc.readers.common.entry_programs import (
     Columns,
     EntryProgram,
@@ -26,12 +25,13 @@ from stateproc.readers.common.entry_programs import (
     stream_value,
 )
 from stateproc.readers.common.raw_entries import RawEntries
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.common.splits import KeyedSplit
+from stateproc.readers.common.state_descriptor import KeyedState, StateKind, header_states
 from stateproc.readers.heap.reader import heap_entries
+from stateproc.readers.heap.splits import HeapSplit
 from stateproc.readers.rocksdb.splits import RocksDbSplit
 from stateproc.serializers import LayoutContext
 from stateproc.snapshot.keyed_state import KeyedStateView
-from stateproc.snapshot.splits import KeyedSplit, KeyGroupSplit, header_states, keyed_header
 from tests.helpers.fixtures import Fixture, fixtures
 from tests.unit.snapshot.test_fixtures import CLASSES
 
@@ -76,27 +76,16 @@ def test_every_entry_is_encoded_to_what_flink_wrote(fixture: Fixture) -> None:
 
 def _compared(split: KeyedSplit, name: str, ctx: LayoutContext) -> Iterator[Compared]:
     """(part, its real bytes, the bytes made of it) of a state's entries, chunk by chunk."""
-    if isinstance(split, RocksDbSplit):
-        header = keyed_header(split.meta, split.meta.size)
-        chunks = split._entries()
-    elif isinstance(split, KeyGroupSplit):
-        header = keyed_header(split.source, split.header_size)
-    else:
-        raise AssertionError(f"a split of a kind that is not compared: {type(split).__name__}")
-    states = header_states(header)
-    state = next(item for item in states if isinstance(item, KeyedState) and item.name == name)
-    if isinstance(split, KeyGroupSplit) and split.canonical:
-        chunks = canonical_entries(
-            split.source, split.ranges, compressed=header.compressed, prefix=prefix_width(split.max_parallelism),
-            state_id=state.state_id, n_states=len(states),
-        )  # fmt: skip
-    elif isinstance(split, KeyGroupSplit):
+    state = split.target()
+    assert state is not None and state.name == name
+    if isinstance(split, HeapSplit):
         yield from heap_entries(
-            split.source, split.ranges, states, state, ctx, _spanned(state, ctx), _HeapPairs(state, ctx),
-            compressed=header.compressed,
+            split.source, split.ranges, header_states(split.header), state, ctx, _spanned(state, ctx),
+            _HeapPairs(state, ctx), compressed=split.header.compressed,
         )  # fmt: skip
         return
-    for chunk in chunks:
+    assert isinstance(split, CanonicalSplit | RocksDbSplit)
+    for chunk in split.raw_entries():
         yield from _composite_pairs(state, ctx, chunk)
 
 

@@ -12,10 +12,12 @@ import pytest
 from stateproc.errors import CorruptSnapshot, MissingFile
 from stateproc.metadata.handles import ChangelogHandle, FileHandle, IncrementalHandle, KeyGroupsHandle
 from stateproc.readers.changelog.change_blocks import blocks_of
+from stateproc.readers.changelog.changelog_source import ChangelogSource
 from stateproc.readers.changelog.log_stream import LogContent, log_source
 from stateproc.readers.changelog.segments import Change
 from stateproc.readers.changelog.spill_buckets import Buckets
 from stateproc.readers.changelog.splits import ChangelogSplit
+from stateproc.readers.common.splits import StateScan
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage import SnapshotLocation
 from tests.helpers.byte_builders.changelog import (
@@ -189,20 +191,19 @@ def test_what_is_materialized_reads_as_before(name: str) -> None:
         for file_ in operator.keyed_files:
             assert isinstance(file_.handle, KeyGroupsHandle | IncrementalHandle)
             for state in operator.keyed_states:
-                before = [split for split in state.plain_splits() if split.place == file_.source.name]
+                before = [split for split in state.plain_splits() if split.origin == file_.source.name]
                 expected = _sorted(batch for split in before for batch in split.read())
                 split = ChangelogSplit(
-                    _changelog_of(snapshot, file_.handle),
-                    snapshot.location,
+                    StateScan(state.name, operator.display, operator.max_parallelism, snapshot.options),
+                    ChangelogSource(_changelog_of(snapshot, file_.handle), snapshot.location),
                     tuple(file_.handle.key_groups),
                     0,
-                    operator.max_parallelism,
-                    state.name,
-                    operator.display,
-                    snapshot.options,
                 )
                 assert _sorted(split.read()) == expected
-                taken_apart = [batch.drop_columns(["raw_key"]) for batch in replace(split, raw_keys=True).read()]
+                taken_apart = [
+                    batch.drop_columns(["raw_key"])
+                    for batch in replace(split, scan=replace(split.scan, raw_keys=True)).read()
+                ]
                 assert _sorted(iter(taken_apart)) == expected
                 compared += 1
     assert compared > 10

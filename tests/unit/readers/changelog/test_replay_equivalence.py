@@ -13,13 +13,14 @@ import pytest
 
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
 from stateproc.readers.changelog.change_blocks import Change, blocks_of
-from stateproc.readers.changelog.log_compaction import latest
+from stateproc.readers.changelog.log_compaction import compacted_entries
 from stateproc.readers.changelog.operations import OPERANDS, Operation
 from stateproc.readers.changelog.records import records
 from stateproc.readers.common.entry_programs import Columns
 from stateproc.readers.common.raw_entries import RawEntries
 from stateproc.readers.common.row_schema import KEY_GROUP
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.heap.composite_entries import composite_entries
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.java.scalars import SCALARS, VOID_NAMESPACE, Scalar
 from stateproc.serializers.runtime.timers import Timer
@@ -131,7 +132,7 @@ def test_all_at_once_is_one_after_another(kind: StateKind, namespace: Serializer
             store.load(entries)
         replay(store, changes, CTX)
         found = records(list(blocks_of(changes)))
-        ours = list(latest(state, earlier, found, CTX, "place"))
+        ours = list(compacted_entries(state, earlier, found, CTX, "place"))
         assert contents(ours) == contents(list(store.entries("place"))), seed
         keys = [(int(group), key) for batch in ours for group, key in zip(batch.key_groups, _keys(batch), strict=True)]
         assert [group for group, _ in keys] == sorted(group for group, _ in keys)
@@ -178,7 +179,11 @@ def test_upon_heap_files_too(kind: StateKind, namespace: Serializer) -> None:
         store = Store(state, CTX)
         load_heap(cut, store)
         replay(store, changes, CTX)
-        ours = list(latest(state, [cut], records(list(blocks_of(changes))), CTX, "place"))
+        ours = list(
+            compacted_entries(
+                state, [composite_entries(cut, state, "place")], records(list(blocks_of(changes))), CTX, "place"
+            )
+        )
         assert contents(ours) == contents(list(store.entries("place"))), seed
 
 
@@ -191,7 +196,7 @@ def test_entries_of_one_map_are_neighbours() -> None:
     state = state_of(StateKind.MAP, VOID_NAMESPACE)
     rng = random.Random(1)
     changes = [change(rng, state, at) for at in range(500)]
-    (batch,) = latest(state, before(rng, state), records(list(blocks_of(changes))), CTX, "place")
+    (batch,) = compacted_entries(state, before(rng, state), records(list(blocks_of(changes))), CTX, "place")
     maps = [(int(group), key[:-8]) for group, key in zip(batch.key_groups, _keys(batch), strict=True)]
     seen = [item for at, item in enumerate(maps) if at == 0 or maps[at - 1] != item]
     assert len(seen) == len(set(seen)) > 5
@@ -224,10 +229,10 @@ def test_merged_namespaces_hold_what_they_would_one_after_another(kind: StateKin
         if kind is not StateKind.LIST and any(unknown.values()):
             group = min(group for group, count in unknown.items() if count)
             with pytest.raises(UnsupportedSnapshot, match=rf"MERGE_NS.* \({unknown[group]} in key group {group}\)"):
-                list(latest(state, earlier, found, CTX, "place"))
+                list(compacted_entries(state, earlier, found, CTX, "place"))
             unsettled += 1
             continue
-        ours = list(latest(state, earlier, found, CTX, "place"))
+        ours = list(compacted_entries(state, earlier, found, CTX, "place"))
         assert contents(ours) == contents(list(store.entries("place"))), seed
         groups = [group for batch in ours for group in batch.key_groups.tolist()]
         assert groups == sorted(groups)
@@ -249,9 +254,9 @@ def test_many_merges() -> None:
             Change(0, bytes([Operation.SET_INTERNAL, 0, 7]) + key + one + b"\x02c", "log", 0),
         ]
     found = records(list(blocks_of(changes)))
-    list(latest(state, [], records(list(blocks_of(changes[:4]))), CTX, "place"))
+    list(compacted_entries(state, [], records(list(blocks_of(changes[:4]))), CTX, "place"))
     began = time.process_time()
-    held = contents(list(latest(state, [], found, CTX, "place")))
+    held = contents(list(compacted_entries(state, [], found, CTX, "place")))
     assert time.process_time() - began < 3
     assert len(held) == 60_000 and set(held.values()) == {b"\x02c"}
 
@@ -274,7 +279,7 @@ def test_damage_is_told_as_by_the_replay(kind: StateKind) -> None:
         def outcome(at_once: bool, changes: list[Change] = changes) -> object:
             try:
                 if at_once:
-                    return contents(list(latest(state, [], records(list(blocks_of(changes))), CTX, "place")))
+                    return contents(list(compacted_entries(state, [], records(list(blocks_of(changes))), CTX, "place")))
                 store = Store(state, CTX)
                 replay(store, changes, CTX)
                 return contents(list(store.entries("place")))
@@ -293,7 +298,7 @@ def test_many_batches() -> None:
         for at in range(150_000)
     ]
     began = time.process_time()
-    batches = list(latest(state, [], records(list(blocks_of(changes))), CTX, "place"))
+    batches = list(compacted_entries(state, [], records(list(blocks_of(changes))), CTX, "place"))
     assert time.process_time() - began < 3
     assert [len(batch) for batch in batches] == [65536, 65536, 150_000 - 2 * 65536]
     assert len(contents(batches)) == 150_000

@@ -40,8 +40,8 @@ def test_flattened_rows_of_real_lists_are_the_same(longest: int) -> None:
     cut = 0
     for state, split in list_states():
         whole = pa.Table.from_batches(list(split.read()), state.schema(flatten=True))
-        context = split.options.context
-        parts = list(decode_entries(split._entries(), state.keyed, context, flatten=True, longest=longest))
+        context = split.scan.options.context
+        parts = list(decode_entries(split.raw_entries(), state.keyed, context, flatten=True, longest=longest))
         assert pa.Table.from_batches(parts, state.schema(flatten=True)) == whole
         cut += len(parts) > 1
     assert cut or longest == 40

@@ -8,9 +8,10 @@ import stateproc
 from stateproc.errors import CorruptSnapshot, SnapshotError
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.readers.canonical.reader import canonical_entries
-from stateproc.readers.canonical.statistics import Measure, measure_canonical
+from stateproc.readers.canonical.statistics import measure_canonical
+from stateproc.readers.common.entry_counts import EntryCounts
 from stateproc.readers.common.key_group_blocks import group_ranges
-from stateproc.snapshot.subtask_files import KeyedFile
+from stateproc.readers.common.keyed_file import KeyedFile
 from tests.helpers.paths import FIXTURES
 
 RELEASE = FIXTURES / "1.20"
@@ -24,7 +25,7 @@ def keyed_files(name: str) -> list[KeyedFile]:
     return [file for operator in snapshot.operators for file in operator.keyed_files]
 
 
-def measure(file: KeyedFile) -> Measure:
+def measure(file: KeyedFile) -> EntryCounts:
     header = file.header
     assert header is not None
     prefix = prefix_width(file.max_parallelism)
@@ -94,7 +95,7 @@ def entry(key: bytes, value: bytes) -> bytes:
 GROUP = b"\x00\x00" + entry(b"\x05k", b"v") + entry(b"\x85kk", b"") + b"\x00\x01" + entry(b"\x85m", b"w") + b"\xff\xff"
 
 
-def measured(data: bytes, n_states: int = 2) -> Measure:
+def measured(data: bytes, n_states: int = 2) -> EntryCounts:
     source = Bytes(data)
     ranges = group_ranges(5, [0], source.size, "memory", empty=-1)
     return measure_canonical(source, ranges, compressed=False, prefix=1, n_states=n_states)  # type: ignore[arg-type]

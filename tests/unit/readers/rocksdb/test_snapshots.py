@@ -15,6 +15,7 @@ from stateproc.keygroups.operator_ids import operator_id
 from stateproc.metadata import read_metadata
 from stateproc.metadata.keyed_handles import IncrementalHandle
 from stateproc.readers.common.read_options import ReadOptions
+from stateproc.readers.common.splits import SplitRequest, StateScan
 from stateproc.readers.rocksdb import key_group_sizes, open_database, open_table, rocksdb_splits
 from stateproc.storage import SnapshotLocation, locate
 from tests.helpers.paths import FIXTURES
@@ -49,12 +50,9 @@ def rows(case: Path, uid: str, state: str, split_bytes: int = 1 << 28, **filters
         for split in rocksdb_splits(
             handle,
             location,
-            state=state,
-            operator=uid,
-            max_parallelism=max_parallelism,
-            options=ReadOptions(kryo=kryo),
-            split_bytes=split_bytes,
-            **filters,
+            SplitRequest(
+                StateScan(state, uid, max_parallelism, ReadOptions(kryo=kryo)), split_bytes=split_bytes, **filters
+            ),
         )
         for batch in split.read()
         for row in batch.to_pylist()
@@ -97,7 +95,7 @@ def test_small_splits_hold_the_same_rows() -> None:
     assert whole and rows(FULL, "kitchen-string", "addresses", split_bytes=1) == whole
     group = whole[0]["key_group"]
     part = [row for row in whole if row["key_group"] in (group, 127)]
-    assert rows(FULL, "kitchen-string", "addresses", key_groups=[127, group]) == part
+    assert rows(FULL, "kitchen-string", "addresses", key_groups=frozenset({127, group})) == part
 
 
 def test_old_tables_are_of_format_version_0() -> None:
@@ -125,7 +123,7 @@ def test_a_missing_shared_file_is_named() -> None:
     database = open_database(broken, location)
     with pytest.raises(MissingFile, match=handle.private[first][0]):
         for info in database.header.states:
-            rocksdb_splits(broken, location, state=info.name, operator="x", max_parallelism=128, options=ReadOptions())
+            rocksdb_splits(broken, location, SplitRequest(StateScan(info.name, "x", 128, ReadOptions())))
 
 
 def test_two_files_of_one_name_are_refused_with_their_place() -> None:

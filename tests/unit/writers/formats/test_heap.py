@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 
 from stateproc.errors import CorruptSnapshot, DuplicateKey, InvalidEntries, UnsupportedSnapshot
-from stateproc.readers.changelog.materialized import raw_program
 from stateproc.readers.common.key_group_blocks import KeyGroupRange, group_ranges, snappy_blocks
+from stateproc.readers.common.keyed_file import KeyedFile
 from stateproc.readers.common.row_schema import KEY_GROUP
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.heap.composite_entries import serialized_program
 from stateproc.readers.heap.reader import heap_entries
 from stateproc.readers.heap.statistics import measure_heap
 from stateproc.serializers import LayoutContext, Undecodable, read_snapshot
-from stateproc.snapshot.subtask_files import KeyedFile
 from stateproc.storage import ByteSource, InlineSource
 from stateproc.writers.formats.heap import writer as heap
 from stateproc.writers.formats.heap.writer import HeapWriter
@@ -54,7 +54,7 @@ def objects_in(
     found: Objects = []
     for state_id, state in enumerate(states):
         assert isinstance(state, KeyedState)
-        program = raw_program(state, ctx)
+        program = serialized_program(state, ctx)
         for columns in heap_entries(source, ranges, states, state, ctx, program, dict, compressed=compressed):
             groups, values = columns[KEY_GROUP].to_pylist(), columns["value"].to_pylist()
             nothing = [b""] * len(values)

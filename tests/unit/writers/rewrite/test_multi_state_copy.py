@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from stateproc.readers.canonical.splits import CanonicalSplit
 from stateproc.snapshot.operator import Operator
-from stateproc.snapshot.splits import KeyGroupSplit
 from stateproc.writers.rewrite.merged_header import carried_header
 from stateproc.writers.rewrite.multi_state_copy import CarriedTogether, together
 from stateproc.writers.rewrite.raw_copy import CarriedSplit, carried_splits
@@ -92,4 +92,4 @@ def test_other_files_stay_apart(name: str) -> None:
     for operator in fixture(name).open(classes=CLASSES).operators:
         splits = splits_of(operator, 1 << 28)
         assert together(splits) == splits
-        assert not any(isinstance(split.source, KeyGroupSplit) and split.source.canonical for split in splits)
+        assert not any(isinstance(split.source, CanonicalSplit) for split in splits)

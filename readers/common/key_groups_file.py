@@ -1,0 +1,129 @@
+"""Files of key groups stored one after another: canonical savepoints and native heap snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from stateproc.errors import CorruptSnapshot, Where
+from stateproc.metadata.backend import KeyedHeader, read_keyed_header
+from stateproc.metadata.handles import KeyGroupsHandle
+from stateproc.readers.common.entry_counts import EntryCounts
+from stateproc.readers.common.header_reader import SharedHeaders
+from stateproc.readers.common.key_group_blocks import KeyGroupRange, group_ranges
+from stateproc.readers.common.keyed_file import KeyedFile, SizeRequest, StateSizes
+from stateproc.readers.common.splits import KeyedSplit, SplitRequest, StateScan, split_ranges
+from stateproc.readers.common.state_descriptor import KeyedState, find_state
+from stateproc.serializers import Undecodable
+from stateproc.storage import ByteSource, open_handle
+
+_MAX_HEADER = 256 << 20
+
+
+@dataclass(frozen=True)
+class KeyGroupsSplit(KeyedSplit):
+    """Some key groups of one file.
+
+    Attributes:
+        source: The file.
+        header_size: Bytes before the first key group of the file.
+        ranges: The key groups' byte ranges.
+        file_header: The file's header if it has been read already; not set where splits are sent to other processes.
+    """
+
+    source: ByteSource
+    header_size: int
+    ranges: tuple[KeyGroupRange, ...]
+    file_header: KeyedHeader | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def bytes(self) -> int:
+        return sum(item.stop - item.start for item in self.ranges)
+
+    @property
+    def key_groups(self) -> tuple[int, ...]:
+        return tuple(item.key_group for item in self.ranges)
+
+    @property
+    def origin(self) -> str:
+        return self.source.name
+
+    @cached_property
+    def header(self) -> KeyedHeader:
+        """Read the file's header, once for this split. Raises CorruptSnapshot, MissingFile, UnknownSnapshotClass."""
+        return self.file_header or keyed_header(self.source, self.header_size)
+
+    def target(self) -> KeyedState | None:
+        return find_state(self.header, self.scan.state)
+
+
+def keyed_header(source: ByteSource, size: int, shared: SharedHeaders[KeyedHeader] | None = None) -> KeyedHeader:
+    """Read the header in the first ``size`` bytes of ``source``; ``shared`` has the headers of other files."""
+    if size > _MAX_HEADER:
+        raise CorruptSnapshot(
+            f"the first key group begins at byte {size}, beyond the end of any header",
+            where=Where(file=source.name, offset=0),
+            advice="the offsets in _metadata are damaged",
+        )
+    return (shared or SharedHeaders(read_keyed_header)).whole(source.read(0, size), source.name)
+
+
+def key_groups_handle(file: KeyedFile) -> KeyGroupsHandle:
+    """Return the handle of a file of key groups."""
+    assert isinstance(file.handle, KeyGroupsHandle)
+    return file.handle
+
+
+def key_groups_source(file: KeyedFile) -> ByteSource:
+    """Open the file."""
+    return open_handle(key_groups_handle(file).stream, file.location)
+
+
+def key_groups_ranges(file: KeyedFile) -> tuple[KeyGroupRange, ...]:
+    """Return the non-empty key groups. Raises CorruptSnapshot."""
+    handle = key_groups_handle(file)
+    return tuple(group_ranges(handle.first_key_group, handle.offsets, file.source.size, file.source.name))
+
+
+def key_groups_header(file: KeyedFile) -> KeyedHeader:
+    """Read the header, which ends where the first key group begins."""
+    return keyed_header(file.source, file.header_size, file.shared.headers)
+
+
+def key_groups_bytes(file: KeyedFile) -> int:
+    """Return the bytes of all key groups."""
+    return sum(item.stop - item.start for item in file.ranges)
+
+
+def plan_key_groups(split_type: type[KeyGroupsSplit], file: KeyedFile, request: SplitRequest) -> list[KeyedSplit]:
+    """Divide the requested key groups into splits of type ``split_type``."""
+    ranges = [item for item in file.ranges if request.includes(item.key_group)]
+    return [
+        split_type(request.scan, file.source, file.header_size, run)
+        for run in split_ranges(ranges, request.split_bytes)
+    ]
+
+
+def split_of_key_groups(
+    split_type: type[KeyGroupsSplit], file: KeyedFile, scan: StateScan, key_groups: Collection[int]
+) -> KeyedSplit:
+    """Return one split of these key groups."""
+    ranges = tuple(item for item in file.ranges if item.key_group in key_groups)
+    return split_type(scan, file.source, file.header_size, ranges, file.header)
+
+
+def scanned_sizes(file: KeyedFile, request: SizeRequest, scan: Callable[[KeyedHeader], EntryCounts]) -> StateSizes:
+    """Measure the states by ``scan``, unless the file is too large or a state's values have no known end."""
+    key_groups = {item.key_group: item.stop - item.start for item in file.ranges}
+    small = request.scan_bytes is None or file.source.size <= request.scan_bytes
+    header = file.header if small else None
+    if header is None:
+        return StateSizes(None, key_groups)
+    try:
+        counts = scan(header)
+    except Undecodable:
+        return StateSizes(None, key_groups)
+    names = [state if isinstance(state, str) else state.name for state in file.states]
+    totals = zip(counts.bytes.sum(axis=0).tolist(), counts.entries.sum(axis=0).tolist(), strict=True)
+    return StateSizes(dict(zip(names, totals, strict=True)), key_groups)

@@ -1,0 +1,231 @@
+"""Describe the keyed state of one subtask, whichever backend wrote it, and the rows of the table of backends.
+
+`KeyedFile` is a handle with what is needed to open it. It has no branch on handle types: it looks up its
+`HandleBackend`, and through it its `StateLayout`, in the table that it was made with (`stateproc.readers.backends`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from stateproc.errors import SnapshotError, UnsupportedSnapshot, Where
+from stateproc.metadata.backend import KeyedHeader, read_keyed_header
+from stateproc.metadata.handles import IncrementalHandle, KeyedHandle
+from stateproc.readers.common.header_reader import SharedHeaders
+from stateproc.readers.common.key_group_blocks import KeyGroupRange
+from stateproc.readers.common.read_options import ReadOptions
+from stateproc.readers.common.splits import KeyedSplit, SplitRequest, StateScan
+from stateproc.readers.common.state_descriptor import KeyedState, header_states
+from stateproc.serializers import Serializer
+from stateproc.storage import ByteSource, SnapshotLocation
+
+
+@dataclass(frozen=True)
+class StateSizes:
+    """Sizes of the states of one subtask.
+
+    Attributes:
+        states: State name → (bytes, entries); entries is None where the number is not known. None as a whole where
+            measuring needs more work than was requested.
+        key_groups: Key group → bytes, where these are known.
+    """
+
+    states: Mapping[str, tuple[int, int | None]] | None
+    key_groups: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class SizeRequest:
+    """How much work measuring the states of a file may cause.
+
+    Attributes:
+        options: The snapshot's read options.
+        scan_bytes: Files up to this size are scanned to count their entries; None means files of any size.
+        advance: Called with numbers of bytes as they have been scanned.
+    """
+
+    options: ReadOptions
+    scan_bytes: int | None
+    advance: Callable[[int], None] = field(default=lambda _: None, repr=False)
+
+
+@dataclass(frozen=True)
+class StateLayout:
+    """How entries are stored: one row of the table of layouts.
+
+    Attributes:
+        name: canonical, heap, rocksdb or changelog.
+        splits: Plans the splits of a state.
+        split: Returns one split of some key groups without reading anything for it.
+        sizes: Measures the states.
+        scanned: Whether measuring reads the whole file.
+    """
+
+    name: str
+    splits: Callable[[KeyedFile, SplitRequest], list[KeyedSplit]]
+    split: Callable[[KeyedFile, StateScan, Collection[int]], KeyedSplit]
+    sizes: Callable[[KeyedFile, SizeRequest], StateSizes]
+    scanned: bool = False
+
+
+def _no_ranges(_: KeyedFile) -> tuple[KeyGroupRange, ...]:
+    return ()
+
+
+def _no_databases(_: KeyedFile) -> tuple[IncrementalHandle, ...]:
+    return ()
+
+
+def _no_source(_: KeyedFile) -> ByteSource:
+    raise UnsupportedSnapshot("a changelog handle has no file of its own")
+
+
+@dataclass(frozen=True)
+class HandleBackend:
+    """How a type of keyed state handle is read: one row of the table of handle types.
+
+    Attributes:
+        layout: Finds out how entries are stored, which may read a few bytes of the file.
+        header: Reads the backend header; None where there is none (an empty changelog).
+        data_bytes: Returns the stored bytes without the header.
+        source: Opens the file that contains the header.
+        ranges: Returns the non-empty key groups of files that store them one after another.
+        databases: Returns the RocksDB databases of the handle.
+        unreadable: Why handles of this type cannot be read, and what to do; None for those that can.
+    """
+
+    layout: Callable[[KeyedFile], StateLayout]
+    header: Callable[[KeyedFile], KeyedHeader | None]
+    data_bytes: Callable[[KeyedFile], int]
+    source: Callable[[KeyedFile], ByteSource] = _no_source
+    ranges: Callable[[KeyedFile], tuple[KeyGroupRange, ...]] = _no_ranges
+    databases: Callable[[KeyedFile], tuple[IncrementalHandle, ...]] = _no_databases
+    unreadable: tuple[str, str] | None = None
+
+
+class SharedStates:
+    """Headers that the files of one operator have in common, and the states that these describe."""
+
+    def __init__(self) -> None:
+        self.headers = SharedHeaders(read_keyed_header)
+        self._states: dict[int, tuple[KeyedHeader, tuple[KeyedState | str, ...]]] = {}
+
+    def states(self, header: KeyedHeader) -> tuple[KeyedState | str, ...]:
+        """Return the header's states by id; the name only of one that is no keyed state."""
+        known = self._states.get(id(header))
+        return (known or self._states.setdefault(id(header), (header, tuple(header_states(header)))))[1]
+
+
+@dataclass(frozen=True)
+class KeyedFile:
+    """Managed keyed state of one subtask.
+
+    Attributes:
+        subtask: The subtask's index.
+        handle: The state handle in ``_metadata``.
+        location: The snapshot that contains the handle.
+        max_parallelism: The operator's number of key groups.
+        backends: The table of handle types.
+        key_handles: For changelogs, materialized handles of other subtasks, whose headers contain the key's serializer.
+        key_type: The key's serializer as the user specifies it, for changelogs that do not contain it.
+        shared: Headers shared with the other subtasks' files.
+    """
+
+    subtask: int
+    handle: KeyedHandle
+    location: SnapshotLocation
+    max_parallelism: int
+    backends: Mapping[type, HandleBackend] = field(compare=False, repr=False)
+    key_handles: tuple[KeyedHandle, ...] = ()
+    key_type: Serializer | None = None
+    shared: SharedStates = field(default_factory=SharedStates, compare=False, repr=False)
+
+    @property
+    def backend(self) -> HandleBackend:
+        """Return the row of the handle's type."""
+        return self.backends[type(self.handle)]
+
+    @cached_property
+    def state_layout(self) -> StateLayout:
+        """Return the row of the layout. Raises CorruptSnapshot, MissingFile."""
+        return self.backend.layout(self)
+
+    @property
+    def layout(self) -> str:
+        """Return the layout's name: canonical, heap, rocksdb or changelog."""
+        return self.state_layout.name
+
+    @cached_property
+    def source(self) -> ByteSource:
+        """Open the file of key groups, or the meta stream of an incremental handle."""
+        return self.backend.source(self)
+
+    @cached_property
+    def ranges(self) -> tuple[KeyGroupRange, ...]:
+        """Return the non-empty key groups of a file of key groups, () for other files."""
+        return self.backend.ranges(self)
+
+    @property
+    def header_size(self) -> int:
+        """Return the number of bytes before the first key group."""
+        return self.ranges[0].start if self.ranges else self.source.size
+
+    @property
+    def data_bytes(self) -> int:
+        """Return the stored bytes without the header."""
+        return self.backend.data_bytes(self)
+
+    @cached_property
+    def header(self) -> KeyedHeader | None:
+        """Read the backend header; None where there is none (an empty changelog).
+
+        The header of a changelog has the states of its materialized part, then those that only its log declares.
+        Raises UnknownSnapshotClass, CorruptSnapshot, MissingFile, UnsupportedSnapshot.
+        """
+        return self.backend.header(self)
+
+    @cached_property
+    def states(self) -> tuple[KeyedState | str, ...]:
+        """Return the header's states by id; the name only of one that is no keyed state."""
+        return () if self.header is None else self.shared.states(self.header)
+
+    @property
+    def state_names(self) -> Iterator[str]:
+        """Iterate over the names of the keyed states in the header."""
+        return (state.name for state in self.states if isinstance(state, KeyedState))
+
+    @property
+    def databases(self) -> tuple[IncrementalHandle, ...]:
+        """Return the RocksDB databases, also those that are the materialized part of a changelog."""
+        return self.backend.databases(self)
+
+    def splits(self, request: SplitRequest) -> list[KeyedSplit]:
+        """Plan splits of a state. Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot."""
+        self.check_readable(request.scan.operator, request.scan.state)
+        return self.state_layout.splits(self, request)
+
+    def split(self, scan: StateScan, key_groups: Collection[int]) -> KeyedSplit:
+        """Return one split of these key groups, without reading the tables of databases to plan it."""
+        return self.state_layout.split(self, scan, key_groups)
+
+    def sizes(self, request: SizeRequest) -> StateSizes:
+        """Measure the states. Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot."""
+        return self.state_layout.sizes(self, request)
+
+    @property
+    def header_problem(self) -> SnapshotError | None:
+        """Return why the header cannot be read; None if it can."""
+        try:
+            self.header  # noqa: B018  (a cached property that raises)
+        except SnapshotError as error:
+            return error
+        return None
+
+    def check_readable(self, operator: str, state: str) -> None:
+        """Raise UnsupportedSnapshot for handle types whose data cannot be read."""
+        if self.backend.unreadable is not None:
+            message, advice = self.backend.unreadable
+            where = Where(file=self.location.metadata_uri, operator=operator, state=state)
+            raise UnsupportedSnapshot(message, where=where, advice=advice)

@@ -1,0 +1,94 @@
+"""Splits of native heap snapshots, and the row of the heap layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from stateproc.metadata.backend import KeyedHeader
+from stateproc.readers.common.entry_counts import EntryCounts
+from stateproc.readers.common.key_groups_file import (
+    KeyGroupsSplit,
+    plan_key_groups,
+    scanned_sizes,
+    split_of_key_groups,
+)
+from stateproc.readers.common.keyed_file import KeyedFile, SizeRequest, StateLayout, StateSizes
+from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.common.state_descriptor import header_states
+from stateproc.readers.heap.composite_entries import composite_entries, serialized_program
+from stateproc.readers.heap.reader import heap_batches, heap_entries
+from stateproc.readers.heap.statistics import measure_heap
+from stateproc.serializers.core.plugins import load_plugins
+
+
+@dataclass(frozen=True)
+class HeapSplit(KeyGroupsSplit):
+    """Some key groups of a native heap file."""
+
+    @property
+    def namespace_first(self) -> bool:
+        return True
+
+    def raw_entries(self) -> Iterator[RawEntries]:
+        target, ctx = self.target(), self.scan.options.context
+        if target is None:
+            return
+        columns_of_chunks = heap_entries(
+            self.source,
+            self.ranges,
+            header_states(self.header),
+            target,
+            ctx,
+            serialized_program(target, ctx),
+            dict,
+            compressed=self.header.compressed,
+        )
+        for columns in columns_of_chunks:
+            entries = composite_entries(columns, target, self.source.name)
+            if len(entries):
+                yield entries
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Decode in one pass, which saves the conversion to composite entries."""
+        load_plugins(self.scan.options.plugins)
+        target = self.target()
+        if target is not None:
+            yield from heap_batches(
+                self.source,
+                self.ranges,
+                header_states(self.header),
+                target,
+                self.scan.options.context,
+                compressed=self.header.compressed,
+                flatten=self.scan.flatten,
+                raw_keys=self.scan.raw_keys,
+            )
+
+
+def heap_sizes(file: KeyedFile, request: SizeRequest) -> StateSizes:
+    """Count the entries of a native heap file."""
+
+    def scan(header: KeyedHeader) -> EntryCounts:
+        return measure_heap(
+            file.source,
+            file.ranges,
+            file.states,
+            request.options.context,
+            compressed=header.compressed,
+            advance=request.advance,
+        )
+
+    return scanned_sizes(file, request, scan)
+
+
+HEAP = StateLayout(
+    name="heap",
+    splits=partial(plan_key_groups, HeapSplit),
+    split=partial(split_of_key_groups, HeapSplit),
+    sizes=heap_sizes,
+    scanned=True,
+)

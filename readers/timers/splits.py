@@ -1,0 +1,116 @@
+"""Splits of heap timers in raw keyed state."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.codec.byte_arrays import Pieces, empty_pieces, pieces_of
+from stateproc.codec.encoding.keys import composite_keys
+from stateproc.metadata.handles import KeyGroupsHandle
+from stateproc.readers.common.key_group_blocks import KeyGroupRange
+from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.common.read_options import ReadOptions
+from stateproc.readers.common.splits import split_ranges
+from stateproc.readers.heap.composite_entries import packed_entries
+from stateproc.readers.timers.raw_timers import (
+    TimerService,
+    raw_ranges,
+    raw_timer_batches,
+    raw_timer_bytes,
+    timer_services,
+)
+from stateproc.serializers.core.plugins import load_plugins
+from stateproc.storage import ByteSource, SnapshotLocation, open_handle
+
+SERVICE = "service"
+_SIGN = np.int64(-(2**63))
+
+
+@dataclass(frozen=True)
+class RawTimers:
+    """Raw keyed state of a subtask that contains timers."""
+
+    source: ByteSource
+    ranges: tuple[KeyGroupRange, ...]
+    services: tuple[TimerService, ...]
+
+    @property
+    def service_names(self) -> tuple[str, ...]:
+        """Return the names of the timer services, each once."""
+        return tuple(dict.fromkeys(service.name for service in self.services))
+
+    def splits(
+        self, service: str, event: bool, options: ReadOptions, key_groups: Collection[int] | None, split_bytes: int
+    ) -> list[RawTimerSplit]:
+        """Plan splits of one service's timers; of event time or of processing time.
+
+        Args:
+            service: The service's name.
+            event: True for event time, False for processing time.
+            options: The snapshot's read options.
+            key_groups: Only these key groups; None means all.
+            split_bytes: Stored bytes per split, approximately.
+        """
+        ranges = [item for item in self.ranges if key_groups is None or item.key_group in key_groups]
+        return [RawTimerSplit(self.source, run, service, event, options) for run in split_ranges(ranges, split_bytes)]
+
+
+def open_raw_timers(handle: KeyGroupsHandle, location: SnapshotLocation) -> RawTimers | None:
+    """Return the timers in a raw keyed handle; None if it contains something else.
+
+    Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot.
+    """
+    source = open_handle(handle.stream, location)
+    ranges = raw_ranges(handle, source.size)
+    services = timer_services(source, ranges)
+    return RawTimers(source, tuple(ranges), services) if services else None
+
+
+@dataclass(frozen=True)
+class RawTimerSplit:
+    """One service's timers in some key groups of a raw keyed file."""
+
+    source: ByteSource
+    ranges: tuple[KeyGroupRange, ...]
+    service: str
+    event: bool
+    options: ReadOptions = field(repr=False)
+
+    @property
+    def bytes(self) -> int:
+        return sum(item.stop - item.start for item in self.ranges)
+
+    @property
+    def key_groups(self) -> tuple[int, ...]:
+        return tuple(item.key_group for item in self.ranges)
+
+    def raw_entries(self) -> Iterator[RawEntries]:
+        """Read the timers as entries of a priority queue, without decoding keys and namespaces.
+
+        An entry's key is what TimerSerializer writes: the timestamp with its sign bit flipped, key, namespace.
+        """
+        tables = raw_timer_bytes(self.source, list(self.ranges), self.service, self.event, self.options.context)
+        for key_group, table in tables:
+            flipped = (table["timestamp"].to_numpy() ^ _SIGN).astype(">i8")
+            n = len(flipped)
+            stamps = Pieces(flipped.view(np.uint8), np.arange(0, 8 * n + 1, 8, dtype=np.int64))
+            keys = composite_keys(stamps, pieces_of(table["key"]), pieces_of(table["namespace"]), False)
+            groups = np.full(n, key_group, dtype=np.int32)
+            yield packed_entries(groups, keys, empty_pieces(n), self.source.name)
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Read the timers with their service's name. Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot."""
+        load_plugins(self.options.plugins)
+        batches = raw_timer_batches(self.source, list(self.ranges), self.service, self.event, self.options.context)
+        for batch in batches:
+            yield with_service(batch, self.service)
+
+
+def with_service(batch: pa.RecordBatch, service: str) -> pa.RecordBatch:
+    """Append the column ``service``."""
+    column = pa.repeat(pa.scalar(service), len(batch))
+    return pa.RecordBatch.from_arrays([*batch.columns, column], [*batch.schema.names, SERVICE])
