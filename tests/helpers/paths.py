@@ -6,13 +6,19 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.helpers.fixture_archives import unpacked
+
 ROOT = Path(__file__).resolve().parents[2]
 """The repository."""
 TESTS = ROOT / "tests"
 HELPERS = TESTS / "helpers"
-FIXTURES = TESTS / "fixtures"
 VECTORS = TESTS / "vectors"
-DEMO = FIXTURES / "1.20" / "demo" / "snapshot"
+CACHE = Path(os.environ.get("STATEPROC_CACHE") or Path.home() / ".cache" / "stateproc")
+"""Outside the repository: jars of Flink, compiled jobs, unpacked fixtures."""
+FIXTURE_ARCHIVES = TESTS / "fixtures"
+FIXTURES = unpacked(FIXTURE_ARCHIVES, CACHE / "fixtures")
+"""All fixtures as folders, `<release>/<case>/`, unpacked once for all test processes."""
+DEMO = FIXTURE_ARCHIVES / "1.20" / "demo" / "snapshot"
 """The snapshot that README, docs and `make demo` open."""
 WORKER_PLUGINS = HELPERS / "spark" / "plugins"
 """On the path of Spark's Python workers: plugins for tests."""

@@ -7,14 +7,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from tests.helpers.paths import VECTORS
+from tests.helpers.paths import CACHE, VECTORS
 
 GENERATOR = "stateproc.vectors.Main"
 REFERENCES = (
@@ -119,8 +118,7 @@ def pom(version: str, artifacts: list[Artifact]) -> str:
 
 def cache(version: str) -> Path:
     """Where jars and classes of one release live, outside the repository."""
-    root = Path(os.environ.get("STATEPROC_CACHE", Path.home() / ".cache" / "stateproc"))
-    return root / f"vectors-{version}"
+    return CACHE / f"vectors-{version}"
 
 
 def fetch(version: str) -> Path:

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from tests.helpers.flink.maven_central import Artifact, fetched
+from tests.helpers.paths import CACHE
 
 RELEASES = {
     "1.8": "1.8.3",
@@ -105,7 +106,7 @@ def alone(release: str, set_name: str = "fixtures") -> list[Artifact]:
 
 def cache() -> Path:
     """The directory that holds what is fetched and built, outside the repository."""
-    return Path(os.environ.get("STATEPROC_CACHE") or Path.home() / ".cache" / "stateproc")
+    return CACHE
 
 
 def home_of(release: str, set_name: str = "fixtures") -> Path:

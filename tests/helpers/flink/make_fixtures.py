@@ -8,14 +8,16 @@ from __future__ import annotations
 import argparse
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
+from tests.helpers.fixture_archives import SUFFIX, pack
 from tests.helpers.flink.cases import FILES, INCREMENTAL, JOBS, RELEASES, ROCKSDB_TIMERS, Case, cases
 from tests.helpers.flink.chains import Chain, Stage, chains
 from tests.helpers.flink.compilation import JAVA, fixtures_path
 from tests.helpers.flink.jars import line_number
 from tests.helpers.flink.publication import publish, written
-from tests.helpers.paths import FIXTURES
+from tests.helpers.paths import FIXTURE_ARCHIVES
 
 RUN_ROOT = Path("/tmp/stateproc-fixtures")
 """Where Flink writes; fixed, because absolute URIs inside the snapshots name it."""
@@ -57,7 +59,14 @@ def run(release: str, wanted: list[Case]) -> list[str]:
     root = RUN_ROOT / release
     done = write(release, wanted, root, fixtures_path(release))
     for case in done:
-        publish(case, release, root / case.name, FIXTURES / release / case.name)
+        home = FIXTURE_ARCHIVES / release / case.name
+        if home.is_dir():
+            publish(case, release, root / case.name, home)
+            continue
+        with tempfile.TemporaryDirectory() as directory:
+            folder = Path(directory) / case.name
+            publish(case, release, root / case.name, folder)
+            pack(folder, home.with_name(case.name + SUFFIX))
     return [case.name for case in wanted if case not in done]
 
 
