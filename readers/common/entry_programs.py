@@ -16,7 +16,7 @@ from stateproc.codec.temporal import ints, nulls
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext, Serializer, Undecodable
 from stateproc.serializers.java.collections import ListOf, MapOf
-from stateproc.serializers.runtime.ttl import LAST_ACCESS, Ttl
+from stateproc.serializers.runtime.ttl import LAST_ACCESS, TtlSerializer
 
 Columns = dict[str, pa.Array]
 LAST_ACCESS_TYPE = pa.timestamp("us", "UTC")
@@ -138,7 +138,7 @@ def key_layout(state: KeyedState, ctx: LayoutContext) -> Layout:
 
 def composite_value(state: KeyedState, ctx: LayoutContext) -> Layout:
     """A value as canonical and RocksDB entries hold it."""
-    element = Ttl(state.value) if state.ttl else state.value
+    element = TtlSerializer(state.value) if state.ttl else state.value
     if state.kind is StateKind.LIST:
         return Delimited(element.layout(ctx.inner))
     if state.kind is StateKind.MAP:
@@ -149,7 +149,7 @@ def composite_value(state: KeyedState, ctx: LayoutContext) -> Layout:
 
 def stream_value(state: KeyedState, ctx: LayoutContext) -> Layout:
     """A value as native heap snapshots hold it: a complete object of the state's value serializer."""
-    element = Ttl(state.value) if state.ttl else state.value
+    element = TtlSerializer(state.value) if state.ttl else state.value
     if state.kind is StateKind.LIST:
         return ListOf("List", element).layout(ctx)
     if state.kind is StateKind.MAP and state.user_key is not None:

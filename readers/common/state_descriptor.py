@@ -9,7 +9,7 @@ from stateproc.metadata.backend import KEY_VALUE, KEY_VALUE_V2, PRIORITY_QUEUE, 
 from stateproc.serializers import Serializer
 from stateproc.serializers.java.collections import ListOf, MapOf
 from stateproc.serializers.runtime.timers import Timer
-from stateproc.serializers.runtime.ttl import Ttl
+from stateproc.serializers.runtime.ttl import TtlSerializer
 
 TIMER_PREFIX = "_timer_state/"
 
@@ -85,8 +85,8 @@ def keyed_state(info: StateMetaInfo, state_id: int, key: Serializer) -> KeyedSta
         element = value
     if kind is StateKind.MAP and user_key is None:
         return None
-    ttl = isinstance(element, Ttl)
-    plain = element.value if isinstance(element, Ttl) else element
+    ttl = isinstance(element, TtlSerializer)
+    plain = element.value if isinstance(element, TtlSerializer) else element
     return KeyedState(info.name, kind, state_id, key, namespace, plain, user_key, ttl)
 
 

@@ -16,7 +16,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Format:
+class ConnectorFormat:
     """Readers by serializer version, and the columns they give.
 
     The class that wrote the bytes is not stored with them, so a format is recognised by structure: a reader

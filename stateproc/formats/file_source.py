@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from stateproc.formats.connector_format import Format, Row
+from stateproc.formats.connector_format import ConnectorFormat, Row
 from stateproc.wire.cursor import Cursor
 
 _NO_OFFSET = -1
@@ -92,5 +92,5 @@ _COLUMNS = pa.struct(
     ]
 )
 
-SPLIT = Format("file", _COLUMNS, {1: read_split})
-OLD_SPLIT = Format("file", _COLUMNS, {1: read_old_split})
+SPLIT = ConnectorFormat("file", _COLUMNS, {1: read_split})
+OLD_SPLIT = ConnectorFormat("file", _COLUMNS, {1: read_old_split})

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stateproc.formats.connector_format import Format, Row
+from stateproc.formats.connector_format import ConnectorFormat, Row
 from stateproc.formats.versioned import Versioned
 from stateproc.wire.cursor import Cursor
 
@@ -47,7 +47,7 @@ def _read_topic_partition(cursor: Cursor) -> Row:
     return {"topic": topic, "partition": partition}
 
 
-SPLIT = Format(
+SPLIT = ConnectorFormat(
     name="kafka",
     arrow_type=pa.struct(
         [
@@ -139,7 +139,7 @@ def _enumerator(cursor: Cursor, partitions: list[Row], initial_discovery_finishe
     return {"partitions": partitions, "initial_discovery_finished": initial_discovery_finished}
 
 
-ENUMERATOR = Format(
+ENUMERATOR = ConnectorFormat(
     name="kafka",
     arrow_type=pa.struct(
         [
@@ -198,7 +198,7 @@ def _read_transactional_id(cursor: Cursor) -> str:
     return text
 
 
-WRITER = Format(
+WRITER = ConnectorFormat(
     name="kafka",
     arrow_type=pa.struct(
         [
@@ -241,7 +241,7 @@ _COMMITTABLE_READERS: dict[int, Callable[[Cursor], dict[str, Any]]] = {
     2: _read_committable_v2,
 }
 
-COMMITTABLE = Format(
+COMMITTABLE = ConnectorFormat(
     name="kafka",
     arrow_type=pa.struct(
         [

@@ -8,14 +8,14 @@ import pyarrow as pa
 
 from stateproc.errors import CorruptSnapshot
 from stateproc.formats import kafka
-from stateproc.formats.connector_format import Format, Row
+from stateproc.formats.connector_format import ConnectorFormat, Row
 from stateproc.formats.versioned import VERSIONED_TYPE, Versioned, read_versioned, read_versioned_list
 from stateproc.wire.cursor import Cursor
 
-WRITERS: tuple[Format, ...] = (kafka.WRITER,)
+WRITERS: tuple[ConnectorFormat, ...] = (kafka.WRITER,)
 """Formats of `writer_raw_states` elements, tried in order."""
 
-COMMITTABLES: tuple[Format, ...] = (kafka.COMMITTABLE,)
+COMMITTABLES: tuple[ConnectorFormat, ...] = (kafka.COMMITTABLE,)
 """Formats of committables, tried in order."""
 
 MAGIC = 0xB91F252C

@@ -6,14 +6,14 @@ from typing import Any
 
 from stateproc.errors import CorruptSnapshot
 from stateproc.formats import file_source, kafka
-from stateproc.formats.connector_format import Format
+from stateproc.formats.connector_format import ConnectorFormat
 from stateproc.formats.versioned import Versioned, read_versioned
 from stateproc.wire.cursor import Cursor
 
-SPLITS: tuple[Format, ...] = (kafka.SPLIT, file_source.SPLIT, file_source.OLD_SPLIT)
+SPLITS: tuple[ConnectorFormat, ...] = (kafka.SPLIT, file_source.SPLIT, file_source.OLD_SPLIT)
 """Formats of `SourceReaderState` elements, tried in order."""
 
-ENUMERATORS: tuple[Format, ...] = (kafka.ENUMERATOR,)
+ENUMERATORS: tuple[ConnectorFormat, ...] = (kafka.ENUMERATOR,)
 """Formats of enumerator checkpoints, tried in order."""
 
 _SERDE_VERSIONS = (0, 1)

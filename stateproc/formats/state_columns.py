@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from stateproc.errors import CorruptSnapshot
 from stateproc.formats import sinks, sources
-from stateproc.formats.connector_format import Format
+from stateproc.formats.connector_format import ConnectorFormat
 from stateproc.formats.versioned import VERSIONED_TYPE, Versioned, unwrap
 
 Items = Sequence[Versioned | None]
@@ -35,7 +35,7 @@ def split_columns(
     return _versioned(items) if known is None else known
 
 
-def _one_of(formats: Sequence[Format]) -> Callable[[Items], pa.Array | None]:
+def _one_of(formats: Sequence[ConnectorFormat]) -> Callable[[Items], pa.Array | None]:
     """The columns of the first format that all items have."""
 
     def columns(items: Items) -> pa.Array | None:

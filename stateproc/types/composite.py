@@ -19,7 +19,7 @@ from stateproc.serializers.kryo.serializer import Kryo as KryoOf
 from stateproc.serializers.pojo.serializer import Pojo as PojoOf
 from stateproc.serializers.pojo.serializer import described_pojo
 from stateproc.serializers.runtime.timers import Timer as TimerOf
-from stateproc.serializers.runtime.ttl import Ttl as TtlOf
+from stateproc.serializers.runtime.ttl import TtlSerializer
 from stateproc.serializers.scala import SCALA_EITHER, OptionOf
 from stateproc.serializers.scala import CaseClass as CaseClassOf
 from stateproc.serializers.table.internal_serializers import internal_serializer, row_data
@@ -181,7 +181,7 @@ def RowData(fields: Mapping[str, str | LogicalType] | Iterable[tuple[str, str | 
 
 def Ttl(value: Serializer) -> Serializer:
     """What the values of a state with a time to live are: the time of the last access, the value."""
-    return TtlOf(_type(value))
+    return TtlSerializer(_type(value))
 
 
 def Timer(key: Serializer, namespace: Serializer) -> Serializer:

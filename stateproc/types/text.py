@@ -63,7 +63,7 @@ def parse(text: str) -> Serializer:
     """The type that ``text`` names. Raises InvalidOption with the place where it goes wrong."""
     if not isinstance(text, str) or len(text) > MAX_TEXT:
         raise InvalidOption(f"no text of a type: {str(text)[:60]!r}", advice=_ADVICE)
-    parser = _Parser(text)
+    parser = _TypeTextParser(text)
     made = parser.type(0)
     parser.space()
     if parser.at < len(text):
@@ -71,7 +71,7 @@ def parse(text: str) -> Serializer:
     return made
 
 
-class _Parser:
+class _TypeTextParser:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
@@ -255,11 +255,11 @@ class _Parser:
         return self.text[start : self.at].strip()
 
 
-_FORMS: dict[str, Callable[[_Parser, int], Serializer]] = {
-    "Pojo": _Parser.pojo,
-    "Enum": _Parser.enum,
-    "CaseClass": _Parser.case_class,
-    "Kryo": _Parser.kryo,
-    "Avro": _Parser.avro,
-    "SQL": _Parser.sql_type,
+_FORMS: dict[str, Callable[[_TypeTextParser, int], Serializer]] = {
+    "Pojo": _TypeTextParser.pojo,
+    "Enum": _TypeTextParser.enum,
+    "CaseClass": _TypeTextParser.case_class,
+    "Kryo": _TypeTextParser.kryo,
+    "Avro": _TypeTextParser.avro,
+    "SQL": _TypeTextParser.sql_type,
 }

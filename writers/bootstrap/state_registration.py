@@ -22,7 +22,7 @@ from stateproc.serializers.core.registry import proxied_snapshot
 from stateproc.serializers.java.collections import ListOf, MapOf
 from stateproc.serializers.java.scalars import VOID_NAMESPACE
 from stateproc.serializers.runtime.timers import Timer
-from stateproc.serializers.runtime.ttl import Ttl
+from stateproc.serializers.runtime.ttl import TtlSerializer
 from stateproc.writers.formats.common.state_headers import KeyedStateHeader
 
 USER_TIMERS = "user-timers"
@@ -49,7 +49,7 @@ class Declared:
         """What the header says of the state, for a release of Flink."""
         if self.value is None:
             return meta_info(self.name, PRIORITY_QUEUE, {}, {"VALUE_SERIALIZER": Timer(key, self.namespace)}, release)
-        element: Serializer = Ttl(self.value) if self.ttl else self.value
+        element: Serializer = TtlSerializer(self.value) if self.ttl else self.value
         stored = element
         if self.kind is StateKind.LIST:
             stored = ListOf("List", element)

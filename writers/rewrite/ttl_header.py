@@ -11,7 +11,7 @@ from stateproc.metadata.backend import StateMetaInfo
 from stateproc.serializers import Serializer
 from stateproc.serializers.java.collections import ListOf, MapOf
 from stateproc.serializers.java.scalars import LONG
-from stateproc.serializers.runtime.ttl import Ttl
+from stateproc.serializers.runtime.ttl import TtlSerializer
 from stateproc.wire import Output
 from stateproc.writers.rewrite.merged_header import TTL, with_snapshots
 from stateproc.writers.rewrite.raw_snapshots import PROXY, composite_of, raw_composite, versioned_of
@@ -26,12 +26,12 @@ def with_ttl(info: StateMetaInfo) -> StateMetaInfo:
     Raises InvalidOption if it has one, or is a state that can have none; UnsupportedSnapshot for serializers of no such
     state.
     """
-    return _changed(info, lambda value: value if isinstance(value, Ttl) else Ttl(value), _wrapped)
+    return _changed(info, lambda value: value if isinstance(value, TtlSerializer) else TtlSerializer(value), _wrapped)
 
 
 def without_ttl(info: StateMetaInfo) -> StateMetaInfo:
     """The state without a time to live. Raises as `with_ttl`."""
-    return _changed(info, lambda value: value.value if isinstance(value, Ttl) else value, _unwrapped)
+    return _changed(info, lambda value: value.value if isinstance(value, TtlSerializer) else value, _unwrapped)
 
 
 def _changed(

@@ -29,7 +29,7 @@ def read_as_json(cursor: Cursor, schema: AvroSchema, type_: AvroType, temporal: 
 
     ``temporal`` is part of what makes two layouts equal; texts always have all digits.
     """
-    return json.dumps(_Reader(cursor, schema).read(type_))
+    return json.dumps(_AvroJsonReader(cursor, schema).read(type_))
 
 
 def plain_json(text: str) -> Any:
@@ -38,7 +38,7 @@ def plain_json(text: str) -> Any:
 
 
 @dataclass
-class _Reader:
+class _AvroJsonReader:
     cursor: Cursor
     schema: AvroSchema
     depth: int = 0
@@ -134,22 +134,22 @@ class _Reader:
         return str(uuid.UUID(bytes=self.raw(type_))) if type_.size == 16 else self.blob(type_)
 
 
-_Read = Callable[[_Reader, AvroType], Any]
+_Read = Callable[[_AvroJsonReader, AvroType], Any]
 _READERS: dict[str, _Read] = {
     "null": lambda reader, type_: None,
-    "boolean": _Reader.boolean,
+    "boolean": _AvroJsonReader.boolean,
     "int": lambda reader, type_: reader.cursor.i32(),
     "long": lambda reader, type_: reader.cursor.i64(),
     "float": lambda reader, type_: reader.floating(">f", 4),
     "double": lambda reader, type_: reader.floating(">d", 8),
-    "string": _Reader.string,
-    "bytes": _Reader.blob,
-    "fixed": _Reader.blob,
-    "enum": _Reader.enum,
-    "record": _Reader.record,
-    "union": _Reader.union,
-    "array": _Reader.array,
-    "map": _Reader.map,
+    "string": _AvroJsonReader.string,
+    "bytes": _AvroJsonReader.blob,
+    "fixed": _AvroJsonReader.blob,
+    "enum": _AvroJsonReader.enum,
+    "record": _AvroJsonReader.record,
+    "union": _AvroJsonReader.union,
+    "array": _AvroJsonReader.array,
+    "map": _AvroJsonReader.map,
 }
 _LOGICAL: dict[tuple[str, str], _Read] = {
     ("int", "date"): lambda reader, type_: t.iso_date(reader.cursor.i32()),
@@ -161,7 +161,7 @@ _LOGICAL: dict[tuple[str, str], _Read] = {
     ("long", "local-timestamp-millis"): lambda reader, type_: reader.seconds(10**3, ""),
     ("long", "local-timestamp-micros"): lambda reader, type_: reader.seconds(10**6, ""),
     ("long", "local-timestamp-nanos"): lambda reader, type_: reader.seconds(10**9, ""),
-    ("bytes", "decimal"): _Reader.decimal,
-    ("fixed", "decimal"): _Reader.decimal,
-    ("fixed", "uuid"): _Reader.fixed_uuid,
+    ("bytes", "decimal"): _AvroJsonReader.decimal,
+    ("fixed", "decimal"): _AvroJsonReader.decimal,
+    ("fixed", "uuid"): _AvroJsonReader.fixed_uuid,
 }

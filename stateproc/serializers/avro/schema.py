@@ -62,13 +62,13 @@ def parse_schema(text: str) -> AvroSchema:
         tree = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise CorruptSnapshot(f"an Avro schema is not JSON: {error}") from error
-    parser = _Parser()
+    parser = _SchemaParser()
     root = parser.parse(tree, "", 0)
     return AvroSchema(root, tuple(parser.named.items()))
 
 
 @dataclass
-class _Parser:
+class _SchemaParser:
     named: dict[str, AvroType] = field(default_factory=dict)
     open: set[str] = field(default_factory=set)
 

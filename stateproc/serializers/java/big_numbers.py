@@ -34,7 +34,7 @@ _CONSTANTS = {1: b"\x00", 2: b"\x01", 3: b"\x0a"}
 
 
 @dataclass(frozen=True)
-class BigNumber(Layout):
+class BigNumberLayout(Layout):
     """A BigInteger, and behind it the i32 scale of a BigDecimal unless the number is null."""
 
     scaled: bool
@@ -128,7 +128,7 @@ class Big(Serializer):
     scaled: bool
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        return BigNumber(self.scaled)
+        return BigNumberLayout(self.scaled)
 
     @property
     def type_name(self) -> str:

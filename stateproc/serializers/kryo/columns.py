@@ -21,12 +21,12 @@ _DEEPEST = 64
 
 
 @dataclass(frozen=True)
-class Column:
+class KryoColumn:
     """How values of one Java type stand in Arrow: ``kind`` a row of KINDS, ``children`` named parts."""
 
     kind: str
     type: pa.DataType
-    children: tuple[tuple[str, Column], ...] = ()
+    children: tuple[tuple[str, KryoColumn], ...] = ()
     classes: tuple[str, ...] = ()
 
     def arrow(self, value: Any) -> Any:
@@ -47,11 +47,11 @@ class Column:
 class Kind:
     """A row of the table: to pyarrow, and from ``as_py`` to Python (None: as it is)."""
 
-    arrow: Callable[[Column, Any], Any]
-    python: Callable[[Column, Any], Any] | None = None
+    arrow: Callable[[KryoColumn, Any], Any]
+    python: Callable[[KryoColumn, Any], Any] | None = None
 
 
-def _expect(column: Column, value: Any, *types: type) -> Any:
+def _expect(column: KryoColumn, value: Any, *types: type) -> Any:
     if not isinstance(value, types):
         raise BadValue(f"a {_named(value)} where a {column.type} stands")
     return value
@@ -63,7 +63,7 @@ def _named(value: Any) -> str:
     return value.class_name if isinstance(value, Instance) else type(value).__name__
 
 
-def _struct(column: Column, value: Any) -> dict[str, Any]:
+def _struct(column: KryoColumn, value: Any) -> dict[str, Any]:
     instance = _expect(column, value, Instance)
     if instance.class_name not in column.classes:
         raise BadValue(f"a {instance.class_name} where a {column.classes[0]} stands")
@@ -73,7 +73,7 @@ def _struct(column: Column, value: Any) -> dict[str, Any]:
     return made
 
 
-def _map(column: Column, value: Any) -> list[tuple[Any, Any]]:
+def _map(column: KryoColumn, value: Any) -> list[tuple[Any, Any]]:
     (_, key), (_, item) = column.children
     pairs = [(key.arrow(k), item.arrow(v)) for k, v in _expect(column, value, Entries).pairs]
     if any(k is None for k, _ in pairs):
@@ -81,31 +81,31 @@ def _map(column: Column, value: Any) -> list[tuple[Any, Any]]:
     return pairs
 
 
-def _list(column: Column, value: Any) -> list[Any]:
+def _list(column: KryoColumn, value: Any) -> list[Any]:
     item = column.children[0][1]
     return [item.arrow(element) for element in _expect(column, value, list)]
 
 
-def _micros(column: Column, value: Any) -> Any:
+def _micros(column: KryoColumn, value: Any) -> Any:
     return _expect(column, value, Moment).micros
 
 
-def _number(column: Column, value: Any) -> Any:
+def _number(column: KryoColumn, value: Any) -> Any:
     return _expect(column, value, bool, int, float)
 
 
-def _text(column: Column, value: Any) -> str:
+def _text(column: KryoColumn, value: Any) -> str:
     if isinstance(value, Cycle | Entries | Instance | list | bytes):
         _expect(column, value, str)
     return whole_text(str(value))
 
 
-def _python_struct(column: Column, value: Any) -> dict[str, Any]:
+def _python_struct(column: KryoColumn, value: Any) -> dict[str, Any]:
     fields = {name: child.python(value[name]) for name, child in column.children}
     return fields | {CLASS_FIELD: value[CLASS_FIELD]} if len(column.classes) > 1 else fields
 
 
-def _python_map(column: Column, value: Any) -> list[tuple[Any, Any]]:
+def _python_map(column: KryoColumn, value: Any) -> list[tuple[Any, Any]]:
     (_, key), (_, item) = column.children
     return [(key.python(k), item.python(v)) for k, v in value]
 
@@ -128,8 +128,8 @@ KINDS: dict[str, Kind] = {
     "struct": Kind(_struct, _python_struct),
 }
 
-JSON = Column("json", pa.string())
-_TEXT = Column("text", pa.string())
+JSON = KryoColumn("json", pa.string())
+_TEXT = KryoColumn("text", pa.string())
 _NUMBERS = {
     "boolean": pa.bool_(), "byte": pa.int8(), "short": pa.int16(), "int": pa.int32(), "long": pa.int64(),
     "float": pa.float32(), "double": pa.float64(),
@@ -145,17 +145,17 @@ _TIMES: dict[str, tuple[str, pa.DataType]] = {
     "java.sql.Time": ("stamp", _UTC),
     "java.sql.Timestamp": ("stamp", _UTC),
 }
-_PLAIN: dict[str, Column] = {
-    **{name: Column("number", type_) for name, type_ in _NUMBERS.items()},
-    **{box: Column("number", _NUMBERS[name]) for box, name in BOXES.items() if name != "char"},
+_PLAIN: dict[str, KryoColumn] = {
+    **{name: KryoColumn("number", type_) for name, type_ in _NUMBERS.items()},
+    **{box: KryoColumn("number", _NUMBERS[name]) for box, name in BOXES.items() if name != "char"},
     "char": _TEXT,
     "java.lang.Character": _TEXT,
-    "java.math.BigInteger": Column("integer", pa.string()),
-    "java.math.BigDecimal": Column("decimal", pa.string()),
-    "java.util.BitSet": Column("list", pa.list_(pa.int32()), (("item", Column("number", pa.int32())),)),
-    "java.util.concurrent.atomic.AtomicBoolean": Column("number", pa.bool_()),
-    "java.util.concurrent.atomic.AtomicInteger": Column("number", pa.int32()),
-    "java.util.concurrent.atomic.AtomicLong": Column("number", pa.int64()),
+    "java.math.BigInteger": KryoColumn("integer", pa.string()),
+    "java.math.BigDecimal": KryoColumn("decimal", pa.string()),
+    "java.util.BitSet": KryoColumn("list", pa.list_(pa.int32()), (("item", KryoColumn("number", pa.int32())),)),
+    "java.util.concurrent.atomic.AtomicBoolean": KryoColumn("number", pa.bool_()),
+    "java.util.concurrent.atomic.AtomicInteger": KryoColumn("number", pa.int32()),
+    "java.util.concurrent.atomic.AtomicLong": KryoColumn("number", pa.int64()),
     **dict.fromkeys(
         (
             "java.lang.String", "java.lang.StringBuilder", "java.lang.StringBuffer", "java.lang.Class",
@@ -176,7 +176,7 @@ _LISTS = (
 )  # fmt: skip
 
 
-def column_of(type_: FieldType, classes: Mapping[str, ClassDescription], temporal: str) -> Column:
+def column_of(type_: FieldType, classes: Mapping[str, ClassDescription], temporal: str) -> KryoColumn:
     """The column of a Java type; JSON text where the type does not tell what values look like."""
     return _Columns(classes, temporal).of(type_, ())
 
@@ -187,7 +187,7 @@ class _Columns:
         self.exact = temporal == "exact"
         self.made = 0
 
-    def of(self, type_: FieldType, inside: tuple[str, ...]) -> Column:
+    def of(self, type_: FieldType, inside: tuple[str, ...]) -> KryoColumn:
         """``inside``: the described classes around; one that holds itself again becomes JSON there."""
         self.made += 1
         name = type_.name
@@ -195,10 +195,10 @@ class _Columns:
             return _PLAIN[name]
         if name in _TIMES:
             kind, arrow = _TIMES[name]
-            return Column(f"exact {kind}", pa.string()) if self.exact else Column(kind, arrow)
+            return KryoColumn(f"exact {kind}", pa.string()) if self.exact else KryoColumn(kind, arrow)
         if type_.array:
             if type_.args[0].name == "byte":
-                return Column("binary", pa.binary())
+                return KryoColumn("binary", pa.binary())
             return self._list(type_.args[0], inside)
         if name == "java.util.Optional" and type_.args:
             return self.of(type_.args[0], inside)
@@ -210,14 +210,16 @@ class _Columns:
                 return self._list(type_.args[0], inside)
             if simple in _MAPS and len(type_.args) == 2:
                 key, item = (self.of(arg, inside) for arg in type_.args)
-                return Column("map", pa.map_(key.type, item.type), (("key", key), ("value", item)))
+                return KryoColumn("map", pa.map_(key.type, item.type), (("key", key), ("value", item)))
         return JSON
 
-    def _list(self, element: FieldType, inside: tuple[str, ...]) -> Column:
+    def _list(self, element: FieldType, inside: tuple[str, ...]) -> KryoColumn:
         item = self.of(element, inside)
-        return Column("list", pa.list_(item.type), (("item", item),))
+        return KryoColumn("list", pa.list_(item.type), (("item", item),))
 
-    def _described(self, described: ClassDescription, args: tuple[FieldType, ...], inside: tuple[str, ...]) -> Column:
+    def _described(
+        self, described: ClassDescription, args: tuple[FieldType, ...], inside: tuple[str, ...]
+    ) -> KryoColumn:
         if described.is_enum:
             return _TEXT
         family = (described, *self._subclasses(described))
@@ -225,7 +227,7 @@ class _Columns:
             return JSON
         inside += tuple(member.name for member in family)
         bound = dict(zip(described.variables, args, strict=False))
-        children: dict[str, Column] = {}
+        children: dict[str, KryoColumn] = {}
         for member in family:
             for name, type_ in member.fields:
                 column = self.of(bind(type_, described.variables, bound), inside)
@@ -237,7 +239,7 @@ class _Columns:
         if len(family) > 1:
             fields.insert(0, pa.field(CLASS_FIELD, pa.string()))
         names = tuple(member.name for member in family)
-        return Column("struct", pa.struct(fields), tuple(children.items()), names)
+        return KryoColumn("struct", pa.struct(fields), tuple(children.items()), names)
 
     def _subclasses(self, described: ClassDescription) -> list[ClassDescription]:
         """Described classes that can stand in its place: they have all its fields and more."""

@@ -24,7 +24,7 @@ from stateproc.codec.kryo.classes import BY_NAME, ID_BIAS, PRIMITIVE_IDS, REGIST
 from stateproc.codec.kryo.graph import KryoSetting
 from stateproc.codec.kryo.types import BOXES, FINAL_CLASSES, STRING, ClassDescription, FieldType, in_java_order
 from stateproc.codec.layouts.base import Unwritable
-from stateproc.serializers.kryo.columns import Column
+from stateproc.serializers.kryo.columns import KryoColumn
 from stateproc.serializers.kryo.leaf_bodies import leaf_body, varint
 
 _NULL, _NEW = b"\0", b"\1"
@@ -43,14 +43,14 @@ class KryoWriter:
     setting: KryoSetting
     temporal: str
 
-    def measure(self, type_: FieldType, column: Column, array: pa.Array) -> Measured:
+    def measure(self, type_: FieldType, column: KryoColumn, array: pa.Array) -> Measured:
         """A whole value: class and object, or null. Raises Unencodable, Unwritable."""
         name = self._class_of(type_, column)
         return _nullable(
             array, lambda some: sequence([same(self._reference(name, True)), self._known(type_, column, some)])
         )
 
-    def _class_of(self, type_: FieldType, column: Column) -> str:
+    def _class_of(self, type_: FieldType, column: KryoColumn) -> str:
         """The class that values are written as."""
         if self.setting.serializers.get(type_.name):
             raise Unwritable(f"class {type_.name!r} has a Kryo serializer of its own: values are read only")
@@ -75,7 +75,7 @@ class KryoWriter:
             raise Unwritable(f"Kryo values with objects of class {name!r} inside are read only")
         return bytes([BY_NAME, 0]) + name[:-1].encode() + bytes([ord(name[-1]) | 0x80])
 
-    def _known(self, type_: FieldType, column: Column, array: pa.Array) -> Measured:
+    def _known(self, type_: FieldType, column: KryoColumn, array: pa.Array) -> Measured:
         """Objects behind their class, none null."""
         if self._unmarked(type_):
             return self._body(type_, column, array)
@@ -89,7 +89,7 @@ class KryoWriter:
         """Whether no reference mark stands before such objects."""
         return type_.name in BOXES or (self.setting.version >= 5 and self._enum(type_) is not None)
 
-    def _body(self, type_: FieldType, column: Column, array: pa.Array) -> Measured:
+    def _body(self, type_: FieldType, column: KryoColumn, array: pa.Array) -> Measured:
         if type_.name == STRING:
             return strings(array, _LONGEST_ASCII[self.setting.version])
         if column.kind == "list" and type_.args:
@@ -103,7 +103,7 @@ class KryoWriter:
             raise Unwritable(f"Kryo values of class {type_.name!r} are read only")
         return body.measure(array)
 
-    def _struct(self, type_: FieldType, column: Column, array: pa.Array) -> Measured:
+    def _struct(self, type_: FieldType, column: KryoColumn, array: pa.Array) -> Measured:
         """The fields in the order of their names: primitives, and objects of final classes behind a mark."""
         described = self.setting.classes[type_.name]
         if column.classes != (described.name,) or described.variables:
@@ -115,7 +115,7 @@ class KryoWriter:
                 parts.append(self._field(part, children[name], arrays.field_of(array, name, -1)))
         return sequence(parts)
 
-    def _field(self, type_: FieldType, column: Column, array: pa.Array) -> Measured:
+    def _field(self, type_: FieldType, column: KryoColumn, array: pa.Array) -> Measured:
         if type_.primitive:
             return self._body(type_, column, array)
         if type_.name not in FINAL_CLASSES or self.setting.serializers.get(type_.name):
@@ -123,17 +123,17 @@ class KryoWriter:
         return _nullable(array, lambda some: sequence([same(_NEW), self._body(type_, column, some)]))
 
     # --- collections --------------------------------------------------------------------------------------
-    def _item(self, type_: FieldType, column: Column) -> bytes:
+    def _item(self, type_: FieldType, column: KryoColumn) -> bytes:
         """The class reference of every item; collections in collections are read only."""
         if column.kind in ("list", "map", "json"):
             raise Unwritable(f"Kryo collections of {type_} are read only")
         return self._reference(self._class_of(type_, column), False)
 
-    def _by_class(self, type_: FieldType, column: Column, array: pa.Array) -> Measured:
+    def _by_class(self, type_: FieldType, column: KryoColumn, array: pa.Array) -> Measured:
         reference = self._item(type_, column)
         return _nullable(array, lambda some: sequence([same(reference), self._known(type_, column, some)]))
 
-    def _list(self, element: FieldType, column: Column, array: pa.Array) -> Measured:
+    def _list(self, element: FieldType, column: KryoColumn, array: pa.Array) -> Measured:
         arrays.refuse_nulls(array, "a collection")
         offsets, items = arrays.items_of(array)
         counts = joining.counts_of(offsets, 2**31 - 2, "items")
@@ -142,7 +142,7 @@ class KryoWriter:
                 return sequence([varints(counts), joining.joined(offsets, self._by_class(element, column, items))])
             return self._of_one_class(element, column, offsets, items)
 
-    def _of_one_class(self, element: FieldType, column: Column, offsets: Longs, items: pa.Array) -> Measured:
+    def _of_one_class(self, element: FieldType, column: KryoColumn, offsets: Longs, items: pa.Array) -> Measured:
         """Kryo 5: a count plus one, flagged; the class once (0: all are null), whether there are nulls, the items."""
         counts = np.diff(offsets)
         n = len(counts)
@@ -164,7 +164,7 @@ class KryoWriter:
             made.insert(0, (marked, same(_NEW)))
         return sequence([flagged_varints(counts + 1, flags), head, joining.joined(offsets, spread(len(items), made))])
 
-    def _map(self, type_: FieldType, column: Column, array: pa.Array) -> Measured:
+    def _map(self, type_: FieldType, column: KryoColumn, array: pa.Array) -> Measured:
         arrays.refuse_nulls(array, "a map")
         offsets, keys, values = arrays.entries_of(array)
         counts = joining.counts_of(offsets, 2**31 - 2, "entries") + (1 if self.setting.version >= 5 else 0)

@@ -93,7 +93,7 @@ class ShortTime(Layout):
 
 
 @dataclass(frozen=True)
-class BigNumber(Layout):
+class KryoBigNumber(Layout):
     """A BigInteger: varint length + 1, two's complement; ``scaled``: the zig-zag scale of a BigDecimal."""
 
     scaled: bool
@@ -329,7 +329,7 @@ PARTS: dict[tuple[str, int], tuple[Struct, Callable[..., pa.Array], Callable[[pa
     ("java.util.UUID", 5): (_struct(high=_L64, low=_L64), _uuid, _from_uuid),
 }
 
-_BIG = {"java.math.BigInteger": BigNumber(False), "java.math.BigDecimal": BigNumber(True)}
+_BIG = {"java.math.BigInteger": KryoBigNumber(False), "java.math.BigDecimal": KryoBigNumber(True)}
 LEAVES = [*dict.fromkeys(name for name, _ in PARTS), "java.math.BigDecimal"]
 """Classes that have a body here, apart from those the kernels know by themselves."""
 

@@ -29,7 +29,7 @@ from stateproc.codec.layouts.base import is_valid, nothing_of
 from stateproc.codec.layouts.collections import as_map, list_array
 from stateproc.codec.layouts.nesting import struct_array
 from stateproc.codec.layouts.strings import blob_array, blob_columns
-from stateproc.serializers.kryo.columns import Column
+from stateproc.serializers.kryo.columns import KryoColumn
 from stateproc.serializers.kryo.encoding import KryoWriter
 from stateproc.serializers.kryo.leaf_bodies import LEAVES, leaf_body
 from stateproc.wire import Cursor
@@ -56,7 +56,7 @@ class KryoValue(Layout):
     """
 
     type: FieldType
-    column: Column
+    column: KryoColumn
     setting: KryoSetting
     temporal: str
     read: Callable[[Cursor], Any] = field(compare=False)
@@ -161,7 +161,7 @@ class _Plan:
                 by_name += (self.b.name(name.encode()), code)
         return self.b.table([len(by_id), *by_id, len(by_name) // 2, *by_name])
 
-    def _expected(self, type_: FieldType, column: Column) -> list[int]:
+    def _expected(self, type_: FieldType, column: KryoColumn) -> list[int]:
         """The codes of classes that a place of the type takes."""
         if column.kind == "list":
             return [codes.COLLECTION]
@@ -173,7 +173,7 @@ class _Plan:
         return [code]
 
     # --- objects ------------------------------------------------------------------------------------------
-    def declared(self, type_: FieldType, column: Column) -> Assembler:
+    def declared(self, type_: FieldType, column: KryoColumn) -> Assembler:
         """A field of a described class."""
         if type_.primitive:
             return self._leaf(type_, column)
@@ -181,7 +181,7 @@ class _Plan:
             return self.known(type_, column, True, True)
         return self.by_class(type_, column, True, False)
 
-    def by_class(self, type_: FieldType, column: Column, typed: bool, top: bool) -> Assembler:
+    def by_class(self, type_: FieldType, column: KryoColumn, typed: bool, top: bool) -> Assembler:
         """An object behind its class; ``top``: a null here is null even where it could be JSON."""
         b = self.b
         if column.kind == "json":
@@ -197,7 +197,7 @@ class _Plan:
         b.set_fill(fill, first)
         return assemble
 
-    def _switch_class(self, type_: FieldType, column: Column, some: Label, null: bool = True) -> None:
+    def _switch_class(self, type_: FieldType, column: KryoColumn, some: Label, null: bool = True) -> None:
         """To ``some`` with an expected class; behind with null."""
         b, ways = self.b, [word for code in self._expected(type_, column) for word in (code, some)]
         on = b.label()
@@ -211,7 +211,7 @@ class _Plan:
         self.b.op(ops.KRYO_JSON, lengths, data, self.version, int(not top))
         return lambda taken: blob_array(taken, lengths, data, pa.string())
 
-    def known(self, type_: FieldType, column: Column, nullable: bool, typed: bool) -> Assembler:
+    def known(self, type_: FieldType, column: KryoColumn, nullable: bool, typed: bool) -> Assembler:
         """An object of a known class."""
         b = self.b
         if type_.name == STRING:
@@ -229,7 +229,7 @@ class _Plan:
         b.set_fill(fill, first)
         return assemble
 
-    def _body(self, type_: FieldType, column: Column, typed: bool) -> Assembler:
+    def _body(self, type_: FieldType, column: KryoColumn, typed: bool) -> Assembler:
         if column.kind not in ("list", "map", "struct"):
             return self._leaf(type_, column)
         if type_.array or type_.name == "java.util.BitSet" or self._depth >= _MOST_NESTED:
@@ -240,14 +240,14 @@ class _Plan:
         self._depth -= 1
         return assemble
 
-    def _leaf(self, type_: FieldType, column: Column) -> Assembler:
+    def _leaf(self, type_: FieldType, column: KryoColumn) -> Assembler:
         enum = self._walker.enum(type_.name)
         layout = leaf_body(type_.name, self.version, self.temporal, column.type, enum)
         if layout is None:
             raise Unplanned(str(type_))
         return layout.emit(self.b, True)
 
-    def _struct(self, type_: FieldType, column: Column, typed: bool) -> Assembler:
+    def _struct(self, type_: FieldType, column: KryoColumn, typed: bool) -> Assembler:
         b, described = self.b, self.setting.classes[type_.name]
         if column.classes != (described.name,) or described.variables or not described.fields:
             raise Unplanned(str(type_))
@@ -260,7 +260,7 @@ class _Plan:
         return lambda taken: struct_array(taken, valid, fields, children)
 
     # --- collections --------------------------------------------------------------------------------------
-    def _list(self, type_: FieldType, column: Column, typed: bool) -> Assembler:
+    def _list(self, type_: FieldType, column: KryoColumn, typed: bool) -> Assembler:
         b, element, item = self.b, type_.args[0], column.children[0][1]
         counts = b.column(4, -1)
         begin, behind, fill = b.columns_made, b.label(), b.later_fill()
@@ -287,7 +287,7 @@ class _Plan:
         b.place(behind)
         return lambda taken: list_array(taken, counts, items, column.type)
 
-    def _of_one_class(self, element: FieldType, item: Column, known: Any, counts: int, behind: Label) -> None:
+    def _of_one_class(self, element: FieldType, item: KryoColumn, known: Any, counts: int, behind: Label) -> None:
         """The class once, whether there are nulls, elements of that class."""
         b, begin, some = self.b, self.b.columns_made, self.b.label()
         b.op(ops.PUSH_COUNT)
@@ -316,7 +316,7 @@ class _Plan:
         b.place(done)
         return items
 
-    def _map(self, type_: FieldType, column: Column, typed: bool) -> Assembler:
+    def _map(self, type_: FieldType, column: KryoColumn, typed: bool) -> Assembler:
         b = self.b
         counts = b.column(4, -1)
         behind, fill = b.label(), b.later_fill()

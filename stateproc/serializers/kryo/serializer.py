@@ -18,7 +18,7 @@ from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodab
 from stateproc.serializers.core.optional_maps import OptionalEntry, read_optional_map, write_optional_map
 from stateproc.serializers.core.registry import expect_version, snapshot, write_head
 from stateproc.serializers.java.class_descriptions import parse_classes
-from stateproc.serializers.kryo.columns import Column, column_of
+from stateproc.serializers.kryo.columns import KryoColumn, column_of
 from stateproc.serializers.kryo.description_check import explain_mismatch
 from stateproc.serializers.kryo.programs import KryoValue, Unplanned, check_plan
 from stateproc.wire import Cursor, Output
@@ -159,7 +159,7 @@ def _settings_of(settings: bytes, class_name: str, release: Release) -> bytes:
     return bytes(out)
 
 
-def _read(cursor: Cursor, *, setting: KryoSetting, column: Column, whole: bool) -> Any:
+def _read(cursor: Cursor, *, setting: KryoSetting, column: KryoColumn, whole: bool) -> Any:
     """Decode one Kryo value to a value that pyarrow accepts."""
     at = cursor.pos
     try:

@@ -29,7 +29,7 @@ _TTL_V2 = "org.apache.flink.runtime.state.v2.ttl.TtlStateFactory$TtlSerializerSn
 
 
 @dataclass(frozen=True)
-class Ttl(Serializer):
+class TtlSerializer(Serializer):
     """TtlStateFactory.TtlSerializer: i64 last access (ms since the epoch), the user's value.
 
     ``snapshot_class``: where it is not that of the classic state API.
@@ -65,7 +65,7 @@ for _class_name in (_TTL, _TTL_V2):
         timestamp, value = composite(cursor, version, 2)
         if timestamp.length != 8:
             cursor.corrupt("a TTL serializer's timestamp is no long", at=at)
-        return Ttl(value, name)
+        return TtlSerializer(value, name)
 
 
 @snapshot("org.apache.flink.runtime.state.ttl.TtlAwareSerializerSnapshot")

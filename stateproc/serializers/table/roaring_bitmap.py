@@ -18,10 +18,10 @@ Positions = npt.NDArray[np.int64]
 
 def positions(data: bytes) -> list[int]:
     """The positions set, ascending. Raises CorruptSnapshot; UnsupportedSnapshot for over 4 million."""
-    return _Reader(data).read()
+    return _BitmapReader(data).read()
 
 
-class _Reader:
+class _BitmapReader:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0

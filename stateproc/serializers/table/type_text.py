@@ -30,10 +30,10 @@ def parse_sql_type(text: str) -> LogicalType:
 
     Raises InvalidOption, with the place, for anything else.
     """
-    return _Parser(text).whole()
+    return _SqlTypeParser(text).whole()
 
 
-class _Parser:
+class _SqlTypeParser:
     def __init__(self, text: str) -> None:
         if len(text) > MAX_TEXT:
             raise InvalidOption(f"a SQL type of {len(text)} characters", advice=f"at most {MAX_TEXT} are read")
@@ -189,9 +189,9 @@ class _Parser:
         return token
 
 
-_COMPOSITES: dict[str, Callable[[_Parser, int], LogicalType]] = {
+_COMPOSITES: dict[str, Callable[[_SqlTypeParser, int], LogicalType]] = {
     "ARRAY": lambda parser, depth: parser.one("ARRAY", depth),
     "MULTISET": lambda parser, depth: parser.one("MULTISET", depth),
-    "MAP": _Parser.map,
-    "ROW": _Parser.row,
+    "MAP": _SqlTypeParser.map,
+    "ROW": _SqlTypeParser.row,
 }

@@ -26,7 +26,7 @@ def variant_json(value: bytes, metadata: bytes, cursor: Cursor, at: int) -> str:
     Raises CorruptSnapshot at ``at``, the position of the value in ``cursor``.
     """
     try:
-        tree = _Reader(value, _keys(metadata)).read(0, 0)
+        tree = _VariantReader(value, _keys(metadata)).read(0, 0)
     except (_Bad, struct.error, IndexError, UnicodeDecodeError, OverflowError) as error:
         cursor.corrupt(f"a damaged variant: {error}", at=at)
     return _text(tree)
@@ -71,7 +71,7 @@ def _keys(metadata: bytes) -> list[str]:
     return [metadata[a:b].decode("utf-8") for a, b in pairwise(ends)]
 
 
-class _Reader:
+class _VariantReader:
     """Reads one variant; every value in it takes a byte at least, which bounds how many there can be."""
 
     def __init__(self, data: bytes, keys: list[str]) -> None:
@@ -149,8 +149,8 @@ class _Reader:
         return count
 
 
-def _decimal(size: int) -> Callable[[_Reader, int], _Decimal]:
-    def read(reader: _Reader, at: int) -> _Decimal:
+def _decimal(size: int) -> Callable[[_VariantReader, int], _Decimal]:
+    def read(reader: _VariantReader, at: int) -> _Decimal:
         scale = _unsigned(reader.data, at, 1)
         if scale > 38:
             raise _Bad(f"a decimal of scale {scale}")
@@ -159,18 +159,18 @@ def _decimal(size: int) -> Callable[[_Reader, int], _Decimal]:
     return read
 
 
-def _instant(units: int, suffix: str) -> Callable[[_Reader, int], str]:
+def _instant(units: int, suffix: str) -> Callable[[_VariantReader, int], str]:
     """``units`` per second."""
 
-    def read(reader: _Reader, at: int) -> str:
+    def read(reader: _VariantReader, at: int) -> str:
         seconds, part = divmod(reader.integer(at, 8), units)
         return iso_instant(seconds, part * (10**9 // units)) + suffix
 
     return read
 
 
-def _floating(code: str, size: int) -> Callable[[_Reader, int], float | str]:
-    def read(reader: _Reader, at: int) -> float | str:
+def _floating(code: str, size: int) -> Callable[[_VariantReader, int], float | str]:
+    def read(reader: _VariantReader, at: int) -> float | str:
         number = float(struct.unpack(code, reader.take(at, size))[0])
         if math.isfinite(number):
             return number
@@ -179,14 +179,14 @@ def _floating(code: str, size: int) -> Callable[[_Reader, int], float | str]:
     return read
 
 
-def _time(reader: _Reader, at: int) -> str:
+def _time(reader: _VariantReader, at: int) -> str:
     micros = reader.integer(at, 8)
     if not 0 <= micros < 86_400_000_000:
         raise _Bad("a time outside of the day")
     return iso_time(micros * 1000)
 
 
-_PRIMITIVES: dict[int, Callable[[_Reader, int], Any]] = {
+_PRIMITIVES: dict[int, Callable[[_VariantReader, int], Any]] = {
     0: lambda reader, at: None,
     1: lambda reader, at: True,
     2: lambda reader, at: False,
