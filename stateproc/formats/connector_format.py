@@ -1,9 +1,10 @@
-"""A format: what one kind of versioned bytes looks like, and whether given bytes are of that kind."""
+"""Describe how a connector writes one kind of object, and recognise bytes of that kind."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import pyarrow as pa
@@ -12,28 +13,53 @@ from stateproc.errors import CorruptSnapshot
 from stateproc.formats.versioned import Versioned
 from stateproc.wire.cursor import Cursor
 
-Row = dict[str, Any]
+FormatRow = dict[str, Any]
+"""One decoded object: column name → value, as `ConnectorFormat.arrow_type` declares them."""
+
+
+class FormatRole(Enum):
+    """Where a source or sink stores objects of a format."""
+
+    SPLIT = "elements of a source's operator state `SourceReaderState`"
+    ENUMERATOR = "a source's enumerator checkpoint, in the state of its operator coordinator"
+    WRITER = "elements of a sink's operator state `writer_raw_states`"
+    COMMITTABLE = "committables in a sink's operator state `streaming_committer_raw_states`"
 
 
 @dataclass(frozen=True)
 class ConnectorFormat:
-    """Readers by serializer version, and the columns they give.
+    """How a connector's SimpleVersionedSerializer writes objects, per version, and the columns they have.
 
-    The class that wrote the bytes is not stored with them, so a format is recognised by structure: a reader
-    must accept the bytes and consume them all. Readers raise CorruptSnapshot for what does not fit.
+    The class that wrote the bytes is not stored with them, so a format is recognised by structure: a reader must
+    accept the bytes and consume them all. Readers raise CorruptSnapshot for bytes of another structure.
+
+    Attributes:
+        name: the connector, and what distinguishes the format from others of the connector in the same role.
+        role: where objects of the format are stored.
+        arrow_type: the struct of columns.
+        readers: version of the SimpleVersionedSerializer → reader of one object.
     """
 
     name: str
+    role: FormatRole
     arrow_type: pa.DataType
-    readers: Mapping[int, Callable[[Cursor], Row]]
+    readers: Mapping[int, Callable[[Cursor], FormatRow]]
 
-    def read(self, item: Versioned) -> Row | None:
-        """The row of ``item``, or None if it is something else."""
+    def read(self, item: Versioned) -> FormatRow | None:
+        """Decode ``item``; None if it has another format."""
         reader = self.readers.get(item.version)
-        return None if reader is None else whole(reader, item.payload)
+        if reader is None:
+            return None
+        cursor = Cursor(item.payload)
+        try:
+            row = reader(cursor)
+            cursor.finish("the value")
+        except CorruptSnapshot:
+            return None
+        return row
 
-    def read_all(self, items: Iterable[Versioned]) -> list[Row] | None:
-        """The rows of ``items``, or None unless every one of them fits."""
+    def read_all(self, items: Iterable[Versioned]) -> list[FormatRow] | None:
+        """Decode ``items``; None unless every one of them has this format."""
         rows = []
         for item in items:
             row = self.read(item)
@@ -41,14 +67,3 @@ class ConnectorFormat:
                 return None
             rows.append(row)
         return rows
-
-
-def whole(reader: Callable[[Cursor], Row], data: bytes) -> Row | None:
-    """What ``reader`` makes of ``data``, or None unless it fits and consumes all of it."""
-    cursor = Cursor(data)
-    try:
-        row = reader(cursor)
-        cursor.finish("the value")
-    except CorruptSnapshot:
-        return None
-    return row

@@ -1,33 +1,33 @@
-"""FileSource: the splits of files being read (FileSourceSplitSerializer)."""
+"""FileSource: splits of files (FileSourceSplitSerializer)."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-from stateproc.formats.connector_format import ConnectorFormat, Row
+from stateproc.formats.connector_format import ConnectorFormat, FormatRole, FormatRow
 from stateproc.wire.cursor import Cursor
 
 _NO_OFFSET = -1
 
 
-def read_split(cursor: Cursor) -> Row:
-    """Version 1 as written today, with the file's modification time (epoch ms) and size."""
-    return _read_split(cursor, with_file=True)
+def read_split(cursor: Cursor) -> FormatRow:
+    """Read version 1 as written today, with the file's modification time (epoch ms) and size."""
+    return _read_split(cursor, file_status=True)
 
 
-def read_old_split(cursor: Cursor) -> Row:
-    """Version 1 as written at first, without them."""
-    return _read_split(cursor, with_file=False)
+def read_split_without_file_status(cursor: Cursor) -> FormatRow:
+    """Read version 1 as its first releases write it, without modification time and size."""
+    return _read_split(cursor, file_status=False)
 
 
-def _read_split(cursor: Cursor, *, with_file: bool) -> Row:
+def _read_split(cursor: Cursor, *, file_status: bool) -> FormatRow:
     return {
         "split_id": cursor.utf(),
         "path": _read_path(cursor),
         "offset": _read_size(cursor),
         "length": _read_size(cursor),
-        "file_modification_time": cursor.i64() if with_file else None,
-        "file_size": cursor.i64() if with_file else None,
+        "file_modification_time": cursor.i64() if file_status else None,
+        "file_size": cursor.i64() if file_status else None,
         "hosts": [cursor.utf() for _ in range(cursor.count("hosts", 2))],
         **_read_position(cursor),
     }
@@ -41,8 +41,8 @@ def _read_size(cursor: Cursor) -> int:
     return size
 
 
-def _read_position(cursor: Cursor) -> Row:
-    """CheckpointedPosition; its offset -1 means that a reader has none."""
+def _read_position(cursor: Cursor) -> FormatRow:
+    """Read CheckpointedPosition; offset -1 means that the reader has no offset."""
     if not cursor.boolean():
         return {"reader_offset": None, "records_after_offset": None}
     offset, records = cursor.i64(), cursor.i64()
@@ -52,7 +52,7 @@ def _read_position(cursor: Cursor) -> Row:
 
 
 def _read_path(cursor: Cursor) -> str | None:
-    """org.apache.flink.core.fs.Path: whether there is one, then the parts of its URI."""
+    """org.apache.flink.core.fs.Path: presence flag, then the components of its URI."""
     if not cursor.boolean():
         return None
     scheme, user, host = (_read_nullable(cursor) for _ in range(3))
@@ -92,5 +92,7 @@ _COLUMNS = pa.struct(
     ]
 )
 
-SPLIT = ConnectorFormat("file", _COLUMNS, {1: read_split})
-OLD_SPLIT = ConnectorFormat("file", _COLUMNS, {1: read_old_split})
+SPLIT = ConnectorFormat("file", FormatRole.SPLIT, _COLUMNS, {1: read_split})
+SPLIT_WITHOUT_FILE_STATUS = ConnectorFormat(
+    "file, without modification time and size", FormatRole.SPLIT, _COLUMNS, {1: read_split_without_file_status}
+)

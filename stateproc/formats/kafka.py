@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stateproc.formats.connector_format import ConnectorFormat, Row
+from stateproc.formats.connector_format import ConnectorFormat, FormatRole, FormatRow
 from stateproc.formats.versioned import Versioned
 from stateproc.wire.cursor import Cursor
 
@@ -25,8 +25,8 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _LONGEST_TRANSACTIONAL_ID = 32767
 
 
-def read_split(cursor: Cursor) -> Row:
-    """KafkaPartitionSplitSerializer, version 0."""
+def read_split(cursor: Cursor) -> FormatRow:
+    """Read a split: KafkaPartitionSplitSerializer, version 0."""
     row = _read_topic_partition(cursor)
     at = cursor.pos
     starting, stopping = cursor.i64(), cursor.i64()
@@ -39,7 +39,7 @@ def read_split(cursor: Cursor) -> Row:
     }
 
 
-def _read_topic_partition(cursor: Cursor) -> Row:
+def _read_topic_partition(cursor: Cursor) -> FormatRow:
     at = cursor.pos
     topic, partition = cursor.utf(), cursor.i32()
     if not _TOPIC.fullmatch(topic) or partition < 0:
@@ -49,6 +49,7 @@ def _read_topic_partition(cursor: Cursor) -> Row:
 
 SPLIT = ConnectorFormat(
     name="kafka",
+    role=FormatRole.SPLIT,
     arrow_type=pa.struct(
         [
             ("topic", pa.string()),
@@ -62,11 +63,11 @@ SPLIT = ConnectorFormat(
 
 
 # KafkaSourceEnumStateSerializer. Every version gives the same row: partitions, and whether their first
-# discovery is done (null where the version does not tell).
+# discovery is done (null where the version does not store it).
 
 
-def _read_enumerator_v0(cursor: Cursor) -> Row:
-    """SerdeUtils.serializeSplitAssignments: splits by subtask."""
+def _read_enumerator_v0(cursor: Cursor) -> FormatRow:
+    """Read SerdeUtils.serializeSplitAssignments: splits by subtask."""
     subtasks = cursor.count("subtasks", 8)
     split_version = cursor.i32()
     partitions = []
@@ -81,19 +82,19 @@ def _read_enumerator_v0(cursor: Cursor) -> Row:
     return _enumerator(cursor, partitions)
 
 
-def _read_enumerator_v1(cursor: Cursor) -> Row:
+def _read_enumerator_v1(cursor: Cursor) -> FormatRow:
     n = cursor.count("partitions", 6)
     partitions = [_partition(_read_topic_partition(cursor), assigned=True) for _ in range(n)]
     return _enumerator(cursor, partitions)
 
 
-def _read_enumerator_v2(cursor: Cursor) -> Row:
+def _read_enumerator_v2(cursor: Cursor) -> FormatRow:
     n = cursor.count("partitions", 10)
     partitions = [_partition(_read_topic_partition(cursor), assigned=_read_assigned(cursor)) for _ in range(n)]
     return _enumerator(cursor, partitions, _read_flag(cursor))
 
 
-def _read_enumerator_v3(cursor: Cursor) -> Row:
+def _read_enumerator_v3(cursor: Cursor) -> FormatRow:
     n = cursor.count("partitions", 8)
     split_version = cursor.i32()
     partitions = []
@@ -103,7 +104,7 @@ def _read_enumerator_v3(cursor: Cursor) -> Row:
     return _enumerator(cursor, partitions, _read_flag(cursor))
 
 
-def _read_wrapped_split(cursor: Cursor, version: int) -> Row:
+def _read_wrapped_split(cursor: Cursor, version: int) -> FormatRow:
     at = cursor.pos
     row = SPLIT.read(Versioned(version, cursor.bytes32()))
     if row is None:
@@ -112,7 +113,7 @@ def _read_wrapped_split(cursor: Cursor, version: int) -> Row:
 
 
 def _read_assigned(cursor: Cursor) -> bool:
-    """AssignmentStatus: 0 assigned, 1 not (UNASSIGNED_INITIAL, later UNASSIGNED)."""
+    """Read AssignmentStatus: 0 assigned, 1 not (UNASSIGNED_INITIAL, later UNASSIGNED)."""
     at = cursor.pos
     status = cursor.i32()
     if status not in (0, 1):
@@ -128,19 +129,20 @@ def _read_flag(cursor: Cursor) -> bool:
     return flag == 1
 
 
-def _partition(row: Row, *, assigned: bool) -> Row:
+def _partition(row: FormatRow, *, assigned: bool) -> FormatRow:
     return {"starting_offset": None, "stopping_offset": None, **row, "assigned": assigned}
 
 
-def _enumerator(cursor: Cursor, partitions: list[Row], initial_discovery_finished: bool | None = None) -> Row:
-    # A few zero bytes could be any source's: without a partition nothing says that it is Kafka.
+def _enumerator(cursor: Cursor, partitions: list[FormatRow], discovered: bool | None = None) -> FormatRow:
+    # A few zero bytes could be any source's: without a partition the format cannot be recognised.
     if not partitions:
-        cursor.corrupt("no partition that shows this to be Kafka's")
-    return {"partitions": partitions, "initial_discovery_finished": initial_discovery_finished}
+        cursor.corrupt("no partition that identifies Kafka")
+    return {"partitions": partitions, "initial_discovery_finished": discovered}
 
 
 ENUMERATOR = ConnectorFormat(
     name="kafka",
+    role=FormatRole.ENUMERATOR,
     arrow_type=pa.struct(
         [
             ("partitions", pa.list_(pa.struct([*SPLIT.arrow_type, ("assigned", pa.bool_())]))),
@@ -156,8 +158,8 @@ ENUMERATOR = ConnectorFormat(
 )
 
 
-def _read_writer_v1(cursor: Cursor) -> Row:
-    """KafkaWriterStateSerializer, version 1: the prefix is all there is."""
+def _read_writer_v1(cursor: Cursor) -> FormatRow:
+    """Read KafkaWriterStateSerializer, version 1: only the prefix."""
     return {
         "transactional_id_prefix": _read_transactional_id(cursor),
         "owned_subtask": None,
@@ -170,8 +172,8 @@ def _read_writer_v1(cursor: Cursor) -> Row:
 _OWNERSHIP = ("IMPLICIT_BY_SUBTASK_ID", "EXPLICIT_BY_WRITER_STATE")
 
 
-def _read_writer_v2(cursor: Cursor) -> Row:
-    """KafkaWriterStateSerializer, version 2 (connector 4.0); -1 is unknown."""
+def _read_writer_v2(cursor: Cursor) -> FormatRow:
+    """Read KafkaWriterStateSerializer, version 2 (connector 4.0); -1 is unknown."""
     row = _read_writer_v1(cursor)
     at = cursor.pos
     subtask, subtasks, ownership = cursor.i32(), cursor.i32(), cursor.i32()
@@ -200,6 +202,7 @@ def _read_transactional_id(cursor: Cursor) -> str:
 
 WRITER = ConnectorFormat(
     name="kafka",
+    role=FormatRole.WRITER,
     arrow_type=pa.struct(
         [
             ("transactional_id_prefix", pa.string()),
@@ -216,8 +219,8 @@ WRITER = ConnectorFormat(
 )
 
 
-def _read_committable_v1(cursor: Cursor) -> Row:
-    """KafkaCommittableSerializer, version 1."""
+def _read_committable_v1(cursor: Cursor) -> FormatRow:
+    """Read KafkaCommittableSerializer, version 1."""
     at = cursor.pos
     epoch, producer_id = cursor.i16(), cursor.i64()
     if epoch < -1 or producer_id < -1:
@@ -230,8 +233,8 @@ def _read_committable_v1(cursor: Cursor) -> Row:
     }
 
 
-def _read_committable_v2(cursor: Cursor) -> Row:
-    """Version 2: and the prepared transaction's state, if there is one."""
+def _read_committable_v2(cursor: Cursor) -> FormatRow:
+    """Read KafkaCommittableSerializer, version 2: also the prepared transaction's state, if any."""
     row = _read_committable_v1(cursor)
     return {**row, "prepared_transaction": cursor.utf() if _read_flag(cursor) else None}
 
@@ -243,6 +246,7 @@ _COMMITTABLE_READERS: dict[int, Callable[[Cursor], dict[str, Any]]] = {
 
 COMMITTABLE = ConnectorFormat(
     name="kafka",
+    role=FormatRole.COMMITTABLE,
     arrow_type=pa.struct(
         [
             ("transactional_id", pa.string()),

@@ -1,4 +1,4 @@
-"""Kafka connector, the way back: splits and the enumerator's checkpoint as its serializers write them.
+"""Write splits and enumerator checkpoints of the Kafka source.
 
 Source: KafkaPartitionSplitSerializer, KafkaSourceEnumStateSerializer, SourceCoordinatorSerdeUtils.
 """
@@ -18,7 +18,7 @@ _ASSIGNED, _UNASSIGNED = 0, 1
 
 @dataclass(frozen=True)
 class KafkaSplit:
-    """A partition and where its reading goes on; without ``offset`` no reader has it yet."""
+    """A partition and the next offset to read; without ``offset`` no reader has it yet."""
 
     topic: str
     partition: int
@@ -27,7 +27,7 @@ class KafkaSplit:
 
 
 def versioned(version: int, payload: bytes) -> bytes:
-    """SimpleVersionedSerialization.writeVersionAndSerialize: i32 version, i32 length, the bytes."""
+    """Encode as SimpleVersionedSerialization.writeVersionAndSerialize does: i32 version, i32 length, the bytes."""
     out = Output()
     out.i32(version)
     out.bytes32(payload)
@@ -35,14 +35,17 @@ def versioned(version: int, payload: bytes) -> bytes:
 
 
 def written_split(split: KafkaSplit) -> bytes:
-    """An element of `SourceReaderState`: the versioned split, which has an offset."""
+    """Encode an element of `SourceReaderState`: a versioned split, which must have an offset."""
     return versioned(_SPLIT_VERSION, _split(split))
 
 
 def written_coordinator(splits: Sequence[KafkaSplit], enumerator_version: int) -> bytes:
-    """The state of the source's coordinator: all partitions are discovered, those with an offset assigned.
+    """Encode the state of the source's coordinator: all partitions discovered, those with an offset assigned.
 
-    Version 1 knows assigned partitions only; version 3 keeps each partition's split, so that all have an offset.
+    Args:
+        splits: the partitions.
+        enumerator_version: one of ENUMERATOR_VERSIONS. Version 1 stores assigned partitions only; version 3 stores a
+            split per partition, so that each must have an offset.
     """
     out = Output()
     out.i32(_SERDE_VERSION)
@@ -51,12 +54,12 @@ def written_coordinator(splits: Sequence[KafkaSplit], enumerator_version: int) -
 
 
 def _enumerator(splits: Sequence[KafkaSplit], version: int) -> bytes:
-    told = [split for split in splits if version > 1 or split.offset is not None]
+    stored = [split for split in splits if version > 1 or split.offset is not None]
     out = Output()
-    out.i32(len(told))
+    out.i32(len(stored))
     if version == 3:
         out.i32(_SPLIT_VERSION)
-    for split in told:
+    for split in stored:
         if version == 3:
             out.bytes32(_split(split))
         else:

@@ -1,4 +1,4 @@
-"""Sinks (FLIP-143, 191): writer state, and committables that wait for their commit."""
+"""Decode the committables that a sink's committer (FLIP-143, FLIP-191) keeps until their commit."""
 
 from __future__ import annotations
 
@@ -7,16 +7,10 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from stateproc.errors import CorruptSnapshot
-from stateproc.formats import kafka
-from stateproc.formats.connector_format import ConnectorFormat, Row
+from stateproc.formats.connector_format import FormatRole, FormatRow
+from stateproc.formats.registry import formats_of
 from stateproc.formats.versioned import VERSIONED_TYPE, Versioned, read_versioned, read_versioned_list
 from stateproc.wire.cursor import Cursor
-
-WRITERS: tuple[ConnectorFormat, ...] = (kafka.WRITER,)
-"""Formats of `writer_raw_states` elements, tried in order."""
-
-COMMITTABLES: tuple[ConnectorFormat, ...] = (kafka.COMMITTABLE,)
-"""Formats of committables, tried in order."""
 
 MAGIC = 0xB91F252C
 REQUEST_STATES = ("RECEIVED", "RETRY", "FAILED", "COMMITTED")
@@ -36,10 +30,12 @@ _REQUEST_TYPE = pa.struct(
 
 
 def committer_columns(items: Sequence[Versioned | None]) -> pa.Array | None:
-    """One struct per element of `streaming_committer_raw_states`: version, and its committables as a list.
+    """Decode elements of `streaming_committer_raw_states` to structs of the version and the list of committables.
 
-    Known committables have their own columns besides ``version`` and ``payload``. None if the elements are
-    something else (other committers use the state's name, too).
+    Committables of a known format have its columns besides ``version`` and ``payload``.
+
+    Returns:
+        The structs, or None if the elements have another format: other committers use the state's name, too.
     """
     try:
         rows = [None if item is None else read_committer(item) for item in items]
@@ -48,7 +44,7 @@ def committer_columns(items: Sequence[Versioned | None]) -> pa.Array | None:
     requests = [request for row in rows if row is not None for request in row["committables"]]
     payloads = [Versioned(request["version"], request["payload"]) for request in requests]
     request_type = _REQUEST_TYPE
-    for known in COMMITTABLES:
+    for known in formats_of(FormatRole.COMMITTABLE):
         decoded = known.read_all(payloads) if payloads else None
         if decoded is not None:
             request_type = pa.struct([*_REQUEST_TYPE, *known.arrow_type])
@@ -58,10 +54,11 @@ def committer_columns(items: Sequence[Versioned | None]) -> pa.Array | None:
     return pa.array(rows, pa.struct([("version", pa.int32()), ("committables", pa.list_(request_type))]))
 
 
-def read_committer(item: Versioned) -> Row:
-    """CommittableCollectorSerializer, version 2 (since 1.15), and StreamingCommitterStateSerializer, 1.
+def read_committer(item: Versioned) -> FormatRow:
+    """Read what CommittableCollectorSerializer (version 2, since 1.15) or StreamingCommitterStateSerializer (1) writes.
 
-    Raises CorruptSnapshot if ``item`` is something else.
+    Raises:
+        CorruptSnapshot: ``item`` has another format.
     """
     cursor = Cursor(item.payload)
     if cursor.i32() & 0xFFFFFFFF != MAGIC:
@@ -76,7 +73,7 @@ def read_committer(item: Versioned) -> Row:
     return {"version": item.version, "committables": requests}
 
 
-def _read_checkpoint(item: Versioned) -> list[Row]:
+def _read_checkpoint(item: Versioned) -> list[FormatRow]:
     cursor = _known(item, _NEWEST_CHECKPOINT_VERSION)
     checkpoint_id = cursor.i64()
     if item.version >= 1:
@@ -90,7 +87,7 @@ def _read_checkpoint(item: Versioned) -> list[Row]:
     return requests
 
 
-def _read_subtask(item: Versioned) -> list[Row]:
+def _read_subtask(item: Versioned) -> list[FormatRow]:
     cursor = _known(item, _NEWEST_SUBTASK_VERSION)
     subtask = cursor.i32() if item.version >= 1 else None
     requests = [{**_read_request(request), "subtask": subtask} for request in read_versioned_list(cursor)]
@@ -100,7 +97,7 @@ def _read_subtask(item: Versioned) -> list[Row]:
     return requests
 
 
-def _read_request(item: Versioned) -> Row:
+def _read_request(item: Versioned) -> FormatRow:
     cursor = _known(item, 0)
     committable = read_versioned(cursor)
     retries, state = cursor.i32(), cursor.i32()
@@ -110,7 +107,7 @@ def _read_request(item: Versioned) -> Row:
     return {**_request(committable), "retries": retries, "request_state": REQUEST_STATES[state]}
 
 
-def _request(committable: Versioned) -> Row:
+def _request(committable: Versioned) -> FormatRow:
     return {"version": committable.version, "payload": committable.payload}
 
 

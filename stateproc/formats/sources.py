@@ -1,30 +1,29 @@
-"""FLIP-27 sources: splits in `SourceReaderState`, the enumerator in the coordinator's state."""
+"""Decode the state of operator coordinators of FLIP-27 sources: the enumerator's checkpoint."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from stateproc.errors import CorruptSnapshot
-from stateproc.formats import file_source, kafka
-from stateproc.formats.connector_format import ConnectorFormat
+from stateproc.formats.connector_format import FormatRole
+from stateproc.formats.registry import formats_of
 from stateproc.formats.versioned import Versioned, read_versioned
 from stateproc.wire.cursor import Cursor
-
-SPLITS: tuple[ConnectorFormat, ...] = (kafka.SPLIT, file_source.SPLIT, file_source.OLD_SPLIT)
-"""Formats of `SourceReaderState` elements, tried in order."""
-
-ENUMERATORS: tuple[ConnectorFormat, ...] = (kafka.ENUMERATOR,)
-"""Formats of enumerator checkpoints, tried in order."""
 
 _SERDE_VERSIONS = (0, 1)
 
 
 def read_coordinator(data: bytes, file: str = "<bytes>") -> dict[str, Any]:
-    """The state of an operator coordinator, which may be of any kind: only sources are opened.
+    """Decode the state of an operator coordinator.
 
-    ``kind`` is "source" (SourceCoordinatorSerdeUtils) or "bytes", then with ``data`` as it is. A source has
-    ``serde_version``, ``enumerator_version`` and ``enumerator`` (bytes), ``format`` and ``decoded`` (None
-    where the enumerator's format is not known), and ``assignments``: what serde version 0 wrote behind it.
+    Args:
+        data: the coordinator's state. Only that of sources is decoded.
+        file: the file's name for errors.
+
+    Returns:
+        ``kind``: "source" (SourceCoordinatorSerdeUtils) or "bytes", then with ``data`` only. A source has
+        ``serde_version``, ``enumerator_version`` and ``enumerator`` (bytes), ``format`` and ``decoded`` (None if the
+        enumerator's format is not known), and ``assignments``: the bytes that serde version 0 wrote after it.
     """
     cursor = Cursor(data, file=file)
     try:
@@ -54,7 +53,7 @@ def _read_source(cursor: Cursor) -> tuple[int, Versioned, bytes]:
 
 
 def _decode(enumerator: Versioned) -> tuple[str | None, dict[str, Any] | None]:
-    for known in ENUMERATORS:
+    for known in formats_of(FormatRole.ENUMERATOR):
         row = known.read(enumerator)
         if row is not None:
             return known.name, row

@@ -1,4 +1,4 @@
-"""Which well-known format a state's values have: decided over all of them, then opened as columns."""
+"""Decode the values of operator states that sources and sinks keep, as columns of a known connector format."""
 
 from __future__ import annotations
 
@@ -7,39 +7,45 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from stateproc.errors import CorruptSnapshot
-from stateproc.formats import sinks, sources
-from stateproc.formats.connector_format import ConnectorFormat
+from stateproc.formats.connector_format import FormatRole
+from stateproc.formats.registry import formats_of
+from stateproc.formats.sinks import committer_columns
 from stateproc.formats.versioned import VERSIONED_TYPE, Versioned, unwrap
 
-Items = Sequence[Versioned | None]
+_VersionedItems = Sequence[Versioned | None]
 
 
-def split_columns(
+def connector_columns(
     state_name: str, values: pa.Array | pa.ChunkedArray | Sequence[bytes | None]
 ) -> pa.StructArray | None:
-    """The values (byte arrays) of a well-known operator state as a struct array of equal length.
+    """Decode the values of a connector's operator state to a struct array of equal length.
 
-    `SourceReaderState`: Kafka splits as topic, partition, starting_offset, stopping_offset (see
-    `stateproc.formats.kafka` for negative offsets), FileSource splits. `writer_raw_states`: Kafka writers.
-    `streaming_committer_raw_states`: lists of committables. Anything else in these states becomes version and
-    payload. None for other states, and if one value does not hold versioned bytes: show the plain bytes.
+    Values of no known connector format become their version and payload.
+
+    Args:
+        state_name: the name of the operator state; see `CONNECTOR_STATES`.
+        values: byte arrays, one per element.
+
+    Returns:
+        The columns, or None if the state is no connector state or one of its values holds no versioned bytes: then the
+        bytes are all that is known.
     """
-    if state_name not in WELL_KNOWN:
+    if state_name not in CONNECTOR_STATES:
         return None
     plain = values.to_pylist() if isinstance(values, pa.Array | pa.ChunkedArray) else values
     try:
         items = [None if value is None else unwrap(value) for value in plain]
     except CorruptSnapshot:
         return None
-    known = WELL_KNOWN[state_name](items) if any(item is not None for item in items) else None
-    return _versioned(items) if known is None else known
+    known = CONNECTOR_STATES[state_name](items) if any(item is not None for item in items) else None
+    return _version_and_payload(items) if known is None else known
 
 
-def _one_of(formats: Sequence[ConnectorFormat]) -> Callable[[Items], pa.Array | None]:
-    """The columns of the first format that all items have."""
+def _first_format(role: FormatRole) -> Callable[[_VersionedItems], pa.Array | None]:
+    """Return a function that gives the columns of the first format that all items have."""
 
-    def columns(items: Items) -> pa.Array | None:
-        for known in formats:
+    def columns(items: _VersionedItems) -> pa.Array | None:
+        for known in formats_of(role):
             rows = known.read_all(item for item in items if item is not None)
             if rows is not None:
                 following = iter(rows)
@@ -49,14 +55,14 @@ def _one_of(formats: Sequence[ConnectorFormat]) -> Callable[[Items], pa.Array | 
     return columns
 
 
-def _versioned(items: Items) -> pa.Array:
+def _version_and_payload(items: _VersionedItems) -> pa.Array:
     rows = [None if item is None else {"version": item.version, "payload": item.payload} for item in items]
     return pa.array(rows, VERSIONED_TYPE)
 
 
-WELL_KNOWN: dict[str, Callable[[Items], pa.Array | None]] = {
-    "SourceReaderState": _one_of(sources.SPLITS),
-    "writer_raw_states": _one_of(sinks.WRITERS),
-    "streaming_committer_raw_states": sinks.committer_columns,
+CONNECTOR_STATES: dict[str, Callable[[_VersionedItems], pa.Array | None]] = {
+    "SourceReaderState": _first_format(FormatRole.SPLIT),
+    "writer_raw_states": _first_format(FormatRole.WRITER),
+    "streaming_committer_raw_states": committer_columns,
 }
-"""Operator state name → the columns of its versioned values, or None if they are of no known format."""
+"""Operator state name → the columns of its versioned values, or None if they have no known format."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from stateproc.formats import split_columns
+from stateproc.formats import connector_columns
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.common.splits import Split
 from stateproc.snapshot.operator_state import SUBTASK, OperatorStateView
@@ -35,7 +35,7 @@ class OpenedSplit:
 
     def read(self) -> Iterator[pa.RecordBatch]:
         raw = pa.Table.from_batches([batch for split in self.inner for batch in split.read()], _RAW)
-        columns = split_columns(self.state, raw.column("value"))
+        columns = connector_columns(self.state, raw.column("value"))
         if columns is None:
             yield from raw.to_batches()
         elif len(columns):

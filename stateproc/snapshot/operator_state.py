@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.errors import CorruptSnapshot, SnapshotError, Where
-from stateproc.formats import split_columns
-from stateproc.formats.state_columns import WELL_KNOWN
+from stateproc.formats import connector_columns
+from stateproc.formats.state_columns import CONNECTOR_STATES
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo, read_operator_header
 from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
 from stateproc.options import SPLIT_BYTES
@@ -158,10 +158,10 @@ class OperatorStateView(State):
     @property
     def opened(self) -> pa.DataType | None:
         """The struct of a well-known format in the values (source splits, sink states); None for others."""
-        if self.name not in WELL_KNOWN or self.value_type != "byte[]":
+        if self.name not in CONNECTOR_STATES or self.value_type != "byte[]":
             return None
         values = [batch.column("value") for split in self.splits() for batch in split.read()]
-        array = split_columns(self.name, pa.chunked_array(values, type=pa.binary()))
+        array = connector_columns(self.name, pa.chunked_array(values, type=pa.binary()))
         return None if array is None or len(array) == 0 else array.type
 
     def schema(self, *, flatten: bool = False) -> pa.Schema:

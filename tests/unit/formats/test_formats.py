@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from stateproc.errors import CorruptSnapshot
-from stateproc.formats import read_coordinator, split_columns
+from stateproc.formats import connector_columns, read_coordinator
 from stateproc.formats.versioned import Versioned, unwrap
 
 NO_STOPPING_OFFSET = -(1 << 63)
@@ -77,7 +77,7 @@ def test_kafka_offsets_of_a_savepoint_are_a_table() -> None:
         kafka_split("a.b-c_D", 1, -3, -3),
         kafka_split("a.b-c_D", 2, -1, -1),
     )
-    table = split_columns("SourceReaderState", values)
+    table = connector_columns("SourceReaderState", values)
     assert table is not None
     assert table.type == KAFKA_COLUMNS
     assert [tuple(row.values()) for row in table.to_pylist()] == [
@@ -96,7 +96,7 @@ def test_arrow_arrays_and_nulls_keep_their_places() -> None:
         pa.array([None, value], pa.binary()),
         pa.chunked_array([pa.array([None], pa.binary()), pa.array([value], pa.binary())]),
     ):
-        table = split_columns("SourceReaderState", values)
+        table = connector_columns("SourceReaderState", values)
         assert table is not None
         assert table.to_pylist() == [
             None,
@@ -120,28 +120,28 @@ NOT_KAFKA = {
 @pytest.mark.parametrize("other", NOT_KAFKA.values(), ids=NOT_KAFKA.keys())
 def test_one_split_that_is_not_kafkas_makes_all_of_them_version_and_payload(other: bytes) -> None:
     good = kafka_split("t", 0, 0)
-    table = split_columns("SourceReaderState", splits(good, other))
+    table = connector_columns("SourceReaderState", splits(good, other))
     assert table is not None
     assert table.to_pylist() == [{"version": 0, "payload": good}, {"version": 0, "payload": other}]
 
 
 def test_a_split_version_from_the_future_stays_bytes() -> None:
     payload = kafka_split("t", 0, 0)
-    table = split_columns("SourceReaderState", splits(payload, version=1))
+    table = connector_columns("SourceReaderState", splits(payload, version=1))
     assert table is not None
     assert table.to_pylist() == [{"version": 1, "payload": payload}]
 
 
 def test_no_splits_give_an_empty_table() -> None:
-    table = split_columns("SourceReaderState", [])
+    table = connector_columns("SourceReaderState", [])
     assert table is not None
     assert table.to_pylist() == []
 
 
 def test_other_states_and_other_bytes_are_left_alone() -> None:
     good = splits(kafka_split("t", 0, 0))
-    assert split_columns("my-list", good) is None
-    assert split_columns("SourceReaderState", [*good, b"no versioned bytes"]) is None
+    assert connector_columns("my-list", good) is None
+    assert connector_columns("SourceReaderState", [*good, b"no versioned bytes"]) is None
 
 
 def nullable(text: str | None) -> bytes:
@@ -166,7 +166,7 @@ def test_file_splits() -> None:
         + HOSTS + b"\1" + struct.pack(">qq", 7, 2)
     )  # fmt: skip
     fresh = utf("0002") + file_path("file", None, -1, "/b") + struct.pack(">qqqq", 0, 1, 2, 3) + bytes(4) + b"\0"
-    table = split_columns("SourceReaderState", splits(positioned, fresh, version=1))
+    table = connector_columns("SourceReaderState", splits(positioned, fresh, version=1))
     assert table is not None
     assert table.to_pylist() == [
         {
@@ -196,7 +196,7 @@ def test_file_splits() -> None:
 
 def test_file_splits_without_the_files_time_and_size() -> None:
     old = utf("1") + file_path("file", None, -1, "/b") + struct.pack(">qq", 0, 1) + HOSTS + b"\0"
-    table = split_columns("SourceReaderState", splits(old, version=1))
+    table = connector_columns("SourceReaderState", splits(old, version=1))
     assert table is not None
     (row,) = table.to_pylist()
     assert (row["path"], row["length"], row["file_size"], row["hosts"]) == ("file:/b", 1, None, ["h1", "h2"])
@@ -287,7 +287,7 @@ def test_other_coordinators_are_bytes(other: bytes) -> None:
 def test_kafka_writers() -> None:
     v2 = utf("tx-2") + struct.pack(">iiii", 3, 4, 1, 1) + utf("tx-2-3-9") + struct.pack(">q", 9)
     unknown = utf("tx-3") + struct.pack(">iiii", -1, -1, 0, 0)
-    table = split_columns("writer_raw_states", [versioned(1, utf("tx-1")), versioned(2, v2), versioned(2, unknown)])
+    table = connector_columns("writer_raw_states", [versioned(1, utf("tx-1")), versioned(2, v2), versioned(2, unknown)])
     assert table is not None
     assert [tuple(row.values()) for row in table.to_pylist()] == [
         ("tx-1", None, None, None, None),
@@ -297,7 +297,7 @@ def test_kafka_writers() -> None:
 
 
 def test_other_writers_are_version_and_payload() -> None:
-    table = split_columns("writer_raw_states", [versioned(1, b"\0\0\0\5hello")])
+    table = connector_columns("writer_raw_states", [versioned(1, b"\0\0\0\5hello")])
     assert table is not None
     assert table.to_pylist() == [{"version": 1, "payload": b"\0\0\0\5hello"}]
 
@@ -324,7 +324,7 @@ def collector(payload: bytes, *, newest: bool, committable_version: int = 1) -> 
 @pytest.mark.parametrize("newest", [False, True])
 def test_committables_of_kafka(newest: bool) -> None:
     payload = committable("tx-0-1", 1001, 3)
-    table = split_columns("streaming_committer_raw_states", [collector(payload, newest=newest)])
+    table = connector_columns("streaming_committer_raw_states", [collector(payload, newest=newest)])
     assert table is not None
     assert table.to_pylist() == [
         {
@@ -349,7 +349,7 @@ def test_committables_of_kafka(newest: bool) -> None:
 
 def test_committables_of_an_unknown_sink_and_of_flink_1_13() -> None:
     old = versioned(1, MAGIC + versioned_list(4, [b"one", b"two"]))
-    table = split_columns("streaming_committer_raw_states", [old, collector(b"three", newest=True)])
+    table = connector_columns("streaming_committer_raw_states", [old, collector(b"three", newest=True)])
     assert table is not None
     first, second = table.to_pylist()
     assert [(c["version"], c["payload"]) for c in first["committables"]] == [(4, b"one"), (4, b"two")]
@@ -360,7 +360,9 @@ def test_committables_of_an_unknown_sink_and_of_flink_1_13() -> None:
 
 def test_a_prepared_transaction_of_committable_version_2() -> None:
     payload = committable("tx", 1, 0) + b"\1" + utf("prepared")
-    table = split_columns("streaming_committer_raw_states", [collector(payload, newest=True, committable_version=2)])
+    table = connector_columns(
+        "streaming_committer_raw_states", [collector(payload, newest=True, committable_version=2)]
+    )
     assert table is not None
     assert table.to_pylist()[0]["committables"][0]["prepared_transaction"] == "prepared"
 
@@ -369,6 +371,6 @@ def test_a_prepared_transaction_of_committable_version_2() -> None:
 def test_a_damaged_committer_state_stays_bytes_at_every_cut(newest: bool) -> None:
     whole = unwrap(collector(committable("tx", 1, 0), newest=newest)).payload
     for end in range(len(whole)):
-        table = split_columns("streaming_committer_raw_states", [versioned(2, whole[:end])])
+        table = connector_columns("streaming_committer_raw_states", [versioned(2, whole[:end])])
         assert table is not None
         assert table.to_pylist() == [{"version": 2, "payload": whole[:end]}]

@@ -1,0 +1,87 @@
+"""Every format in the table of connector formats: its samples decode, damage to them is no sample of the format.
+
+The samples are tests/vectors/connector-formats.json: one object per version of each format, as the connector's
+SimpleVersionedSerializer writes it, and the row that it holds.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from stateproc.formats.connector_format import ConnectorFormat, FormatRole
+from stateproc.formats.registry import CONNECTOR_FORMATS, formats_of
+from stateproc.formats.versioned import Versioned
+
+SAMPLES: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[2] / "vectors/connector-formats.json").read_text(encoding="utf-8")
+)
+VERSIONS = [(known, version) for known in CONNECTOR_FORMATS for version in known.readers]
+
+
+def name_of(value: object) -> str:
+    return f"{value.name} {value.role.name}" if isinstance(value, ConnectorFormat) else str(value)
+
+
+def samples_of(known: ConnectorFormat, version: int) -> list[tuple[bytes, dict[str, Any]]]:
+    key = (known.name, known.role.name, version)
+    found = [
+        (bytes.fromhex(sample["payload"]), sample["row"])
+        for sample in SAMPLES
+        if (sample["format"], sample["role"], sample["version"]) == key
+    ]
+    assert found, f"add a sample of {key} to tests/vectors/connector-formats.json"
+    return found
+
+
+def test_names_are_unique_within_a_role() -> None:
+    keys = [(known.name, known.role) for known in CONNECTOR_FORMATS]
+    assert len(set(keys)) == len(keys)
+    assert sum(len(formats_of(role)) for role in FormatRole) == len(CONNECTOR_FORMATS)
+
+
+def test_every_sample_is_of_a_format_in_the_table() -> None:
+    known = {(known.name, known.role.name, version) for known, version in VERSIONS}
+    assert {(sample["format"], sample["role"], sample["version"]) for sample in SAMPLES} == known
+
+
+@pytest.mark.parametrize(("known", "version"), VERSIONS, ids=name_of)
+def test_samples_decode_to_rows_of_the_declared_type(known: ConnectorFormat, version: int) -> None:
+    for payload, row in samples_of(known, version):
+        decoded = known.read(Versioned(version, payload))
+        assert decoded == row
+        assert pa.array([decoded], known.arrow_type).to_pylist() == [row]
+
+
+@pytest.mark.parametrize(("known", "version"), VERSIONS, ids=name_of)
+def test_the_first_format_that_accepts_a_sample_is_its_own(known: ConnectorFormat, version: int) -> None:
+    for payload, _ in samples_of(known, version):
+        accepting = [other for other in formats_of(known.role) if other.read(Versioned(version, payload)) is not None]
+        assert accepting[0] is known
+
+
+@pytest.mark.parametrize(("known", "version"), VERSIONS, ids=name_of)
+def test_truncated_and_longer_samples_are_refused(known: ConnectorFormat, version: int) -> None:
+    for payload, _ in samples_of(known, version):
+        for end in range(len(payload)):
+            assert known.read(Versioned(version, payload[:end])) is None
+        assert known.read(Versioned(version, payload + b"\0")) is None
+        assert known.read(Versioned(max(known.readers) + 1, payload)) is None
+
+
+@pytest.mark.parametrize(("known", "version"), VERSIONS, ids=name_of)
+def test_changed_samples_are_refused_or_fit_the_columns(known: ConnectorFormat, version: int) -> None:
+    dice = random.Random(11)
+    for payload, _ in samples_of(known, version):
+        for _ in range(500):
+            changed = bytearray(payload)
+            for _ in range(dice.randint(1, 4)):
+                changed[dice.randrange(len(changed))] = dice.choice((0, 1, 0x7F, 0x80, 0xFF, dice.randrange(256)))
+            row = known.read(Versioned(version, bytes(changed)))
+            if row is not None:
+                assert len(pa.array([row], known.arrow_type)) == 1
