@@ -12,7 +12,7 @@ from stateproc.codec.layouts import Counted, Layout, Marked, Struct
 from stateproc.codec.layouts.strings import blob_array, blob_columns
 from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext
-from stateproc.serializers.runtime.ttl import Ttl
+from stateproc.serializers.runtime.ttl import TtlSerializer
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class SerializedValue(Layout):
 
 def element_layout(state: KeyedState, ctx: LayoutContext) -> Layout:
     """Return the layout of a value, a list's element or a map's user value, including its TTL timestamp."""
-    return (Ttl(state.value) if state.ttl else state.value).layout(ctx.inner)
+    return (TtlSerializer(state.value) if state.ttl else state.value).layout(ctx.inner)
 
 
 def serialized_value(state: KeyedState, ctx: LayoutContext) -> Layout:
