@@ -33,6 +33,11 @@ class Family:
     tables: Sequence[WrittenTable]
 
 
+def family_name(state: str) -> bytes:
+    """The name of a state's column family; characters that UTF-8 does not have are replaced."""
+    return state.encode("utf-8", "replace")
+
+
 def manifest(families: Sequence[Family], next_file: int) -> bytes:
     """A MANIFEST of the column families (beside ``default``, 0, which is empty). next_file: above all file numbers."""
     comparator = varint(_COMPARATOR) + slice_of(COMPARATOR.encode())
@@ -43,7 +48,7 @@ def manifest(families: Sequence[Family], next_file: int) -> bytes:
     ]  # fmt: skip
     for family in families:
         added = _numbers({_LOG_NUMBER: 0, _FAMILY: family.id})
-        records.append(comparator + added + varint(_ADD_FAMILY) + slice_of(family.name.encode("utf-8", "replace")))
+        records.append(comparator + added + varint(_ADD_FAMILY) + slice_of(family_name(family.name)))
     for family in families:
         records += [_new_file(table) + _numbers({_FAMILY: family.id}) for table in family.tables]
     return _log(records)
