@@ -26,15 +26,17 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True)
 class Source:
-    """A DataFrame, what its columns are called by their roles, and how rows of these become TARGETED entries.
+    """A DataFrame, the names of its columns by their roles, and the encoding of its rows to TARGETED entries.
 
-    ``broadcast``: every subtask gets all rows; ``keyed``: rows have keys, else they are elements in their order.
+    ``keyed``: rows have keys, else they are elements in their order. ``parallelism``: of the operator. ``broadcast``:
+    every subtask gets all rows.
     """
 
     frame: Any = field(repr=False)
     columns: Mapping[str, str]
     encoding: Encoding
     keyed: bool
+    parallelism: int
     broadcast: bool = False
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from stateproc.errors import InvalidOption, InvalidRows, Where, not_found
 from stateproc.formats.kafka import COMMITTED, EARLIEST, LATEST
 from stateproc.formats.kafka_writer import ENUMERATOR_VERSIONS, KafkaSplit, written_coordinator, written_split
-from stateproc.writers.bootstrap.naming import column_named
+from stateproc.writers.bootstrap.column_types import column_named
 
 READER_STATE = "SourceReaderState"
 """The list state of SourceOperator: its splits, as byte[]."""

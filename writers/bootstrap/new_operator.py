@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from pyspark.sql import DataFrame, SparkSession
-
 from stateproc.errors import InvalidOption, Where
 from stateproc.flink_versions import Release
 from stateproc.keygroups.operator_ids import operator_id
@@ -21,7 +19,6 @@ from stateproc.writers.bootstrap.operator_state_encoder import ElementEncoder
 from stateproc.writers.bootstrap.state_registration import broadcast_info, keyed_part, list_info
 from stateproc.writers.file_assignment import Source, TargetOf, element_encoding, row_encoding
 from stateproc.writers.formats.common.state_headers import OperatorStateHeader
-from stateproc.writers.spark.entry_frames import entries_of
 from stateproc.writers.write_plan import OperatorJob, WriteJob
 
 OPERATOR_ID = re.compile(r"[0-9a-fA-F]{32}")
@@ -80,7 +77,8 @@ class NewOperator:
             targets = TargetOf(job.targets, index, mine.parallelism, mine.max_parallelism)
             for state_id, rows in enumerate(self._state.keyed):
                 encoder = row_encoder(rows, self._state.key_type, state_id, mine, self._state.hash, context)
-                yield Source(rows.frame, rows.columns, row_encoding(encoder, targets), keyed=True)
+                encoding = row_encoding(encoder, targets)
+                yield Source(rows.frame, rows.columns, encoding, keyed=True, parallelism=mine.parallelism)
         files = tuple(
             n for n, target in enumerate(job.targets) if target.operator == index and target.key_groups is None
         )
@@ -88,19 +86,14 @@ class NewOperator:
             of_elements = ElementEncoder(
                 elements.name, elements.value, elements.key, state_id, files, context, mine.display
             )
-            broadcast = elements.mode == "BROADCAST"
             yield Source(
-                elements.frame, elements.columns, element_encoding(of_elements), keyed=False, broadcast=broadcast
+                elements.frame,
+                elements.columns,
+                element_encoding(of_elements),
+                keyed=False,
+                parallelism=mine.parallelism,
+                broadcast=elements.mode == "BROADCAST",
             )
-
-    def entries(
-        self, spark: SparkSession, job: WriteJob, index: int, *, only_small: bool = False
-    ) -> Iterator[DataFrame]:
-        """The operator's rows as blocks of entries; ``index``: its place in the job. Raises InvalidOption.
-
-        ``only_small``: see ``entries_of``.
-        """
-        yield from entries_of(self.sources(job, index), job.operators[index].parallelism, only_small=only_small)
 
 
 def row_encoder(rows: KeyedRows, key: Serializer, state_id: int, mine: OperatorJob, hash_function: str | None,

@@ -21,7 +21,7 @@ from stateproc.serializers.runtime.ttl import LAST_ACCESS
 from stateproc.writers.bootstrap.kafka_source import READER_STATE, SPLIT, SPLIT_SUBTASK, KafkaRows, kafka_rows
 from stateproc.writers.bootstrap.key_group_assignment import HASH_COLUMN
 from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACE, TIMESTAMP, VALUE
-from stateproc.writers.bootstrap.state_registration import USER_TIMERS, Declared
+from stateproc.writers.bootstrap.state_registration import USER_TIMERS, RegisteredState
 from stateproc.writers.bootstrap.validation import (
     Type,
     check_name,
@@ -54,7 +54,7 @@ from stateproc.writers.bootstrap.windows import (
 class KeyedRows:
     """A keyed state and the DataFrame that fills it; ``columns``: what each column is called there, by its role."""
 
-    declared: Declared
+    declared: RegisteredState
     frame: DataFrame = field(repr=False)
     columns: Mapping[str, str]
 
@@ -304,7 +304,7 @@ class OperatorBootstrap:
     def _declared(
         self, name: str, kind: StateKind, frame: DataFrame, value: Serializer | None, user_key: Serializer | None,
         ttl: bool, last_access: str | None, namespace: str | None, namespace_type: Type,
-    ) -> tuple[Declared, dict[str, str]]:  # fmt: skip
+    ) -> tuple[RegisteredState, dict[str, str]]:  # fmt: skip
         check_name(name, "a state")
         columns = {KEY: self._key}
         key = column_type(frame, self._key, name)
@@ -328,8 +328,8 @@ class OperatorBootstrap:
         if self._hash_column is not None:
             check_whole(frame, self._hash_column, name, "a hash code")
             columns[HASH_COLUMN] = self._hash_column
-        return Declared(name, kind, value, space, user_key, ttl or last_access is not None), columns
+        return RegisteredState(name, kind, value, space, user_key, ttl or last_access is not None), columns
 
-    def _add(self, declared: Declared, frame: DataFrame, columns: dict[str, str]) -> OperatorBootstrap:
+    def _add(self, declared: RegisteredState, frame: DataFrame, columns: dict[str, str]) -> OperatorBootstrap:
         self.keyed.append(KeyedRows(declared, frame, columns))
         return self

@@ -30,7 +30,7 @@ USER_TIMERS = "user-timers"
 
 
 @dataclass(frozen=True)
-class Declared:
+class RegisteredState:
     """A keyed state: ``value`` is the element of a list, the user value of a map; None for timers."""
 
     name: str
@@ -59,7 +59,7 @@ class Declared:
         return meta_info(self.name, KEY_VALUE, {"KEYED_STATE_TYPE": self.kind.name}, serializers, release)
 
 
-def keyed_part(key: Serializer, states: Sequence[Declared], release: Release) -> KeyedStateHeader:
+def keyed_part(key: Serializer, states: Sequence[RegisteredState], release: Release) -> KeyedStateHeader:
     """The header of these states, in their order. Raises InvalidOption for two states of one name."""
     names = [state.name for state in states]
     twice = next((name for name in names if names.count(name) > 1), None)

@@ -14,7 +14,7 @@ from pyspark.sql.types import ArrayType, DataType, LongType, StructType, Timesta
 from stateproc.errors import InvalidOption, Where, not_found
 from stateproc.serializers import Serializer
 from stateproc.types import GLOBAL_WINDOW, TIME_WINDOW, Tuple
-from stateproc.writers.bootstrap.naming import column_named
+from stateproc.writers.bootstrap.column_types import column_named
 
 CONTENTS, MERGING, COUNT, WINDOW_TIMERS = "window-contents", "merging-window-set", "count", "window-timers"
 """State names of WindowOperator and CountTrigger, and the window operator's timer service."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
 from stateproc.errors import InvalidOption, Where, not_found
 from stateproc.flink_versions import Release
@@ -31,12 +30,7 @@ from stateproc.writers.rewrite.raw_copy import CarriedSplit, carried_splits
 from stateproc.writers.rewrite.rekey import Regrouped, Rehash, rehash
 from stateproc.writers.rewrite.ttl import TtlChange
 from stateproc.writers.rewrite.ttl_header import with_ttl, without_ttl
-from stateproc.writers.spark.entry_frames import entries_of
-from stateproc.writers.spark.shuffle_blocks import BLOCKS_SCHEMA, packed
 from stateproc.writers.write_plan import OperatorJob, WriteJob
-
-_TASK_BYTES = 64 << 20
-"""Stored bytes that one task reads."""
 
 
 @dataclass(frozen=True)
@@ -58,20 +52,24 @@ class Carried:
 
 
 @dataclass(frozen=True)
-class CarriedEntries:
-    """For mapInArrow: rows of numbers (``id``) of what is carried, to blocks of entries."""
+class RawCopies:
+    """Splits of the keyed states of an operator that stay, which are copied without decoding; picklable."""
 
-    carried: tuple[Carried, ...]
+    splits: tuple[Carried, ...]
     targets: TargetOf
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return packed(self._entries(batches))
+    def __len__(self) -> int:
+        return len(self.splits)
 
-    def _entries(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column("id").to_pylist():
-                for part in self.carried[number].read():
-                    yield from in_parts(self.targets.of(part))
+    @property
+    def bytes(self) -> int:
+        """The stored bytes that are read."""
+        return sum(item.split.bytes for item in self.splits)
+
+    def read(self, number: int) -> Iterator[pa.RecordBatch]:
+        """TARGETED entries of the split of this number, as they are to be written."""
+        for entries in self.splits[number].read():
+            yield from in_parts(self.targets.of(entries))
 
 
 class ExistingOperator:
@@ -189,6 +187,11 @@ class ExistingOperator:
             )
         return state.keyed
 
+    def _kept_names(self) -> list[str]:
+        """The keyed states that stay, whose positions are their ids."""
+        rows = self._rows()
+        return [name for name in self.header.names if self._stays(name, rows)]
+
     def _stays(self, name: str, rows: Sequence[KeyedRows]) -> bool:
         return name not in self.edits.dropped and all(item.declared.name != name for item in rows)
 
@@ -211,28 +214,31 @@ class ExistingOperator:
         for split in carried_splits(self.operator, name, state_id):
             yield Carried(split, change, again)
 
-    def entries(self, spark: SparkSession, job: WriteJob, index: int) -> Iterator[DataFrame]:
-        """The operator's keyed state as blocks of entries; ``index``: its place in the job."""
+    def raw_copies(self, job: WriteJob, index: int) -> RawCopies:
+        """The keyed states that stay; ``index``: the operator's position in the job. Empty if all files stay."""
+        mine = job.operators[index]
+        targets = TargetOf(job.targets, index, mine.parallelism, mine.max_parallelism)
+        if mine.keyed is None:
+            return RawCopies((), targets)
+        copies = (item for number, name in enumerate(self._kept_names()) for item in self._carried(name, number, mine))
+        return RawCopies(tuple(_joined(copies)), targets)
+
+    def sources(self, job: WriteJob, index: int) -> Iterator[Source]:
+        """The rows of the states that come from DataFrames; ``index``: the operator's position in the job.
+
+        Raises InvalidOption.
+        """
         mine = job.operators[index]
         if mine.keyed is None:
             return
-        header, rows = self.header, self._rows()
         targets = TargetOf(job.targets, index, mine.parallelism, mine.max_parallelism)
-        names = [name for name in header.names if self._stays(name, rows)]
-        parts = (item for number, name in enumerate(names) for item in self._carried(name, number, mine))
-        carried = tuple(_joined(parts))
-        if carried:
-            size = sum(item.split.bytes for item in carried)
-            tasks = min(len(carried), max(spark.sparkContext.defaultParallelism, -(-size // _TASK_BYTES)))
-            numbers = spark.range(0, len(carried), 1, tasks)
-            yield numbers.mapInArrow(CarriedEntries(carried, targets), BLOCKS_SCHEMA)
         classes = self.operator.options.context.classes
         context = LayoutContext(kryo=job.release.kryo, classes=classes, tail=True)
-        for state_id, given in enumerate(rows, len(names)):
+        for state_id, given in enumerate(self._rows(), len(self._kept_names())):
             item = self._hashed(given, mine)
             encoder = self._encoder(item, mine.keyed.key, state_id, mine, context)
-            source = Source(item.frame, item.columns, row_encoding(encoder, targets), keyed=True)
-            yield from entries_of([source], mine.parallelism)
+            encoding = row_encoding(encoder, targets)
+            yield Source(item.frame, item.columns, encoding, keyed=True, parallelism=mine.parallelism)
 
     def _encoder(
         self, rows: KeyedRows, key: Serializer, state_id: int, mine: OperatorJob, context: LayoutContext

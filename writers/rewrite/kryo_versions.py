@@ -14,7 +14,7 @@ from stateproc.metadata.backend import StateMetaInfo
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.kryo.serializer import Kryo
 from stateproc.snapshot.operator import Operator
-from stateproc.writers.bootstrap.state_registration import Declared
+from stateproc.writers.bootstrap.state_registration import RegisteredState
 
 _KRYO = b"org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot"
 _LINES = {2: "1.x", 5: "2.x"}
@@ -42,7 +42,7 @@ def check_kryo(operator: Operator, release: Release, gone: Collection[str]) -> N
             raise _refused(operator, "values", info.name, kryo, release)
 
 
-def check_kryo_rows(operator: Operator, release: Release, key: Serializer, rows: Sequence[Declared]) -> None:
+def check_kryo_rows(operator: Operator, release: Release, key: Serializer, rows: Sequence[RegisteredState]) -> None:
     """Raise UnsupportedSnapshot if rows of another Kryo's snapshot have values of Kryo that are but their bytes.
 
     Keys keep their snapshot, and so the classes that the other Kryo registers.

@@ -28,7 +28,7 @@ from stateproc.writers.bootstrap.operator_state_encoder import POSITION, SUBTASK
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.file_assignment import Source
 from stateproc.writers.formats.keyed_formats import OutputFormat
-from stateproc.writers.spark.external_sort import RUN_BYTES, Run, staged_entries, written_runs
+from stateproc.writers.spark.external_sort import RUN_BYTES, StagedRun, staged_entries, written_runs
 from stateproc.writers.spark.write_options import bootstrap_of, sink_options
 from stateproc.writers.write_plan import WriteJob, check_parallelism
 from stateproc.writers.write_task import write_targets
@@ -40,7 +40,7 @@ _ROWS_PER_PARTITION = 33
 class RunsWritten(WriterCommitMessage):  # type: ignore[misc]  # pyspark is not type-checked
     """What one task tells the driver."""
 
-    def __init__(self, runs: list[Run]) -> None:
+    def __init__(self, runs: list[StagedRun]) -> None:
         self.runs = runs
 
 

@@ -1,4 +1,4 @@
-"""DataFrames of rows as one DataFrame of blocks of entries, put together by the state file they go to."""
+"""Encode rows of DataFrames as blocks of entries, and combine all blocks by the state file they belong to."""
 
 from __future__ import annotations
 
@@ -6,105 +6,151 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
+import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
 from stateproc.spark.workers import keep_loaded
-from stateproc.writers.bootstrap.naming import column_named
+from stateproc.writers.bootstrap.column_types import column_named
+from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.bootstrap.operator_state_encoder import POSITION, SUBTASK
 from stateproc.writers.file_assignment import Encoding, Source
 from stateproc.writers.formats.common.entry_batches import TARGET
-from stateproc.writers.spark.arrow_batching import LargeRows, check_small, small, take_all, together
-from stateproc.writers.spark.shuffle_blocks import BLOCKS_SCHEMA, UNFINISHED, packed
-from stateproc.writers.spark.struct_flattening import Flat, Leaf, Selected, flattened
+from stateproc.writers.rewrite.existing_operator import ExistingOperator, RawCopies
+from stateproc.writers.spark.arrow_batching import coalesced
+from stateproc.writers.spark.row_slicing import is_bounded, reassembled, sliced
+from stateproc.writers.spark.shuffle_blocks import BLOCKS_SCHEMA, packed
+from stateproc.writers.spark.struct_flattening import FlatColumn, FlatField, SelectedColumn, flattened
+from stateproc.writers.write_plan import WriteJob
 
-_DEALT = "dealt"
+_TASK_BYTES = 64 << 20
+"""Stored bytes that one task copies."""
 
 
 @dataclass(frozen=True)
-class Part:
-    """One state of a batch of rows: its columns by role, its encoding, how many copies of all rows it has (or one)."""
+class EntryBlocks:
+    """Blocks of entries as a DataFrame (BLOCKS). ``bounded``: the rows they are encoded from have bounded bytes."""
 
-    columns: Mapping[str, Flat]
+    frame: DataFrame
+    bounded: bool
+
+
+@dataclass(frozen=True)
+class StateEncoding:
+    """One state's columns in a batch of flat rows, by their role, and its encoding.
+
+    ``parallelism``: for operator state, whose rows without SUBTASK are assigned to subtasks in turn; None for keyed
+    state. ``broadcast``: every subtask gets all rows.
+    """
+
+    columns: Mapping[str, FlatColumn]
     encoding: Encoding
-    copies: int | None = None
+    parallelism: int | None = None
+    broadcast: bool = False
 
     def entries(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """TARGETED entries of the batch's rows."""
         roles, arrays = list(self.columns), [column.rebuilt(batch) for column in self.columns.values()]
-        if self.copies is None:
-            yield from self.encoding([pa.RecordBatch.from_arrays(arrays, roles)])
-            return
-        for subtask in range(self.copies):
-            whose = pa.array([subtask], pa.int32()).take(pa.array([0] * batch.num_rows, pa.int32()))
-            yield from self.encoding([pa.RecordBatch.from_arrays([*arrays, whose], [*roles, SUBTASK])])
+        for subtasks in self._subtasks(batch):
+            rows = pa.RecordBatch.from_arrays([*arrays, *subtasks], [*roles, *([SUBTASK] if subtasks else [])])
+            yield from self.encoding([rows])
+
+    def _subtasks(self, batch: pa.RecordBatch) -> Iterator[list[pa.Array]]:
+        """The column SUBTASK for each copy of the rows; none where rows have it or keys decide."""
+        if self.parallelism is None or SUBTASK in self.columns:
+            yield []
+        elif self.broadcast:
+            for subtask in range(self.parallelism):
+                yield [pa.array(np.full(batch.num_rows, subtask, dtype=np.int32))]
+        else:
+            position = batch.column(POSITION).to_numpy(zero_copy_only=False)
+            yield [pa.array((position % self.parallelism).astype(np.int32))]
 
 
 @dataclass(frozen=True)
-class Parts:
-    """For mapInArrow: all states that come of the same rows, batch by batch, in blocks."""
+class BlockEncoder:
+    """For mapInArrow: encodes rows of `sliced` into blocks of entries of all the states they fill."""
 
-    parts: tuple[Part, ...]
+    states: tuple[StateEncoding, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = iter(batches)
-        try:
-            for block in packed(self._entries(rows)):
-                keep_loaded()
-                yield block
-        except LargeRows:
-            yield UNFINISHED
-            take_all(rows)
+        for block in packed(self._entries(batches)):
+            keep_loaded()
+            yield block
 
-    def _entries(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in together(batches):
-            check_small(batch)
-            for part in self.parts:
-                yield from part.entries(batch)
+    def _entries(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in coalesced(reassembled(batches)):
+            for state in self.states:
+                yield from state.entries(batch)
 
 
-def entries_of(sources: Iterable[Source], parallelism: int, *, only_small: bool = False) -> Iterator[DataFrame]:
-    """The sources' rows as BLOCKS, wherever they are; a DataFrame that fills many states is run once.
+@dataclass(frozen=True)
+class RawCopier:
+    """For mapInArrow: reads the raw copies whose numbers are the rows (``id``), as blocks of entries."""
 
-    ``only_small``: large rows leave UNFINISHED instead of their entries, see ``handing_over``. Raises LargeRows where
-    nothing tells which are large.
+    copies: RawCopies
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        numbers = (number for batch in batches for number in batch.column("id").to_pylist())
+        return packed(entries for number in numbers for entries in self.copies.read(number))
+
+
+def entry_blocks(
+    spark: SparkSession, operators: Sequence[NewOperator | ExistingOperator], job: WriteJob
+) -> list[EntryBlocks]:
+    """The entries of all operators of the job, as DataFrames that each evaluate one DataFrame of the user once.
+
+    Raises:
+        InvalidOption: a state's rows cannot be assigned to key groups.
     """
+    blocks: list[EntryBlocks] = []
+    sources: list[Source] = []
+    for index, operator in enumerate(operators):
+        if isinstance(operator, ExistingOperator):
+            copies = operator.raw_copies(job, index)
+            if len(copies):
+                blocks.append(EntryBlocks(_copied(spark, copies), bounded=True))
+        sources += operator.sources(job, index)
     by_frame: dict[int, list[Source]] = {}
     for source in sources:
         by_frame.setdefault(id(source.frame), []).append(source)
-    for alike in by_frame.values():
-        frame = alike[0].frame
-        wanted = dict.fromkeys(column for source in alike for column in source.columns.values())
-        columns: list[Selected] = []
-        flat: dict[str, Flat] = {}
-        chosen = frame.select(*(column_named(column) for column in wanted)).schema.fields
-        for number, (column, field) in enumerate(zip(wanted, chosen, strict=True)):
-            flat[column], parts = flattened(column_named(column), field.dataType, field.nullable, f"c{number}")
-            columns += parts
-        if not all(source.keyed for source in alike):
-            position = F.monotonically_increasing_id()
-            columns += [(position, POSITION, LongType()), (position % F.lit(parallelism), _DEALT, LongType())]
-        every = Parts(tuple(_part(source, flat, parallelism) for source in alike))
-        if only_small:
-            selected = small(frame, columns)
-        else:
-            selected = frame.select(*(column.alias(name) for column, name, _ in columns))
-        yield selected.mapInArrow(every, BLOCKS_SCHEMA)
+    return blocks + [_encoded(alike) for alike in by_frame.values()]
 
 
-def _part(source: Source, flat: Mapping[str, Flat], parallelism: int) -> Part:
+def _copied(spark: SparkSession, copies: RawCopies) -> DataFrame:
+    tasks = min(len(copies), max(spark.sparkContext.defaultParallelism, -(-copies.bytes // _TASK_BYTES)))
+    return spark.range(0, len(copies), 1, tasks).mapInArrow(RawCopier(copies), BLOCKS_SCHEMA)
+
+
+def _encoded(sources: Sequence[Source]) -> EntryBlocks:
+    """The blocks of all states that the same DataFrame fills."""
+    frame = sources[0].frame
+    wanted = dict.fromkeys(column for source in sources for column in source.columns.values())
+    columns: list[SelectedColumn] = []
+    flat: dict[str, FlatColumn] = {}
+    fields = frame.select(*(column_named(column) for column in wanted)).schema.fields
+    for number, (column, field) in enumerate(zip(wanted, fields, strict=True)):
+        flat[column], parts = flattened(column_named(column), field.dataType, field.nullable, f"c{number}")
+        columns += parts
+    if not all(source.keyed for source in sources):
+        columns.append((F.monotonically_increasing_id(), POSITION, LongType()))
+    selected = frame.select(*(column.alias(name) for column, name, _ in columns))
+    encoder = BlockEncoder(tuple(_state_encoding(source, flat) for source in sources))
+    bounded = is_bounded(selected.schema)
+    rows = sliced(selected) if bounded else selected
+    return EntryBlocks(rows.mapInArrow(encoder, BLOCKS_SCHEMA), bounded)
+
+
+def _state_encoding(source: Source, flat: Mapping[str, FlatColumn]) -> StateEncoding:
     columns = {role: flat[column] for role, column in source.columns.items()}
     if source.keyed:
-        return Part(columns, source.encoding)
-    columns[POSITION] = Leaf(POSITION)
-    if source.broadcast:
-        return Part(columns, source.encoding, parallelism)
-    columns.setdefault(SUBTASK, Leaf(_DEALT))
-    return Part(columns, source.encoding)
+        return StateEncoding(columns, source.encoding)
+    columns[POSITION] = FlatField(POSITION)
+    return StateEncoding(columns, source.encoding, source.parallelism, source.broadcast)
 
 
-def put_together(frames: Sequence[DataFrame], n_targets: int) -> DataFrame:
+def by_target(blocks: Sequence[EntryBlocks], n_targets: int) -> DataFrame:
     """All blocks, one partition per target; the tasks that write them sort their entries."""
-    return reduce(DataFrame.unionAll, frames).repartitionById(n_targets, TARGET)
+    return reduce(DataFrame.unionAll, [item.frame for item in blocks]).repartitionById(n_targets, TARGET)

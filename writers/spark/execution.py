@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from stateproc.flink_versions import Release
 from stateproc.metadata.snapshot import OperatorState
@@ -25,8 +25,8 @@ from stateproc.writers.formats.rocksdb.options import TableOptions
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.file_copy import CopyPlan, copy_plan
 from stateproc.writers.rewrite.repartition import redistributed
-from stateproc.writers.spark.arrow_batching import LargeRows, has_no_limits, unlimited
-from stateproc.writers.spark.entry_frames import put_together
+from stateproc.writers.spark.arrow_batching import batches_limited
+from stateproc.writers.spark.entry_frames import by_target, entry_blocks
 from stateproc.writers.spark.snapshot_sink import save
 from stateproc.writers.write_plan import OperatorJob, WriteJob, check_parallelism
 
@@ -85,40 +85,20 @@ def write_snapshot(
             rocksdb=settings.rocksdb,
             master_states=() if source is None else source.metadata.master_states,
         )
-        if not _write_small(spark, placed, job, commit):
-            _write(spark, placed, job, commit)
+        _write(spark, placed, job, commit)
     except BaseException:
         commit.abort()
         raise
 
 
 def _write(spark: SparkSession, placed: Sequence[_Placed], job: WriteJob, commit: Commit) -> None:
-    frames = [frame for index, item in enumerate(placed) for frame in item.operator.entries(spark, job, index)]
-    if frames:
-        commit.staging.check_shared()
-        save(put_together(frames, len(job.targets)), job, commit)
-    else:
+    blocks = entry_blocks(spark, [item.operator for item in placed], job)
+    if not blocks:
         finish(job, commit, [])
-
-
-def _write_small(spark: SparkSession, placed: Sequence[_Placed], job: WriteJob, commit: Commit) -> bool:
-    """Write it the quick way, see ``handing_over``; False where that is none for it."""
-    if not has_no_limits(spark):
-        return False
-    frames: list[DataFrame] = []
-    for index, item in enumerate(placed):
-        operator = item.operator
-        if not isinstance(operator, NewOperator):
-            return False
-        try:
-            frames += operator.entries(spark, job, index, only_small=True)
-        except LargeRows:
-            return False
-    if not frames:
-        return False
+        return
     commit.staging.check_shared()
-    with unlimited(spark):
-        return save(put_together(frames, len(job.targets)), job, commit)
+    with batches_limited(spark, by_rows=all(item.bounded for item in blocks)):
+        save(by_target(blocks, len(job.targets)), job, commit)
 
 
 def _storage_options(path: str, settings: Settings, source: Snapshot | None) -> Mapping[str, Any]:

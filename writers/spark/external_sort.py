@@ -16,38 +16,40 @@ from stateproc.storage.writing import writing
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.common.entry_batches import TARGET, byte_column, cuts, portions
 from stateproc.writers.spark.entry_sort import in_order
-from stateproc.writers.spark.run_merge import Piece, SortedRun, merged
-from stateproc.writers.spark.spill_buffer import TEMPORARY, Waiting, temporary_file
+from stateproc.writers.spark.run_merge import RunChunk, SortedRun, merged
+from stateproc.writers.spark.spill_buffer import TEMPORARY, SpillBuffer, temporary_file
 
-RUN_BYTES, HELD_BYTES = 64 << 20, 32 << 20
+RUN_BYTES, HELD_BYTES = 64 << 20, 16 << 20
 """Of entries in a run; of those that wait in memory to be written, or are sorted at a time."""
 _PIECE_BYTES = 256 << 10
 """What is held of each run while all are merged."""
 
 
 @dataclass(frozen=True)
-class Run:
+class StagedRun:
     """A file in the target's directory, of entries sorted by target, key group, state id and key."""
 
     file: RelativeFileHandle
-    pieces: tuple[Piece, ...]
+    pieces: tuple[RunChunk, ...]
 
 
 class _Out(Protocol):
     def write(self, data: memoryview, /) -> object: ...
 
 
-def written_runs(staging: Staging, batches: Iterable[pa.RecordBatch], run_bytes: int = RUN_BYTES) -> Iterator[Run]:
+def written_runs(
+    staging: Staging, batches: Iterable[pa.RecordBatch], run_bytes: int = RUN_BYTES
+) -> Iterator[StagedRun]:
     """Runs of the entries (TARGETED) in the directory that is written to, for another process to merge."""
     for held in _held(batches, run_bytes):
         with staging.new_file(inline_threshold=-1) as file:
             pieces = _write(file, in_order(held))
             handle = file.close()
         assert isinstance(handle, RelativeFileHandle)
-        yield Run(handle, pieces)
+        yield StagedRun(handle, pieces)
 
 
-def staged_entries(staging: Staging, runs: Iterable[Run]) -> Iterator[pa.RecordBatch]:
+def staged_entries(staging: Staging, runs: Iterable[StagedRun]) -> Iterator[pa.RecordBatch]:
     """All entries of staged runs (TARGETED) in order. Raises WriteFailed."""
     readers = []
     for run in runs:
@@ -59,7 +61,7 @@ def staged_entries(staging: Staging, runs: Iterable[Run]) -> Iterator[pa.RecordB
 def sorted_entries(batches: Iterable[pa.RecordBatch], run_bytes: int = HELD_BYTES) -> Iterator[pa.RecordBatch]:
     """All entries (TARGETED) in order; what is over ``run_bytes`` waits in a temporary file. Raises WriteFailed."""
     with ExitStack() as stack:
-        waiting = Waiting(stack, run_bytes)
+        waiting = SpillBuffer(stack, run_bytes)
         for batch in batches:
             waiting.add(batch)
         for portion in waiting.portions():
@@ -118,15 +120,15 @@ def _held(batches: Iterable[pa.RecordBatch], run_bytes: int) -> Iterator[list[pa
         yield held
 
 
-def _write(out: _Out, entries: pa.RecordBatch) -> tuple[Piece, ...]:
+def _write(out: _Out, entries: pa.RecordBatch) -> tuple[RunChunk, ...]:
     """Write sorted entries in pieces, each of one key group."""
     targets, groups = (entries.column(name).to_numpy() for name in (TARGET, "key_group"))
     keys, values = (byte_column(entries.column(name)).offsets for name in ("key", "value"))
-    pieces: list[Piece] = []
+    pieces: list[RunChunk] = []
     at = 0
     for start, stop in portions(keys[1:] + values[1:], cuts(targets, groups), _PIECE_BYTES):
         data = entries.slice(start, stop - start).serialize()
-        pieces.append(Piece(int(targets[start]), int(groups[start]), at, data.size))
+        pieces.append(RunChunk(int(targets[start]), int(groups[start]), at, data.size))
         out.write(memoryview(data))
         at += data.size
     return tuple(pieces)

@@ -13,14 +13,14 @@ from stateproc.errors import CorruptSnapshot, Where, WriteFailed
 from stateproc.writers.formats.common.entry_batches import TARGETED
 from stateproc.writers.spark.entry_sort import in_order
 
-Read = Callable[[int, int], bytes]
+ReadRange = Callable[[int, int], bytes]
 """Reads (start, length) of a run's file."""
 _Place = tuple[int, bytes]
 """A row's state id and key."""
 
 
 @dataclass(frozen=True)
-class Piece:
+class RunChunk:
     """Some entries of one key group in a run: where they lie in its file. A run's pieces are in order, too."""
 
     target: int
@@ -33,8 +33,8 @@ class Piece:
 class SortedRun:
     """A run that can be read; ``name`` of its file for errors."""
 
-    pieces: Sequence[Piece]
-    read: Read
+    pieces: Sequence[RunChunk]
+    read: ReadRange
     name: str
 
 
@@ -42,7 +42,7 @@ def merged(runs: Sequence[SortedRun]) -> Iterator[pa.RecordBatch]:
     """All entries (TARGETED) of the runs in order. Raises WriteFailed where a file is not as it was written."""
     lanes: dict[tuple[int, int], list[_Lane]] = defaultdict(list)
     for run in runs:
-        places: dict[tuple[int, int], list[Piece]] = defaultdict(list)
+        places: dict[tuple[int, int], list[RunChunk]] = defaultdict(list)
         for piece in run.pieces:
             places[piece.target, piece.key_group].append(piece)
         for place, pieces in places.items():
@@ -65,7 +65,7 @@ def _merged(lanes: Sequence[_Lane]) -> Iterator[pa.RecordBatch]:
 class _Lane:
     """One run's pieces of one key group, one at a time."""
 
-    def __init__(self, run: SortedRun, pieces: Sequence[Piece]) -> None:
+    def __init__(self, run: SortedRun, pieces: Sequence[RunChunk]) -> None:
         self._run, self._waiting = run, list(reversed(pieces))
         self._rows: pa.RecordBatch | None = None
 
@@ -99,7 +99,7 @@ def _place(rows: pa.RecordBatch, row: int) -> _Place:
     return rows.column("state_id")[row].as_py(), rows.column("key")[row].as_py()
 
 
-def _read(piece: Piece, run: SortedRun) -> pa.RecordBatch:
+def _read(piece: RunChunk, run: SortedRun) -> pa.RecordBatch:
     try:
         return pa.ipc.read_record_batch(pa.py_buffer(run.read(piece.start, piece.length)), TARGETED)
     except (CorruptSnapshot, pa.ArrowInvalid, OSError) as error:

@@ -1,8 +1,8 @@
-"""Blocks: many entries of one file as one value, so that a shuffle moves bytes and no rows.
+"""Pack entries into blocks, so that Spark shuffles a few large values instead of a row for each entry.
 
-What Spark does per row costs more than all of our own work on it. Entries of one target are put into a block, some
-thousand at a time; Spark shuffles blocks by target, and the task that gets them takes them apart and sorts them.
-A block goes as rows of a bounded size, its slices, which find together by its number.
+What Spark does per row (to rows and back, copying, comparing) costs more than all of the writer's own work on an entry.
+A block holds some thousand entries of one target, compressed; Spark shuffles blocks by target, and the task that
+receives them unpacks and sorts the entries. A block travels as slices of bounded size, which carry its number.
 """
 
 from __future__ import annotations
@@ -11,135 +11,130 @@ import itertools
 import os
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.errors import InvalidEntries
-from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES, TARGET, TARGETED, byte_column, cuts, portions
-from stateproc.writers.spark.arrow_batching import LargeRows
-from stateproc.writers.spark.entry_sort import Entries
+from stateproc.writers.formats.common.entry_batches import TARGET, TARGETED, byte_column, cuts, portions
+from stateproc.writers.spark.entry_sort import ScatteredEntries
 
 BLOCKS = pa.schema([pa.field(TARGET, pa.int32(), nullable=False), pa.field("slice", pa.binary(), nullable=False)])
 BLOCKS_SCHEMA = "target int, slice binary"
-SLICE_BYTES = 32 << 10
-"""The most that a row of BLOCKS has."""
-_HEAD = struct.Struct(">8sII")
-"""What a slice begins with: the number of its block, which slice it is, how many there are."""
-UNFINISHED = pa.RecordBatch.from_arrays([pa.array([0], pa.int32()), pa.array([b""], pa.binary())], schema=BLOCKS)
-"""Instead of blocks: there are rows whose entries do not come, see ``handing_over``."""
-_INSIDE = pa.schema(
-    [("key_group", pa.uint16()), ("state_id", pa.uint16()), ("key", pa.binary()), ("value", pa.binary())]
-)
-"""What a block holds: entries with numbers as narrow as they can be, for all of it goes through the shuffle."""
-_BLOCK_BYTES, _PIECE_BYTES = 16 << 20, 1 << 20
+SLICE_BYTES = 8 << 10
+"""The most bytes of a slice; a batch of 2,000 slices (`arrow_batching`) has 16 MB."""
+_SLICE_HEADER = struct.Struct(">8sII")
+"""The number of the slice's block, the slice's position in it, how many slices the block has."""
+_BLOCK_HEADER = struct.Struct("<III")
+"""The number of entries, the bytes of all keys, the bytes of all values."""
+_NARROW, _SIZE = np.dtype("<u2"), np.dtype("<i4")
+"""A block's columns of key groups and of state ids; of the sizes of keys and of values. Their bytes follow.
 
-Encoding = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
-
-def in_blocks(encoding: Encoding) -> Encoding:
-    """An encoding to TARGETED entries as one to BLOCKS."""
-
-    def encode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return packed(encoding(batches))
-
-    return encode
+Sizes repeat and compress well, where Arrow's offsets do not.
+"""
+_ROW_BYTES = 2 * _NARROW.itemsize + 2 * _SIZE.itemsize
+_CODEC = pa.Codec("lz4_raw")
+"""Twice as fast as the LZ4 frames of Arrow's IPC format. Blocks are compressed here because Spark copies each some
+eight times on its way, and is slower at compressing its shuffle files."""
+_SORTED_BYTES, _PACKED_BYTES = 8 << 20, 1 << 20
+"""Bytes of entries that are ordered at once, and of those, of all targets together, that are packed at once."""
 
 
-def packed(entries: Iterable[pa.RecordBatch], at_once: int = _BLOCK_BYTES) -> Iterator[pa.RecordBatch]:
-    """TARGETED entries as blocks; about ``at_once`` bytes of them, for all targets together, are put in order at once.
+def packed(entries: Iterable[pa.RecordBatch], at_once: int = _SORTED_BYTES) -> Iterator[pa.RecordBatch]:
+    """Pack entries (TARGETED) into blocks (BLOCKS), ordering about ``at_once`` bytes of them at a time.
 
-    Blocks come in little pieces between the batches that are taken in. A worker that writes much at once does not read
-    meanwhile, and Spark's process sends on: with both ends' buffers full, kernels have been seen (Linux 6.18) in which
-    neither hears the other's acknowledgements any more, and the task hangs.
+    Blocks are returned few at a time, between the batches that are consumed. A worker that writes much at once does
+    not read meanwhile, and Spark's process keeps sending: with the buffers of both ends full, Linux 6.18 has been seen
+    to lose the acknowledgements of both, and the task hangs.
     """
-    held: list[pa.RecordBatch] = []
+    pending: list[pa.RecordBatch] = []
     ready: deque[pa.RecordBatch] = deque()
-    size = pieces = 0
+    size = last = 0
     for batch in entries:
-        held.append(batch)
+        pending.append(batch)
         size += batch.nbytes
         if size >= at_once:
             yield from ready
-            ready = deque(_packed(held))
-            held, size, pieces = [], 0, len(ready)
-        # As many have gone as there is of those that are put in order next.
-        while len(ready) * at_once > pieces * (at_once - size):
+            ready = deque(_packed(pending))
+            pending, size, last = [], 0, len(ready)
+        # The share of blocks returned keeps up with the share of entries pending.
+        while len(ready) * at_once > last * (at_once - size):
             yield ready.popleft()
     yield from ready
-    if held:
-        yield from _packed(held)
+    if pending:
+        yield from _packed(pending)
 
 
-def _packed(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The entries as blocks, each of one target and of neighbouring key groups, about ``_PIECE_BYTES`` at a time."""
-    entries = Entries.of(held)
-    batch = entries.taken(entries.by_place())
+def _packed(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Blocks of about ``_PACKED_BYTES``, each of one target and of neighbouring key groups."""
+    entries = ScatteredEntries.of(batches)
+    batch = entries.taken(entries.by_key_group())
     targets = batch.column(TARGET).to_numpy()
     keys, values = (byte_column(batch.column(name)).offsets for name in ("key", "value"))
-    for start, stop in portions(keys[1:] + values[1:], (0, len(targets)), _PIECE_BYTES):
+    for start, stop in portions(keys[1:] + values[1:], (0, len(targets)), _PACKED_BYTES):
         edges = [start + edge for edge in cuts(targets[start:stop])]
         slices: list[bytes] = []
         numbers: list[int] = []
         for first, last in itertools.pairwise(edges):
-            mine = _sliced(_serialized(_narrow(batch.slice(first, last - first))))
-            slices += mine
-            numbers += [int(targets[first])] * len(mine)
+            block = _slices(_serialized(batch.slice(first, last - first)))
+            slices += block
+            numbers += [int(targets[first])] * len(block)
         yield pa.RecordBatch.from_arrays([pa.array(numbers, pa.int32()), pa.array(slices, pa.binary())], schema=BLOCKS)
 
 
-def _serialized(entries: pa.RecordBatch) -> memoryview:
-    """Compressed, for Spark copies a block some eight times on its way, and compresses what it shuffles in Java."""
-    out = pa.BufferOutputStream()
-    with pa.ipc.new_stream(out, _INSIDE, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
-        stream.write_batch(entries)
-    return memoryview(out.getvalue())
+def _serialized(entries: pa.RecordBatch) -> bytes:
+    """The block of entries (TARGETED) of one target."""
+    groups, states = (entries.column(name).to_numpy().astype(_NARROW) for name in ("key_group", "state_id"))
+    keys, values = byte_column(entries.column("key")), byte_column(entries.column("value"))
+    sizes = [np.diff(column.offsets).astype(_SIZE) for column in (keys, values)]
+    columns = [groups, states, *sizes, keys.data, values.data]
+    content = np.concatenate([column.view(np.uint8) for column in columns])
+    header = _BLOCK_HEADER.pack(len(groups), len(keys.data), len(values.data))
+    return header + bytes(_CODEC.compress(content, asbytes=True))
 
 
-def _narrow(entries: pa.RecordBatch) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([entries.column(it.name).cast(it.type) for it in _INSIDE], schema=_INSIDE)
-
-
-def _sliced(block: memoryview) -> list[bytes]:
-    number, size = os.urandom(8), SLICE_BYTES - _HEAD.size
+def _slices(block: bytes) -> list[bytes]:
+    number, size = os.urandom(8), SLICE_BYTES - _SLICE_HEADER.size
     starts = range(0, len(block), size)
-    return [_HEAD.pack(number, at, len(starts)) + block[start : start + size] for at, start in enumerate(starts)]
+    return [
+        _SLICE_HEADER.pack(number, position, len(starts)) + block[start : start + size]
+        for position, start in enumerate(starts)
+    ]
 
 
-class _Blocks:
-    """Blocks whose slices come one by one, in any order."""
+class _BlockAssembler:
+    """Joins the slices of blocks, which arrive in any order."""
 
     def __init__(self) -> None:
         self._slices: dict[bytes, dict[int, bytes]] = {}
 
     def add(self, data: bytes) -> bytes | None:
-        """The whole block, if this was the last slice missing. Raises InvalidEntries, LargeRows."""
-        if not data:
-            raise LargeRows
-        if len(data) <= _HEAD.size:
+        """Return the whole block if this was its last missing slice. Raises InvalidEntries."""
+        if len(data) <= _SLICE_HEADER.size:
             raise InvalidEntries("a slice of a block of entries is cut off")
-        number, at, n = _HEAD.unpack_from(data)
+        number, position, n = _SLICE_HEADER.unpack_from(data)
         slices = self._slices.setdefault(number, {})
-        if at >= n or at in slices:
+        if position >= n or position in slices:
             raise InvalidEntries("a slice of a block of entries does not fit the others")
-        slices[at] = data[_HEAD.size :]
+        slices[position] = data[_SLICE_HEADER.size :]
         if len(slices) < n:
             return None
         del self._slices[number]
         return b"".join(slices[index] for index in range(n))
 
     def finish(self) -> None:
-        """Raises InvalidEntries if slices are missing."""
+        """Raise InvalidEntries if slices are missing."""
         if self._slices:
             raise InvalidEntries("slices of a block of entries are missing")
 
 
 def unpacked(slices: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The TARGETED entries of BLOCKS. Raises InvalidEntries for what is no block, LargeRows for UNFINISHED."""
-    blocks = _Blocks()
+    """Unpack blocks (BLOCKS) into entries (TARGETED). Raises InvalidEntries for damaged blocks."""
+    blocks = _BlockAssembler()
     for batch in slices:
-        # Slices one by one: all of a batch would be there twice.
+        # Slices are converted one by one: a list of all would hold the batch twice.
         for target, data in zip(batch.column(TARGET).to_pylist(), batch.column("slice"), strict=True):
             block = blocks.add(data.as_py())
             if block is not None:
@@ -148,10 +143,33 @@ def unpacked(slices: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _entries(target: int, block: bytes) -> pa.RecordBatch:
+    if len(block) < _BLOCK_HEADER.size:
+        raise InvalidEntries("a block of entries is damaged: it is cut off")
+    n, key_bytes, value_bytes = _BLOCK_HEADER.unpack_from(block)
+    size = n * _ROW_BYTES + key_bytes + value_bytes
+    compressed = memoryview(block)[_BLOCK_HEADER.size :]
+    # LZ4 writes 255 bytes at most for each byte it reads.
+    if size > 255 * len(compressed):
+        raise InvalidEntries("a block of entries is damaged: it is cut off")
     try:
-        entries = pa.ipc.open_stream(block).read_next_batch()
-        columns = [entries.column(it.name).cast(it.type) for it in RAW_ENTRIES]
-    except (pa.ArrowException, KeyError, OSError, StopIteration) as error:
+        content = np.frombuffer(_CODEC.decompress(compressed, size), dtype=np.uint8)
+    except (pa.ArrowException, OSError) as error:
         raise InvalidEntries(f"a block of entries is damaged: {error}") from error
-    targets = pa.array(np.full(len(entries), target, dtype=np.int32))
-    return pa.RecordBatch.from_arrays([targets, *columns], schema=TARGETED)
+    if len(content) != size:
+        raise InvalidEntries("a block of entries is damaged: it is cut off")
+    widths = (_NARROW.itemsize * n, _NARROW.itemsize * n, _SIZE.itemsize * n, _SIZE.itemsize * n, key_bytes)
+    parts = np.split(content, np.cumsum(widths))
+    groups, states = (part.view(_NARROW).astype(np.int32) for part in parts[:2])
+    key_sizes, value_sizes = (part.view(_SIZE) for part in parts[2:4])
+    numbers = [pa.array(column) for column in (np.full(n, target, dtype=np.int32), groups, states)]
+    columns = [_byte_array(key_sizes, parts[4]), _byte_array(value_sizes, parts[5])]
+    return pa.RecordBatch.from_arrays([*numbers, *columns], schema=TARGETED)
+
+
+def _byte_array(sizes: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> pa.LargeBinaryArray:
+    offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    if (sizes < 0).any() or int(offsets[-1]) != len(data):
+        raise InvalidEntries("a block of entries is damaged: its sizes do not add up")
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(sizes), buffers)

@@ -1,7 +1,7 @@
-"""Shuffled entries become a snapshot: tasks write state files, and the driver makes them one.
+"""Write shuffled entries as a snapshot: tasks write state files, the driver completes the snapshot.
 
-Tasks answer through a DataFrame and not as a data source's writers: for those Spark starts Python workers of its own to
-make the source, the writer and the commit, one after the other, a third of a second in all.
+Tasks return what they wrote as rows of a DataFrame. For a data source's writer Spark would start Python workers to
+create the source, the writer and the commit, one after another, which takes a third of a second.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from pyspark.sql import DataFrame
 from stateproc.spark.workers import keep_loaded
 from stateproc.writers.assemble_metadata import finish
 from stateproc.writers.commit.commit import Commit
-from stateproc.writers.spark.arrow_batching import LargeRows, take_all
 from stateproc.writers.spark.external_sort import sorted_entries
 from stateproc.writers.spark.shuffle_blocks import unpacked
 from stateproc.writers.write_plan import WriteJob
@@ -24,7 +23,6 @@ from stateproc.writers.write_task import Written, write_targets
 
 _WRITTEN = pa.schema([pa.field("written", pa.binary(), nullable=False)])
 _WRITTEN_SCHEMA = "written binary"
-_UNFINISHED = b""
 
 
 @dataclass(frozen=True)
@@ -34,30 +32,21 @@ class EntriesWriter:
     job: WriteJob
 
     def __call__(self, blocks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rest = iter(blocks)
-        try:
-            # Spark's workers pickle all that they tell the driver; this is the same process's word on the same way.
-            answer = pickle.dumps(self.write(rest))
-        except LargeRows:
-            answer = _UNFINISHED
-            take_all(rest)
+        # Spark's own results of Python workers are pickled, too: this crosses no other boundary of trust.
+        answer = pickle.dumps(self.write(blocks))
         yield pa.RecordBatch.from_arrays([pa.array([answer], pa.binary())], schema=_WRITTEN)
 
     def write(self, blocks: Iterable[pa.RecordBatch]) -> list[Written]:
-        """Write the files that these blocks are of. Raises WriteFailed, DuplicateKey, InvalidEntries, LargeRows."""
+        """Write the files that these blocks belong to. Raises WriteFailed, DuplicateKey, InvalidEntries."""
         written = write_targets(self.job, sorted_entries(unpacked(blocks)))
         keep_loaded()
         return written
 
 
-def save(entries: DataFrame, job: WriteJob, commit: Commit) -> bool:
-    """Write the entries (BLOCKS, one partition per target) and complete the snapshot; or False: some rows were large.
+def save(entries: DataFrame, job: WriteJob, commit: Commit) -> None:
+    """Write the entries (BLOCKS, one partition per target) and complete the snapshot.
 
-    Of tasks that run more than once Spark hands one answer on; what the others wrote is removed by the commit, and what
-    was written before rows were found large.
+    Spark returns one answer of tasks that run more than once; the commit removes the files of the others.
     """
     answers = [answer.written for answer in entries.mapInArrow(EntriesWriter(job), _WRITTEN_SCHEMA).collect()]
-    if _UNFINISHED in answers:
-        return False
     finish(job, commit, [item for answer in answers for item in pickle.loads(answer)])
-    return True

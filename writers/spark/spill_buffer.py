@@ -1,4 +1,4 @@
-"""Entries that wait until all of their file are there, then come back key group by key group.
+"""ScatteredEntries that wait until all of their file are there, then come back key group by key group.
 
 They are not sorted before: a task has all of a key group's when it writes them, so that each is sorted once. What is
 over a bound waits in a temporary file, each batch by key group, so that some key groups are read at a time.
@@ -20,7 +20,7 @@ import pyarrow as pa
 from stateproc.errors import WriteFailed
 from stateproc.storage.writing import writing
 from stateproc.writers.formats.common.entry_batches import TARGET, TARGETED, Longs, byte_column, cuts, portions
-from stateproc.writers.spark.entry_sort import Entries
+from stateproc.writers.spark.entry_sort import ScatteredEntries
 
 TEMPORARY = "<temporary file>"
 _PLACE_BITS = 16
@@ -40,7 +40,7 @@ def temporary_file() -> Iterator[IO[bytes]]:
         yield file
 
 
-class Waiting:
+class SpillBuffer:
     """Takes batches of entries (TARGETED) and gives them back by target and key group, unsorted within.
 
     Holds about ``held_bytes`` of them; close it with ``stack``. Raises WriteFailed.
@@ -87,8 +87,8 @@ def _by_place(batches: list[pa.RecordBatch], size: int) -> list[pa.RecordBatch]:
     pieces = sum(len(cuts(column)) for column in places)
     if pieces * _LEAST_AT_ONCE <= size and all((np.diff(column) >= 0).all() for column in places):
         return batches
-    entries = Entries.of(batches)
-    return [entries.taken(entries.by_place())]
+    entries = ScatteredEntries.of(batches)
+    return [entries.taken(entries.by_key_group())]
 
 
 def _places(batch: pa.RecordBatch) -> Longs:

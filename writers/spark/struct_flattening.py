@@ -1,7 +1,6 @@
-"""Structs of a DataFrame as columns of their fields on the way to Python, and back.
+"""Pass structs of a DataFrame to Python as columns of their fields, and rebuild them there.
 
-Before each row Spark asks how large the batch has become, and a struct's vectors take as long to tell that as to be
-filled: half of what it costs to hand rows over.
+Flat columns cost less than structs on the way, and their strings can be bounded (`row_slicing`).
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql.types import BooleanType, DataType, StructType
 
-Flat: TypeAlias = "Leaf | Struct"
+FlatColumn: TypeAlias = "FlatField | FlatStruct"
 
 
 @dataclass(frozen=True)
-class Leaf:
-    """A column that stays as it is; ``name``: what it is called in flat batches."""
+class FlatField:
+    """A column that is no struct; ``name``: its name in flat batches."""
 
     name: str
 
@@ -28,45 +27,53 @@ class Leaf:
 
 
 @dataclass(frozen=True)
-class Struct:
-    """A struct's fields; ``null``: the column of booleans that tells which are null, if any can be."""
+class FlatStruct:
+    """A struct's fields by name; ``null``: the boolean column that marks null structs, None if there can be none."""
 
-    fields: tuple[tuple[str, Flat], ...]
+    fields: tuple[tuple[str, FlatColumn], ...]
     null: str | None
 
     def rebuilt(self, batch: pa.RecordBatch) -> pa.Array:
-        """The struct's array of a batch that has its fields as columns."""
+        """The struct array of a batch that has its fields as columns."""
         names = [name for name, _ in self.fields]
         mask = None if self.null is None else batch.column(self.null)
-        return pa.StructArray.from_arrays([part.rebuilt(batch) for _, part in self.fields], names, mask=mask)
+        return pa.StructArray.from_arrays([column.rebuilt(batch) for _, column in self.fields], names, mask=mask)
 
 
-Selected: TypeAlias = tuple[Column, str, DataType]
-"""A column, what it is called, its type."""
+SelectedColumn: TypeAlias = tuple[Column, str, DataType]
+"""A column to select, its name in flat batches, its type."""
 
 
-def flattened(column: Column, kind: DataType, nullable: bool, name: str) -> tuple[Flat, list[Selected]]:
-    """How a column comes back, and the columns to select for it, called ``name`` and names that begin with it.
+def flattened(column: Column, kind: DataType, nullable: bool, name: str) -> tuple[FlatColumn, list[SelectedColumn]]:
+    """Replace a struct by its fields, recursively; structs in lists and maps stay as they are.
 
-    Structs in lists and maps stay there.
+    Args:
+        column: the column, of the type ``kind``.
+        nullable: whether it can be null.
+        name: the name of the flat column, and the prefix of the names of fields.
+
+    Returns:
+        How to rebuild the column, and the columns to select for it.
     """
-    columns: list[Selected] = []
+    columns: list[SelectedColumn] = []
     return _flattened(column, kind, nullable, name, columns), columns
 
 
-def _flattened(column: Column, kind: DataType, nullable: bool, name: str, columns: list[Selected]) -> Flat:
-    # Names that differ in case alone cannot be told apart in every session.
+def _flattened(column: Column, kind: DataType, nullable: bool, name: str, columns: list[SelectedColumn]) -> FlatColumn:
+    # Sessions that ignore case cannot select fields whose names differ in nothing else.
     if not isinstance(kind, StructType) or not kind.fields or len({it.lower() for it in kind.names}) < len(kind.names):
         columns.append((column, name, kind))
-        return Leaf(name)
+        return FlatField(name)
     null = None
     if nullable:
         null = f"{name}_null"
         columns.append((column.isNull(), null, BooleanType()))
-    return Struct(tuple(_fields(column, kind, name, columns)), null)
+    return FlatStruct(tuple(_fields(column, kind, name, columns)), null)
 
 
-def _fields(column: Column, kind: StructType, name: str, columns: list[Selected]) -> Iterator[tuple[str, Flat]]:
+def _fields(
+    column: Column, kind: StructType, name: str, columns: list[SelectedColumn]
+) -> Iterator[tuple[str, FlatColumn]]:
     for index, field in enumerate(kind.fields):
         part = column.getField(field.name)
         # A field of a null struct is null, whatever its own schema says.

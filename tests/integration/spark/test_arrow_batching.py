@@ -1,8 +1,9 @@
-"""Rows handed to Python without Spark's limit of bytes, and large ones among them: the same savepoint either way."""
+"""Rows on their way from Spark to Python: large ones sliced and reassembled, settings restored, one evaluation."""
 
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,32 +16,37 @@ from pyspark.sql import functions as F
 
 import stateproc
 from stateproc import OperatorBootstrap, SavepointWriter
-from stateproc.writers.spark import arrow_batching as handing_over
-from stateproc.writers.spark import execution
-from stateproc.writers.spark.arrow_batching import BATCH_ROWS, ROW_BYTES, together
+from stateproc.errors import InvalidEntries
+from stateproc.writers.spark import arrow_batching, execution
+from stateproc.writers.spark.arrow_batching import ARROW_SETTINGS, batches_limited, coalesced
+from stateproc.writers.spark.row_slicing import ROW_BYTES, SLICE, is_bounded, reassembled, sliced
 
 N = 9_000
-SETTINGS = ("spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.execution.arrow.maxRecordsPerBatch")
 
 
 @pytest.fixture
-def saved(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, bool]]:
-    """Of each try to write: whether it was without a limit, and whether it wrote all."""
-    tries: list[tuple[bool, bool]] = []
+def settings_of_writes(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str | None]]:
+    """The session's Arrow settings while each write runs."""
+    seen: list[dict[str, str | None]] = []
     inner = execution.save
 
-    def save(entries: DataFrame, *arguments: Any) -> bool:
-        done = inner(entries, *arguments)
-        properties = [entries.sparkSession.sparkContext.getLocalProperty(name) for name in SETTINGS]
-        tries.append((properties == [str(2**31 - 1), str(BATCH_ROWS)], done))
-        return done
+    def save(entries: DataFrame, *arguments: Any) -> None:
+        seen.append(settings(entries.sparkSession))
+        inner(entries, *arguments)
 
     monkeypatch.setattr(execution, "save", save)
-    return tries
+    return seen
+
+
+def settings(spark: SparkSession) -> dict[str, str | None]:
+    return {name: spark.conf.get(name, None) for name in ARROW_SETTINGS}
+
+
+UNSET = dict.fromkeys(ARROW_SETTINGS)
 
 
 def people(spark: SparkSession, large: int = -1, size: int = 0) -> DataFrame:
-    """Rows of two strings; that of key ``large`` has ``size`` bytes in these."""
+    """Rows with two strings; those of key ``large`` have ``size`` bytes in all."""
     one = F.when(F.col("id") == large, F.repeat(F.lit("x"), size - 5)).otherwise(F.concat(F.lit("name "), F.col("id")))
     other = F.when(F.col("id") == large, F.lit("é é")).when(F.col("id") % 7 != 0, F.lit("y"))
     value = F.struct(one.alias("name"), other.alias("note"), (F.col("id") * 2).alias("number"))
@@ -63,71 +69,128 @@ def assert_written(target: Path, frame: DataFrame) -> None:
 
 
 @pytest.mark.parametrize(
-    ("large", "size", "tries"),
-    [
-        (-1, 0, [(True, True)]),
-        (0, ROW_BYTES, [(True, True)]),
-        (0, ROW_BYTES + 1, [(True, False), (False, True)]),
-        (4_567, 3 << 20, [(True, False), (False, True)]),
-        (N - 1, ROW_BYTES + 1, [(True, False), (False, True)]),
-    ],
+    ("large", "size"), [(-1, 0), (0, ROW_BYTES), (0, ROW_BYTES + 1), (4_567, 10_000_000), (N - 1, ROW_BYTES + 1)]
 )
 def test_rows_with_a_large_one(
-    spark: SparkSession, tmp_path: Path, saved: list[tuple[bool, bool]], large: int, size: int, tries: list[Any]
+    spark: SparkSession, tmp_path: Path, settings_of_writes: list[Any], large: int, size: int
 ) -> None:
     frame = people(spark, large, size)
     write(tmp_path / "s", frame)
-    assert saved == tries
+    assert settings_of_writes == [ARROW_SETTINGS]
     assert_written(tmp_path / "s", frame)
-    assert [spark.sparkContext.getLocalProperty(name) for name in SETTINGS] == [None, None]
+    assert settings(spark) == UNSET
 
 
-def with_python(frame: DataFrame) -> DataFrame:
-    def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from batches
+def counting(frame: DataFrame, counter: Any) -> DataFrame:
+    """The same rows through Python, which counts them."""
 
-    return frame.mapInArrow(same, frame.schema)
+    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            counter.add(batch.num_rows)
+            yield batch
+
+    return frame.mapInArrow(counted, frame.schema)
 
 
-@pytest.mark.parametrize("way", ["python", "list", "map", "names that differ in case", *SETTINGS])
-def test_rows_that_go_with_the_limit(
-    spark: SparkSession, tmp_path: Path, saved: list[tuple[bool, bool]], way: str
+@pytest.mark.parametrize("large", [-1, 4_567])
+def test_a_dataframe_is_evaluated_once(spark: SparkSession, tmp_path: Path, large: int) -> None:
+    """For all states of all operators that it fills, also with large rows in it."""
+    counter = spark.sparkContext.accumulator(0)
+    frame = counting(people(spark, large, 3 << 20), counter).withColumn("seen", F.col("value.number"))
+    one = OperatorBootstrap().value_state("name", frame).value_state("number", frame, "seen")
+    two = OperatorBootstrap().value_state("again", frame, "seen").operator_list_state("all", frame, "seen")
+    writer = SavepointWriter.new_savepoint(spark).with_operator("one", one).with_operator("two", two)
+    written = stateproc.open(writer.write(tmp_path / "s"))
+    assert counter.value == N
+    for operator, state in (("one", "name"), ("one", "number"), ("two", "again"), ("two", "all")):
+        assert written.state(operator, state).to_arrow().num_rows == N
+
+
+@pytest.mark.parametrize("column", ["list", "map", "names that differ in case"])
+def test_columns_without_bounds_keep_the_limit_of_bytes(
+    spark: SparkSession, tmp_path: Path, settings_of_writes: list[Any], column: str
 ) -> None:
-    """Others hand rows to Python in the job, or bytes are not easily told, or the session has limits of its own."""
     frame = people(spark)
-    if way == "python":
-        frame = with_python(frame)
-    elif way == "list":
+    if column == "list":
         frame = frame.withColumn("value", F.array("value.number"))
-    elif way == "map":
+    elif column == "map":
         frame = frame.withColumn("value", F.create_map(F.lit("a"), "value.number"))
-    elif way == "names that differ in case":
-        frame = frame.withColumn("value", F.struct(F.lit("x").alias("a"), F.repeat(F.lit("y"), ROW_BYTES).alias("A")))
     else:
-        spark.conf.set(way, spark.conf.get(way))
-    try:
-        write(tmp_path / "s", frame)
-    finally:
-        for name in SETTINGS:
-            spark.conf.unset(name)
-    assert [limited for limited, _ in saved] == [False]
+        frame = frame.withColumn("value", F.struct(F.lit("x").alias("a"), F.repeat(F.lit("y"), ROW_BYTES).alias("A")))
+    write(tmp_path / "s", frame)
+    assert settings_of_writes == [UNSET]
     assert stateproc.open(tmp_path / "s").state("op", "name").to_arrow().num_rows == N
 
 
-def test_a_write_that_fails_leaves_no_property(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", list(ARROW_SETTINGS))
+def test_a_session_keeps_its_own_settings(
+    spark: SparkSession, tmp_path: Path, settings_of_writes: list[Any], name: str
+) -> None:
+    spark.conf.set(name, "1000")
+    try:
+        frame = people(spark, 4_567, 3 << 20)
+        write(tmp_path / "s", frame)
+        assert settings_of_writes == [{**UNSET, name: "1000"}] == [settings(spark)]
+        assert_written(tmp_path / "s", frame)
+    finally:
+        spark.conf.unset(name)
+
+
+def test_a_write_that_fails_restores_the_settings(spark: SparkSession, tmp_path: Path) -> None:
     twice = people(spark).union(people(spark))
     with pytest.raises(PythonException, match="DuplicateKey"):
         write(tmp_path / "s", twice)
-    assert [spark.sparkContext.getLocalProperty(name) for name in SETTINGS] == [None, None]
+    assert settings(spark) == UNSET
     assert not (tmp_path / "s" / "_metadata").exists()
 
 
-def test_batches_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handing_over, "_TOGETHER", 100)
+def test_writes_at_the_same_time_share_the_settings(spark: SparkSession) -> None:
+    """The last one restores them; a write that needs the limit of bytes waits for those without it."""
+    order: list[str] = []
+
+    def limited() -> None:
+        with batches_limited(spark, by_rows=False):
+            order.append(f"limited {settings(spark) == UNSET}")
+
+    thread = threading.Thread(target=limited)
+    with batches_limited(spark, by_rows=True):
+        with batches_limited(spark, by_rows=True):
+            assert settings(spark) == ARROW_SETTINGS
+        assert settings(spark) == ARROW_SETTINGS
+        thread.start()
+        thread.join(0.2)
+        order.append("by rows")
+    thread.join()
+    assert order == ["by rows", "limited True"]
+    assert settings(spark) == UNSET
+
+
+def test_large_rows_are_sliced_and_reassembled(spark: SparkSession) -> None:
+    sizes = [0, 1, ROW_BYTES - 1, ROW_BYTES, ROW_BYTES + 1, 5 * ROW_BYTES, 1_000_000]
+    rows = [
+        (k, None if k % 5 == 4 else "é" * (size // 2), None if k % 3 == 2 else bytes([k % 256]) * (size - size // 2))
+        for k, size in enumerate(size for size in sizes for _ in range(5))
+    ]
+    frame = spark.createDataFrame(rows, "k int, text string, data binary").coalesce(1)
+    assert is_bounded(frame.schema) and not is_bounded(frame.select(F.array("k")).schema)
+    parts = sliced(frame)
+    assert parts.selectExpr(f"max(octet_length({SLICE}))").first()[0] == ROW_BYTES
+    assert (
+        parts.selectExpr("max(ifnull(octet_length(text), 0) + ifnull(octet_length(data), 0))").first()[0] == ROW_BYTES
+    )
+    batches = pa.Table.from_batches(parts.toArrow().to_batches()).to_batches(max_chunksize=7)
+    assert [tuple(row.values()) for batch in reassembled(batches) for row in batch.to_pylist()] == rows
+    for damaged in (batches[:-1], [batches[-1].slice(1)]):
+        with pytest.raises(InvalidEntries):
+            list(reassembled(damaged))
+
+
+def test_small_batches_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow_batching, "_ENCODED_BYTES", 100)
     edges = [0, 3, 12, 13, 53, 54, 55]
     batches = [pa.RecordBatch.from_pydict({"n": pa.array(range(*pair))}) for pair in itertools.pairwise(edges)]
-    found = list(together(batches))
+    found = list(coalesced(batches))
     assert [batch.num_rows for batch in found] == [12, 1, 40, 2]
     assert [n for batch in found for n in batch.column("n").to_pylist()] == list(range(55))
-    assert [batch.num_rows for batch in together(batches[2:3])] == [1]
-    assert list(together([])) == []
+    assert [batch.num_rows for batch in coalesced(batches[2:3])] == [1]
+    assert list(coalesced([])) == []

@@ -13,7 +13,7 @@ from stateproc.readers.common.state_descriptor import StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.writers.bootstrap.key_group_assignment import key_hash_of
 from stateproc.writers.bootstrap.keyed_encoder import RowEncoder
-from stateproc.writers.bootstrap.state_registration import Declared
+from stateproc.writers.bootstrap.state_registration import RegisteredState
 
 MOMENT = dt.datetime(2024, 2, 29, 12, 30, 0, 123456, dt.timezone.utc)
 JAVA_HASHES = {"LocalTime": 1_627_650_284, "LocalDate": 4_145_309}
@@ -22,7 +22,7 @@ JAVA_HASHES = {"LocalTime": 1_627_650_284, "LocalDate": 4_145_309}
 
 def entries(type_: str, keys: pa.Array) -> pa.RecordBatch:
     key = types.parse(type_)
-    state = Declared("v", StateKind.VALUE, types.LONG).state(key, 0)
+    state = RegisteredState("v", StateKind.VALUE, types.LONG).state(key, 0)
     encoder = RowEncoder(state, 128, LayoutContext(), key_hash_of(key), "op")
     return encoder.encode(pa.RecordBatch.from_arrays([keys, pa.array(range(len(keys)), pa.int64())], ["key", "value"]))
 

@@ -16,10 +16,9 @@ from stateproc.errors import InvalidEntries
 from stateproc.writers.formats.common.entry_batches import TARGETED
 from stateproc.writers.spark import external_sort as runs
 from stateproc.writers.spark import spill_buffer as waiting
-from stateproc.writers.spark.arrow_batching import LargeRows
 from stateproc.writers.spark.entry_sort import in_order
 from stateproc.writers.spark.external_sort import sorted_entries
-from stateproc.writers.spark.shuffle_blocks import BLOCKS, SLICE_BYTES, UNFINISHED, packed, unpacked
+from stateproc.writers.spark.shuffle_blocks import BLOCKS, SLICE_BYTES, packed, unpacked
 
 Row = tuple[int, int, int, bytes, bytes]
 
@@ -95,10 +94,10 @@ def test_entries_wait_in_a_file(name: str, ordered: bool, held_bytes: int, monke
         parts = [part.sort_by([("target", "ascending"), ("key_group", "ascending")]).slice(0) for part in parts]
     assert rows_of(sorted_entries(parts, held_bytes)) == sorted(rows)
     with ExitStack() as stack:
-        waits = waiting.Waiting(stack, held_bytes)
+        buffer = waiting.SpillBuffer(stack, held_bytes)
         for part in parts:
-            waits.add(part)
-        portions = [rows_of(portion) for portion in waits.portions()]
+            buffer.add(part)
+        portions = [rows_of(portion) for portion in buffer.portions()]
     assert sorted(itertools.chain(*portions)) == sorted(rows)
     places = [{row[:2] for row in portion} for portion in portions]
     assert all(max(before) < min(after) for before, after in itertools.pairwise(places))
@@ -194,9 +193,7 @@ def test_slices_that_are_no_blocks(damage: Callable[[list[bytes]], list[bytes]],
         list(unpacked([damaged]))
 
 
-def test_slices_of_rows_that_are_left_out() -> None:
-    whole = pa.RecordBatch.from_pylist(slices_of([(0, 0, 0, b"key", b"value")]), BLOCKS)
-    found = unpacked([whole, UNFINISHED, whole])
-    assert rows_of([next(found)]) == [(0, 0, 0, b"key", b"value")]
-    with pytest.raises(LargeRows):
-        next(found)
+def test_an_empty_slice_is_refused() -> None:
+    empty = pa.RecordBatch.from_pylist([{"target": 0, "slice": b""}], BLOCKS)
+    with pytest.raises(InvalidEntries, match="cut off"):
+        list(unpacked([empty]))
