@@ -1,4 +1,4 @@
-# The habits of the house in one place: `make help`.
+# The commands of the project: `make help` lists them.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -36,22 +36,24 @@ demo: setup ## open a savepoint of a real job: catalog, values, maps, windows, t
 test: setup ## all tests
 	$(PYTEST) -n $(JOBS) --dist loadfile tests
 
-test-fast: setup ## unit tests only, without a JVM
-	$(PYTEST) -n $(JOBS) --dist loadfile tests/unit
+test-fast: setup ## unit tests only: no JVM, no Spark, under a minute
+	$(PYTEST) -n $(JOBS) --dist worksteal tests/unit
 
-test-spark: setup ## the Spark data source
-	$(PYTEST) tests/integration/spark
+test-spark: setup ## the Spark data source, writing from DataFrames, and stores
+	$(PYTEST) tests/integration/spark tests/integration/stores
 
-test-flink: setup ## against what real Flink wrote
-	$(PYTEST) tests/integration/flink
+test-flink: setup ## what real Flink restores and runs, and its RocksDB
+	$(PYTEST) tests/integration/flink tests/integration/rocksdb
 
-test-docs: setup ## every command and snippet of README and docs, and the notebook
+test-docs: setup ## every command and snippet of README and docs, the demo and the notebook
 	$(PYTEST) tests/docs
 
-lint: setup ## ruff and mypy
+lint: setup ## style, types, the order of the packages, the words
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p stateproc
+	$(BIN)/lint-imports
+	$(BIN)/python -m tests.helpers.wording
 
 format: setup ## ruff puts the code in order
 	$(BIN)/ruff check --fix .
@@ -64,5 +66,5 @@ docs: setup ## run the notebook, with its pictures, in place
 	$(BIN)/python notebooks/execute.py
 
 clean: ## remove the virtual environment and everything made
-	rm -rf $(VENV) .cache build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache spark-warehouse
+	rm -rf $(VENV) .cache .import_linter_cache build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache spark-warehouse
 	find stateproc readers tests -name __pycache__ -type d -prune -exec rm -rf {} +

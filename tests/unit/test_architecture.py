@@ -1,0 +1,80 @@
+"""The structure of the project: layers and names as CONTRIBUTING.md describes them, read from the source text.
+
+`make lint` checks the order of the layers with import-linter (`[tool.importlinter]` in pyproject.toml).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+from tests.helpers import wording
+from tests.helpers.import_graph import cycles, import_graph, source_files
+from tests.helpers.paths import ROOT
+
+MOST_LINES = 400
+MOST_ROOT_MODULES = 6
+KNOWN_CYCLES = [
+    ["bodies", "collections", "graph", "scalars", "times"],
+]
+"""Cycles still to be removed, by the last part of their modules' names."""
+REPEATED_CLASS_NAMES = {
+    *("BigNumber", "Blocks", "ClassDescription", "Column", "Entries", "Instance", "KeyedFile", "Piece", "Struct"),
+    *("Table", "Ttl", "_Parser", "_Plain", "_Reader", "_Walk"),
+}
+"""Class names still to be made unique."""
+
+FILES = source_files()
+
+
+def python_files() -> list[Path]:
+    """Return all Python files of the project, its tests, benchmarks and notebooks."""
+    folders = (ROOT / "tests", ROOT / "benchmarks", ROOT / "notebooks")
+    return [*FILES.values(), *(path for folder in folders for path in sorted(folder.rglob("*.py")))]
+
+
+def test_modules_do_not_import_each_other_in_cycles() -> None:
+    found = [sorted(name.rpartition(".")[2] for name in cycle) for cycle in cycles(import_graph())]
+    assert [cycle for cycle in found if cycle not in KNOWN_CYCLES] == []
+
+
+def test_a_cycle_is_found() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}
+    assert cycles(graph) == [["b", "c"]]
+
+
+def test_few_modules_are_outside_of_packages() -> None:
+    modules = sorted(path.name for path in (ROOT / "stateproc").glob("*.py"))
+    assert len(modules) <= MOST_ROOT_MODULES, modules
+
+
+def test_source_files_are_short() -> None:
+    lengths = {module: path.read_text(encoding="utf-8").count("\n") for module, path in FILES.items()}
+    assert {module: lines for module, lines in lengths.items() if lines > MOST_LINES} == {}
+
+
+def test_no_file_edits_the_import_path() -> None:
+    edits = re.compile(r"\bsys\.path\.(?:insert|append|extend)\(|\bsys\.path\s*(?:\[|\+?=[^=])")
+    assert [path for path in python_files() if edits.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_each_class_has_a_name_of_its_own() -> None:
+    files = defaultdict(list)
+    for module, path in FILES.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                files[node.name].append(module)
+    repeated = {name: modules for name, modules in files.items() if len(modules) > 1}
+    assert {name: modules for name, modules in repeated.items() if name not in REPEATED_CLASS_NAMES} == {}
+
+
+def test_sentences_use_standard_terms() -> None:
+    found = [
+        f"{name}:{number}: {phrase!r} in {line!r}"
+        for name in wording.project_files()
+        if not wording.is_outstanding(name)
+        for number, phrase, line in wording.phrases_in(name, (ROOT / name).read_text(encoding="utf-8"))
+    ]
+    assert found == []
