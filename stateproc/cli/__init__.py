@@ -1,4 +1,7 @@
-"""The command line: ``stateproc inspect``, ``read``, ``offsets``; on the Arrow core, without a JVM."""
+"""The command line: ``stateproc inspect``, ``read`` and ``offsets``, without a JVM.
+
+May import snapshot and every package below it; neither writers nor spark.
+"""
 
 from stateproc.cli.app import main
 

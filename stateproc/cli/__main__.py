@@ -1,4 +1,4 @@
-"""``python -m stateproc.cli``."""
+"""Run the command line as ``python -m stateproc.cli``."""
 
 import sys
 

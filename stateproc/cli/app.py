@@ -1,17 +1,18 @@
-"""The program: its commands, and what happens when something goes wrong."""
+"""Parse the command line, run a command, and print its error."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
 
 import stateproc
-from stateproc.cli.formats import FORMATS
-from stateproc.cli.opening import add_opening
+from stateproc.cli.arguments import add_open_options, add_options
+from stateproc.cli.output_format import FORMATS
 from stateproc.errors import SnapshotError
+from stateproc.options import BY_NAME, ROW_OPTIONS
 
 _EXAMPLES = """\
 examples:
@@ -23,24 +24,32 @@ examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit status: 0, 1 for errors told on stderr, 130 for Ctrl-C."""
+    """Run a command.
+
+    Args:
+        arguments: The command line without the program's name; default ``sys.argv``.
+
+    Returns:
+        The exit status: 0, 1 after an error printed on stderr, 130 after Ctrl-C. Arguments that cannot be parsed
+        exit with 2.
+    """
     parsed = _parser().parse_args(arguments)
     try:
         status: int = parsed.command(parsed)
         sys.stdout.flush()
         return status
     except SnapshotError as error:
-        _complain(str(error))
+        _print_error(str(error))
         return 1
     except BrokenPipeError:
-        # Whoever read us has had enough; Python would complain once more when it closes stdout.
+        # The reader closed the pipe. Python would report it again when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
 
 
-def _complain(text: str) -> None:
+def _print_error(text: str) -> None:
     if sys.stderr.isatty():
         from rich.console import Console
         from rich.text import Text
@@ -53,75 +62,72 @@ def _complain(text: str) -> None:
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="stateproc",
-        description="Look into Flink savepoints and checkpoints, without Flink.",
+        description="Inspect and read Flink savepoints and checkpoints, without Flink.",
         epilog=_EXAMPLES,
         formatter_class=RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"stateproc {stateproc.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name, summary, arguments, command in (
-        ("inspect", "what is in a snapshot: operators, states, types, sizes", _inspect_arguments, _inspect),
-        ("read", "the rows of a state, its timers or an operator state", _read_arguments, _read),
-        ("offsets", "the Kafka offsets that a snapshot holds", _offsets_arguments, _offsets),
+    for name, summary, add_arguments, module in (
+        ("inspect", "show operators, states, types and sizes of a snapshot", _inspect_arguments, "inspect_command"),
+        ("read", "print the rows of a state, of timers or of an operator state", _read_arguments, "read_command"),
+        ("offsets", "print the Kafka offsets in a snapshot", _offsets_arguments, "offsets_command"),
     ):
-        sub = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
-        add_opening(sub)
-        arguments(sub)
-        sub.set_defaults(command=command)
+        command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+        add_open_options(command)
+        add_arguments(command)
+        command.set_defaults(command=_imported_when_run(module))
     return parser
 
 
 def _inspect_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--uid", action="append", default=[], help="only this operator (uid, hash or name); repeatable")
-    parser.add_argument("--rocksdb", action="store_true", help="what the tables of RocksDB databases tell, per state")
-    parser.add_argument("--since", metavar="CHECKPOINT", help="with --rocksdb: which files this earlier one lacks")
-    parser.add_argument("--scan", action="store_true", help="count entries and bytes of large files too (reads them)")
-    parser.add_argument("--json", action="store_true", help="everything, for programs")
+    parser.add_argument("--rocksdb", action="store_true", help="statistics of RocksDB's tables, per state")
+    parser.add_argument("--since", metavar="CHECKPOINT", help="with --rocksdb: count files that this earlier one lacks")
+    parser.add_argument("--scan", action="store_true", help="count entries and bytes of files over 64 MiB, too")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
 
 
 def _read_arguments(parser: ArgumentParser) -> None:
-    what = parser.add_argument_group("what to read")
-    operator = what.add_mutually_exclusive_group()
-    operator.add_argument("--uid", help="the operator, by uid or name")
-    operator.add_argument("--uid-hash", metavar="H", help="the operator, by uid hash (32 hex digits)")
-    state = what.add_mutually_exclusive_group()
-    state.add_argument("--state", metavar="S", help="the state, by name")
-    state.add_argument("--timers", choices=("event", "processing"), help="the operator's timers")
-    state.add_argument("--operator-state", metavar="NAME", help="a list, union or broadcast state")
+    state = parser.add_argument_group("which state")
+    operators = state.add_mutually_exclusive_group()
+    add_options(operators, (BY_NAME["uid"], BY_NAME["uid_hash"]))
+    states = state.add_mutually_exclusive_group()
+    add_options(states, (BY_NAME["state"], BY_NAME["timers"], BY_NAME["operator_state"]))
     rows = parser.add_argument_group("which rows and columns")
-    rows.add_argument("--where", metavar="CONDITION", help='e.g. "key = 42" or "value.total >= 10 AND value.vip"')
-    rows.add_argument("--columns", metavar="A,B", help="only these, in this order")
-    rows.add_argument("--limit", type=_count, metavar="N", help="at most N rows (tables: 20)")
-    rows.add_argument("--flatten", action="store_true", help="one row per list element or map entry")
-    how = parser.add_argument_group("how to write them")
-    how.add_argument("--format", choices=FORMATS, help="default: by FILE's name; a table on terminals, else jsonl")
-    how.add_argument("--output", metavar="FILE", help="write to a file")
-    how.add_argument("--temporal", choices=("exact", "micros"), help="dates and times: all digits, or Arrow's types")
-    how.add_argument("--raw", action="store_true", help="source and sink states as their bytes")
+    rows.add_argument(
+        "--where", metavar="CONDITION", help='SQL, e.g. "key = 42" or "value.total >= 10 AND value.name LIKE \'A%%\'"'
+    )
+    add_options(rows, ROW_OPTIONS)
+    rows.add_argument("--limit", type=_row_count, metavar="N", help="at most N rows (default: tables 20, others all)")
+    output = parser.add_argument_group("output")
+    output.add_argument(
+        "--format",
+        choices=FORMATS,
+        help="default: by FILE's suffix; without FILE table on a terminal, jsonl in a pipe. arrow writes Arrow's IPC "
+        "file format to FILE and its stream format to a pipe",
+    )
+    output.add_argument("--output", metavar="FILE", help="write to a file")
+    add_options(output, (BY_NAME["temporal"],))
 
 
 def _offsets_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="one JSON object a line, for programs")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
 
 
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError
-    return number
+def _row_count(text: str) -> int:
+    if not text.isdecimal():
+        raise ArgumentTypeError(f"{text} is not a number of rows: give 0 or more")
+    return int(text)
 
 
-def _lazily(module: str, function: str) -> Callable[[Namespace], int]:
-    """A command that is imported when it is run: --help should not wait for Arrow."""
+def _imported_when_run(command: str) -> Callable[[Namespace], int]:
+    """Return a command whose module, which has its name, is imported when it runs."""
 
     def run(arguments: Namespace) -> int:
+        # Lazy: start-up. --help and --version do not load Arrow.
         from importlib import import_module
 
-        return int(getattr(import_module(f"stateproc.cli.{module}"), function)(arguments))
+        return int(getattr(import_module(f"stateproc.cli.{command}"), command)(arguments))
 
     return run
-
-
-_inspect = _lazily("inspect", "inspect_command")
-_read = _lazily("read", "read_command")
-_offsets = _lazily("offsets", "offsets_command")

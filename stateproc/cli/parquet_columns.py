@@ -1,4 +1,4 @@
-"""Columns as Parquet can hold them: a struct without fields gets one that is always null.
+"""Convert columns that Parquet cannot store: structs without fields get a field that is always null.
 
 Such structs are the keys of SQL operators that do not group (a global aggregate, a cross join).
 """
@@ -7,23 +7,23 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-_NOTHING = pa.field("_", pa.null())
+_NULL_FIELD = pa.field("_", pa.null())
 
 
 def parquet_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema that ``parquet_batch`` gives batches of ``schema``; itself where Parquet holds it as it is."""
+    """Return the schema of the batches that ``parquet_batch`` returns; equal if Parquet can store all columns."""
     return pa.schema([field.with_type(_type(field.type)) for field in schema], schema.metadata)
 
 
 def parquet_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with the columns of ``schema``, as ``parquet_schema`` made it."""
+    """Convert a batch to a schema that ``parquet_schema`` returned."""
     columns = [_column(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _type(type_: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(type_):
-        return pa.struct([field.with_type(_type(field.type)) for field in type_] or [_NOTHING])
+        return pa.struct([field.with_type(_type(field.type)) for field in type_] or [_NULL_FIELD])
     if pa.types.is_map(type_):
         return pa.map_(_type(type_.key_type), type_.item_field.with_type(_type(type_.item_type)))
     if pa.types.is_list(type_):

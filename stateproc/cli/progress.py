@@ -1,4 +1,4 @@
-"""Progress on stderr, for people only: bytes read, rows, and how fast."""
+"""Show progress on stderr if it is a terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ Advance = Callable[[int], None]
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Advance]:
-    """Gives a function to call with how much more is done. Silent unless stderr is a terminal."""
+    """Show a bar while the context is open.
+
+    Args:
+        what: The description.
+        total: Bytes to read.
+
+    Yields:
+        A function to call with the number of further bytes that are done.
+    """
     if not sys.stderr.isatty():
         yield lambda _: None
         return

@@ -140,13 +140,13 @@ def state_choice(state: State, interface: Interface) -> str:
 
 
 def operator_choice(operator: Operator, interface: Interface) -> str:
-    """Return the option that selects ``operator``, followed by its name and states where it has no uid."""
-    if operator.uid:
-        return _assignment("uid", operator.uid, interface)
+    """Return the option that selects ``operator``, followed by its name, parallelism and states."""
+    option = ("uid", operator.uid) if operator.uid else ("uid_hash", operator.operator_id)
     names = [state.name for state in operator.states]
     shown = ", ".join(names[:_SHOWN_STATES]) + (" …" if len(names) > _SHOWN_STATES else "")
-    known = "; ".join(item for item in (operator.name, f"states: {shown}" if names else None) if item)
-    return _assignment("uid_hash", operator.operator_id, interface) + (f"  ({known})" if known else "")
+    name = operator.name if operator.name != operator.uid else None
+    facts = (name, f"parallelism {operator.parallelism}", f"states: {shown}" if names else None)
+    return f"{_assignment(*option, interface)}  ({'; '.join(item for item in facts if item)})"
 
 
 def _assignment(name: str, value: str, interface: Interface) -> str:

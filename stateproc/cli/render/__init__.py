@@ -1,1 +1,1 @@
-"""How things look on a terminal."""
+"""Show reports and rows on a terminal with rich. Imports stateproc.cli.json_values and rich only."""

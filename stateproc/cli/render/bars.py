@@ -1,4 +1,4 @@
-"""Bars and sparklines in text."""
+"""Draw bars and sparklines as text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _STEPS = "▁▂▃▄▅▆▇█"
 
 
 def bar(share: float, width: int = 10) -> str:
-    """A bar of ``share`` (0 to 1) of ``width`` characters; what is not nothing shows."""
+    """Return a bar of ``width`` characters for a share from 0 to 1; every positive share is visible."""
     eighths = round(min(max(share, 0.0), 1.0) * width * 8)
     if share > 0:
         eighths = max(eighths, 1)
@@ -18,21 +18,21 @@ def bar(share: float, width: int = 10) -> str:
 
 
 def sparkline(values: Sequence[float], width: int = 64) -> str:
-    """The values as a line of little columns, of neighbours the sum; a dot where there is nothing."""
-    buckets = _gathered(values, width)
+    """Return the values as a line of columns. Neighbours share a column if ``width`` is too small; a dot is zero."""
+    buckets = _buckets(values, width)
     top = max(buckets, default=0)
     if top <= 0:
         return "·" * len(buckets)
     return "".join(_STEPS[min(int(value / top * 8), 7)] if value > 0 else "·" for value in buckets)
 
 
-def _gathered(values: Sequence[float], width: int) -> list[float]:
+def _buckets(values: Sequence[float], width: int) -> list[float]:
     n = min(width, len(values))
     return [sum(values[len(values) * i // n : len(values) * (i + 1) // n]) for i in range(n)] if n else []
 
 
 def human_bytes(n: int | None) -> str:
-    """Bytes as people read them."""
+    """Return bytes with a binary unit; a dash for None."""
     if n is None:
         return "–"
     size = float(n)

@@ -1,4 +1,4 @@
-"""Printing: colours and the window's width on a terminal, plain and wide in a pipe."""
+"""Print to a terminal with colours and its width, to a pipe as plain text."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def show(renderable: RenderableType, stream: BinaryIO | None = None) -> None:
 
 
 def plain(renderable: RenderableType) -> str:
-    """As text without colours, and without blanks at the ends of lines."""
+    """Render as text without colours and trailing blanks. COLUMNS sets the width, as on terminals."""
     drawn = io.StringIO()
-    told = os.environ.get("COLUMNS", "")
-    width = int(told) if told.isdecimal() and 0 < len(told) < 5 else _PIPED_WIDTH
+    columns = os.environ.get("COLUMNS", "")
+    width = int(columns) if columns.isdecimal() and 0 < len(columns) < 5 else _PIPED_WIDTH
     Console(file=drawn, width=width, highlight=False, force_terminal=False).print(renderable)
     return "".join(line.rstrip() + "\n" for line in drawn.getvalue().splitlines())

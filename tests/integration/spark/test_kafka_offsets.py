@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import stateproc
 from stateproc import InvalidOption, InvalidRows, NotFound, OperatorBootstrap, SavepointWriter
-from stateproc.cli.offsets import kafka_offsets
+from stateproc.cli.offsets_command import kafka_offsets
 from stateproc.snapshot.operator import Operator
 from tests.helpers.fixtures import FIXTURES
 

@@ -71,14 +71,13 @@ def test_maps_flattened(run: Any) -> None:
 
 def test_a_condition_on_the_key_reads_its_key_group_only() -> None:
     import stateproc
-    from stateproc.cli.read import Rows
-    from stateproc.cli.where import parse
+    from stateproc.cli.filtered_scan import FilteredScan
 
     state = stateproc.open(DEMO).state("orders-per-customer", "profile")
-    rows = Rows(state, parse("key = 42"))
+    rows = FilteredScan(state, "key = 42")
     assert [split.key_groups for split in rows.splits] == [(29,)]
     assert [row["key"] for batch in rows.batches(lambda _: None) for row in batch.to_pylist()] == [42]
-    assert [split.key_groups for split in Rows(state, parse("key_group = 29 AND key = 1")).splits] == []
+    assert [split.key_groups for split in FilteredScan(state, "key_group = 29 AND key = 1").splits] == []
 
 
 def test_columns_and_limit(run: Any) -> None:
@@ -246,8 +245,8 @@ def test_a_failed_write_leaves_no_file(run: Any, tmp_path: Path) -> None:
         (["read", DEMO, *CUSTOMERS, "--state", "profile", "--columns", "k"], "key_group, key, value"),
         (["read", DEMO, *CUSTOMERS, "--state", "profile", "--output", "x.txt"], "--format"),
         (["read", DEMO, *CUSTOMERS, "--operator-state", "profile"], "there are none"),
-        (["inspect", DEMO, "--classes", "/nowhere.json"], "--classes"),
-        (["inspect", DEMO, "--moved", "x"], "--moved name=value"),
+        (["inspect", DEMO, "--classes", "/nowhere.json"], "class descriptions '/nowhere.json' cannot be read"),
+        (["inspect", DEMO, "--path-mapping", "x"], "--path-mapping x"),
         (["inspect", DEMO, "--plugins", "no.such.module"], "no.such.module"),
     ],
 )
@@ -265,3 +264,21 @@ def test_a_broken_pipe_is_quiet() -> None:
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=os.environ, check=False)
     assert done.stderr == ""
     assert len(done.stdout.splitlines()) == 1
+
+
+def test_a_condition_reads_the_metadata_once(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from stateproc.snapshot.snapshot import Snapshot
+
+    built = []
+    initialize = Snapshot.__init__
+    monkeypatch.setattr(Snapshot, "__init__", lambda self, *given: (built.append(self), initialize(self, *given))[1])
+    assert len(run("read", DEMO, *CUSTOMERS, "--state", "profile", "--where", "key = 42 AND key_group = 29").rows) == 1
+    assert len(built) == 1
+
+
+def test_operators_are_offered_with_what_is_known_of_them(run: Any) -> None:
+    offered = run("read", DEMO, "--uids", "orders-per-customer").err.splitlines()
+    (customers,) = (line for line in offered if "--uid orders-per-customer" in line)
+    assert "parallelism 2" in customers and "states: profile, spent-per-product" in customers
+    (source,) = (line for line in offered if "SourceReaderState" in line)
+    assert source.strip().startswith("--uid-hash 7dbbd28ecda0a6fc7393b23ce693e230")

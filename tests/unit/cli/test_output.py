@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from stateproc.cli.formats import chosen_format
-from stateproc.cli.jsonable import json_lines, jsonable
-from stateproc.cli.output import WRITERS
+from stateproc.cli.json_values import json_lines, json_values
+from stateproc.cli.output_format import choose_format
 from stateproc.cli.render.bars import bar, human_bytes, sparkline
-from stateproc.cli.render.rows import rows_table
+from stateproc.cli.render.rows_table import rows_table
 from stateproc.cli.render.terminal import plain
+from stateproc.cli.row_writers import WRITERS
 from stateproc.errors import InvalidOption
 
 UTC = datetime.timezone.utc
@@ -60,20 +60,20 @@ D = decimal.Decimal
     ],
 )
 def test_values(array: pa.Array, values: list[object]) -> None:
-    assert jsonable(array) == values
+    assert json_values(array) == values
     # A slice is converted as itself, not as what it was cut from.
-    assert jsonable(array.slice(1)) == values[1:]
+    assert json_values(array.slice(1)) == values[1:]
 
 
 def test_negative_zero_stays() -> None:
     for kind in (pa.float32(), pa.float64()):
-        (value,) = jsonable(pa.array([-0.0], kind))
+        (value,) = json_values(pa.array([-0.0], kind))
         assert math.copysign(1, value) == -1
 
 
 def test_nested_slices() -> None:
     array = pa.array([[{"a": [1]}], [{"a": [2, 3]}, None], None, [{"a": None}]])
-    assert jsonable(array.slice(1, 2)) == [[{"a": [2, 3]}, None], None]
+    assert json_values(array.slice(1, 2)) == [[{"a": [2, 3]}, None], None]
 
 
 def test_json_lines_read_back() -> None:
@@ -186,12 +186,12 @@ def test_a_table_shows_no_control_characters_and_no_markup() -> None:
     ],
 )
 def test_format(name: str | None, output: str | None, terminal: bool, form: str) -> None:
-    assert chosen_format(name, output, terminal=terminal) == form
+    assert choose_format(name, output, terminal=terminal) == form
 
 
 def test_a_file_name_that_tells_no_format() -> None:
     with pytest.raises(InvalidOption, match="--format"):
-        chosen_format(None, "x.txt", terminal=True)
+        choose_format(None, "x.txt", terminal=True)
 
 
 def test_bars() -> None:

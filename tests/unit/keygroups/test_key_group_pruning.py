@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from stateproc.cli.jsonable import jsonable
+from stateproc.cli.json_values import json_values
 from stateproc.errors import SnapshotError
 from stateproc.keygroups.hashes import hash_codes
 from stateproc.keygroups.key_group_pruning import key_groups, keys_of_fields
@@ -58,7 +58,7 @@ def test_every_row_is_in_a_key_group_that_is_read_for_its_key(fixture: Fixture, 
             except SnapshotError:
                 continue
             known: dict[str, tuple[Any, Any, int]] = {}
-            texts = jsonable(table.column("key").combine_chunks())
+            texts = json_values(table.column("key").combine_chunks())
             plain = table.column("key").to_pylist()
             for group, key, text in zip(table.column("key_group").to_pylist(), plain, texts, strict=True):
                 known.setdefault(repr(text), (key, text, group))
@@ -191,7 +191,7 @@ def test_a_field_of_a_sql_key_is_found_as_object_and_as_json(type_: LogicalType,
     found = groups(row, {"f0": value}, ctx=MICROS)
     assert found is not None
     assert len(found) == 1
-    text = jsonable(pa.array([value]))[0]
+    text = json_values(pa.array([value]))[0]
     assert groups(row, {"f0": text}) == found
 
 

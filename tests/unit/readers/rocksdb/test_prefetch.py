@@ -12,8 +12,7 @@ import pytest
 from rocksdict import BlockBasedOptions, DBCompressionType, Options, Rdict
 
 import stateproc
-from stateproc.cli.read import Rows
-from stateproc.cli.where import parse
+from stateproc.cli.filtered_scan import FilteredScan
 from stateproc.keygroups.key_hash import KeyHash
 from stateproc.metadata import read_metadata
 from stateproc.metadata.handles import FileHandle, IncrementalHandle
@@ -99,7 +98,7 @@ def test_one_key_takes_a_fiftieth_of_the_state(big: Path) -> None:
 
 def test_where_and_options_and_filters_reach_as_far(big: Path) -> None:
     with counting() as count:
-        rows = Rows(opened(big), parse("key = 4242"))
+        rows = FilteredScan(opened(big), "key = 4242")
         assert [row["key"] for batch in rows.batches(lambda _: None) for row in batch.to_pylist()] == [4242]
     assert count.bytes <= size(big) // 50
     text = {"path": counted(big), "uid": "kitchen-long", "uids": ",".join(UIDS), "state": "profile"}

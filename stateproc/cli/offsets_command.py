@@ -1,4 +1,4 @@
-"""``stateproc offsets``: which Kafka offsets does this snapshot hold?"""
+"""``stateproc offsets``: print the Kafka offsets in a snapshot."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from stateproc.cli.opening import open_snapshot
+from stateproc.cli.arguments import open_snapshot
 from stateproc.errors import NotFound
 from stateproc.formats.kafka import COMMITTED, EARLIEST, LATEST
 from stateproc.snapshot.connector_state import opened_state
@@ -23,13 +23,13 @@ _MARKERS = {LATEST: "latest", EARLIEST: "earliest", COMMITTED: "committed"}
 
 
 def offsets_command(arguments: Namespace) -> int:
-    """Print the offsets, sorted by operator, topic and partition."""
+    """Print the offsets, sorted by operator, topic and partition; return the exit status."""
     snapshot = open_snapshot(arguments)
     rows = sorted(kafka_offsets(snapshot), key=lambda row: (row["operator"], row["topic"], row["partition"]))
     if not rows:
         raise NotFound(
             "no Kafka offsets in this snapshot",
-            advice=f"stateproc inspect {arguments.path} shows what it holds; FlinkKafkaConsumer keeps "
+            advice=f"stateproc inspect {arguments.path} lists its states; FlinkKafkaConsumer stores "
             "them in the union state topic-partition-offset-states (stateproc read … --operator-state)",
         )
     if arguments.json:
@@ -43,10 +43,13 @@ def offsets_command(arguments: Namespace) -> int:
 
 
 def kafka_offsets(snapshot: Snapshot) -> Iterator[dict[str, Any]]:
-    """Per Kafka split: operator, subtask, topic, partition, offset (where reading goes on), stopping offset.
+    """Yield one row per Kafka split.
 
-    Partitions that the coordinator knows and no reader has yet come without a subtask, and with the offset of
-    their enumerated split if there is one. Negative offsets are markers, see stateproc.formats.kafka.
+    Partitions that the coordinator has and no reader yet come without a subtask, with the offset of their enumerated
+    split if there is one. Negative offsets are markers, see stateproc.formats.kafka.
+
+    Yields:
+        operator, subtask, topic, partition, offset (the first record that has not been read), stopping_offset.
     """
     for operator in snapshot.operators:
         assigned = set()
@@ -70,9 +73,9 @@ def _reader_rows(operator: Operator) -> Iterator[dict[str, Any]]:
 
 
 def _coordinator_rows(operator: Operator) -> Iterator[dict[str, Any]]:
-    found = operator.coordinator or {}
-    decoded: Any = found.get("decoded")
-    if found.get("format") != "kafka" or decoded is None:
+    coordinator = operator.coordinator or {}
+    decoded: Any = coordinator.get("decoded")
+    if coordinator.get("format") != "kafka" or decoded is None:
         return
     for item in decoded["partitions"]:
         yield _row(operator, item, None)

@@ -1,4 +1,4 @@
-"""``stateproc inspect``: what is in a snapshot."""
+"""``stateproc inspect``: show operators, states, types and sizes of a snapshot."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ import json
 import sys
 from argparse import Namespace
 
-from stateproc.cli.measures import OperatorMeasure, is_countable, measured
-from stateproc.cli.opening import open_snapshot
+from stateproc.cli.arguments import open_snapshot
+from stateproc.cli.inspect_report import snapshot_report
 from stateproc.cli.progress import progress
-from stateproc.cli.report import snapshot_report
-from stateproc.errors import InvalidOption
+from stateproc.cli.state_sizes import OperatorSizes, is_countable, operator_sizes
+from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.snapshot.operator import Operator
 from stateproc.snapshot.snapshot import Snapshot
 
 
 def inspect_command(arguments: Namespace) -> int:
-    """Print the report, for people or as JSON."""
-    snapshot = open_snapshot(arguments, tell=False)
+    """Print the report, as text or as JSON; return the exit status."""
+    snapshot = open_snapshot(arguments, show_note=False)
     operators = [snapshot.operator(uid) for uid in arguments.uid] or list(snapshot.operators)
     if arguments.rocksdb:
         return _inspect_rocksdb(arguments, snapshot, operators)
     if arguments.since is not None:
-        raise InvalidOption("--since without --rocksdb", advice="--rocksdb compares the files of two checkpoints")
+        raise InvalidOption("--since without --rocksdb", advice="give --rocksdb, too, to compare two checkpoints")
     with progress("counting entries", _bytes_to_count(operators, arguments.scan)) as advance:
 
-        def measure(operator: Operator) -> OperatorMeasure:
-            return measured(operator, scan=arguments.scan, advance=advance)
+        def sizes(operator: Operator) -> OperatorSizes:
+            return operator_sizes(operator, scan=arguments.scan, advance=advance)
 
-        report = snapshot_report(snapshot, operators, measure)
+        report = snapshot_report(snapshot, operators, sizes)
     if arguments.json:
         json.dump(report, sys.stdout, ensure_ascii=False, indent=2)
         print()
         return 0
-    from stateproc.cli.render.snapshot import snapshot_view
+    from stateproc.cli.render.snapshot_view import snapshot_view
     from stateproc.cli.render.terminal import show
 
     show(snapshot_view(report))
@@ -41,15 +41,15 @@ def inspect_command(arguments: Namespace) -> int:
 
 
 def _inspect_rocksdb(arguments: Namespace, snapshot: Snapshot, operators: list[Operator]) -> int:
-    from stateproc.cli.rocksdb import rocksdb_report
+    from stateproc.cli.rocksdb_report import rocksdb_report
 
-    since = None if arguments.since is None else open_snapshot(arguments, path=arguments.since, tell=False)
+    since = None if arguments.since is None else open_snapshot(arguments, path=arguments.since, show_note=False)
     report = rocksdb_report(snapshot, operators, since)
     if arguments.json:
         json.dump(report, sys.stdout, ensure_ascii=False, indent=2)
         print()
         return 0
-    from stateproc.cli.render.rocksdb import rocksdb_view
+    from stateproc.cli.render.rocksdb_view import rocksdb_view
     from stateproc.cli.render.terminal import show
 
     show(rocksdb_view(report))
@@ -57,13 +57,11 @@ def _inspect_rocksdb(arguments: Namespace, snapshot: Snapshot, operators: list[O
 
 
 def _bytes_to_count(operators: list[Operator], scan: bool) -> int:
-    from stateproc.errors import SnapshotError
-
     total = 0
     for operator in operators:
         for file in operator.keyed_files:
             try:
                 total += file.data_bytes if is_countable(file, scan) else 0
             except SnapshotError:
-                continue  # the report tells it
+                continue  # the report lists it as a problem
     return total

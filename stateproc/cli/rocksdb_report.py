@@ -1,4 +1,4 @@
-"""What ``inspect --rocksdb`` tells: the tables of every state, as plain values, ready for JSON."""
+"""Build the report of ``inspect --rocksdb``: statistics of the tables of every state, as ``--json`` prints them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,23 @@ Report = dict[str, Any]
 
 
 def rocksdb_report(snapshot: Snapshot, operators: Iterable[Operator], since: Snapshot | None) -> Report:
-    """The databases of these operators, as ``inspect --rocksdb --json`` prints them.
+    """Report on the databases of these operators.
 
-    Raises NotFound where there is none, SnapshotError.
+    Args:
+        snapshot: The snapshot.
+        operators: Its operators, or some of them.
+        since: An earlier checkpoint; files that it does not have are counted as new.
+
+    Raises:
+        NotFound: No operator has a database.
+        SnapshotError: The snapshot cannot be read.
     """
     with_databases = [operator for operator in operators if has_databases(operator)]
     if not with_databases:
         raise NotFound(
             "no RocksDB databases here",
             advice="canonical savepoints and heap checkpoints have none; stateproc inspect without --rocksdb "
-            "tells what there is",
+            "lists the states",
         )
     return {
         "path": snapshot.path,
@@ -45,7 +52,7 @@ def _operator(operator: Operator, since: Snapshot | None) -> Report:
         for tables in state_tables(operator, since):
             states.setdefault(tables.statistics.state, []).append(tables)
     except SnapshotError as error:
-        # Sums over some of the subtasks would look like sums over all.
+        # Sums over some subtasks could be mistaken for sums over all.
         states, problems = {}, [str(error)]
     return {
         "uid": operator.uid,
@@ -56,15 +63,15 @@ def _operator(operator: Operator, since: Snapshot | None) -> Report:
     }
 
 
-def _state(parts: Sequence[StateTables]) -> Report:
-    name = parts[0].statistics.state
-    whole = StateStatistics(name, tuple(table for part in parts for table in part.statistics.tables))
-    listed = [_table(part, table) for part in parts for table in part.statistics.tables]
+def _state(subtasks: Sequence[StateTables]) -> Report:
+    name = subtasks[0].statistics.state
+    whole = StateStatistics(name, tuple(table for item in subtasks for table in item.statistics.tables))
+    listed = [_table(item, table) for item in subtasks for table in item.statistics.tables]
     new = [table["bytes"] for table in listed if table["new"]]
-    compared = parts[0].new is not None
+    compared = subtasks[0].new is not None
     return {
         "state": name,
-        "subtasks": len({part.subtask for part in parts}),
+        "subtasks": len({item.subtask for item in subtasks}),
         "files": whole.files,
         "bytes": whole.bytes,
         "new_files": len(new) if compared else None,
@@ -85,22 +92,22 @@ def _state(parts: Sequence[StateTables]) -> Report:
     }
 
 
-def _table(part: StateTables, table: TableStatistics) -> Report:
+def _table(subtask: StateTables, table: TableStatistics) -> Report:
     return {
-        "subtask": part.subtask,
+        "subtask": subtask.subtask,
         **asdict(table),
         "oldest_key_time": _time(table.oldest_key_time),
         "newest_key_time": _time(table.newest_key_time),
-        "new": None if part.new is None else table.name in part.new,
+        "new": None if subtask.new is None else table.name in subtask.new,
     }
 
 
 def _time(seconds: int | None) -> str | None:
-    """Seconds since 1970 as ISO text in UTC; times that no calendar has are not told."""
-    if seconds is None or seconds >= _NO_YEAR:
+    """Return seconds since 1970 as ISO text in UTC; None for times after the year 9999."""
+    if seconds is None or seconds >= _YEAR_10000:
         return None
     return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-_NO_YEAR = 253_402_300_800
+_YEAR_10000 = 253_402_300_800
 """The first second of the year 10000."""

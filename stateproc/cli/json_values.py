@@ -1,8 +1,7 @@
-"""Arrow columns as values that JSON can say, a whole column at a time.
+"""Convert Arrow columns to values that JSON can represent, one column at a time.
 
-Integers are numbers, decimals strings; dates and times ISO-8601, instants in UTC with Z; bytes base64; NaN
-and infinities strings, as JSON has no such numbers; structs objects; maps lists of {"key", "value"}; missing
-is null.
+Integers become numbers, decimals strings; dates and times ISO-8601, instants in UTC with Z; bytes base64; NaN and
+infinities strings, because JSON has no such numbers; structs objects; maps lists of {"key": …, "value": …}; nulls null.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ _YEAR_0, _YEAR_10000 = -62_167_219_200, 253_402_300_800
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
-def jsonable(array: pa.Array) -> list[Any]:
-    """The values of ``array`` as JSON values."""
+def json_values(array: pa.Array) -> list[Any]:
+    """Return the values of ``array`` as JSON values."""
     kind = array.type
     for matches, convert in _CONVERSIONS:
         if matches(kind):
@@ -35,18 +34,18 @@ def jsonable(array: pa.Array) -> list[Any]:
 
 
 def json_lines(batch: pa.RecordBatch) -> Iterator[str]:
-    """One JSON object per row, without line ends."""
+    """Yield one JSON object per row, without line ends."""
     names = batch.schema.names
     encode = json.JSONEncoder(ensure_ascii=False, separators=(", ", ": "), allow_nan=False).encode
-    for row in zip(*(jsonable(column) for column in batch.columns), strict=True):
+    for row in zip(*(json_values(column) for column in batch.columns), strict=True):
         yield encode(dict(zip(names, row, strict=True)))
 
 
 def _floats(array: pa.Array) -> list[Any]:
-    # A float prints as the shortest text that reads back as the same float, not as the double it widens to.
-    wide = pc.cast(pc.cast(array, pa.string()), pa.float64()) if array.type != pa.float64() else array
-    values = wide.to_pylist()
-    if pc.all(pc.is_finite(wide)).as_py() is False:
+    # A float is printed as the shortest text that parses to the same float, not as the double of its value.
+    doubles = pc.cast(pc.cast(array, pa.string()), pa.float64()) if array.type != pa.float64() else array
+    values = doubles.to_pylist()
+    if pc.all(pc.is_finite(doubles)).as_py() is False:
         return [_not_finite(value) for value in values]
     return list(values)
 
@@ -77,20 +76,20 @@ def _instants(array: pa.Array) -> list[Any]:
     bounds = pc.min_max(ticks).as_py()
     if bounds["min"] is None or (bounds["min"] >= _YEAR_0 * unit and bounds["max"] < _YEAR_10000 * unit):
         return [_iso(text, suffix) for text in pc.cast(_naive(array), pa.string()).to_pylist()]
-    return [None if tick is None else _far_instant(tick, unit) + suffix for tick in ticks.to_pylist()]
+    return [None if tick is None else _instant_beyond_arrow(tick, unit) + suffix for tick in ticks.to_pylist()]
 
 
 def _naive(array: pa.Array) -> pa.Array:
     return array if array.type.tz is None else pc.cast(array, pa.int64()).cast(pa.timestamp(array.type.unit))
 
 
-def _far_instant(ticks: int, unit: int) -> str:
+def _instant_beyond_arrow(ticks: int, unit: int) -> str:
     seconds, fraction = divmod(ticks, unit)
     return iso_instant(seconds, fraction * (10**9 // unit))
 
 
 def _iso(text: str | None, suffix: str = "") -> str | None:
-    """ISO-8601 as java.time prints it: T between, fractions of seconds by three digits as needed."""
+    """Convert Arrow's text to ISO-8601 as java.time prints it: fractions of seconds in groups of three digits."""
     if text is None:
         return None
     text = text.replace(" ", "T")
@@ -106,7 +105,7 @@ def _times(array: pa.Array) -> list[Any]:
 def _structs(array: pa.Array) -> list[Any]:
     names = [field.name for field in array.type]
     # flatten() gives the children of this slice, null where the struct is.
-    columns = [jsonable(child) for child in array.flatten()]
+    columns = [json_values(child) for child in array.flatten()]
     rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)] if columns else [{}] * len(array)
     return _with_nulls(rows, array)
 
@@ -114,7 +113,7 @@ def _structs(array: pa.Array) -> list[Any]:
 def _lists(array: pa.Array) -> list[Any]:
     offsets = np.asarray(array.offsets, dtype=np.int64)
     start, stop = int(offsets[0]), int(offsets[-1])
-    return _cut(jsonable(array.values.slice(start, stop - start)), offsets - start, array)
+    return _cut(json_values(array.values.slice(start, stop - start)), offsets - start, array)
 
 
 def _fixed_lists(array: pa.Array) -> list[Any]:
@@ -124,8 +123,8 @@ def _fixed_lists(array: pa.Array) -> list[Any]:
 def _maps(array: pa.Array) -> list[Any]:
     offsets = np.asarray(array.offsets, dtype=np.int64)
     start, stop = int(offsets[0]), int(offsets[-1])
-    keys = jsonable(array.keys.slice(start, stop - start))
-    items = jsonable(array.items.slice(start, stop - start))
+    keys = json_values(array.keys.slice(start, stop - start))
+    items = json_values(array.items.slice(start, stop - start))
     entries = [{"key": key, "value": item} for key, item in zip(keys, items, strict=True)]
     return _cut(entries, offsets - start, array)
 
@@ -143,7 +142,7 @@ def _with_nulls(rows: list[Any], array: pa.Array) -> list[Any]:
 
 
 def _dictionaries(array: pa.Array) -> list[Any]:
-    return jsonable(array.dictionary_decode())
+    return json_values(array.dictionary_decode())
 
 
 _CONVERSIONS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], list[Any]]], ...] = (

@@ -1,4 +1,4 @@
-"""The report of ``inspect --rocksdb`` for people: a table of states per operator."""
+"""Show the report of ``inspect --rocksdb``: per operator a table of its states."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rich.text import Text
 from stateproc.cli.render.bars import human_bytes
 
 _MOSTLY_DEAD = 0.5
-_LEFT = ("files", "compression", "keys from", "to")
+_LEFT_ALIGNED = ("files", "compression", "keys from", "to")
 _COLUMNS = ("files", "bytes", "entries", "deleted", "operands", "raw", "live", "compression", "keys from", "to")
 _DATE = len("2026-01-31")
 
 
 def rocksdb_view(report: dict[str, Any]) -> Group:
-    """The report, ready to print."""
+    """Return the report as something that rich can print."""
     parts: list[RenderableType] = [_head(report)]
     for operator in report["operators"]:
         title = Text(operator["uid"] or operator["uid_hash"], "bold")
@@ -44,7 +44,7 @@ def _states(states: list[dict[str, Any]], *, compared: bool) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
     table.add_column("state", overflow="fold")
     for name in (*(("new",) if compared else ()), *_COLUMNS):
-        table.add_column(name, justify="left" if name in _LEFT else "right", no_wrap=True)
+        table.add_column(name, justify="left" if name in _LEFT_ALIGNED else "right", no_wrap=True)
     for state in states:
         new = [_new(state)] if compared else []
         table.add_row(Text(state["state"], "bold"), *new, *_cells(state))
@@ -77,7 +77,7 @@ def _cells(state: dict[str, Any]) -> list[Text]:
 
 
 def _files(state: dict[str, Any]) -> Text:
-    """How many, and on which levels."""
+    """Return the number of files, in all and per level."""
     text = Text(f"{state['files']:,}")
     levels = " ".join(f"L{level}:{files}" for level, files in state["levels"].items())
     return text.append(f"  {levels}", "dim") if levels else text

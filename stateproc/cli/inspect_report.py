@@ -1,4 +1,4 @@
-"""What ``inspect`` tells: everything about a snapshot as plain values, ready for JSON."""
+"""Build the report of ``inspect``: plain values, as ``--json`` prints them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import base64
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from stateproc.cli.measures import OperatorMeasure
+from stateproc.cli.state_sizes import OperatorSizes
 from stateproc.metadata import walk_stream_handles
 from stateproc.snapshot.operator import Operator
 from stateproc.snapshot.operator_state import OperatorStateView
@@ -17,9 +17,9 @@ Report = dict[str, Any]
 
 
 def snapshot_report(
-    snapshot: Snapshot, operators: Iterable[Operator], measure: Callable[[Operator], OperatorMeasure]
+    snapshot: Snapshot, operators: Iterable[Operator], sizes_of: Callable[[Operator], OperatorSizes]
 ) -> Report:
-    """The snapshot and these operators, as ``inspect --json`` prints it. Raises SnapshotError."""
+    """Report on the snapshot and these operators. Raises SnapshotError."""
     metadata = snapshot.metadata
     return {
         "path": snapshot.path,
@@ -32,12 +32,12 @@ def snapshot_report(
         "master_states": [
             {"name": item.name, "version": item.version, "bytes": len(item.payload)} for item in metadata.master_states
         ],
-        "operators": [operator_report(operator, measure(operator)) for operator in operators],
+        "operators": [operator_report(operator, sizes_of(operator)) for operator in operators],
     }
 
 
-def operator_report(operator: Operator, measure: OperatorMeasure) -> Report:
-    """One operator."""
+def operator_report(operator: Operator, sizes: OperatorSizes) -> Report:
+    """Report on one operator."""
     metadata = operator.metadata
     return {
         "uid": operator.uid,
@@ -47,21 +47,21 @@ def operator_report(operator: Operator, measure: OperatorMeasure) -> Report:
         "max_parallelism": operator.max_parallelism,
         "finished": metadata.finished,
         "finished_subtasks": [subtask.index for subtask in metadata.subtasks if subtask.finished],
-        "layouts": measure.layouts,
+        "layouts": sizes.layouts,
         "bytes": _stream_bytes(operator, ""),
         "channel_bytes": _stream_bytes(operator, "channel"),
         "coordinator": _coordinator(operator),
-        "key_group_bytes": measure.key_group_bytes,
-        "states": [state_report(state, measure) for state in operator.states],
-        "problems": [str(problem) for problem in (*operator.problems, *measure.problems)],
+        "key_group_bytes": sizes.key_group_bytes,
+        "states": [state_report(state, sizes) for state in operator.states],
+        "problems": [str(problem) for problem in (*operator.problems, *sizes.problems)],
     }
 
 
-def state_report(state: State, measure: OperatorMeasure) -> Report:
-    """One state."""
-    size, entries = measure.of(state)
+def state_report(state: State, sizes: OperatorSizes) -> Report:
+    """Report on one state."""
+    size, entries = sizes.of_state(state)
     elements = state.elements if isinstance(state, OperatorStateView) else None
-    problem = measure.unreadable(state) or state.problem
+    problem = sizes.unreadable(state) or state.problem
     return {
         "name": state.name,
         "kind": state.kind,
@@ -86,7 +86,7 @@ def _stream_bytes(operator: Operator, role: str) -> int:
 
 
 def _coordinator(operator: Operator) -> Report | None:
-    """The coordinator's state; bytes that nobody knows as base64."""
+    """Return the coordinator's state; bytes of unknown formats as base64."""
     found = operator.coordinator
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""The report of ``inspect`` for people: a panel, and a table of states per operator."""
+"""Show the report of ``inspect``: a panel, and per operator a table of its states."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BAR = 8
 
 
 def snapshot_view(report: dict[str, Any]) -> Group:
-    """The report, ready to print."""
+    """Return the report as something that rich can print."""
     parts: list[RenderableType] = [_head(report)]
     for operator in report["operators"]:
         lines: list[RenderableType] = list(_details(operator))

@@ -1,4 +1,4 @@
-"""Rows of a state as a table."""
+"""Show rows as a table on the terminal."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from stateproc.cli.jsonable import jsonable
+from stateproc.cli.json_values import json_values
 
-_WIDEST = 100
+_MAX_WIDTH = 100
+"""Characters of a cell; longer ones are cut."""
 
 
 def rows_table(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> Table:
-    """A table of the batches' rows: numbers to the right, structs and lists as JSON, missing as a dash."""
+    """Return a table: numbers aligned to the right, nulls as a dash, control characters replaced."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for field in schema:
         number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
         table.add_column(Text(field.name, style="bold"), justify="right" if number else "left", overflow="fold")
     for batch in batches:
-        for row in zip(*(jsonable(column) for column in batch.columns), strict=True):
+        for row in zip(*(json_values(column) for column in batch.columns), strict=True):
             table.add_row(*(_cell(value) for value in row))
     return table
 
@@ -33,11 +34,11 @@ def _cell(value: Any) -> Text:
         return Text("–", style="dim")
     text = value if isinstance(value, str) else _compact(value)
     printable = "".join(sign if sign.isprintable() else "�" if sign != "\n" else "⏎" for sign in text)
-    return Text(printable if len(printable) <= _WIDEST else printable[: _WIDEST - 1] + "…")
+    return Text(printable if len(printable) <= _MAX_WIDTH else printable[: _MAX_WIDTH - 1] + "…")
 
 
 def _compact(value: Any) -> str:
-    """Structs and maps by name, without the quotes that JSON needs."""
+    """Return structs, lists and maps as text without JSON's quotes."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name}: {_inner(item)}" for name, item in value.items()) + "}"
     if isinstance(value, list):

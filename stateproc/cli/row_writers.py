@@ -1,4 +1,4 @@
-"""Rows to a file or to the terminal: one writer per format, each streaming batch by batch."""
+"""Write rows to a stream batch by batch: one writer per format."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from stateproc.cli.jsonable import json_lines, jsonable
+from stateproc.cli.json_values import json_lines, json_values
 from stateproc.cli.parquet_columns import parquet_batch, parquet_schema
 
 
-class Writer(ABC):
+class RowWriter(ABC):
     """A context that writes batches of one schema to a binary stream."""
 
     def __init__(self, stream: BinaryIO, schema: pa.Schema) -> None:
@@ -22,13 +22,14 @@ class Writer(ABC):
         self.schema = schema
 
     @abstractmethod
-    def write(self, batch: pa.RecordBatch) -> None: ...
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Write the rows of a batch."""
 
     def close(self) -> None:
-        """Write what stands behind the last row."""
+        """Write what follows the last row."""
         self.stream.flush()
 
-    def __enter__(self) -> Writer:
+    def __enter__(self) -> RowWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -36,23 +37,27 @@ class Writer(ABC):
             self.close()
 
 
-class JsonLines(Writer):
-    """One JSON object a line."""
+class JsonLinesWriter(RowWriter):
+    """Writes one JSON object per line."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         text = "".join(line + "\n" for line in json_lines(batch))
         self.stream.write(text.encode("utf-8", "surrogatepass"))
 
 
-class Csv(Writer):
-    """Comma-separated, with a header; structs, lists, maps as JSON text; missing is empty."""
+class CsvWriter(RowWriter):
+    """Writes RFC 4180 with a header: structs, lists and maps as JSON text, nulls as nothing, empty text as ``""``.
+
+    Neither csv (before Python 3.12) nor pyarrow.csv can write it: csv writes null and empty text alike, pyarrow.csv
+    quotes every text.
+    """
 
     def __init__(self, stream: BinaryIO, schema: pa.Schema) -> None:
         super().__init__(stream, schema)
         self.stream.write((",".join(_quoted(name) for name in schema.names) + "\r\n").encode())
 
     def write(self, batch: pa.RecordBatch) -> None:
-        columns = [[_cell(value) for value in jsonable(column)] for column in batch.columns]
+        columns = [[_cell(value) for value in json_values(column)] for column in batch.columns]
         lines = "".join(",".join(row) + "\r\n" for row in zip(*columns, strict=True))
         self.stream.write(lines.encode("utf-8", "surrogatepass"))
 
@@ -73,8 +78,8 @@ def _quoted(text: str) -> str:
     return text
 
 
-class Parquet(Writer):
-    """Parquet, zstd."""
+class ParquetWriter(RowWriter):
+    """Writes Parquet, compressed with zstd."""
 
     def __init__(self, stream: BinaryIO, schema: pa.Schema) -> None:
         super().__init__(stream, schema)
@@ -90,11 +95,12 @@ class Parquet(Writer):
         self._writer.close()
 
     def __exit__(self, *_: object) -> None:
-        self.close()  # also after an error: it would write to the closed file later otherwise
+        # Also after an error: the garbage collector would otherwise write to the closed file.
+        self.close()
 
 
-class Arrow(Writer):
-    """Arrow's IPC file format; in a pipe its stream format."""
+class ArrowWriter(RowWriter):
+    """Writes Arrow's IPC file format, or its stream format where the stream is a pipe, which cannot seek."""
 
     def __init__(self, stream: BinaryIO, schema: pa.Schema) -> None:
         super().__init__(stream, schema)
@@ -108,8 +114,8 @@ class Arrow(Writer):
         self._writer.close()
 
 
-class Table(Writer):
-    """A table for people; holds its rows, so it is for a bounded number of them."""
+class TableWriter(RowWriter):
+    """Prints a table. It keeps all rows in memory to align the columns."""
 
     def __init__(self, stream: BinaryIO, schema: pa.Schema) -> None:
         super().__init__(stream, schema)
@@ -119,12 +125,16 @@ class Table(Writer):
         self._batches.append(batch)
 
     def close(self) -> None:
-        from stateproc.cli.render.rows import rows_table
+        from stateproc.cli.render.rows_table import rows_table
         from stateproc.cli.render.terminal import show
 
         show(rows_table(self.schema, self._batches), None if self.stream is sys.stdout.buffer else self.stream)
 
 
-WRITERS: dict[str, type[Writer]] = {
-    "table": Table, "jsonl": JsonLines, "csv": Csv, "parquet": Parquet, "arrow": Arrow,
-}  # fmt: skip
+WRITERS: dict[str, type[RowWriter]] = {
+    "table": TableWriter,
+    "jsonl": JsonLinesWriter,
+    "csv": CsvWriter,
+    "parquet": ParquetWriter,
+    "arrow": ArrowWriter,
+}

@@ -1,0 +1,90 @@
+"""Build the arguments of commands from the option table, and open the snapshot that they name."""
+
+from __future__ import annotations
+
+import sys
+from argparse import SUPPRESS, ArgumentParser, BooleanOptionalAction, Namespace
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from stateproc.options import BY_NAME, OPEN_OPTIONS, PATH, Interface, OptionDefinition
+
+if TYPE_CHECKING:
+    from argparse import _ActionsContainer
+
+    from stateproc.snapshot.snapshot import Snapshot
+
+_OF_READ_ONLY = frozenset({"temporal"})
+"""Options of ``stateproc.open`` that change nothing but rows."""
+
+
+def add_open_options(parser: ArgumentParser) -> None:
+    """Add the path, and the options with which a snapshot is opened."""
+    parser.add_argument("path", metavar=PATH.metavar, help=PATH.help)
+    group = parser.add_argument_group("opening the snapshot")
+    add_options(group, (option for option in OPEN_OPTIONS if option.name not in _OF_READ_ONLY))
+
+
+def add_options(group: _ActionsContainer, options: Iterable[OptionDefinition]) -> None:
+    """Add the options of the table that the command line has, and their earlier names without help."""
+    for option in options:
+        if Interface.CLI not in option.interfaces:
+            continue
+        group.add_argument(option.flag, dest=option.name, help=option.help, **_action(option))
+        if option.cli_aliases:
+            group.add_argument(*option.cli_aliases, dest=option.name, help=SUPPRESS, **_action(option))
+
+
+def _action(option: OptionDefinition) -> dict[str, Any]:
+    """Return the keyword arguments of ``add_argument``. The default is None, so that repeated flags can be merged."""
+    if option.type is bool:
+        return {"action": BooleanOptionalAction} if option.default else {"action": "store_true", "default": None}
+    if option.type is dict:
+        return {"action": "append", "metavar": option.metavar}
+    return {"choices": option.choices} if option.choices else {"metavar": option.metavar}
+
+
+def option_values(arguments: Namespace, options: Iterable[OptionDefinition]) -> dict[str, Any]:
+    """Parse the given arguments.
+
+    Returns:
+        Python spelling → value; the default for options that are not given.
+
+    Raises:
+        InvalidOption: A value does not fit.
+    """
+    values: dict[str, Any] = {}
+    for option in options:
+        given = getattr(arguments, option.name, None)
+        if option.type is dict and given is not None:
+            values[option.name] = {
+                name: value for text in given for name, value in option.value(text, Interface.CLI).items()
+            }
+        else:
+            values[option.name] = option.value(given, Interface.CLI)
+    return values
+
+
+def open_snapshot(
+    arguments: Namespace, temporal: str = "micros", *, path: str | None = None, show_note: bool = True
+) -> Snapshot:
+    """Open the snapshot that the arguments name.
+
+    Args:
+        arguments: Parsed by a parser with ``add_open_options``.
+        temporal: ``micros`` or ``exact``.
+        path: A snapshot other than that of the arguments.
+        show_note: Print to stderr which checkpoint was chosen, if the path is a checkpoint root.
+
+    Raises:
+        SnapshotError: The snapshot cannot be opened.
+    """
+    # Lazy: start-up. --help needs no pyarrow.
+    import stateproc
+
+    values = option_values(arguments, OPEN_OPTIONS)
+    values["temporal"] = BY_NAME["temporal"].value(temporal)
+    snapshot = stateproc.open(path or arguments.path, **values)
+    if snapshot.note and show_note:
+        print(snapshot.note, file=sys.stderr)
+    return snapshot

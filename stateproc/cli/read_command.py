@@ -1,0 +1,101 @@
+"""``stateproc read``: print or write the rows of a state."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import BinaryIO
+
+from stateproc.cli.arguments import open_snapshot, option_values
+from stateproc.cli.filtered_scan import FilteredScan
+from stateproc.cli.output_format import choose_format
+from stateproc.cli.progress import Advance, progress
+from stateproc.cli.row_writers import WRITERS, RowWriter
+from stateproc.errors import InvalidOption
+from stateproc.options import ROW_OPTIONS, SELECT_OPTIONS, Interface
+from stateproc.snapshot.selection import StateSelection, select_operator, select_state
+
+TABLE_ROWS = 20
+"""Rows of a table without ``--limit``."""
+
+_BINARY_FORMATS = frozenset({"parquet", "arrow"})
+
+
+def read_command(arguments: Namespace) -> int:
+    """Print or write the rows that the arguments ask for; return the exit status."""
+    format_name = choose_format(arguments.format, arguments.output, terminal=sys.stdout.isatty())
+    is_binary = format_name in _BINARY_FORMATS
+    if is_binary and arguments.output is None and sys.stdout.isatty():
+        raise InvalidOption(f"{format_name} cannot be shown on a terminal", advice="give --output FILE, or use a pipe")
+    selection = StateSelection.of(option_values(arguments, SELECT_OPTIONS), Interface.CLI)
+    rows = option_values(arguments, ROW_OPTIONS)
+    snapshot = open_snapshot(arguments, arguments.temporal or ("micros" if is_binary else "exact"))
+    state = select_state(select_operator(snapshot, selection), selection, single=True)
+    scan = FilteredScan(state, arguments.where, rows["columns"], rows["flatten"], rows["raw"])
+    limit = TABLE_ROWS if arguments.limit is None and format_name == "table" else arguments.limit
+    started = time.monotonic()
+    with (
+        _output_stream(arguments.output) as stream,
+        _scan_progress(arguments.output, scan) as advance,
+        WRITERS[format_name](stream, scan.schema) as writer,
+    ):
+        written, is_cut = _write_rows(scan, writer, advance, limit)
+    _report(arguments.output, format_name, written, is_cut, time.monotonic() - started)
+    return 0
+
+
+def _write_rows(scan: FilteredScan, writer: RowWriter, advance: Advance, limit: int | None) -> tuple[int, bool]:
+    """Write at most ``limit`` rows; return how many, and whether there are more."""
+    written = 0
+    for batch in scan.batches(advance):
+        remaining = len(batch) if limit is None else limit - written
+        is_cut = remaining < len(batch)
+        rows = batch.slice(0, remaining) if is_cut else batch
+        if len(rows):
+            writer.write(rows)
+            written += len(rows)
+        if is_cut:
+            return written, True
+    return written, False
+
+
+@contextmanager
+def _output_stream(path: str | None) -> Iterator[BinaryIO]:
+    """Open stdout or a file. A file gets its name only once it is complete."""
+    if path is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    partial = path + ".part"
+    try:
+        with open(partial, "wb") as stream:
+            yield stream
+        os.replace(partial, path)
+    except OSError as error:
+        raise InvalidOption(f"{path} cannot be written: {error.strerror}") from error
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(partial)
+
+
+@contextmanager
+def _scan_progress(output: str | None, scan: FilteredScan) -> Iterator[Advance]:
+    """Show progress if the rows go to a file; otherwise it would be printed between rows."""
+    if output is None:
+        yield lambda _: None
+        return
+    with progress(f"writing {output}", sum(split.bytes for split in scan.splits)) as advance:
+        yield advance
+
+
+def _report(output: str | None, format_name: str, written: int, is_cut: bool, seconds: float) -> None:
+    """Print on stderr how many rows a file has, or that a table does not show all."""
+    if output is not None:
+        rate = written / seconds if seconds > 0 else 0
+        print(f"{written:,} rows to {output} ({rate:,.0f} rows/s)", file=sys.stderr)
+    elif format_name == "table" and is_cut:
+        print(f"the first {written:,} rows; --limit N for more, --format jsonl for all", file=sys.stderr)

@@ -1,0 +1,100 @@
+"""Count bytes and entries of an operator's states, in one pass over small files or from metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from stateproc.errors import SnapshotError
+from stateproc.readers.common.keyed_file import KeyedFile, SizeRequest
+from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.snapshot.operator import Operator
+from stateproc.snapshot.state import State
+
+SMALL = 64 << 20
+"""Files up to this many bytes are read to count their entries, larger ones only with ``--scan``."""
+
+_QUEUES = {StateKind.EVENT_TIMERS: "event timers", StateKind.PROCESSING_TIMERS: "processing timers"}
+
+
+@dataclass
+class OperatorSizes:
+    """Sizes of an operator's keyed state.
+
+    Attributes:
+        operator: The operator.
+        layouts: The layouts of its files, e.g. ``canonical`` or ``rocksdb``.
+        by_state: Bytes and entries by state name (timers by their kind). Of RocksDB the bytes of tables, and entries
+            only where there is one table and nothing in it is deleted or unmerged.
+        key_group_bytes: Bytes by key group, where they are known.
+        problems: Why files could not be read.
+    """
+
+    operator: Operator
+    layouts: list[str] = field(default_factory=list)
+    by_state: dict[str, tuple[int, int | None]] = field(default_factory=dict)
+    key_group_bytes: dict[int, int] = field(default_factory=dict)
+    problems: list[SnapshotError] = field(default_factory=list)
+
+    def of_state(self, state: State) -> tuple[int | None, int | None]:
+        """Return bytes and entries of a state; None where they are not known."""
+        if state.distribution == "keyed" and state.name in self.by_state:
+            return self.by_state[state.name]
+        try:
+            return state.bytes, None
+        except SnapshotError:
+            return None, None  # a missing file, which ``problems`` lists
+
+    def unreadable(self, state: State) -> SnapshotError | None:
+        """Return why the data of a state cannot be read, whatever its types."""
+        if state.distribution != "keyed":
+            return None
+        try:
+            for file in self.operator.keyed_files:
+                file.check_readable(self.operator.display, state.name)
+        except SnapshotError as error:
+            return error
+        return None
+
+
+def operator_sizes(operator: Operator, *, scan: bool, advance: Callable[[int], None] = lambda _: None) -> OperatorSizes:
+    """Count the states of an operator.
+
+    Args:
+        operator: The operator.
+        scan: Whether files of any size are read.
+        advance: Called with the number of further bytes that were read.
+    """
+    result = OperatorSizes(operator)
+    request = SizeRequest(operator.options, None if scan else SMALL, advance)
+    is_complete = True
+    for file in operator.keyed_files:
+        try:
+            result.layouts = list(dict.fromkeys([*result.layouts, file.layout]))
+            sizes = file.sizes(request)
+        except SnapshotError as error:
+            is_complete = False
+            result.problems.append(error.at(operator=operator.display))
+            continue
+        for key_group, size in sizes.key_groups.items():
+            result.key_group_bytes[key_group] = result.key_group_bytes.get(key_group, 0) + size
+        if sizes.states is None:
+            is_complete = False
+            continue
+        queues = {state.name: _QUEUES.get(state.kind) for state in file.states if isinstance(state, KeyedState)}
+        for name, (size, entries) in sizes.states.items():
+            _add(result, queues.get(name) or name, size, entries)
+    if not is_complete:
+        result.by_state = {}
+    return result
+
+
+def is_countable(file: KeyedFile, scan: bool) -> bool:
+    """Return whether the entries of ``file`` are counted by reading it."""
+    return file.state_layout.scanned and (scan or file.source.size <= SMALL)
+
+
+def _add(sizes: OperatorSizes, name: str, size: int, entries: int | None) -> None:
+    known_size, known_entries = sizes.by_state.get(name, (0, 0))
+    total = None if entries is None or known_entries is None else known_entries + entries
+    sizes.by_state[name] = (known_size + size, total)

@@ -1,0 +1,71 @@
+"""Elements of lists and maps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stateproc.cli.where.comparison import compare
+from stateproc.cli.where.exact_numbers import exact_scalar
+from stateproc.cli.where.sql_value import EXACT, SqlValue
+from stateproc.errors import InvalidOption
+
+
+def element(collection: SqlValue, key: SqlValue) -> SqlValue:
+    """Return ``list[index]``, counted from 0, or ``map[key]``; null where there is no such element."""
+    if collection.kind not in ("list", "map"):
+        raise InvalidOption(f"{collection.shown} has no elements", advice="[ ] needs a list or a map")
+    if not key.is_scalar or not key.values.is_valid:
+        raise InvalidOption("the index or key in [ ] must be a literal")
+    starts, stops = _bounds(collection.values)
+    if collection.kind == "map":
+        keys = SqlValue(collection.values.keys, collection.type.key_type)
+        found = np.flatnonzero(pc.fill_null(compare("=", keys, key), False).to_numpy(zero_copy_only=False))
+        at = np.append(found, np.iinfo(np.int64).max)[np.searchsorted(found, starts)]
+        return SqlValue(_take(collection.values.items, at, at < stops), collection.type.item_type)
+    if key.type != EXACT:
+        raise InvalidOption(f"{key.shown} is not an index", advice="a list has numbers in [ ], from 0")
+    index = exact_scalar(key)
+    if index != index.to_integral_value() or not 0 <= index < 2**31:
+        raise InvalidOption(f"{key.shown} is not an index of a list", advice="indexes are whole numbers from 0")
+    at = starts + int(index)
+    return SqlValue(_take(collection.values.values, at, at < stops), collection.type.value_type)
+
+
+def size(collection: SqlValue) -> SqlValue:
+    """Return the number of elements; null for a null."""
+    if collection.kind not in ("list", "map"):
+        raise InvalidOption(f"{collection.shown} has no elements", advice="SIZE needs a list or a map")
+    starts, stops = _bounds(collection.values)
+    return SqlValue(pa.array(stops - starts, mask=_nulls(collection.values)), pa.int64())
+
+
+def contains(collection: SqlValue, value: SqlValue) -> SqlValue:
+    """Return whether a list has an element, or a map a key, that equals a literal."""
+    if collection.kind not in ("list", "map") or not value.is_scalar:
+        raise InvalidOption("ARRAY_CONTAINS needs a list or a map, and a literal")
+    is_map = collection.kind == "map"
+    values = collection.values.keys if is_map else collection.values.values
+    type_ = collection.type.key_type if is_map else collection.type.value_type
+    equal = pc.fill_null(compare("=", SqlValue(values, type_), value), False)
+    counts = np.concatenate([[0], np.cumsum(equal.to_numpy(zero_copy_only=False))])
+    starts, stops = _bounds(collection.values)
+    return SqlValue(pa.array(counts[stops] > counts[starts], mask=_nulls(collection.values)), pa.bool_())
+
+
+def _bounds(array: Any) -> tuple[Any, Any]:
+    """Return where the elements of each row begin and end; a null has none."""
+    offsets = np.asarray(array.offsets, dtype=np.int64)
+    starts = offsets[:-1]
+    return starts, np.where(_nulls(array), starts, offsets[1:])
+
+
+def _nulls(array: Any) -> Any:
+    return array.is_null().to_numpy(zero_copy_only=False)
+
+
+def _take(values: Any, at: Any, valid: Any) -> Any:
+    return values.take(pa.array(np.where(valid, at, 0), mask=~valid))
