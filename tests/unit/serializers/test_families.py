@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from typing import Any
 
@@ -236,3 +237,20 @@ def test_a_snapshot_cut_off_anywhere_is_damage() -> None:
     for end in range(len(snapshot)):
         with pytest.raises(SnapshotError):
             read(snapshot[:end])
+
+
+def test_changed_bitmaps_are_refused_or_hold_ascending_positions() -> None:
+    dice = random.Random(11)
+    bits = bytes([0b11111111] * 513) + bytes(8192 - 513)
+    runs = struct.pack("<I", 12347) + b"\x01" + struct.pack("<HH", 3, 14) + struct.pack("<HHHHH", 2, 5, 9, 100, 4)
+    assert positions(runs) == [(3 << 16) + n for n in (*range(5, 15), *range(100, 105))]
+    samples = (runs, bitmap((0, 1, b"\x05\x00"), (2, 4104, bits)), bitmap((1, 3, b"\x01\x00\x02\x00\x09\x00")))
+    for _ in range(3000):
+        changed = bytearray(dice.choice(samples))
+        for _ in range(dice.randint(1, 4)):
+            changed[dice.randrange(min(40, len(changed)))] = dice.choice((0, 1, 0x7F, 0x80, 0xFF, dice.randrange(256)))
+        try:
+            found = positions(bytes(changed[: dice.choice((len(changed), dice.randrange(len(changed))))]))
+        except (CorruptSnapshot, UnsupportedSnapshot):
+            continue
+        assert found == sorted(set(found))
