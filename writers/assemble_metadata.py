@@ -9,10 +9,10 @@ from stateproc.errors import WriteFailed
 from stateproc.metadata.snapshot import OperatorState, SnapshotMetadata, SubtaskState
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.write_plan import OperatorJob, WriteJob
-from stateproc.writers.write_task import Written, write_empty
+from stateproc.writers.write_task import WrittenTarget, write_empty
 
 
-def finish(job: WriteJob, commit: Commit, written: Iterable[Written]) -> None:
+def finish(job: WriteJob, commit: Commit, written: Iterable[WrittenTarget]) -> None:
     """Complete the write: the handles of all targets, each once, in their operators; those that nobody has written,
     for there were no entries, are written here. Raises WriteFailed.
     """
@@ -20,7 +20,7 @@ def finish(job: WriteJob, commit: Commit, written: Iterable[Written]) -> None:
     commit.complete(metadata_of(job, [*found, *write_empty(job, found)]), job.release.metadata_version)
 
 
-def metadata_of(job: WriteJob, written: Iterable[Written]) -> SnapshotMetadata:
+def metadata_of(job: WriteJob, written: Iterable[WrittenTarget]) -> SnapshotMetadata:
     """The snapshot's metadata. Raises WriteFailed where two tasks have written one target."""
     targets = job.targets
     subtasks: list[dict[int, SubtaskState]] = [

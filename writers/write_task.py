@@ -14,7 +14,7 @@ from stateproc.metadata.handles import KeyedHandle, OperatorHandle, OperatorStre
 from stateproc.writers.formats.common.duplicate_key_row import with_row
 from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES, TARGET, cuts
 from stateproc.writers.formats.common.state_headers import OperatorStateHeader
-from stateproc.writers.formats.keyed_file import KeyedFile
+from stateproc.writers.formats.keyed_file import KeyedFileSpec
 from stateproc.writers.formats.keyed_formats import KEYED_FORMATS
 from stateproc.writers.formats.operator_state.verify import verify_operator_state
 from stateproc.writers.formats.operator_state.writer import OperatorStateWriter
@@ -25,7 +25,7 @@ _OPERATOR_TYPE = 4
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenTarget:
     """What became of a target: its handle, None if there was nothing to write."""
 
     target: int
@@ -34,7 +34,7 @@ class Written:
     operator: OperatorHandle | None = None
 
 
-def write_targets(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> list[Written]:
+def write_targets(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> list[WrittenTarget]:
     """Write the files of all targets in ``batches`` (TARGETED), which are sorted by target, key group, state id, key.
 
     Raises WriteFailed, InvalidEntries; then nothing stays of the file in hand.
@@ -47,7 +47,7 @@ def write_targets(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> list[Writ
     return written
 
 
-def write_empty(job: WriteJob, written: Iterable[Written]) -> list[Written]:
+def write_empty(job: WriteJob, written: Iterable[WrittenTarget]) -> list[WrittenTarget]:
     """Write files without entries for all targets that have not been written.
 
     They register the states, as those of a Flink subtask do that holds none: restoring checks their serializers, and
@@ -58,7 +58,7 @@ def write_empty(job: WriteJob, written: Iterable[Written]) -> list[Written]:
     return [_write_target(job, number, target, ()) for number, target in targets if number not in done]
 
 
-def _write_target(job: WriteJob, number: int, target: Target, runs: Iterable[pa.RecordBatch]) -> Written:
+def _write_target(job: WriteJob, number: int, target: Target, runs: Iterable[pa.RecordBatch]) -> WrittenTarget:
     operator = job.operators[target.operator]
     try:
         if target.key_groups is not None and operator.keyed is not None:
@@ -75,9 +75,9 @@ def _write_target(job: WriteJob, number: int, target: Target, runs: Iterable[pa.
 
 def _keyed_state(
     job: WriteJob, number: int, target: Target, operator: OperatorJob, runs: Iterable[pa.RecordBatch]
-) -> Written:
+) -> WrittenTarget:
     assert target.key_groups is not None and operator.keyed is not None
-    file = KeyedFile(
+    file = KeyedFileSpec(
         header=operator.keyed,
         key_groups=target.key_groups,
         max_parallelism=operator.max_parallelism,
@@ -96,10 +96,12 @@ def _keyed_state(
         handle = opened.close()
         if job.verify:
             format_.verify(file, handle, opened.entries)
-    return Written(number, int(opened.entries.sum()), keyed=handle)
+    return WrittenTarget(number, int(opened.entries.sum()), keyed=handle)
 
 
-def _operator_state(job: WriteJob, number: int, part: OperatorStateHeader, runs: Iterable[pa.RecordBatch]) -> Written:
+def _operator_state(
+    job: WriteJob, number: int, part: OperatorStateHeader, runs: Iterable[pa.RecordBatch]
+) -> WrittenTarget:
     version = job.release.operator_header_version
     compressed = job.compressed and version >= 6
     entries = 0
@@ -121,7 +123,7 @@ def _operator_state(job: WriteJob, number: int, part: OperatorStateHeader, runs:
         handle = OperatorStreamHandle(_OPERATOR_TYPE, states, file.close())
         if job.verify:
             verify_operator_state(handle, job.staging.location, compressed=compressed)
-    return Written(number, entries, operator=handle)
+    return WrittenTarget(number, entries, operator=handle)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -33,7 +33,7 @@ from stateproc.writers.bootstrap.column_types import (
     times_of,
 )  # fmt: skip
 from stateproc.writers.bootstrap.key_group_assignment import HASH_COLUMN, Ints, key_groups, text_kept
-from stateproc.writers.formats.common.byte_gather import empty_pieces, entry_batch, taken
+from stateproc.writers.formats.common.byte_gather import empty_pieces, entry_batch, take_rows
 
 KEY, NAMESPACE, VALUE, MAP_KEY, MAP_VALUE, TIMESTAMP = (
     "key", "namespace", "value", "map_key", "map_value", "timestamp",
@@ -113,7 +113,7 @@ class RowEncoder:
             parents, user_keys, values = self._map_entries(columns)
             user_key = _located(MAP_KEY, state.user_key.layout(self.context), user_keys)
             if parents is not None:
-                key, namespace, groups = taken(key, parents), taken(namespace, parents), groups[parents]
+                key, namespace, groups = take_rows(key, parents), take_rows(namespace, parents), groups[parents]
             try:
                 encoded = self._values(columns, values, parents)
             except Unencodable as error:

@@ -19,7 +19,7 @@ from stateproc.writers.formats.rocksdb.options import TableOptions
 
 
 @dataclass(frozen=True)
-class KeyedFile:
+class KeyedFileSpec:
     """What is written, and where.
 
     Attributes:
@@ -53,7 +53,7 @@ class KeyedFile:
 
 
 @dataclass(frozen=True)
-class OpenKeyedFile:
+class KeyedFileWriter:
     """A file or database that is being written.
 
     Attributes:

@@ -12,7 +12,7 @@ from stateproc.metadata.handles import KeyedHandle
 from stateproc.writers.formats.canonical.keyed_file import is_canonical_handle, open_canonical, verify_canonical_file
 from stateproc.writers.formats.common.entry_batches import Longs
 from stateproc.writers.formats.heap.keyed_file import is_heap_handle, open_heap, verify_heap_file
-from stateproc.writers.formats.keyed_file import KeyedFile, OpenKeyedFile
+from stateproc.writers.formats.keyed_file import KeyedFileSpec, KeyedFileWriter
 from stateproc.writers.formats.rocksdb.keyed_file import is_rocksdb_handle, open_rocksdb, verify_rocksdb_database
 
 
@@ -42,8 +42,8 @@ class KeyedFormat:
         is_handle_of: whether a snapshot's handle is of this format already.
     """
 
-    open: Callable[[KeyedFile], AbstractContextManager[OpenKeyedFile]]
-    verify: Callable[[KeyedFile, KeyedHandle, Longs], None]
+    open: Callable[[KeyedFileSpec], AbstractContextManager[KeyedFileWriter]]
+    verify: Callable[[KeyedFileSpec, KeyedHandle, Longs], None]
     is_handle_of: Callable[[KeyedHandle], bool]
 
 

@@ -24,10 +24,10 @@ from stateproc.writers.formats.common.state_headers import KeyedStateHeader
 from stateproc.writers.formats.keyed_formats import KEYED_FORMATS, OutputFormat
 from stateproc.writers.rewrite.edits import Edits
 from stateproc.writers.rewrite.kryo_versions import check_kryo, check_kryo_rows
-from stateproc.writers.rewrite.merged_header import CarriedHeader, carried_header
+from stateproc.writers.rewrite.merged_header import MergedHeader, merged_header
 from stateproc.writers.rewrite.multi_state_copy import CarriedTogether, together
 from stateproc.writers.rewrite.raw_copy import CarriedSplit, carried_splits
-from stateproc.writers.rewrite.rekey import Regrouped, Rehash, rehash
+from stateproc.writers.rewrite.rekey import Rekey, RekeyedEncoder, rekey
 from stateproc.writers.rewrite.ttl import TtlChange
 from stateproc.writers.rewrite.ttl_header import with_ttl, without_ttl
 from stateproc.writers.write_plan import OperatorJob, WriteJob
@@ -39,15 +39,15 @@ class Carried:
 
     split: CarriedSplit | CarriedTogether
     ttl: TtlChange | None = None
-    rehash: Rehash | None = None
+    rekey: Rekey | None = None
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """RAW_ENTRIES as they are to be written."""
         entries: Iterable[pa.RecordBatch] = self.split.read()
         if self.ttl is not None:
             entries = self.ttl.batches(entries)
-        if self.rehash is not None:
-            entries = self.rehash.batches(entries)
+        if self.rekey is not None:
+            entries = self.rekey.batches(entries)
         yield from entries
 
 
@@ -96,9 +96,9 @@ class ExistingOperator:
             check_kryo_rows(self.operator, release, self.header.key, rows)
 
     @cached_property
-    def header(self) -> CarriedHeader:
+    def header(self) -> MergedHeader:
         """The operator's keyed states as they are. Raises UnsupportedSnapshot, CorruptSnapshot, MissingFile."""
-        return carried_header(self.operator)
+        return merged_header(self.operator)
 
     def keyed_is_carried(
         self, max_parallelism: int, parallelism: int, format_: OutputFormat | None, compressed: bool | None
@@ -210,7 +210,7 @@ class ExistingOperator:
         if mine.max_parallelism != self.operator.max_parallelism:
             state = self.header.keyed(name, state_id)
             function = self.edits.hash_function
-            again = rehash(state, mine.max_parallelism, context, hash_function=function, operator=mine.display)
+            again = rekey(state, mine.max_parallelism, context, hash_function=function, operator=mine.display)
         for split in carried_splits(self.operator, name, state_id):
             yield Carried(split, change, again)
 
@@ -249,7 +249,7 @@ class ExistingOperator:
             return row_encoder(rows, key, state_id, mine, function, context)
         grouped = replace(rows, columns={**rows.columns, KEY_GROUP: KEY_GROUP})
         encoder = row_encoder(grouped, key, state_id, mine, None, context)
-        return Regrouped(encoder, rehash(encoder.state, mine.max_parallelism, context, hash_function=function))
+        return RekeyedEncoder(encoder, rekey(encoder.state, mine.max_parallelism, context, hash_function=function))
 
     def _hashed(self, rows: KeyedRows, mine: OperatorJob) -> KeyedRows:
         """The rows without their key groups, if keys or a function tell these or there are others now."""
@@ -264,7 +264,7 @@ def _joined(items: Iterable[Carried]) -> Iterator[Carried]:
     """The parts, those of which nothing changes read together."""
     unchanged: list[CarriedSplit] = []
     for item in items:
-        if item.ttl is None and item.rehash is None and isinstance(item.split, CarriedSplit):
+        if item.ttl is None and item.rekey is None and isinstance(item.split, CarriedSplit):
             unchanged.append(item.split)
         else:
             yield item

@@ -18,7 +18,7 @@ from stateproc.storage import SnapshotLocation, open_handle
 from stateproc.storage.filesystem import kind_of, scheme_of
 from stateproc.storage.sources import FileSource
 from stateproc.writers.commit.staging import Staging
-from stateproc.writers.rewrite.handle_rewrite import repointed
+from stateproc.writers.rewrite.handle_rewrite import with_streams
 
 _AT_ONCE = 8 << 20
 
@@ -83,7 +83,7 @@ class CopyPlan:
             source = open_handle(handle, self.location, whole=not changelog)
             return handles[self._indexes[_place(source, changelog)]] if isinstance(source, FileSource) else handle
 
-        return tuple(repointed(operator, swap) for operator in self.operators)
+        return tuple(with_streams(operator, swap) for operator in self.operators)
 
 
 def copy_plan(
@@ -108,7 +108,7 @@ def copy_plan(
         return handle
 
     for operator in chosen:
-        repointed(operator, note)
+        with_streams(operator, note)
     return CopyPlan(tuple(copies), chosen, location, indexes)
 
 

@@ -16,12 +16,12 @@ from stateproc.metadata.handles import (
 )
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
 
-Swap = Callable[[StreamHandle, bool], StreamHandle]
+StreamRewrite = Callable[[StreamHandle, bool], StreamHandle]
 """(handle, whether it is a changelog's file, of which a handle tells a part only) → the handle in its place."""
 _FILE_MERGING, _PLAIN = 17, 4
 
 
-def repointed(operator: OperatorState, swap: Swap) -> OperatorState:
+def with_streams(operator: OperatorState, swap: StreamRewrite) -> OperatorState:
     """The operator with ``swap`` of each stream; channel state is left out. Streams of `swap` may be of any kind: file
     merging operator handles (type 17, segments only) become plain ones (type 4), empty ones nothing.
     """
@@ -29,7 +29,7 @@ def repointed(operator: OperatorState, swap: Swap) -> OperatorState:
     return replace(operator, subtasks=subtasks)
 
 
-def _subtask(subtask: SubtaskState, swap: Swap) -> SubtaskState:
+def _subtask(subtask: SubtaskState, swap: StreamRewrite) -> SubtaskState:
     return replace(
         subtask,
         managed_operator=_operator(subtask.managed_operator, swap),
@@ -41,7 +41,7 @@ def _subtask(subtask: SubtaskState, swap: Swap) -> SubtaskState:
     )
 
 
-def _operator(handle: OperatorHandle | None, swap: Swap) -> OperatorHandle | None:
+def _operator(handle: OperatorHandle | None, swap: StreamRewrite) -> OperatorHandle | None:
     if handle is None or handle.is_empty:
         return None
     stream = swap(handle.stream, False)
@@ -50,7 +50,7 @@ def _operator(handle: OperatorHandle | None, swap: Swap) -> OperatorHandle | Non
     return replace(handle, type_byte=_PLAIN, stream=stream, task_owned_dir=None, shared_dir=None)
 
 
-def _keyed(handle: KeyedHandle, swap: Swap) -> KeyedHandle:
+def _keyed(handle: KeyedHandle, swap: StreamRewrite) -> KeyedHandle:
     if isinstance(handle, KeyGroupsHandle):
         return replace(handle, stream=_stream(handle.stream, swap))
     if isinstance(handle, IncrementalHandle):
@@ -74,11 +74,11 @@ def _keyed(handle: KeyedHandle, swap: Swap) -> KeyedHandle:
     return handle
 
 
-def _changelog_files(handle: FileChangelogHandle, swap: Swap) -> FileChangelogHandle:
+def _changelog_files(handle: FileChangelogHandle, swap: StreamRewrite) -> FileChangelogHandle:
     return replace(handle, segments=tuple((offset, swap(stream, True)) for offset, stream in handle.segments))
 
 
-def _stream(handle: StreamHandle, swap: Swap) -> StreamHandle:
+def _stream(handle: StreamHandle, swap: StreamRewrite) -> StreamHandle:
     """Where a key-groups handle stands as a stream, the stream in it is meant."""
     if isinstance(handle, KeyGroupsHandle):
         return replace(handle, stream=_stream(handle.stream, swap))

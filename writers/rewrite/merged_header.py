@@ -33,7 +33,7 @@ DOMAINS = (("event", True), ("processing", False))
 
 
 @dataclass(frozen=True)
-class CarriedHeader:
+class MergedHeader:
     """What write_keyed_header needs of an operator: the key serializer's snapshot (proxied) and the states.
 
     ``key`` None, no states: the operator has no keyed state.
@@ -67,7 +67,7 @@ class CarriedHeader:
         return found
 
 
-def carried_header(operator: Operator) -> CarriedHeader:
+def merged_header(operator: Operator) -> MergedHeader:
     """The keyed states of an operator, timers of raw keyed state included, in the order of the headers.
 
     Raises UnsupportedSnapshot where subtasks wrote a state with different serializers, or raw keyed state that is no
@@ -91,7 +91,7 @@ def carried_header(operator: Operator) -> CarriedHeader:
                 _add(found, info, operator)
     if key is not None and not key_snapshot:
         key_snapshot = _key_of_timers(found.values()) or proxied_snapshot(key, _release(operator))
-    return CarriedHeader(key, key_snapshot, tuple(found.values()))
+    return MergedHeader(key, key_snapshot, tuple(found.values()))
 
 
 def _headers(operator: Operator) -> Iterator[KeyedHeader]:

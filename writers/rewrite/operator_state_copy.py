@@ -17,13 +17,13 @@ from stateproc.readers.operator_state.reader import element_pieces, element_rang
 from stateproc.serializers.core.plugins import load_plugins
 from stateproc.snapshot.operator import Operator
 from stateproc.snapshot.operator_state import OperatorFile
-from stateproc.writers.formats.common.byte_gather import gathered
+from stateproc.writers.formats.common.byte_gather import gather
 
 _BROADCAST = "BROADCAST"
 
 
 @dataclass(frozen=True)
-class CarriedElements:
+class RawElements:
     """One subtask's elements of an operator state. Picklable. ``broadcast``: one element that holds all entries.
 
     elements: which of them, by their positions; all by default.
@@ -54,18 +54,18 @@ class CarriedElements:
             ranges = ranges[self.elements.start : self.elements.stop]
         compressed = header.compressed
         for data, starts, stops, _ in element_pieces(self.file.source, ranges, compressed):
-            yield gathered(data, starts, stops)
+            yield gather(data, starts, stops)
 
 
 @dataclass(frozen=True)
-class CarriedOperatorHeader:
+class MergedOperatorHeader:
     """List and union states, broadcast states, as write_operator_header takes them."""
 
     states: tuple[StateMetaInfo, ...]
     broadcast: tuple[StateMetaInfo, ...]
 
 
-def carried_operator_header(operator: Operator) -> CarriedOperatorHeader:
+def merged_operator_header(operator: Operator) -> MergedOperatorHeader:
     """The operator states of all subtasks, those without elements included.
 
     Raises UnsupportedSnapshot where subtasks wrote a state with different serializers or modes; CorruptSnapshot,
@@ -82,7 +82,7 @@ def carried_operator_header(operator: Operator) -> CarriedOperatorHeader:
                         where=Where(operator=operator.display, state=info.name),
                         advice="read the state as rows and write it anew, or take a savepoint of the job first",
                     )
-    return CarriedOperatorHeader(tuple(states.values()), tuple(broadcast.values()))
+    return MergedOperatorHeader(tuple(states.values()), tuple(broadcast.values()))
 
 
 def _headers(operator: Operator) -> Iterator[OperatorHeader]:
@@ -92,18 +92,18 @@ def _headers(operator: Operator) -> Iterator[OperatorHeader]:
         raise error
 
 
-def carried_elements(operator: Operator, state: str) -> list[CarriedElements]:
+def raw_elements(operator: Operator, state: str) -> list[RawElements]:
     """The elements of an operator state, subtask by subtask; of a broadcast state those of one subtask.
 
     Raises NotFound, CorruptSnapshot, MissingFile, UnsupportedSnapshot.
     """
-    header = carried_operator_header(operator)
+    header = merged_operator_header(operator)
     names = [info.name for info in (*header.states, *header.broadcast)]
     if state not in names:
         raise not_found("operator state", state, names, f"operator '{operator.display}'")
     plugins = operator.options.plugins
     found = [
-        CarriedElements(file, partition, plugins)
+        RawElements(file, partition, plugins)
         for file in operator.operator_files
         for partition in file.handle.states
         if partition.name == state and partition.offsets

@@ -23,7 +23,7 @@ from stateproc.readers.common.state_descriptor import TIMER_PREFIX, timer_state_
 from stateproc.readers.timers.splits import RawTimerSplit
 from stateproc.serializers.core.plugins import load_plugins
 from stateproc.snapshot.operator import Operator
-from stateproc.writers.formats.common.byte_gather import entry_batch, gathered
+from stateproc.writers.formats.common.byte_gather import entry_batch, gather
 from stateproc.writers.rewrite.merged_header import DOMAINS, timers_in_raw_state
 
 Source: TypeAlias = KeyedSplit | RawTimerSplit
@@ -125,6 +125,6 @@ def raw_batches(entries: Iterable[RawEntries], state_id: int) -> Iterator[pa.Rec
             keys = Pieces(chunk.data, np.append(starts, ends[-1:]))
             values = Pieces(chunk.data[first_value:], np.append(value_starts, value_ends[-1:]) - first_value)
         else:
-            keys, values = gathered(chunk.data, starts, ends), gathered(chunk.data, value_starts, value_ends)
+            keys, values = gather(chunk.data, starts, ends), gather(chunk.data, value_starts, value_ends)
         if len(chunk):
             yield entry_batch(chunk.key_groups, state_id, keys, values)

@@ -38,8 +38,8 @@ _ROW = "row_with_kind"
 
 
 @dataclass(frozen=True)
-class Rehash:
-    """Gives entries of one state the key groups of another max parallelism. Picklable if ``codes`` is; see `rehash`."""
+class Rekey:
+    """Gives entries of one state the key groups of another max parallelism. Picklable if ``codes`` is; see `rekey`."""
 
     state: KeyedState
     max_parallelism: int
@@ -86,16 +86,16 @@ class Rehash:
 
 
 @dataclass(frozen=True)
-class Regrouped:
-    """Rows as entries in the key groups that ``rehash`` tells, whatever rows tell themselves."""
+class RekeyedEncoder:
+    """Rows as entries in the key groups that ``rekey`` tells, whatever rows tell themselves."""
 
     encoder: RowEncoder
-    rehash: Rehash
+    rekey: Rekey
 
     def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """SerializedValue entries (RAW_ENTRIES), in the order of rows. Raises InvalidRows, InvalidOption."""
         none = pa.array(np.zeros(batch.num_rows, dtype=np.int32))
-        (entries,) = self.rehash.batches([self.encoder.encode(batch.append_column(KEY_GROUP, none))])
+        (entries,) = self.rekey.batches([self.encoder.encode(batch.append_column(KEY_GROUP, none))])
         return entries
 
 
@@ -123,14 +123,14 @@ def _kind_first(rows: pa.StructArray) -> pa.StructArray:
     return pa.StructArray.from_arrays([kind, *fields], names)
 
 
-def rehash(
+def rekey(
     state: KeyedState,
     max_parallelism: int,
     context: LayoutContext,
     *,
     hash_function: str | HashCodes | None = None,
     operator: str | None = None,
-) -> Rehash:
+) -> Rekey:
     """How the entries of ``state`` get the key groups of ``max_parallelism``.
 
     hash_function: for keys whose hashCode is their class's own (POJOs, case classes, enums): a name that
@@ -142,7 +142,7 @@ def rehash(
     context = replace(context.inner, temporal="exact", row_kind=with_kind)
     state.key.layout(context)
     if callable(hash_function):
-        return Rehash(state, max_parallelism, context, None, hash_function)
+        return Rekey(state, max_parallelism, context, None, hash_function)
     found = key_hash_of(state.key, hash_function)
     if found is None and not isinstance(state.key, RowData):
         raise InvalidOption(
@@ -154,12 +154,12 @@ def rehash(
         )
     if found is not None and with_kind:
         found = KeyHash(_ROW, found.children)
-    return Rehash(state, max_parallelism, context, found)
+    return Rekey(state, max_parallelism, context, found)
 
 
-def rehashed(
+def rekeyed(
     batches: Iterable[pa.RecordBatch], state: KeyedState, max_parallelism: int, context: LayoutContext,
     *, hash_function: str | HashCodes | None = None,
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
-    """The entries of ``state`` with the key groups of ``max_parallelism``; see `rehash`."""
-    yield from rehash(state, max_parallelism, context, hash_function=hash_function).batches(batches)
+    """The entries of ``state`` with the key groups of ``max_parallelism``; see `rekey`."""
+    yield from rekey(state, max_parallelism, context, hash_function=hash_function).batches(batches)

@@ -21,10 +21,10 @@ from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.operator_state.verify import verify_operator_state
 from stateproc.writers.formats.operator_state.writer import OperatorStateWriter
 from stateproc.writers.rewrite.operator_state_copy import (
-    CarriedElements,
-    CarriedOperatorHeader,
-    carried_elements,
-    carried_operator_header,
+    MergedOperatorHeader,
+    RawElements,
+    merged_operator_header,
+    raw_elements,
 )
 
 _OPERATOR_TYPE = 4
@@ -32,11 +32,11 @@ _THREADS = 4
 
 
 @dataclass(frozen=True)
-class Share:
+class SubtaskOperatorState:
     """What one subtask gets of all operator states, by their names. Picklable."""
 
-    header: CarriedOperatorHeader
-    elements: tuple[tuple[str, tuple[CarriedElements, ...]], ...]
+    header: MergedOperatorHeader
+    elements: tuple[tuple[str, tuple[RawElements, ...]], ...]
 
     def write(self, staging: Staging, release: Release, *, compressed: bool, verify: bool) -> OperatorStreamHandle:
         """Write the subtask's file; its handle. Raises CorruptSnapshot, MissingFile, WriteFailed."""
@@ -55,18 +55,21 @@ class Share:
         return handle
 
 
-def shares(operator: Operator, parallelism: int) -> list[Share]:
+def subtask_states(operator: Operator, parallelism: int) -> list[SubtaskOperatorState]:
     """Of each of so many subtasks what it gets of the operator's states.
 
     Raises UnsupportedSnapshot where subtasks wrote a state with different serializers; CorruptSnapshot, MissingFile.
     """
-    header = carried_operator_header(operator)
-    states = [(info.name, carried_elements(operator, info.name)) for info in (*header.states, *header.broadcast)]
-    dealt = [(name, dealt_out(elements, parallelism)) for name, elements in states]
-    return [Share(header, tuple((name, parts[subtask]) for name, parts in dealt)) for subtask in range(parallelism)]
+    header = merged_operator_header(operator)
+    states = [(info.name, raw_elements(operator, info.name)) for info in (*header.states, *header.broadcast)]
+    dealt = [(name, distributed(elements, parallelism)) for name, elements in states]
+    return [
+        SubtaskOperatorState(header, tuple((name, parts[subtask]) for name, parts in dealt))
+        for subtask in range(parallelism)
+    ]
 
 
-def dealt_out(elements: Sequence[CarriedElements], parallelism: int) -> list[tuple[CarriedElements, ...]]:
+def distributed(elements: Sequence[RawElements], parallelism: int) -> list[tuple[RawElements, ...]]:
     """Elements of one state by subtask: neighbours stay together, the first subtasks may have one more than others."""
     if elements and elements[0].broadcast:
         return [tuple(elements)] * parallelism
@@ -75,7 +78,7 @@ def dealt_out(elements: Sequence[CarriedElements], parallelism: int) -> list[tup
     return [tuple(_between(elements, start, stop)) for start, stop in itertools.pairwise(bounds)]
 
 
-def _between(elements: Sequence[CarriedElements], start: int, stop: int) -> Iterator[CarriedElements]:
+def _between(elements: Sequence[RawElements], start: int, stop: int) -> Iterator[RawElements]:
     """The elements from ``start`` to ``stop``, counted over all parts."""
     first = 0
     for part in elements:
@@ -85,12 +88,12 @@ def _between(elements: Sequence[CarriedElements], start: int, stop: int) -> Iter
         first += len(part)
 
 
-def redistributed(
+def repartitioned(
     operator: Operator, carried: OperatorState, parallelism: int, release: Release, staging: Staging, *, verify: bool
 ) -> OperatorState:
     """``carried`` with as many subtasks as it shall have, and the operator states of ``operator`` in files of theirs.
 
-    Raises InvalidOption for raw operator state, which nobody can deal out; as `shares`, and WriteFailed.
+    Raises InvalidOption for raw operator state, which nobody can deal out; as `subtask_states`, and WriteFailed.
     """
     if any(subtask.raw_operator for subtask in carried.subtasks):
         raise InvalidOption(
@@ -102,14 +105,14 @@ def redistributed(
         return carried
     compressed = any(file.header.compressed for file in operator.operator_files)
 
-    def write(share: Share) -> OperatorStreamHandle:
+    def write(share: SubtaskOperatorState) -> OperatorStreamHandle:
         try:
             return share.write(staging, release, compressed=compressed, verify=verify)
         except SnapshotError as error:
             raise error.at(operator=operator.display) from error
 
     with ThreadPoolExecutor(_THREADS) as pool:
-        handles = list(pool.map(write, shares(operator, parallelism)))
+        handles = list(pool.map(write, subtask_states(operator, parallelism)))
     subtasks = {subtask.index: subtask for subtask in carried.subtasks}
     for index, handle in enumerate(handles):
         subtasks[index] = replace(subtasks.get(index, SubtaskState(index)), managed_operator=handle)

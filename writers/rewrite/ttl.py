@@ -28,14 +28,14 @@ from stateproc.readers.common.error_context import placed
 from stateproc.readers.common.serialized_values import SerializedValue, element_layout
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
-from stateproc.writers.formats.common.byte_gather import Longs, gathered, pieces_of, taken
+from stateproc.writers.formats.common.byte_gather import Longs, gather, pieces_of, take_rows
 
 _SIZE = 8
 _MARK = 1
 _BEFORE_ALL, _BEHIND_ALL = -(2**63), 2**63 - 1
 
 
-class Ttl(enum.Enum):
+class TtlAction(enum.Enum):
     """What is done. PURGE: expired entries are dropped, the others stay as they are."""
 
     ON = "on"
@@ -51,7 +51,7 @@ class TtlChange:
     last used then or before are dropped.
     """
 
-    action: Ttl
+    action: TtlAction
     state: KeyedState
     context: LayoutContext
     last_access: int = 0
@@ -59,7 +59,7 @@ class TtlChange:
 
     def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The entries (RAW_ENTRIES) as they shall be, in the same order. Raises CorruptSnapshot, Undecodable."""
-        elements = _Elements(self.state, self.context) if self.state.kind is StateKind.LIST else None
+        elements = _ListElements(self.state, self.context) if self.state.kind is StateKind.LIST else None
         for batch in batches:
             values = pieces_of(batch.column("value"))
             if elements is not None:
@@ -75,12 +75,12 @@ class TtlChange:
 
     def _plain(self, values: Pieces) -> tuple[npt.NDArray[np.bool_] | None, Pieces]:
         starts, stops = values.offsets[:-1], values.offsets[1:]
-        if self.action is Ttl.ON:
+        if self.action is TtlAction.ON:
             return None, _joined(self._times(len(values)), values)
         alive = self._alive(values, starts, stops)
-        if self.action is Ttl.OFF:
-            return None, gathered(values.data, starts + _SIZE, stops)
-        return alive, taken(values, np.flatnonzero(alive))
+        if self.action is TtlAction.OFF:
+            return None, gather(values.data, starts + _SIZE, stops)
+        return alive, take_rows(values, np.flatnonzero(alive))
 
     def _marked(self, values: Pieces) -> tuple[npt.NDArray[np.bool_] | None, Pieces]:
         """Values of maps. A null has no time; with a time to live, it is a null in a TtlValue, as Flink puts it."""
@@ -89,14 +89,14 @@ class TtlChange:
             raise self._damage("a map's value without its null mark")
         present = values.data[starts] == 0
         bodies = np.where(present, starts + _MARK, stops)
-        if self.action is Ttl.ON:
-            return None, self._timed(gathered(values.data, bodies, stops), present)
+        if self.action is TtlAction.ON:
+            return None, self._timed(gather(values.data, bodies, stops), present)
         rows = np.flatnonzero(present)
         alive = np.ones(len(values), dtype=np.bool_)
         alive[rows] = self._alive(values, bodies[rows], stops[rows])
-        if self.action is Ttl.OFF:
-            return None, self._timeless(gathered(values.data, bodies + np.where(present, _SIZE, 0), stops), present)
-        return alive, taken(values, np.flatnonzero(alive))
+        if self.action is TtlAction.OFF:
+            return None, self._timeless(gather(values.data, bodies + np.where(present, _SIZE, 0), stops), present)
+        return alive, take_rows(values, np.flatnonzero(alive))
 
     def _timed(self, values: Pieces, present: npt.NDArray[np.bool_]) -> Pieces:
         """Values of maps, without marks, as TtlValues behind theirs."""
@@ -118,7 +118,7 @@ class TtlChange:
         if self._null is not None:
             null |= _equal(values, self._null)
         starts, stops = values.offsets[:-1], values.offsets[1:]
-        return _joined(_marks(null), gathered(values.data, np.where(null, stops, starts), stops))
+        return _joined(_marks(null), gather(values.data, np.where(null, stops, starts), stops))
 
     def _filled(self, values: Pieces, rows: npt.NDArray[np.bool_], form: bytes) -> Pieces:
         """``values`` with ``form`` in these rows, which have no bytes."""
@@ -132,7 +132,7 @@ class TtlChange:
         """A null in the form of the value's own serializer; None if it has none."""
         return null_form(self.state.value.layout(self.context.inner))
 
-    def _lists(self, values: Pieces, elements: _Elements) -> tuple[npt.NDArray[np.bool_] | None, Pieces]:
+    def _lists(self, values: Pieces, elements: _ListElements) -> tuple[npt.NDArray[np.bool_] | None, Pieces]:
         offsets, items = elements.of(values)
         kept, items = self._plain(items)
         if kept is None:
@@ -141,7 +141,7 @@ class TtlChange:
         np.cumsum(kept, out=before[1:])
         offsets = before[offsets]
         some = np.diff(offsets) > 0
-        return some, taken(delimited(items, offsets), np.flatnonzero(some))
+        return some, take_rows(delimited(items, offsets), np.flatnonzero(some))
 
     def _times(self, n: int) -> Pieces:
         times = np.full(n, self.last_access, dtype=">i8")
@@ -159,7 +159,7 @@ class TtlChange:
         )
 
 
-class _Elements:
+class _ListElements:
     """Takes lists apart: finds where each element ends, without decoding it."""
 
     def __init__(self, state: KeyedState, context: LayoutContext) -> None:
@@ -201,12 +201,12 @@ def _equal(values: Pieces, form: bytes) -> npt.NDArray[np.bool_]:
 
 def ttl_on(state: KeyedState, context: LayoutContext, last_access: int) -> TtlChange:
     """Entries get a time of last access, ms since the epoch. Raises InvalidOption if they have one."""
-    return TtlChange(Ttl.ON, _of(state, False), context, last_access)
+    return TtlChange(TtlAction.ON, _of(state, False), context, last_access)
 
 
 def ttl_off(state: KeyedState, context: LayoutContext) -> TtlChange:
     """Entries lose their times of last access. Raises InvalidOption if they have none."""
-    return TtlChange(Ttl.OFF, _of(state, True), context)
+    return TtlChange(TtlAction.OFF, _of(state, True), context)
 
 
 def ttl_purge(state: KeyedState, context: LayoutContext, ttl: int, now: int) -> TtlChange:
@@ -217,7 +217,7 @@ def ttl_purge(state: KeyedState, context: LayoutContext, ttl: int, now: int) -> 
         raise InvalidOption(
             f"a time to live of {ttl} ms", where=Where(state=state.name), advice="give it in ms, from 1"
         )
-    return TtlChange(Ttl.PURGE, _of(state, True), context, expired=max(_BEFORE_ALL, min(now - ttl, _BEHIND_ALL)))
+    return TtlChange(TtlAction.PURGE, _of(state, True), context, expired=max(_BEFORE_ALL, min(now - ttl, _BEHIND_ALL)))
 
 
 def _of(state: KeyedState, ttl: bool) -> KeyedState:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stateproc.codec.jit import kernel, load_i64, load_u8, store_64
-from stateproc.writers.formats.common.byte_gather import gathered_from
+from stateproc.writers.formats.common.byte_gather import gather_addresses
 from stateproc.writers.formats.common.entry_batches import TARGETED, ByteColumn, Longs, byte_column, cuts
 
 _FEW_ENTRIES = 32
@@ -42,7 +42,7 @@ class ScatteredBytes:
 
     def taken(self, rows: Longs) -> pa.LargeBinaryArray:
         """The byte strings of these rows, copied."""
-        return gathered_from(self.starts[rows], self.sizes[rows]).to_arrow()
+        return gather_addresses(self.starts[rows], self.sizes[rows]).to_arrow()
 
 
 @dataclass(frozen=True)

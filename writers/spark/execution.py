@@ -24,7 +24,7 @@ from stateproc.writers.formats.keyed_formats import OutputFormat
 from stateproc.writers.formats.rocksdb.options import TableOptions
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.file_copy import CopyPlan, copy_plan
-from stateproc.writers.rewrite.repartition import redistributed
+from stateproc.writers.rewrite.repartition import repartitioned
 from stateproc.writers.spark.arrow_batching import batches_limited
 from stateproc.writers.spark.entry_frames import by_target, entry_blocks
 from stateproc.writers.spark.snapshot_sink import save
@@ -148,7 +148,7 @@ def _carried(
     found = {}
     for (operator, item), state in zip(existing, plan.finish(_copied(spark, plan, staging)), strict=True):
         if item.parallelism != operator.parallelism:
-            state = redistributed(operator, state, item.parallelism, settings.release, staging, verify=settings.verify)
+            state = repartitioned(operator, state, item.parallelism, settings.release, staging, verify=settings.verify)
         found[operator.operator_id] = state
     return found
 

@@ -19,7 +19,7 @@ from stateproc.writers.commit.commit import Commit
 from stateproc.writers.spark.external_sort import sorted_entries
 from stateproc.writers.spark.shuffle_blocks import unpacked
 from stateproc.writers.write_plan import WriteJob
-from stateproc.writers.write_task import Written, write_targets
+from stateproc.writers.write_task import WrittenTarget, write_targets
 
 _WRITTEN = pa.schema([pa.field("written", pa.binary(), nullable=False)])
 _WRITTEN_SCHEMA = "written binary"
@@ -36,7 +36,7 @@ class EntriesWriter:
         answer = pickle.dumps(self.write(blocks))
         yield pa.RecordBatch.from_arrays([pa.array([answer], pa.binary())], schema=_WRITTEN)
 
-    def write(self, blocks: Iterable[pa.RecordBatch]) -> list[Written]:
+    def write(self, blocks: Iterable[pa.RecordBatch]) -> list[WrittenTarget]:
         """Write the files that these blocks belong to. Raises WriteFailed, DuplicateKey, InvalidEntries."""
         written = write_targets(self.job, sorted_entries(unpacked(blocks)))
         keep_loaded()

@@ -17,7 +17,7 @@ from stateproc.writers.formats.common.state_headers import KeyedStateHeader
 from stateproc.writers.formats.keyed_formats import OutputFormat
 from stateproc.writers.formats.rocksdb.options import TableOptions
 from stateproc.writers.rewrite.file_copy import copy_plan
-from stateproc.writers.rewrite.merged_header import carried_header
+from stateproc.writers.rewrite.merged_header import merged_header
 from stateproc.writers.write_plan import OperatorJob, WriteJob
 from stateproc.writers.write_task import write_targets
 from tests.helpers.writers.raw_copies import carried_batches
@@ -42,7 +42,7 @@ def write_native(snapshot: Snapshot, target: Path, release: str, options: TableO
     for operator, state in zip(
         snapshot.operators, plan.finish([copy.run(commit.staging) for copy in plan.copies]), strict=True
     ):
-        header = carried_header(operator)
+        header = merged_header(operator)
         part = None if header.key is None else KeyedStateHeader(header.key, header.key_snapshot, header.states)
         jobs.append(
             OperatorJob(

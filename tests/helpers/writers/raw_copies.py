@@ -13,7 +13,7 @@ import pyarrow as pa
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.snapshot.operator import Operator
-from stateproc.writers.rewrite.merged_header import carried_header
+from stateproc.writers.rewrite.merged_header import merged_header
 from stateproc.writers.rewrite.raw_copy import carried_splits
 from stateproc.writers.rewrite.ttl import ttl_off
 from tests.helpers.fixtures import CLASSES, Fixture, fixtures
@@ -45,7 +45,7 @@ def keyed_contents(fixture: Fixture) -> dict[tuple[str, str], tuple[KeyedState, 
     found = {}
     snapshot = fixture.open(classes=CLASSES)
     for operator in snapshot.operators:
-        header = carried_header(operator)
+        header = merged_header(operator)
         for name in header.names:
             state = header.keyed(name)
             batches = carried_batches(operator, name)

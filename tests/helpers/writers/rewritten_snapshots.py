@@ -26,9 +26,9 @@ from stateproc.writers.formats.canonical.writer import CanonicalWriter
 from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES
 from stateproc.writers.formats.operator_state.writer import OperatorStateWriter
 from stateproc.writers.rewrite.file_copy import copy_plan
-from stateproc.writers.rewrite.merged_header import carried_header
-from stateproc.writers.rewrite.operator_state_copy import carried_elements, carried_operator_header
-from stateproc.writers.rewrite.rekey import rehashed
+from stateproc.writers.rewrite.merged_header import merged_header
+from stateproc.writers.rewrite.operator_state_copy import merged_operator_header, raw_elements
+from stateproc.writers.rewrite.rekey import rekeyed
 from stateproc.writers.rewrite.ttl import TtlChange
 from tests.helpers.writers.raw_copies import carried_batches
 
@@ -65,7 +65,7 @@ class Rewrite:
 
     def _keyed(self, operator: Operator, staging: Staging) -> Mapping[int, KeyGroupsHandle]:
         """A file for each subtask: Flink takes them as they are if it restores with the same parallelism."""
-        header = carried_header(operator)
+        header = merged_header(operator)
         if not header.states:
             return {}
         change_info, _ = (self.ttl or {}).get(operator.display, (None, None))
@@ -89,7 +89,7 @@ class Rewrite:
         return handles
 
     def _entries(self, operator: Operator) -> Iterator[pa.RecordBatch]:
-        header, context = carried_header(operator), operator.options.context
+        header, context = merged_header(operator), operator.options.context
         _, change = (self.ttl or {}).get(operator.display, (None, None))
         for state_id, name in enumerate(header.names):
             state = header.keyed(name)
@@ -97,7 +97,7 @@ class Rewrite:
             if change is not None and not state.kind.is_queue:
                 batches = change(state, context).batches(batches)
             if self.max_parallelism is not None:
-                batches = rehashed(batches, state, self.max_parallelism, context)
+                batches = rekeyed(batches, state, self.max_parallelism, context)
             yield from batches
 
 
@@ -113,9 +113,9 @@ def sorted_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
 def _operator_states(operator: Operator, staging: Staging) -> Mapping[int, OperatorStreamHandle]:
     """Each subtask keeps its elements; broadcast state goes to every subtask that has any."""
-    header = carried_operator_header(operator)
+    header = merged_operator_header(operator)
     parts = {
-        info.name: pickle.loads(pickle.dumps(carried_elements(operator, info.name)))
+        info.name: pickle.loads(pickle.dumps(raw_elements(operator, info.name)))
         for info in (*header.states, *header.broadcast)
     }
     handles = {}

@@ -93,7 +93,7 @@ def test_tasks_that_are_retried(faults: tuple[Path, dict[str, str]], fault: str,
     ("fault", "texts"),
     [
         ("killed", ["failed 3 times", "Python worker exited unexpectedly"]),
-        ("full-disk", ["cannot be written", "File too large", "the disk is full, or a quota", "make room"]),
+        ("full-disk", ["cannot be written", "File too large", "the disk is full, or a quota", "free space"]),
     ],
 )
 def test_tasks_that_fail_for_good(faults: tuple[Path, dict[str, str]], fault: str, way: str, texts: list[str]) -> None:

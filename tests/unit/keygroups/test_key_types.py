@@ -19,7 +19,7 @@ from stateproc.keygroups.key_hash import KeyHash
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.keygroups.ranges import key_group_of_hash
 from stateproc.readers.common.splits import Split
-from stateproc.writers.rewrite.merged_header import carried_header
+from stateproc.writers.rewrite.merged_header import merged_header
 from stateproc.writers.rewrite.raw_copy import carried_splits
 from tests.helpers.byte_builders.changelog import LONG, SET, STRING, declared, long, opened, state_info
 from tests.helpers.byte_builders.metadata import in_memory_changelog
@@ -173,8 +173,8 @@ def test_what_tells_nothing_is_refused(told: Any, error: type[SnapshotError], ma
 @pytest.mark.parametrize("release", RELEASES)
 def test_carried_over_the_header_has_the_snapshot_that_flink_writes(release: str) -> None:
     """An equal job beside it has materialized parts, whose header is by Flink."""
-    oracle = carried_header(fixtures_in(FIXTURES / release / "chain-changelog-by-and-by")[-1].open().operator("chain"))
-    ours = carried_header(members(release)[-1].open().operator("chain"))
+    oracle = merged_header(fixtures_in(FIXTURES / release / "chain-changelog-by-and-by")[-1].open().operator("chain"))
+    ours = merged_header(members(release)[-1].open().operator("chain"))
     assert ours.key_snapshot == oracle.key_snapshot
     assert set(ours.names) == STATES <= set(oracle.names)
     operator = members(release)[-1].open().operator("chain")

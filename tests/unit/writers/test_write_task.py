@@ -22,7 +22,7 @@ from stateproc.writers.assemble_metadata import finish
 from stateproc.writers.commit.staging import run_of_file
 from stateproc.writers.formats.common.entry_batches import TARGET, TARGETED
 from stateproc.writers.spark.data_source_writer import PlainWriter, writer_of
-from stateproc.writers.write_task import Written, write_targets
+from stateproc.writers.write_task import WrittenTarget, write_targets
 
 ROWS = 6000
 FORMATS = ("canonical", "native-hashmap", "native-rocksdb")
@@ -74,7 +74,7 @@ def names(target: Path) -> list[str]:
     return sorted(path.name for path in target.iterdir())
 
 
-def task(rows: pa.Table, plain: PlainWriter, number: int) -> Written:
+def task(rows: pa.Table, plain: PlainWriter, number: int) -> WrittenTarget:
     """What the task of one file tells the driver."""
     every = pa.Table.from_batches(plain._encoding(batches(rows)), TARGETED)
     mine = every.filter(pc.equal(every.column(TARGET), number))

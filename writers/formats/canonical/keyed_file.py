@@ -10,11 +10,11 @@ from stateproc.readers.common.layout_detection import CANONICAL_TYPE
 from stateproc.writers.formats.canonical.verify import verify_canonical
 from stateproc.writers.formats.canonical.writer import CanonicalWriter
 from stateproc.writers.formats.common.entry_batches import Longs
-from stateproc.writers.formats.keyed_file import KeyedFile, OpenKeyedFile
+from stateproc.writers.formats.keyed_file import KeyedFileSpec, KeyedFileWriter
 
 
 @contextmanager
-def open_canonical(file: KeyedFile) -> Iterator[OpenKeyedFile]:
+def open_canonical(file: KeyedFileSpec) -> Iterator[KeyedFileWriter]:
     """Open a canonical file for writing; left with an error, the file is removed. Raises WriteFailed."""
     with file.new_file() as sink:
         writer = CanonicalWriter(
@@ -30,10 +30,10 @@ def open_canonical(file: KeyedFile) -> Iterator[OpenKeyedFile]:
             offsets = writer.close()
             return KeyGroupsHandle(CANONICAL_TYPE, file.key_groups.start, offsets, sink.close())
 
-        yield OpenKeyedFile(writer.write, close, writer.entries)
+        yield KeyedFileWriter(writer.write, close, writer.entries)
 
 
-def verify_canonical_file(file: KeyedFile, handle: KeyedHandle, entries: Longs) -> None:
+def verify_canonical_file(file: KeyedFileSpec, handle: KeyedHandle, entries: Longs) -> None:
     """Compare a written file with the entries that were written to it. Raises WriteFailed."""
     assert isinstance(handle, KeyGroupsHandle)
     verify_canonical(

@@ -14,7 +14,7 @@ from stateproc.keygroups.ranges import prefix_width
 from stateproc.writers.formats.canonical import canonical_layout as laying
 from stateproc.writers.formats.common.byte_sink import ByteSink
 from stateproc.writers.formats.common.entry_batches import EntryColumns, Longs, entry_columns, portions
-from stateproc.writers.formats.common.order_check import Order
+from stateproc.writers.formats.common.order_check import OrderCheck
 from stateproc.writers.formats.common.snappy_stream import FramedStream
 
 _AT_ONCE = 8 << 20
@@ -38,7 +38,7 @@ class CanonicalWriter:
         compressed: bool = False,
     ) -> None:
         self._sink, self._key_groups = sink, key_groups
-        self._order = Order(states, key_groups)
+        self._order = OrderCheck(states, key_groups)
         self._prefix = prefix_width(max_parallelism)
         self._compressed = compressed
         self._offsets = [0] * len(key_groups)

@@ -25,7 +25,7 @@ def _gather(source: int, starts: int, stops: int, n: int, target: int) -> None:
         target += size
 
 
-def gathered(data: Bytes, starts: Longs, stops: Longs) -> Pieces:
+def gather(data: Bytes, starts: Longs, stops: Longs) -> Pieces:
     """The spans ``data[starts[i]:stops[i]]``, int64, which lie inside of ``data``."""
     return _copied(data.ctypes.data, np.ascontiguousarray(starts), np.ascontiguousarray(stops))
 
@@ -39,15 +39,15 @@ def _copied(source: int, starts: Longs, stops: Longs) -> Pieces:
     return Pieces(out, offsets)
 
 
-def gathered_from(addresses: Longs, sizes: Longs) -> Pieces:
+def gather_addresses(addresses: Longs, sizes: Longs) -> Pieces:
     """Copies of ``sizes[i]`` bytes at ``addresses[i]``, int64, one behind the other; the caller keeps them alive."""
     addresses = np.ascontiguousarray(addresses)
     return _copied(0, addresses, addresses + sizes)
 
 
-def taken(pieces: Pieces, rows: Longs) -> Pieces:
+def take_rows(pieces: Pieces, rows: Longs) -> Pieces:
     """The pieces of these rows, in this order; rows may come more than once."""
-    return gathered(pieces.data, pieces.offsets[:-1][rows], pieces.offsets[1:][rows])
+    return gather(pieces.data, pieces.offsets[:-1][rows], pieces.offsets[1:][rows])
 
 
 def entry_batch(key_groups: npt.ArrayLike, state_id: int, keys: Pieces, values: Pieces) -> pa.RecordBatch:
@@ -57,4 +57,4 @@ def entry_batch(key_groups: npt.ArrayLike, state_id: int, keys: Pieces, values: 
     return pa.RecordBatch.from_arrays([pa.array(groups), ids, keys.to_arrow(), values.to_arrow()], RAW_ENTRIES.names)
 
 
-__all__ = ["empty_pieces", "entry_batch", "gathered", "gathered_from", "pieces_of", "taken"]
+__all__ = ["empty_pieces", "entry_batch", "gather", "gather_addresses", "pieces_of", "take_rows"]

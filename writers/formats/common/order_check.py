@@ -75,7 +75,7 @@ def check(
     return IN_ORDER
 
 
-class Order:
+class OrderCheck:
     """Checks that batches of entries, one behind the other, are in order. states: names by state id."""
 
     def __init__(self, states: Sequence[str], key_groups: range) -> None:

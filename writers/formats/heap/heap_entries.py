@@ -30,14 +30,14 @@ Columns = dict[str, pa.Array]
 
 
 @dataclass(frozen=True)
-class Objects:
+class HeapEntries:
     """So many entries of a native heap section, and their bytes."""
 
     count: int
     data: memoryview
 
 
-class HeapObjects:
+class HeapEntryEncoder:
     """Turns the entries of one state, in order, into a section's objects. A map waits until the next one begins."""
 
     def __init__(self, state: KeyedState, ctx: LayoutContext) -> None:
@@ -49,7 +49,7 @@ class HeapObjects:
             self._assemblers = _cut(b, state, ctx)
             self._machine = Machine(b.build())
 
-    def feed(self, columns: EntryColumns, first: int, last: int) -> Iterator[Objects]:
+    def feed(self, columns: EntryColumns, first: int, last: int) -> Iterator[HeapEntries]:
         """What the rows ``first`` to ``last`` (exclusive) complete.
 
         Raises CorruptSnapshot where a key or a list is not what the state's serializers write.
@@ -57,7 +57,7 @@ class HeapObjects:
         if self._state.kind.is_queue:
             keys = columns.keys
             begin, end = (int(keys.offsets[row] - keys.offsets[0]) for row in (first, last))
-            yield Objects(last - first, keys.data[begin:end].data)
+            yield HeapEntries(last - first, keys.data[begin:end].data)
             return
         for parts in self._cut_rows(columns, first, last):
             if self._state.kind is StateKind.MAP:
@@ -67,7 +67,7 @@ class HeapObjects:
             else:
                 yield _joined(parts["namespace"], parts["key"], parts["value"])
 
-    def finish(self) -> Iterator[Objects]:
+    def finish(self) -> Iterator[HeapEntries]:
         """The map that waits, where a section ends."""
         yield from self._maps.finish()
 
@@ -114,7 +114,7 @@ class _OpenMap:
         self._count = 0
         self._parts: list[memoryview] = []
 
-    def feed(self, parts: Columns) -> Iterator[Objects]:
+    def feed(self, parts: Columns) -> Iterator[HeapEntries]:
         scopes = _join(parts["namespace"], parts["key"])
         bounds = _new_scopes(scopes, parts["namespace"])
         first = (parts["namespace"][0].as_py(), parts["key"][0].as_py())
@@ -133,11 +133,11 @@ class _OpenMap:
         self._scope = (parts["namespace"][last].as_py(), parts["key"][last].as_py())
         self._add(entries, last, len(entries))
 
-    def finish(self) -> Iterator[Objects]:
+    def finish(self) -> Iterator[HeapEntries]:
         if self._scope is not None:
             namespace, key = self._scope
             count = self._count.to_bytes(4, "big")
-            yield Objects(1, memoryview(b"".join([namespace, key, count, *self._parts])))
+            yield HeapEntries(1, memoryview(b"".join([namespace, key, count, *self._parts])))
         self._scope, self._count, self._parts = None, 0, []
 
     def _add(self, entries: pa.Array, first: int, last: int) -> None:
@@ -157,8 +157,8 @@ def _join(*arrays: pa.Array) -> pa.LargeBinaryArray:
     return pc.binary_join_element_wise(*(array.cast(pa.large_binary()) for array in arrays), _NOTHING)
 
 
-def _joined(*arrays: pa.Array) -> Objects:
-    return Objects(len(arrays[0]), _bytes(_join(*arrays)))
+def _joined(*arrays: pa.Array) -> HeapEntries:
+    return HeapEntries(len(arrays[0]), _bytes(_join(*arrays)))
 
 
 def _offsets(array: pa.LargeBinaryArray) -> Longs:

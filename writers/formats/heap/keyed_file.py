@@ -11,14 +11,14 @@ from stateproc.readers.common.layout_detection import CANONICAL_TYPE
 from stateproc.writers.formats.common.entry_batches import Longs
 from stateproc.writers.formats.heap.verify import verify_heap
 from stateproc.writers.formats.heap.writer import HeapWriter
-from stateproc.writers.formats.keyed_file import KeyedFile, OpenKeyedFile
+from stateproc.writers.formats.keyed_file import KeyedFileSpec, KeyedFileWriter
 
 _TYPE, _TYPE_WITHOUT_ID = 12, 3
 """KEY_GROUPS_HANDLE_V2 and KEY_GROUPS_HANDLE in MetadataV2V3SerializerBase."""
 
 
 @contextmanager
-def open_heap(file: KeyedFile) -> Iterator[OpenKeyedFile]:
+def open_heap(file: KeyedFileSpec) -> Iterator[KeyedFileWriter]:
     """Open a native heap file for writing; left with an error, the file is removed. Raises WriteFailed."""
     with file.new_file() as sink:
         writer = HeapWriter(
@@ -36,10 +36,10 @@ def open_heap(file: KeyedFile) -> Iterator[OpenKeyedFile]:
                 return KeyGroupsHandle(_TYPE_WITHOUT_ID, file.key_groups.start, offsets, stream)
             return KeyGroupsHandle(_TYPE, file.key_groups.start, offsets, stream, str(uuid.uuid4()))
 
-        yield OpenKeyedFile(writer.write, close, writer.entries)
+        yield KeyedFileWriter(writer.write, close, writer.entries)
 
 
-def verify_heap_file(file: KeyedFile, handle: KeyedHandle, entries: Longs) -> None:
+def verify_heap_file(file: KeyedFileSpec, handle: KeyedHandle, entries: Longs) -> None:
     """Compare a written file with the entries that were written to it. Raises WriteFailed."""
     assert isinstance(handle, KeyGroupsHandle)
     verify_heap(handle, file.location, entries, file.states, file.context, compressed=file.compressed)

@@ -20,9 +20,9 @@ from stateproc.serializers import LayoutContext, Undecodable
 from stateproc.storage.writing import writing
 from stateproc.writers.formats.common.byte_sink import ByteSink
 from stateproc.writers.formats.common.entry_batches import EntryColumns, Longs, entry_columns
-from stateproc.writers.formats.common.order_check import Order
+from stateproc.writers.formats.common.order_check import OrderCheck
 from stateproc.writers.formats.common.snappy_stream import FramedStream
-from stateproc.writers.formats.heap.heap_entries import HeapObjects, Objects
+from stateproc.writers.formats.heap.heap_entries import HeapEntries, HeapEntryEncoder
 
 _HEAD = struct.Struct(">Hi")
 _MOST_ENTRIES = 0x7FFFFFFF
@@ -49,8 +49,8 @@ class HeapWriter:
     ) -> None:
         self._sink, self._states, self._key_groups, self._ctx = sink, states, key_groups, ctx
         self._compressed = compressed
-        self._order = Order([state if isinstance(state, str) else state.name for state in states], key_groups)
-        self._objects: dict[int, HeapObjects] = {}
+        self._order = OrderCheck([state if isinstance(state, str) else state.name for state in states], key_groups)
+        self._objects: dict[int, HeapEntryEncoder] = {}
         self._empty = [b"".join(self._framed([_HEAD.pack(state, 0)])) for state in range(len(states))]
         self._offsets = [0] * len(key_groups)
         self._at = 0
@@ -84,12 +84,12 @@ class HeapWriter:
         self._write_empty(self._key_groups.stop, 0)
         return tuple(self._offsets)
 
-    def _objects_of(self, state_id: int) -> HeapObjects:
+    def _objects_of(self, state_id: int) -> HeapEntryEncoder:
         if state_id not in self._objects:
             state = self._states[state_id]
             if isinstance(state, str):
                 raise Undecodable(f"nothing is known of state '{state}', which entries are given of")
-            self._objects[state_id] = HeapObjects(state, self._ctx)
+            self._objects[state_id] = HeapEntryEncoder(state, self._ctx)
         return self._objects[state_id]
 
     def _close_section(self) -> None:
@@ -147,7 +147,7 @@ class _Section:
         self.place, self.count = place, 0
         self.content: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115
 
-    def add(self, objects: Objects) -> None:
+    def add(self, objects: HeapEntries) -> None:
         self.count += objects.count
         if self.count > _MOST_ENTRIES:
             raise InvalidEntries(f"over {_MOST_ENTRIES} entries in key group {self.place[0]}")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from stateproc.metadata.handles import ChangelogHandle, KeyedHandle, KeyGroupsHandle
 from stateproc.metadata.keyed_handles import IncrementalHandle
 from stateproc.writers.formats.common.entry_batches import Longs
-from stateproc.writers.formats.keyed_file import KeyedFile, OpenKeyedFile
+from stateproc.writers.formats.keyed_file import KeyedFileSpec, KeyedFileWriter
 from stateproc.writers.formats.rocksdb.verify import verify_rocksdb
 from stateproc.writers.formats.rocksdb.writer import RocksDbWriter
 
@@ -18,7 +18,7 @@ _TYPE, _TYPE_WITHOUT_ID = 11, 5
 
 
 @contextmanager
-def open_rocksdb(file: KeyedFile) -> Iterator[OpenKeyedFile]:
+def open_rocksdb(file: KeyedFileSpec) -> Iterator[KeyedFileWriter]:
     """Open a database for writing; left with an error, its files are removed. Raises WriteFailed, InvalidOption.
 
     RocksDB compresses blocks by options of its own: the header of such a snapshot always says uncompressed.
@@ -47,10 +47,10 @@ def open_rocksdb(file: KeyedFile) -> Iterator[OpenKeyedFile]:
                 handle_id=str(uuid.uuid4()) if with_id else None,
             )
 
-        yield OpenKeyedFile(writer.write, close, writer.entries)
+        yield KeyedFileWriter(writer.write, close, writer.entries)
 
 
-def verify_rocksdb_database(file: KeyedFile, handle: KeyedHandle, entries: Longs) -> None:
+def verify_rocksdb_database(file: KeyedFileSpec, handle: KeyedHandle, entries: Longs) -> None:
     """Compare a written database with the entries that were written to it. Raises WriteFailed."""
     assert isinstance(handle, IncrementalHandle)
     verify_rocksdb(handle, file.location, entries, file.header.names, file.max_parallelism)

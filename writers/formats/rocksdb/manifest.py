@@ -25,7 +25,7 @@ _END, _OLDEST_ANCESTER_TIME, _FILE_CREATION_TIME = 1, 5, 6
 
 
 @dataclass(frozen=True)
-class Family:
+class WrittenFamily:
     """A column family and its tables, by key."""
 
     id: int
@@ -38,7 +38,7 @@ def family_name(state: str) -> bytes:
     return state.encode("utf-8", "replace")
 
 
-def manifest(families: Sequence[Family], next_file: int) -> bytes:
+def manifest(families: Sequence[WrittenFamily], next_file: int) -> bytes:
     """A MANIFEST of the column families (beside ``default``, 0, which is empty). next_file: above all file numbers."""
     comparator = varint(_COMPARATOR) + slice_of(COMPARATOR.encode())
     records = [

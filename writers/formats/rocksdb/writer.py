@@ -20,9 +20,9 @@ from stateproc.keygroups.ranges import prefix_width
 from stateproc.metadata.stream_handles import ByteStreamHandle, RelativeFileHandle
 from stateproc.writers.formats.common.byte_sink import StateFileSink
 from stateproc.writers.formats.common.entry_batches import EntryColumns, Longs, cuts, entry_columns, portions
-from stateproc.writers.formats.common.order_check import Order
+from stateproc.writers.formats.common.order_check import OrderCheck
 from stateproc.writers.formats.rocksdb.block_builder import OVERHEAD
-from stateproc.writers.formats.rocksdb.manifest import Family, current, manifest
+from stateproc.writers.formats.rocksdb.manifest import WrittenFamily, current, manifest
 from stateproc.writers.formats.rocksdb.options import TableOptions
 from stateproc.writers.formats.rocksdb.options_file import options_file
 from stateproc.writers.formats.rocksdb.table import TableWriter, WrittenTable
@@ -61,7 +61,7 @@ class RocksDbWriter:
             )
         self._files = ExitStack()
         self._new_file, self._states, self._key_groups, self._options = new_file, states, key_groups, options
-        self._order = Order(states, key_groups)
+        self._order = OrderCheck(states, key_groups)
         self._prefix = prefix_width(max_parallelism)
         self._numbers = itertools.count(_FIRST_TABLE)
         self._open: dict[int, tuple[TableWriter, StateFileSink]] = {}
@@ -98,7 +98,7 @@ class RocksDbWriter:
         """Write the end; the database's files by their local names. Raises WriteFailed."""
         for state_id in sorted(self._open):
             self._end(state_id)
-        families = [Family(n + 1, name, self._tables[n]) for n, name in enumerate(self._states)]
+        families = [WrittenFamily(n + 1, name, self._tables[n]) for n, name in enumerate(self._states)]
         name = f"MANIFEST-{MANIFEST:06d}"
         self._small(name, manifest(families, next(self._numbers)))
         self._small("CURRENT", current(name))

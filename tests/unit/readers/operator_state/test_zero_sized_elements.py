@@ -8,7 +8,7 @@ import pytest
 
 import stateproc
 from stateproc.errors import CorruptSnapshot
-from stateproc.writers.rewrite.operator_state_copy import carried_elements
+from stateproc.writers.rewrite.operator_state_copy import raw_elements
 from tests.helpers.byte_builders.metadata import i32, inline, metadata, operator, operator_handle, subtask, utf
 from tests.helpers.byte_builders.serializers import scalar
 
@@ -51,7 +51,7 @@ def test_the_elements_that_follow_are_another_state_s(tmp_path: Path, names: str
     assert opened.state("s").to_arrow().to_pylist() == [{"subtask": 0, "value": 7}]
     assert opened.state("z").to_arrow().to_pylist() == [{"subtask": 0, "value": None}] * count
     carried = {
-        name: [item for split in carried_elements(opened, name) for piece in split.read() for item in piece.to_arrow()]
+        name: [item for split in raw_elements(opened, name) for piece in split.read() for item in piece.to_arrow()]
         for name in names
     }
     assert {name: [item.as_py() for item in items] for name, items in carried.items()} == {

@@ -18,7 +18,7 @@ from stateproc.storage import InlineSource
 from stateproc.writers.formats.canonical import writer as canonical
 from stateproc.writers.formats.canonical.writer import CanonicalWriter
 from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES, ByteColumn, EntryColumns, byte_column
-from stateproc.writers.formats.common.order_check import Order
+from stateproc.writers.formats.common.order_check import OrderCheck
 from tests.helpers.writers.keyed_entries import (
     FIXTURES,
     Entry,
@@ -237,4 +237,4 @@ def test_values_of_two_gibibytes(size: int) -> None:
     value = ByteColumn(0, np.array([0, size]), pa.array([b""]))
     columns = EntryColumns(np.zeros(1, np.int32), np.zeros(1, np.int32), key, value)
     with pytest.raises(InvalidEntries, match=r"key bytes 6b\) whose key or value is longer than 2 GiB .*state 's'"):
-        Order(("s",), range(1)).check(columns)
+        OrderCheck(("s",), range(1)).check(columns)

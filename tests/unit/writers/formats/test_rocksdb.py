@@ -21,7 +21,7 @@ from stateproc.storage import InlineSource, open_handle
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.rocksdb.compression import COMPRESSIONS
-from stateproc.writers.formats.rocksdb.manifest import Family, manifest
+from stateproc.writers.formats.rocksdb.manifest import WrittenFamily, manifest
 from stateproc.writers.formats.rocksdb.options import PREDEFINED, TableOptions, rocksdb_options
 from stateproc.writers.formats.rocksdb.table import WrittenTable
 from stateproc.writers.formats.rocksdb.verify import verify_rocksdb
@@ -189,7 +189,7 @@ def test_verification_finds_damage_and_wrong_counts(staging: Staging) -> None:
 def test_a_manifest_longer_than_a_block_of_its_log() -> None:
     tables = [WrittenTable(n, 1000, b"%06d" % n * 50, b"%06d" % n * 51, 1_700_000_000) for n in range(8, 400)]
     long = WrittenTable(400, 1000, b"x" * 70_000, b"y" * 70_000, 1_700_000_000)
-    data = manifest([Family(1, "a", [*tables, long])], 401)
+    data = manifest([WrittenFamily(1, "a", [*tables, long])], 401)
     assert len(list(log_records(data, "m"))) == 2 + 1 + len(tables) + 1
     files = [DatabaseFile("MANIFEST-000004", InlineSource("m", data))]
     families = column_families(files)

@@ -11,7 +11,7 @@ import pytest
 
 from stateproc.readers.canonical.splits import CanonicalSplit
 from stateproc.snapshot.operator import Operator
-from stateproc.writers.rewrite.merged_header import carried_header
+from stateproc.writers.rewrite.merged_header import merged_header
 from stateproc.writers.rewrite.multi_state_copy import CarriedTogether, together
 from stateproc.writers.rewrite.raw_copy import CarriedSplit, carried_splits
 from tests.helpers.fixtures import CLASSES, FIXTURES, Fixture, fixtures_in
@@ -28,7 +28,7 @@ def fixture(name: str) -> Fixture:
 
 def splits_of(operator: Operator, size: int) -> list[CarriedSplit]:
     """Of all keyed states, each with a number that is not the one in the file."""
-    names = carried_header(operator).names
+    names = merged_header(operator).names
     return [
         split for number, name in enumerate(names)
         for split in carried_splits(operator, name, 100 - number, split_bytes=size)
@@ -47,7 +47,7 @@ def entries(parts: list[Any]) -> dict[int, dict[tuple[int, bytes], bytes]]:
 @pytest.mark.parametrize("name", CANONICAL)
 def test_the_same_entries(name: str, size: int) -> None:
     for operator in fixture(name).open(classes=CLASSES).operators:
-        splits, n_states = splits_of(operator, 1 << 28), len(carried_header(operator).names)
+        splits, n_states = splits_of(operator, 1 << 28), len(merged_header(operator).names)
         if n_states:
             joined = together(splits, size)
             assert n_states > 1 and all(isinstance(part, CarriedTogether) for part in joined)

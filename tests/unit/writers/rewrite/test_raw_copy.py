@@ -21,11 +21,11 @@ from stateproc.serializers.core import registry
 from stateproc.serializers.runtime.timers import Timer
 from stateproc.snapshot.operator import Operator
 from stateproc.writers.formats.operator_state.writer import OperatorStateWriter
-from stateproc.writers.rewrite.merged_header import TTL, carried_header, classic
-from stateproc.writers.rewrite.operator_state_copy import carried_elements, carried_operator_header
+from stateproc.writers.rewrite.merged_header import TTL, classic, merged_header
+from stateproc.writers.rewrite.operator_state_copy import merged_operator_header, raw_elements
 from stateproc.writers.rewrite.raw_copy import carried_splits
 from stateproc.writers.rewrite.raw_snapshots import PROXY, composite_of, raw_composite, versioned_of
-from stateproc.writers.rewrite.rekey import rehashed
+from stateproc.writers.rewrite.rekey import rekeyed
 from tests.helpers.fixtures import CLASSES, FIXTURES, Fixture, differences, fixtures, fixtures_in
 from tests.helpers.writers.raw_copies import (
     Entries,
@@ -64,7 +64,7 @@ def same_contents(ours: Contents, theirs: Contents, context: LayoutContext) -> b
     state, max_parallelism, entries = ours
     _, wanted, others = theirs
     if max_parallelism != wanted:
-        entries = entries_of(rehashed([as_batch(entries)], state, wanted, context))
+        entries = entries_of(rekeyed([as_batch(entries)], state, wanted, context))
     return entries == others
 
 
@@ -94,7 +94,7 @@ def test_snapshots_written_of_carried_entries_hold_what_the_jobs_told(one: Fixtu
 
 def test_some_key_groups() -> None:
     for operator in operators("1.20/tiny-rocksdb-native", "1.20/tiny-hashmap-checkpoint-1024", "2.3/tiny-rocksdb-full"):
-        header = carried_header(operator)
+        header = merged_header(operator)
         for name in header.names:
             everything = entries_of(carried_batches(operator, name))
             chosen = sorted({group for group, _ in everything})[1::2]
@@ -110,9 +110,9 @@ def test_a_state_that_is_not_there() -> None:
     with pytest.raises(NotFound, match="nothing"):
         carried_splits(operator, "nothing", 0)
     with pytest.raises(NotFound, match="nothing"):
-        carried_header(operator).info("nothing")
+        merged_header(operator).info("nothing")
     with pytest.raises(NotFound, match="nothing"):
-        carried_elements(operator, "nothing")
+        raw_elements(operator, "nothing")
 
 
 # --- headers -----------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ def test_a_state_that_is_not_there() -> None:
 
 def test_snapshots_of_serializers_stay_bytes() -> None:
     for operator in operators("1.20/kitchen-rocksdb-incremental", "1.8/kitchen-hashmap-checkpoint"):
-        header = carried_header(operator)
+        header = merged_header(operator)
         for file in operator.keyed_files:
             assert file.header is not None
             assert file.header.key_snapshot == header.key_snapshot
@@ -133,7 +133,7 @@ def test_heap_timers_become_the_queues_that_flink_writes(release: str) -> None:
     """The header of timers beside RocksDB, against that of timers in RocksDB, of the same job."""
     ours = keyed_operator(f"{release}/tiny-rocksdb-full-heaptimers")
     theirs = keyed_operator(f"{release}/tiny-rocksdb-native")
-    header, oracle = carried_header(ours), carried_header(theirs)
+    header, oracle = merged_header(ours), merged_header(theirs)
     timers = {info.name for info in oracle.states if isinstance(info.value_serializer, Timer)}
     assert timers and timers <= set(header.names)
     assert not any(isinstance(state, KeyedState) and state.kind.is_queue for state in ours.keyed_files[0].states)
@@ -152,7 +152,7 @@ def test_a_changelog_without_header_has_the_key_of_its_timers(release: str) -> N
             assert operator.keyed_files[0].header is not None
             assert operator.keyed_files[0].header.key_snapshot == b""
             oracle = theirs.open().operator(operator.operator_id)
-            assert carried_header(operator).key_snapshot == carried_header(oracle).key_snapshot
+            assert merged_header(operator).key_snapshot == merged_header(oracle).key_snapshot
             found += 1
     assert found
 
@@ -178,7 +178,7 @@ def test_states_of_forst_become_those_of_other_backends() -> None:
     """The snapshots that come out are those that Flink writes for the classic states, byte for byte."""
     kinds = set()
     for operator in operators("2.3/kitchen-hashmap-canonical", "2.3/windows-hashmap-checkpoint"):
-        header = carried_header(operator)
+        header = merged_header(operator)
         for info in header.states:
             if info.backend_type != KEY_VALUE:
                 continue
@@ -197,10 +197,10 @@ def test_subtasks_that_differ_are_refused() -> None:
     states = tuple(replace(info, options={**info.options, "KEYED_STATE_TYPE": "VALUE"}) for info in other.header.states)
     other.__dict__["header"] = replace(other.header, states=states)
     with pytest.raises(UnsupportedSnapshot, match="subtasks wrote this state with different serializers"):
-        carried_header(operator)
+        merged_header(operator)
     other.__dict__["header"] = replace(other.header, states=(), key=states[0].serializers["VALUE_SERIALIZER"])
     with pytest.raises(UnsupportedSnapshot, match="subtasks wrote keys with different serializers"):
-        carried_header(operator)
+        merged_header(operator)
 
 
 def test_raw_state_that_is_no_timers_is_refused() -> None:
@@ -212,7 +212,7 @@ def test_raw_state_that_is_no_timers_is_refused() -> None:
     shifted = replace(handle, offsets=tuple(offset + 1 if offset >= 0 else offset for offset in handle.offsets))
     operator.metadata = replace(operator.metadata, subtasks=(replace(subtask, raw_keyed=shifted),))
     with pytest.raises(UnsupportedSnapshot, match="raw keyed state that is no timers"):
-        carried_header(operator)
+        merged_header(operator)
 
 
 # --- operator state ----------------------------------------------------------------------------------------
@@ -223,8 +223,8 @@ def test_raw_state_that_is_no_timers_is_refused() -> None:
 def test_elements_are_the_bytes_of_the_files(one: Fixture) -> None:
     """Written again in their order, they make Flink's own files (compressed ones: their elements)."""
     for operator in one.open().operators:
-        header = carried_operator_header(operator)
-        splits = {i.name: carried_elements(operator, i.name) for i in (*header.states, *header.broadcast)}
+        header = merged_operator_header(operator)
+        splits = {i.name: raw_elements(operator, i.name) for i in (*header.states, *header.broadcast)}
         for file in operator.operator_files:
             own = file.header
             if own.compressed:
@@ -243,9 +243,9 @@ def test_elements_are_the_bytes_of_the_files(one: Fixture) -> None:
 
 def test_a_broadcast_state_is_carried_once() -> None:
     for operator in operators("1.20/operators-hashmap-canonical-snappy", "2.3/operators-hashmap-filemerging"):
-        header = carried_operator_header(operator)
+        header = merged_operator_header(operator)
         for info in header.broadcast:
-            (split,) = carried_elements(operator, info.name)
+            (split,) = raw_elements(operator, info.name)
             (pieces,) = split.read()
             assert split.broadcast and len(pieces) == 1
             writer = OperatorStateWriter(io.BytesIO(), header.states, header.broadcast, version=6)
@@ -260,11 +260,11 @@ def test_values_of_unknown_types_are_carried_unread(name: str, monkeypatch: pyte
     """Canonical files and RocksDB tell where entries end; what is in them is nobody's concern."""
     states = ("profile", "addresses", "totals", "counter")
     known = fixture(name).open().operator("kitchen-string")
-    oracle, header = {state: entries_of(carried_batches(known, state)) for state in states}, carried_header(known)
+    oracle, header = {state: entries_of(carried_batches(known, state)) for state in states}, merged_header(known)
     monkeypatch.delitem(registry._READERS, POJO)
     unknown = fixture(name).open().operator("kitchen-string")
     assert {state: entries_of(carried_batches(unknown, state)) for state in states} == oracle
-    again = carried_header(unknown)
+    again = merged_header(unknown)
     assert again.names == header.names and again.key_snapshot == header.key_snapshot
     assert [info.snapshots for info in again.states] == [info.snapshots for info in header.states]
 

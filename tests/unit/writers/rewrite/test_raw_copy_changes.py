@@ -19,8 +19,8 @@ from stateproc.serializers.pojo.serializer import Pojo
 from stateproc.snapshot.operator import Operator
 from stateproc.writers.bootstrap.key_group_assignment import key_hash_of
 from stateproc.writers.bootstrap.keyed_encoder import RowEncoder
-from stateproc.writers.rewrite.merged_header import carried_header
-from stateproc.writers.rewrite.rekey import rehash, rehashed
+from stateproc.writers.rewrite.merged_header import merged_header
+from stateproc.writers.rewrite.rekey import rekey, rekeyed
 from stateproc.writers.rewrite.ttl import ttl_off, ttl_on, ttl_purge
 from stateproc.writers.rewrite.ttl_header import with_ttl, without_ttl
 from tests.helpers.fixtures import CLASSES, FIXTURES, Fixture, fixtures, fixtures_in
@@ -65,10 +65,10 @@ def test_key_groups_are_those_that_flink_gave(one: Fixture) -> None:
     """Every entry's key, hashed again, is in the key group in which Flink put it."""
     snapshot = one.open(classes=CLASSES)
     for operator in snapshot.operators:
-        header = carried_header(operator)
+        header = merged_header(operator)
         for name in header.names:
             state, batches = header.keyed(name), list(carried_batches(operator, name))
-            again = list(rehashed(batches, state, operator.max_parallelism, snapshot.options.context))
+            again = list(rekeyed(batches, state, operator.max_parallelism, snapshot.options.context))
             assert [batch.column("key_group").to_pylist() for batch in again] == [
                 batch.column("key_group").to_pylist() for batch in batches
             ], name
@@ -83,17 +83,17 @@ def test_keys_of_a_class_of_the_users_need_a_hash() -> None:
     with pytest.raises(
         InvalidOption, match=r"keys of the type .*Key have a hashCode that their bytes do not tell"
     ) as e:
-        rehash(state, 256, CONTEXT, operator="orders")
+        rekey(state, 256, CONTEXT, operator="orders")
     assert "hash_function='Objects.hash'" in str(e.value) and "operator orders" in str(e.value)
     # A POJO of just this class, a = 7 and b = "x", neither null; the namespace.
     key = b"\2" + b"\0" + moment(7) + b"\0" + b"\2x" + moment(0)
     batch = as_batch({(0, key): b""})
-    of_fields = rehash(state, 256, CONTEXT, hash_function="Objects.hash")
+    of_fields = rekey(state, 256, CONTEXT, hash_function="Objects.hash")
     code = 31 * (31 * 1 + 7) + ord("x")
     assert next(of_fields.batches([batch])).column("key_group").to_pylist() == [
         int(key_group_of_hash(np.array([code], np.int32), 256)[0])
     ]
-    own = rehash(state, 256, CONTEXT, hash_function=lambda keys: keys.field("a").cast(pa.int32()))
+    own = rekey(state, 256, CONTEXT, hash_function=lambda keys: keys.field("a").cast(pa.int32()))
     assert next(own.batches([batch])).column("key_group").to_pylist() == [
         int(key_group_of_hash(np.array([7], np.int32), 256)[0])
     ]
@@ -101,8 +101,8 @@ def test_keys_of_a_class_of_the_users_need_a_hash() -> None:
 
 def test_damaged_keys() -> None:
     with pytest.raises(CorruptSnapshot, match="needs more bytes"):
-        list(rehashed([as_batch({(0, b"\0\0"): b""})], state_of(StateKind.VALUE), 256, CONTEXT))
-    assert [len(batch) for batch in rehashed([as_batch({})], state_of(StateKind.VALUE), 256, CONTEXT)] == [0]
+        list(rekeyed([as_batch({(0, b"\0\0"): b""})], state_of(StateKind.VALUE), 256, CONTEXT))
+    assert [len(batch) for batch in rekeyed([as_batch({})], state_of(StateKind.VALUE), 256, CONTEXT)] == [0]
 
 
 # --- time to live ------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ def test_damaged_keys() -> None:
 @pytest.mark.parametrize("name", ["1.20/kitchen-rocksdb-incremental", "2.3/kitchen-hashmap-native"])
 def test_states_with_time_to_live_are_those_of_flink(name: str) -> None:
     """One function registers its states twice, without and with a time to live: one header becomes the other."""
-    plain, timed = (carried_header(operator_of(name, uid)) for uid in ("kitchen-long", "kitchen-ttl"))
+    plain, timed = (merged_header(operator_of(name, uid)) for uid in ("kitchen-long", "kitchen-ttl"))
     checked = 0
     for info in plain.states:
         if info.backend_type == KEY_VALUE:
@@ -133,7 +133,7 @@ def test_states_with_time_to_live_are_those_of_flink(name: str) -> None:
 def test_entries_get_and_lose_times_of_last_access(name: str) -> None:
     """Flink's own entries with times, after off and on with one moment, differ in nothing but these eight bytes."""
     operator = operator_of(name, "kitchen-ttl")
-    context, header = operator.options.context, carried_header(operator)
+    context, header = operator.options.context, merged_header(operator)
     for info in header.states:
         state = header.keyed(info.name)
         if state.kind.is_queue:
@@ -233,7 +233,7 @@ def test_what_a_job_saw_as_expired_is_dropped() -> None:
             now = one.manifest["told"][1]
             for uid, name in {(line["uid"], line["state"]) for line in lines}:
                 operator = snapshot.operator(uid)
-                state = carried_header(operator).keyed(name)
+                state = merged_header(operator).keyed(name)
                 if not state.ttl:
                     continue
                 purge = ttl_purge(state, snapshot.options.context, one.manifest["time_to_live"], now)

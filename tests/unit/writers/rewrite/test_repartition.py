@@ -15,8 +15,8 @@ from stateproc.snapshot.operator_state import OperatorFile
 from stateproc.storage import open_handle
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
-from stateproc.writers.rewrite.operator_state_copy import CarriedElements, carried_operator_header
-from stateproc.writers.rewrite.repartition import dealt_out, redistributed
+from stateproc.writers.rewrite.operator_state_copy import RawElements, merged_operator_header
+from stateproc.writers.rewrite.repartition import distributed, repartitioned
 from tests.helpers.fixtures import Fixture, fixtures
 from tests.helpers.writers.operator_elements import contents
 
@@ -31,7 +31,7 @@ def by_subtask(files: list[OperatorFile]) -> list[Elements]:
 
 def read(operator: Operator, parallelism: int, staging: Staging) -> list[OperatorFile]:
     """The files of the new subtasks, one each."""
-    dealt = redistributed(operator, operator.metadata, parallelism, release("1.20"), staging, verify=True)
+    dealt = repartitioned(operator, operator.metadata, parallelism, release("1.20"), staging, verify=True)
     assert dealt.parallelism == parallelism
     handles = [subtask.managed_operator for subtask in dealt.subtasks if subtask.index < parallelism]
     files = [OperatorFile(index, known(handle), open_handle(known(handle).stream, staging.location))
@@ -65,7 +65,7 @@ def test_every_element_is_there_once(item: Fixture, parallelism: int, tmp_path: 
             assert [one for some in got for one in some] == [one for some in held for one in some]
             numbers = [len(some) for some in got]
             assert max(numbers) - min(numbers) <= 1 and numbers == sorted(numbers, reverse=True)
-        wanted = carried_operator_header(operator)
+        wanted = merged_operator_header(operator)
         for file in files:
             assert [(info.name, info.options, info.snapshots) for info in file.header.states] == [
                 (info.name, info.options, info.snapshots) for info in wanted.states
@@ -79,8 +79,8 @@ def test_every_element_is_there_once(item: Fixture, parallelism: int, tmp_path: 
 )
 def test_how_many_each_gets(held: tuple[int, ...], parallelism: int, numbers: list[int]) -> None:
     file = OF_OPERATORS[0].open().operators[0].operator_files[0]
-    parts = [CarriedElements(file, StatePartition("s", "SPLIT_DISTRIBUTE", tuple(range(n)))) for n in held]
-    dealt = dealt_out(parts, parallelism)
+    parts = [RawElements(file, StatePartition("s", "SPLIT_DISTRIBUTE", tuple(range(n)))) for n in held]
+    dealt = distributed(parts, parallelism)
     assert [sum(len(part) for part in parts) for parts in dealt] == numbers
 
 
@@ -90,4 +90,4 @@ def test_raw_operator_state_is_refused(tmp_path: Path) -> None:
     raw = replace(operator.metadata, subtasks=(replace(first, raw_operator=first.managed_operator), *rest))
     staging = Commit.begin(tmp_path / "s").staging
     with pytest.raises(InvalidOption, match="raw operator state, which only its own code can read"):
-        redistributed(operator, raw, 5, release("1.20"), staging, verify=True)
+        repartitioned(operator, raw, 5, release("1.20"), staging, verify=True)
