@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeAlias
 
 from stateproc.errors import SnapshotError, UnsupportedSnapshot, Where
 from stateproc.metadata.backend import KeyedHeader, read_keyed_header
@@ -51,6 +52,13 @@ class SizeRequest:
     advance: Callable[[int], None] = field(default=lambda _: None, repr=False)
 
 
+ErrorsByKeyGroup: TypeAlias = Mapping[int, SnapshotError]
+
+
+def _no_errors(_: KeyedFile, __: ReadOptions) -> Mapping[str, ErrorsByKeyGroup]:
+    return {}
+
+
 @dataclass(frozen=True)
 class StateLayout:
     """How entries are stored: one row of the table of layouts.
@@ -61,6 +69,7 @@ class StateLayout:
         split: Returns one split of some key groups without reading anything for it.
         sizes: Measures the states.
         scanned: Whether measuring reads the whole file.
+        unreadable_states: Finds states whose data cannot be read although the header describes them.
     """
 
     name: str
@@ -68,6 +77,7 @@ class StateLayout:
     split: Callable[[KeyedFile, StateScan, Collection[int]], KeyedSplit]
     sizes: Callable[[KeyedFile, SizeRequest], StateSizes]
     scanned: bool = False
+    unreadable_states: Callable[[KeyedFile, ReadOptions], Mapping[str, ErrorsByKeyGroup]] = _no_errors
 
 
 def _no_ranges(_: KeyedFile) -> tuple[KeyGroupRange, ...]:
@@ -141,6 +151,9 @@ class KeyedFile:
     key_handles: tuple[KeyedHandle, ...] = ()
     key_type: Serializer | None = None
     shared: SharedStates = field(default_factory=SharedStates, compare=False, repr=False)
+    _unreadable: dict[ReadOptions, Mapping[str, ErrorsByKeyGroup]] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
 
     @property
     def backend(self) -> HandleBackend:
@@ -202,9 +215,27 @@ class KeyedFile:
         return self.backend.databases(self)
 
     def splits(self, request: SplitRequest) -> list[KeyedSplit]:
-        """Plan splits of a state. Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot."""
-        self.check_readable(request.scan.operator, request.scan.state)
+        """Plan splits of a state.
+
+        Raises:
+            CorruptSnapshot, MissingFile: A file cannot be read.
+            UnsupportedSnapshot: The data cannot be read; found here, so that no task fails on it.
+        """
+        scan = request.scan
+        self.check_readable(scan.operator, scan.state)
+        for key_group, error in self.unreadable_states(scan.options).get(scan.state, {}).items():
+            if request.includes(key_group):
+                raise error.at(operator=scan.operator, state=scan.state)
         return self.state_layout.splits(self, request)
+
+    def unreadable_states(self, options: ReadOptions) -> Mapping[str, ErrorsByKeyGroup]:
+        """Return the states whose data cannot be read although the header describes them, and why, by key group.
+
+        Only the beginning of the file is looked at, and only where a state may contain values without known end.
+        """
+        if options not in self._unreadable:
+            self._unreadable[options] = self.state_layout.unreadable_states(self, options)
+        return self._unreadable[options]
 
     def split(self, scan: StateScan, key_groups: Collection[int]) -> KeyedSplit:
         """Return one split of these key groups, without reading the tables of databases to plan it."""

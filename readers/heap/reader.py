@@ -28,13 +28,13 @@ from stateproc.readers.common.row_schema import (
     state_fields,
 )
 from stateproc.readers.common.state_descriptor import KeyedState
+from stateproc.readers.heap.unreadable_states import GROUP_HEAD, SECTION_HEAD, hidden_state_error
 from stateproc.serializers import LayoutContext, Undecodable
 from stateproc.storage import ByteSource
 
 Out = TypeVar("Out")
 _ROWS_AT_ONCE = 1 << 16
 _DAMAGED = "the file is damaged; use a copy or take the snapshot again"
-_GROUP_HEAD, _SECTION_HEAD = 4, 6
 
 
 def heap_batches(
@@ -77,7 +77,7 @@ def heap_entries(
 
     ``states`` and errors as in :func:`heap_batches`.
     """
-    blocks = snappy_blocks(source, ranges, _GROUP_HEAD) if compressed else plain_blocks(source, ranges)
+    blocks = snappy_blocks(source, ranges, GROUP_HEAD) if compressed else plain_blocks(source, ranges)
     walk = _Walk(source.name, states, target, ctx, program, finish, compressed)
     yield from fed(blocks, walk.feed)
 
@@ -132,14 +132,14 @@ class _Walk(Generic[Out]):
                         pos = len(data)
                         break
                     key_group, pos = starts[0]
-                    if len(data) - pos < _GROUP_HEAD:
+                    if len(data) - pos < GROUP_HEAD:
                         break
                     starts.pop(0)
                     found = int.from_bytes(data[pos : pos + 4].tobytes(), "big", signed=True)
                     if found != key_group:
                         raise self._damage(f"key group {found} where {key_group} should begin", offset(pos))
                     self._at = _Position(group=key_group)
-                    pos += _GROUP_HEAD
+                    pos += GROUP_HEAD
                     continue
                 whole = bool(starts) or block.last
                 pos, waiting = yield from self._section(data, pos, limit, whole, offset)
@@ -162,7 +162,7 @@ class _Walk(Generic[Out]):
                     raise self._damage("bytes are left over behind the states of a key group", offset(pos))
                 self._at = _Position()
                 return pos, False
-            if limit - pos < _SECTION_HEAD:
+            if limit - pos < SECTION_HEAD:
                 return pos, True
             at.state = int.from_bytes(data[pos : pos + 2].tobytes(), "big")
             at.left = int.from_bytes(data[pos + 2 : pos + 6].tobytes(), "big", signed=True)
@@ -170,7 +170,7 @@ class _Walk(Generic[Out]):
                 raise self._damage(f"a section of state {at.state} with {at.left} entries", offset(pos))
             at.seen.add(at.state)
             at.sections += 1
-            pos += _SECTION_HEAD
+            pos += SECTION_HEAD
         wanted = at.state == self._target.state_id
         machine = self._machine if wanted else self._skipper(at.state, at.left, offset(pos))
         if machine is None:
@@ -227,15 +227,11 @@ class _Walk(Generic[Out]):
         return self._skippers[state]
 
     def _hidden(self, entries: int, reason: SnapshotError, offset: int) -> UnsupportedSnapshot:
-        """The target stands behind ``entries`` entries, of the state at hand, whose ends cannot be told."""
+        """Return the error for a target stored after ``entries`` entries without known end."""
         described = self._states[self._at.state]
         name = described if isinstance(described, str) else described.name
-        return UnsupportedSnapshot(
-            f"state '{self._target.name}' is hidden behind {entries} entries of state '{name}' in key group "
-            f"{self._at.group}, whose values have no known end: {reason.message}",
-            where=Where(file=self._file, offset=offset),
-            advice=reason.advice or "take a canonical savepoint instead: there every entry has its length",
-        )
+        where = Where(file=self._file, offset=offset)
+        return hidden_state_error(self._target.name, name, entries, self._at.group or 0, reason, where)
 
     def _flush(self) -> Iterator[Out]:
         if not self._pending:

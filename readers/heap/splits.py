@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,12 +16,14 @@ from stateproc.readers.common.key_groups_file import (
     scanned_sizes,
     split_of_key_groups,
 )
-from stateproc.readers.common.keyed_file import KeyedFile, SizeRequest, StateLayout, StateSizes
+from stateproc.readers.common.keyed_file import ErrorsByKeyGroup, KeyedFile, SizeRequest, StateLayout, StateSizes
 from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.state_descriptor import header_states
 from stateproc.readers.heap.composite_entries import composite_entries, serialized_program
 from stateproc.readers.heap.reader import heap_batches, heap_entries
 from stateproc.readers.heap.statistics import measure_heap
+from stateproc.readers.heap.unreadable_states import unreadable_states
 from stateproc.serializers.core.plugins import load_plugins
 
 
@@ -85,10 +87,19 @@ def heap_sizes(file: KeyedFile, request: SizeRequest) -> StateSizes:
     return scanned_sizes(file, request, scan)
 
 
+def heap_unreadable_states(file: KeyedFile, options: ReadOptions) -> Mapping[str, ErrorsByKeyGroup]:
+    """Find states whose values have no known end, and states that are stored after them."""
+    header = file.header
+    if header is None:
+        return {}
+    return unreadable_states(file.source, file.ranges, file.states, options.context, compressed=header.compressed)
+
+
 HEAP = StateLayout(
     name="heap",
     splits=partial(plan_key_groups, HeapSplit),
     split=partial(split_of_key_groups, HeapSplit),
     sizes=heap_sizes,
     scanned=True,
+    unreadable_states=heap_unreadable_states,
 )

@@ -17,10 +17,9 @@ from stateproc.readers.common.entry_programs import skip_program
 from stateproc.readers.common.error_context import placed
 from stateproc.readers.common.key_group_blocks import KeyGroupRange, plain_blocks, snappy_blocks
 from stateproc.readers.common.state_descriptor import KeyedState
+from stateproc.readers.heap.unreadable_states import GROUP_HEAD, SECTION_HEAD
 from stateproc.serializers import LayoutContext, Undecodable
 from stateproc.storage import ByteSource
-
-_GROUP_HEAD, _SECTION_HEAD = 4, 6
 
 
 def measure_heap(
@@ -60,7 +59,7 @@ def _machine(state: KeyedState | str, ctx: LayoutContext) -> Machine:
 
 
 def _whole(source: ByteSource, item: KeyGroupRange, compressed: bool) -> Bytes:
-    blocks = snappy_blocks(source, [item], _GROUP_HEAD) if compressed else plain_blocks(source, [item])
+    blocks = snappy_blocks(source, [item], GROUP_HEAD) if compressed else plain_blocks(source, [item])
     return np.concatenate([block.data for block in blocks])
 
 
@@ -68,14 +67,14 @@ def _sections(
     data: Bytes, machines: Sequence[Machine], entries: np.ndarray, sizes: np.ndarray, file: str, file_at: int
 ) -> None:
     """Count the sections of one key group into the rows ``entries`` and ``sizes``."""
-    pos = _GROUP_HEAD
+    pos = GROUP_HEAD
     for _ in machines:
         state = int.from_bytes(data[pos : pos + 2].tobytes(), "big")
-        count = int.from_bytes(data[pos + 2 : pos + _SECTION_HEAD].tobytes(), "big", signed=True)
-        if len(data) - pos < _SECTION_HEAD or state >= len(machines) or count < 0 or entries[state]:
+        count = int.from_bytes(data[pos + 2 : pos + SECTION_HEAD].tobytes(), "big", signed=True)
+        if len(data) - pos < SECTION_HEAD or state >= len(machines) or count < 0 or entries[state]:
             raise CorruptSnapshot("a key group's states are cut off or damaged", where=Where(file=file, offset=file_at))
         begin = pos
-        rows, pos = machines[state].run_stream(data, pos + _SECTION_HEAD, len(data), count)
+        rows, pos = machines[state].run_stream(data, pos + SECTION_HEAD, len(data), count)
         if rows < count:
             raise CorruptSnapshot("a state's entries are cut off", where=Where(file=file, offset=file_at))
         entries[state] = count

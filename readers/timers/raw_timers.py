@@ -16,6 +16,7 @@ from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder
 from stateproc.codec.layouts import Number
 from stateproc.codec.machine import Machine
+from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.metadata.handles import KeyGroupsHandle
 from stateproc.readers.common.error_context import placed
 from stateproc.readers.common.key_group_blocks import KeyGroupRange
@@ -28,7 +29,8 @@ from stateproc.wire import Cursor
 MAGIC = bytes.fromhex("F1CD859F")
 VERSION = 2
 _NOT_WRITTEN = -1
-_LARGEST_GROUP = 1 << 30
+LARGEST_GROUP = 1 << 30
+"""A key group of raw timers is read as a whole; larger ones are refused."""
 
 
 @dataclass(frozen=True)
@@ -51,15 +53,42 @@ def raw_ranges(handle: KeyGroupsHandle, size: int) -> list[KeyGroupRange]:
     return [KeyGroupRange(kg, start, max(start, stop)) for (start, kg), stop in zip(present, stops, strict=True)]
 
 
-def timer_services(source: ByteSource, ranges: list[KeyGroupRange]) -> tuple[TimerService, ...]:
-    """The services of the first key group that holds timers; () if the raw state is not timers."""
+def timer_services(
+    source: ByteSource, ranges: list[KeyGroupRange], largest: int = LARGEST_GROUP
+) -> tuple[TimerService, ...]:
+    """Return the services of the first key group that contains timers; () if the raw state is not timers.
+
+    Args:
+        source: The raw keyed file.
+        ranges: Its key groups.
+        largest: Bytes of the largest key group that can be read.
+
+    Raises:
+        UnsupportedSnapshot: A key group with timers is larger, or of an unknown version.
+        CorruptSnapshot, MissingFile: The file cannot be read.
+    """
     for item in ranges:
         if item.stop - item.start < 12 or source.read(item.start, 4) != MAGIC:
             return ()
+        check_sizes(source, ranges, largest)
         found = list(_services(source, item, LayoutContext()))
         if found:
             return tuple(service for service, _, _, _ in found)
     return ()
+
+
+def check_sizes(source: ByteSource, ranges: list[KeyGroupRange], largest: int) -> None:
+    """Raise UnsupportedSnapshot for a key group of more than ``largest`` bytes."""
+    for item in ranges:
+        size = item.stop - item.start
+        if size > largest:
+            raise UnsupportedSnapshot(
+                f"the timers of key group {item.key_group} have {size} bytes, more than the {largest} that can be read "
+                "at once",
+                where=Where(file=source.name, offset=item.start),
+                advice="take a canonical savepoint of the job with its timers in RocksDB "
+                "(state.backend.rocksdb.timer-service.factory: ROCKSDB)",
+            )
 
 
 def raw_timer_batches(
@@ -89,8 +118,7 @@ def _services(
     source: ByteSource, item: KeyGroupRange, ctx: LayoutContext, *, raw: bool = False
 ) -> Iterator[tuple[TimerService, bool, int, dict[str, pa.Array]]]:
     """Every service of a key group, event timers then processing timers, decoded or (``raw``) cut into bytes."""
-    length = item.stop - item.start
-    data = source.read(item.start, min(length, _LARGEST_GROUP))
+    data = source.read(item.start, item.stop - item.start)
     cursor = Cursor(data, file=source.name, base=item.start)
     if bytes(cursor.take(4, "the timers' magic number")) != MAGIC:
         cursor.corrupt("raw keyed state does not begin as timers do", at=0)

@@ -17,6 +17,7 @@ from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.splits import split_ranges
 from stateproc.readers.heap.composite_entries import packed_entries
 from stateproc.readers.timers.raw_timers import (
+    LARGEST_GROUP,
     TimerService,
     raw_ranges,
     raw_timer_batches,
@@ -59,14 +60,23 @@ class RawTimers:
         return [RawTimerSplit(self.source, run, service, event, options) for run in split_ranges(ranges, split_bytes)]
 
 
-def open_raw_timers(handle: KeyGroupsHandle, location: SnapshotLocation) -> RawTimers | None:
+def open_raw_timers(
+    handle: KeyGroupsHandle, location: SnapshotLocation, largest: int = LARGEST_GROUP
+) -> RawTimers | None:
     """Return the timers in a raw keyed handle; None if it contains something else.
 
-    Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot.
+    Args:
+        handle: The raw keyed handle of a subtask.
+        location: The snapshot.
+        largest: Bytes of the largest key group that can be read.
+
+    Raises:
+        CorruptSnapshot, MissingFile: The file cannot be read.
+        UnsupportedSnapshot: A key group with timers is too large, or of an unknown version.
     """
     source = open_handle(handle.stream, location)
     ranges = raw_ranges(handle, source.size)
-    services = timer_services(source, ranges)
+    services = timer_services(source, ranges, largest)
     return RawTimers(source, tuple(ranges), services) if services else None
 
 

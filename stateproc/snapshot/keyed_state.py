@@ -64,6 +64,21 @@ class KeyedStateView(State):
             return sum(part.file.data_bytes for part in self._parts)
         return None
 
+    @property
+    def problem(self) -> SnapshotError | None:
+        """Why the state cannot be read, by its types or by what a file contains before it; None if it can."""
+        problem = super().problem
+        if problem is not None:
+            return problem
+        operator = self.operator
+        try:
+            for part in self._parts:
+                for error in part.file.unreadable_states(operator.options).get(self.name, {}).values():
+                    return error.at(operator=operator.display, state=self.name)
+        except SnapshotError:
+            return None  # damaged or missing files are reported by the operator, or by reading
+        return None
+
     def schema(self, *, flatten: bool = False) -> pa.Schema:
         context = self.operator.options.context
         schema: pa.Schema | None = None

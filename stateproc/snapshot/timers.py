@@ -78,6 +78,12 @@ class TimerView(State):
         names += [service.name for item in self._raw for service in item.services]
         return tuple(dict.fromkeys(names))
 
+    @property
+    def problem(self) -> SnapshotError | None:
+        """Why the timers cannot be read; None if they can."""
+        problems = (super().problem, *(queue.problem for queue in self._queues))
+        return next((problem for problem in problems if problem is not None), None)
+
     def schema(self, *, flatten: bool = False) -> pa.Schema:
         types: dict[str, pa.DataType] = {"key_group": pa.int32(), "timestamp": pa.int64()}
         context = self.operator.options.context.inner

@@ -56,7 +56,9 @@ def test_without_compression_it_hides_what_stands_behind_it() -> None:
     found = _unknown(_target("1.20/tiny-hashmap-checkpoint-inline"), "addresses")
     hidden = found["products"]
     assert isinstance(hidden, UnsupportedSnapshot)
-    assert "state 'products' is hidden behind 1 entries of state 'addresses' in key group 4" in str(hidden)
+    assert "state 'products' cannot be found: it is stored after 1 entries of state 'addresses' in key group 4" in str(
+        hidden
+    )
     assert hidden.where.offset
 
 
@@ -67,10 +69,54 @@ def test_a_value_of_a_class_that_is_not_listed_hides_what_stands_behind_it() -> 
     )
     with pytest.raises(UnsupportedSnapshot) as hidden:
         operator.state("basket").to_arrow()
+    assert hidden.value.where.operator == "edges-generic"
     text = str(hidden.value)
-    assert "state 'basket' is hidden behind 1 entries of state 'animal' in key group" in text
+    assert "state 'basket' cannot be found: it is stored after 1 entries of state 'animal' in key group" in text
     assert "a value is of class 'fixtures.Edges$Dog'" in text
     assert "describe it: classes={'fixtures.Edges$Dog'" in text
+
+
+def test_states_that_cannot_be_read_are_reported_before_any_task_reads_them() -> None:
+    """Planning raises the error with operator, state and class; every state that cannot be read reports it."""
+    fixture = next(item for item in fixtures() if item.name == "1.20/edges-hashmap-checkpoint")
+    snapshot = fixture.open()
+    unreadable = set()
+    for operator in snapshot.operators:
+        for state in operator.states:
+            try:
+                splits = state.splits()
+            except SnapshotError as error:
+                unreadable.add((operator.display, state.name))
+                assert error.where.operator == operator.display, state.name
+                assert error.where.state, state.name
+                assert "fixtures.Edges$" in str(error) and "describe it: classes=" in str(error), state.name
+                assert state.problem is not None and state.problem.message == error.message
+            else:
+                assert state.problem is None, state.name
+                for split in splits:
+                    for _ in split.read():
+                        pass
+    states = ("animal", "basket", "generic", "event timers", "processing timers")
+    assert unreadable == {("edges-generic", name) for name in states}
+    described = fixture.open(classes=CLASSES)
+    assert all(state.problem is None for operator in described.operators for state in operator.states)
+
+
+def test_key_groups_without_the_class_stay_readable() -> None:
+    fixture = next(item for item in fixtures() if item.name == "1.20/edges-hashmap-checkpoint")
+    classes = {"fixtures.Edges$Generic": CLASSES["fixtures.Edges$Generic"]}
+    state = fixture.open(classes=classes).operator("edges-generic").state("basket")
+    oracle = fixture.open(classes=CLASSES).operator("edges-generic").state("basket")
+    readable = 0
+    for group in sorted(set(oracle.to_arrow(columns=["key_group"])["key_group"].to_pylist())):
+        try:
+            found = state.to_arrow(key_groups=[group])
+        except UnsupportedSnapshot as error:
+            assert f"in key group {group}," in error.message
+            continue
+        assert found == oracle.to_arrow(key_groups=[group])
+        readable += 1
+    assert readable
 
 
 def test_in_a_compressed_snapshot_it_does_not() -> None:

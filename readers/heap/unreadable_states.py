@@ -1,0 +1,170 @@
+"""Find states of a native heap file that cannot be read, before any split of it is.
+
+Without the class of a value, where the value ends is unknown, and with it where the states begin that are stored after
+it in the same key group: an uncompressed file hides them. Classes that the header does not describe show only in the
+data, so the beginning of the file is walked, though only where a state may contain such values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from stateproc.codec.machine import Bytes, DecodeFailure, HostFailure, Machine
+from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot, Where
+from stateproc.readers.common.entry_programs import skip_program
+from stateproc.readers.common.key_group_blocks import KeyGroupRange
+from stateproc.readers.common.keyed_file import ErrorsByKeyGroup
+from stateproc.readers.common.snappy_framing import decompress_frames, frames
+from stateproc.readers.common.state_descriptor import KeyedState
+from stateproc.serializers import LayoutContext, Undecodable
+from stateproc.storage import ByteSource
+
+PROBE_BYTES = 1 << 20
+"""Bytes of a file that are walked: unknown classes mostly show in its first key groups."""
+GROUP_HEAD, SECTION_HEAD = 4, 6
+"""Bytes of a key group's number; of a state's id and its number of entries."""
+
+
+def hidden_state_error(
+    state: str, hiding: str, entries: int, key_group: int, reason: SnapshotError, where: Where
+) -> UnsupportedSnapshot:
+    """Return the error for a state that is stored after values without known end.
+
+    Args:
+        state: The state that cannot be read.
+        hiding: The state with the values.
+        entries: How many entries of it come first.
+        key_group: The key group.
+        reason: Why the values have no known end.
+        where: Where they begin.
+    """
+    return UnsupportedSnapshot(
+        f"state '{state}' cannot be found: it is stored after {entries} entries of state '{hiding}' in key group "
+        f"{key_group}, whose values have no known end: {reason.message}",
+        where=where,
+        advice=reason.advice or "take a canonical savepoint instead: there every entry has its length",
+    )
+
+
+def unreadable_states(
+    source: ByteSource,
+    ranges: Sequence[KeyGroupRange],
+    states: Sequence[KeyedState | str],
+    ctx: LayoutContext,
+    *,
+    compressed: bool,
+    probe_bytes: int = PROBE_BYTES,
+) -> Mapping[str, ErrorsByKeyGroup]:
+    """Walk the beginning of the file and report the states that cannot be read.
+
+    Args:
+        source: The file.
+        ranges: Its key groups.
+        states: All states of the header by id; the name only of one that is no keyed state.
+        ctx: Settings of layouts, with the classes that the user describes.
+        compressed: Whether the key groups are compressed; then no state hides another.
+        probe_bytes: How much of the file to read.
+
+    Returns:
+        Of each unreadable state, the error by key group. Damage is not reported; reading reports it.
+
+    Raises:
+        MissingFile: The file does not exist.
+    """
+    skippers = [_skipper(state, ctx) for state in states]
+    if not ranges or not any(isinstance(item, SnapshotError) or item.program.hosts for item in skippers):
+        return {}
+    start = ranges[0].start
+    data = source.read(start, min(probe_bytes, source.size - start))
+    probe = _Probe(source.name, states, skippers, compressed)
+    for item in ranges:
+        raw = data[item.start - start : item.stop - start]
+        if len(raw) < GROUP_HEAD:
+            break
+        try:
+            probe.walk(raw, item)
+        except CorruptSnapshot:
+            break
+    return probe.errors
+
+
+def _skipper(state: KeyedState | str, ctx: LayoutContext) -> Machine | SnapshotError:
+    """Return a program that skips entries of the state, or why there is none."""
+    try:
+        if isinstance(state, str):
+            raise Undecodable(state)
+        return Machine(skip_program(state, ctx))
+    except Undecodable as error:
+        return error
+
+
+@dataclass
+class _Probe:
+    """Walks key groups and collects the errors of states."""
+
+    file: str
+    states: Sequence[KeyedState | str]
+    skippers: Sequence[Machine | SnapshotError]
+    compressed: bool
+    errors: dict[str, dict[int, SnapshotError]] = field(default_factory=dict)
+
+    def walk(self, raw: bytes, item: KeyGroupRange) -> None:
+        """Walk the sections in ``raw``, the beginning of the key group. Raises CorruptSnapshot."""
+        streams: tuple[int, ...] = ()
+        if self.compressed:
+            whole = frames(raw[GROUP_HEAD:], self.file, item.start + GROUP_HEAD)
+            body = raw[GROUP_HEAD : GROUP_HEAD + whole.size]
+            raw = raw[:GROUP_HEAD] + decompress_frames(body, self.file, item.start)
+            streams = tuple(GROUP_HEAD + at for at in whole.streams)
+        data, pos, seen = np.frombuffer(raw, dtype=np.uint8), GROUP_HEAD, set[int]()
+        while pos + SECTION_HEAD <= len(raw):
+            state = int.from_bytes(raw[pos : pos + 2], "big")
+            entries = int.from_bytes(raw[pos + 2 : pos + SECTION_HEAD], "big", signed=True)
+            if state >= len(self.states) or state in seen or entries < 0:
+                return  # damaged
+            seen.add(state)
+            begin, end = pos + SECTION_HEAD, self._end(state, entries, data, pos + SECTION_HEAD)
+            if isinstance(end, SnapshotError):
+                where = Where(self.file, item.start + (0 if self.compressed else begin))
+                self._report(state, entries, seen, end, item.key_group, where)
+                end = next((at for at in streams if at > begin), None) if self.compressed else None
+            if end is None:
+                return
+            pos = end
+
+    def _end(self, state: int, entries: int, data: Bytes, pos: int) -> int | SnapshotError | None:
+        """Return where the entries end; None beyond the data; or why the end is unknown."""
+        skipper = self.skippers[state]
+        if isinstance(skipper, SnapshotError):
+            return skipper if entries else pos
+        try:
+            while entries:
+                rows, pos = skipper.run_stream(data, pos, len(data), entries)
+                if not rows:
+                    return None
+                entries -= rows
+        except HostFailure as failure:
+            return failure.error if isinstance(failure.error, UnsupportedSnapshot) else None
+        except DecodeFailure:
+            return None
+        return pos
+
+    def _report(
+        self, state: int, entries: int, seen: set[int], reason: SnapshotError, key_group: int, where: Where
+    ) -> None:
+        """Record that the state's values have no known end, and which states these hide."""
+        name = self._name(state)
+        own = type(reason)(reason.message, where=where, advice=reason.advice)
+        self.errors.setdefault(name, {}).setdefault(key_group, own)
+        if not self.compressed:
+            for other in set(range(len(self.states))) - seen:
+                hidden = self._name(other)
+                error = hidden_state_error(hidden, name, entries, key_group, reason, where)
+                self.errors.setdefault(hidden, {}).setdefault(key_group, error)
+
+    def _name(self, state: int) -> str:
+        described = self.states[state]
+        return described if isinstance(described, str) else described.name

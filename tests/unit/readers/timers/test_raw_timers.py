@@ -1,0 +1,41 @@
+"""Heap timers in raw keyed state."""
+
+from __future__ import annotations
+
+import pytest
+
+from stateproc.errors import UnsupportedSnapshot
+from stateproc.metadata.handles import KeyGroupsHandle
+from stateproc.readers.timers.raw_timers import raw_ranges
+from stateproc.readers.timers.splits import open_raw_timers
+from stateproc.storage import open_handle
+from tests.helpers.fixtures import fixtures
+
+
+def test_key_groups_that_are_too_large_are_refused_and_not_called_damaged() -> None:
+    fixture = next(item for item in fixtures() if item.name == "1.20/tiny-rocksdb-full-heaptimers")
+    snapshot = fixture.open()
+    checked = 0
+    for operator in snapshot.operators:
+        for subtask in operator.metadata.subtasks:
+            handle = subtask.raw_keyed
+            if not isinstance(handle, KeyGroupsHandle):
+                continue
+            source = open_handle(handle.stream, snapshot.location)
+            ranges = raw_ranges(handle, source.size)
+            sizes = {item.key_group: item.stop - item.start for item in ranges}
+            largest = max(sizes.values())
+            whole = open_raw_timers(handle, snapshot.location, largest)
+            assert whole == open_raw_timers(handle, snapshot.location)
+            if whole is None:
+                continue
+            with pytest.raises(UnsupportedSnapshot) as refused:
+                open_raw_timers(handle, snapshot.location, largest - 1)
+            group = next(item.key_group for item in ranges if sizes[item.key_group] == largest)
+            assert refused.value.message == (
+                f"the timers of key group {group} have {largest} bytes, more than the {largest - 1} that can be read "
+                "at once"
+            )
+            assert refused.value.where.file == source.name
+            checked += 1
+    assert checked
