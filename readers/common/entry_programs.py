@@ -72,7 +72,7 @@ def entry_program(state: KeyedState, form: Form, ctx: LayoutContext, *, raw_keys
     else:
         if raw_keys:
             b.op(ops.PUSH_POS)
-        marks, raw = _emit_composite_key(b, state, ctx, columns, raw_keys)
+        marks, raw = emit_composite_key(b, state, ctx, columns, raw_keys)
         b.op(ops.SEGMENT, 1)
         columns["value"] = composite_value(state, ctx).emit(b, False)
     b.op(ops.ROW_END)
@@ -97,7 +97,7 @@ def _emit_span(b: Builder) -> Assembler:
     return lambda taken: blob_array(taken, lengths, data, pa.binary())
 
 
-def _emit_composite_key(
+def emit_composite_key(
     b: Builder, state: KeyedState, ctx: LayoutContext, columns: dict[str, Assembler], raw_keys: bool
 ) -> tuple[int, Assembler | None]:
     """Key, namespace, user key, with their lengths where two variable parts follow one another."""

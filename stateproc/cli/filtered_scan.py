@@ -52,6 +52,7 @@ class FilteredScan:
         self.schema = narrowed(self._full_schema, columns)
         self._filter: RowFilter | None = None
         keys = key_groups = None
+        needed = set(self.schema.names)
         if where is not None:
             # Lazy: start-up. sqlglot takes 0.4 s to load.
             from stateproc.cli.where import RowFilter, parse
@@ -59,7 +60,10 @@ class FilteredScan:
             condition = parse(where, self._full_schema.names)
             self._filter = RowFilter(condition, self._full_schema, self._temporal_schema)
             keys, key_groups = self._pruning(condition)
-        self.splits = self._state.splits(flatten=flatten, key_groups=key_groups, split_bytes=_SPLIT_BYTES, keys=keys)
+            needed |= {name for name in self._full_schema.names if name.lower() in condition.names}
+        self.splits = self._state.splits(
+            flatten=flatten, key_groups=key_groups, split_bytes=_SPLIT_BYTES, keys=keys, columns=needed
+        )
 
     def batches(self, advance: Advance) -> Iterator[pa.RecordBatch]:
         """Yield the rows split by split; ``advance`` is called with the bytes of each split that is done."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +75,7 @@ class OpenedState(State):
         key_groups: Iterable[int] | None = None,
         split_bytes: int = SPLIT_BYTES,
         keys: Sequence[Any] | None = None,
+        columns: Collection[str] | None = None,
     ) -> list[Split]:
         return [OpenedSplit(tuple(self._view.splits()), self.name)]
 

@@ -7,7 +7,7 @@ group of the operator, not with its state.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from stateproc.errors import InvalidOption, NotFound
 from stateproc.options import SPLIT_BYTES
+from stateproc.readers.common.key_decoder import read_keys
 from stateproc.readers.common.row_schema import KEY_GROUP, RAW_KEY
 from stateproc.readers.common.splits import KeyedSplit, Split
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
@@ -33,10 +34,17 @@ _HEAD = (KEY_GROUP, "key", "namespace")
 
 @dataclass(frozen=True)
 class WideSplit:
-    """The same key groups of several states. ``parts``: (column, its plain split); ``schema``: of the result."""
+    """The same key groups of several states.
+
+    Attributes:
+        parts: (column, the split of its state).
+        schema: The columns of the result.
+        columns: The columns of ``parts`` that are read; of other states only the keys are.
+    """
 
     parts: tuple[tuple[str, KeyedSplit], ...]
     schema: pa.Schema
+    columns: frozenset[str]
 
     @property
     def bytes(self) -> int:
@@ -47,7 +55,9 @@ class WideSplit:
         return self.parts[0][1].key_groups
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        streams = {name: by_key_group(split.read()) for name, split in self.parts}
+        streams = {
+            name: by_key_group(split.read() if name in self.columns else read_keys(split)) for name, split in self.parts
+        }
         heads = {name: next(stream, None) for name, stream in streams.items()}
         for key_group in self.key_groups:
             tables: dict[str, list[pa.RecordBatch]] = {}
@@ -73,6 +83,8 @@ class WideSplit:
                 wanted = self.schema.field(name).type
                 columns[name] = pa.concat_arrays([aligned_array(part, wanted) for part in parts]).take(first)
         for name, table in present.items():
+            if name not in self.columns:
+                continue
             rows = pc.index_in(distinct, value_set=_combined(table.column(RAW_KEY)))
             columns[name] = _combined(table.column("value")).take(rows)
             access = f"{name}_{LAST_ACCESS}"
@@ -163,8 +175,14 @@ class WideState(State):
         key_groups: Iterable[int] | None = None,
         split_bytes: int = SPLIT_BYTES,
         keys: Sequence[Any] | None = None,
+        columns: Collection[str] | None = None,
     ) -> list[Split]:
         schema = self.schema(flatten=flatten)
+        read = frozenset(
+            column
+            for column in self._columns.values()
+            if columns is None or column in columns or f"{column}_{LAST_ACCESS}" in columns
+        )
         wanted = None if key_groups is None else set(key_groups)
         cut: dict[tuple[str, tuple[int, ...]], list[tuple[str, KeyedSplit]]] = {}
         for state in self._states:
@@ -172,7 +190,7 @@ class WideState(State):
                 key_groups=wanted, split_bytes=split_bytes, keys=keys, raw_keys=True, whole_databases=True
             ):
                 cut.setdefault((split.origin, split.key_groups), []).append((self._columns[state.name], split))
-        return [WideSplit(tuple(parts), schema) for parts in cut.values()]
+        return [WideSplit(tuple(parts), schema, read) for parts in cut.values()]
 
     def key_groups_of(self, keys: Sequence[Any]) -> set[int] | None:
         return self._states[0].key_groups_of(keys)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,6 +98,7 @@ class KeyedStateView(State):
         key_groups: Iterable[int] | None = None,
         split_bytes: int = SPLIT_BYTES,
         keys: Sequence[Any] | None = None,
+        columns: Collection[str] | None = None,
         raw_keys: bool = False,
     ) -> list[Split]:
         mapping = self._window_mapping

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -183,6 +183,7 @@ class OperatorStateView(State):
         key_groups: Iterable[int] | None = None,
         split_bytes: int = SPLIT_BYTES,
         keys: Sequence[Any] | None = None,
+        columns: Collection[str] | None = None,
     ) -> list[Split]:
         if self._mode != "BROADCAST":
             for error in self._unreadable:

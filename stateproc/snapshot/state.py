@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -56,10 +56,19 @@ class State(ABC):
         key_groups: Iterable[int] | None = None,
         split_bytes: int = SPLIT_BYTES,
         keys: Sequence[Any] | None = None,
+        columns: Collection[str] | None = None,
     ) -> list[Split]:
-        """The parts to read, of about ``split_bytes`` each; only those with any of ``key_groups`` if given.
+        """Divide the state into splits.
 
-        ``keys``: no other rows than with these keys are wanted; where it saves reading they are left out.
+        Args:
+            flatten: One row per list element or map entry.
+            key_groups: Only these key groups.
+            split_bytes: Stored bytes per split, approximately.
+            keys: Only rows with these keys are needed; others are omitted where that saves reading.
+            columns: Only these columns are needed; others may be null where that saves reading.
+
+        Raises:
+            SnapshotError: The state cannot be read.
         """
 
     @property
@@ -93,7 +102,8 @@ class State(ABC):
         with self._placed():
             schema = self.schema(flatten=flatten)
             wanted = narrowed(schema, columns)
-            for split in self.splits(flatten=flatten, key_groups=self._pruned(key_groups, keys), keys=keys):
+            groups = self._pruned(key_groups, keys)
+            for split in self.splits(flatten=flatten, key_groups=groups, keys=keys, columns=columns):
                 for batch in split.read():
                     yield aligned(batch, wanted)
 

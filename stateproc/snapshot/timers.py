@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -105,6 +105,7 @@ class TimerView(State):
         key_groups: Iterable[int] | None = None,
         split_bytes: int = SPLIT_BYTES,
         keys: Sequence[Any] | None = None,
+        columns: Collection[str] | None = None,
     ) -> list[Split]:
         wanted = None if key_groups is None else set(key_groups)
         splits: list[Split] = []

@@ -61,7 +61,7 @@ class SavepointReader(DataSourceReader):  # type: ignore[misc]  # pyspark is not
         """One partition per split. Raises SnapshotError."""
         chosen = relation(self._options)
         check_wanted(self._schema, chosen.schema())
-        splits = chosen.splits(self._pruned, keys_of_filters(self.pushFilters.filters))
+        splits = chosen.splits(self._pruned, keys_of_filters(self.pushFilters.filters), self._schema.names)
         keep_loaded()
         # Spark makes one partition of nothing out of an empty list; we say so ourselves.
         return [SplitPartition(split, chosen.operator, chosen.name) for split in splits] or [InputPartition(None)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,10 +33,18 @@ class Relation(ABC):
         """The columns. Raises SnapshotError."""
 
     @abstractmethod
-    def splits(self, pruning: Pruning, keys: Sequence[Any] | None = None) -> list[Split]:
-        """The parts to read, without the key groups that ``pruning`` excludes; ``keys``: no others are wanted.
+    def splits(
+        self, pruning: Pruning, keys: Sequence[Any] | None = None, columns: Collection[str] | None = None
+    ) -> list[Split]:
+        """Divide the rows into splits.
 
-        Raises SnapshotError.
+        Args:
+            pruning: Returns the key groups of a state that can contain rows; None for all.
+            keys: Only rows with these keys are needed.
+            columns: Only these columns are needed.
+
+        Raises:
+            SnapshotError: The snapshot cannot be read.
         """
 
 
@@ -52,7 +60,9 @@ class StateRelation(Relation):
     def schema(self) -> pa.Schema:
         return self._state.schema(flatten=self._options.flatten)
 
-    def splits(self, pruning: Pruning, keys: Sequence[Any] | None = None) -> list[Split]:
+    def splits(
+        self, pruning: Pruning, keys: Sequence[Any] | None = None, columns: Collection[str] | None = None
+    ) -> list[Split]:
         options, chosen = self._options, pruning(self._state)
         for groups in (options.key_groups, self._of_keys()):
             if groups is not None:
@@ -62,6 +72,7 @@ class StateRelation(Relation):
             key_groups=chosen,
             split_bytes=options.split_bytes,
             keys=options.keys if keys is None else keys,
+            columns=columns,
         )
 
     def _of_keys(self) -> set[int] | None:
@@ -98,7 +109,9 @@ class CatalogRelation(Relation):
     def schema(self) -> pa.Schema:
         return CATALOGS[self.name or ""].schema
 
-    def splits(self, pruning: Pruning, keys: Sequence[Any] | None = None) -> list[Split]:
+    def splits(
+        self, pruning: Pruning, keys: Sequence[Any] | None = None, columns: Collection[str] | None = None
+    ) -> list[Split]:
         table = CATALOGS[self.name or ""].table(self._snapshot, self._operators)
         return [TableSplit([batch]) for batch in table.to_batches(max_chunksize=ROWS_PER_SPLIT)]
 

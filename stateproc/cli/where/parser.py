@@ -39,6 +39,11 @@ class WhereCondition:
     text: str
     tree: exp.Expr
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names in the condition, in lower case: of columns and of fields."""
+        return frozenset(node.name.lower() for node in self.tree.find_all(exp.Identifier, exp.Var))
+
     def error(self, node: exp.Expr, message: str, advice: str | None = EXAMPLES) -> InvalidOption:
         """Return an error that points at ``node`` in the text."""
         current: exp.Expr | None = node

@@ -11,7 +11,9 @@ import pytest
 
 import stateproc
 from stateproc.cli.app import main
+from stateproc.readers.common import splits
 from stateproc.snapshot.joined_table import by_key_group
+from stateproc.spark.source import reader_of, schema_of
 from tests.helpers.byte_builders.metadata import i32, inline, key_groups, metadata, operator, subtask, utf
 from tests.helpers.byte_builders.serializers import scalar, versioned
 from tests.helpers.fixtures import fixtures
@@ -68,14 +70,65 @@ def test_no_flattening_and_no_unknown_namespace() -> None:
         operator.wide("GlobalWindow")
 
 
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("uid", ["kitchen-long", "kitchen-string", "kitchen-tuple", "kitchen-ttl"])
+def test_a_selection_of_columns_has_the_rows_of_all(case: str, uid: str) -> None:
+    wide = next(item for item in fixtures() if item.name == case).open().operator(uid).wide()
+    whole = wide.to_arrow()
+    names = wide.schema().names
+    for columns in (["key"], ["key", names[2]], ["key", names[-1]], names[::-1]):
+        found = wide.to_arrow(columns=columns)
+        assert found.schema.names == columns
+        assert _by_key(found) == _by_key(whole.select(columns))
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if "checkpoint" not in case])
+def test_only_selected_states_are_decoded(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = next(item for item in fixtures() if item.name == case).open().operator("kitchen-long").wide()
+    name = wide.schema().names[-1]
+    expected = _by_key(wide.to_arrow().select(["key", name]))
+    decode = splits.decode_entries
+
+    def fail(entries: Any, state: Any, *arguments: Any, **options: Any) -> Any:
+        if state.name != name:
+            raise stateproc.UnsupportedSnapshot(f"the values of {state.name} cannot be decoded")
+        return decode(entries, state, *arguments, **options)
+
+    monkeypatch.setattr(splits, "decode_entries", fail)
+    assert _by_key(wide.to_arrow(columns=["key", name])) == expected
+    with pytest.raises(stateproc.UnsupportedSnapshot):
+        wide.to_arrow()
+
+
+def test_a_damaged_value_does_no_harm_where_its_column_is_not_selected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    snapshot = _snapshot_of(tmp_path, ["good", "bad"], damaged="bad")
+    (operator,) = snapshot.operators
+    with pytest.raises(stateproc.CorruptSnapshot):
+        operator.wide().to_arrow()
+    assert operator.wide().to_arrow(columns=["key", "good"]).to_pylist() == [{"key": 7, "good": 0}]
+    options = {"path": str(tmp_path), "uidHash": operator.operator_id, "columns": "key,good"}
+    reader = reader_of(options, schema_of(options))
+    batches = [batch for partition in reader.partitions() for batch in reader.read(partition)]
+    assert [batch.to_pylist() for batch in batches] == [[{"key": 7, "good": 0}]]
+    assert main(["read", str(tmp_path), "--columns", "key,good"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"key": 7, "good": 0}
+    assert main(["read", str(tmp_path), "--columns", "key", "--where", "good = 0"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"key": 7}
+
+
 def test_rows_are_cut_at_key_groups() -> None:
     batches = [pa.RecordBatch.from_pydict({"key_group": part}) for part in ([1, 1, 2], [2, 2], [], [5])]
     found = [(group, sum(len(part) for part in parts)) for group, parts in by_key_group(batches)]
     assert found == [(1, 2), (2, 3), (5, 1)]
 
 
-def _snapshot_of(directory: Path, names: list[str]) -> stateproc.Snapshot:
-    """A canonical savepoint of one key group: of each of these Long states the number of its place, for key 7."""
+def _snapshot_of(directory: Path, names: list[str], damaged: str | None = None) -> stateproc.Snapshot:
+    """Write a canonical savepoint of one key group: each of these Long states has its index as value, for key 7.
+
+    The value of ``damaged`` has three bytes instead of eight.
+    """
     void = versioned("org.apache.flink.runtime.state.VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot", 3)
     header = i32(6) + b"\0" + i32(2) + scalar("Long") + len(names).to_bytes(2, "big")
     for name in names:
@@ -84,7 +137,8 @@ def _snapshot_of(directory: Path, names: list[str]) -> stateproc.Snapshot:
     group = b"\0\0"
     for place in range(len(names)):
         key = bytes([0x85]) + (7).to_bytes(8, "big") + b"\0"
-        group += i32(len(key)) + key + i32(8) + place.to_bytes(8, "big")
+        size = 3 if names[place] == damaged else 8
+        group += i32(len(key)) + key + i32(size) + place.to_bytes(size, "big")
         group += (place + 1).to_bytes(2, "big") if place + 1 < len(names) else b"\xff\xff"
     offsets = [0] * 5 + [len(header)] + [0] * 122
     keyed = key_groups(7, 0, offsets, inline("keyed", header + group))
