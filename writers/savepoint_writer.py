@@ -26,7 +26,7 @@ from stateproc.writers.rewrite.edits import TtlEdit, now_ms
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.rekey import HashCodes
 from stateproc.writers.rewrite.transform import transformation
-from stateproc.writers.spark.execution import Settings, write_snapshot
+from stateproc.writers.spark.execution import WriteSettings, write_snapshot
 
 AnyOperator = NewOperator | ExistingOperator
 
@@ -38,7 +38,7 @@ class SavepointWriter:
     chained; they raise NotFound and InvalidOption. Nothing is written before ``write``.
     """
 
-    def __init__(self, spark: SparkSession, settings: Settings, source: Snapshot | None = None) -> None:
+    def __init__(self, spark: SparkSession, settings: WriteSettings, source: Snapshot | None = None) -> None:
         self._spark, self._settings, self._source = spark, settings, source
         self._parallelism: dict[str, int] = {}
         self._operators: dict[str, AnyOperator] = {}
@@ -48,7 +48,7 @@ class SavepointWriter:
     def new_savepoint(cls, spark: SparkSession, max_parallelism: int = 128) -> SavepointWriter:
         """A savepoint without operators. Raises InvalidOption for a max parallelism that Flink cannot have."""
         check_max_parallelism(max_parallelism)
-        return cls(spark, Settings(DEFAULT, max_parallelism))
+        return cls(spark, WriteSettings(DEFAULT, max_parallelism))
 
     @classmethod
     def from_existing_savepoint(
@@ -62,7 +62,7 @@ class SavepointWriter:
         """
         read_options = {name: _text(value) for name, value in (options or {}).items()} | {"path": absolute(_path(path))}
         source = open(read_options["path"], **open_arguments(parse_options(read_options)))
-        writer = cls(spark, Settings(_release_of(source), None), source)
+        writer = cls(spark, WriteSettings(_release_of(source), None), source)
         writer._read_options = read_options
         for operator in source.operators:
             writer._operators[operator.operator_id] = ExistingOperator(operator)

@@ -30,7 +30,7 @@ WINDOW_PAIR = Tuple(TIME_WINDOW, TIME_WINDOW)
 WINDOW, STORED, HELD, COUNTED, TIME, PAIRS = (
     "$window", "$state_window", "$value", "$count", "$timestamp", "$pairs",
 )  # fmt: skip
-_TIMES = "$timestamps"
+_TIMES, _GROUP_KEY, _GROUP_TEXT = "$timestamps", "$group_key", "$group_text"
 _LATEST = 2**63 - 1
 _START_END = "struct<start: timestamp, end: timestamp>, or of ms since the epoch"
 
@@ -128,9 +128,11 @@ class Windowing:
         key = column_named(kept[0])
         if not _has_floats(rows.schema[kept[0]].dataType):
             return rows.groupBy(key).agg(*(F.first(column_named(name)).alias(name) for name in kept[1:]), whole)
-        # Spark takes -0.0 for 0.0 and Java does not: as text they differ.
-        by_text = rows.groupBy(F.to_json(F.struct(key)).alias(_TIMES))
-        return by_text.agg(*(F.first(column_named(name)).alias(name) for name in kept), whole).drop(_TIMES)
+        # Spark groups -0.0 with 0.0, which Java distinguishes: as text they differ. JSON alone would not do: it has
+        # milliseconds, where keys may have microseconds.
+        groups = rows.groupBy(key.alias(_GROUP_KEY), F.to_json(F.struct(key)).alias(_GROUP_TEXT))
+        columns = (F.first(column_named(name)).alias(name) for name in kept)
+        return groups.agg(*columns, whole).drop(_GROUP_KEY, _GROUP_TEXT)
 
 
 def _span(frame: DataFrame, window: WindowColumns) -> Column:

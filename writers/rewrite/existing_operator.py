@@ -214,12 +214,12 @@ class ExistingOperator:
         for split in carried_splits(self.operator, name, state_id):
             yield Carried(split, change, again)
 
-    def raw_copies(self, job: WriteJob, index: int) -> RawCopies:
-        """The keyed states that stay; ``index``: the operator's position in the job. Empty if all files stay."""
+    def raw_copies(self, job: WriteJob, index: int) -> RawCopies | None:
+        """The keyed states that stay; ``index``: the operator's position in the job. None if all files stay."""
         mine = job.operators[index]
-        targets = TargetOf(job.targets, index, mine.parallelism, mine.max_parallelism)
         if mine.keyed is None:
-            return RawCopies((), targets)
+            return None
+        targets = TargetOf(job.targets, index, mine.parallelism, mine.max_parallelism)
         copies = (item for number, name in enumerate(self._kept_names()) for item in self._carried(name, number, mine))
         return RawCopies(tuple(_joined(copies)), targets)
 

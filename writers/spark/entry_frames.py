@@ -8,6 +8,7 @@ from functools import reduce
 
 import numpy as np
 import pyarrow as pa
+from pyspark import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
@@ -74,6 +75,8 @@ class BlockEncoder:
     """For mapInArrow: encodes rows of `sliced` into blocks of entries of all the states they fill."""
 
     states: tuple[StateEncoding, ...]
+    rows: Accumulator[int] | None = None
+    """Counts the rows encoded, for `progress`."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for block in packed(self._entries(batches)):
@@ -84,6 +87,8 @@ class BlockEncoder:
         for batch in coalesced(reassembled(batches)):
             for state in self.states:
                 yield from state.entries(batch)
+            if self.rows is not None:
+                self.rows.add(batch.num_rows)
 
 
 @dataclass(frozen=True)
@@ -98,9 +103,18 @@ class RawCopier:
 
 
 def entry_blocks(
-    spark: SparkSession, operators: Sequence[NewOperator | ExistingOperator], job: WriteJob
+    spark: SparkSession,
+    operators: Sequence[NewOperator | ExistingOperator],
+    job: WriteJob,
+    rows: Accumulator[int] | None = None,
 ) -> list[EntryBlocks]:
     """The entries of all operators of the job, as DataFrames that each evaluate one DataFrame of the user once.
+
+    Args:
+        spark: the session.
+        operators: the operators of ``job.operators``.
+        job: the write.
+        rows: counts the rows encoded.
 
     Raises:
         InvalidOption: a state's rows cannot be assigned to key groups.
@@ -110,13 +124,13 @@ def entry_blocks(
     for index, operator in enumerate(operators):
         if isinstance(operator, ExistingOperator):
             copies = operator.raw_copies(job, index)
-            if len(copies):
+            if copies is not None and len(copies):
                 blocks.append(EntryBlocks(_copied(spark, copies), bounded=True))
         sources += operator.sources(job, index)
     by_frame: dict[int, list[Source]] = {}
     for source in sources:
         by_frame.setdefault(id(source.frame), []).append(source)
-    return blocks + [_encoded(alike) for alike in by_frame.values()]
+    return blocks + [_encoded(alike, rows) for alike in by_frame.values()]
 
 
 def _copied(spark: SparkSession, copies: RawCopies) -> DataFrame:
@@ -124,7 +138,7 @@ def _copied(spark: SparkSession, copies: RawCopies) -> DataFrame:
     return spark.range(0, len(copies), 1, tasks).mapInArrow(RawCopier(copies), BLOCKS_SCHEMA)
 
 
-def _encoded(sources: Sequence[Source]) -> EntryBlocks:
+def _encoded(sources: Sequence[Source], counter: Accumulator[int] | None) -> EntryBlocks:
     """The blocks of all states that the same DataFrame fills."""
     frame = sources[0].frame
     wanted = dict.fromkeys(column for source in sources for column in source.columns.values())
@@ -137,7 +151,7 @@ def _encoded(sources: Sequence[Source]) -> EntryBlocks:
     if not all(source.keyed for source in sources):
         columns.append((F.monotonically_increasing_id(), POSITION, LongType()))
     selected = frame.select(*(column.alias(name) for column, name, _ in columns))
-    encoder = BlockEncoder(tuple(_state_encoding(source, flat) for source in sources))
+    encoder = BlockEncoder(tuple(_state_encoding(source, flat) for source in sources), counter)
     bounded = is_bounded(selected.schema)
     rows = sliced(selected) if bounded else selected
     return EntryBlocks(rows.mapInArrow(encoder, BLOCKS_SCHEMA), bounded)

@@ -1,4 +1,4 @@
-"""A savepoint is written: files that stay are copied, other entries shuffled, sorted and written by Spark's tasks."""
+"""Write a savepoint: copy files that stay; shuffle, sort and write all other entries in Spark's tasks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from stateproc.errors import InvalidOption
 from stateproc.flink_versions import Release
 from stateproc.metadata.snapshot import OperatorState
 from stateproc.serializers import LayoutContext
@@ -27,18 +28,19 @@ from stateproc.writers.rewrite.file_copy import CopyPlan, copy_plan
 from stateproc.writers.rewrite.repartition import repartitioned
 from stateproc.writers.spark.arrow_batching import batches_limited
 from stateproc.writers.spark.entry_frames import by_target, entry_blocks
+from stateproc.writers.spark.progress import described_jobs, reported_progress
 from stateproc.writers.spark.snapshot_sink import save
 from stateproc.writers.write_plan import OperatorJob, WriteJob, check_parallelism
 
-_LITTLE = 1 << 30
-"""Up to so many bytes are copied here: starting Spark's tasks takes as long."""
-_THREADS = 4
+_DRIVER_COPY_BYTES = 1 << 30
+"""Up to this size files are copied by the driver: starting Spark's tasks takes as long."""
+_COPY_THREADS = 4
 _DEFAULT_MAX_PARALLELISM = 128
 
 
 @dataclass
-class Settings:
-    """What holds for the whole savepoint. None: existing operators stay as they are."""
+class WriteSettings:
+    """Options of the whole savepoint. None: existing operators stay as they are."""
 
     release: Release
     max_parallelism: int | None
@@ -47,13 +49,13 @@ class Settings:
     verify: bool = True
     drop_in_flight: bool = False
     storage_options: dict[str, Any] | None = None
-    """Of the target's file system; None: those of the source's, where it is of the same kind."""
+    """Of the target's file system; None: those of the source's file system, if it is of the same kind."""
     rocksdb: TableOptions = field(default_factory=TableOptions)
 
 
 @dataclass(frozen=True)
-class _Placed:
-    """An operator and how many subtasks and key groups it shall have."""
+class _ScaledOperator:
+    """An operator with its parallelism and max parallelism; ``keyed``: its keyed state is written anew."""
 
     operator: NewOperator | ExistingOperator
     parallelism: int
@@ -63,16 +65,23 @@ class _Placed:
 
 def write_snapshot(
     spark: SparkSession, path: str | os.PathLike[str], operators: Sequence[NewOperator | ExistingOperator],
-    settings: Settings, parallelism: Mapping[str, int], source: Snapshot | None, *, overwrite: bool,
+    settings: WriteSettings, parallelism: Mapping[str, int], source: Snapshot | None, *, overwrite: bool,
 ) -> None:  # fmt: skip
-    """Write the operators to ``path``. Raises SnapshotError; errors of tasks come wrapped in Spark's."""
-    placed = [_placed(item, settings, parallelism, spark) for item in operators]
+    """Write the operators to ``path``.
+
+    Raises:
+        SnapshotError: anything but a task fails.
+        PythonException: a task fails (pyspark.errors).
+    """
+    _check_classic(spark)
+    scaled = [_scaled(item, settings, parallelism, spark) for item in operators]
     sources = [] if source is None else [source.location.directory_uri]
     options = _storage_options(os.fspath(path), settings, source)
     commit = Commit.begin(path, overwrite=overwrite, sources=sources, storage_options=options)
     try:
-        carried = _carried(spark, placed, settings, source, commit.staging)
-        jobs = tuple(_job(item, settings, carried) for item in placed)
+        with described_jobs(spark, f"stateproc: copy state files to {os.fspath(path)}"):
+            carried = _carried(spark, scaled, settings, source, commit.staging)
+        jobs = tuple(_job(item, settings, carried) for item in scaled)
         job = WriteJob(
             commit.staging,
             settings.release,
@@ -85,23 +94,39 @@ def write_snapshot(
             rocksdb=settings.rocksdb,
             master_states=() if source is None else source.metadata.master_states,
         )
-        _write(spark, placed, job, commit)
+        with described_jobs(spark, f"stateproc: write savepoint {os.fspath(path)} ({_counted(jobs)})"):
+            _write(spark, scaled, job, commit)
     except BaseException:
         commit.abort()
         raise
 
 
-def _write(spark: SparkSession, placed: Sequence[_Placed], job: WriteJob, commit: Commit) -> None:
-    blocks = entry_blocks(spark, [item.operator for item in placed], job)
-    if not blocks:
-        finish(job, commit, [])
-        return
-    commit.staging.check_shared()
-    with batches_limited(spark, by_rows=all(item.bounded for item in blocks)):
-        save(by_target(blocks, len(job.targets)), job, commit)
+def _write(spark: SparkSession, scaled: Sequence[_ScaledOperator], job: WriteJob, commit: Commit) -> None:
+    with reported_progress(spark) as rows:
+        blocks = entry_blocks(spark, [item.operator for item in scaled], job, rows)
+        if not blocks:
+            finish(job, commit, [])
+            return
+        commit.staging.check_shared()
+        with batches_limited(spark, by_rows=all(item.bounded for item in blocks)):
+            save(by_target(blocks, len(job.targets)), job, commit)
 
 
-def _storage_options(path: str, settings: Settings, source: Snapshot | None) -> Mapping[str, Any]:
+def _check_classic(spark: SparkSession) -> None:
+    """Raise InvalidOption for a session of Spark Connect, which has no Spark context on this side."""
+    if not isinstance(spark, SparkSession):
+        raise InvalidOption(
+            "SavepointWriter cannot write through a session of Spark Connect: it copies files from the driver program",
+            advice="use a classic session (SparkSession.builder.master(…)), or, for one state, "
+            "df.write.format('savepoint')",
+        )
+
+
+def _counted(jobs: Sequence[OperatorJob]) -> str:
+    return "1 operator" if len(jobs) == 1 else f"{len(jobs)} operators"
+
+
+def _storage_options(path: str, settings: WriteSettings, source: Snapshot | None) -> Mapping[str, Any]:
     if settings.storage_options is not None:
         return settings.storage_options
     if source is None:
@@ -110,9 +135,12 @@ def _storage_options(path: str, settings: Settings, source: Snapshot | None) -> 
     return source.location.storage_options if alike else {}
 
 
-def _placed(
-    operator: NewOperator | ExistingOperator, settings: Settings, parallelism: Mapping[str, int], spark: SparkSession
-) -> _Placed:
+def _scaled(
+    operator: NewOperator | ExistingOperator,
+    settings: WriteSettings,
+    parallelism: Mapping[str, int],
+    spark: SparkSession,
+) -> _ScaledOperator:
     given = parallelism.get(operator.operator_id)
     if isinstance(operator, ExistingOperator):
         operator.check_release(settings.release)
@@ -125,10 +153,10 @@ def _placed(
         subtasks = max(1, min(groups, int(spark.sparkContext.defaultParallelism))) if given is None else given
         keyed = True
     check_parallelism(subtasks, groups, operator.uid or operator.operator_id)
-    return _Placed(operator, subtasks, groups, keyed)
+    return _ScaledOperator(operator, subtasks, groups, keyed)
 
 
-def _job(item: _Placed, settings: Settings, carried: Mapping[str, OperatorState]) -> OperatorJob:
+def _job(item: _ScaledOperator, settings: WriteSettings, carried: Mapping[str, OperatorState]) -> OperatorJob:
     operator = item.operator
     if isinstance(operator, NewOperator):
         return operator.job(settings.release, item.parallelism, item.max_parallelism)
@@ -137,12 +165,16 @@ def _job(item: _Placed, settings: Settings, carried: Mapping[str, OperatorState]
 
 
 def _carried(
-    spark: SparkSession, placed: Sequence[_Placed], settings: Settings, source: Snapshot | None, staging: Staging
+    spark: SparkSession,
+    scaled: Sequence[_ScaledOperator],
+    settings: WriteSettings,
+    source: Snapshot | None,
+    staging: Staging,
 ) -> dict[str, OperatorState]:
     """The existing operators, with handles of copies of the files that stay."""
     if source is None:
         return {}
-    existing = [(item.operator.operator, item) for item in placed if isinstance(item.operator, ExistingOperator)]
+    existing = [(item.operator.operator, item) for item in scaled if isinstance(item.operator, ExistingOperator)]
     kept = [_kept(operator, item) for operator, item in existing]
     plan = copy_plan(kept, source.location, drop_channel_state=settings.drop_in_flight)
     found = {}
@@ -154,16 +186,16 @@ def _carried(
 
 
 def _copied(spark: SparkSession, plan: CopyPlan, staging: Staging) -> list[Any]:
-    # Spark's tasks on this machine would copy no faster.
-    if plan.bytes <= _LITTLE or str(spark.sparkContext.master).startswith("local"):
-        with ThreadPoolExecutor(_THREADS) as pool:
+    # On one machine, Spark's tasks would copy no faster.
+    if plan.bytes <= _DRIVER_COPY_BYTES or str(spark.sparkContext.master).startswith("local"):
+        with ThreadPoolExecutor(_COPY_THREADS) as pool:
             return list(pool.map(lambda copy: copy.run(staging), plan.copies))
     copies = spark.sparkContext.parallelize(plan.copies, len(plan.copies))
     return list(copies.map(lambda copy: copy.run(staging)).collect())
 
 
-def _kept(operator: Operator, item: _Placed) -> OperatorState:
-    """The operator without the handles of what is written anew: keyed state, operator state of another parallelism."""
+def _kept(operator: Operator, item: _ScaledOperator) -> OperatorState:
+    """The operator without the handles of state that is written anew: keyed state, operator state if it is rescaled."""
     subtasks = operator.metadata.subtasks
     if item.keyed:
         subtasks = tuple(replace(subtask, managed_keyed=None, raw_keyed=None) for subtask in subtasks)

@@ -160,6 +160,23 @@ def test_sessions_of_keys_that_spark_takes_for_one(spark: SparkSession, tmp_path
     assert found == {"0.0": [(0, True), (20, True)], "-0.0": [(5, True)], "nan": [(1, True)]}
 
 
+def test_sessions_of_keys_that_differ_in_microseconds(spark: SparkSession, tmp_path: Path) -> None:
+    """Keys with floats are grouped by their text, too, which has milliseconds only."""
+    first, second = (datetime(2024, 1, 1, 0, 0, 0, micros, timezone.utc) for micros in (1, 2))
+    frame = spark.createDataFrame(
+        [((zero, at), index, (start, start + 10), start)
+         for index, (zero, at) in enumerate([(0.0, first), (0.0, second), (-0.0, first)]) for start in (0, 20)],
+        "key struct<x: double, at: timestamp>, hash int, window struct<start: long, end: long>, value long",
+    )  # fmt: skip
+    state = OperatorBootstrap(hash_column="hash").window_state(frame, assigner="session", contents="reduce")
+    operator = written(spark, state, tmp_path / "s")
+    found = {
+        tuple(map(str, row["key"].values())): [pair["f0"]["start"] for pair in row["value"]]
+        for row in operator.state("merging-window-set").to_arrow().to_pylist()
+    }
+    assert found == {(zero, str(at)): [0, 20] for zero, at in (("0.0", first), ("0.0", second), ("-0.0", first))}
+
+
 def test_timestamps_without_zone_are_utc(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.sql(
         "select 1L key, timestamp_ntz'1969-12-31 23:59:00' as s, timestamp_ntz'1970-01-01 00:00:00.5' as e, 5 value"

@@ -1,0 +1,82 @@
+"""Describe a write's jobs in Spark's user interface, and report its progress on a terminal."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from pyspark import Accumulator, StatusTracker
+from pyspark.sql import SparkSession
+
+_FIRST_SECONDS, _MOST_SECONDS = 5.0, 60.0
+"""When the first line is printed, and the longest time between two; the time doubles until then."""
+_DESCRIPTION, _GROUP = "spark.job.description", "spark.jobGroup.id"
+"""The properties in which Spark keeps what setJobDescription and setJobGroup set."""
+
+
+@contextmanager
+def described_jobs(spark: SparkSession, description: str) -> Iterator[None]:
+    """Describe the jobs that this thread runs within the context; the description from before is restored."""
+    context = spark.sparkContext
+    previous = context.getLocalProperty(_DESCRIPTION)
+    context.setJobDescription(description)
+    try:
+        yield
+    finally:
+        context.setJobDescription(previous)
+
+
+@contextmanager
+def reported_progress(spark: SparkSession, out: TextIO | None = None) -> Iterator[Accumulator[int] | None]:
+    """Print the rows encoded, their rate and the tasks completed while the context lasts; a short write prints nothing.
+
+    Args:
+        spark: the session that runs the write, in this thread.
+        out: where to print, by default standard error. Nothing is printed unless it is a terminal.
+
+    Yields:
+        What tasks add their rows to; None if nothing is printed.
+    """
+    out = sys.stderr if out is None else out
+    if not out.isatty():
+        yield None
+        return
+    context = spark.sparkContext
+    rows, done = context.accumulator(0), threading.Event()
+    group = context.getLocalProperty(_GROUP)
+    arguments = (context.statusTracker(), group, rows, done, out)
+    thread = threading.Thread(target=_report, args=arguments, name="stateproc-progress", daemon=True)
+    thread.start()
+    try:
+        yield rows
+    finally:
+        done.set()
+        thread.join()
+
+
+def _report(
+    tracker: StatusTracker, group: str | None, rows: Accumulator[int], done: threading.Event, out: TextIO
+) -> None:
+    begin, seconds = time.monotonic(), _FIRST_SECONDS
+    while not done.wait(seconds):
+        completed, tasks = _tasks(tracker, group)
+        rate = rows.value / (time.monotonic() - begin)
+        print(
+            f"stateproc: {completed} of {tasks} tasks, {rows.value:,} rows encoded, {rate:,.0f} rows/s",
+            file=out,
+            flush=True,
+        )
+        seconds = min(2 * seconds, _MOST_SECONDS)
+
+
+def _tasks(tracker: StatusTracker, group: str | None) -> tuple[int, int]:
+    """(completed tasks, all tasks) of the stages of the group's running jobs."""
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    running = [job for job in jobs if job is not None and job.status == "RUNNING"]
+    stages = [tracker.getStageInfo(stage) for job in running for stage in job.stageIds]
+    known = [stage for stage in stages if stage is not None]
+    return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
