@@ -2,6 +2,7 @@
 
 # ruff: noqa: F401
 import stateproc.serializers.avro.serializer
+import stateproc.serializers.flink_ml
 import stateproc.serializers.java.big_numbers
 import stateproc.serializers.java.collections
 import stateproc.serializers.java.java_serialized
