@@ -1,7 +1,8 @@
-"""stateproc: open the memory of Flink jobs as typed DataFrames, without Flink.
+"""Read and write Apache Flink savepoints and checkpoints without Flink.
 
-``stateproc.open(path)`` gives a snapshot; ``stateproc.attach(spark, path)`` makes SQL views of all its states;
-``stateproc.SavepointWriter`` writes savepoints, whose operators ``stateproc.OperatorBootstrap`` fills.
+``stateproc.open(path)`` returns a snapshot whose states are Arrow tables; ``stateproc.attach(spark, path)`` creates SQL
+views of all its states; ``stateproc.SavepointWriter`` writes savepoints, whose operators are built with
+``stateproc.OperatorBootstrap``.
 """
 
 from __future__ import annotations
@@ -28,14 +29,26 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "CorruptSnapshot", "DuplicateKey", "InvalidEntries", "InvalidOption", "InvalidRows", "MissingFile", "NotFound",
-    "OperatorBootstrap", "SavepointWriter", "Snapshot", "SnapshotError", "UnsupportedSnapshot", "WriteFailed",
-    "attach", "open",
-]  # fmt: skip
+    "CorruptSnapshot",
+    "DuplicateKey",
+    "InvalidEntries",
+    "InvalidOption",
+    "InvalidRows",
+    "MissingFile",
+    "NotFound",
+    "OperatorBootstrap",
+    "SavepointWriter",
+    "Snapshot",
+    "SnapshotError",
+    "UnsupportedSnapshot",
+    "WriteFailed",
+    "attach",
+    "open",
+]
 
 
 def __getattr__(name: str) -> Any:
-    # Spark imports this package once per planning phase: what is heavy is imported when it is asked for.
+    # Lazy: start-up. Spark imports this package in every planning process, the command line for ``--help``.
     if name in ("open", "Snapshot"):
         from stateproc.snapshot import snapshot
 

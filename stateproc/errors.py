@@ -1,4 +1,4 @@
-"""The one family of errors that stateproc raises; every message says where, what, and what to do."""
+"""Define the errors that stateproc raises. Every message says what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Where:
-    """A place in a snapshot: file, byte offset in it, operator and state. Any part may be unknown."""
+    """A position in a snapshot; unknown parts are None.
+
+    Attributes:
+        file: The path or URI of a file.
+        offset: The byte offset in that file.
+        operator: The operator's uid, or its id.
+        state: The state's name.
+    """
 
     file: str | None = None
     offset: int | None = None
@@ -31,9 +38,12 @@ class Where:
 
 
 class SnapshotError(Exception):
-    """Base of all errors about a snapshot.
+    """Base class of all errors that stateproc raises.
 
-    ``message`` says what was found and expected, ``where`` the place, ``advice`` what to do.
+    Attributes:
+        message: What is wrong.
+        where: The position in the snapshot.
+        advice: What to do; None if there is nothing to recommend.
     """
 
     def __init__(self, message: str, *, where: Where | None = None, advice: str | None = None) -> None:
@@ -48,7 +58,11 @@ class SnapshotError(Exception):
         return f"{text}\n  → {self.advice}" if self.advice else text
 
     def at(self, **where: Any) -> SnapshotError:
-        """This error with the still unknown parts of its place filled in (``file=``, ``operator=`` …)."""
+        """Return this error with the unknown parts of its position filled in.
+
+        Args:
+            **where: Attributes of :class:`Where`; those that the error has already are kept.
+        """
         known = {name: value for name, value in where.items() if getattr(self.where, name) is None}
         return type(self)(self.message, where=replace(self.where, **known), advice=self.advice)
 
@@ -61,44 +75,45 @@ def _rebuild(kind: type[SnapshotError], message: str, where: Where, advice: str 
 
 
 class CorruptSnapshot(SnapshotError):
-    """Bytes that no Flink writes: truncated, altered, or not the format they claim to be."""
+    """The bytes are not what any Flink release writes: truncated, altered, or of another format."""
 
 
 class UnsupportedSnapshot(SnapshotError):
-    """Valid, as far as seen, but of a version, format or class that cannot be read (yet, or from bytes alone)."""
+    """The snapshot is valid as far as it was read, but has a version, format or class that cannot be read."""
 
 
 class MissingFile(SnapshotError):
-    """A file of the snapshot, or the snapshot itself, is not where it should be."""
+    """The snapshot or one of its files does not exist at its path."""
 
 
 class NotFound(SnapshotError):
-    """No operator, state or table of that name in the snapshot; the advice offers the nearest names."""
+    """The snapshot has no operator, state, table or column of that name; the advice lists the nearest names."""
 
 
 class InvalidOption(SnapshotError):
-    """An option or argument given by the user does not fit."""
+    """An option or argument has a value that is not accepted, or contradicts another."""
 
 
 class InvalidEntries(SnapshotError):
-    """Entries that no state file can hold: not in order, of a state or key group that is not the file's."""
+    """Entries cannot be written to a state file: out of order, or of another state or key group."""
 
 
 class DuplicateKey(InvalidEntries):
-    """Two entries of one state with the same key (and namespace, and user key): a state holds one.
+    """Two entries of one state have the same key, namespace and user key.
 
-    ``entry``: the second one as (key group, state id, key bytes, value bytes), where it is at hand.
+    Attributes:
+        entry: The second of them as (key group, state id, key bytes, value bytes), if it is known.
     """
 
     entry: tuple[int, int, bytes, bytes] | None = None
 
 
 class WriteFailed(SnapshotError):
-    """A file could not be written, or the snapshot not be completed; nothing that can be loaded was left behind."""
+    """A file could not be written or the snapshot could not be completed; no loadable snapshot remains."""
 
 
 class InvalidRows(SnapshotError):
-    """Rows of a DataFrame that cannot become state: a null key, a value that its type cannot hold; they are shown."""
+    """Rows of a DataFrame cannot be written as state, e.g. because a key is null; the message shows them."""
 
 
 def not_found(what: str, name: str, known: Iterable[str], inside: str | None = None) -> NotFound:

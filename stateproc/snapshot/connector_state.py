@@ -1,4 +1,4 @@
-"""Operator states of well-known byte formats, with their columns opened: which Kafka offsets are in there?"""
+"""Decode operator states of well-known connectors into columns, e.g. Kafka offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All keyed states of an operator as one table: one row per key (and namespace), one column per state.
+"""Join all keyed states of an operator: one row per key and namespace, one column per state.
 
 The states are joined within a key group, on the bytes of key and namespace: memory grows with the largest key
 group of the operator, not with its state.
@@ -68,7 +68,7 @@ class WideSplit:
             yield from self._joined(tables)
 
     def _joined(self, tables: dict[str, list[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-        """Rows of one key group: every key that any of the states has."""
+        """Yield the rows of one key group: every key that any of the states has."""
         present = {name: pa.Table.from_batches(batches) for name, batches in tables.items() if batches}
         raws = [_combined(table.column(RAW_KEY)) for table in present.values()]
         if not raws or sum(map(len, raws)) == 0:
@@ -95,7 +95,7 @@ class WideSplit:
 
 
 def by_key_group(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
-    """Rows that come in the order of key groups, one key group after another."""
+    """Group rows that are in the order of key groups. Yields (key group, its batches)."""
     held: list[pa.RecordBatch] = []
     current = -1
     for batch in batches:
@@ -119,7 +119,7 @@ def _combined(column: pa.ChunkedArray) -> pa.Array:
 
 
 def column_names(states: Sequence[State]) -> dict[str, str]:
-    """State → its column. Names of the key's columns count as Spark compares them, whatever their case."""
+    """Map each state to its column. Names of the key's columns are compared without case, as in Spark."""
     accesses = {f"{state.name}_{LAST_ACCESS}" for state in states if state.ttl}
     taken = accesses | {state.name for state in states}
     chosen: dict[str, str] = {}
@@ -135,7 +135,7 @@ def column_names(states: Sequence[State]) -> dict[str, str]:
 class WideState(State):
     """One row per key: key_group, key, [namespace], one column per state, ``<state>_last_access`` for TTL.
 
-    A state whose name is another column's has ``_state`` behind it.
+    A state that has the name of another column gets the suffix ``_state``.
     """
 
     def __init__(self, operator: OperatorContext, states: Sequence[KeyedStateView], left_out: Sequence[State]) -> None:
@@ -197,9 +197,17 @@ class WideState(State):
 
 
 def wide_state(operator: OperatorContext, keyed: Sequence[KeyedStateView], namespace: str | None) -> WideState:
-    """The readable ones of an operator's keyed states whose namespaces are of one type.
+    """Join the readable keyed states whose namespaces have one type.
 
-    ``namespace``: that type's name; default none (VoidNamespace), or the first there is. Raises NotFound.
+    Args:
+        operator: The operator's context.
+        keyed: Its keyed states.
+        namespace: The name of the namespace type; default none (VoidNamespace), else that of the first state.
+
+    Raises:
+        NotFound: There are no states to join.
+        InvalidOption: No state has that namespace type.
+        SnapshotError: No state can be read.
     """
     readable = [state for state in keyed if state.problem is None]
     unreadable: list[State] = [state for state in keyed if state.problem is not None]
@@ -209,7 +217,7 @@ def wide_state(operator: OperatorContext, keyed: Sequence[KeyedStateView], names
     chosen = namespace or ("none" if "none" in types else types[0])
     if chosen not in types:
         raise InvalidOption(f"no states with namespace {chosen!r}", advice=f"there are: {', '.join(types)}")
-    # Contents of session windows lie under state windows: their rows have no partners in other states.
+    # Contents of session windows have state windows as namespaces, which no other state has.
     inside = [
         state
         for state in readable

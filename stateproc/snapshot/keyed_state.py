@@ -1,4 +1,4 @@
-"""Keyed states: one state over all subtasks' files of an operator."""
+"""Read one keyed state from the files of all subtasks of an operator."""
 
 from __future__ import annotations
 
@@ -34,8 +34,10 @@ class StateInFile:
 class KeyedStateView(State):
     """A keyed state.
 
-    ``parts``: the subtasks' files that contain it. ``unreadable``: files whose headers cannot be read, and why; reading
-    any of their key groups raises that error.
+    Args:
+        operator: The operator's context.
+        parts: The subtasks' files that contain the state.
+        unreadable: Files whose headers cannot be read, and why. Reading any of their key groups raises that error.
     """
 
     def __init__(
@@ -82,7 +84,7 @@ class KeyedStateView(State):
     def schema(self, *, flatten: bool = False) -> pa.Schema:
         context = self.operator.options.context
         schema: pa.Schema | None = None
-        # Most subtasks share one object: only what is left is compared as a whole.
+        # Most subtasks share one object: only distinct objects are compared by value.
         different = {id(part.state): part.state for part in self._parts}
         for state in dict.fromkeys(different.values()):
             with self._placed():
@@ -120,7 +122,7 @@ class KeyedStateView(State):
 
     @property
     def _window_mapping(self) -> str | None:
-        """The state that tells which windows these namespaces stand for, where they are state windows."""
+        """The state that maps these namespaces to windows, where they are state windows."""
         if self.namespace_type != "TimeWindow":
             return None
         names = {name for part in self._parts for name in part.file.state_names}
@@ -137,11 +139,16 @@ class KeyedStateView(State):
         whole_databases: bool = False,
         companions: Sequence[str] = (),
     ) -> list[KeyedSplit]:
-        """Splits of the entries as they are stored.
+        """Plan splits of the entries as they are stored, without resolving session windows.
 
-        ``keys``: only of these, as far as databases allow it (other files have whole key groups). ``raw_keys`` adds key
-        and namespace as bytes. ``whole_databases``: a RocksDB database is one split, so that the splits of several
-        states cover the same key groups. ``companions``: other states, which the splits' ``of_state`` may name.
+        Args:
+            flatten: One row per list element or map entry.
+            key_groups: Only these key groups.
+            split_bytes: Stored bytes per split, approximately.
+            keys: Only these keys, where files are sorted by key (RocksDB); other files return whole key groups.
+            raw_keys: Add a column with the serialized key and namespace.
+            whole_databases: A RocksDB database is one split, so that splits of several states have equal key groups.
+            companions: Other states that ``KeyedSplit.of_state`` may name.
         """
         operator = self.operator
         request = SplitRequest(
@@ -164,7 +171,7 @@ class KeyedStateView(State):
         )
 
     def _prefixes(self, keys: Sequence[Any]) -> Prefixes | None:
-        """What the keys' entries begin with; None where that cannot be told, or subtasks' files do not agree."""
+        """Return the bytes that the keys' entries begin with; None if they are ambiguous or differ between files."""
         if any(part.state.key != self.keyed.key for part in self._parts):
             return None
         context = self.operator.options.context.inner

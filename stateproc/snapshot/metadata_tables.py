@@ -1,4 +1,4 @@
-"""What is in a snapshot, as tables: its states, operators, files and coordinators."""
+"""Describe a snapshot as tables: its states, operators, files, coordinators and RocksDB tables."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Catalog:
-    """A table about a snapshot: its columns, and the rows of some of the snapshot's operators."""
+    """A table about a snapshot: its columns, and a function that returns the rows of some operators."""
 
     schema: pa.Schema
     rows: Callable[[Snapshot, Iterable[Operator]], Iterator[Row]]
 
     def table(self, snapshot: Snapshot, operators: Iterable[Operator] | None = None) -> pa.Table:
-        """The rows of these operators (default: all). Raises SnapshotError."""
+        """Return the rows of these operators; None for all. Raises SnapshotError."""
         chosen = snapshot.operators if operators is None else operators
         return pa.Table.from_pylist(list(self.rows(snapshot, chosen)), schema=self.schema)
 
@@ -67,7 +67,7 @@ def _state(operator: Operator, state: State) -> Row:
 
 
 def _unreadable(operator: Operator, state: State) -> SnapshotError | None:
-    """Why the files of a keyed state cannot be read; None if they can."""
+    """Return why the files of a keyed state cannot be read; None if they can."""
     if state.distribution != "keyed":
         return None
     try:
@@ -82,7 +82,7 @@ def _bytes(state: State) -> int | None:
     try:
         return state.bytes
     except SnapshotError:
-        return None  # the file is missing or damaged, which reading it tells
+        return None  # the file is missing or damaged; reading it reports that
 
 
 def _operators(snapshot: Snapshot, operators: Iterable[Operator]) -> Iterator[Row]:

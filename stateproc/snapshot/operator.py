@@ -1,4 +1,4 @@
-"""An operator of a snapshot: its states, found in the headers of its subtasks' files."""
+"""List the states of an operator from the headers of its subtasks' files."""
 
 from __future__ import annotations
 
@@ -63,19 +63,22 @@ class Operator:
 
     @property
     def name(self) -> str | None:
+        """The operator's name; None before Flink 2.0."""
         return self.metadata.name
 
     @property
     def parallelism(self) -> int:
+        """The number of subtasks."""
         return self.metadata.parallelism
 
     @property
     def max_parallelism(self) -> int:
+        """The number of key groups."""
         return self.metadata.max_parallelism
 
     @property
     def display(self) -> str:
-        """What people know it by: uid, else the id."""
+        """The uid, or the id where the uid is not known."""
         return self.uid or self.operator_id
 
     @property
@@ -105,7 +108,7 @@ class Operator:
 
     @cached_property
     def operator_files(self) -> tuple[OperatorFile, ...]:
-        """Managed operator state, one per subtask that has any; places that cannot be are told by ``problems``."""
+        """Managed operator state, one per subtask that has any; ``problems`` reports handles that cannot be opened."""
         files = []
         for subtask in self.metadata.subtasks:
             handle = subtask.managed_operator
@@ -119,13 +122,13 @@ class Operator:
 
     @cached_property
     def problems(self) -> tuple[SnapshotError, ...]:
-        """Headers and raw timers that cannot be read; the states behind them are not listed."""
+        """Why headers and raw timers cannot be read. States that only they describe are not listed."""
         found = [error for _, error in self.unreadable_keyed_files]
         return (*found, *self.unreadable_operator_files, *self.unreadable_raw_timers)
 
     @cached_property
     def unreadable_keyed_files(self) -> tuple[tuple[KeyedFile, SnapshotError], ...]:
-        """Files whose header cannot be read, and why: reading a state of their key groups must fail, not skip."""
+        """Files whose header cannot be read, and why. Reading any state of their key groups must fail."""
         if len(self.keyed_files) == 1:
             errors = [self.keyed_files[0].header_problem]
         else:
@@ -175,7 +178,7 @@ class Operator:
 
     @cached_property
     def _raw_timers(self) -> tuple[tuple[RawTimers, ...], list[SnapshotError]]:
-        """Timers in raw keyed state, and why others cannot be read."""
+        """Return the timers in raw keyed state, and why others cannot be read."""
         found, bad = [], []
         for subtask in self.metadata.subtasks:
             handle = subtask.raw_keyed
@@ -191,12 +194,12 @@ class Operator:
 
     @cached_property
     def keyed_states(self) -> tuple[KeyedStateView, ...]:
-        """Keyed states but timers."""
+        """Keyed states without timers."""
         return tuple(view for view in self._keyed.values() if not view.keyed.kind.is_queue)
 
     @cached_property
     def timer_states(self) -> tuple[TimerView, ...]:
-        """Event timers, processing timers: those that are there."""
+        """Event timers and processing timers, if the operator has any."""
         views = []
         for event, kind in ((True, StateKind.EVENT_TIMERS), (False, StateKind.PROCESSING_TIMERS)):
             queues = [view for view in self._keyed.values() if view.keyed.kind is kind]
@@ -223,11 +226,19 @@ class Operator:
 
     @property
     def states(self) -> tuple[State, ...]:
-        """All states: keyed, timers, operator states."""
+        """All states: keyed states, timers, operator states."""
         return (*self.keyed_states, *self.timer_states, *self.operator_states)
 
     def state(self, name: str) -> State:
-        """The state of that name. Raises NotFound offering the nearest names."""
+        """Find a state.
+
+        Args:
+            name: Its name; a timer queue's name selects the queue itself.
+
+        Raises:
+            NotFound: There is no such state; the advice lists the nearest names.
+            SnapshotError: There is none among the readable headers, and others cannot be read.
+        """
         for view in (*self.states, *self._keyed.values()):
             if view.name == name:
                 return view
@@ -236,14 +247,25 @@ class Operator:
         raise self._no_state("state", name, self.states)
 
     def timers(self, domain: str) -> TimerView:
-        """The timers of ``domain`` 'event' or 'processing'. Raises NotFound."""
+        """Find the timers of a time domain.
+
+        Args:
+            domain: 'event' or 'processing'.
+
+        Raises:
+            NotFound: The operator has none.
+        """
         for view in self.timer_states:
             if view.name == f"{domain} timers":
                 return view
         raise self._no_state("timers", domain, self.timer_states)
 
     def operator_state(self, name: str) -> OperatorStateView:
-        """The list, union or broadcast state of that name. Raises NotFound offering the nearest names."""
+        """Find a list, union or broadcast state.
+
+        Raises:
+            NotFound: There is none of that name; the advice lists the nearest names.
+        """
         for view in self.operator_states:
             if view.name == name:
                 return view
@@ -254,9 +276,15 @@ class Operator:
         return error.at(operator=self.display)
 
     def wide(self, namespace: str | None = None) -> WideState:
-        """All keyed states joined: one row per key (and namespace of the type named), one column per state.
+        """Join all keyed states into one wide table: one row per key and namespace, one column per state.
 
-        Raises NotFound if there are no keyed states, InvalidOption for a namespace type that none has.
+        Args:
+            namespace: The namespace type whose states are joined; default none, else the first type.
+
+        Raises:
+            NotFound: The operator has no keyed states that can be joined.
+            InvalidOption: No state has that namespace type.
+            SnapshotError: No keyed state can be read.
         """
         try:
             return wide_state(self.context, self.keyed_states, namespace)
@@ -272,7 +300,7 @@ class Operator:
 
     @property
     def coordinator(self) -> dict[str, object] | None:
-        """What the operator's coordinator wrote: of sources the enumerator's state, decoded where known."""
+        """The state of the operator's coordinator (for sources the enumerator's), decoded if its format is known."""
         handle = self.metadata.coordinator
         return None if handle is None else read_coordinator(handle.data, self.location.metadata_uri)
 

@@ -1,4 +1,4 @@
-"""Operator states over all subtasks: split list, union list, broadcast; channel-free, keyless."""
+"""Read operator states of all subtasks: split list, union list and broadcast state."""
 
 from __future__ import annotations
 

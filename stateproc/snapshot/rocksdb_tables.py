@@ -1,4 +1,4 @@
-"""The RocksDB databases of a snapshot, as their tables describe themselves: nothing of the state is read."""
+"""Describe the RocksDB databases of a snapshot from the properties of their tables, without reading state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from stateproc.snapshot.snapshot import Snapshot
 class StateTables:
     """One state's tables in one subtask's database.
 
-    ``new``: the names of those that an earlier snapshot does not have; None where there is none to compare with.
+    Attributes:
+        new: Names of the tables that an earlier snapshot does not have; None without an earlier snapshot.
     """
 
     operator: Operator
@@ -30,9 +31,16 @@ def has_databases(operator: Operator) -> bool:
 
 
 def state_tables(operator: Operator, since: Snapshot | None = None) -> Iterator[StateTables]:
-    """Per subtask and state of ``operator``, what its tables tell; ``since``: an earlier snapshot of the job.
+    """Describe the tables of each subtask and state.
 
-    Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot.
+    Args:
+        operator: The operator.
+        since: An earlier snapshot of the job, to mark tables that are new.
+
+    Raises:
+        CorruptSnapshot: A table or manifest is damaged.
+        MissingFile: A file does not exist.
+        UnsupportedSnapshot: A table has a format that cannot be read.
     """
     earlier = None if since is None else _handles(since.operators, operator.operator_id)
     for file in operator.keyed_files:

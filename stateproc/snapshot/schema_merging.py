@@ -1,4 +1,4 @@
-"""Schemas that differ between subtasks: one schema for all, and batches brought to it.
+"""Merge schemas that differ between subtasks, and convert batches to the merged schema.
 
 RocksDB lists in every subtask's header the POJO subclasses that this subtask has met, so that the structs read
 from two files may have different fields.
@@ -16,7 +16,7 @@ _MOST_AT_ONCE = 64 << 20
 
 
 def merged_type(one: pa.DataType, two: pa.DataType) -> pa.DataType:
-    """A type that holds values of both. Raises UnsupportedSnapshot if there is none."""
+    """Return a type for the values of both. Raises UnsupportedSnapshot if there is none."""
     if one == two:
         return one
     if pa.types.is_struct(one) and pa.types.is_struct(two):
@@ -41,7 +41,7 @@ def _merged_child(one: pa.StructType, two: pa.StructType, name: str) -> pa.DataT
 
 
 def merged_schema(one: pa.Schema, two: pa.Schema) -> pa.Schema:
-    """One schema for rows of both."""
+    """Return one schema for the rows of both."""
     if one.equals(two):
         return one
     names = list(dict.fromkeys(one.names + two.names))
@@ -53,8 +53,9 @@ def merged_schema(one: pa.Schema, two: pa.Schema) -> pa.Schema:
 
 
 def portions(batch: pa.RecordBatch, most: int = _MOST_AT_ONCE) -> Iterator[pa.RecordBatch]:
-    """The batch's rows, about ``most`` bytes at a time: a flattened list or map may be millions of rows at once, and
-    Spark's JVM takes each batch in one piece of memory.
+    """Slice a batch into batches of about ``most`` bytes.
+
+    A flattened list or map may have millions of rows, and Spark's JVM holds each batch in one block of memory.
     """
     size = batch.nbytes
     rows = len(batch) if size <= most else max(1, len(batch) * most // size)
@@ -63,7 +64,7 @@ def portions(batch: pa.RecordBatch, most: int = _MOST_AT_ONCE) -> Iterator[pa.Re
 
 
 def aligned(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The schema's columns of ``batch``; fields that the batch lacks are null."""
+    """Return the schema's columns of ``batch``; fields that the batch lacks are null."""
     if batch.schema.equals(schema):
         return batch
     columns = []
@@ -75,7 +76,7 @@ def aligned(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def aligned_array(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """``array`` with the fields of ``wanted`` in all structs within."""
+    """Convert ``array`` to the type ``wanted``: structs at any depth get its fields."""
     if array.type == wanted:
         return array
     if pa.types.is_struct(wanted):

@@ -1,8 +1,8 @@
-"""Session windows: contents lie under a state window; what users know is the merged window.
+"""Resolve session windows: Flink stores contents under a state window, users know the merged window.
 
 org.apache.flink.streaming.runtime.operators.windowing.MergingWindowSet keeps, for each key, the pairs (window,
-state window) in the list state ``merging-window-set``. Reading ``window-contents`` puts the window in the place of
-the state window; the windows of the DataStream API V2 (org.apache.flink.datastream.impl.extension.window.operators)
+state window) in the list state ``merging-window-set``. Reading ``window-contents`` replaces the state
+window by the window; the windows of the DataStream API V2 (org.apache.flink.datastream.impl.extension.window.operators)
 call their contents otherwise. SQL does the same (org.apache.flink.table.runtime.operators.window.groupwindow.internal.
 MergingWindowProcessFunction) with the map state ``session-window-mapping``, for the aggregates and their data views.
 """
@@ -26,7 +26,7 @@ SQL_WINDOWS, SQL_RETRACTED = "session-window-mapping", "previous-state"
 
 
 def window_mapping(state: str, others: Set[str]) -> str | None:
-    """The state that maps windows to those under which ``state`` lies, among the ``others`` of its operator."""
+    """Return which of the operator's ``others`` maps windows to the state windows of ``state``; None if none does."""
     if state.startswith(TIMER_PREFIX):
         return None  # timers are registered for the window itself
     if SQL_WINDOWS in others:
@@ -37,7 +37,7 @@ def window_mapping(state: str, others: Set[str]) -> str | None:
 
 @dataclass(frozen=True)
 class SessionSplit:
-    """Window contents of some key groups, with the windows that these key groups' merging sets name."""
+    """Window contents of some key groups, and the merging sets of the same key groups."""
 
     contents: KeyedSplit
     windows: KeyedSplit

@@ -1,4 +1,4 @@
-"""Open a snapshot: the first thing everybody does."""
+"""Open snapshots."""
 
 from __future__ import annotations
 
@@ -26,7 +26,13 @@ _FIRST_KRYO_5 = 5
 
 
 class Snapshot:
-    """A savepoint or checkpoint. Nothing but ``_metadata`` is read before a state is asked for."""
+    """A savepoint or checkpoint. Opening it reads nothing but ``_metadata``; state files are read on demand.
+
+    Attributes:
+        location: The snapshot's directory and the options of its file system.
+        metadata: The contents of ``_metadata``.
+        options: How states are decoded.
+    """
 
     def __init__(
         self, location: SnapshotLocation, metadata: SnapshotMetadata, options: ReadOptions, uids: Iterable[str]
@@ -44,12 +50,12 @@ class Snapshot:
 
     @property
     def note(self) -> str | None:
-        """What was chosen where the path left a choice, e.g. the newest checkpoint of a job."""
+        """What was chosen where the path allows several snapshots, e.g. the newest checkpoint of a job; else None."""
         return self.location.note
 
     @property
     def flink_versions(self) -> str:
-        """The releases that write such a ``_metadata``, e.g. "1.16 – 1.20"."""
+        """The Flink releases that write such a ``_metadata``, e.g. "1.16 – 1.20"."""
         return flink_version_range(self.metadata)
 
     @cached_property
@@ -78,7 +84,17 @@ class Snapshot:
         return tuple(self._operator(item, self._uids.get(item.operator_id)) for item in self.metadata.operators)
 
     def operator(self, uid_or_hash: str) -> Operator:
-        """The operator of that uid, uid hash (32 hex digits) or name. Raises NotFound offering the nearest."""
+        """Find an operator.
+
+        Args:
+            uid_or_hash: Its uid, its uid hash (operator id, 32 hex digits), or its name if only one operator has it.
+
+        Returns:
+            The operator. Where ``_metadata`` contains no uids (Flink 1.x) and a uid was given, it has that uid.
+
+        Raises:
+            NotFound: No operator matches; the advice lists the nearest.
+        """
         wanted = uid_or_hash.lower()
         hashed = operator_id(uid_or_hash)
         for operator in self.operators:
@@ -107,17 +123,25 @@ class Snapshot:
         return self._operators_by_uid[uid]
 
     def state(self, uid_or_hash: str, name: str) -> State:
-        """One state. Raises NotFound offering the nearest names."""
+        """Find a state.
+
+        Args:
+            uid_or_hash: The operator, as in :meth:`operator`.
+            name: The state's name.
+
+        Raises:
+            NotFound: There is no such operator or state; the advice lists the nearest names.
+        """
         return self.operator(uid_or_hash).state(name)
 
     @property
     def states(self) -> Sequence[State]:
-        """All states of all operators."""
+        """All states of all operators. Reads the headers of state files."""
         return [state for operator in self.operators for state in operator.states]
 
     @property
     def file_bytes(self) -> int:
-        """Bytes of all files and inline state, shared ones counted once."""
+        """The bytes of all files and of the state in ``_metadata``; shared files count once."""
         from stateproc.metadata import walk_stream_handles
 
         sizes = {use.handle: use.handle.size for use in walk_stream_handles(self.metadata)}
@@ -141,15 +165,33 @@ def open(
     storage_options: Mapping[str, Any] | None = None,
     path_mapping: Mapping[str, str] | None = None,
 ) -> Snapshot:
-    """Open the snapshot at ``path``: its directory, its ``_metadata``, or a checkpoint root (newest ``chk-N``).
+    """Open a savepoint or checkpoint.
 
-    uids: uids of the job, to name operators of Flink 1.x snapshots, which hold hashes only. classes: descriptions
-    of user classes (dict, JSON file or text). plugins: modules that register parsers. temporal: 'micros' or
-    'exact'. row_kind: keep RowKinds. kryo: 2 or 5, default by the release. verify: check the checksums of RocksDB's
-    blocks. key_type: the type of keys (of `stateproc.types`, or its text; or uid → type), which a changelog of which
-    nothing is materialized yet does not hold. storage_options: for fsspec. path_mapping: old → new prefixes of moved
-    files.
-    Raises MissingFile, CorruptSnapshot, UnsupportedSnapshot, InvalidOption, NotFound.
+    Arguments accept Python values or the text that the Spark options and the command line accept for them.
+
+    Args:
+        path: The snapshot's directory, its ``_metadata``, or a checkpoint root (the newest ``chk-N``).
+        uids: Uids of the job, to name the operators of Flink 1.x snapshots, which contain hashes only.
+        classes: Descriptions of user classes: a dict, JSON text, or the path of a JSON file.
+        plugins: Modules to import, which register parsers.
+        temporal: 'micros', or 'exact' to keep nanoseconds.
+        row_kind: Whether Rows have a column with their RowKind.
+        kryo: 2 or 5; default by the release that wrote the snapshot.
+        verify: Whether checksums of RocksDB blocks are checked.
+        key_type: The type of keys where a changelog does not contain it: of ``stateproc.types``, its text, or a mapping
+            from uids to types.
+        storage_options: Keyword arguments of the fsspec file system.
+        path_mapping: Old prefixes of moved files → new ones.
+
+    Returns:
+        The snapshot.
+
+    Raises:
+        MissingFile: There is no snapshot at ``path``.
+        CorruptSnapshot: ``_metadata`` is damaged.
+        UnsupportedSnapshot: ``_metadata`` has a version that cannot be read.
+        InvalidOption: An argument does not fit, or several snapshots match ``path``.
+        NotFound: ``key_type`` names an operator that does not exist.
     """
     given = {
         "uids": uids,

@@ -1,4 +1,4 @@
-"""A state of an operator, as the public face shows it: its type, its splits, its rows."""
+"""Define the interface of all states: their types, schema, splits and rows."""
 
 from __future__ import annotations
 
@@ -24,8 +24,15 @@ if TYPE_CHECKING:
 class State(ABC):
     """One state of one operator.
 
-    ``kind``: value, list, map, reducing, aggregating, event timers, processing timers, list, broadcast …;
-    ``distribution``: keyed, split, union or broadcast. Types are as people write them; None where there is none.
+    Attributes:
+        operator: The operator and how its snapshot is read.
+        name: The state's name.
+        kind: value, list, map, reducing, aggregating, event timers, processing timers, broadcast or all keyed states.
+        distribution: keyed, split, union or broadcast.
+        key_type: The type of keys as text; None if there are none.
+        namespace_type: The type of namespaces as text; None for VoidNamespace.
+        value_type: The type of values as text; None for a wide table.
+        ttl: Whether the state has a time to live.
     """
 
     def __init__(self, operator: OperatorContext, name: str, kind: str, distribution: str) -> None:
@@ -41,12 +48,20 @@ class State(ABC):
 
     @property
     def bytes(self) -> int | None:
-        """Bytes of the state's own files, where that can be told without reading them."""
+        """Bytes of the state's files; None where several states share a file."""
         return None
 
     @abstractmethod
     def schema(self, *, flatten: bool = False) -> pa.Schema:
-        """The columns of the state's rows. Raises Undecodable where bytes alone do not tell them."""
+        """Return the columns of the state's rows.
+
+        Args:
+            flatten: One row per list element or map entry.
+
+        Raises:
+            UnsupportedSnapshot: The types cannot be determined from the snapshot.
+            InvalidOption: The state cannot be flattened.
+        """
 
     @abstractmethod
     def splits(
@@ -73,7 +88,7 @@ class State(ABC):
 
     @property
     def problem(self) -> SnapshotError | None:
-        """Why the state cannot be read; None if it can, as far as types tell."""
+        """Why the state cannot be read; None if its types are known."""
         try:
             with self._placed():
                 self.schema()
@@ -82,7 +97,14 @@ class State(ABC):
         return None
 
     def key_groups_of(self, keys: Sequence[Any]) -> set[int] | None:
-        """The key groups in which these keys are; None if their hash cannot be reproduced."""
+        """Return the key groups of keys.
+
+        Args:
+            keys: Python values as ``to_pylist`` returns them.
+
+        Returns:
+            The key groups; None if the hash code of such keys cannot be computed.
+        """
         return None
 
     def batches(
@@ -93,11 +115,22 @@ class State(ABC):
         key_groups: Iterable[int] | None = None,
         keys: Sequence[Any] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The state's rows, one bounded batch after another.
+        """Read the rows, one bounded batch after another.
 
-        flatten: one row per list element or map entry. columns: only these, in this order. key_groups: only these.
-        keys: read no more than is needed for these keys (other keys of their key groups may come too).
-        Raises SnapshotError.
+        Args:
+            flatten: One row per list element or map entry.
+            columns: Only these columns, in this order.
+            key_groups: Only these key groups.
+            keys: Only what is needed to find these keys. Rows with other keys of the same key groups may be included.
+
+        Yields:
+            Batches of the schema of :meth:`schema`, or of ``columns``.
+
+        Raises:
+            CorruptSnapshot: A file is damaged.
+            MissingFile: A file does not exist.
+            UnsupportedSnapshot: A value cannot be decoded.
+            InvalidOption: A column does not exist, or the state cannot be flattened.
         """
         with self._placed():
             schema = self.schema(flatten=flatten)
@@ -115,7 +148,7 @@ class State(ABC):
 
     @contextmanager
     def _placed(self) -> Iterator[None]:
-        """Inside: errors about the snapshot name its file, the operator and the state, if they do not yet."""
+        """Add the file, operator and state to errors raised inside that do not name them."""
         try:
             yield
         except InvalidOption:
@@ -132,7 +165,14 @@ class State(ABC):
         return of_keys if chosen is None else chosen & of_keys
 
     def to_arrow(self, **options: Any) -> pa.Table:
-        """All rows as a table; ``options`` as in :meth:`batches`."""
+        """Read all rows as a table.
+
+        Args:
+            **options: As in :meth:`batches`.
+
+        Raises:
+            SnapshotError: As in :meth:`batches`.
+        """
         schema = narrowed(self.schema(flatten=options.get("flatten", False)), options.get("columns"))
         return pa.Table.from_batches(list(self.batches(**options)), schema=schema)
 
@@ -143,7 +183,7 @@ class State(ABC):
             **options: As in :meth:`batches`.
 
         Raises:
-            SnapshotError: The state cannot be read.
+            SnapshotError: As in :meth:`batches`.
         """
         import pandas as pd  # Lazy: optional, and slow to import
 
@@ -155,7 +195,7 @@ class State(ABC):
 
 
 def narrowed(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
-    """The schema of the chosen columns. Raises InvalidOption for one that is not there."""
+    """Return the schema of the selected columns. Raises InvalidOption for one that does not exist."""
     if columns is None:
         return schema
     unknown = [name for name in columns if name not in schema.names]

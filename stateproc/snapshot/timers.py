@@ -1,4 +1,4 @@
-"""Timers of an operator: those kept as priority-queue states, and heap timers in raw keyed state."""
+"""Read the timers of an operator: priority-queue states, and heap timers in raw keyed state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters that Spark pushes, as the key groups that can hold matching rows."""
+"""Translate the filters that Spark pushes down into key groups and keys."""
 
 from __future__ import annotations
 
@@ -39,10 +39,13 @@ def key_groups_of_filters(
     key_groups_of: KeyGroupsOf,
     key_type: pa.DataType | None = None,
 ) -> set[int] | None:
-    """The key groups that all filters leave; None if they exclude nothing.
+    """Return the key groups that can contain matching rows; None if no filter excludes any.
 
-    ``key_groups_of`` tells where keys are (None: unknown). ``key_type``: of the column ``key``; a struct is known when
-    filters tell each of its fields. Filters on other columns are left to Spark.
+    Args:
+        filters: The filters, all of which rows must match. Those on other columns than the key are ignored.
+        max_parallelism: The number of key groups.
+        key_groups_of: Returns the key groups of keys, None if unknown.
+        key_type: The type of the column ``key``; a struct is known when filters specify each of its fields.
     """
     filters = tuple(filters)
     left: set[int] | None = None
@@ -55,7 +58,7 @@ def key_groups_of_filters(
 
 
 def item_path(item: Filter) -> tuple[str, ...] | None:
-    """The column, or field of one, that the filter is on."""
+    """Return the path of the column or field that the filter is on."""
     return getattr(item, "attribute", None)
 
 
@@ -70,7 +73,7 @@ def _of_key_group(item: Filter, max_parallelism: int) -> set[int] | None:
 
 
 def _keys(filters: Sequence[Filter], key_type: pa.DataType | None) -> Iterator[list[Any] | None]:
-    """The keys that each filter on ``key`` names, and those that filters on its fields name together."""
+    """Yield the keys that each filter on ``key`` specifies, then those that filters on its fields specify together."""
     yield from (_values(item) for item in filters if item_path(item) == ("key",))
     if key_type is None or not pa.types.is_struct(key_type):
         return
@@ -84,7 +87,7 @@ def _keys(filters: Sequence[Filter], key_type: pa.DataType | None) -> Iterator[l
 
 
 def _values(item: Filter) -> list[Any] | None:
-    """The values that the filter lets through; None if it does not name them."""
+    """Return the values that the filter accepts; None if it does not list them."""
     if isinstance(item, In):
         return [value for value in item.value if value is not None]
     if isinstance(item, EqualTo | EqualNullSafe) and item.value is not None:
@@ -93,7 +96,7 @@ def _values(item: Filter) -> list[Any] | None:
 
 
 def keys_of_filters(filters: Iterable[Filter]) -> list[Any] | None:
-    """The keys that rows can have by these filters; None if they name none."""
+    """Return the keys that matching rows can have; None if no filter lists them."""
     named = [_values(item) for item in filters if getattr(item, "attribute", None) == ("key",)]
     found = [keys for keys in named if keys is not None]
     return min(found, key=len) if found else None

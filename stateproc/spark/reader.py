@@ -1,4 +1,4 @@
-"""Plans the partitions on the driver and reads them in the tasks."""
+"""Plan the partitions on the driver and read them in the tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stateproc.spark.workers import keep_loaded
 
 
 class SplitPartition(InputPartition):  # type: ignore[misc]  # pyspark is not type-checked
-    """A Spark partition: one split, and what errors call its state."""
+    """A Spark partition: one split, and the names of its operator and state for errors."""
 
     def __init__(self, split: Split, operator: str | None, state: str | None) -> None:
         super().__init__(split)
@@ -30,11 +30,11 @@ class SplitPartition(InputPartition):  # type: ignore[misc]  # pyspark is not ty
 
 
 class PushFilters:
-    """The reader's ``pushFilters``: takes note of all filters and leaves them all to Spark as well.
+    """The reader's ``pushFilters``: stores all filters, and returns all of them for Spark to evaluate as well.
 
-    Spark refuses a reader that overrides pushFilters while spark.sql.python.filterPushdown.enabled is false,
-    and tells that by the method's ``__func__``. This callable shows the base class's: it is called when the
-    setting is true, and passes for not overridden when it is false.
+    Spark refuses a reader that overrides pushFilters while spark.sql.python.filterPushdown.enabled is false, which it
+    recognizes by the method's ``__func__`` (pyspark.sql.worker.plan_data_source_read). This callable has that of the
+    base class: Spark calls it if the setting is true, and takes it for not overridden if it is false.
     """
 
     __func__ = staticmethod(DataSourceReader.pushFilters)
@@ -48,7 +48,7 @@ class PushFilters:
 
 
 class SavepointReader(DataSourceReader):  # type: ignore[misc]  # pyspark is not type-checked
-    """Reads what the options select as the columns of ``schema``."""
+    """Read the rows that the options select as the columns of ``schema``."""
 
     pushFilters: Any
 
@@ -58,12 +58,12 @@ class SavepointReader(DataSourceReader):  # type: ignore[misc]  # pyspark is not
         self._schema: pa.Schema = arrow_schema(schema)
 
     def partitions(self) -> list[InputPartition]:
-        """One partition per split. Raises SnapshotError."""
+        """Plan one partition per split. Raises SnapshotError."""
         chosen = relation(self._options)
         check_wanted(self._schema, chosen.schema())
         splits = chosen.splits(self._pruned, keys_of_filters(self.pushFilters.filters), self._schema.names)
         keep_loaded()
-        # Spark makes one partition of nothing out of an empty list; we say so ourselves.
+        # For an empty list Spark makes one such partition itself.
         return [SplitPartition(split, chosen.operator, chosen.name) for split in splits] or [InputPartition(None)]
 
     def _pruned(self, state: State) -> set[int] | None:
@@ -72,7 +72,7 @@ class SavepointReader(DataSourceReader):  # type: ignore[misc]  # pyspark is not
         return key_groups_of_filters(filters, state.operator.max_parallelism, state.key_groups_of, key_type)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The partition's rows, in batches of exactly the schema. Raises SnapshotError."""
+        """Read the partition's rows in batches of exactly the schema. Raises SnapshotError."""
         if not isinstance(partition, SplitPartition):
             return
         try:

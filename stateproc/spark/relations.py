@@ -1,4 +1,4 @@
-"""What the options select: a state of an operator, or a table about the snapshot."""
+"""Turn options into a relation: the rows of a state, or a metadata table."""
 
 from __future__ import annotations
 
@@ -23,14 +23,19 @@ Pruning = Callable[[State], "set[int] | None"]
 
 
 class Relation(ABC):
-    """A table: its columns, and the splits that read it. ``operator``, ``name``: what errors call it."""
+    """A table: its columns and splits.
+
+    Attributes:
+        operator: The operator's name for errors.
+        name: The state's name for errors.
+    """
 
     operator: str | None = None
     name: str | None = None
 
     @abstractmethod
     def schema(self) -> pa.Schema:
-        """The columns. Raises SnapshotError."""
+        """Return the columns. Raises SnapshotError."""
 
     @abstractmethod
     def splits(
@@ -82,7 +87,7 @@ class StateRelation(Relation):
 
 @dataclass(frozen=True)
 class TableSplit:
-    """Rows that are there already, made on the driver."""
+    """Rows that the driver has made."""
 
     batches: Sequence[pa.RecordBatch] = field(repr=False)
 
@@ -99,7 +104,7 @@ class TableSplit:
 
 
 class CatalogRelation(Relation):
-    """A table about the snapshot, or about one operator of it."""
+    """A metadata table of the snapshot, or of one of its operators."""
 
     def __init__(self, name: str, snapshot: Snapshot, operators: Sequence[Operator] | None) -> None:
         self.name = name
@@ -117,7 +122,7 @@ class CatalogRelation(Relation):
 
 
 def relation(options: SourceOptions) -> Relation:
-    """What the options select. Raises SnapshotError."""
+    """Open the snapshot and select what the options specify. Raises SnapshotError."""
     snapshot, selection = open(options.path, **options.opening), options.selection
     operator = None if selection.operator is None else snapshot.operator(selection.operator)
     if operator is None or selection.table is not None:

@@ -14,11 +14,11 @@ from stateproc.spark.types import spark_schema
 
 
 def schema_of(raw: Mapping[str, str]) -> StructType:
-    """The columns of what the options select. Raises SnapshotError."""
+    """Return the columns of what the options select. Raises SnapshotError."""
     options = source_options(raw)
     return spark_schema(narrowed(relation(options).schema(), options.columns))
 
 
 def reader_of(raw: Mapping[str, str], schema: StructType) -> SavepointReader:
-    """The reader of these columns. Raises InvalidOption."""
+    """Return the reader of these columns. Raises InvalidOption."""
     return SavepointReader(source_options(raw), schema)

@@ -1,4 +1,4 @@
-"""Between our Arrow types and Spark's: what Spark cannot carry is brought to what it can."""
+"""Convert between Arrow types and Spark's; types that Spark lacks are mapped to types that hold their values."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _CARRIED: tuple[tuple[_Test, pa.DataType], ...] = (
     (pa.types.is_null, pa.string()),
     (pa.types.is_decimal256, pa.string()),
 )
-"""Types that Spark lacks, or spells differently, and what carries their values."""
+"""Types that Spark lacks or represents differently → the types that hold their values."""
 
 
 def carried(of: pa.DataType) -> pa.DataType:
-    """The Arrow type in which Spark gets values of type ``of``; everything in it may be null."""
+    """Return the Arrow type in which Spark receives values of type ``of``; all of its fields are nullable."""
     if pa.types.is_dictionary(of):
         return carried(of.value_type)
     if pa.types.is_struct(of):
@@ -46,18 +46,18 @@ def carried(of: pa.DataType) -> pa.DataType:
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """Spark's schema for rows of an Arrow schema."""
+    """Return Spark's schema for rows of an Arrow schema."""
     struct: StructType = from_arrow_schema(pa.schema([pa.field(it.name, carried(it.type)) for it in schema]))
     return struct
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The schema that batches must have for Spark to take them as ``schema``."""
+    """Return the Arrow schema of the batches that Spark accepts for ``schema``."""
     return to_arrow_schema(schema, timezone="UTC")
 
 
 def check_wanted(wanted: pa.Schema, own: pa.Schema) -> None:
-    """Raise NotFound or InvalidOption unless rows of ``own`` can be given as ``wanted``."""
+    """Raise NotFound or InvalidOption unless rows of ``own`` can be converted to ``wanted``."""
     for field in wanted:
         if field.name not in own.names:
             raise not_found("column", field.name, own.names)

@@ -1,4 +1,4 @@
-"""Temporary views of everything in a snapshot, so that SQL works at once."""
+"""Create temporary views of all states and metadata tables of a snapshot."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SELECTING = frozenset(
 
 @dataclass(frozen=True)
 class View:
-    """A view: its name, the options that read it, its columns; or the problem why there is none."""
+    """A view: its name, the options that read it, and its columns; or why it cannot be read."""
 
     name: str
     options: Mapping[str, str]
@@ -47,7 +47,12 @@ class View:
 
 
 class Views(Sequence[View]):
-    """The views that ``attach`` made; ``problems``: the states that have none, and why."""
+    """The views that :func:`attach` created.
+
+    Attributes:
+        path: The snapshot.
+        problems: View names of states that cannot be read → why.
+    """
 
     def __init__(self, path: str, views: Sequence[View]) -> None:
         self.path = path
@@ -81,12 +86,23 @@ class Views(Sequence[View]):
 
 
 def attach(spark: SparkSession, path: str, **options: Any) -> Views:
-    """Make a temporary view for every state and operator of the snapshot at ``path``.
+    """Create a temporary view for every state and operator of a snapshot.
 
-    Names: ``<operator>__<state>`` for states, ``<operator>`` for its keyed states as one table, and
-    ``savepoint_states``, ``savepoint_operators``, ``savepoint_files``, ``savepoint_coordinators``. Operators
-    go by their uid, else name, else the first digits of the hash. ``options`` as of the data source, but
-    for those that select; ``uids`` and ``classes`` as Python values if you like. Raises SnapshotError.
+    Views are named ``<operator>__<state>`` for states, ``<operator>`` for all keyed states as one wide table, and
+    ``savepoint_<table>`` for the metadata tables. Operators are named by uid, else name, else the first digits of the
+    uid hash.
+
+    Args:
+        spark: The session.
+        path: The snapshot's directory, its ``_metadata``, or a checkpoint root.
+        **options: Options of the data source except those that select, as text or Python values.
+
+    Returns:
+        The views; printing them lists their columns.
+
+    Raises:
+        InvalidOption: An option does not fit, or Spark's Python workers cannot import stateproc.
+        SnapshotError: The snapshot cannot be opened.
     """
     given = {name: _text(value) for name, value in options.items()}
     parsed = source_options({**given, "path": path})
@@ -152,7 +168,7 @@ def _selecting(state: State) -> dict[str, str]:
 
 
 class Names:
-    """Gives out names that SQL takes without quotes, each once (SQL does not tell upper from lower case)."""
+    """Assign names that SQL accepts without quotes, each once regardless of case."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
