@@ -18,7 +18,7 @@ from stateproc.serializers import LayoutContext
 
 def null_form(layout: Layout) -> bytes | None:
     """The bytes of a null, if the layout's own bytes can say so."""
-    if not layout.tells_null:
+    if not layout.encodes_null:
         return None
     try:
         return layout.encode(pa.nulls(1, layout.arrow_type)).data.tobytes()
@@ -51,7 +51,7 @@ def user_key_starts(entries: RawEntries, state: KeyedState, ctx: LayoutContext) 
     with placed(entries.file, entries.offset, state.name):
         while done < len(entries):
             machine.run(entries.data, starts, ends, done, len(entries))
-            found = machine.taken().column(mark, np.int64)
+            found = machine.decoded().column(mark, np.int64)
             marks[done : done + len(found)] = found
             done += len(found)
     return marks

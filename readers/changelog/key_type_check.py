@@ -66,7 +66,7 @@ def _key_reader(state: KeyedState, ctx: LayoutContext) -> Callable[[RawEntries],
         with placed(chunk.file, chunk.offset, state.name):
             while done < n:
                 done = machine.run(chunk.data, starts, ends, done, n)
-                parts.append(assemble(machine.taken()))
+                parts.append(assemble(machine.decoded()))
         return [key for part in parts for key in part.to_pylist()]
 
     return read

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 
 from stateproc.codec import ops
-from stateproc.codec.layouts import Blob, Counted, Layout, Struct
+from stateproc.codec.layouts import Blob, Counted, Layout, StructLayout
 from stateproc.readers.common.serialized_values import SerializedValue, serialized_items, serialized_pairs
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
@@ -85,8 +85,10 @@ def operand_layout(operand: Operand, state: KeyedState, ctx: LayoutContext) -> L
         return serialized_pairs(state, ctx)
     if operand is Operand.NAMESPACES:
         namespace = SerializedValue(state.namespace.layout(ctx.inner))
-        return Struct((("target", namespace), ("sources", Counted(namespace))))
+        return StructLayout((("target", namespace), ("sources", Counted(namespace))))
     if operand is Operand.PAIR:
         assert state.user_key is not None
-        return Struct((("key", SerializedValue(state.user_key.layout(ctx.inner))), ("value", Blob(ops.LENGTH_REST))))
+        return StructLayout(
+            (("key", SerializedValue(state.user_key.layout(ctx.inner))), ("value", Blob(ops.LENGTH_REST)))
+        )
     return None

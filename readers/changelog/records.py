@@ -134,7 +134,7 @@ def operands_of(found: Records, operation: Operation, state: KeyedState, ctx: La
             machine.run(found.data, starts[None, :], ends[None, :], done, len(which))
         except DecodeFailure as failure:
             _fail(failure, found, int(which[failure.row]), state)
-        taken = machine.taken()
+        taken = machine.decoded()
         for place, mark in zip(places, marks, strict=True):
             place.append(np.array(taken.column(mark, np.int64), dtype=np.int64))
         if items is not None:

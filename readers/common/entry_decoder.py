@@ -100,7 +100,7 @@ def _decoded(
         while done < n:
             with placed(chunk.file, chunk.offset, state.name):
                 reached = machine.run(chunk.data, starts, ends, done, n)
-                taken = machine.taken()
+                taken = machine.decoded()
                 columns = program.assemble(taken)
                 columns[KEY_GROUP] = key_group_array(chunk.key_groups[done:reached])
                 if program.raw_keys is not None:

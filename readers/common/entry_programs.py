@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from stateproc.codec import ops
-from stateproc.codec.builder import Assembler, Builder, Program, Taken
+from stateproc.codec.builder import Assembler, Builder, DecodedColumns, Program
 from stateproc.codec.errors import BadValue
 from stateproc.codec.layouts import Blob, Delimited, Layout, Marked, with_nulls
 from stateproc.codec.layouts.strings import blob_array, blob_columns
@@ -43,7 +43,7 @@ class EntryProgram:
     marks: int
     raw_keys: Assembler | None
 
-    def assemble(self, taken: Taken) -> Columns:
+    def assemble(self, taken: DecodedColumns) -> Columns:
         return {name: assembler(taken) for name, assembler in self.columns.items()}
 
 

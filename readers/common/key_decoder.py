@@ -57,7 +57,7 @@ def decode_keys(entries: Iterable[RawEntries], state: KeyedState, ctx: LayoutCon
         while done < len(chunk):
             with placed(chunk.file, chunk.offset, state.name):
                 reached = machine.run(chunk.data, starts, ends, done, len(chunk))
-                taken = machine.taken()
+                taken = machine.decoded()
                 found = {name: assembler(taken) for name, assembler in columns.items()}
                 found[KEY_GROUP] = key_group_array(chunk.key_groups[done:reached])
                 found[RAW_KEY] = raw_key(taken)

@@ -84,7 +84,7 @@ class ElementCutter:
         while True:
             with placed(entry.file, entry.offset, self._state.name):
                 rows, reached = self._machine.run_stream(entry.data, last, end, _ELEMENTS_AT_ONCE)
-            marks = np.array(self._machine.taken().column(self._mark, np.int64), dtype=np.int64)
+            marks = np.array(self._machine.decoded().column(self._mark, np.int64), dtype=np.int64)
             wrong = np.flatnonzero(entry.data[marks] != _COMMA)
             if len(wrong):
                 raise CorruptSnapshot(

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder
-from stateproc.codec.layouts import Counted, Layout, Marked, Struct
+from stateproc.codec.layouts import Counted, Layout, Marked, StructLayout
 from stateproc.codec.layouts.strings import blob_array, blob_columns
 from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext
@@ -56,4 +56,4 @@ def serialized_pairs(state: KeyedState, ctx: LayoutContext) -> Layout:
     """Return the layout of a map as its MapSerializer writes it: each user key, and each value with its null mark."""
     assert state.user_key is not None
     value = SerializedValue(Marked(element_layout(state, ctx)))
-    return Counted(Struct((("key", SerializedValue(state.user_key.layout(ctx.inner))), ("value", value))))
+    return Counted(StructLayout((("key", SerializedValue(state.user_key.layout(ctx.inner))), ("value", value))))

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Builder
-from stateproc.codec.byte_arrays import Pieces, empty_pieces, pieces_of
+from stateproc.codec.byte_arrays import RowBytes, empty_row_bytes, row_bytes_of
 from stateproc.codec.encoding.keys import composite_keys
 from stateproc.codec.encoding.list_encoding import delimited
 from stateproc.readers.common.entry_programs import Columns, EntryProgram
@@ -58,24 +58,24 @@ def composite_entries(columns: Columns, state: KeyedState, file: str) -> RawEntr
     groups = columns[KEY_GROUP].to_numpy(zero_copy_only=False)
     values = columns["value"]
     if state.kind.is_queue:
-        return packed_entries(groups, pieces_of(values), empty_pieces(len(groups)), file)
+        return packed_entries(groups, row_bytes_of(values), empty_row_bytes(len(groups)), file)
     ambiguous = state.key.length < 0 and state.namespace.length < 0
     if state.kind is StateKind.MAP:
         return _map_entries(groups, columns, ambiguous, file)
-    keys = composite_keys(pieces_of(columns["key"]), pieces_of(columns["namespace"]), None, ambiguous)
+    keys = composite_keys(row_bytes_of(columns["key"]), row_bytes_of(columns["namespace"]), None, ambiguous)
     if state.kind is StateKind.LIST:
         return _list_entries(groups, keys, values, file)
-    return packed_entries(groups, keys, pieces_of(values), file)
+    return packed_entries(groups, keys, row_bytes_of(values), file)
 
 
-def _list_entries(groups: Groups, keys: Pieces, lists: pa.ListArray, file: str) -> RawEntries:
+def _list_entries(groups: Groups, keys: RowBytes, lists: pa.ListArray, file: str) -> RawEntries:
     offsets, items = _flattened(lists)
-    values = delimited(pieces_of(items), offsets)
+    values = delimited(row_bytes_of(items), offsets)
     present = np.flatnonzero(np.diff(offsets))
     if len(present) < len(groups):
         rows = pa.array(present)
         groups = groups[present]
-        keys, values = (pieces_of(pieces.to_arrow().take(rows)) for pieces in (keys, values))
+        keys, values = (row_bytes_of(pieces.to_arrow().take(rows)) for pieces in (keys, values))
     return packed_entries(groups, keys, values, file)
 
 
@@ -91,12 +91,12 @@ def _map_entries(groups: Groups, columns: Columns, ambiguous: bool, file: str) -
     rows = np.repeat(np.arange(len(maps)), np.diff(offsets))
     taken = pa.array(rows)
     # Repeated keys may exceed the 2 GiB of 32-bit offsets.
-    key, namespace = (pieces_of(columns[name].cast(pa.large_binary()).take(taken)) for name in ("key", "namespace"))
-    user_keys, values = pieces_of(pairs.field("key")), pieces_of(pairs.field("value"))
+    key, namespace = (row_bytes_of(columns[name].cast(pa.large_binary()).take(taken)) for name in ("key", "namespace"))
+    user_keys, values = row_bytes_of(pairs.field("key")), row_bytes_of(pairs.field("value"))
     return packed_entries(groups[rows], composite_keys(key, namespace, user_keys, ambiguous), values, file)
 
 
-def packed_entries(groups: Groups, keys: Pieces, values: Pieces, file: str) -> RawEntries:
+def packed_entries(groups: Groups, keys: RowBytes, values: RowBytes, file: str) -> RawEntries:
     """Put keys and values into one buffer: all keys, then all values."""
     key_bytes, value_bytes = (part.data[part.offsets[0] : part.offsets[-1]] for part in (keys, values))
     key_offsets = keys.offsets - keys.offsets[0]

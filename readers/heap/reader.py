@@ -14,7 +14,8 @@ from typing import Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from stateproc.codec.machine import Bytes, HostFailure, Machine
+from stateproc.codec.array_types import Bytes
+from stateproc.codec.machine import HostFailure, Machine
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot, Where
 from stateproc.readers.common.entry_programs import Columns, EntryProgram, Form, entry_program, skip_program
 from stateproc.readers.common.error_context import placed
@@ -188,7 +189,7 @@ class _Walk(Generic[Out]):
             at.left -= rows
             if wanted and rows:
                 self._pending.append((at.group or 0, rows))
-                if machine.plenty or sum(n for _, n in self._pending) >= _ROWS_AT_ONCE:
+                if machine.is_large or sum(n for _, n in self._pending) >= _ROWS_AT_ONCE:
                     yield from self._flush()
             if rows == 0:
                 return pos, True
@@ -236,7 +237,7 @@ class _Walk(Generic[Out]):
     def _flush(self) -> Iterator[Out]:
         if not self._pending:
             return
-        taken = self._machine.taken()
+        taken = self._machine.decoded()
         columns = self._program.assemble(taken)
         groups, counts = zip(*self._pending, strict=True)
         columns[KEY_GROUP] = key_group_array(np.repeat(np.array(groups, dtype=np.int32), counts))

@@ -10,7 +10,8 @@ from functools import partial
 
 import numpy as np
 
-from stateproc.codec.machine import Bytes, Machine
+from stateproc.codec.array_types import Bytes
+from stateproc.codec.machine import Machine
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.readers.common.entry_counts import EntryCounts
 from stateproc.readers.common.entry_programs import skip_program

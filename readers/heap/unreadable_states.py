@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from stateproc.codec.machine import Bytes, DecodeFailure, HostFailure, Machine
+from stateproc.codec.array_types import Bytes
+from stateproc.codec.machine import DecodeFailure, HostFailure, Machine
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot, Where
 from stateproc.readers.common.entry_programs import skip_program
 from stateproc.readers.common.key_group_blocks import KeyGroupRange

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.codec.decoder import ValueDecoder
-from stateproc.codec.layouts import Counted, Struct
+from stateproc.codec.layouts import Counted, StructLayout
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
 from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
@@ -84,7 +84,7 @@ def broadcast_entries(
     if key is None or value is None:
         where = Where(file=source.name, offset=0, state=info.name)
         raise CorruptSnapshot(f"broadcast state '{info.name}' lacks a serializer", where=where)
-    layout = Counted(Struct((("key", key.layout(ctx.inner)), ("value", value.layout(ctx.inner)))))
+    layout = Counted(StructLayout((("key", key.layout(ctx.inner)), ("value", value.layout(ctx.inner)))))
     decoder = ValueDecoder(layout)
     for data, starts, stops, file_at in element_pieces(source, ranges, compressed):
         with placed(source.name, partial(add, file_at), info.name):

@@ -139,7 +139,7 @@ def _services(
                     rows += more
                 if rows < n:
                     cursor.corrupt(f"{n} timers are announced, {rows} are there")
-                taken = machine.taken()
+                taken = machine.decoded()
                 table = {name: assemble(taken) for name, assemble in columns.items()}
             cursor.pos = pos
             yield service, is_event, n, table

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from stateproc.codec.byte_arrays import Pieces, empty_pieces, pieces_of
+from stateproc.codec.byte_arrays import RowBytes, empty_row_bytes, row_bytes_of
 from stateproc.codec.encoding.keys import composite_keys
 from stateproc.metadata.handles import KeyGroupsHandle
 from stateproc.readers.common.key_group_blocks import KeyGroupRange
@@ -107,10 +107,10 @@ class RawTimerSplit:
         for key_group, table in tables:
             flipped = (table["timestamp"].to_numpy() ^ _SIGN).astype(">i8")
             n = len(flipped)
-            stamps = Pieces(flipped.view(np.uint8), np.arange(0, 8 * n + 1, 8, dtype=np.int64))
-            keys = composite_keys(stamps, pieces_of(table["key"]), pieces_of(table["namespace"]), False)
+            stamps = RowBytes(flipped.view(np.uint8), np.arange(0, 8 * n + 1, 8, dtype=np.int64))
+            keys = composite_keys(stamps, row_bytes_of(table["key"]), row_bytes_of(table["namespace"]), False)
             groups = np.full(n, key_group, dtype=np.int32)
-            yield packed_entries(groups, keys, empty_pieces(n), self.source.name)
+            yield packed_entries(groups, keys, empty_row_bytes(n), self.source.name)
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Read the timers with their service's name. Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot."""

@@ -22,21 +22,21 @@ HostReader = Callable[["Cursor"], Any]
 """Reads one value that bytes alone cannot describe to the VM; leaves the cursor behind it."""
 
 
-class Taken:
+class DecodedColumns:
     """What the VM filled, as assemblers see it: numpy columns, and the Python values of host columns."""
 
-    def __init__(self, columns: Callable[[int, Any], npt.NDArray[Any]], hosted: dict[int, list[Any]]) -> None:
+    def __init__(self, columns: Callable[[int, Any], npt.NDArray[Any]], python_values: dict[int, list[Any]]) -> None:
         self.column = columns
-        self._hosted = hosted
+        self._python_values = python_values
 
-    def hosted(self, column: int) -> list[Any]:
+    def python_values(self, column: int) -> list[Any]:
         """The values of a host column; rows filled with null hold None."""
         present = self.column(column, np.uint8)
-        values = iter(self._hosted[column])
+        values = iter(self._python_values[column])
         return [next(values) if mark else None for mark in present]
 
 
-Assembler = Callable[[Taken], "pa.Array"]
+Assembler = Callable[[DecodedColumns], "pa.Array"]
 """Turns filled columns into one Arrow array."""
 
 
@@ -51,8 +51,8 @@ class Label:
 class Program:
     """A runnable program: see :func:`stateproc.codec.vm.dispatch.run` for the tables' meaning.
 
-    ``lanes``: int32, the width of each column, for :func:`stateproc.codec.vectorized_vm.run`; None if every row is
-    decoded on its own (columns of items, values that Python reads).
+    ``column_widths``: int32, the width of each column, for :func:`stateproc.codec.vm.vectorized.run`; None if every
+    row must be decoded on its own (columns of items, values that Python reads).
     """
 
     code: npt.NDArray[np.int32]
@@ -61,11 +61,11 @@ class Program:
     n_columns: int
     hosts: tuple[tuple[HostReader, int], ...]
     reads_kryo: bool = False
-    lanes: npt.NDArray[np.int32] | None = None
+    column_widths: npt.NDArray[np.int32] | None = None
 
 
 @dataclass
-class _Column:
+class _ColumnSpec:
     width: int
     fill: int
     depth: int
@@ -81,7 +81,7 @@ class Builder:
     _code: list[int | Label] = field(default_factory=list)
     _fills: list[int] = field(default_factory=list)
     _names: bytearray = field(default_factory=bytearray)
-    _columns: list[_Column] = field(default_factory=list)
+    _columns: list[_ColumnSpec] = field(default_factory=list)
     _cursor: int = 0
     _depth: int = 0
     _hosts: list[tuple[HostReader, int]] = field(default_factory=list)
@@ -95,7 +95,7 @@ class Builder:
     def label(self) -> Label:
         return Label()
 
-    def place(self, label: Label) -> None:
+    def bind(self, label: Label) -> None:
         label.at = len(self._code)
 
     def here(self) -> Label:
@@ -110,7 +110,7 @@ class Builder:
             return -1
         number = self._cursor
         self._cursor += 1
-        made = _Column(width, fill, self._depth)
+        made = _ColumnSpec(width, fill, self._depth)
         if number == len(self._columns):
             self._columns.append(made)
         elif self._columns[number] != made:
@@ -118,11 +118,11 @@ class Builder:
         return number
 
     @property
-    def columns_made(self) -> int:
+    def column_count(self) -> int:
         return self._cursor
 
     @contextmanager
-    def again_from(self, column: int) -> Iterator[None]:
+    def reuse_columns(self, column: int) -> Iterator[None]:
         """Emit into the columns from ``column`` on, made before: one more choice for the same values."""
         saved, self._cursor = self._cursor, column
         try:
@@ -140,7 +140,7 @@ class Builder:
             self._depth -= 1
 
     @contextmanager
-    def unkept(self) -> Iterator[None]:
+    def discard_values(self) -> Iterator[None]:
         """Inside: bytes are read, nothing is kept."""
         saved, self.keep = self.keep, False
         try:
@@ -163,7 +163,7 @@ class Builder:
         self._fills += entries
         return at
 
-    def later_fill(self) -> Label:
+    def pending_fill(self) -> Label:
         """A fill operand whose columns are not known yet; see :meth:`set_fill`."""
         return Label()
 
@@ -209,7 +209,7 @@ class Builder:
             n_columns=len(self._columns),
             hosts=tuple(self._hosts),
             reads_kryo=self.reads_kryo,
-            lanes=self._widths(),
+            column_widths=self._widths(),
         )
 
     def _widths(self) -> npt.NDArray[np.int32] | None:

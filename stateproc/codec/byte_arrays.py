@@ -1,4 +1,4 @@
-"""Pieces: what encoding makes, one byte string per row, in two buffers."""
+"""RowBytes: what encoding makes, one byte string per row, in two buffers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 
 @dataclass(frozen=True)
-class Pieces:
+class RowBytes:
     """One byte string per row: row ``i`` is ``data[offsets[i]:offsets[i + 1]]``.
 
     data: uint8. offsets: int64 [rows + 1], not falling. A row that stands for nothing has no bytes.
@@ -43,16 +43,16 @@ class Unencodable(ValueError):
         self.row = row
 
 
-def pieces_of(array: pa.Array) -> Pieces:
-    """Return a binary array without nulls as Pieces; the bytes are not copied."""
+def row_bytes_of(array: pa.Array) -> RowBytes:
+    """Return a binary array without nulls as RowBytes; the bytes are not copied."""
     wide = array.cast(pa.large_binary())
     _, starts, content = wide.buffers()
     if starts is None or len(wide) == 0:
-        return Pieces(np.empty(0, dtype=np.uint8), np.zeros(len(wide) + 1, dtype=np.int64))
+        return RowBytes(np.empty(0, dtype=np.uint8), np.zeros(len(wide) + 1, dtype=np.int64))
     offsets = np.frombuffer(starts, dtype=np.int64, count=len(wide) + 1, offset=8 * wide.offset)
-    return Pieces(np.frombuffer(content, dtype=np.uint8) if content else np.empty(0, dtype=np.uint8), offsets)
+    return RowBytes(np.frombuffer(content, dtype=np.uint8) if content else np.empty(0, dtype=np.uint8), offsets)
 
 
-def empty_pieces(n: int) -> Pieces:
+def empty_row_bytes(n: int) -> RowBytes:
     """Return ``n`` byte strings of length 0."""
-    return Pieces(np.empty(0, dtype=np.uint8), np.zeros(n + 1, dtype=np.int64))
+    return RowBytes(np.empty(0, dtype=np.uint8), np.zeros(n + 1, dtype=np.int64))

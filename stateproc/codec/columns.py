@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Bytes = npt.NDArray[np.uint8]
+from stateproc.codec.array_types import Bytes
 
 
 class Columns:
@@ -15,7 +15,7 @@ class Columns:
 
     LIMIT = 2**31 - 1
     ENOUGH = 128 << 20
-    _FIRST_ROOM = 1024
+    _INITIAL_CAPACITY = 1024
 
     def __init__(self, n: int) -> None:
         self.table = np.zeros((n, 3), dtype=np.int64)
@@ -23,26 +23,26 @@ class Columns:
         self._data: list[Bytes] = [np.empty(0, dtype=np.uint8)] * n
         self._given: set[int] = set()
         for column in range(n):
-            self._allot(column, self._FIRST_ROOM)
+            self._allot(column, self._INITIAL_CAPACITY)
 
-    def _allot(self, column: int, room: int) -> None:
-        """Give the column ``room`` bytes, keeping what it holds."""
-        data: Bytes = np.empty(room, dtype=np.uint8)
+    def _allot(self, column: int, capacity: int) -> None:
+        """Give the column ``capacity`` bytes, keeping what it holds."""
+        data: Bytes = np.empty(capacity, dtype=np.uint8)
         used = int(self.table[column, 1])
         data[:used] = self._data[column][:used]
         self._data[column] = data
-        self.table[column] = data.ctypes.data, used, room
+        self.table[column] = data.ctypes.data, used, capacity
 
     def grow(self, column: int, need: int) -> bool:
         """Make room for ``need`` more bytes in ``column``; False if it would pass 2 GiB."""
-        used, room = int(self.table[column, 1]), int(self.table[column, 2])
-        if used + need > self.LIMIT or room >= self.LIMIT:
+        used, capacity = int(self.table[column, 1]), int(self.table[column, 2])
+        if used + need > self.LIMIT or capacity >= self.LIMIT:
             return False
-        self._allot(column, min(self.LIMIT, max(2 * room, used + need)))
+        self._allot(column, min(self.LIMIT, max(2 * capacity, used + need)))
         return True
 
     @property
-    def plenty(self) -> bool:
+    def is_large(self) -> bool:
         """Whether the columns hold so many bytes that whoever can should go on in another batch."""
         return int(self.table[:, 2].sum()) > self.ENOUGH and int(self.table[:, 1].sum()) > self.ENOUGH // 2
 

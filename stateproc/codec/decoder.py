@@ -29,5 +29,5 @@ class ValueDecoder:
         done = 0
         while done < n or not parts:
             done = self._machine.run(data, np.atleast_2d(starts), np.atleast_2d(ends), done, n)
-            parts.append(self._assemble(self._machine.taken()))
+            parts.append(self._assemble(self._machine.decoded()))
         return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)

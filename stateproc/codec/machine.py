@@ -8,19 +8,18 @@ import numpy as np
 import numpy.typing as npt
 
 from stateproc.codec import ops
-from stateproc.codec import vectorized_ops as lane_ops
-from stateproc.codec import vectorized_vm as lanes
-from stateproc.codec.builder import Program, Taken
+from stateproc.codec.array_types import Bytes, Longs
+from stateproc.codec.builder import DecodedColumns, Program
 from stateproc.codec.columns import Columns
 from stateproc.codec.errors import Unrepresentable
-from stateproc.codec.kryo_kernels import BLOCK_WORDS
 from stateproc.codec.vm import dispatch
+from stateproc.codec.vm import vectorized as vectorized
+from stateproc.codec.vm import vectorized_ops as vectorized_ops
+from stateproc.codec.vm.kryo_kernels import BLOCK_WORDS
 from stateproc.errors import SnapshotError
 from stateproc.wire import Cursor
 
-Bytes = npt.NDArray[np.uint8]
-Positions = npt.NDArray[np.int64]
-_LONG = 16 << 20
+_MIN_OVERSIZED = 16 << 20
 """Of fewer bytes no sound value becomes 2 GiB."""
 
 
@@ -40,22 +39,22 @@ class Machine:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._columns = Columns(max(1, program.n_columns))
-        self._hosted: dict[int, list[Any]] = {column: [] for _, column in program.hosts if column >= 0}
+        self._python_values: dict[int, list[Any]] = {column: [] for _, column in program.hosts if column >= 0}
         self._reg = np.zeros(ops.REGISTERS, dtype=np.int64)
         self._stack = np.zeros(ops.STACK_WORDS, dtype=np.int64)
-        self._scratch = np.empty(lanes.SCRATCH_WORDS if program.lanes is not None else 1, dtype=np.int64)
-        self._missed = 0
+        self._scratch = np.empty(vectorized.SCRATCH_WORDS if program.column_widths is not None else 1, dtype=np.int64)
+        self._fallback_chunks = 0
         self._kryo = np.empty(BLOCK_WORDS if program.reads_kryo else 1, dtype=np.int64)
 
-    def run(self, data: Bytes, starts: Positions, ends: Positions, first: int, last: int) -> int:
+    def run(self, data: Bytes, starts: Longs, ends: Longs, first: int, last: int) -> int:
         """Decode rows ``first`` to ``last`` (exclusive); the row reached, less if columns are full.
 
         ``starts``, ``ends``: int64 [segments, rows], positions in ``data``. Raises DecodeFailure.
         """
         self._begin(first)
-        if self.program.lanes is None or starts.strides[1] != 8 or ends.strides[1] != 8:
-            return self._drive(data, np.ascontiguousarray(starts), np.ascontiguousarray(ends), last, False)
-        return self._drive_lanes(data, starts, ends, first, last, self.program.lanes)
+        if self.program.column_widths is None or starts.strides[1] != 8 or ends.strides[1] != 8:
+            return self._run_rows(data, np.ascontiguousarray(starts), np.ascontiguousarray(ends), last, False)
+        return self._run_vectorized(data, starts, ends, first, last, self.program.column_widths)
 
     def run_stream(self, data: Bytes, start: int, end: int, limit: int, *, append: bool = False) -> tuple[int, int]:
         """Decode at most ``limit`` rows that follow one another; (rows decoded, position behind them).
@@ -68,29 +67,29 @@ class Machine:
         if limit <= 0:
             return 0, start
         try:
-            rows = self._drive(data, span_start, span_end, limit, True)
+            rows = self._run_rows(data, span_start, span_end, limit, True)
         except DecodeFailure as failure:
             if failure.code != ops.SHORT:
                 raise
             if isinstance(failure, HostFailure):
-                self._take_back()
+                self._roll_back()
             rows = failure.row
         return rows, int(self._reg[ops.POS])
 
-    def taken(self) -> Taken:
+    def decoded(self) -> DecodedColumns:
         """The filled columns, for assemblers; they stay valid when the machine runs on."""
-        hosted = {column: list(values) for column, values in self._hosted.items()}
-        return Taken(self._columns.take, hosted)
+        python_values = {column: list(values) for column, values in self._python_values.items()}
+        return DecodedColumns(self._columns.take, python_values)
 
     @property
-    def plenty(self) -> bool:
+    def is_large(self) -> bool:
         """Whether so many bytes are decoded that they should be taken and cleared before going on."""
-        return self._columns.plenty
+        return self._columns.is_large
 
     def clear(self) -> None:
         """Forget the rows decoded so far."""
         self._columns.clear()
-        for values in self._hosted.values():
+        for values in self._python_values.values():
             values.clear()
 
     def _begin(self, first: int, append: bool = False) -> None:
@@ -99,45 +98,67 @@ class Machine:
         self._reg[:] = 0
         self._reg[ops.ROW] = first
 
-    def _drive_lanes(
-        self, data: Bytes, starts: Positions, ends: Positions, first: int, last: int, widths: npt.NDArray[np.int32]
+    def _run_vectorized(
+        self, data: Bytes, starts: Longs, ends: Longs, first: int, last: int, widths: npt.NDArray[np.int32]
     ) -> int:
         """As many rows as possible side by side, the others by themselves; the row reached."""
         columns, program, reg = self._columns, self.program, self._reg
         row = first
         while row < last:
-            outcome, row = lanes.run(
-                program.code.ctypes.data, program.fills.ctypes.data, data.ctypes.data,
-                starts.ctypes.data, starts.strides[0], ends.ctypes.data, ends.strides[0], row, last,
-                columns.table.ctypes.data, widths.ctypes.data, program.n_columns, columns.saved.ctypes.data,
-                reg.ctypes.data, self._scratch.ctypes.data,
-            )  # fmt: skip
-            if outcome == lane_ops.FULL:
-                if not (row > first and columns.plenty) and columns.grow(int(reg[ops.AUX]), int(reg[ops.NEED])):
+            outcome, row = vectorized.run(
+                program.code.ctypes.data,
+                program.fills.ctypes.data,
+                data.ctypes.data,
+                starts.ctypes.data,
+                starts.strides[0],
+                ends.ctypes.data,
+                ends.strides[0],
+                row,
+                last,
+                columns.table.ctypes.data,
+                widths.ctypes.data,
+                program.n_columns,
+                columns.saved.ctypes.data,
+                reg.ctypes.data,
+                self._scratch.ctypes.data,
+            )
+            if outcome == vectorized_ops.COLUMN_FULL:
+                if not (row > first and columns.is_large) and columns.grow(int(reg[ops.AUX]), int(reg[ops.NEED])):
                     continue
                 if row > first:
                     return row
-            if outcome != lane_ops.ALL:
+            if outcome != vectorized_ops.DECODED:
                 # Where one chunk is left, its neighbours mostly are, too: ever more of them are not even tried.
-                self._missed = min(2 * self._missed + 1, 64)
-                stop = min(last, row + self._missed * lanes.CHUNK)
+                self._fallback_chunks = min(2 * self._fallback_chunks + 1, 64)
+                stop = min(last, row + self._fallback_chunks * vectorized.CHUNK)
                 reg[ops.ROW] = row
-                row = self._drive(data, np.ascontiguousarray(starts), np.ascontiguousarray(ends), stop, False)
+                row = self._run_rows(data, np.ascontiguousarray(starts), np.ascontiguousarray(ends), stop, False)
                 if row < stop:
                     return row
             else:
-                self._missed = 0
+                self._fallback_chunks = 0
         return row
 
-    def _drive(self, data: Bytes, starts: Positions, ends: Positions, last: int, stream: bool) -> int:
+    def _run_rows(self, data: Bytes, starts: Longs, ends: Longs, last: int, stream: bool) -> int:
         columns, reg, program = self._columns, self._reg, self.program
         first = int(reg[ops.ROW])
         while True:
             status = dispatch.run(
-                program.code.ctypes.data, program.fills.ctypes.data, program.names.ctypes.data, data.ctypes.data,
-                starts, ends, last, stream, columns.table.ctypes.data, len(columns.table), columns.saved.ctypes.data,
-                reg.ctypes.data, self._stack.ctypes.data, self._kryo.ctypes.data,
-            )  # fmt: skip
+                program.code.ctypes.data,
+                program.fills.ctypes.data,
+                program.names.ctypes.data,
+                data.ctypes.data,
+                starts,
+                ends,
+                last,
+                stream,
+                columns.table.ctypes.data,
+                len(columns.table),
+                columns.saved.ctypes.data,
+                reg.ctypes.data,
+                self._stack.ctypes.data,
+                self._kryo.ctypes.data,
+            )
             if status == ops.DONE:
                 return int(reg[ops.ROW])
             if status == ops.CALL_HOST:
@@ -145,20 +166,20 @@ class Machine:
                 continue
             if status == ops.RETRY:
                 continue
-            self._forget_unfinished()
+            self._drop_unfinished()
             if status == ops.GROW:
                 done = int(reg[ops.ROW]) > first
-                if not (done and columns.plenty) and columns.grow(int(reg[ops.AUX]), int(reg[ops.NEED])):
+                if not (done and columns.is_large) and columns.grow(int(reg[ops.AUX]), int(reg[ops.NEED])):
                     continue
                 if int(reg[ops.ROW]) > first:
                     return int(reg[ops.ROW])
-                self._refuse_long(data)
+                self._refuse_oversized(data)
                 raise DecodeFailure(ops.BAD_COUNT, int(reg[ops.ROW_POS]), int(reg[ops.ROW]))
             raise DecodeFailure(status, int(reg[ops.COUNT]), int(reg[ops.ROW]))
 
-    def _refuse_long(self, data: Bytes) -> None:
+    def _refuse_oversized(self, data: Bytes) -> None:
         """Raise Unrepresentable for a row that no column can hold, if there are bytes enough for such a row."""
-        if len(data) >= _LONG:
+        if len(data) >= _MIN_OVERSIZED:
             raise Unrepresentable(
                 "a value of which a column would hold more than 2 GiB",
                 "lists and maps can be read as rows for their elements: flatten=true in Spark, "
@@ -176,18 +197,18 @@ class Machine:
         if not int(reg[ops.POS]) <= cursor.pos <= int(reg[ops.END]):
             raise DecodeFailure(ops.BAD_OFFSET, int(reg[ops.POS]), int(reg[ops.ROW]))
         if column >= 0:
-            self._hosted[column].append(value)
+            self._python_values[column].append(value)
         reg[ops.POS] = cursor.pos
 
-    def _take_back(self) -> None:
+    def _roll_back(self) -> None:
         """Forget what the row that a host reader gave up has written, as the VM does where it stops by itself."""
         self._columns.table[:, 1] = self._columns.saved
         self._reg[ops.POS] = self._reg[ops.ROW_POS]
-        self._forget_unfinished()
+        self._drop_unfinished()
 
-    def _forget_unfinished(self) -> None:
+    def _drop_unfinished(self) -> None:
         """Host values of a row that was taken back go too: as many stay as the column has marks."""
-        for column, values in self._hosted.items():
+        for column, values in self._python_values.items():
             del values[int(np.count_nonzero(self._columns.view(column))) :]
 
 

@@ -31,8 +31,8 @@ PUT1 = 18  # col value
 PUT4 = 19  # col value
 VARINT = 20  # col width kind                   see VARINT_*
 # --- strings and bytes -----------------------------------------------------------------------------------
-FSTR = 21  # len_col data_col bias              StringValue: length + bias as varint, varint UTF-16 units
-MUTF = 22  # len_col data_col                   DataOutput.writeUTF
+FLINK_STRING = 21  # len_col data_col bias              StringValue: length + bias as varint, varint UTF-16 units
+MODIFIED_UTF8 = 22  # len_col data_col                   DataOutput.writeUTF
 BYTES = 23  # len_col data_col kind n           see LENGTH_*
 NUMBERS = 24  # len_col data_col width          i32 count, count x width bytes, kept as they are
 # --- nulls and choices -----------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ ENTER_I32, ENTER_LE32, ENTER_REST, ENTER_SLOT, ENTER_SLOT_OR_INLINE, ENTER_HALF 
 
 # --- registers (the state array) ------------------------------------------------------------------------------
 # ROOM: how many bytes of sub-ranges the current range may still point at, see ENTER.
-ROW, PC, POS, END, SP, BASE, COUNT, AUX, NEED, STARTED, ROW_POS, ROOM = range(12)
+ROW, PC, POS, END, SP, BASE, COUNT, AUX, NEED, STARTED, ROW_POS, RANGE_BUDGET = range(12)
 # Where to go when a Kryo value cannot be read (0: none is being read), and what to take back then.
 GUARD, GUARD_POS, GUARD_SP, GUARD_FIRST, GUARD_STOP = range(12, 17)
 REGISTERS = 24

@@ -12,21 +12,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stateproc.codec.array_types import Longs
+from stateproc.codec.arrow_arrays import with_nulls
 from stateproc.codec.errors import BadValue, Unrepresentable
-from stateproc.codec.layouts.base import with_nulls
 
-Longs = npt.NDArray[np.int64]
 DAY_SECONDS = 86_400
 DAY_NANOS = DAY_SECONDS * 10**9
 MILLI_NANOS = 10**6
-FURTHEST_YEAR = 999_999_999  # of java.time.LocalDate, before and after Christ
+MAX_YEAR = 999_999_999  # of java.time.LocalDate, before and after Christ
 I64_MIN = -(2**63)
 
 
 EXACT = "read with temporal='exact': dates and times come as ISO-8601 text then"
 
 
-class TooFar(Unrepresentable):
+class OutsideArrowRange(Unrepresentable):
     """Internal: a date or time that is sound and too far away for Arrow's and Spark's types."""
 
 
@@ -72,7 +72,7 @@ def check_date(year: Longs, month: Longs, day: Longs, null: npt.NDArray[np.bool_
     """Refuse parts that make no date."""
     lengths = np.array([0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
     good = (month >= 1) & (month <= 12) & (day >= 1) & (day <= lengths[np.clip(month, 0, 12)])
-    good &= np.abs(year) <= FURTHEST_YEAR
+    good &= np.abs(year) <= MAX_YEAR
     if not (good | null).all():
         raise OutOfRange("a date's year, month and day make no date")
 
@@ -83,7 +83,7 @@ def date_array(days: Longs, null: npt.NDArray[np.bool_], mode: str) -> pa.Array:
         return strings(null, len(days), lambda i: iso_date(int(days[i])))
     days = np.where(null, 0, days)
     if len(days) and (days.min() < -(2**31) or days.max() >= 2**31):
-        raise TooFar("a date lies outside of Arrow's 32-bit days", EXACT)
+        raise OutsideArrowRange("a date lies outside of Arrow's 32-bit days", EXACT)
     return with_nulls(pa.array(days.astype(np.int32)).cast(pa.date32()), null)
 
 
@@ -107,7 +107,7 @@ def instant_array(seconds: Longs, nanos: Longs, null: npt.NDArray[np.bool_], mod
         return strings(null, len(seconds), lambda i: iso_instant(int(seconds[i]), int(nanos[i])) + suffix)
     seconds = np.where(null, 0, seconds)
     if len(seconds) and (seconds.min() < -9_223_372_036_854 or seconds.max() > 9_223_372_036_853):
-        raise TooFar("a timestamp lies outside of 64-bit microseconds", EXACT)
+        raise OutsideArrowRange("a timestamp lies outside of 64-bit microseconds", EXACT)
     micros = seconds * 1_000_000 + np.where(null, 0, nanos) // 1000
     return with_nulls(pa.array(micros).cast(pa.timestamp("us", zone)), null)
 

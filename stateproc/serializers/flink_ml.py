@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from stateproc.codec.layouts import Counted, Layout, Number, Numbers, Struct
+from stateproc.codec.layouts import Counted, Layout, Number, Numbers, StructLayout
 from stateproc.serializers.core.base import VARIABLE, Serializer
 from stateproc.serializers.core.registry import simple, snapshot
 from stateproc.serializers.java.scalars import Scalar
@@ -15,7 +15,9 @@ _I32, _F64 = Number(pa.int32()), Number(pa.float64())
 
 DENSE_VECTOR: Layout = Numbers(pa.float64())
 """i32 count, f64 values."""
-SPARSE_VECTOR: Layout = Struct((("size", _I32), ("entries", Counted(Struct((("index", _I32), ("value", _F64)))))))
+SPARSE_VECTOR: Layout = StructLayout(
+    (("size", _I32), ("entries", Counted(StructLayout((("index", _I32), ("value", _F64))))))
+)
 """i32 size, i32 count, then i32 index and f64 value of each entry."""
 
 # type name, snapshot class, layout; later releases call DenseVector DenseIntDoubleVector

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from stateproc.codec.layouts import Choice, Layout, Marked, Nothing, Only, Option, Struct
+from stateproc.codec.layouts import AlwaysNull, Choice, ChoiceOption, Layout, Marked, SingletonValue, StructLayout
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer, fixed_sum, simple_name
 from stateproc.serializers.core.registry import (
@@ -53,7 +53,7 @@ class CaseClass(Serializer):
     def layout(self, ctx: LayoutContext) -> Layout:
         inner = ctx.inner
         names = self.names(ctx)
-        return Struct(tuple((name, field.layout(inner)) for name, field in zip(names, self.fields, strict=True)))
+        return StructLayout(tuple((name, field.layout(inner)) for name, field in zip(names, self.fields, strict=True)))
 
     def names(self, ctx: LayoutContext) -> tuple[str, ...]:
         """The fields' names."""
@@ -125,7 +125,10 @@ class TryOf(Serializer):
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return Choice(
-            (Option(1, "success", self.element.layout(ctx)), Option(0, "failure", self.throwable.layout(ctx)))
+            (
+                ChoiceOption(1, "success", self.element.layout(ctx)),
+                ChoiceOption(0, "failure", self.throwable.layout(ctx)),
+            )
         )
 
     @property
@@ -175,7 +178,7 @@ _UNIT = "UnitSerializer$UnitSerializerSnapshot"
 _NOTHING = "NothingSerializer$NothingSerializerSnapshot", "NothingSerializerSnapshot"
 
 
-UNIT = Scalar("Unit", "Unit", Only(1), 1, _PACKAGE + _UNIT)
+UNIT = Scalar("Unit", "Unit", SingletonValue(1), 1, _PACKAGE + _UNIT)
 
 
 @_scala(_UNIT)
@@ -187,7 +190,7 @@ def _read_unit(cursor: Cursor, version: int) -> Serializer:
 def _read_nothing(cursor: Cursor, version: int, *, name: str) -> Serializer:
     # Writing a Nothing fails in Flink: what stands here never has a value.
     simple(cursor, version, "NothingSerializerSnapshot")
-    return Scalar("Nothing", "Nothing", Nothing(0), -1, _PACKAGE + name)
+    return Scalar("Nothing", "Nothing", AlwaysNull(0), -1, _PACKAGE + name)
 
 
 for _name in _NOTHING:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SHORT_HASH = 8
-_LONGEST_NAME = 120
+_MAX_NAME_LENGTH = 120
 _SELECTING = frozenset(
     spelling.lower()
     for option in (PATH, *SELECT_OPTIONS, BY_NAME["columns"], BY_NAME["keys"])
@@ -175,7 +175,7 @@ class Names:
 
     def unique(self, wanted: str) -> str:
         """``wanted`` with everything but letters, digits and _ replaced by _, and a number if taken."""
-        plain = re.sub(r"[^0-9A-Za-z_]+", "_", wanted).strip("_")[:_LONGEST_NAME] or "state"
+        plain = re.sub(r"[^0-9A-Za-z_]+", "_", wanted).strip("_")[:_MAX_NAME_LENGTH] or "state"
         # A name of digits alone, or like 25e3, would be read as a number.
         plain = f"op_{plain}" if plain[0].isdigit() else plain
         name, number = plain, 1

@@ -190,7 +190,7 @@ class _Columns:
                 self._machine.run(data, starts[None, :], ends[None, :], len(rows), len(changes))
             except DecodeFailure as failure:
                 self._fail(failure, changes[failure.row], int(starts[failure.row]))
-            taken = self._machine.taken()
+            taken = self._machine.decoded()
             parts = [assemble(taken).to_pylist() for assemble in self._assemblers]
             rows += self._rows(parts)
         return rows

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from stateproc.codec.arrow_arrays import as_type
 from stateproc.codec.byte_arrays import Unencodable
-from stateproc.codec.encoding.arrays import as_type
 from stateproc.codec.encoding.times import instants
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stateproc.codec.byte_arrays import Pieces
-from stateproc.codec.encoding.arrays import as_type
+from stateproc.codec.arrow_arrays import as_type
+from stateproc.codec.byte_arrays import RowBytes
 from stateproc.codec.encoding.times import dates, day_times, instants
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.hashed_types import hashed
@@ -54,7 +54,7 @@ def key_hash_of(serializer: Serializer, named: str | None = None) -> KeyHash | N
 
 
 def key_groups(
-    keys: pa.Array, pieces: Pieces, serializer: Serializer, hash_: KeyHash | None, codes: pa.Array | None,
+    keys: pa.Array, pieces: RowBytes, serializer: Serializer, hash_: KeyHash | None, codes: pa.Array | None,
     max_parallelism: int,
 ) -> Ints:  # fmt: skip
     """The key group of each key, int32 [rows].
@@ -127,7 +127,7 @@ _MOMENTS: Mapping[str, Callable[[pa.Array], pa.Array]] = {
 }  # fmt: skip
 
 
-def _without_size(pieces: Pieces) -> pa.Array:
+def _without_size(pieces: RowBytes) -> pa.Array:
     starts, stops = pieces.offsets[:-1] + _SIZE_OF_ROW, pieces.offsets[1:]
     lengths = stops - starts
     kept = np.ones(len(pieces.data), dtype=np.bool_)

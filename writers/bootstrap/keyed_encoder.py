@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stateproc.codec.byte_arrays import Pieces, Unencodable
-from stateproc.codec.encoding.arrays import as_type, entries_of, items_of, list_of, refuse_nulls
+from stateproc.codec.arrow_arrays import as_type, entries_of, items_of, list_of, refuse_nulls
+from stateproc.codec.byte_arrays import RowBytes, Unencodable
 from stateproc.codec.encoding.keys import composite_keys
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.errors import InvalidRows, Where
@@ -33,7 +33,7 @@ from stateproc.writers.bootstrap.column_types import (
     times_of,
 )  # fmt: skip
 from stateproc.writers.bootstrap.key_group_assignment import HASH_COLUMN, Ints, key_groups, text_kept
-from stateproc.writers.formats.common.byte_gather import empty_pieces, entry_batch, take_rows
+from stateproc.writers.formats.common.byte_gather import empty_row_bytes, entry_batch, take_rows
 
 KEY, NAMESPACE, VALUE, MAP_KEY, MAP_VALUE, TIMESTAMP = (
     "key", "namespace", "value", "map_key", "map_value", "timestamp",
@@ -107,8 +107,10 @@ class RowEncoder:
         groups = self._key_groups(columns, keys, key)
         ambiguous = state.key.length < 0 and state.namespace.length < 0
         if state.kind.is_queue:
-            return entry_batch(groups, state.state_id, self._timers(columns, key, namespace), empty_pieces(len(groups)))
-        user_key: Pieces | None = None
+            return entry_batch(
+                groups, state.state_id, self._timers(columns, key, namespace), empty_row_bytes(len(groups))
+            )
+        user_key: RowBytes | None = None
         if state.kind is StateKind.MAP and state.user_key is not None:
             parents, user_keys, values = self._map_entries(columns)
             user_key = _located(MAP_KEY, state.user_key.layout(self.context), user_keys)
@@ -123,7 +125,7 @@ class RowEncoder:
             encoded = self._values(columns, columns[VALUE], None)
         return entry_batch(groups, state.state_id, composite_keys(key, namespace, user_key, ambiguous), encoded)
 
-    def _key_groups(self, columns: dict[str, pa.Array], keys: pa.Array, key: Pieces) -> Ints:
+    def _key_groups(self, columns: dict[str, pa.Array], keys: pa.Array, key: RowBytes) -> Ints:
         told = columns.get(KEY_GROUP)
         if told is None:
             with of_column(HASH_COLUMN if HASH_COLUMN in columns else KEY):
@@ -150,13 +152,13 @@ class RowEncoder:
             return spaces
         return pa.nulls(n, self.state.namespace.layout(self.context.inner).arrow_type)
 
-    def _timers(self, columns: dict[str, pa.Array], key: Pieces, namespace: Pieces) -> Pieces:
+    def _timers(self, columns: dict[str, pa.Array], key: RowBytes, namespace: RowBytes) -> RowBytes:
         """TimerSerializer: timestamp, key, namespace."""
         times = times_of(columns[TIMESTAMP], TIMESTAMP)
         if times.null_count:
             raise Unencodable("a timer without a time", int(np.flatnonzero(times.is_null().to_numpy(False))[0]))
         flipped = (times.to_numpy() ^ np.int64(-(2**63))).astype(">i8")
-        stamp = Pieces(flipped.view(np.uint8), np.arange(0, 8 * len(flipped) + 1, 8, dtype=np.int64))
+        stamp = RowBytes(flipped.view(np.uint8), np.arange(0, 8 * len(flipped) + 1, 8, dtype=np.int64))
         return composite_keys(stamp, key, namespace, False)
 
     def _map_entries(self, columns: dict[str, pa.Array]) -> tuple[np.ndarray[Any, Any] | None, pa.Array, pa.Array]:
@@ -166,7 +168,7 @@ class RowEncoder:
         offsets, user_keys, values = entries_of(columns[VALUE])
         return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), user_keys, values
 
-    def _values(self, columns: dict[str, pa.Array], values: pa.Array, parents: np.ndarray[Any, Any] | None) -> Pieces:
+    def _values(self, columns: dict[str, pa.Array], values: pa.Array, parents: np.ndarray[Any, Any] | None) -> RowBytes:
         """The entries' values, with the time of last access where the state has a time to live."""
         layout = composite_value(self.state, self.context)
         if self.state.ttl:
@@ -198,10 +200,10 @@ class RowEncoder:
         return np.asarray(found if parents is None else found[parents], dtype=np.int64)
 
 
-def _located(name: str, layout: Any, array: pa.Array) -> Pieces:
+def _located(name: str, layout: Any, array: pa.Array) -> RowBytes:
     """The encoded column; what it refuses is told with its name."""
     with of_column(name):
-        pieces: Pieces = layout.encode(array)
+        pieces: RowBytes = layout.encode(array)
     return pieces
 
 

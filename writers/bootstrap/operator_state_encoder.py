@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from stateproc.codec.byte_arrays import Pieces, Unencodable
-from stateproc.codec.encoding.arrays import refuse_nulls
+from stateproc.codec.arrow_arrays import refuse_nulls
+from stateproc.codec.byte_arrays import RowBytes, Unencodable
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.errors import Where
 from stateproc.serializers import LayoutContext, Serializer
@@ -70,10 +70,10 @@ class ElementEncoder:
         ]  # fmt: skip
         return pa.RecordBatch.from_arrays(arrays, TARGETED.names)
 
-    def _order(self, columns: dict[str, pa.Array]) -> Pieces:
+    def _order(self, columns: dict[str, pa.Array]) -> RowBytes:
         """What elements are sorted by: a broadcast entry's map key, else the element's position."""
         if self.key is not None:
             refuse_nulls(columns[KEY], "a broadcast state's key")
             return self.key.layout(self.context.inner).encode(columns[KEY])
         places = columns[POSITION].to_numpy(zero_copy_only=False).astype(">i8")
-        return Pieces(places.view(np.uint8), np.arange(0, 8 * len(places) + 1, 8, dtype=np.int64))
+        return RowBytes(places.view(np.uint8), np.arange(0, 8 * len(places) + 1, 8, dtype=np.int64))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from stateproc.codec.byte_arrays import Pieces
+from stateproc.codec.byte_arrays import RowBytes
 from stateproc.errors import UnsupportedSnapshot, Where, not_found
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
 from stateproc.metadata.handles import StatePartition
@@ -45,7 +45,7 @@ class RawElements:
     def broadcast(self) -> bool:
         return self.partition.mode == _BROADCAST
 
-    def read(self) -> Iterator[Pieces]:
+    def read(self) -> Iterator[RowBytes]:
         """The elements in their order, some at a time. Raises CorruptSnapshot, MissingFile."""
         load_plugins(self.plugins)
         header = self.file.header

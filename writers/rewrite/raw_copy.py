@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from stateproc.codec.byte_arrays import Pieces
+from stateproc.codec.byte_arrays import RowBytes
 from stateproc.errors import not_found
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.common.raw_entries import RawEntries
@@ -122,8 +122,8 @@ def raw_batches(entries: Iterable[RawEntries], state_id: int) -> Iterator[pa.Rec
         starts, ends, value_starts, value_ends = chunk.ranges
         if chunk.packed:
             first_value = int(value_starts[0]) if len(chunk) else 0
-            keys = Pieces(chunk.data, np.append(starts, ends[-1:]))
-            values = Pieces(chunk.data[first_value:], np.append(value_starts, value_ends[-1:]) - first_value)
+            keys = RowBytes(chunk.data, np.append(starts, ends[-1:]))
+            values = RowBytes(chunk.data[first_value:], np.append(value_starts, value_ends[-1:]) - first_value)
         else:
             keys, values = gather(chunk.data, starts, ends), gather(chunk.data, value_starts, value_ends)
         if len(chunk):

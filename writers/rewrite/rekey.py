@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Builder
-from stateproc.codec.byte_arrays import Pieces
+from stateproc.codec.byte_arrays import RowBytes
 from stateproc.codec.machine import Machine
 from stateproc.errors import InvalidOption, Where
 from stateproc.keygroups.key_hash import KeyHash
@@ -29,7 +29,7 @@ from stateproc.serializers.java.structs import RowOf
 from stateproc.serializers.table.serializers import RowData
 from stateproc.writers.bootstrap.key_group_assignment import OBJECTS_HASH, Ints, key_groups, key_hash_of
 from stateproc.writers.bootstrap.keyed_encoder import RowEncoder
-from stateproc.writers.formats.common.byte_gather import pieces_of
+from stateproc.writers.formats.common.byte_gather import row_bytes_of
 
 HashCodes = Callable[[pa.Array], pa.Array]
 """The hash codes (int32) of decoded keys, as their class's ``hashCode`` gives them."""
@@ -51,14 +51,14 @@ class Rekey:
         """The entries (RAW_ENTRIES) with other key groups; they are no longer in order. Raises CorruptSnapshot."""
         machine, assemble = self._program()
         for batch in batches:
-            keys = pieces_of(batch.column("key"))
+            keys = row_bytes_of(batch.column("key"))
             starts, ends = keys.offsets[:-1][None, :], keys.offsets[1:][None, :]
             groups: list[Ints] = []
             done = 0
             with placed("<raw entries>", int, self.state.name):
                 while done < len(keys):
                     done = machine.run(keys.data, starts, ends, done, len(keys))
-                    groups.append(self._groups(assemble(machine.taken())))
+                    groups.append(self._groups(assemble(machine.decoded())))
             found = np.concatenate(groups) if groups else np.empty(0, dtype=np.int32)
             yield batch.set_column(batch.schema.get_field_index("key_group"), "key_group", pa.array(found))
 
@@ -78,7 +78,7 @@ class Rekey:
         return isinstance(self.state.key, RowData) and self.codes is None
 
     def _groups(self, keys: pa.Array) -> Ints:
-        pieces = pieces_of(keys) if self._of_bytes else Pieces(np.empty(0, np.uint8), np.zeros(1, np.int64))
+        pieces = row_bytes_of(keys) if self._of_bytes else RowBytes(np.empty(0, np.uint8), np.zeros(1, np.int64))
         codes = None if self.codes is None else _codes(self.codes(keys), len(keys))
         if self.hash is not None and self.hash.kind == _ROW:
             keys = _kind_first(keys)

@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Builder
-from stateproc.codec.byte_arrays import Pieces
+from stateproc.codec.byte_arrays import RowBytes
 from stateproc.codec.encoding.list_encoding import delimited
-from stateproc.codec.encoding.sized_writers import sequence, written
-from stateproc.codec.encoding.strings import pieces as measured
+from stateproc.codec.encoding.sized_writers import concatenate, write_rows
+from stateproc.codec.encoding.strings import row_bytes_writer as measured
 from stateproc.codec.layouts import Delimited
 from stateproc.codec.machine import Machine
 from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot, Where
@@ -28,7 +28,7 @@ from stateproc.readers.common.error_context import placed
 from stateproc.readers.common.serialized_values import SerializedValue, element_layout
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
-from stateproc.writers.formats.common.byte_gather import Longs, gather, pieces_of, take_rows
+from stateproc.writers.formats.common.byte_gather import Longs, gather, row_bytes_of, take_rows
 
 _SIZE = 8
 _MARK = 1
@@ -61,7 +61,7 @@ class TtlChange:
         """The entries (RAW_ENTRIES) as they shall be, in the same order. Raises CorruptSnapshot, Undecodable."""
         elements = _ListElements(self.state, self.context) if self.state.kind is StateKind.LIST else None
         for batch in batches:
-            values = pieces_of(batch.column("value"))
+            values = row_bytes_of(batch.column("value"))
             if elements is not None:
                 kept, values = self._lists(values, elements)
             elif self.state.kind is StateKind.MAP:
@@ -73,7 +73,7 @@ class TtlChange:
                 index = batch.schema.get_field_index("value")
                 yield changed.set_column(index, "value", values.to_arrow())
 
-    def _plain(self, values: Pieces) -> tuple[npt.NDArray[np.bool_] | None, Pieces]:
+    def _plain(self, values: RowBytes) -> tuple[npt.NDArray[np.bool_] | None, RowBytes]:
         starts, stops = values.offsets[:-1], values.offsets[1:]
         if self.action is TtlAction.ON:
             return None, _joined(self._times(len(values)), values)
@@ -82,7 +82,7 @@ class TtlChange:
             return None, gather(values.data, starts + _SIZE, stops)
         return alive, take_rows(values, np.flatnonzero(alive))
 
-    def _marked(self, values: Pieces) -> tuple[npt.NDArray[np.bool_] | None, Pieces]:
+    def _marked(self, values: RowBytes) -> tuple[npt.NDArray[np.bool_] | None, RowBytes]:
         """Values of maps. A null has no time; with a time to live, it is a null in a TtlValue, as Flink puts it."""
         starts, stops = values.offsets[:-1], values.offsets[1:]
         if (stops <= starts).any():
@@ -98,7 +98,7 @@ class TtlChange:
             return None, self._timeless(gather(values.data, bodies + np.where(present, _SIZE, 0), stops), present)
         return alive, take_rows(values, np.flatnonzero(alive))
 
-    def _timed(self, values: Pieces, present: npt.NDArray[np.bool_]) -> Pieces:
+    def _timed(self, values: RowBytes, present: npt.NDArray[np.bool_]) -> RowBytes:
         """Values of maps, without marks, as TtlValues behind theirs."""
         n, null = len(values), self._null
         if not present.all():
@@ -112,7 +112,7 @@ class TtlChange:
             values = self._filled(values, ~present, null)
         return _joined(_marks(np.zeros(n, dtype=np.bool_)), self._times(n), values)
 
-    def _timeless(self, values: Pieces, present: npt.NDArray[np.bool_]) -> Pieces:
+    def _timeless(self, values: RowBytes, present: npt.NDArray[np.bool_]) -> RowBytes:
         """Values of maps, without marks and times, behind marks: nulls in TtlValues are nulls of the map again."""
         null = ~present
         if self._null is not None:
@@ -120,19 +120,19 @@ class TtlChange:
         starts, stops = values.offsets[:-1], values.offsets[1:]
         return _joined(_marks(null), gather(values.data, np.where(null, stops, starts), stops))
 
-    def _filled(self, values: Pieces, rows: npt.NDArray[np.bool_], form: bytes) -> Pieces:
+    def _filled(self, values: RowBytes, rows: npt.NDArray[np.bool_], form: bytes) -> RowBytes:
         """``values`` with ``form`` in these rows, which have no bytes."""
         data = np.frombuffer(form, dtype=np.uint8)
         offsets = np.zeros(len(values) + 1, dtype=np.int64)
         np.cumsum(np.where(rows, len(data), 0), out=offsets[1:])
-        return _joined(values, Pieces(np.tile(data, int(rows.sum())), offsets))
+        return _joined(values, RowBytes(np.tile(data, int(rows.sum())), offsets))
 
     @property
     def _null(self) -> bytes | None:
         """A null in the form of the value's own serializer; None if it has none."""
         return null_form(self.state.value.layout(self.context.inner))
 
-    def _lists(self, values: Pieces, elements: _ListElements) -> tuple[npt.NDArray[np.bool_] | None, Pieces]:
+    def _lists(self, values: RowBytes, elements: _ListElements) -> tuple[npt.NDArray[np.bool_] | None, RowBytes]:
         offsets, items = elements.of(values)
         kept, items = self._plain(items)
         if kept is None:
@@ -143,11 +143,11 @@ class TtlChange:
         some = np.diff(offsets) > 0
         return some, take_rows(delimited(items, offsets), np.flatnonzero(some))
 
-    def _times(self, n: int) -> Pieces:
+    def _times(self, n: int) -> RowBytes:
         times = np.full(n, self.last_access, dtype=">i8")
-        return Pieces(times.view(np.uint8), np.arange(0, _SIZE * n + 1, _SIZE, dtype=np.int64))
+        return RowBytes(times.view(np.uint8), np.arange(0, _SIZE * n + 1, _SIZE, dtype=np.int64))
 
-    def _alive(self, values: Pieces, starts: Longs, stops: Longs) -> npt.NDArray[np.bool_]:
+    def _alive(self, values: RowBytes, starts: Longs, stops: Longs) -> npt.NDArray[np.bool_]:
         if (stops - starts < _SIZE).any():
             raise self._damage("a value too short for its time of last access")
         times = values.data[starts[:, None] + np.arange(_SIZE)].view(">i8").reshape(-1)
@@ -168,7 +168,7 @@ class _ListElements:
         b.op(ops.ROW_END)
         self._machine, self._state = Machine(b.build()), state
 
-    def of(self, values: Pieces) -> tuple[Longs, Pieces]:
+    def of(self, values: RowBytes) -> tuple[Longs, RowBytes]:
         """(offsets from 0, int64 [lists + 1]; elements)."""
         starts, ends = values.offsets[:-1][None, :], values.offsets[1:][None, :]
         parts: list[pa.ListArray] = []
@@ -176,22 +176,22 @@ class _ListElements:
         with placed("<raw entries>", int, self._state.name):
             while done < len(values):
                 done = self._machine.run(values.data, starts, ends, done, len(values))
-                parts.append(self._assemble(self._machine.taken()))
+                parts.append(self._assemble(self._machine.decoded()))
         lists = pa.concat_arrays(parts) if parts else pa.array([], pa.list_(pa.binary()))
-        return np.asarray(lists.offsets, dtype=np.int64), pieces_of(lists.values)
+        return np.asarray(lists.offsets, dtype=np.int64), row_bytes_of(lists.values)
 
 
-def _joined(*parts: Pieces) -> Pieces:
+def _joined(*parts: RowBytes) -> RowBytes:
     """The parts of each row one behind the other."""
-    return written(sequence([measured(part) for part in parts]), len(parts[0]))
+    return write_rows(concatenate([measured(part) for part in parts]), len(parts[0]))
 
 
-def _marks(null: npt.NDArray[np.bool_]) -> Pieces:
+def _marks(null: npt.NDArray[np.bool_]) -> RowBytes:
     """Null marks of maps' values."""
-    return Pieces(null.astype(np.uint8), np.arange(len(null) + 1, dtype=np.int64))
+    return RowBytes(null.astype(np.uint8), np.arange(len(null) + 1, dtype=np.int64))
 
 
-def _equal(values: Pieces, form: bytes) -> npt.NDArray[np.bool_]:
+def _equal(values: RowBytes, form: bytes) -> npt.NDArray[np.bool_]:
     """Which values are these bytes."""
     found: npt.NDArray[np.bool_] = values.lengths == len(form)
     starts = values.offsets[:-1][found]

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from stateproc.codec.array_types import Longs
 from stateproc.codec.encoding.kernels import fill_zero, place_items
 from stateproc.codec.encoding.masks import mark
 from stateproc.codec.encoding.numbers import fixed, zeros
-from stateproc.codec.encoding.sized_writers import Longs, Measured, per_row, sequence
+from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, per_row
 from stateproc.codec.jit import kernel, load_i64, store_8, store_64
 
-_MOST_INLINED = 7
+_MAX_INLINED = 7
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def place_slots(
         store_64(behind + 8 * i, target + room)
 
 
-def plain(value: Measured) -> Slots:
+def plain(value: SizedWriter) -> Slots:
     """A value that lies in the slot itself."""
 
     def write(slots: Longs, _bases: Longs, _behind: Longs) -> None:
@@ -61,19 +62,25 @@ def plain(value: Measured) -> Slots:
     return Slots(0, write)
 
 
-def variable(value: Measured, n: int, *, inlined: bool, reserved: int = 0) -> Slots:
+def variable(value: SizedWriter, n: int, *, inlined: bool, reserved: int = 0) -> Slots:
     """A value in the variable part, ``reserved`` bytes at least; ``inlined``: in the slot if it has up to 7 bytes."""
     lengths = per_row(value.lengths, n)
     extra = np.maximum((lengths + 7) & ~7, reserved)
     if inlined:
-        extra = np.where(lengths <= _MOST_INLINED, 0, extra)
+        extra = np.where(lengths <= _MAX_INLINED, 0, extra)
 
     def write(slots: Longs, bases: Longs, behind: Longs) -> None:
         slots, bases, places = np.ascontiguousarray(slots), np.ascontiguousarray(bases), np.empty_like(slots)
         place_slots(
-            slots.ctypes.data, bases.ctypes.data, behind.ctypes.data, lengths.ctypes.data, extra.ctypes.data,
-            int(inlined), places.ctypes.data, n,
-        )  # fmt: skip
+            slots.ctypes.data,
+            bases.ctypes.data,
+            behind.ctypes.data,
+            lengths.ctypes.data,
+            extra.ctypes.data,
+            int(inlined),
+            places.ctypes.data,
+            n,
+        )
         value.write(places)
 
     return Slots(extra, write, reserved)
@@ -101,7 +108,7 @@ class Field:
 
 def rows(
     n: int, null_bytes: int, kinds: npt.NDArray[np.uint8] | None, fields: Sequence[Field], *, reserve_nulls: bool
-) -> Measured:
+) -> SizedWriter:
     """Binary rows: null bits behind the RowKind (``kinds``, None: all INSERT), slots, variable part.
 
     ``reserve_nulls``: nulls of wide decimals and timestamps keep their room, see BinaryRow.
@@ -130,7 +137,7 @@ def rows(
             if reserve_nulls and field.slots.null_extra:
                 _reserve_nulls(field, slots, bases, at)
 
-    return Measured(lengths, write)
+    return SizedWriter(lengths, write)
 
 
 def _reserve_nulls(field: Field, slots: Longs, bases: Longs, at: Longs) -> None:
@@ -141,7 +148,7 @@ def _reserve_nulls(field: Field, slots: Longs, bases: Longs, at: Longs) -> None:
     at[field.null] = behind
 
 
-def arrays(offsets: Longs, width: int, items: Field) -> Measured:
+def arrays(offsets: Longs, width: int, items: Field) -> SizedWriter:
     """Binary arrays of the items offsets[i] to offsets[i + 1] (from 0): count, null bits, elements, variable part."""
     counts = np.diff(offsets)
     n, n_items = len(counts), int(offsets[-1])
@@ -168,10 +175,10 @@ def arrays(offsets: Longs, width: int, items: Field) -> Measured:
         items.slots.write(slots[items.valid], item_bases[items.valid], behind[items.valid])
         mark(item_bases[items.null], 32 + places[items.null], highest_first=False)
 
-    return Measured(heads + np.diff(ends[offsets]), write)
+    return SizedWriter(heads + np.diff(ends[offsets]), write)
 
 
-def maps(keys: Measured, values: Measured, n: int) -> Measured:
+def maps(keys: SizedWriter, values: SizedWriter, n: int) -> SizedWriter:
     """Binary maps: the key array's size, the key array, the value array."""
     sizes = per_row(keys.lengths, n).astype(np.int32)
-    return sequence([fixed(sizes, big_endian=False), keys, values])
+    return concatenate([fixed(sizes, big_endian=False), keys, values])

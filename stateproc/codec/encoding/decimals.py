@@ -7,9 +7,9 @@ from decimal import Decimal, InvalidOperation
 import numpy as np
 import pyarrow as pa
 
+from stateproc.codec.array_types import Longs
+from stateproc.codec.arrow_arrays import null_rows
 from stateproc.codec.byte_arrays import Unencodable
-from stateproc.codec.encoding.arrays import null_rows
-from stateproc.codec.encoding.sized_writers import Longs
 
 _WIDTH = 16
 

@@ -1,4 +1,4 @@
-"""Kernels that turn UTF-8 into Java's string encodings: the twins of stateproc.codec.text.
+"""Kernels that turn UTF-8 into Java's string encodings: the twins of stateproc.codec.vm.java_strings.
 
 UTF-8 has no lone surrogates, so none is ever written; characters outside of the BMP become two units.
 """
@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from stateproc.codec.ascii_scan import ascii_end
 from stateproc.codec.encoding.kernels import copy_short, put_varint, varint_size
-from stateproc.codec.jit import inlined, kernel, load_i64, load_le16, load_le64, load_u8, store_8, store_16, store_64
+from stateproc.codec.jit import inlined, kernel, load_i64, load_le16, load_u8, store_8, store_16, store_64
 
-_HIGH_BITS = np.uint64(0x8080808080808080)
 NOT_UTF8 = -1
 
 
@@ -35,17 +35,7 @@ def utf8_point(pos: int, end: int) -> tuple[int, int]:
 
 
 @kernel
-def ascii_end(pos: int, end: int) -> int:
-    """The position of the first byte from ``pos`` that is not ASCII, or ``end``."""
-    while pos + 8 <= end and (load_le64(pos) & _HIGH_BITS) == 0:
-        pos += 8
-    while pos < end and load_u8(pos) < 0x80:
-        pos += 1
-    return pos
-
-
-@kernel
-def measure_fstr(data: int, offsets: int, valid: int, bias: int, units: int, lengths: int, n: int) -> int:
+def measure_flink_strings(data: int, offsets: int, valid: int, bias: int, units: int, lengths: int, n: int) -> int:
     """UTF-16 units and encoded bytes of each row, as int64s; -1, or the first row that is not UTF-8.
 
     ``valid``: a byte per row, 0 for null; or 0 where none is. A null has -1 units, and one byte.
@@ -88,7 +78,7 @@ def put_unit(target: int, unit: int) -> int:
 
 
 @kernel
-def put_fstr(data: int, offsets: int, bias: int, units: int, at: int, n: int) -> None:
+def put_flink_strings(data: int, offsets: int, bias: int, units: int, at: int, n: int) -> None:
     """StringValue.writeString (``bias`` 1) or StringValue.write (0) of rows that measure_fstr has measured."""
     for i in range(n):
         count = load_i64(units + 8 * i)
@@ -120,7 +110,7 @@ def put_fstr(data: int, offsets: int, bias: int, units: int, at: int, n: int) ->
 
 
 @kernel
-def measure_mutf(data: int, offsets: int, lengths: int, n: int) -> int:
+def measure_modified_utf8(data: int, offsets: int, lengths: int, n: int) -> int:
     """The bytes of each row in modified UTF-8, without the length in front; -1, or the first row not UTF-8."""
     for i in range(n):
         pos, end = data + load_i64(offsets + 8 * i), data + load_i64(offsets + 8 * i + 8)
@@ -166,7 +156,7 @@ def put_wide_point(target: int, pos: int, end: int) -> tuple[int, int]:
 
 
 @kernel
-def put_mutf(data: int, offsets: int, lengths: int, at: int, n: int) -> None:
+def put_modified_utf8(data: int, offsets: int, lengths: int, at: int, n: int) -> None:
     """DataOutput.writeUTF of rows that measure_mutf has measured (``lengths``, below 65536)."""
     for i in range(n):
         pos, end = data + load_i64(offsets + 8 * i), data + load_i64(offsets + 8 * i + 8)

@@ -21,7 +21,7 @@ from stateproc.codec.jit import (
     store_16,
     store_32,
     store_64,
-)  # fmt: skip
+)
 
 
 @kernel

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from stateproc.codec.byte_arrays import Pieces
+from stateproc.codec.array_types import Longs
+from stateproc.codec.byte_arrays import RowBytes
 from stateproc.codec.encoding.kernels import put_blobs
-from stateproc.codec.encoding.sized_writers import Longs, Measured, sequence, written
-from stateproc.codec.encoding.strings import pieces
+from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, write_rows
+from stateproc.codec.encoding.strings import row_bytes_writer
 
 
-def composite_keys(key: Pieces, namespace: Pieces, user_key: Pieces | None, ambiguous: bool) -> Pieces:
+def composite_keys(key: RowBytes, namespace: RowBytes, user_key: RowBytes | None, ambiguous: bool) -> RowBytes:
     """Keys without the key group in front: key, [its length], namespace, [its length], [user key], row by row.
 
     ``ambiguous``: neither the key's nor the namespace's serializer has a fixed length; then lengths are written.
@@ -18,15 +19,15 @@ def composite_keys(key: Pieces, namespace: Pieces, user_key: Pieces | None, ambi
     """
     parts = []
     for one in (key, namespace):
-        parts.append(pieces(one))
+        parts.append(row_bytes_writer(one))
         if ambiguous:
             parts.append(_length_suffixes(one.lengths))
     if user_key is not None:
-        parts.append(pieces(user_key))
-    return written(sequence(parts), len(key))
+        parts.append(row_bytes_writer(user_key))
+    return write_rows(concatenate(parts), len(key))
 
 
-def _length_suffixes(lengths: Longs) -> Measured:
+def _length_suffixes(lengths: Longs) -> SizedWriter:
     """Lengths as little-endian bytes, as few as hold them, one at least: neither a varint nor of fixed size."""
     lengths = np.ascontiguousarray(lengths, dtype="<i8")
     sizes = np.ones(len(lengths), dtype=np.int64)
@@ -41,4 +42,4 @@ def _length_suffixes(lengths: Longs) -> Measured:
         kept = data.reshape(-1, 8)[np.arange(8) < sizes[:, None]]
         put_blobs(kept.ctypes.data, offsets.ctypes.data, at.ctypes.data, len(at))
 
-    return Measured(sizes, write)
+    return SizedWriter(sizes, write)

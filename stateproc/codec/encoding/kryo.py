@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from stateproc.codec.array_types import Longs
+from stateproc.codec.arrow_arrays import binary_array, bytes_of, refuse_nulls
+from stateproc.codec.ascii_scan import ascii_end
 from stateproc.codec.byte_arrays import Unencodable
-from stateproc.codec.encoding.arrays import binary_array, bytes_of, refuse_nulls
-from stateproc.codec.encoding.flink_string import NOT_UTF8, ascii_end, put_wide_point, utf8_point
+from stateproc.codec.encoding.flink_string import NOT_UTF8, put_wide_point, utf8_point
 from stateproc.codec.encoding.kernels import copy_short, put_varint
-from stateproc.codec.encoding.sized_writers import Longs, Measured
+from stateproc.codec.encoding.sized_writers import SizedWriter
 from stateproc.codec.jit import kernel, load_i64, load_u8, store_8, store_64
 
 _LAST = 8  # a long's ninth byte has no mark, and carries eight bits
@@ -30,13 +32,13 @@ def put_longs(source: int, sizes: int, at: int, n: int) -> None:
         store_64(at + 8 * i, target + size)
 
 
-def long_varints(values: Longs) -> Measured:
+def long_varints(values: Longs) -> SizedWriter:
     """Output.writeVarLong of the 64 bits of each value."""
     values = np.ascontiguousarray(values, dtype=np.int64)
     sizes = np.ones(len(values), dtype=np.int64)
     for k in range(1, _LAST + 1):
         sizes += values.view(np.uint64) >= np.uint64(1) << np.uint64(7 * k)
-    return Measured(sizes, lambda at: put_longs(values.ctypes.data, sizes.ctypes.data, at.ctypes.data, len(values)))
+    return SizedWriter(sizes, lambda at: put_longs(values.ctypes.data, sizes.ctypes.data, at.ctypes.data, len(values)))
 
 
 @kernel
@@ -115,7 +117,7 @@ def put_strings(data: int, offsets: int, units: int, at: int, n: int) -> None:
         store_64(at + 8 * i, target)
 
 
-def strings(array: pa.Array, longest_ascii: int) -> Measured:
+def strings(array: pa.Array, longest_ascii: int) -> SizedWriter:
     """Strings; those of 2 to ``longest_ascii`` ASCII characters in the form that marks the last one."""
     refuse_nulls(array, "a Kryo string")
     data, offsets = bytes_of(binary_array(array, text=True))
@@ -130,7 +132,7 @@ def strings(array: pa.Array, longest_ascii: int) -> Measured:
     def write(at: Longs) -> None:
         put_strings(data.ctypes.data, offsets.ctypes.data, units.ctypes.data, at.ctypes.data, n)
 
-    return Measured(lengths, write)
+    return SizedWriter(lengths, write)
 
 
 @kernel
@@ -141,7 +143,7 @@ def put_flagged_counts(counts: int, flags: int, at: int, n: int) -> None:
         store_64(at + 8 * i, put_flagged(load_i64(at + 8 * i), count, flag))
 
 
-def flagged_varints(values: Longs, flagged: Longs) -> Measured:
+def flagged_varints(values: Longs, flagged: Longs) -> SizedWriter:
     """Output.writeVarIntFlag: ``flagged`` 0 or 0x80 per row."""
     values, flagged = np.ascontiguousarray(values, dtype=np.int64), np.ascontiguousarray(flagged, dtype=np.int64)
     sizes = np.ones(len(values), dtype=np.int64)
@@ -151,4 +153,4 @@ def flagged_varints(values: Longs, flagged: Longs) -> Measured:
     def write(at: Longs) -> None:
         put_flagged_counts(values.ctypes.data, flagged.ctypes.data, at.ctypes.data, len(values))
 
-    return Measured(sizes, write)
+    return SizedWriter(sizes, write)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from stateproc.codec.byte_arrays import Pieces, Unencodable
+from stateproc.codec.array_types import Longs
+from stateproc.codec.byte_arrays import RowBytes, Unencodable
 from stateproc.codec.encoding.kernels import place_items
 from stateproc.codec.encoding.numbers import fixed
-from stateproc.codec.encoding.sized_writers import Longs, Measured, sequence, written
-from stateproc.codec.encoding.strings import pieces
+from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, write_rows
+from stateproc.codec.encoding.strings import row_bytes_writer
 
 COMMA = 0x2C
 
 
-def joined(offsets: Longs, items: Measured, delimiter: int = -1) -> Measured:
+def joined(offsets: Longs, items: SizedWriter, delimiter: int = -1) -> SizedWriter:
     """Row i: the items offsets[i] to offsets[i + 1] (from 0, rising), with the byte ``delimiter`` between them."""
     offsets = np.ascontiguousarray(offsets)
     n, n_items = len(offsets) - 1, int(offsets[-1])
@@ -36,7 +37,7 @@ def joined(offsets: Longs, items: Measured, delimiter: int = -1) -> Measured:
         place_items(at.ctypes.data, n, offsets.ctypes.data, sizes, size, places.ctypes.data, delimiter)
         items.write(places)
 
-    return Measured(lengths, write)
+    return SizedWriter(lengths, write)
 
 
 def counts_of(offsets: Longs, limit: int, what: str) -> Longs:
@@ -47,12 +48,12 @@ def counts_of(offsets: Longs, limit: int, what: str) -> Longs:
     return counts
 
 
-def counted(offsets: Longs, items: Measured) -> Measured:
+def counted(offsets: Longs, items: SizedWriter) -> SizedWriter:
     """An i32 count and the items."""
-    return sequence([fixed(counts_of(offsets, 2**31 - 1, "items").astype(np.int32)), joined(offsets, items)])
+    return concatenate([fixed(counts_of(offsets, 2**31 - 1, "items").astype(np.int32)), joined(offsets, items)])
 
 
-def sized(inner: Measured, n: int) -> Measured:
+def sized(inner: SizedWriter, n: int) -> SizedWriter:
     """An i32 size in bytes, then so many."""
     if isinstance(inner.lengths, int):
         sizes = np.full(n, inner.lengths, dtype=np.int32)
@@ -60,15 +61,15 @@ def sized(inner: Measured, n: int) -> Measured:
         if n and inner.lengths.max() > 2**31 - 1:
             raise Unencodable("a value of 2 GiB and more", int(np.argmax(inner.lengths)))
         sizes = inner.lengths.astype(np.int32)
-    return sequence([fixed(sizes), inner])
+    return concatenate([fixed(sizes), inner])
 
 
-def delimited(items: Pieces, list_offsets: Longs) -> Pieces:
+def delimited(items: RowBytes, list_offsets: Longs) -> RowBytes:
     """List state in canonical and RocksDB entries: the items of each list with one ',' between them.
 
     ``list_offsets``: int64 [lists + 1], rising, positions in ``items``; the first item of all is the first of them.
     An empty list has no bytes (and no place in a savepoint).
     """
     first, last = int(list_offsets[0]), int(list_offsets[-1])
-    part = Pieces(items.data, items.offsets[first : last + 1])
-    return written(joined(list_offsets - first, pieces(part), COMMA), len(list_offsets) - 1)
+    part = RowBytes(items.data, items.offsets[first : last + 1])
+    return write_rows(joined(list_offsets - first, row_bytes_writer(part), COMMA), len(list_offsets) - 1)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from stateproc.codec.array_types import Longs
 from stateproc.codec.encoding.numbers import zeros
-from stateproc.codec.encoding.sized_writers import Longs, Measured
+from stateproc.codec.encoding.sized_writers import SizedWriter
 from stateproc.codec.jit import kernel, load_i64, load_u8, store_8
 
 
@@ -24,7 +25,7 @@ def mark(at: Longs, bits: Longs, *, highest_first: bool) -> None:
     set_bits(at.ctypes.data, bits.ctypes.data, 7 if highest_first else 0, len(at))
 
 
-def mask(sizes: int | Longs, rows: Longs, bits: Longs) -> Measured:
+def mask(sizes: int | Longs, rows: Longs, bits: Longs) -> SizedWriter:
     """A mask of ``sizes`` bytes per row, the highest bit of a byte first; bits[i] of row rows[i] are set."""
     blank = zeros(sizes)
 
@@ -33,4 +34,4 @@ def mask(sizes: int | Longs, rows: Longs, bits: Longs) -> Measured:
         blank.write(at)
         mark(marked, bits, highest_first=True)
 
-    return Measured(blank.lengths, write)
+    return SizedWriter(blank.lengths, write)

@@ -7,17 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from stateproc.codec.byte_arrays import Pieces, Unencodable
+from stateproc.codec.array_types import Longs
+from stateproc.codec.byte_arrays import RowBytes, Unencodable
 from stateproc.codec.encoding.kernels import put_same
-
-Longs = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Measured:
+class SizedWriter:
     """The bytes of every row of a column, not yet written.
 
     lengths: bytes per row, int64 [rows], or one int if all rows have as many. write: given an address per row (int64
@@ -28,7 +26,7 @@ class Measured:
     write: Callable[[Longs], None]
 
 
-def written(measured: Measured, n: int) -> Pieces:
+def write_rows(measured: SizedWriter, n: int) -> RowBytes:
     """The ``n`` rows, written one behind another."""
     offsets = np.zeros(n + 1, dtype=np.int64)
     np.cumsum(per_row(measured.lengths, n), out=offsets[1:])
@@ -38,7 +36,7 @@ def written(measured: Measured, n: int) -> Pieces:
     measured.write(at)
     if not np.array_equal(at, offsets[1:] + data.ctypes.data):
         raise AssertionError("a layout has not written as many bytes as it measured")
-    return Pieces(data, offsets)
+    return RowBytes(data, offsets)
 
 
 def per_row(lengths: int | Longs, n: int) -> Longs:
@@ -46,19 +44,19 @@ def per_row(lengths: int | Longs, n: int) -> Longs:
     return np.full(n, lengths, dtype=np.int64) if isinstance(lengths, int) else lengths
 
 
-def nothing(_at: Longs) -> None:
+def write_nothing(_at: Longs) -> None:
     """Write no bytes."""
 
 
-def same(data: bytes) -> Measured:
+def constant_bytes(data: bytes) -> SizedWriter:
     """The same bytes in every row."""
     if not data:
-        return Measured(0, nothing)
+        return SizedWriter(0, write_nothing)
     source = np.frombuffer(data, dtype=np.uint8)
-    return Measured(len(data), lambda at: put_same(source.ctypes.data, len(source), at.ctypes.data, len(at)))
+    return SizedWriter(len(data), lambda at: put_same(source.ctypes.data, len(source), at.ctypes.data, len(at)))
 
 
-def sequence(parts: Sequence[Measured]) -> Measured:
+def concatenate(parts: Sequence[SizedWriter]) -> SizedWriter:
     """In each row one part after another."""
     total: int | Longs = 0
     for part in parts:
@@ -68,10 +66,10 @@ def sequence(parts: Sequence[Measured]) -> Measured:
         for part in parts:
             part.write(at)
 
-    return Measured(total, write)
+    return SizedWriter(total, write)
 
 
-def spread(n: int, parts: Sequence[tuple[Longs, Measured]]) -> Measured:
+def scatter(n: int, parts: Sequence[tuple[Longs, SizedWriter]]) -> SizedWriter:
     """``n`` rows, some of which have a part: each part with the rows (distinct, rising) it stands in."""
     lengths = np.zeros(n, dtype=np.int64)
     for rows, part in parts:
@@ -83,11 +81,11 @@ def spread(n: int, parts: Sequence[tuple[Longs, Measured]]) -> Measured:
             part.write(some)
             at[rows] = some
 
-    return Measured(lengths, write)
+    return SizedWriter(lengths, write)
 
 
 @contextmanager
-def located(row_of: Callable[[int], int] | None = None, name: str = "") -> Iterator[None]:
+def locate_errors(row_of: Callable[[int], int] | None = None, name: str = "") -> Iterator[None]:
     """Unencodable from inside is told with the outer row (``row_of`` the inner one) and the part's ``name``."""
     try:
         yield

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stateproc.codec.array_types import Longs
+from stateproc.codec.arrow_arrays import as_type, null_rows, numbers_of
 from stateproc.codec.byte_arrays import Unencodable
-from stateproc.codec.encoding.arrays import as_type, null_rows, numbers_of
-from stateproc.codec.encoding.sized_writers import Longs
+from stateproc.codec.temporal import days_of
 
 Nulls = npt.NDArray[np.bool_]
 _DATE = r"([+-]?\d{4,10})-(\d\d)-(\d\d)"
@@ -21,7 +22,7 @@ _DATE_TEXT = re.compile(_DATE)
 _TIME_TEXT = re.compile(_TIME)
 _STAMP_TEXT = re.compile(f"{_DATE}[T ]{_TIME}(Z|[+]00:00)?")
 _DAY_SECONDS = 86_400
-_FURTHEST_YEAR = 10**9  # of an Instant
+_MAX_YEAR = 10**9  # of an Instant
 _MONTH_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
@@ -112,12 +113,10 @@ def _days(text: str) -> int:
 
 
 def _day_number(*parts: str) -> int:
-    from stateproc.codec.temporal import days_of
-
     year, month, day = (int(part) for part in parts)
     leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     last = 28 if month == 2 and not leap else _MONTH_DAYS[month - 1] if 1 <= month <= 12 else 0
-    if not 1 <= day <= last or abs(year) > _FURTHEST_YEAR:
+    if not 1 <= day <= last or abs(year) > _MAX_YEAR:
         raise ValueError(f"{'-'.join(parts)} is no date")
     return int(days_of(*(np.array([part], dtype=np.int64) for part in (year, month, day)))[0])
 

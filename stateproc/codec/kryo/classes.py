@@ -7,28 +7,44 @@ from stateproc.codec.kryo.primitives import KryoInput
 BY_NAME = 1
 ID_BIAS = 2
 PRIMITIVE_IDS = (
-    "java.lang.Integer", "java.lang.String", "java.lang.Float", "java.lang.Boolean", "java.lang.Byte",
-    "java.lang.Character", "java.lang.Short", "java.lang.Long", "java.lang.Double",
-)  # fmt: skip
+    "java.lang.Integer",
+    "java.lang.String",
+    "java.lang.Float",
+    "java.lang.Boolean",
+    "java.lang.Byte",
+    "java.lang.Character",
+    "java.lang.Short",
+    "java.lang.Long",
+    "java.lang.Double",
+)
 # What Flink's registrar registers, on every real cluster; the user's classes come behind.
 REGISTRAR_BASE = 73
 REGISTRAR_IDS = (
-    "java.util.Arrays$ArrayList", "java.util.BitSet", "java.util.PriorityQueue", "java.util.regex.Pattern",
-    "java.sql.Date", "java.sql.Time", "java.sql.Timestamp", "java.net.URI", "java.net.InetSocketAddress",
-    "java.util.UUID", "java.util.Locale", "java.text.SimpleDateFormat",
-)  # fmt: skip
+    "java.util.Arrays$ArrayList",
+    "java.util.BitSet",
+    "java.util.PriorityQueue",
+    "java.util.regex.Pattern",
+    "java.sql.Date",
+    "java.sql.Time",
+    "java.sql.Timestamp",
+    "java.net.URI",
+    "java.net.InetSocketAddress",
+    "java.util.UUID",
+    "java.util.Locale",
+    "java.text.SimpleDateFormat",
+)
 USER_BASE = REGISTRAR_BASE + len(REGISTRAR_IDS)
 # Without the registrar (core alone): Kryo 2 has void at 9.
 BARE_BASE = {2: 10, 5: 9}
 
 
-_LONGEST_NAME, _MOST_DIMENSIONS = 1024, 16
+_MAX_NAME_LENGTH, _MAX_DIMENSIONS = 1024, 16
 
 
 def _plausible(name: str) -> bool:
     """Whether this can be the name of a class or of an array of few dimensions."""
     component = name.lstrip("[")
-    short = len(name) <= _LONGEST_NAME and len(name) - len(component) <= _MOST_DIMENSIONS
+    short = len(name) <= _MAX_NAME_LENGTH and len(name) - len(component) <= _MAX_DIMENSIONS
     return short and component.isprintable() and component != ""
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from stateproc.codec import kryo_kernels as codes
-from stateproc.codec.kryo.graph import Body, Walker
 from stateproc.codec.kryo.types import FieldType
-from stateproc.codec.kryo.values import Entries
+from stateproc.codec.kryo.values import KryoMap
+from stateproc.codec.kryo.walker import Body, Walker
+from stateproc.codec.vm import kryo_kernels as codes
 
 # A list of nothing but nulls takes no bytes per element.
-_MOST_NULLS = 1 << 20
+_MAX_NULLS = 1 << 20
 
 
 def _element(w: Walker, type_: FieldType, index: int) -> FieldType | None:
@@ -60,7 +60,7 @@ def _collection5(w: Walker, type_: FieldType, nullable: bool, header: bool) -> l
         return [w.by_class(args) for _ in range(w.data.count(n, "elements"))]
     one_class = w.read_class(args)
     if one_class is None:
-        if n > _MOST_NULLS:
+        if n > _MAX_NULLS:
             w.data.cursor.corrupt(f"a list of {n} nulls")
         return [None] * n
     nulls = nullable and w.data.boolean()
@@ -88,20 +88,20 @@ def _empty(w: Walker, type_: FieldType) -> list[Any]:
     return []
 
 
-def _empty_map(w: Walker, type_: FieldType) -> Entries:
-    return Entries()
+def _empty_map(w: Walker, type_: FieldType) -> KryoMap:
+    return KryoMap()
 
 
 def _singleton(w: Walker, type_: FieldType) -> list[Any]:
     return [w.by_class()]
 
 
-def _singleton_map(w: Walker, type_: FieldType) -> Entries:
+def _singleton_map(w: Walker, type_: FieldType) -> KryoMap:
     key = w.by_class()
-    return Entries([(key, w.by_class())])
+    return KryoMap([(key, w.by_class())])
 
 
-def _map(w: Walker, type_: FieldType, *, nullable: bool = True, header: bool = False) -> Entries | None:
+def _map(w: Walker, type_: FieldType, *, nullable: bool = True, header: bool = False) -> KryoMap | None:
     """varint n (Kryo 5: n + 1), entries; a comparator before (Kryo 2) or behind (Kryo 5) the number."""
     if header and w.version < 5:
         w.by_class()
@@ -117,7 +117,7 @@ def _map(w: Walker, type_: FieldType, *, nullable: bool = True, header: bool = F
     for _ in range(w.data.count(n, "entries", 2)):
         read_key = _entry_part(w, key, (), nullable)
         pairs.append((read_key, _entry_part(w, value, _inner_args(w, value), nullable)))
-    return Entries(pairs)
+    return KryoMap(pairs)
 
 
 def _entry_part(w: Walker, type_: FieldType | None, args: tuple[FieldType, ...], nullable: bool) -> Any:
@@ -126,19 +126,19 @@ def _entry_part(w: Walker, type_: FieldType | None, args: tuple[FieldType, ...],
     return w.known(type_, nullable=nullable or w.version < 5)
 
 
-def _plain_map(w: Walker, type_: FieldType) -> Entries | None:
+def _plain_map(w: Walker, type_: FieldType) -> KryoMap | None:
     return _map(w, type_)
 
 
-def _sorted_map(w: Walker, type_: FieldType) -> Entries | None:
+def _sorted_map(w: Walker, type_: FieldType) -> KryoMap | None:
     return _map(w, type_, header=True)
 
 
-def _skip_list_map(w: Walker, type_: FieldType) -> Entries | None:
+def _skip_list_map(w: Walker, type_: FieldType) -> KryoMap | None:
     return _map(w, type_, header=w.version >= 5)
 
 
-def _immutable_map(w: Walker, type_: FieldType) -> Entries | None:
+def _immutable_map(w: Walker, type_: FieldType) -> KryoMap | None:
     return _map(w, type_, nullable=False)
 
 
@@ -173,17 +173,33 @@ def array(w: Walker, type_: FieldType) -> Any:
 
 
 _COLLECTIONS = (
-    "ArrayList", "LinkedList", "Vector", "Stack", "ArrayDeque", "HashSet", "LinkedHashSet",
-    "concurrent.CopyOnWriteArrayList", "concurrent.CopyOnWriteArraySet", "concurrent.ConcurrentLinkedQueue",
+    "ArrayList",
+    "LinkedList",
+    "Vector",
+    "Stack",
+    "ArrayDeque",
+    "HashSet",
+    "LinkedHashSet",
+    "concurrent.CopyOnWriteArrayList",
+    "concurrent.CopyOnWriteArraySet",
+    "concurrent.ConcurrentLinkedQueue",
     "concurrent.ConcurrentLinkedDeque",
     *(f"Collections$Unmodifiable{kind}" for kind in ("Collection", "List", "RandomAccessList", "Set")),
     *(f"Collections$Synchronized{kind}" for kind in ("Collection", "List", "RandomAccessList", "Set")),
-)  # fmt: skip
+)
 _IMMUTABLE = ("ListN", "List12", "SetN", "Set12", "SubList")
 _MAPS = (
-    "HashMap", "LinkedHashMap", "Hashtable", "Properties", "IdentityHashMap", "WeakHashMap", "EnumMap",
-    "concurrent.ConcurrentHashMap", "Collections$UnmodifiableMap", "Collections$SynchronizedMap",
-)  # fmt: skip
+    "HashMap",
+    "LinkedHashMap",
+    "Hashtable",
+    "Properties",
+    "IdentityHashMap",
+    "WeakHashMap",
+    "EnumMap",
+    "concurrent.ConcurrentHashMap",
+    "Collections$UnmodifiableMap",
+    "Collections$SynchronizedMap",
+)
 
 COLLECTION_BODIES: dict[str, Body] = {
     **{f"java.util.{name}": _collection for name in _COLLECTIONS},

@@ -10,14 +10,14 @@ from stateproc.wire.java_stream import read_java_object
 from stateproc.wire.java_values import JavaObject
 
 _THROWABLE = "java.lang.Throwable"
-_MOST_CAUSES = 32
+_MAX_CAUSES = 32
 
 
 def java_object(cursor: Cursor) -> Any:
     """The object stream at the cursor as plain Python; a Throwable as its class, message and causes."""
     value = read_java_object(cursor)
     if isinstance(value, JavaObject) and _THROWABLE in value.by_class:
-        return _throwable(value, _MOST_CAUSES)
+        return _throwable(value, _MAX_CAUSES)
     return to_plain(value)
 
 

@@ -42,9 +42,9 @@ class KryoInput:
     def varint_flag(self) -> tuple[bool, int]:
         """readVarIntFlag: the first byte holds a flag, a continuation bit and six bits."""
         first = self.cursor.u8()
-        return bool(first & 0x80), self._behind_six_bits(first)
+        return bool(first & 0x80), self._rest_of_varint(first)
 
-    def _behind_six_bits(self, first: int) -> int:
+    def _rest_of_varint(self, first: int) -> int:
         value, shift = first & 0x3F, 6
         more = bool(first & 0x40)
         while more:
@@ -118,7 +118,7 @@ class KryoInput:
         first = self.cursor.u8()
         if first < 0x80:
             return self._ascii(at)
-        length = self._behind_six_bits(first) - 1
+        length = self._rest_of_varint(first) - 1
         if length < 0:
             return None
         return self._units(self.count(length, "characters"))

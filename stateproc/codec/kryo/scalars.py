@@ -6,14 +6,14 @@ from typing import Any
 from uuid import UUID
 
 from stateproc.codec.decimals import decimal_text, unscaled
-from stateproc.codec.kryo.graph import Body, Walker
 from stateproc.codec.kryo.types import BOXES, STRING, FieldType
-from stateproc.codec.kryo.values import BigNumber, Text
+from stateproc.codec.kryo.values import KryoNumber, Text
+from stateproc.codec.kryo.walker import Body, Walker
 from stateproc.wire.java_stream import read_java_object
 from stateproc.wire.java_values import JavaObject
 
 # Python prints integers of up to 4300 digits.
-_LONGEST_NUMBER = 1700
+_MAX_NUMBER_BYTES = 1700
 
 
 def _box(w: Walker, type_: FieldType) -> Any:
@@ -36,7 +36,7 @@ def _unscaled(w: Walker) -> int | None:
         return None
     if length == 0:
         w.data.cursor.corrupt("a BigInteger without bytes")
-    if length > _LONGEST_NUMBER:
+    if length > _MAX_NUMBER_BYTES:
         w.data.cursor.unsupported(
             f"a BigInteger of {length} bytes",
             advice="numbers of over 4,000 digits are not shown; or the file is damaged",
@@ -44,14 +44,14 @@ def _unscaled(w: Walker) -> int | None:
     return unscaled(w.data.bytes(length))
 
 
-def _big_integer(w: Walker, type_: FieldType) -> BigNumber | None:
+def _big_integer(w: Walker, type_: FieldType) -> KryoNumber | None:
     number = _unscaled(w)
-    return None if number is None else BigNumber(str(number))
+    return None if number is None else KryoNumber(str(number))
 
 
-def _big_decimal(w: Walker, type_: FieldType) -> BigNumber | None:
+def _big_decimal(w: Walker, type_: FieldType) -> KryoNumber | None:
     number = _unscaled(w)
-    return None if number is None else BigNumber(decimal_text(number, w.data.zigzag()))
+    return None if number is None else KryoNumber(decimal_text(number, w.data.zigzag()))
 
 
 def _uuid(w: Walker, type_: FieldType) -> Text:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from stateproc.codec.kryo.graph import Body, Walker
 from stateproc.codec.kryo.primitives import signed
 from stateproc.codec.kryo.types import STRING, FieldType
 from stateproc.codec.kryo.values import Moment, Text, local_stamp, time_of_day
+from stateproc.codec.kryo.walker import Body, Walker
 from stateproc.codec.temporal import days_of
 
 _MONTH_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)

@@ -10,16 +10,32 @@ PRIMITIVES = ("boolean", "byte", "char", "short", "int", "long", "float", "doubl
 STRING = "java.lang.String"
 OBJECT = "java.lang.Object"
 BOXES = {
-    "java.lang.Boolean": "boolean", "java.lang.Byte": "byte", "java.lang.Character": "char",
-    "java.lang.Short": "short", "java.lang.Integer": "int", "java.lang.Long": "long",
-    "java.lang.Float": "float", "java.lang.Double": "double",
-}  # fmt: skip
+    "java.lang.Boolean": "boolean",
+    "java.lang.Byte": "byte",
+    "java.lang.Character": "char",
+    "java.lang.Short": "short",
+    "java.lang.Integer": "int",
+    "java.lang.Long": "long",
+    "java.lang.Float": "float",
+    "java.lang.Double": "double",
+}
 BOX_OF = {primitive: box for box, primitive in BOXES.items()}
 
 _FINAL_TIMES = (
-    "Duration", "Instant", "LocalDate", "LocalDateTime", "LocalTime", "MonthDay", "OffsetDateTime",
-    "OffsetTime", "Period", "Year", "YearMonth", "ZoneOffset", "ZonedDateTime",
-)  # fmt: skip
+    "Duration",
+    "Instant",
+    "LocalDate",
+    "LocalDateTime",
+    "LocalTime",
+    "MonthDay",
+    "OffsetDateTime",
+    "OffsetTime",
+    "Period",
+    "Year",
+    "YearMonth",
+    "ZoneOffset",
+    "ZonedDateTime",
+)
 FINAL_CLASSES = frozenset(
     [
         STRING,
@@ -65,7 +81,7 @@ class FieldType:
 
 
 @dataclass(frozen=True)
-class ClassDescription:
+class UserClass:
     """A user class: its fields, inherited ones too, or its enum constants in declared order.
 
     ``variables``: names of its type variables. ``final``: whether no class can extend it, which Kryo's format
@@ -116,6 +132,12 @@ def class_of_name(name: str) -> FieldType:
 
 
 _ARRAY_CODES = {
-    "Z": "boolean", "B": "byte", "C": "char", "S": "short", "I": "int", "J": "long", "F": "float",
+    "Z": "boolean",
+    "B": "byte",
+    "C": "char",
+    "S": "short",
+    "I": "int",
+    "J": "long",
+    "F": "float",
     "D": "double",
-}  # fmt: skip
+}

@@ -46,7 +46,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class BigNumber:
+class KryoNumber:
     """A BigInteger or BigDecimal as Java prints it."""
 
     text: str
@@ -63,14 +63,14 @@ class Cycle:
 
 
 @dataclass(eq=False, slots=True)
-class Entries:
+class KryoMap:
     """A map: keys need not be hashable."""
 
     pairs: list[tuple[Any, Any]] = field(default_factory=list)
 
 
 @dataclass(eq=False, slots=True)
-class Instance:
+class KryoObject:
     """An object of a described class."""
 
     class_name: str
@@ -99,10 +99,10 @@ def json_text(value: Any) -> str:
     Bytes are base64; big numbers, dates, times, NaN and infinities strings; maps objects if all keys are
     strings, else lists of {"key", "value"}.
     """
-    return json.dumps(_Plain().of(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return json.dumps(_JsonValues().of(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-class _Plain:
+class _JsonValues:
     """Counts what it turns out: shared objects are written once for each reference."""
 
     def __init__(self) -> None:
@@ -127,9 +127,9 @@ class _Plain:
             return base64.b64encode(value).decode("ascii")
         if isinstance(value, list):
             return [self.of(item) for item in value]
-        if isinstance(value, Instance):
+        if isinstance(value, KryoObject):
             return {name: self.of(item) for name, item in value.fields.items()}
-        if isinstance(value, Entries):
+        if isinstance(value, KryoMap):
             if all(isinstance(key, str) for key, _ in value.pairs):
                 return {self.of(key): self.of(item) for key, item in value.pairs}
             return [{"key": self.of(key), "value": self.of(item)} for key, item in value.pairs]

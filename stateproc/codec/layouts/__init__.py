@@ -1,6 +1,7 @@
 """The layouts: a small set of ways in which bytes lie, from which every serializer's format is put together."""
 
-from stateproc.codec.layouts.base import Layout, with_nulls
+from stateproc.codec.arrow_arrays import with_nulls
+from stateproc.codec.layouts.base import Layout
 from stateproc.codec.layouts.binary import (
     BinaryArray,
     BinaryMap,
@@ -9,15 +10,41 @@ from stateproc.codec.layouts.binary import (
     VariableSlot,
     WideTimestampSlot,
 )
-from stateproc.codec.layouts.collections import Blocks, Counted, Delimited, Mapping, Numbers
-from stateproc.codec.layouts.nesting import Choice, Converted, Hosted, Marked, Option, Prefixed, Struct
-from stateproc.codec.layouts.numbers import Boolean, Nothing, Number, Only, VarNumber
+from stateproc.codec.layouts.collections import AvroBlocks, Counted, Delimited, MapLayout, Numbers
+from stateproc.codec.layouts.nesting import Choice, ChoiceOption, Converted, Hosted, Marked, Prefixed, StructLayout
+from stateproc.codec.layouts.numbers import AlwaysNull, Boolean, Number, SingletonValue, VarNumber
 from stateproc.codec.layouts.rows import MaskedList, MaskedRow
 from stateproc.codec.layouts.strings import Blob, FlinkString, JavaUtf
 
 __all__ = [
-    "BinaryArray", "BinaryMap", "BinaryRow", "Blob", "Blocks", "Boolean", "Choice", "Converted", "Counted",
-    "Delimited", "FlinkString", "Hosted", "JavaUtf", "Layout", "Mapping", "Marked", "MaskedList", "MaskedRow",
-    "Nothing", "Number", "Numbers", "Only", "Option", "Prefixed", "Sized", "Struct", "VarNumber", "VariableSlot",
-    "WideTimestampSlot", "with_nulls",
-]  # fmt: skip
+    "AlwaysNull",
+    "AvroBlocks",
+    "BinaryArray",
+    "BinaryMap",
+    "BinaryRow",
+    "Blob",
+    "Boolean",
+    "Choice",
+    "ChoiceOption",
+    "Converted",
+    "Counted",
+    "Delimited",
+    "FlinkString",
+    "Hosted",
+    "JavaUtf",
+    "Layout",
+    "MapLayout",
+    "Marked",
+    "MaskedList",
+    "MaskedRow",
+    "Number",
+    "Numbers",
+    "Prefixed",
+    "SingletonValue",
+    "Sized",
+    "StructLayout",
+    "VarNumber",
+    "VariableSlot",
+    "WideTimestampSlot",
+    "with_nulls",
+]

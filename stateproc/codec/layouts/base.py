@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.codec import ops
-from stateproc.codec.builder import Assembler, Builder, Taken
-from stateproc.codec.byte_arrays import Pieces
+from stateproc.codec.builder import Assembler, Builder, DecodedColumns
+from stateproc.codec.byte_arrays import RowBytes
 from stateproc.codec.encoding.binary_rows import Slots, plain
-from stateproc.codec.encoding.sized_writers import Measured, nothing, written
+from stateproc.codec.encoding.sized_writers import SizedWriter, write_nothing, write_rows
 from stateproc.errors import UnsupportedSnapshot, Where
 
 _ADVICE = "give the state another type; states that are there already are carried over as they are, values untouched"
@@ -57,30 +57,30 @@ class Layout(ABC):
             if self.size:
                 b.op(ops.SKIP, self.size)
             return
-        with b.unkept():
+        with b.discard_values():
             self.emit(b, False)
 
     @property
-    def tells_null(self) -> bool:
+    def encodes_null(self) -> bool:
         """Whether the value's own bytes can say that it is null."""
         return False
 
     @property
-    def heeds_null(self) -> bool:
+    def converts_nulls(self) -> bool:
         """Whether the assembler looks at values: what fills a null's place must then be told from a value."""
         return False
 
-    def encode(self, array: pa.Array) -> Pieces:
+    def encode(self, array: pa.Array) -> RowBytes:
         """The bytes of each row of ``array``, which is of ``arrow_type`` (or casts to it without loss).
 
         Raises Unencodable for a value (a null, mostly) that no bytes stand for, Unwritable for layouts of which
         nothing but reading is known.
         """
-        return written(self.measure(array), len(array))
+        return write_rows(self.measure(array), len(array))
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         """How many bytes each row of ``array`` takes, and how to write them. Raises Unencodable, Unwritable."""
-        return nothing_of(array, f"values of this type (layout {type(self).__name__}) are read only")
+        return refuse_rows(array, f"values of this type (layout {type(self).__name__}) are read only")
 
     def measure_slots(self, array: pa.Array) -> Slots:
         """As ``measure``, for the slots of a binary row or array."""
@@ -91,16 +91,16 @@ class Layout(ABC):
         return value
 
 
-def nothing_of(array: pa.Array, message: str) -> Measured:
+def refuse_rows(array: pa.Array, message: str) -> SizedWriter:
     """No rows of a layout that is read only: all that were there were null, say. Raises Unwritable for any row."""
     if len(array):
         raise Unwritable(message)
-    return Measured(0, nothing)
+    return SizedWriter(0, write_nothing)
 
 
-def is_valid(taken: Taken, column: int) -> npt.NDArray[np.bool_]:
+def is_valid(decoded: DecodedColumns, column: int) -> npt.NDArray[np.bool_]:
     """A validity column as booleans."""
-    return taken.column(column, np.uint8).astype(np.bool_)
+    return decoded.column(column, np.uint8).astype(np.bool_)
 
 
 def validity_buffer(valid: npt.NDArray[np.bool_]) -> pa.Buffer | None:
@@ -117,12 +117,3 @@ def offsets_of(lengths: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
     if offsets[-1] > 2**31 - 1:
         raise OverflowError("over 2^31 items in one batch")
     return offsets.astype(np.int32)
-
-
-def with_nulls(array: pa.Array, null: npt.NDArray[np.bool_]) -> pa.Array:
-    """``array`` with the rows of ``null`` made null."""
-    if not null.any():
-        return array
-    import pyarrow.compute as pc
-
-    return pc.if_else(pa.array(~null), array, pa.scalar(None, array.type))

@@ -11,20 +11,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from stateproc.codec import arrow_arrays as arrays
 from stateproc.codec import ops
+from stateproc.codec.array_types import Longs
 from stateproc.codec.builder import Assembler, Builder
 from stateproc.codec.byte_arrays import Unencodable
-from stateproc.codec.encoding import arrays, binary_rows
+from stateproc.codec.encoding import binary_rows
 from stateproc.codec.encoding import list_encoding as joining
 from stateproc.codec.encoding.binary_rows import Field, Slots
-from stateproc.codec.encoding.sized_writers import Longs, Measured, located
+from stateproc.codec.encoding.sized_writers import SizedWriter, locate_errors
 from stateproc.codec.errors import BadValue
 from stateproc.codec.layouts.base import Layout
 from stateproc.codec.layouts.collections import as_map, list_array
+from stateproc.codec.layouts.full_range import FullRange
 from stateproc.codec.layouts.nesting import struct_array
-from stateproc.codec.layouts.numbers import Nothing, number_array
+from stateproc.codec.layouts.numbers import AlwaysNull, number_array
 from stateproc.codec.layouts.rows import ROW_KIND_FIELD, kind_array, kind_codes, row_to_python
-from stateproc.codec.layouts.whole import Whole
 
 
 @dataclass(frozen=True)
@@ -87,10 +89,10 @@ class WideTimestampSlot(Layout):
         b.op(ops.LEAVE)
         fields = list(self.arrow_type)
         children: list[Assembler] = [
-            lambda taken: number_array(taken, -1, nanos, pa.int32()),
-            lambda taken: number_array(taken, -1, millis, pa.int64()),
+            lambda decoded: number_array(decoded, -1, nanos, pa.int32()),
+            lambda decoded: number_array(decoded, -1, millis, pa.int64()),
         ]
-        return lambda taken: struct_array(taken, valid, fields, children)
+        return lambda decoded: struct_array(decoded, valid, fields, children)
 
     def measure_slots(self, array: pa.Array) -> Slots:
         arrays.refuse_nulls(array, "a timestamp")
@@ -107,7 +109,7 @@ def measure_field(layout: Layout, column: pa.Array, required: bool) -> Field:
     if required:
         raise Unencodable("a null, where the type is NOT NULL", int(np.flatnonzero(arrays.null_rows(column))[0]))
     valid, null = arrays.split_nulls(column)
-    with located(valid.__getitem__):
+    with locate_errors(valid.__getitem__):
         return Field(layout.measure_slots(column.drop_null()), valid, null)
 
 
@@ -115,8 +117,8 @@ def _is_always_there(layout: Layout) -> bool:
     """Whether nulls are values: RAW views of aggregates, which NullSerializer writes as one byte that says nothing."""
     if not isinstance(layout, VariableSlot):
         return False
-    inner = layout.inner.inner if isinstance(layout.inner, Whole) else layout.inner
-    return isinstance(inner, Nothing) and inner.size > 0
+    inner = layout.inner.inner if isinstance(layout.inner, FullRange) else layout.inner
+    return isinstance(inner, AlwaysNull) and inner.size > 0
 
 
 @dataclass(frozen=True)
@@ -158,25 +160,25 @@ class BinaryRow(Layout):
         b.op(ops.F1, kind)
         children = [self._field(b, index, layout) for index, (_, layout) in enumerate(self.fields)]
         if self.keep_kind:
-            children.append(lambda taken: kind_array(taken, kind))
+            children.append(lambda decoded: kind_array(decoded, kind))
         b.op(ops.SKIP_REST)
         fields = list(self.arrow_type)
-        return lambda taken: struct_array(taken, valid, fields, children)
+        return lambda decoded: struct_array(decoded, valid, fields, children)
 
     def _field(self, b: Builder, index: int, layout: Layout) -> Assembler:
-        first, fill, behind = b.columns_made, b.later_fill(), b.label()
-        b.op(ops.SLOT, index + 8, self._null_bytes + 8 * index, fill, behind)
+        first, fill, end = b.column_count, b.pending_fill(), b.label()
+        b.op(ops.SLOT, index + 8, self._null_bytes + 8 * index, fill, end)
         assemble = layout.emit(b, True)
-        b.place(behind)
+        b.bind(end)
         b.set_fill(fill, first)
         return assemble
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         arrays.refuse_nulls(array, "a row")
         kinds = kind_codes(array, len(self.fields)) if self.keep_kind else None
         fields = []
         for index, (name, layout) in enumerate(self.fields):
-            with located(name=f"field {name!r}"):
+            with locate_errors(name=f"field {name!r}"):
                 column = arrays.field_of(array, name, index)
                 fields.append(measure_field(layout, column, name in self.required))
         return binary_rows.rows(len(array), self._null_bytes, kinds, fields, reserve_nulls=self.reserve_nulls)
@@ -206,26 +208,26 @@ class BinaryArray(Layout):
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         counts = b.column(4, -1)
-        behind, fill = b.label(), b.later_fill()
+        end, fill = b.label(), b.pending_fill()
         b.op(ops.ARRAY, self.width, -1)
         again = b.here()
         with b.items():
-            first = b.columns_made
-            b.op(ops.ARRAY_NEXT, self.width, fill, counts, behind)
+            first = b.column_count
+            b.op(ops.ARRAY_NEXT, self.width, fill, counts, end)
             items = self.item.emit(b, True)
             b.set_fill(fill, first)
         b.op(ops.JUMP, again)
-        b.place(behind)
-        return lambda taken: list_array(taken, counts, items, self.arrow_type)
+        b.bind(end)
+        return lambda decoded: list_array(decoded, counts, items, self.arrow_type)
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         arrays.refuse_nulls(array, "an array")
         return self.measure_elements(*arrays.items_of(array))
 
-    def measure_elements(self, offsets: Longs, items: pa.Array) -> Measured:
+    def measure_elements(self, offsets: Longs, items: pa.Array) -> SizedWriter:
         """Arrays of the elements offsets[i] to offsets[i + 1]."""
         joining.counts_of(offsets, (2**31 - 1) // 8, "elements")
-        with located(lambda i: int(np.searchsorted(offsets, i, "right")) - 1, "an element"):
+        with locate_errors(lambda i: int(np.searchsorted(offsets, i, "right")) - 1, "an element"):
             return binary_rows.arrays(offsets, self.width, measure_field(self.item, items, self.required))
 
     def to_python(self, value: Any) -> Any:
@@ -255,8 +257,8 @@ class BinaryMap(Layout):
         values = self.values.emit(b, nullable)
         b.op(ops.LEAVE)
 
-        def assemble(taken: Any) -> pa.Array:
-            key_lists, value_lists = keys(taken), values(taken)
+        def assemble(decoded: Any) -> pa.Array:
+            key_lists, value_lists = keys(decoded), values(decoded)
             if key_lists.offsets != value_lists.offsets:
                 raise UnevenMap("a binary map has not as many values as keys")
             pairs = pa.StructArray.from_arrays([key_lists.values, value_lists.values], names=["key", "value"])
@@ -267,7 +269,7 @@ class BinaryMap(Layout):
 
         return assemble
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         arrays.refuse_nulls(array, "a map")
         offsets, keys, values = arrays.entries_of(array)
         parts = self.keys.measure_elements(offsets, keys), self.values.measure_elements(offsets, values)
@@ -304,10 +306,10 @@ class Sized(Layout):
         return assemble
 
     @property
-    def heeds_null(self) -> bool:
-        return self.inner.heeds_null
+    def converts_nulls(self) -> bool:
+        return self.inner.converts_nulls
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         return joining.sized(self.inner.measure(array), len(array))
 
     def skip(self, b: Builder) -> None:

@@ -8,30 +8,31 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from stateproc.codec import arrow_arrays as arrays
 from stateproc.codec import ops
-from stateproc.codec.builder import Assembler, Builder, Taken
-from stateproc.codec.encoding import arrays
+from stateproc.codec.array_types import Longs
+from stateproc.codec.builder import Assembler, Builder, DecodedColumns
 from stateproc.codec.encoding import list_encoding as joining
 from stateproc.codec.encoding.numbers import fixed, varints
-from stateproc.codec.encoding.sized_writers import Longs, Measured, located, same, sequence, spread
+from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, constant_bytes, locate_errors, scatter
 from stateproc.codec.errors import Unrepresentable
 from stateproc.codec.layouts.base import Layout, Unwritable, offsets_of, validity_buffer
-from stateproc.codec.layouts.nesting import Struct
+from stateproc.codec.layouts.nesting import StructLayout
 from stateproc.codec.layouts.numbers import Boolean, Number
 
 
-def list_array(taken: Taken, counts: int, items: Assembler, arrow_type: pa.DataType) -> pa.Array:
+def list_array(decoded: DecodedColumns, counts: int, items: Assembler, arrow_type: pa.DataType) -> pa.Array:
     """The Arrow array of a list or map: ``counts`` the column of item counts, -1 for null."""
-    sizes = taken.column(counts, np.int32)
+    sizes = decoded.column(counts, np.int32)
     buffers = [validity_buffer(sizes >= 0), pa.py_buffer(offsets_of(sizes))]
-    return pa.Array.from_buffers(arrow_type, len(sizes), buffers, children=[items(taken)])
+    return pa.Array.from_buffers(arrow_type, len(sizes), buffers, children=[items(decoded)])
 
 
-def measure_items(item: Layout, array: pa.Array) -> tuple[Longs, Measured]:
+def measure_items(item: Layout, array: pa.Array) -> tuple[Longs, SizedWriter]:
     """(offsets, from 0; items measured) of a list array."""
     arrays.refuse_nulls(array, "a list or map")
     offsets, items = arrays.items_of(array)
-    with located(lambda i: int(np.searchsorted(offsets, i, "right")) - 1, "an item"):
+    with locate_errors(lambda i: int(np.searchsorted(offsets, i, "right")) - 1, "an item"):
         return offsets, item.measure(items)
 
 
@@ -57,29 +58,29 @@ class Counted(Layout):
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         counts = b.column(4, -1)
         items = self._emit_items(b, counts)
-        return lambda taken: list_array(taken, counts, items, self.arrow_type)
+        return lambda decoded: list_array(decoded, counts, items, self.arrow_type)
 
     def _emit_items(self, b: Builder, counts: int) -> Assembler:
-        behind = b.label()
+        end = b.label()
         b.op(ops.READ_COUNT, self.count)
-        b.op(ops.LOOP, counts, self.item.min_size, behind)
+        b.op(ops.LOOP, counts, self.item.min_size, end)
         body = b.here()
         with b.items():
             items = self.item.emit(b, False)
         b.op(ops.NEXT, counts, body)
-        b.place(behind)
+        b.bind(end)
         return items
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         offsets, items = measure_items(self.item, array)
         if self.count == ops.COUNT_I32:
             return joining.counted(offsets, items)
         if self.count == ops.COUNT_U16:
             counts = joining.counts_of(offsets, 0xFFFF, "items")
-            return sequence([fixed(counts.astype(np.uint16)), joining.joined(offsets, items)])
+            return concatenate([fixed(counts.astype(np.uint16)), joining.joined(offsets, items)])
         if self.count == ops.COUNT_VARINT:
             counts = joining.counts_of(offsets, 2**31 - 1, "items")
-            return sequence([varints(counts), joining.joined(offsets, items)])
+            return concatenate([varints(counts), joining.joined(offsets, items)])
         raise Unwritable("lists whose count another value tells are read only")
 
     def to_python(self, value: Any) -> Any:
@@ -98,17 +99,17 @@ class Delimited(Layout):
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         counts = b.column(4, -1)
-        behind = b.label()
+        end = b.label()
         b.op(ops.DELIMITED)
         again = b.here()
-        b.op(ops.DELIMITED_NEXT, counts, behind)
+        b.op(ops.DELIMITED_NEXT, counts, end)
         with b.items():
             items = self.item.emit(b, False)
         b.op(ops.JUMP, again)
-        b.place(behind)
-        return lambda taken: list_array(taken, counts, items, self.arrow_type)
+        b.bind(end)
+        return lambda decoded: list_array(decoded, counts, items, self.arrow_type)
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         return joining.joined(*measure_items(self.item, array), joining.COMMA)
 
     def to_python(self, value: Any) -> Any:
@@ -116,7 +117,7 @@ class Delimited(Layout):
 
 
 @dataclass(frozen=True)
-class Blocks(Layout):
+class AvroBlocks(Layout):
     """Avro's arrays and maps: blocks of a varint count and so many items, ended by a count of 0."""
 
     item: Layout
@@ -131,23 +132,27 @@ class Blocks(Layout):
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         counts = b.column(4, -1)
-        behind = b.label()
+        end = b.label()
         b.op(ops.BLOCKS)
         again = b.here()
-        b.op(ops.BLOCK_NEXT, counts, self.item.min_size, behind)
+        b.op(ops.BLOCK_NEXT, counts, self.item.min_size, end)
         with b.items():
             items = self.item.emit(b, False)
         b.op(ops.JUMP, again)
-        b.place(behind)
-        return lambda taken: list_array(taken, counts, items, self.arrow_type)
+        b.bind(end)
+        return lambda decoded: list_array(decoded, counts, items, self.arrow_type)
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         """One block of all items, none if there are no items, and the 0 that ends it."""
         offsets, items = measure_items(self.item, array)
         counts = joining.counts_of(offsets, 2**31 - 1, "items")
         some = np.flatnonzero(counts)
-        return sequence(
-            [spread(len(array), [(some, varints(counts[some]))]), joining.joined(offsets, items), same(b"\0")]
+        return concatenate(
+            [
+                scatter(len(array), [(some, varints(counts[some]))]),
+                joining.joined(offsets, items),
+                constant_bytes(b"\0"),
+            ]
         )
 
     def to_python(self, value: Any) -> Any:
@@ -155,15 +160,15 @@ class Blocks(Layout):
 
 
 @dataclass(frozen=True)
-class Mapping(Layout):
+class MapLayout(Layout):
     """A list of two-field structs, seen as a map. ``entries`` is a layout of list<struct<key, value>>."""
 
     entries: Layout
 
     @classmethod
-    def of(cls, key: Layout, value: Layout) -> Mapping:
+    def of(cls, key: Layout, value: Layout) -> MapLayout:
         """An i32 count, then key and value so many times."""
-        return cls(Counted(Struct((("key", key), ("value", value)))))
+        return cls(Counted(StructLayout((("key", key), ("value", value)))))
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -176,9 +181,9 @@ class Mapping(Layout):
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         entries = self.entries.emit(b, nullable)
-        return lambda taken: as_map(entries(taken), self.arrow_type)
+        return lambda decoded: as_map(entries(decoded), self.arrow_type)
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         arrays.refuse_nulls(array, "a map")
         offsets, keys, values = arrays.entries_of(array)
         names = [field.name for field in self.entries.arrow_type.value_type]
@@ -232,14 +237,14 @@ class Numbers(Layout):
         width = 1 if pa.types.is_boolean(self.type) else int(self.type.bit_width) // 8
         b.op(ops.NUMBERS, counts, data, width)
 
-        def values(taken: Taken) -> pa.Array:
+        def values(decoded: DecodedColumns) -> pa.Array:
             if pa.types.is_boolean(self.type):
-                return pa.array(taken.column(data, np.uint8) != 0)
+                return pa.array(decoded.column(data, np.uint8) != 0)
             native = np.dtype(self.type.to_pandas_dtype())
-            return pa.array(taken.column(data, native.newbyteorder(">")).astype(native))
+            return pa.array(decoded.column(data, native.newbyteorder(">")).astype(native))
 
-        return lambda taken: list_array(taken, counts, values, self.arrow_type)
+        return lambda decoded: list_array(decoded, counts, values, self.arrow_type)
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         item = Boolean() if pa.types.is_boolean(self.type) else Number(self.type)
         return joining.counted(*measure_items(item, array))

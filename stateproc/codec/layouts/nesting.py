@@ -9,22 +9,25 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from stateproc.codec import arrow_arrays as arrays
 from stateproc.codec import ops
-from stateproc.codec.builder import Assembler, Builder, Taken
+from stateproc.codec.array_types import Longs
+from stateproc.codec.builder import Assembler, Builder, DecodedColumns
 from stateproc.codec.byte_arrays import Unencodable
-from stateproc.codec.encoding import arrays
 from stateproc.codec.encoding.binary_rows import Slots
 from stateproc.codec.encoding.numbers import zeros
-from stateproc.codec.encoding.sized_writers import Longs, Measured, located, same, sequence, spread
-from stateproc.codec.layouts.base import Layout, Unwritable, is_valid, nothing_of, validity_buffer
+from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, constant_bytes, locate_errors, scatter
+from stateproc.codec.layouts.base import Layout, Unwritable, is_valid, refuse_rows, validity_buffer
 from stateproc.codec.layouts.numbers import Number, number_array
 
 
-def struct_array(taken: Taken, valid: int, fields: list[pa.Field], children: list[Assembler]) -> pa.StructArray:
+def struct_array(
+    decoded: DecodedColumns, valid: int, fields: list[pa.Field], children: list[Assembler]
+) -> pa.StructArray:
     """The Arrow array of a struct: ``valid`` its validity column or -1."""
-    arrays = [child(taken) for child in children]
+    arrays = [child(decoded) for child in children]
     if valid >= 0:
-        present = is_valid(taken, valid)
+        present = is_valid(decoded, valid)
         n, mask = len(present), validity_buffer(present)
     else:
         n, mask = len(arrays[0]), None
@@ -32,7 +35,7 @@ def struct_array(taken: Taken, valid: int, fields: list[pa.Field], children: lis
 
 
 @dataclass(frozen=True)
-class Struct(Layout):
+class StructLayout(Layout):
     """Named values one after another."""
 
     fields: tuple[tuple[str, Layout], ...]
@@ -55,21 +58,21 @@ class Struct(Layout):
         valid = b.column(1, 0) if marked else -1
         if marked:
             b.op(ops.PUT1, valid, 1)
-        children = [layout.emit(b, nullable and layout.heeds_null) for _, layout in self.fields]
+        children = [layout.emit(b, nullable and layout.converts_nulls) for _, layout in self.fields]
         fields = list(self.arrow_type)
-        return lambda taken: struct_array(taken, valid, fields, children)
+        return lambda decoded: struct_array(decoded, valid, fields, children)
 
     @property
-    def heeds_null(self) -> bool:
-        return any(layout.heeds_null for _, layout in self.fields)
+    def converts_nulls(self) -> bool:
+        return any(layout.converts_nulls for _, layout in self.fields)
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         arrays.refuse_nulls(array, "a struct")
         parts = []
         for position, (name, layout) in enumerate(self.fields):
-            with located(name=f"field {name!r}"):
+            with locate_errors(name=f"field {name!r}"):
                 parts.append(layout.measure(arrays.field_of(array, name, position)))
-        return sequence(parts)
+        return concatenate(parts)
 
     def to_python(self, value: Any) -> Any:
         if value is None:
@@ -104,10 +107,10 @@ class Marked(Layout):
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         if isinstance(self.inner, Number) and self.inner.big_endian and self.pad == 0:
             return self._emit_number(b, self.inner)
-        first, fill, behind = b.columns_made, b.later_fill(), b.label()
-        b.op(ops.NULL_IF, self.null_byte, fill, behind, self.pad)
+        first, fill, end = b.column_count, b.pending_fill(), b.label()
+        b.op(ops.NULL_IF, self.null_byte, fill, end, self.pad)
         assemble = self.inner.emit(b, True)
-        b.place(behind)
+        b.bind(end)
         b.set_fill(fill, first)
         return assemble
 
@@ -115,21 +118,21 @@ class Marked(Layout):
         """The commonest case, nullable numbers of POJOs, in one op."""
         valid, column = b.column(1, 0), b.column(number.size, 0)
         b.op(ops.MARKED_NUMBER, self.null_byte, valid, column, number.size)
-        return lambda taken: number_array(taken, valid, column, number.type)
+        return lambda decoded: number_array(decoded, valid, column, number.type)
 
     @property
-    def tells_null(self) -> bool:
+    def encodes_null(self) -> bool:
         return True
 
-    def measure(self, array: pa.Array) -> Measured:
-        present = same(bytes([1 - self.null_byte]))
+    def measure(self, array: pa.Array) -> SizedWriter:
+        present = constant_bytes(bytes([1 - self.null_byte]))
         if not array.null_count:
-            return sequence([present, self.inner.measure(array)])
+            return concatenate([present, self.inner.measure(array)])
         valid, null = arrays.split_nulls(array)
-        with located(valid.__getitem__):
+        with locate_errors(valid.__getitem__):
             inner = self.inner.measure(array.drop_null())
-        absent = [(null, same(bytes([self.null_byte]))), (null, zeros(max(self.pad, 0)))]
-        return spread(len(array), [(valid, sequence([present, inner])), *absent])
+        absent = [(null, constant_bytes(bytes([self.null_byte]))), (null, zeros(max(self.pad, 0)))]
+        return scatter(len(array), [(valid, concatenate([present, inner])), *absent])
 
     def to_python(self, value: Any) -> Any:
         return None if value is None else self.inner.to_python(value)
@@ -165,19 +168,19 @@ class Converted(Layout):
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         inner = self.inner.emit(b, nullable)
-        return lambda taken: self.convert(inner(taken))
+        return lambda decoded: self.convert(inner(decoded))
 
     @property
-    def heeds_null(self) -> bool:
+    def converts_nulls(self) -> bool:
         return True
 
     @property
-    def tells_null(self) -> bool:
-        return self.null_form or self.inner.tells_null
+    def encodes_null(self) -> bool:
+        return self.null_form or self.inner.encodes_null
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         if self.inverse is None:
-            return nothing_of(array, f"values of the type {self.type} are read only here")
+            return refuse_rows(array, f"values of the type {self.type} are read only here")
         return self.inner.measure(self.inverse(self._coerced(array)))
 
     def measure_slots(self, array: pa.Array) -> Slots:
@@ -196,7 +199,7 @@ class Converted(Layout):
 
 
 @dataclass(frozen=True)
-class Option:
+class ChoiceOption:
     """One way a :class:`Choice` can go: the tag's value and the fields that follow."""
 
     tag: int
@@ -211,7 +214,7 @@ class Choice(Layout):
     ``null_tag``: the tag of a null without a value. ``always_set``: no option is written whose value is null.
     """
 
-    options: tuple[Option, ...]
+    options: tuple[ChoiceOption, ...]
     tag_size: int = 1
     null_tag: int | None = None
     always_set: bool = False
@@ -225,44 +228,44 @@ class Choice(Layout):
         return self.tag_size
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
-        first = b.columns_made
+        first = b.column_count
         valid = b.column(1, 0)
-        ways = [b.label() for _ in self.options]
-        null_way, behind, null_fill = b.label(), b.label(), b.later_fill()
+        branches = [b.label() for _ in self.options]
+        null_branch, end, null_fill = b.label(), b.label(), b.pending_fill()
         pairs: list[Any] = []
-        for option, way in zip(self.options, ways, strict=True):
-            pairs += (option.tag, way)
+        for option, branch in zip(self.options, branches, strict=True):
+            pairs += (option.tag, branch)
         if self.null_tag is not None:
-            pairs += (self.null_tag, null_way)
+            pairs += (self.null_tag, null_branch)
         b.op(ops.SWITCH, self.tag_size, len(pairs) // 2, -1, *pairs)
-        fills = [b.later_fill() for _ in self.options]
+        fills = [b.pending_fill() for _ in self.options]
         children: list[Assembler] = []
         ranges: list[tuple[int, int]] = []
-        for index, (option, way) in enumerate(zip(self.options, ways, strict=True)):
-            b.place(way)
+        for index, (option, branch) in enumerate(zip(self.options, branches, strict=True)):
+            b.bind(branch)
             b.op(ops.PUT1, valid, 1)
             for other, fill in enumerate(fills):
                 if other != index:
                     b.op(ops.FILL, fill)
-            begin = b.columns_made
+            begin = b.column_count
             children.append(option.layout.emit(b, True))
-            ranges.append((begin, b.columns_made))
-            b.op(ops.JUMP, behind)
+            ranges.append((begin, b.column_count))
+            b.op(ops.JUMP, end)
         for fill, (begin, stop) in zip(fills, ranges, strict=True):
             b.set_fill(fill, begin, stop)
         if self.null_tag is not None:
-            b.place(null_way)
+            b.bind(null_branch)
             b.op(ops.FILL, null_fill)
             b.set_fill(null_fill, first)
-        b.place(behind)
+        b.bind(end)
         fields = list(self.arrow_type)
-        return lambda taken: struct_array(taken, valid, fields, children)
+        return lambda decoded: struct_array(decoded, valid, fields, children)
 
     @property
-    def tells_null(self) -> bool:
+    def encodes_null(self) -> bool:
         return self.null_tag is not None
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         """The field that is set tells the option; if none is, the only option whose values can be null, if any may."""
         null = arrays.null_rows(array)
         if self.null_tag is None:
@@ -273,16 +276,16 @@ class Choice(Layout):
         if (counts > 1).any():
             raise Unencodable(f"two options of a choice are set ({self._names})", int(np.argmax(counts > 1)))
         self._choose_unset((counts == 0) & ~null, given)
-        parts: list[tuple[Longs, Measured]] = []
+        parts: list[tuple[Longs, SizedWriter]] = []
         for option, column, mine in zip(self.options, columns, given, strict=True):
             rows = np.flatnonzero(mine)
-            with located(rows.__getitem__, f"option {option.name!r}"):
+            with locate_errors(rows.__getitem__, f"option {option.name!r}"):
                 parts.append(
-                    (rows, sequence([self._tag(option.tag), option.layout.measure(column.take(pa.array(rows)))]))
+                    (rows, concatenate([self._tag(option.tag), option.layout.measure(column.take(pa.array(rows)))]))
                 )
         if self.null_tag is not None:
             parts.append((np.flatnonzero(null), self._tag(self.null_tag)))
-        return spread(len(array), parts)
+        return scatter(len(array), parts)
 
     @property
     def _names(self) -> str:
@@ -291,13 +294,13 @@ class Choice(Layout):
     def _choose_unset(self, unset: Any, given: Any) -> None:
         if not unset.any():
             return
-        able = [index for index, option in enumerate(self.options) if option.layout.tells_null]
+        able = [index for index, option in enumerate(self.options) if option.layout.encodes_null]
         if len(able) != 1 or self.always_set:
             raise Unencodable(f"no option of a choice is set ({self._names})", int(np.argmax(unset)))
         given[able[0]] |= unset
 
-    def _tag(self, tag: int) -> Measured:
-        return same(tag.to_bytes(self.tag_size, "big"))
+    def _tag(self, tag: int) -> SizedWriter:
+        return constant_bytes(tag.to_bytes(self.tag_size, "big"))
 
     def to_python(self, value: Any) -> Any:
         if value is None:
@@ -325,8 +328,8 @@ class Prefixed(Layout):
         return self.inner.emit(b, nullable)
 
     @property
-    def heeds_null(self) -> bool:
-        return self.inner.heeds_null
+    def converts_nulls(self) -> bool:
+        return self.inner.converts_nulls
 
     def to_python(self, value: Any) -> Any:
         return self.inner.to_python(value)
@@ -354,7 +357,7 @@ class Hosted(Layout):
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         column = b.host(self.read)
-        return lambda taken: pa.array(taken.hosted(column), type=self.type)
+        return lambda decoded: pa.array(decoded.python_values(column), type=self.type)
 
     def to_python(self, value: Any) -> Any:
         return value if value is None or self.plain is None else self.plain(value)

@@ -8,20 +8,27 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stateproc.codec import arrow_arrays as arrays
 from stateproc.codec import ops
-from stateproc.codec.builder import Assembler, Builder, Taken
+from stateproc.codec.builder import Assembler, Builder, DecodedColumns
 from stateproc.codec.byte_arrays import Unencodable
-from stateproc.codec.encoding import arrays, numbers
+from stateproc.codec.encoding import numbers
 from stateproc.codec.encoding.kryo import long_varints
-from stateproc.codec.encoding.sized_writers import Measured, same
+from stateproc.codec.encoding.sized_writers import SizedWriter, constant_bytes
 from stateproc.codec.layouts.base import Layout, is_valid, validity_buffer
 
 _BIG = {1: ops.F1, 2: ops.F2, 4: ops.F4, 8: ops.F8}
 _LITTLE = {1: ops.F1, 2: ops.L2, 4: ops.L4, 8: ops.L8}
 _NUMPY = {
-    pa.int8(): np.int8, pa.int16(): np.int16, pa.int32(): np.int32, pa.int64(): np.int64,
-    pa.uint8(): np.uint8, pa.float32(): np.float32, pa.float64(): np.float64, pa.uint16(): np.uint16,
-}  # fmt: skip
+    pa.int8(): np.int8,
+    pa.int16(): np.int16,
+    pa.int32(): np.int32,
+    pa.int64(): np.int64,
+    pa.uint8(): np.uint8,
+    pa.float32(): np.float32,
+    pa.float64(): np.float64,
+    pa.uint16(): np.uint16,
+}
 
 
 def number_column(b: Builder, width: int, nullable: bool) -> tuple[int, int]:
@@ -32,10 +39,10 @@ def number_column(b: Builder, width: int, nullable: bool) -> tuple[int, int]:
     return valid, b.column(width, 0)
 
 
-def number_array(taken: Taken, valid: int, column: int, arrow_type: pa.DataType) -> pa.Array:
+def number_array(decoded: DecodedColumns, valid: int, column: int, arrow_type: pa.DataType) -> pa.Array:
     """The Arrow array of a number's columns."""
-    values = taken.column(column, _NUMPY[arrow_type])
-    mask = validity_buffer(is_valid(taken, valid)) if valid >= 0 else None
+    values = decoded.column(column, _NUMPY[arrow_type])
+    mask = validity_buffer(is_valid(decoded, valid)) if valid >= 0 else None
     return pa.Array.from_buffers(arrow_type, len(values), [mask, pa.py_buffer(values)])
 
 
@@ -57,9 +64,9 @@ class Number(Layout):
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         valid, column = number_column(b, self.size, nullable)
         b.op((_BIG if self.big_endian else _LITTLE)[self.size], column)
-        return lambda taken: number_array(taken, valid, column, self.type)
+        return lambda decoded: number_array(decoded, valid, column, self.type)
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         """Big-endian floats are written as DataOutput does, with one NaN; binary rows keep a NaN's bits."""
         array = arrays.as_type(array, self.type)
         arrays.refuse_nulls(array, f"a number ({self.type})")
@@ -85,15 +92,15 @@ class Boolean(Layout):
         valid, column = number_column(b, 1, nullable)
         b.op(ops.BOOL, column)
 
-        def assemble(taken: Taken) -> pa.Array:
-            values = taken.column(column, np.uint8).astype(np.bool_)
-            mask = validity_buffer(is_valid(taken, valid)) if valid >= 0 else None
+        def assemble(decoded: DecodedColumns) -> pa.Array:
+            values = decoded.column(column, np.uint8).astype(np.bool_)
+            mask = validity_buffer(is_valid(decoded, valid)) if valid >= 0 else None
             bits = pa.py_buffer(np.packbits(values, bitorder="little"))
             return pa.Array.from_buffers(pa.bool_(), len(values), [mask, bits])
 
         return assemble
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         array = arrays.as_type(array, pa.bool_())
         arrays.refuse_nulls(array, "a boolean")
         return numbers.fixed(arrays.booleans_of(array))
@@ -118,9 +125,9 @@ class VarNumber(Layout):
         width = int(self.type.bit_width) // 8
         valid, column = number_column(b, width, nullable)
         b.op(ops.VARINT, column, width, self.kind)
-        return lambda taken: number_array(taken, valid, column, self.type)
+        return lambda decoded: number_array(decoded, valid, column, self.type)
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         array = arrays.as_type(array, self.type)
         arrays.refuse_nulls(array, "a varint")
         values = arrays.numbers_of(array).astype(np.int64)
@@ -132,7 +139,7 @@ class VarNumber(Layout):
 
 
 @dataclass(frozen=True)
-class Nothing(Layout):
+class AlwaysNull(Layout):
     """A value that says nothing: always null, after ``size_`` bytes that are not looked at, and written as ``byte``."""
 
     size_: int = 0
@@ -152,21 +159,21 @@ class Nothing(Layout):
         if self.size_:
             b.op(ops.SKIP, self.size_)
         b.op(ops.PUT1, column, 0)
-        return lambda taken: pa.nulls(len(taken.column(column, np.uint8)), pa.bool_())
+        return lambda decoded: pa.nulls(len(decoded.column(column, np.uint8)), pa.bool_())
 
     @property
-    def tells_null(self) -> bool:
+    def encodes_null(self) -> bool:
         return True
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         if array.null_count < len(array):
             row = int(np.flatnonzero(~arrays.null_rows(array))[0])
             raise Unencodable("a value, where the type has none but null", row)
-        return same(bytes([self.byte]) * self.size_)
+        return constant_bytes(bytes([self.byte]) * self.size_)
 
 
 @dataclass(frozen=True)
-class Only(Nothing):
+class SingletonValue(AlwaysNull):
     """The only value of its type: as Nothing, but true where a null could stand in its place, to be told from it."""
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
@@ -176,13 +183,13 @@ class Only(Nothing):
         if self.size_:
             b.op(ops.SKIP, self.size_)
         b.op(ops.PUT1, column, 1)
-        return lambda taken: _true_or_null(is_valid(taken, column))
+        return lambda decoded: _true_or_null(is_valid(decoded, column))
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         array = arrays.as_type(array, pa.bool_())
         if array.false_count:
             raise Unencodable("false, where the type has one value only", _first_false(array))
-        return same(bytes([self.byte]) * self.size_)
+        return constant_bytes(bytes([self.byte]) * self.size_)
 
 
 def _true_or_null(present: npt.NDArray[np.bool_]) -> pa.Array:

@@ -10,14 +10,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stateproc.codec import arrow_arrays as arrays
 from stateproc.codec import ops
-from stateproc.codec.builder import Assembler, Builder, Taken
+from stateproc.codec.array_types import Longs
+from stateproc.codec.builder import Assembler, Builder, DecodedColumns
 from stateproc.codec.byte_arrays import Unencodable
-from stateproc.codec.encoding import arrays
 from stateproc.codec.encoding import list_encoding as joining
 from stateproc.codec.encoding.masks import mask
 from stateproc.codec.encoding.numbers import fixed
-from stateproc.codec.encoding.sized_writers import Longs, Measured, located, sequence, spread
+from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, locate_errors, scatter
 from stateproc.codec.errors import BadValue
 from stateproc.codec.layouts.base import Layout
 from stateproc.codec.layouts.collections import list_array, measure_items
@@ -27,9 +28,9 @@ ROW_KINDS = ("+I", "-U", "+U", "-D")
 ROW_KIND_FIELD = "row_kind"
 
 
-def kind_array(taken: Taken, column: int) -> pa.Array:
+def kind_array(decoded: DecodedColumns, column: int) -> pa.Array:
     """A column of RowKind bytes as the strings +I, -U, +U, -D."""
-    kinds = taken.column(column, np.int8)
+    kinds = decoded.column(column, np.int8)
     if len(kinds) and (kinds.min() < 0 or kinds.max() > 3):
         raise BadRowKind("a row's kind is none of +I, -U, +U, -D")
     return pa.DictionaryArray.from_arrays(pa.array(kinds), pa.array(ROW_KINDS)).cast(pa.string())
@@ -98,20 +99,20 @@ class MaskedRow(Layout):
                 b.op(ops.MASK_KIND, kind)
             else:
                 b.op(ops.PUT1, kind, 0)
-            children.append(lambda taken: kind_array(taken, kind))
+            children.append(lambda decoded: kind_array(decoded, kind))
         b.op(ops.POP, 1)
         fields = list(self.arrow_type)
-        return lambda taken: struct_array(taken, valid, fields, children)
+        return lambda decoded: struct_array(decoded, valid, fields, children)
 
     def _field(self, b: Builder, index: int, layout: Layout) -> Assembler:
-        first, fill, behind = b.columns_made, b.later_fill(), b.label()
-        b.op(ops.MASK_BIT, index + self._lead, fill, behind)
+        first, fill, end = b.column_count, b.pending_fill(), b.label()
+        b.op(ops.MASK_BIT, index + self._lead, fill, end)
         assemble = layout.emit(b, True)
-        b.place(behind)
+        b.bind(end)
         b.set_fill(fill, first)
         return assemble
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         arrays.refuse_nulls(array, "a row")
         rows, bits = [], []
         if self.keep_kind and self.has_kind:
@@ -119,19 +120,19 @@ class MaskedRow(Layout):
             for bit in range(self._lead):
                 rows.append(np.flatnonzero(kinds & (1 << bit)))
                 bits.append(bit)
-        parts: list[Measured] = []
+        parts: list[SizedWriter] = []
         for index, (name, layout) in enumerate(self.fields):
             column = arrays.field_of(array, name, index)
             valid, null = arrays.split_nulls(column) if column.null_count else (None, None)
-            with located(None if valid is None else valid.__getitem__, f"field {name!r}"):
+            with locate_errors(None if valid is None else valid.__getitem__, f"field {name!r}"):
                 part = layout.measure(column if valid is None else column.drop_null())
-            parts.append(part if valid is None else spread(len(array), [(valid, part)]))
+            parts.append(part if valid is None else scatter(len(array), [(valid, part)]))
             if null is not None:
                 rows.append(null)
                 bits.append(index + self._lead)
         marked = np.concatenate(rows) if rows else np.empty(0, dtype=np.int64)
         places = np.repeat(np.array(bits, dtype=np.int64), [len(some) for some in rows])
-        return sequence([mask(self.min_size, marked, places), *parts])
+        return concatenate([mask(self.min_size, marked, places), *parts])
 
     def to_python(self, value: Any) -> Any:
         return row_to_python(self.fields, value)
@@ -154,26 +155,26 @@ class MaskedList(Layout):
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         counts = b.column(4, -1)
-        behind, next_item, fill = b.label(), b.label(), b.later_fill()
+        end, next_item, fill = b.label(), b.label(), b.pending_fill()
         b.op(ops.READ_COUNT, ops.COUNT_I32)
         if self.has_mask:
             b.op(ops.MASK, -1)
-        b.op(ops.LOOP, counts, 0 if self.has_mask else self.item.min_size, behind)
+        b.op(ops.LOOP, counts, 0 if self.has_mask else self.item.min_size, end)
         body = b.here()
         with b.items():
-            first = b.columns_made
+            first = b.column_count
             if self.has_mask:
                 b.op(ops.MASK_LOOP_BIT, fill, next_item)
             items = self.item.emit(b, True)
             b.set_fill(fill, first)
-        b.place(next_item)
+        b.bind(next_item)
         b.op(ops.NEXT, counts, body)
-        b.place(behind)
+        b.bind(end)
         if self.has_mask:
             b.op(ops.POP, 1)
-        return lambda taken: list_array(taken, counts, items, self.arrow_type)
+        return lambda decoded: list_array(decoded, counts, items, self.arrow_type)
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         if not self.has_mask:
             return joining.counted(*measure_items(self.item, array))
         arrays.refuse_nulls(array, "a list")
@@ -181,14 +182,14 @@ class MaskedList(Layout):
         counts = joining.counts_of(offsets, 2**31 - 1, "items")
         valid, null = arrays.split_nulls(items)
         lists = np.repeat(np.arange(len(counts)), counts)
-        with located(lambda i: int(lists[valid[i]]), "an item"):
+        with locate_errors(lambda i: int(lists[valid[i]]), "an item"):
             present = self.item.measure(items.drop_null())
         bits: Longs = null - offsets[lists[null]]
-        return sequence(
+        return concatenate(
             [
                 fixed(counts.astype(np.int32)),
                 mask((counts + 7) // 8, lists[null], bits),
-                joining.joined(offsets, spread(len(items), [(valid, present)])),
+                joining.joined(offsets, scatter(len(items), [(valid, present)])),
             ]
         )
 

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec import ops
-from stateproc.codec.builder import Assembler, Builder, Taken
+from stateproc.codec.builder import Assembler, Builder, DecodedColumns
 from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.encoding import strings
 from stateproc.codec.encoding.list_encoding import sized
 from stateproc.codec.encoding.numbers import fixed
-from stateproc.codec.encoding.sized_writers import Measured, sequence
+from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate
 from stateproc.codec.layouts.base import Layout, Unwritable, offsets_of, validity_buffer
 
 
@@ -23,11 +23,11 @@ def blob_columns(b: Builder) -> tuple[int, int]:
     return lengths, b.column(0)
 
 
-def blob_array(taken: Taken, lengths: int, data: int, arrow_type: pa.DataType) -> pa.Array:
+def blob_array(decoded: DecodedColumns, lengths: int, data: int, arrow_type: pa.DataType) -> pa.Array:
     """The Arrow array of a blob's columns; ``arrow_type`` string (bytes known to be UTF-8) or binary."""
-    sizes = taken.column(lengths, np.int32)
+    sizes = decoded.column(lengths, np.int32)
     mask = validity_buffer(sizes >= 0)
-    buffers = [mask, pa.py_buffer(offsets_of(sizes)), pa.py_buffer(taken.column(data, np.uint8))]
+    buffers = [mask, pa.py_buffer(offsets_of(sizes)), pa.py_buffer(decoded.column(data, np.uint8))]
     return pa.Array.from_buffers(arrow_type, len(sizes), buffers)
 
 
@@ -47,14 +47,14 @@ class FlinkString(Layout):
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         lengths, data = blob_columns(b)
-        b.op(ops.FSTR, lengths, data, self.bias)
-        return lambda taken: blob_array(taken, lengths, data, pa.string())
+        b.op(ops.FLINK_STRING, lengths, data, self.bias)
+        return lambda decoded: blob_array(decoded, lengths, data, pa.string())
 
     @property
-    def tells_null(self) -> bool:
+    def encodes_null(self) -> bool:
         return self.bias == 1
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         return strings.flink_strings(array, self.bias)
 
 
@@ -72,10 +72,10 @@ class JavaUtf(Layout):
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         lengths, data = blob_columns(b)
-        b.op(ops.MUTF, lengths, data)
-        return lambda taken: blob_array(taken, lengths, data, pa.string())
+        b.op(ops.MODIFIED_UTF8, lengths, data)
+        return lambda decoded: blob_array(decoded, lengths, data, pa.string())
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         return strings.java_utf(array)
 
 
@@ -103,14 +103,14 @@ class Blob(Layout):
         lengths, data = blob_columns(b)
         b.op(ops.BYTES, lengths, data, self.length, self.fixed)
 
-        def assemble(taken: Taken) -> pa.Array:
-            array = blob_array(taken, lengths, data, pa.binary())
+        def assemble(decoded: DecodedColumns) -> pa.Array:
+            array = blob_array(decoded, lengths, data, pa.binary())
             # The cast checks that the bytes are UTF-8 (ArrowInvalid if not).
             return array.cast(pa.string()) if self.text else array
 
         return assemble
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         blobs = strings.blobs(array, self.text)
         lengths = blobs.lengths
         if isinstance(lengths, int):
@@ -127,5 +127,5 @@ class Blob(Layout):
         if self.length == ops.LENGTH_U16:
             if len(lengths) and lengths.max() > 0xFFFF:
                 raise Unencodable("a byte string of 64 KiB and more", int(np.argmax(lengths)))
-            return sequence([fixed(lengths.astype(np.uint16)), blobs])
+            return concatenate([fixed(lengths.astype(np.uint16)), blobs])
         raise Unwritable("byte strings whose length another value tells are read only")

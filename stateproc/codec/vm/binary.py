@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from stateproc.codec import ops
-from stateproc.codec.column_buffers import fill_nulls, operand, put
 from stateproc.codec.jit import inlined, kernel, load_be32, load_i64, load_le32, load_le64, load_u8, store_64
+from stateproc.codec.vm.column_buffers import fill_nulls, operand, put
 
 
 @inlined
-def enter(pos: int, end: int, base: int, room: int, kind: int, top: int, limit: int) -> tuple[int, int, int]:
+def enter(pos: int, end: int, base: int, budget: int, kind: int, top: int, limit: int) -> tuple[int, int, int]:
     """ENTER: where the sub-range begins, its outcome, and the size of the sub-range.
 
     Four words on the stack bring the range around it back: its end and base, where it goes on, and its room.
@@ -58,15 +58,15 @@ def enter(pos: int, end: int, base: int, room: int, kind: int, top: int, limit: 
     if kind >= ops.ENTER_SLOT and start != pos:
         # Variable parts never overlap in what Flink writes. Overlapping ones could be read again and again,
         # by a factor at every level of nesting.
-        room -= n
-        if room < 0:
+        budget -= n
+        if budget < 0:
             return pos, ops.BAD_OFFSET, 0
     if top + 32 > limit:
         return pos, ops.TOO_DEEP, 0
     store_64(top, end)
     store_64(top + 8, base)
     store_64(top + 16, resume)
-    store_64(top + 24, room)
+    store_64(top + 24, budget)
     return start, ops.RUNNING, n
 
 
@@ -106,12 +106,12 @@ def next_element(
     pos: int, end: int, pc: int, code: int, top: int, columns: int, fills: int, reg: int
 ) -> tuple[int, int, int, int]:
     """ARRAY_NEXT; then the stack's top. Nulls are filled in on the way."""
-    n, left = load_i64(top - 16), load_i64(top - 8)
-    while left > 0:
-        i = n - left
-        left -= 1
+    n, remaining = load_i64(top - 16), load_i64(top - 8)
+    while remaining > 0:
+        i = n - remaining
+        remaining -= 1
         if (load_u8(load_i64(top - 32) + (i >> 3)) >> (i & 7)) & 1 == 0:
-            store_64(top - 8, left)
+            store_64(top - 8, remaining)
             return load_i64(top - 24) + i * operand(code, 1), ops.RUNNING, pc + 5, top
         if not fill_nulls(columns, fills, operand(code, 2), reg):
             return pos, ops.GROW, pc, top

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from stateproc.codec import ops
-from stateproc.codec.column_buffers import fill_nulls, name_matches, operand
 from stateproc.codec.jit import inlined, kernel, load_be16, load_be32, load_u8
+from stateproc.codec.vm.column_buffers import fill_nulls, name_matches, operand
 
 
 @inlined
@@ -67,7 +67,7 @@ def switch_name(pos: int, end: int, pc: int, code: int, names: int) -> tuple[int
 
 
 @kernel
-def behind_mask(pos: int, end: int, count: int, n: int) -> tuple[int, int]:
+def skip_mask(pos: int, end: int, count: int, n: int) -> tuple[int, int]:
     """MASK of ``n`` bytes."""
     if n < 0:
         if count < 0:

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from stateproc.codec import ops
-from stateproc.codec.column_buffers import fill_nulls, operand, put
 from stateproc.codec.jit import kernel, load_i64, load_u8, store_64
 from stateproc.codec.vm.binary import array, enter, next_element, slot
-from stateproc.codec.vm.choices import behind_mask, mask_bit, null_if, switch, switch_name
-from stateproc.codec.vm.kryo import begin, class_code, counted, json, mark, string, time
-from stateproc.codec.vm.kryo import take_back as take_kryo_back
+from stateproc.codec.vm.choices import mask_bit, null_if, skip_mask, switch, switch_name
+from stateproc.codec.vm.column_buffers import fill_nulls, operand, put
+from stateproc.codec.vm.kryo_ops import begin, class_code, counted, json, mark, string, time
+from stateproc.codec.vm.kryo_ops import restore_lengths as restore_kryo_lengths
 from stateproc.codec.vm.loops import loop, next_delimited, next_in_block, next_item, read_count
-from stateproc.codec.vm.rows import keep_used, take_back
+from stateproc.codec.vm.rows import restore_lengths, save_lengths
 from stateproc.codec.vm.strings import byte_string, flink_string, utf_string
 from stateproc.codec.vm.values import (
     big_endian,
@@ -74,7 +74,7 @@ def run(
     top = stack + 8 * load_i64(reg + 8 * ops.SP)
     base = source + load_i64(reg + 8 * ops.BASE)
     count = load_i64(reg + 8 * ops.COUNT)
-    room = load_i64(reg + 8 * ops.ROOM)
+    budget = load_i64(reg + 8 * ops.RANGE_BUDGET)
     limit = stack + 8 * (ops.STACK_WORDS - _MARGIN)
     table = np.int64(0)
     status = ops.RUNNING
@@ -86,18 +86,18 @@ def run(
             pos = source + starts[0, 0 if stream else row]
             end = source + ends[0, 0 if stream else row]
         base = pos
-        room = end - pos
+        budget = end - pos
         pc = np.int64(0)
         top = stack
         store_64(reg + 8 * ops.ROW_POS, pos - source)
-        keep_used(columns, n_columns, saved)
+        save_lengths(columns, n_columns, saved)
     while True:
         code = prog + 4 * pc
         op = operand(code, 0)
         if op == ops.F8:
             pc += 2
             pos, status = big_endian(pos, end, 8, operand(code, 1), columns, reg)
-        elif op == ops.FSTR:
+        elif op == ops.FLINK_STRING:
             pc += 4
             pos, status = flink_string(pos, end, code, columns, reg)
         elif op == ops.NULL_IF:
@@ -124,11 +124,11 @@ def run(
                 pos = source + starts[0, row]
                 end = source + ends[0, row]
             base = pos
-            room = end - pos
+            budget = end - pos
             pc = np.int64(0)
             top = stack
             store_64(reg + 8 * ops.ROW_POS, pos - source)
-            keep_used(columns, n_columns, saved)
+            save_lengths(columns, n_columns, saved)
         elif op == ops.SEGMENT:
             if pos != end:
                 status = ops.LEFTOVER
@@ -136,7 +136,7 @@ def run(
             pos = source + starts[operand(code, 1), row]
             end = source + ends[operand(code, 1), row]
             base = pos
-            room = end - pos
+            budget = end - pos
             pc += 2
         elif op == ops.SKIP:
             pc += 2
@@ -167,7 +167,7 @@ def run(
         elif op == ops.NUMBERS:
             pc += 4
             pos, status = byte_string(pos, end, count, np.int64(ops.LENGTH_I32), operand(code, 3), code, columns, reg)
-        elif op == ops.MUTF:
+        elif op == ops.MODIFIED_UTF8:
             pc += 3
             pos, status = utf_string(pos, end, code, columns, reg)
         elif op == ops.FILL:
@@ -202,7 +202,7 @@ def run(
         elif op == ops.MASK:
             pc += 2
             store_64(top, pos)
-            pos, status = behind_mask(pos, end, count, operand(code, 1))
+            pos, status = skip_mask(pos, end, count, operand(code, 1))
             top += 8
         elif op == ops.MASK_BIT:
             status, pc = mask_bit(load_i64(top - 8), operand(code, 1), pc + 4, code + 4, columns, fills, reg)
@@ -219,13 +219,13 @@ def run(
             top -= 8 * operand(code, 1)
         elif op == ops.ENTER:
             pc += 2
-            pos, status, n = enter(pos, end, base, room, operand(code, 1), top, limit)
-            base, end, room = pos, pos + n, n
+            pos, status, n = enter(pos, end, base, budget, operand(code, 1), top, limit)
+            base, end, budget = pos, pos + n, n
             top += 32
         elif op == ops.LEAVE:
             pc += 1
             top -= 32
-            end, base, pos, room = load_i64(top), load_i64(top + 8), load_i64(top + 16), load_i64(top + 24)
+            end, base, pos, budget = load_i64(top), load_i64(top + 8), load_i64(top + 16), load_i64(top + 24)
         elif op == ops.HEADER:
             pc += 2
             status = ops.RUNNING if end - base >= operand(code, 1) else ops.SHORT
@@ -316,7 +316,7 @@ def run(
             break
     if load_i64(reg + 8 * ops.GUARD) != 0 and status > ops.CALL_HOST:
         # A Kryo value that the ops cannot read: take it back; the program goes on where the host reads it.
-        take_kryo_back(stack, columns, reg)
+        restore_kryo_lengths(stack, columns, reg)
         top = stack + 8 * load_i64(reg + 8 * ops.GUARD_SP)
         pos = load_i64(reg + 8 * ops.GUARD_POS)
         pc = load_i64(reg + 8 * ops.GUARD)
@@ -324,7 +324,7 @@ def run(
     store_64(reg + 8 * ops.GUARD, 0)
     if status != ops.DONE and status != ops.CALL_HOST and status != ops.RETRY:
         # Take back what the row has written; it starts again if the caller resumes.
-        take_back(columns, n_columns, saved)
+        restore_lengths(columns, n_columns, saved)
         store_64(reg + 8 * ops.STARTED, 1)
         count = pos - source
         pos = source + load_i64(reg + 8 * ops.ROW_POS)
@@ -333,7 +333,7 @@ def run(
         # Also in a stream: the row may have stopped inside of a sub-range.
         end = source + ends[0, 0 if stream else row]
         base = pos
-        room = end - pos
+        budget = end - pos
     store_64(reg + 8 * ops.COUNT, count)
     store_64(reg + 8 * ops.ROW, row)
     store_64(reg + 8 * ops.PC, pc)
@@ -341,5 +341,5 @@ def run(
     store_64(reg + 8 * ops.END, end - source)
     store_64(reg + 8 * ops.SP, (top - stack) >> 3)
     store_64(reg + 8 * ops.BASE, base - source)
-    store_64(reg + 8 * ops.ROOM, room)
+    store_64(reg + 8 * ops.RANGE_BUDGET, budget)
     return status

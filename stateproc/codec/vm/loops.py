@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from stateproc.codec import ops
-from stateproc.codec.column_buffers import operand, put, varint
 from stateproc.codec.jit import inlined, kernel, load_be16, load_be32, load_i64, load_u8, store_64
+from stateproc.codec.vm.column_buffers import operand, put, read_varint
 
-MOST_EMPTY = 0x100000
+MAX_EMPTY_ITEMS = 0x100000
 """Items without bytes that a count may promise: nothing else bounds them."""
 
 
@@ -23,7 +23,7 @@ def read_count(pos: int, end: int, kind: int, reg: int) -> tuple[int, int, int]:
         if end - pos < 2:
             return pos, ops.SHORT, 0
         return pos + 2, ops.RUNNING, load_be16(pos)
-    count = varint(pos, end, ops.VARINT_U32, reg)
+    count = read_varint(pos, end, ops.VARINT_U32, reg)
     at = load_i64(reg + 8 * ops.NEED)
     if at < 0:
         return pos, ops.SHORT if at == -1 else ops.BAD_COUNT, 0
@@ -34,7 +34,7 @@ def read_count(pos: int, end: int, kind: int, reg: int) -> tuple[int, int, int]:
 def loop(pos: int, end: int, count: int, pc: int, code: int, top: int, columns: int, reg: int) -> tuple[int, int, int]:
     """LOOP: outcome, ``pc``, the stack's top."""
     cost = operand(code, 2)
-    if count < 0 or (cost == 0 and count > MOST_EMPTY):
+    if count < 0 or (cost == 0 and count > MAX_EMPTY_ITEMS):
         return ops.BAD_COUNT, pc, top
     if count * cost > end - pos:
         return ops.SHORT, pc, top
@@ -50,9 +50,9 @@ def loop(pos: int, end: int, count: int, pc: int, code: int, top: int, columns: 
 @kernel
 def next_item(pc: int, code: int, top: int, columns: int, reg: int) -> tuple[int, int, int]:
     """NEXT: outcome, ``pc``, the stack's top."""
-    left = load_i64(top - 8) - 1
-    if left > 0:
-        store_64(top - 8, left)
+    remaining = load_i64(top - 8) - 1
+    if remaining > 0:
+        store_64(top - 8, remaining)
         return ops.RUNNING, operand(code, 2), top
     if not put(columns, operand(code, 1), 4, load_i64(top - 16), reg):
         return ops.GROW, pc, top
@@ -64,24 +64,24 @@ def next_in_block(
     pos: int, end: int, pc: int, code: int, top: int, columns: int, reg: int
 ) -> tuple[int, int, int, int]:
     """BLOCK_NEXT; then the stack's top."""
-    many, left = load_i64(top - 16), load_i64(top - 8)
-    if left == 0:
-        left = varint(pos, end, ops.VARINT_U64, reg)
+    n_items, remaining = load_i64(top - 16), load_i64(top - 8)
+    if remaining == 0:
+        remaining = read_varint(pos, end, ops.VARINT_U64, reg)
         at = load_i64(reg + 8 * ops.NEED)
         if at < 0:
             return pos, ops.SHORT, pc, top
         cost = operand(code, 2)
-        if left < 0 or (cost == 0 and left + many > MOST_EMPTY) or left > 0x7FFFFFFF:
+        if remaining < 0 or (cost == 0 and remaining + n_items > MAX_EMPTY_ITEMS) or remaining > 0x7FFFFFFF:
             return pos, ops.BAD_COUNT, pc, top
-        if left * cost > end - at:
+        if remaining * cost > end - at:
             return pos, ops.SHORT, pc, top
         pos = at
-        if left == 0:
-            if not put(columns, operand(code, 1), 4, many, reg):
+        if remaining == 0:
+            if not put(columns, operand(code, 1), 4, n_items, reg):
                 return pos, ops.GROW, pc, top
             return pos, ops.RUNNING, operand(code, 3), top - 16
-    store_64(top - 8, left - 1)
-    store_64(top - 16, many + 1)
+    store_64(top - 8, remaining - 1)
+    store_64(top - 16, n_items + 1)
     return pos, ops.RUNNING, pc + 4, top
 
 
@@ -90,14 +90,14 @@ def next_delimited(
     pos: int, end: int, pc: int, code: int, top: int, columns: int, reg: int
 ) -> tuple[int, int, int, int]:
     """DELIMITED_NEXT; then the stack's top."""
-    many = load_i64(top - 16)
-    if many > 0 and pos < end:
+    n_items = load_i64(top - 16)
+    if n_items > 0 and pos < end:
         if load_u8(pos) != 0x2C:
             return pos, ops.BAD_MARK, pc, top
         pos += 1
     if pos >= end:
-        if not put(columns, operand(code, 1), 4, many, reg):
+        if not put(columns, operand(code, 1), 4, n_items, reg):
             return pos, ops.GROW, pc, top
         return pos, ops.RUNNING, operand(code, 2), top - 16
-    store_64(top - 16, many + 1)
+    store_64(top - 16, n_items + 1)
     return pos, ops.RUNNING, pc + 3, top

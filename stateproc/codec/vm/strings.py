@@ -5,9 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from stateproc.codec import ops
-from stateproc.codec.column_buffers import advance, copy_in, fits, operand, place, put, varint
 from stateproc.codec.jit import inlined, kernel, load_be16, load_be32, load_i64, load_u8
-from stateproc.codec.text import TOO_SHORT, modified_utf8, varint_units
+from stateproc.codec.vm.column_buffers import (
+    advance,
+    append_address,
+    append_bytes,
+    has_capacity,
+    operand,
+    put,
+    read_varint,
+)
+from stateproc.codec.vm.java_strings import TOO_SHORT, decode_modified_utf8, decode_varint_units
 
 
 @inlined
@@ -19,7 +27,7 @@ def flink_string(pos: int, end: int, code: int, columns: int, reg: int) -> tuple
     n = np.int64(load_u8(pos))
     at = pos + 1
     if n >= 0x80:
-        n = varint(pos, end, ops.VARINT_U32, reg)
+        n = read_varint(pos, end, ops.VARINT_U32, reg)
         at = load_i64(reg + 8 * ops.NEED)
         if at < 0:
             return pos, ops.SHORT if at == -1 else ops.BAD_STRING
@@ -34,13 +42,13 @@ def flink_string(pos: int, end: int, code: int, columns: int, reg: int) -> tuple
             return pos, ops.GROW
         return at, ops.RUNNING
     if col < 0:
-        at = passed_units(at, end, n)
+        at = skip_units(at, end, n)
         if at > end:
             return pos, ops.SHORT
         return at, ops.RUNNING
-    if not fits(columns, col, 3 * n + 8, reg):
+    if not has_capacity(columns, col, 3 * n + 8, reg):
         return pos, ops.GROW
-    at, written = varint_units(at, end, n, place(columns, col))
+    at, written = decode_varint_units(at, end, n, append_address(columns, col))
     if written < 0:
         return pos, ops.SHORT if written == TOO_SHORT else ops.BAD_STRING
     if not put(columns, operand(code, 1), 4, written, reg):
@@ -50,7 +58,7 @@ def flink_string(pos: int, end: int, code: int, columns: int, reg: int) -> tuple
 
 
 @kernel
-def passed_units(at: int, end: int, n: int) -> int:
+def skip_units(at: int, end: int, n: int) -> int:
     """Behind ``n`` UTF-16 units as varints, which are not kept; behind ``end`` if there are too few."""
     for _ in range(n):
         while at < end and load_u8(at) >= 0x80:
@@ -69,9 +77,9 @@ def utf_string(pos: int, end: int, code: int, columns: int, reg: int) -> tuple[i
         return pos, ops.SHORT
     col = operand(code, 2)
     if col >= 0:
-        if not fits(columns, col, n + 8, reg):
+        if not has_capacity(columns, col, n + 8, reg):
             return pos, ops.GROW
-        written = modified_utf8(pos + 2, pos + 2 + n, place(columns, col))
+        written = decode_modified_utf8(pos + 2, pos + 2 + n, append_address(columns, col))
         if written < 0:
             return pos, ops.BAD_STRING
         if not put(columns, operand(code, 1), 4, written, reg):
@@ -111,7 +119,7 @@ def byte_string(
         return pos, ops.BAD_COUNT
     if n * width > end - at:
         return pos, ops.SHORT
-    if not copy_in(columns, operand(code, 2), at, n * width, reg):
+    if not append_bytes(columns, operand(code, 2), at, n * width, reg):
         return pos, ops.GROW
     if not put(columns, operand(code, 1), 4, n, reg):
         return pos, ops.GROW

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from stateproc.codec import ops
-from stateproc.codec.column_buffers import copy_in, operand, put, varint
 from stateproc.codec.jit import (
     inlined,
     kernel,
@@ -19,7 +18,8 @@ from stateproc.codec.jit import (
     load_le32,
     load_le64,
     load_u8,
-)  # fmt: skip
+)
+from stateproc.codec.vm.column_buffers import append_bytes, operand, put, read_varint
 
 
 @kernel
@@ -95,7 +95,7 @@ def marked_number(pos: int, end: int, code: int, columns: int, reg: int) -> tupl
 @kernel
 def kept_varint(pos: int, end: int, code: int, columns: int, reg: int) -> tuple[int, int]:
     """VARINT."""
-    value = varint(pos, end, operand(code, 3), reg)
+    value = read_varint(pos, end, operand(code, 3), reg)
     at = load_i64(reg + 8 * ops.NEED)
     if at < 0:
         return pos, ops.SHORT if at == -1 else ops.BAD_COUNT
@@ -135,7 +135,7 @@ def constant(pos: int, code: int, columns: int, reg: int) -> tuple[int, int]:
 @kernel
 def span(pos: int, since: int, code: int, columns: int, reg: int) -> tuple[int, int]:
     """SPAN: the bytes from ``since`` up to here."""
-    if not copy_in(columns, operand(code, 2), since, pos - since, reg):
+    if not append_bytes(columns, operand(code, 2), since, pos - since, reg):
         return pos, ops.GROW
     if not put(columns, operand(code, 1), 4, pos - since, reg):
         return pos, ops.GROW

@@ -17,18 +17,18 @@ from stateproc.codec.decimals import decimal_text, unscaled, wide_decimals
 from stateproc.codec.encoding import times
 from stateproc.codec.encoding.decimals import integer_bytes, parts_of, unscaled_bytes
 from stateproc.codec.layouts import (
+    AlwaysNull,
+    AvroBlocks,
     Blob,
-    Blocks,
     Boolean,
     Choice,
+    ChoiceOption,
     Converted,
     Hosted,
     Layout,
-    Mapping,
-    Nothing,
+    MapLayout,
     Number,
-    Option,
-    Struct,
+    StructLayout,
 )
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
 from stateproc.flink_versions import Release
@@ -47,7 +47,7 @@ _STRING, _BYTES = Blob(ops.LENGTH_I32, text=True), Blob(ops.LENGTH_I32)
 _UNION_TAG = 4
 
 _PRIMITIVES: dict[str, Layout] = {
-    "null": Nothing(0),
+    "null": AlwaysNull(0),
     "boolean": Boolean(),
     "int": _I32,
     "long": _I64,
@@ -137,7 +137,7 @@ class _Layouts:
 
     def record(self, type_: AvroType, path: tuple[str, ...]) -> Layout:
         fields = zip(type_.names, type_.children, strict=True)
-        return Struct(tuple((name, self.of(child, path)) for name, child in fields))
+        return StructLayout(tuple((name, self.of(child, path)) for name, child in fields))
 
     def enum(self, type_: AvroType, path: tuple[str, ...]) -> Layout:
         names = tuple(enumerate(type_.names))
@@ -147,24 +147,24 @@ class _Layouts:
         return Blob(ops.LENGTH_FIXED, type_.size)
 
     def array(self, type_: AvroType, path: tuple[str, ...]) -> Layout:
-        return Blocks(self.of(type_.children[0], path))
+        return AvroBlocks(self.of(type_.children[0], path))
 
     def map(self, type_: AvroType, path: tuple[str, ...]) -> Layout:
-        entry = Struct((("key", _STRING), ("value", self.of(type_.children[0], path))))
-        return Mapping(Blocks(entry))
+        entry = StructLayout((("key", _STRING), ("value", self.of(type_.children[0], path))))
+        return MapLayout(AvroBlocks(entry))
 
     def union(self, type_: AvroType, path: tuple[str, ...]) -> Layout:
         """An i32 index of the branch. Of null and one other type: that type, nullable; else a struct."""
         null_at: int | None = None
-        options: list[Option] = []
+        options: list[ChoiceOption] = []
         for index, branch in enumerate(type_.children):
             actual = self.schema.resolve(branch)
             if actual.kind == "null":
                 null_at = index
                 continue
-            options.append(Option(index, branch_name(actual, options), self.of(branch, path)))
+            options.append(ChoiceOption(index, branch_name(actual, options), self.of(branch, path)))
         if not options:
-            return Nothing(_UNION_TAG)
+            return AlwaysNull(_UNION_TAG)
         choice = Choice(tuple(options), _UNION_TAG, null_at)
         if len(options) > 1:
             return choice
@@ -173,7 +173,7 @@ class _Layouts:
         return Converted(choice, only.layout.arrow_type, first_field, only.layout.to_python, as_choice)
 
 
-def branch_name(branch: AvroType, taken: list[Option]) -> str:
+def branch_name(branch: AvroType, taken: list[ChoiceOption]) -> str:
     """The branch's short name, or its full one where that is taken."""
     names = {option.name for option in taken}
     return branch.short_name if branch.short_name not in names else branch.name or branch.kind

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stateproc.codec import ops
+from stateproc.codec.arrow_arrays import as_type
 from stateproc.codec.builder import Assembler, Builder
 from stateproc.codec.decimals import decimal_text, unscaled
-from stateproc.codec.encoding.arrays import as_type
 from stateproc.codec.encoding.decimals import integer_bytes, parts_of
-from stateproc.codec.encoding.sized_writers import Measured
+from stateproc.codec.encoding.sized_writers import SizedWriter
 from stateproc.codec.encoding.strings import blobs
 from stateproc.codec.encoding.times import by_distinct
 from stateproc.codec.layouts import Layout
@@ -48,30 +48,30 @@ class BigNumberLayout(Layout):
         return 4
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
-        first = b.columns_made
+        first = b.column_count
         lengths, data = blob_columns(b)
         scales = b.column(4, 0) if self.scaled else -1
-        null_fill, scale, behind = b.later_fill(), b.label(), b.label()
+        null_fill, scale, behind = b.pending_fill(), b.label(), b.label()
         ways = [b.label() for _ in range(4)]
         pairs: list[Any] = []
         for tag, way in enumerate(ways):
             pairs += (tag, way)
         other = b.label()
         b.op(ops.SWITCH, 4, len(ways), other, *pairs)
-        b.place(ways[0])
+        b.bind(ways[0])
         b.op(ops.FILL, null_fill)
         b.set_fill(null_fill, first)
         b.op(ops.JUMP, behind)
         for tag, constant in _CONSTANTS.items():
-            b.place(ways[tag])
+            b.bind(ways[tag])
             b.op(ops.CONSTANT, lengths, data, constant[0])
             b.op(ops.JUMP, scale)
-        b.place(other)
+        b.bind(other)
         b.op(ops.BYTES, lengths, data, ops.LENGTH_TAG_MINUS_4, 0)
-        b.place(scale)
+        b.bind(scale)
         if self.scaled:
             b.op(ops.F4, scales)
-        b.place(behind)
+        b.bind(behind)
 
         def assemble(taken: Any) -> pa.Array:
             raws = blob_array(taken, lengths, data, pa.binary()).to_pylist()
@@ -86,10 +86,10 @@ class BigNumberLayout(Layout):
         return assemble
 
     @property
-    def tells_null(self) -> bool:
+    def encodes_null(self) -> bool:
         return True
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         """0, 1 and 10 in their short form: valueOf gives Java's constants, which Flink writes so."""
         made = by_distinct(as_type(array, pa.string()), _scaled_bytes if self.scaled else _integer, pa.binary())
         return blobs(pc.fill_null(made, _NULL) if made.null_count else made)

@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from stateproc.codec.kryo.types import PRIMITIVES, ClassDescription, FieldType
+from stateproc.codec.kryo.types import PRIMITIVES, FieldType, UserClass
 from stateproc.errors import InvalidOption
 from stateproc.serializers.core.base import simple_name
 from stateproc.serializers.java.field_types import ALIASES, parse_type, shortened, without_modifiers
@@ -27,7 +27,7 @@ _MAX_SUGGESTIONS_FROM = 2000
 """How many described classes are searched for a similar name."""
 
 
-class Classes(dict[str, ClassDescription]):
+class Classes(dict[str, UserClass]):
     """Parsed descriptions by class name."""
 
 
@@ -44,7 +44,7 @@ def parse_classes(spec: Any) -> Classes:
         return spec
     described = Classes()
     for heading, body in _loaded(spec).items():
-        description = body if isinstance(body, ClassDescription) else _parse_class(str(heading), body)
+        description = body if isinstance(body, UserClass) else _parse_class(str(heading), body)
         if description.name in described:
             raise InvalidOption(
                 f"the class {description.name!r} is described twice", advice="merge the two descriptions into one"
@@ -128,7 +128,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _parse_class(heading: str, body: Any) -> ClassDescription:
+def _parse_class(heading: str, body: Any) -> UserClass:
     heading, parent = _with_parent(heading)
     named = parse_type(heading)
     if named.array or named.primitive or any(arg.args for arg in named.args):
@@ -143,7 +143,7 @@ def _parse_class(heading: str, body: Any) -> ClassDescription:
     if len(set(variables)) < len(variables):
         twice = next(name for name in variables if variables.count(name) > 1)
         raise InvalidOption(f"the class {named.name!r} has the type variable {twice!r} twice", advice=_FORM)
-    description = ClassDescription(named.name, variables=variables, final=named.final, parent=parent)
+    description = UserClass(named.name, variables=variables, final=named.final, parent=parent)
     if isinstance(body, list | tuple) and body and all(isinstance(name, str) for name in body):
         if len(set(body)) != len(body):
             raise InvalidOption(f"the enum {named.name!r} has a constant twice", advice=_FORM)

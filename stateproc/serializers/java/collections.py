@@ -12,11 +12,11 @@ from stateproc.codec.layouts import (
     Counted,
     FlinkString,
     Layout,
-    Mapping,
+    MapLayout,
     Marked,
     MaskedList,
     Numbers,
-    Struct,
+    StructLayout,
 )
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.flink_versions import Release
@@ -177,7 +177,7 @@ class MapOf(Serializer):
     in_view: bool = field(default=False, compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        return Mapping.of(self.key.layout(ctx.inner), self.value_layout(ctx.inner))
+        return MapLayout.of(self.key.layout(ctx.inner), self.value_layout(ctx.inner))
 
     def value_layout(self, ctx: LayoutContext) -> Layout:
         """How one value lies, its null mark included."""
@@ -220,7 +220,7 @@ class NullAwareMap(Serializer):
 
     def layout(self, ctx: LayoutContext) -> Layout:
         key, value = Marked(self.key.layout(ctx.inner)), Marked(self.value.layout(ctx.inner))
-        return Counted(Struct((("key", key), ("value", value))))
+        return Counted(StructLayout((("key", key), ("value", value))))
 
     @property
     def type_name(self) -> str:

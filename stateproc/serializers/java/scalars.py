@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec.encoding.times import by_distinct
-from stateproc.codec.layouts import Boolean, Converted, FlinkString, Layout, Nothing, Number, Only
+from stateproc.codec.layouts import AlwaysNull, Boolean, Converted, FlinkString, Layout, Number, SingletonValue
 from stateproc.codec.temporal import ints, nulls
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import VARIABLE, LayoutContext, Serializer
@@ -60,8 +60,8 @@ SCALARS: tuple[tuple[str, str, Layout, int], ...] = (
     ("DoubleValue", "DoubleValue", Number(pa.float64()), 8),
     ("CharValue", "CharValue", _CHARACTER, 2),
     ("StringValue", "StringValue", FlinkString(bias=0), VARIABLE),
-    ("NullValue", "NullValue", Only(0), 0),
-    ("Void", "Void", Nothing(1), 1),
+    ("NullValue", "NullValue", SingletonValue(0), 0),
+    ("Void", "Void", AlwaysNull(1), 1),
 )
 _NAMES = frozenset(row[0] for row in SCALARS)
 
@@ -118,7 +118,7 @@ LONG = Scalar(*next(row for row in SCALARS if row[0] == "Long"))
 VOID_NAMESPACE = Scalar(
     "VoidNamespace",
     "VoidNamespace",
-    Nothing(1),
+    AlwaysNull(1),
     0,
     "org.apache.flink.runtime.state.VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot",
 )

@@ -10,14 +10,14 @@ import pyarrow as pa
 from stateproc.codec.encoding.times import by_distinct
 from stateproc.codec.layouts import (
     Choice,
+    ChoiceOption,
     Converted,
     Layout,
     Marked,
     MaskedRow,
     Number,
-    Only,
-    Option,
-    Struct,
+    SingletonValue,
+    StructLayout,
 )
 from stateproc.codec.temporal import OutOfRange, ints, nulls
 from stateproc.flink_versions import Release
@@ -58,7 +58,7 @@ class TupleOf(Serializer):
     fields: tuple[Serializer, ...]
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        return Struct(positional(self.fields, ctx))
+        return StructLayout(positional(self.fields, ctx))
 
     @property
     def length(self) -> int:
@@ -88,7 +88,7 @@ class Tuple0(Serializer):
     """Tuple0Serializer: one byte, 42."""
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        return Only(1, 42)
+        return SingletonValue(1, 42)
 
     @property
     def length(self) -> int:
@@ -156,7 +156,10 @@ class EitherOf(Serializer):
     snapshot_class: str = field(default="", compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        sides = Option(1, "left", self.left.layout(ctx.inner)), Option(0, "right", self.right.layout(ctx.inner))
+        sides = (
+            ChoiceOption(1, "left", self.left.layout(ctx.inner)),
+            ChoiceOption(0, "right", self.right.layout(ctx.inner)),
+        )
         return Choice(sides, always_set=True)
 
     @property

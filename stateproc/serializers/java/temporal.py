@@ -12,30 +12,31 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec import temporal as t
+from stateproc.codec.array_types import Longs
 from stateproc.codec.encoding import times
-from stateproc.codec.layouts import Converted, Layout, Number, Struct
+from stateproc.codec.layouts import Converted, Layout, Number, StructLayout
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer
 from stateproc.serializers.core.registry import simple, snapshot, write_simple
 from stateproc.wire import Cursor, Output
 
 _I8, _I32, _I64 = Number(pa.int8()), Number(pa.int32()), Number(pa.int64())
-_DATE = Struct((("year", _I32), ("month", _I8), ("day", _I8)))
-_TIME = Struct((("hour", _I8), ("minute", _I8), ("second", _I8), ("nano", _I32)))
-_MILLIS = Struct((("millis", _I64),))
-_STAMP = Struct((("millis", _I64), ("nanos", _I32)))
-_INSTANT = Struct((("seconds", _I64), ("nanos", _I32)))
+_DATE = StructLayout((("year", _I32), ("month", _I8), ("day", _I8)))
+_TIME = StructLayout((("hour", _I8), ("minute", _I8), ("second", _I8), ("nano", _I32)))
+_MILLIS = StructLayout((("millis", _I64),))
+_STAMP = StructLayout((("millis", _I64), ("nanos", _I32)))
+_INSTANT = StructLayout((("seconds", _I64), ("nanos", _I32)))
 _I32_MIN, _I16_MIN = -(2**31), -(2**15)
 
 
-def _days(parts: pa.StructArray, null: Any) -> tuple[t.Longs, Any]:
+def _days(parts: pa.StructArray, null: Any) -> tuple[Longs, Any]:
     year, month, day = (t.ints(parts.field(i)) for i in range(3))
     null = null | ((year == _I32_MIN) & (month == -128) & (day == 0))
     t.check_date(year, month, day, null)
     return t.days_of(year, np.clip(month, 1, 12), day), null
 
 
-def _nanos(parts: pa.StructArray, null: Any) -> tuple[t.Longs, Any]:
+def _nanos(parts: pa.StructArray, null: Any) -> tuple[Longs, Any]:
     hour, minute, second, nano = (t.ints(parts.field(i)) for i in range(4))
     null = null | (hour == -128)
     bad = (hour < 0) | (hour > 23) | (minute < 0) | (minute > 59) | (second < 0) | (second > 59)
@@ -92,9 +93,9 @@ def _struct(type_: pa.DataType, *columns: Any) -> pa.StructArray:
     return pa.StructArray.from_arrays(arrays, fields=list(type_))
 
 
-def _date_parts(days: t.Longs, null: Any) -> pa.StructArray:
+def _date_parts(days: Longs, null: Any) -> pa.StructArray:
     year, month, day = t.civil_of(days)
-    times.refuse(np.abs(year) > t.FURTHEST_YEAR, "a date further away than LocalDate goes")
+    times.refuse(np.abs(year) > t.MAX_YEAR, "a date further away than LocalDate goes")
     return _struct(
         _DATE.arrow_type,
         np.where(null, _I32_MIN, year),
@@ -103,7 +104,7 @@ def _date_parts(days: t.Longs, null: Any) -> pa.StructArray:
     )
 
 
-def _time_parts(nanos: t.Longs, null: Any) -> pa.StructArray:
+def _time_parts(nanos: Longs, null: Any) -> pa.StructArray:
     seconds = nanos // 10**9
     # A null's minute and second are the bytes of Short.MIN_VALUE.
     return _struct(
@@ -195,7 +196,7 @@ TEMPORAL: tuple[TemporalKind, ...] = (
     TemporalKind(
         "LocalDateTime",
         "LocalDateTime",
-        Struct((("date", _DATE), ("time", _TIME))),
+        StructLayout((("date", _DATE), ("time", _TIME))),
         13,
         pa.timestamp("us"),
         _local_date_time,

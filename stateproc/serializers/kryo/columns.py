@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from stateproc.codec.errors import BadValue
-from stateproc.codec.kryo.types import BOXES, ClassDescription, FieldType, bind
-from stateproc.codec.kryo.values import Cycle, Entries, Instance, Moment, json_text, whole_text
+from stateproc.codec.kryo.types import BOXES, FieldType, UserClass, bind
+from stateproc.codec.kryo.values import Cycle, KryoMap, KryoObject, Moment, json_text, whole_text
 from stateproc.serializers.java.temporal import python_date, python_time, python_timestamp
 
 CLASS_FIELD = "class"
@@ -60,11 +60,11 @@ def _expect(column: KryoColumn, value: Any, *types: type) -> Any:
 def _named(value: Any) -> str:
     if isinstance(value, Cycle):
         return "reference to an enclosing object"
-    return value.class_name if isinstance(value, Instance) else type(value).__name__
+    return value.class_name if isinstance(value, KryoObject) else type(value).__name__
 
 
 def _struct(column: KryoColumn, value: Any) -> dict[str, Any]:
-    instance = _expect(column, value, Instance)
+    instance = _expect(column, value, KryoObject)
     if instance.class_name not in column.classes:
         raise BadValue(f"a {instance.class_name} where a {column.classes[0]} stands")
     made = {name: child.arrow(instance.fields.get(name)) for name, child in column.children if name in instance.fields}
@@ -75,7 +75,7 @@ def _struct(column: KryoColumn, value: Any) -> dict[str, Any]:
 
 def _map(column: KryoColumn, value: Any) -> list[tuple[Any, Any]]:
     (_, key), (_, item) = column.children
-    pairs = [(key.arrow(k), item.arrow(v)) for k, v in _expect(column, value, Entries).pairs]
+    pairs = [(key.arrow(k), item.arrow(v)) for k, v in _expect(column, value, KryoMap).pairs]
     if any(k is None for k, _ in pairs):
         raise BadValue("a null key, which no map column holds")
     return pairs
@@ -95,7 +95,7 @@ def _number(column: KryoColumn, value: Any) -> Any:
 
 
 def _text(column: KryoColumn, value: Any) -> str:
-    if isinstance(value, Cycle | Entries | Instance | list | bytes):
+    if isinstance(value, Cycle | KryoMap | KryoObject | list | bytes):
         _expect(column, value, str)
     return whole_text(str(value))
 
@@ -176,13 +176,13 @@ _LISTS = (
 )  # fmt: skip
 
 
-def column_of(type_: FieldType, classes: Mapping[str, ClassDescription], temporal: str) -> KryoColumn:
+def column_of(type_: FieldType, classes: Mapping[str, UserClass], temporal: str) -> KryoColumn:
     """The column of a Java type; JSON text where the type does not tell what values look like."""
     return _Columns(classes, temporal).of(type_, ())
 
 
 class _Columns:
-    def __init__(self, classes: Mapping[str, ClassDescription], temporal: str) -> None:
+    def __init__(self, classes: Mapping[str, UserClass], temporal: str) -> None:
         self.classes = classes
         self.exact = temporal == "exact"
         self.made = 0
@@ -217,9 +217,7 @@ class _Columns:
         item = self.of(element, inside)
         return KryoColumn("list", pa.list_(item.type), (("item", item),))
 
-    def _described(
-        self, described: ClassDescription, args: tuple[FieldType, ...], inside: tuple[str, ...]
-    ) -> KryoColumn:
+    def _described(self, described: UserClass, args: tuple[FieldType, ...], inside: tuple[str, ...]) -> KryoColumn:
         if described.is_enum:
             return _TEXT
         family = (described, *self._subclasses(described))
@@ -241,7 +239,7 @@ class _Columns:
         names = tuple(member.name for member in family)
         return KryoColumn("struct", pa.struct(fields), tuple(children.items()), names)
 
-    def _subclasses(self, described: ClassDescription) -> list[ClassDescription]:
+    def _subclasses(self, described: UserClass) -> list[UserClass]:
         """Described classes that can stand in its place: they have all its fields and more."""
         if described.final or not described.fields:
             return []

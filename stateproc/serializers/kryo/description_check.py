@@ -11,9 +11,10 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from stateproc.codec.kryo.graph import CorruptField, KryoSetting, read_kryo
-from stateproc.codec.kryo.types import ClassDescription, in_java_order
-from stateproc.codec.kryo.values import Instance
+from stateproc.codec.kryo.reader import read_kryo
+from stateproc.codec.kryo.types import UserClass, in_java_order
+from stateproc.codec.kryo.values import KryoObject
+from stateproc.codec.kryo.walker import CorruptField, KryoSetting
 from stateproc.errors import CorruptSnapshot, InvalidOption, SnapshotError
 from stateproc.wire import Cursor
 
@@ -50,7 +51,7 @@ def explain_mismatch(error: CorruptSnapshot, data: bytes, setting: KryoSetting, 
 def _fields_too_many(data: bytes, setting: KryoSetting) -> tuple[str, str] | None:
     """Message and advice if the bytes fit once fields are left out of one description."""
     without: list[str] = []
-    described: ClassDescription | None = None
+    described: UserClass | None = None
     left_out = 0
     for original, changed in islice(_reduced(setting), _MAX_TRIES):
         if described is not None and (
@@ -81,7 +82,7 @@ def _alternatives(names: list[str]) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"
 
 
-def _reduced(setting: KryoSetting) -> Iterator[tuple[ClassDescription, ClassDescription]]:
+def _reduced(setting: KryoSetting) -> Iterator[tuple[UserClass, UserClass]]:
     """Each description with one field less, then with the last two, three … fields in Kryo's order left out."""
     with_fields = [described for described in setting.classes.values() if described.fields]
     for described in with_fields:
@@ -94,7 +95,7 @@ def _reduced(setting: KryoSetting) -> Iterator[tuple[ClassDescription, ClassDesc
             yield described, replace(described, fields=tuple(field for field in described.fields if field[0] in names))
 
 
-def _fits(data: bytes, setting: KryoSetting, changed: ClassDescription) -> bool:
+def _fits(data: bytes, setting: KryoSetting, changed: UserClass) -> bool:
     try:
         read_kryo(Cursor(data), replace(setting, classes={**setting.classes, changed.name: changed}), True)
     except SnapshotError:
@@ -109,7 +110,7 @@ def _fields_missing(data: bytes, setting: KryoSetting) -> tuple[str, str] | None
         value: Any = read_kryo(cursor, setting)
     except SnapshotError:
         return None
-    if not isinstance(value, Instance) or not cursor.remaining or value.class_name not in setting.classes:
+    if not isinstance(value, KryoObject) or not cursor.remaining or value.class_name not in setting.classes:
         return None
     fields = in_java_order(setting.classes[value.class_name].fields)
     after = f"the last field {fields[-1][0]!r}" if fields else "it"

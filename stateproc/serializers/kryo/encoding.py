@@ -15,14 +15,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from stateproc.codec.encoding import arrays
+from stateproc.codec import arrow_arrays as arrays
+from stateproc.codec.array_types import Longs
 from stateproc.codec.encoding import list_encoding as joining
 from stateproc.codec.encoding.kryo import flagged_varints, strings
 from stateproc.codec.encoding.numbers import fixed, varints
-from stateproc.codec.encoding.sized_writers import Longs, Measured, located, same, sequence, spread
+from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, constant_bytes, locate_errors, scatter
 from stateproc.codec.kryo.classes import BY_NAME, ID_BIAS, PRIMITIVE_IDS, REGISTRAR_BASE, REGISTRAR_IDS, USER_BASE
-from stateproc.codec.kryo.graph import KryoSetting
-from stateproc.codec.kryo.types import BOXES, FINAL_CLASSES, STRING, ClassDescription, FieldType, in_java_order
+from stateproc.codec.kryo.types import BOXES, FINAL_CLASSES, STRING, FieldType, UserClass, in_java_order
+from stateproc.codec.kryo.walker import KryoSetting
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.serializers.kryo.columns import KryoColumn
 from stateproc.serializers.kryo.leaf_bodies import leaf_body, varint
@@ -43,11 +44,12 @@ class KryoWriter:
     setting: KryoSetting
     temporal: str
 
-    def measure(self, type_: FieldType, column: KryoColumn, array: pa.Array) -> Measured:
+    def measure(self, type_: FieldType, column: KryoColumn, array: pa.Array) -> SizedWriter:
         """A whole value: class and object, or null. Raises Unencodable, Unwritable."""
         name = self._class_of(type_, column)
         return _nullable(
-            array, lambda some: sequence([same(self._reference(name, True)), self._known(type_, column, some)])
+            array,
+            lambda some: concatenate([constant_bytes(self._reference(name, True)), self._known(type_, column, some)]),
         )
 
     def _class_of(self, type_: FieldType, column: KryoColumn) -> str:
@@ -75,13 +77,13 @@ class KryoWriter:
             raise Unwritable(f"Kryo values with objects of class {name!r} inside are read only")
         return bytes([BY_NAME, 0]) + name[:-1].encode() + bytes([ord(name[-1]) | 0x80])
 
-    def _known(self, type_: FieldType, column: KryoColumn, array: pa.Array) -> Measured:
+    def _known(self, type_: FieldType, column: KryoColumn, array: pa.Array) -> SizedWriter:
         """Objects behind their class, none null."""
         if self._unmarked(type_):
             return self._body(type_, column, array)
-        return sequence([same(_NEW), self._body(type_, column, array)])
+        return concatenate([constant_bytes(_NEW), self._body(type_, column, array)])
 
-    def _enum(self, type_: FieldType) -> ClassDescription | None:
+    def _enum(self, type_: FieldType) -> UserClass | None:
         described = self.setting.classes.get(type_.name)
         return described if described is not None and described.is_enum else None
 
@@ -89,7 +91,7 @@ class KryoWriter:
         """Whether no reference mark stands before such objects."""
         return type_.name in BOXES or (self.setting.version >= 5 and self._enum(type_) is not None)
 
-    def _body(self, type_: FieldType, column: KryoColumn, array: pa.Array) -> Measured:
+    def _body(self, type_: FieldType, column: KryoColumn, array: pa.Array) -> SizedWriter:
         if type_.name == STRING:
             return strings(array, _LONGEST_ASCII[self.setting.version])
         if column.kind == "list" and type_.args:
@@ -103,7 +105,7 @@ class KryoWriter:
             raise Unwritable(f"Kryo values of class {type_.name!r} are read only")
         return body.measure(array)
 
-    def _struct(self, type_: FieldType, column: KryoColumn, array: pa.Array) -> Measured:
+    def _struct(self, type_: FieldType, column: KryoColumn, array: pa.Array) -> SizedWriter:
         """The fields in the order of their names: primitives, and objects of final classes behind a mark."""
         described = self.setting.classes[type_.name]
         if column.classes != (described.name,) or described.variables:
@@ -111,16 +113,16 @@ class KryoWriter:
         arrays.refuse_nulls(array, "an object")
         children, parts = dict(column.children), []
         for name, part in in_java_order(described.fields):
-            with located(name=f"field {name!r}"):
+            with locate_errors(name=f"field {name!r}"):
                 parts.append(self._field(part, children[name], arrays.field_of(array, name, -1)))
-        return sequence(parts)
+        return concatenate(parts)
 
-    def _field(self, type_: FieldType, column: KryoColumn, array: pa.Array) -> Measured:
+    def _field(self, type_: FieldType, column: KryoColumn, array: pa.Array) -> SizedWriter:
         if type_.primitive:
             return self._body(type_, column, array)
         if type_.name not in FINAL_CLASSES or self.setting.serializers.get(type_.name):
             raise Unwritable(f"Kryo values with fields of class {type_} are read only")
-        return _nullable(array, lambda some: sequence([same(_NEW), self._body(type_, column, some)]))
+        return _nullable(array, lambda some: concatenate([constant_bytes(_NEW), self._body(type_, column, some)]))
 
     # --- collections --------------------------------------------------------------------------------------
     def _item(self, type_: FieldType, column: KryoColumn) -> bytes:
@@ -129,20 +131,20 @@ class KryoWriter:
             raise Unwritable(f"Kryo collections of {type_} are read only")
         return self._reference(self._class_of(type_, column), False)
 
-    def _by_class(self, type_: FieldType, column: KryoColumn, array: pa.Array) -> Measured:
+    def _by_class(self, type_: FieldType, column: KryoColumn, array: pa.Array) -> SizedWriter:
         reference = self._item(type_, column)
-        return _nullable(array, lambda some: sequence([same(reference), self._known(type_, column, some)]))
+        return _nullable(array, lambda some: concatenate([constant_bytes(reference), self._known(type_, column, some)]))
 
-    def _list(self, element: FieldType, column: KryoColumn, array: pa.Array) -> Measured:
+    def _list(self, element: FieldType, column: KryoColumn, array: pa.Array) -> SizedWriter:
         arrays.refuse_nulls(array, "a collection")
         offsets, items = arrays.items_of(array)
         counts = joining.counts_of(offsets, 2**31 - 2, "items")
-        with located(lambda i: int(np.searchsorted(offsets, i, "right")) - 1, "an item"):
+        with locate_errors(lambda i: int(np.searchsorted(offsets, i, "right")) - 1, "an item"):
             if self.setting.version < 5:
-                return sequence([varints(counts), joining.joined(offsets, self._by_class(element, column, items))])
+                return concatenate([varints(counts), joining.joined(offsets, self._by_class(element, column, items))])
             return self._of_one_class(element, column, offsets, items)
 
-    def _of_one_class(self, element: FieldType, column: KryoColumn, offsets: Longs, items: pa.Array) -> Measured:
+    def _of_one_class(self, element: FieldType, column: KryoColumn, offsets: Longs, items: pa.Array) -> SizedWriter:
         """Kryo 5: a count plus one, flagged; the class once (0: all are null), whether there are nulls, the items."""
         counts = np.diff(offsets)
         n = len(counts)
@@ -153,32 +155,34 @@ class KryoWriter:
         some, none = np.flatnonzero(counts > nulls), np.flatnonzero((counts > 0) & (counts == nulls))
         reference = self._item(element, column)
         marks = fixed((nulls[some] > 0).astype(np.uint8))
-        head = spread(n, [(none, same(_NULL)), (some, sequence([same(reference), marks]))])
+        head = scatter(n, [(none, constant_bytes(_NULL)), (some, concatenate([constant_bytes(reference), marks]))])
         # Items of a list with nulls have a mark, those of classes without reference marks too.
         sparse = (nulls > 0) & (counts > nulls)
         there = np.flatnonzero(~null)
         gone = np.flatnonzero(null & sparse[lists])
-        made = [(there, self._known(element, column, items.drop_null())), (gone, same(_NULL))]
+        made = [(there, self._known(element, column, items.drop_null())), (gone, constant_bytes(_NULL))]
         if self._unmarked(element):
             marked = np.flatnonzero(~null & sparse[lists])
-            made.insert(0, (marked, same(_NEW)))
-        return sequence([flagged_varints(counts + 1, flags), head, joining.joined(offsets, spread(len(items), made))])
+            made.insert(0, (marked, constant_bytes(_NEW)))
+        return concatenate(
+            [flagged_varints(counts + 1, flags), head, joining.joined(offsets, scatter(len(items), made))]
+        )
 
-    def _map(self, type_: FieldType, column: KryoColumn, array: pa.Array) -> Measured:
+    def _map(self, type_: FieldType, column: KryoColumn, array: pa.Array) -> SizedWriter:
         arrays.refuse_nulls(array, "a map")
         offsets, keys, values = arrays.entries_of(array)
         counts = joining.counts_of(offsets, 2**31 - 2, "entries") + (1 if self.setting.version >= 5 else 0)
         parts = []
-        with located(lambda i: int(np.searchsorted(offsets, i, "right")) - 1, "an entry"):
+        with locate_errors(lambda i: int(np.searchsorted(offsets, i, "right")) - 1, "an entry"):
             for arg, (_, child), half in zip(type_.args, column.children, (keys, values), strict=True):
                 parts.append(self._by_class(arg, child, half))
-        return sequence([varints(counts), joining.joined(offsets, sequence(parts))])
+        return concatenate([varints(counts), joining.joined(offsets, concatenate(parts))])
 
 
-def _nullable(array: pa.Array, measure: Callable[[pa.Array], Measured]) -> Measured:
+def _nullable(array: pa.Array, measure: Callable[[pa.Array], SizedWriter]) -> SizedWriter:
     """``measure`` of the rows that are not null, 0 for those that are."""
     if not array.null_count:
         return measure(array)
     valid, null = arrays.split_nulls(array)
-    with located(valid.__getitem__):
-        return spread(len(array), [(valid, measure(array.drop_null())), (null, same(_NULL))])
+    with locate_errors(valid.__getitem__):
+        return scatter(len(array), [(valid, measure(array.drop_null())), (null, constant_bytes(_NULL))])

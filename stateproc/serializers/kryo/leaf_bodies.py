@@ -10,20 +10,22 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
+from stateproc.codec import arrow_arrays as arrays
 from stateproc.codec import ops
 from stateproc.codec import temporal as t
-from stateproc.codec.builder import Assembler, Builder, Taken
+from stateproc.codec.array_types import Longs
+from stateproc.codec.arrow_arrays import with_nulls
+from stateproc.codec.builder import Assembler, Builder, DecodedColumns
 from stateproc.codec.decimals import decimal_text, unscaled
-from stateproc.codec.encoding import arrays, times
+from stateproc.codec.encoding import times
 from stateproc.codec.encoding.decimals import integer_bytes, parts_of
 from stateproc.codec.encoding.numbers import varints
-from stateproc.codec.encoding.sized_writers import Measured, same, sequence, spread
+from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, constant_bytes, scatter
 from stateproc.codec.encoding.strings import blob_bytes, blobs
 from stateproc.codec.errors import BadValue
 from stateproc.codec.kryo.times import FIRST_SECOND, LAST_SECOND
-from stateproc.codec.kryo.types import BOXES, ClassDescription
-from stateproc.codec.layouts import Boolean, Converted, Layout, Number, Struct, VarNumber
-from stateproc.codec.layouts.base import with_nulls
+from stateproc.codec.kryo.types import BOXES, UserClass
+from stateproc.codec.layouts import Boolean, Converted, Layout, Number, StructLayout, VarNumber
 from stateproc.codec.layouts.numbers import number_array
 from stateproc.codec.layouts.strings import blob_array, blob_columns
 
@@ -31,7 +33,7 @@ _I8, _I16 = Number(pa.int8()), Number(pa.int16())
 _Z32, _U32 = VarNumber(pa.int32(), ops.VARINT_Z32), VarNumber(pa.int32(), ops.VARINT_U32)
 _Z64, _U64 = VarNumber(pa.int64(), ops.VARINT_Z64), VarNumber(pa.int64(), ops.VARINT_U64)
 _L64 = Number(pa.int64(), big_endian=False)
-_LONGEST_NUMBER = 1700
+_MAX_NUMBER_BYTES = 1700
 _MASK = (1 << 64) - 1
 
 
@@ -50,12 +52,12 @@ class NewObject(Layout):
         return 1 + self.inner.min_size
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
-        fill = b.fill_from(b.columns_made)
+        fill = b.fill_from(b.column_count)
         b.op(ops.KRYO_MARK, fill, -1)
         return self.inner.emit(b, nullable)
 
-    def measure(self, array: pa.Array) -> Measured:
-        return sequence([same(b"\1"), self.inner.measure(array)])
+    def measure(self, array: pa.Array) -> SizedWriter:
+        return concatenate([constant_bytes(b"\1"), self.inner.measure(array)])
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class ShortTime(Layout):
         b.op(ops.KRYO_TIME, column)
         return lambda taken: number_array(taken, valid, column, pa.int64())
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         """Hour, minute, second, varint nanos, up to the last that is not 0; a byte that is the last as complement."""
         arrays.refuse_nulls(array, "a time")
         nanos = arrays.numbers_of(array)
@@ -88,8 +90,8 @@ class ShortTime(Layout):
         offsets = np.zeros(len(nanos) + 1, dtype=np.int64)
         np.cumsum(kept, out=offsets[1:])
         some = np.flatnonzero(fraction)
-        late = spread(len(nanos), [(some, varints(fraction[some]))])
-        return sequence([blob_bytes(parts[np.arange(3) < kept[:, None]], offsets), late])
+        late = scatter(len(nanos), [(some, varints(fraction[some]))])
+        return concatenate([blob_bytes(parts[np.arange(3) < kept[:, None]], offsets), late])
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ class KryoBigNumber(Layout):
         return 1
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
-        first, fill, behind = b.columns_made, b.later_fill(), b.label()
+        first, fill, behind = b.column_count, b.pending_fill(), b.label()
         lengths, data = blob_columns(b)
         scales = b.column(4, 0)
         b.op(ops.KRYO_COUNT, 0, fill, behind, 0)
@@ -116,17 +118,17 @@ class KryoBigNumber(Layout):
             b.op(ops.VARINT, scales, 4, ops.VARINT_Z32)
         else:
             b.op(ops.PUT4, scales, 0)
-        b.place(behind)
+        b.bind(behind)
         b.set_fill(fill, first)
 
-        def assemble(taken: Taken) -> pa.Array:
+        def assemble(taken: DecodedColumns) -> pa.Array:
             raws = blob_array(taken, lengths, data, pa.binary()).to_pylist()
             by = taken.column(scales, np.int32).tolist()
             return pa.array([self._text(raw, scale) for raw, scale in zip(raws, by, strict=True)], pa.string())
 
         return assemble
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         return blobs(times.by_distinct(arrays.as_type(array, pa.string()), self._bytes, pa.binary()))
 
     def _bytes(self, text: str) -> bytes:
@@ -137,12 +139,12 @@ class KryoBigNumber(Layout):
     def _text(self, raw: bytes | None, scale: int) -> str | None:
         if raw is None:
             return None
-        if not 0 < len(raw) <= _LONGEST_NUMBER:
+        if not 0 < len(raw) <= _MAX_NUMBER_BYTES:
             raise BadValue(f"a big number of {len(raw)} bytes")
         return decimal_text(unscaled(raw), scale) if self.scaled else str(unscaled(raw))
 
 
-def _named(parts: pa.StructArray, *names: str) -> list[t.Longs]:
+def _named(parts: pa.StructArray, *names: str) -> list[Longs]:
     return [t.ints(parts.field(parts.type.get_field_index(name))) for name in names]
 
 
@@ -153,7 +155,7 @@ def _date(parts: pa.StructArray, mode: str) -> pa.Array:
     return t.date_array(t.days_of(year, np.clip(month, 1, 12), day), null, mode)
 
 
-def _nanos_of_day(parts: pa.StructArray) -> t.Longs:
+def _nanos_of_day(parts: pa.StructArray) -> Longs:
     """Nanoseconds; -1 of parts that make no time of day."""
     hour, minute, second, nano = _named(parts, "hour", "minute", "second", "nano")
     bad = (hour < 0) | (hour > 23) | (minute < 0) | (minute > 59) | (second < 0) | (second > 59)
@@ -227,20 +229,20 @@ def varint(value: int) -> bytes:
     return bytes([*out, value])
 
 
-def _made(null: times.Nulls, **columns: t.Longs) -> pa.StructArray:
+def _made(null: times.Nulls, **columns: Longs) -> pa.StructArray:
     """Numbers as a struct, null where ``null``."""
     return pa.StructArray.from_arrays(
         [pa.array(column) for column in columns.values()], list(columns), mask=pa.array(null)
     )
 
 
-def _date_parts(days: t.Longs, null: times.Nulls) -> pa.StructArray:
+def _date_parts(days: Longs, null: times.Nulls) -> pa.StructArray:
     year, month, day = t.civil_of(days)
-    times.refuse(np.abs(year) > t.FURTHEST_YEAR, "a date further away than LocalDate goes")
+    times.refuse(np.abs(year) > t.MAX_YEAR, "a date further away than LocalDate goes")
     return _made(null, year=year, month=month, day=day)
 
 
-def _time_parts(nanos: t.Longs, null: times.Nulls) -> pa.StructArray:
+def _time_parts(nanos: Longs, null: times.Nulls) -> pa.StructArray:
     seconds = nanos // 10**9
     return _made(null, hour=seconds // 3600, minute=seconds // 60 % 60, second=seconds % 60, nano=nanos % 10**9)
 
@@ -305,8 +307,8 @@ def _from_constants(values: pa.Array, constants: tuple[str, ...]) -> pa.StructAr
     return times.by_distinct(values, turn, pa.struct([("ordinal", pa.int32())]))
 
 
-def _struct(**fields: Layout) -> Struct:
-    return Struct(tuple(fields.items()))
+def _struct(**fields: Layout) -> StructLayout:
+    return StructLayout(tuple(fields.items()))
 
 
 _DATE_2, _DATE_5 = _struct(day=_I16, month=_I16, year=_Z32), _struct(year=_U32, month=_I8, day=_I8)
@@ -314,7 +316,7 @@ _TIME_2 = _struct(hour=_I8, minute=_I8, nano=_Z32, second=_I8)
 _DATE_TIME_2 = _struct(date=NewObject(_DATE_2), time=NewObject(_TIME_2))
 _DATE_TIME_5 = _struct(date=_DATE_5, time=ShortTime())
 # (class, Kryo version) → how its body lies, how that becomes Arrow, and the way back.
-PARTS: dict[tuple[str, int], tuple[Struct, Callable[..., pa.Array], Callable[[pa.Array], pa.Array]]] = {
+PARTS: dict[tuple[str, int], tuple[StructLayout, Callable[..., pa.Array], Callable[[pa.Array], pa.Array]]] = {
     ("java.time.LocalDate", 2): (_DATE_2, _date, _from_date),
     ("java.time.LocalDate", 5): (_DATE_5, _date, _from_date),
     ("java.time.LocalTime", 2): (_TIME_2, _time, _from_time),
@@ -335,7 +337,7 @@ LEAVES = [*dict.fromkeys(name for name, _ in PARTS), "java.math.BigDecimal"]
 
 
 def leaf_body(
-    class_name: str, version: int, mode: str, arrow_type: pa.DataType, enum: ClassDescription | None
+    class_name: str, version: int, mode: str, arrow_type: pa.DataType, enum: UserClass | None
 ) -> Layout | None:
     """How the body of a class, or a primitive field, lies; None for one that only the walker reads."""
     primitive = BOXES.get(class_name, class_name)

@@ -15,20 +15,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stateproc.codec import kryo_kernels as codes
 from stateproc.codec import ops
-from stateproc.codec.builder import Assembler, Builder, Label, Taken
-from stateproc.codec.encoding.sized_writers import Measured
+from stateproc.codec.builder import Assembler, Builder, DecodedColumns, Label
+from stateproc.codec.encoding.sized_writers import SizedWriter
+from stateproc.codec.kryo.bodies import BODIES
 from stateproc.codec.kryo.classes import PRIMITIVE_IDS, USER_BASE, registered_class
 from stateproc.codec.kryo.collections import KERNEL_COLLECTIONS
-from stateproc.codec.kryo.graph import KryoSetting, Walker
 from stateproc.codec.kryo.primitives import KryoInput
 from stateproc.codec.kryo.types import BOXES, STRING, FieldType, in_java_order
+from stateproc.codec.kryo.walker import KryoSetting, Walker
 from stateproc.codec.layouts import Layout
-from stateproc.codec.layouts.base import is_valid, nothing_of
+from stateproc.codec.layouts.base import is_valid, refuse_rows
 from stateproc.codec.layouts.collections import as_map, list_array
 from stateproc.codec.layouts.nesting import struct_array
 from stateproc.codec.layouts.strings import blob_array, blob_columns
+from stateproc.codec.vm import kryo_kernels as codes
 from stateproc.serializers.kryo.columns import KryoColumn
 from stateproc.serializers.kryo.encoding import KryoWriter
 from stateproc.serializers.kryo.leaf_bodies import LEAVES, leaf_body
@@ -76,47 +77,47 @@ class KryoValue(Layout):
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         way = b.column(1, 0)
         first, stop, host, behind = b.label(), b.label(), b.label(), b.label()
-        fill, host_fill = b.later_fill(), b.later_fill()
+        fill, host_fill = b.pending_fill(), b.pending_fill()
         plan = _Plan(b, self.setting, self.temporal)
         b.reads_kryo = True
         table = plan.class_table()
-        first.at = b.columns_made if b.keep else 0
+        first.at = b.column_count if b.keep else 0
         b.op(ops.KRYO_BEGIN, table, first, stop, host)
-        made = b.columns_made
+        made = b.column_count
         body = plan.by_class(self.type, self.column, False, True)
         b.set_fill(fill, made)
         b.op(ops.KRYO_END, int(self.whole))
         b.op(ops.PUT1, way, 0)
-        stop.at = b.columns_made if b.keep else 0
+        stop.at = b.column_count if b.keep else 0
         b.op(ops.FILL, host_fill)
         b.op(ops.JUMP, behind)
-        b.place(host)
+        b.bind(host)
         b.op(ops.PUT1, way, 1)
         b.op(ops.FILL, fill)
-        made = b.columns_made
+        made = b.column_count
         hosted = b.host(self.read)
         b.set_fill(host_fill, made)
-        b.place(behind)
+        b.bind(behind)
         return partial(self._assemble, way=way, body=body, hosted=hosted)
 
-    def _assemble(self, taken: Taken, *, way: int, body: Assembler, hosted: int) -> pa.Array:
+    def _assemble(self, taken: DecodedColumns, *, way: int, body: Assembler, hosted: int) -> pa.Array:
         array = body(taken)
         slow = is_valid(taken, way)
         if not slow.any():
             return array
-        values = taken.hosted(hosted)
+        values = taken.python_values(hosted)
         others = pa.array([values[i] for i in np.flatnonzero(slow)], type=self.arrow_type)
         picks = np.arange(len(slow), dtype=np.int64)
         picks[slow] = len(slow) + np.arange(len(others), dtype=np.int64)
         return pa.concat_arrays([array, others]).take(pa.array(picks))
 
     @property
-    def tells_null(self) -> bool:
+    def encodes_null(self) -> bool:
         return True
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         if not len(array):
-            return nothing_of(array, "")
+            return refuse_rows(array, "")
         return KryoWriter(self.setting, self.temporal).measure(self.type, self.column, array)
 
     def to_python(self, value: Any) -> Any:
@@ -136,7 +137,7 @@ class _Plan:
         self.setting = setting
         self.version = setting.version
         self.temporal = temporal
-        self._walker = Walker(KryoInput(Cursor(b""), setting.version), setting, {})
+        self._walker = Walker(KryoInput(Cursor(b""), setting.version), setting, {}, BODIES)
         self._codes = self._class_codes()
         self._depth = 0
 
@@ -186,14 +187,14 @@ class _Plan:
         b = self.b
         if column.kind == "json":
             return self._json(type_, typed, top)
-        first, fill, some, behind = b.columns_made, b.later_fill(), b.label(), b.label()
+        first, fill, some, behind = b.column_count, b.pending_fill(), b.label(), b.label()
         b.op(ops.KRYO_CLASS)
         self._switch_class(type_, column, some)
         b.op(ops.FILL, fill)
         b.op(ops.JUMP, behind)
-        b.place(some)
+        b.bind(some)
         assemble = self.known(type_, column, False, typed)
-        b.place(behind)
+        b.bind(behind)
         b.set_fill(fill, first)
         return assemble
 
@@ -202,7 +203,7 @@ class _Plan:
         b, ways = self.b, [word for code in self._expected(type_, column) for word in (code, some)]
         on = b.label()
         b.op(ops.SWITCH, 0, len(ways) // 2 + null, -1, *ways, *((codes.NO_CLASS, on) if null else ()))
-        b.place(on)
+        b.bind(on)
 
     def _json(self, type_: FieldType, typed: bool, top: bool) -> Assembler:
         if (typed and type_.args) or type_.array or self._walker.final(type_):
@@ -218,14 +219,14 @@ class _Plan:
             lengths, data = blob_columns(b)
             b.op(ops.KRYO_STRING, lengths, data, int(nullable))
             return lambda taken: blob_array(taken, lengths, data, pa.string())
-        first, fill, behind = b.columns_made, b.later_fill(), b.label()
+        first, fill, behind = b.column_count, b.pending_fill(), b.label()
         unmarked = type_.name in BOXES or (self.version >= 5 and self._walker.enum(type_.name) is not None)
         if not unmarked:
             b.op(ops.KRYO_MARK, fill, behind if nullable else -1)
         elif nullable:
             b.op(ops.NULL_IF, 0, fill, behind, 0)
         assemble = self._body(type_, column, typed)
-        b.place(behind)
+        b.bind(behind)
         b.set_fill(fill, first)
         return assemble
 
@@ -263,7 +264,7 @@ class _Plan:
     def _list(self, type_: FieldType, column: KryoColumn, typed: bool) -> Assembler:
         b, element, item = self.b, type_.args[0], column.children[0][1]
         counts = b.column(4, -1)
-        begin, behind, fill = b.columns_made, b.label(), b.later_fill()
+        begin, behind, fill = b.column_count, b.label(), b.pending_fill()
         b.set_fill(fill, begin - 1)
         final, inner = typed and self._walker.final(element), typed and self.version >= 5
 
@@ -278,31 +279,31 @@ class _Plan:
             b.op(ops.KRYO_COUNT, 1, fill, behind, flagged)
             items = self._loop(counts, 1, first)
             b.op(ops.JUMP, behind)
-            b.place(flagged)
-            with b.again_from(begin):
+            b.bind(flagged)
+            with b.reuse_columns(begin):
                 if final:
                     self._loop(counts, 1, partial(known, nullable=True))
                 else:
                     self._of_one_class(element, item, known, counts, behind)
-        b.place(behind)
+        b.bind(behind)
         return lambda taken: list_array(taken, counts, items, column.type)
 
     def _of_one_class(self, element: FieldType, item: KryoColumn, known: Any, counts: int, behind: Label) -> None:
         """The class once, whether there are nulls, elements of that class."""
-        b, begin, some = self.b, self.b.columns_made, self.b.label()
+        b, begin, some = self.b, self.b.column_count, self.b.label()
         b.op(ops.PUSH_COUNT)
         b.op(ops.KRYO_CLASS)
         if item.kind == "json":
             b.op(ops.SWITCH, 0, 0, -1)
             return
         self._switch_class(element, item, some, null=False)
-        b.place(some)
+        b.bind(some)
         dense, sparse = b.label(), b.label()
         b.op(ops.SWITCH, 1, 2, -1, 0, dense, 1, sparse)
         for way, nullable in ((dense, False), (sparse, True)):
-            b.place(way)
+            b.bind(way)
             b.op(ops.POP_COUNT)
-            with b.again_from(begin):
+            with b.reuse_columns(begin):
                 self._loop(counts, 1, partial(known, nullable=nullable))
             b.op(ops.JUMP, behind)
 
@@ -313,14 +314,14 @@ class _Plan:
         with b.items():
             items = read()
         b.op(ops.NEXT, counts, again)
-        b.place(done)
+        b.bind(done)
         return items
 
     def _map(self, type_: FieldType, column: KryoColumn, typed: bool) -> Assembler:
         b = self.b
         counts = b.column(4, -1)
-        behind, fill = b.label(), b.later_fill()
-        b.set_fill(fill, b.columns_made - 1)
+        behind, fill = b.label(), b.pending_fill()
+        b.set_fill(fill, b.column_count - 1)
         if self.version < 5:
             b.op(ops.READ_COUNT, ops.COUNT_VARINT)
         else:
@@ -337,6 +338,6 @@ class _Plan:
             return lambda taken: struct_array(taken, -1, fields, parts)
 
         items = self._loop(counts, 2, entry)
-        b.place(behind)
+        b.bind(behind)
         entries = pa.list_(pa.struct([("key", column.type.key_type), ("value", column.type.item_type)]))
         return lambda taken: as_map(list_array(taken, counts, items, entries), column.type)

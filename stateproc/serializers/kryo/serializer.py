@@ -8,9 +8,10 @@ from typing import Any
 
 from stateproc.codec import ops
 from stateproc.codec.errors import BadValue
-from stateproc.codec.kryo.bodies import body_of
-from stateproc.codec.kryo.graph import KryoSetting, read_kryo
+from stateproc.codec.kryo.bodies import BODIES
+from stateproc.codec.kryo.reader import read_kryo
 from stateproc.codec.kryo.types import FieldType, class_of_name
+from stateproc.codec.kryo.walker import KryoSetting
 from stateproc.codec.layouts import Blob, Hosted, Layout
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
 from stateproc.flink_versions import Release
@@ -95,7 +96,7 @@ class Kryo(Serializer):
             return False
         if name.startswith("[") or name in _OPEN_TYPES or own or name in setting.classes:
             return True
-        return body_of(name) is not None or name.endswith(("Exception", "Error"))
+        return name in BODIES.by_class or name.endswith(("Exception", "Error"))
 
     @property
     def type_name(self) -> str:

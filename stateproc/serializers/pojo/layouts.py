@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Label
-from stateproc.codec.encoding.sized_writers import Measured, same
+from stateproc.codec.encoding.sized_writers import SizedWriter, constant_bytes
 from stateproc.codec.layouts import Layout
-from stateproc.codec.layouts.base import nothing_of
+from stateproc.codec.layouts.base import refuse_rows
 from stateproc.codec.layouts.strings import blob_array, blob_columns
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable
@@ -58,8 +58,8 @@ class UndecodableField(Layout):
         b.refuse(partial(_refuse, message=self.message, advice=self.advice))
         return lambda taken: blob_array(taken, lengths, data, pa.binary())
 
-    def measure(self, array: pa.Array) -> Measured:
-        return nothing_of(array, self.message)
+    def measure(self, array: pa.Array) -> SizedWriter:
+        return refuse_rows(array, self.message)
 
 
 def _refuse(cursor: Cursor, *, message: str, advice: str | None) -> None:
@@ -82,8 +82,8 @@ class ExactClassMark(Layout):
         b.op(ops.EXPECT, IS_EXACT_CLASS)
         return lambda taken: None
 
-    def measure(self, array: pa.Array) -> Measured:
-        return same(bytes([IS_EXACT_CLASS]))
+    def measure(self, array: pa.Array) -> SizedWriter:
+        return constant_bytes(bytes([IS_EXACT_CLASS]))
 
 
 def choose_shape(
@@ -112,19 +112,19 @@ def choose_shape(
         by_tag,
     )
     listed = list(zip(subclasses, labels[1:], strict=True))
-    b.place(by_name)
+    b.bind(by_name)
     names: list[Any] = []
     for subclass, label in listed:
         if subclass.tag is None:
             names += (b.name(subclass.class_name.encode()), label)
     b.op(ops.SWITCH_NAME, len(names) // 2, unknown, *names)
-    b.place(by_tag)
+    b.bind(by_tag)
     tags: list[Any] = []
     for subclass, label in listed:
         if subclass.tag is not None:
             tags += (subclass.tag, label)
     b.op(ops.SWITCH, 1, len(tags) // 2, -1, *tags)
-    b.place(unknown)
+    b.bind(unknown)
     b.refuse(partial(_refuse_subclass, class_name=class_name, within=within))
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from stateproc.codec.kryo.types import ClassDescription, FieldType
+from stateproc.codec.kryo.types import FieldType, UserClass
 from stateproc.codec.layouts import Layout, Marked
-from stateproc.codec.layouts.merging import Merged, Shape
+from stateproc.codec.layouts.variants import StructVariant, VariantStruct
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable, simple_name
 from stateproc.serializers.core.opaque import Opaque
@@ -59,7 +59,7 @@ class Pojo(Serializer):
     def layout(self, ctx: LayoutContext) -> Layout:
         described = self._described(ctx)
         known = self.subclasses + described
-        shapes = [Shape(self.class_name, self._steps(ctx.inner), bytes([IS_EXACT_CLASS]))]
+        shapes = [StructVariant(self.class_name, self._steps(ctx.inner), bytes([IS_EXACT_CLASS]))]
         own = dict(fields_with_declared_types(self, ctx.inner))
         taken: _FieldsByName = {name: (own[name], layout) for name, layout in shapes[0].steps}
         for subclass in self.subclasses:
@@ -68,7 +68,7 @@ class Pojo(Serializer):
             inside = replace(ctx.inner, within=(*ctx.within, subclass.class_name))
             shapes.append(_subclass_shape(subclass, inside, taken))
         choose = partial(choose_shape, class_name=self.class_name, subclasses=known, within=ctx.within)
-        return Merged(tuple(shapes), choose, CLASS_FIELD if known else None, null=bytes([IS_NULL]))
+        return VariantStruct(tuple(shapes), choose, CLASS_FIELD if known else None, null=bytes([IS_NULL]))
 
     def _steps(self, ctx: LayoutContext) -> tuple[tuple[str, Layout], ...]:
         return tuple(
@@ -168,12 +168,12 @@ def described_pojo(name: str, classes: Mapping[str, Any], above: tuple[str, ...]
     return _extractor(descriptions).pojo(described, (name, *above))
 
 
-def pojo_field_serializer(type_: FieldType, classes: Mapping[str, ClassDescription]) -> Serializer:
+def pojo_field_serializer(type_: FieldType, classes: Mapping[str, UserClass]) -> Serializer:
     """Find the serializer that Flink's type extraction gives a POJO's field of this type."""
     return _extractor(classes).field(type_, (java_class(type_),))
 
 
-def _extractor(classes: Mapping[str, ClassDescription]) -> TypeExtractor[Pojo]:
+def _extractor(classes: Mapping[str, UserClass]) -> TypeExtractor[Pojo]:
     return TypeExtractor(classes, lambda name, fields, owners: Pojo(name, fields, (), owners))
 
 
@@ -181,17 +181,17 @@ _FieldsByName = dict[str, tuple[Serializer | None, Layout]]
 """What the shapes so far have under a name: the field's serializer (None: no field of a POJO) and its layout."""
 
 
-def _subclass_shape(subclass: Subclass, ctx: LayoutContext, taken: _FieldsByName) -> Shape:
+def _subclass_shape(subclass: Subclass, ctx: LayoutContext, taken: _FieldsByName) -> StructVariant:
     """A subclass's shape; a field that another shape has otherwise gets the class's name before its own."""
     serializer = subclass.serializer
     if not isinstance(serializer, Pojo):
         step = _shared_step(subclass, simple_name(subclass.class_name), None, serializer.layout(ctx), taken)
-        return Shape(subclass.class_name, (step,), _prefix_of(subclass))
+        return StructVariant(subclass.class_name, (step,), _prefix_of(subclass))
     steps: list[tuple[str, Layout]] = [("", ExactClassMark())]
     for name, own in fields_with_declared_types(serializer, ctx):
         layout = Marked(field_layout(own, ctx, serializer.class_name, name))
         steps.append(_shared_step(subclass, name, own, layout, taken))
-    return Shape(subclass.class_name, tuple(steps), _prefix_of(subclass))
+    return StructVariant(subclass.class_name, tuple(steps), _prefix_of(subclass))
 
 
 def _shared_step(

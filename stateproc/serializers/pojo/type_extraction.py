@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from stateproc.codec.kryo.types import BOXES, STRING, ClassDescription, FieldType, java_order
+from stateproc.codec.kryo.types import BOXES, STRING, FieldType, UserClass, java_order
 from stateproc.codec.layouts import Counted, FlinkString, Layout
 from stateproc.errors import InvalidOption
 from stateproc.flink_versions import Release
@@ -104,11 +104,11 @@ class TypeExtractor(Generic[P]):
         extracted: the classes of all POJOs made so far; two fields of one class count twice.
     """
 
-    classes: Mapping[str, ClassDescription]
+    classes: Mapping[str, UserClass]
     make_pojo: Callable[[str, Fields, tuple[str, ...]], P]
     extracted: list[str] = field(default_factory=list)
 
-    def pojo(self, described: ClassDescription, path: tuple[str, ...]) -> P:
+    def pojo(self, described: UserClass, path: tuple[str, ...]) -> P:
         """Create the POJO serializer of a described class."""
         path += (described.name, *(name for name in self._superclasses(described) if name not in path))
         self.extracted.append(described.name)
@@ -159,16 +159,16 @@ class TypeExtractor(Generic[P]):
             return PlainArray("String", Counted(FlinkString()))
         return ListOf("Array", self.field(component, path), null_byte=0, component=java_class(component))
 
-    def _superclasses(self, described: ClassDescription) -> Iterator[str]:
+    def _superclasses(self, described: UserClass) -> Iterator[str]:
         """The superclasses that the descriptions declare, the nearest first."""
         seen = {described.name}
-        above: ClassDescription | None = described
+        above: UserClass | None = described
         while above is not None and above.parent is not None and above.parent not in seen:
             seen.add(above.parent)
             yield above.parent
             above = self.classes.get(above.parent)
 
-    def _declaring_class(self, field: str, described: ClassDescription) -> str:
+    def _declaring_class(self, field: str, described: UserClass) -> str:
         """The class that declares a field: the most general described one that has it."""
         owner, seen = described.name, {described.name}
         above = self.classes.get(described.parent or "")

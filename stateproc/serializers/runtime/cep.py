@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from stateproc.codec.layouts import Counted, FlinkString, Layout, Marked, Number, Struct
+from stateproc.codec.layouts import Counted, FlinkString, Layout, Marked, Number, StructLayout
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import VARIABLE, LayoutContext, Serializer
 from stateproc.serializers.core.registry import (
@@ -36,7 +36,7 @@ _OLD_NODE = _BUFFER + "SharedBufferNode$SharedBufferNodeSerializer$SharedBufferN
 _NFA_STATE = _NFA + "NFAStateSerializerSnapshot"
 _PREVIOUS_TIMESTAMP = Release(1, 16)
 
-EVENT_ID = Scalar("EventId", "EventId", Struct((("id", _I32), ("timestamp", _I64))), 12, _EVENT_ID)
+EVENT_ID = Scalar("EventId", "EventId", StructLayout((("id", _I32), ("timestamp", _I64))), 12, _EVENT_ID)
 DEWEY_NUMBER = Scalar("DeweyNumber", "DeweyNumber", Counted(_I32), VARIABLE, _DEWEY)
 
 
@@ -63,7 +63,7 @@ class NodeId(Serializer):
     event: Serializer
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        return _optional(Struct((("event", self.event.layout(ctx.inner)), ("page", FlinkString()))))
+        return _optional(StructLayout((("event", self.event.layout(ctx.inner)), ("page", FlinkString()))))
 
     @property
     def type_name(self) -> str:
@@ -86,7 +86,7 @@ class SharedBufferEdge(Serializer):
 
     def layout(self, ctx: LayoutContext) -> Layout:
         inner = ctx.inner
-        return Struct((("target", self.target.layout(inner)), ("version", self.version.layout(inner))))
+        return StructLayout((("target", self.target.layout(inner)), ("version", self.version.layout(inner))))
 
     @property
     def type_name(self) -> str:
@@ -107,7 +107,7 @@ class Lockable(Serializer):
     element: Serializer
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        return Struct((("refs", _I32), ("element", self.element.layout(ctx))))
+        return StructLayout((("refs", _I32), ("element", self.element.layout(ctx))))
 
     @property
     def length(self) -> int:
@@ -137,7 +137,7 @@ class SharedBufferNode(Serializer):
     told: Serializer | None = field(default=None, compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        return Struct((("edges", Counted(self.edge.layout(ctx.inner))),))
+        return StructLayout((("edges", Counted(self.edge.layout(ctx.inner))),))
 
     @property
     def type_name(self) -> str:
@@ -186,8 +186,8 @@ class NfaState(Serializer):
         if self.has_previous_timestamp:
             steps.append(("previous_timestamp", _I64))
         steps.append(("start_event", _optional(self.event.layout(inner))))
-        states = Counted(Struct(tuple(steps)))
-        return Struct((("partial", states), ("completed", states)))
+        states = Counted(StructLayout(tuple(steps)))
+        return StructLayout((("partial", states), ("completed", states)))
 
     @property
     def type_name(self) -> str:

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec import ops
+from stateproc.codec.arrow_arrays import items_of, list_of, refuse_nulls
 from stateproc.codec.builder import Assembler, Builder
 from stateproc.codec.encoding import list_encoding as joining
-from stateproc.codec.encoding.arrays import items_of, list_of, refuse_nulls
 from stateproc.codec.encoding.numbers import fixed
-from stateproc.codec.encoding.sized_writers import Measured, sequence
+from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate
 from stateproc.codec.layouts import (
     Blob,
     Converted,
@@ -27,7 +27,7 @@ from stateproc.codec.layouts import (
     Marked,
     Number,
     Numbers,
-    Struct,
+    StructLayout,
 )
 from stateproc.codec.layouts.collections import measure_items
 from stateproc.flink_versions import Release
@@ -56,8 +56,8 @@ class TwoPhaseCommitState(Serializer):
 
     def layout(self, ctx: LayoutContext) -> Layout:
         inner = ctx.inner
-        holder = Struct((("transaction", self.transaction.layout(inner)), ("start", _I64)))
-        return Struct(
+        holder = StructLayout((("transaction", self.transaction.layout(inner)), ("start", _I64)))
+        return StructLayout(
             (
                 ("pending", Marked(holder, _MISSING) if self.pending_may_miss else holder),
                 ("pending_commits", Counted(holder)),
@@ -114,15 +114,15 @@ class _CountedBytes(Counted):
         with b.items():
             items = self.item.emit(b, False)
         b.op(ops.NEXT, counts, body)
-        b.place(behind)
+        b.bind(behind)
         b.op(ops.RANGE_END)
         b.op(ops.LEAVE)
         return items
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         offsets, items = measure_items(self.item, array)
         counts = joining.counts_of(offsets, 2**31 - 1, "items").astype(np.int32)
-        return sequence([fixed(counts), joining.sized(joining.joined(offsets, items), len(array))])
+        return concatenate([fixed(counts), joining.sized(joining.joined(offsets, items), len(array))])
 
 
 def characters(lists: pa.ListArray) -> pa.ListArray:
@@ -140,9 +140,9 @@ def units(lists: pa.ListArray) -> pa.Array:
 
 
 CHARS = Converted(Numbers(pa.int16()), pa.list_(pa.string()), characters, inverse=units)
-_TRANSACTION = Struct((("transactionalId", Marked(JavaUtf(), _MISSING)), ("producerId", _I64), ("epoch", _I16)))
+_TRANSACTION = StructLayout((("transactionalId", Marked(JavaUtf(), _MISSING)), ("producerId", _I64), ("epoch", _I16)))
 _CONTEXT = Counted(JavaUtf())
-_HINT = Struct((("nextFreeTransactionalId", _I64), ("lastParallelism", _I32)))
+_HINT = StructLayout((("nextFreeTransactionalId", _I64), ("lastParallelism", _I32)))
 
 
 def _register(class_name: str, serializer: Scalar | PlainArray) -> None:

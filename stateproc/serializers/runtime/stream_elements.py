@@ -10,15 +10,15 @@ import pyarrow as pa
 from stateproc.codec import ops
 from stateproc.codec.builder import Builder, Label
 from stateproc.codec.layouts import (
+    AlwaysNull,
     Boolean,
     Choice,
+    ChoiceOption,
     Layout,
-    Nothing,
     Number,
-    Option,
-    Struct,
+    StructLayout,
 )
-from stateproc.codec.layouts.merging import NAMELESS, Merged, Shape
+from stateproc.codec.layouts.variants import UNNAMED, StructVariant, VariantStruct
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer
 from stateproc.serializers.core.registry import (
@@ -52,15 +52,15 @@ class StreamElement(Serializer):
     def layout(self, ctx: LayoutContext) -> Layout:
         value, time = ("value", self.value.layout(ctx.inner)), ("timestamp", Number(pa.int64()))
         shapes = (
-            Shape("record", (time, value), b"\0"),
-            Shape("record", (value,), b"\1"),
-            Shape("watermark", (time,), b"\2"),
-            Shape("latency marker", (time, (NAMELESS, Nothing(20)))),
-            Shape("status", ((NAMELESS, Number(pa.int32())),)),
-            Shape("attributes", ((NAMELESS, Boolean()),)),
-            Shape("internal watermark", ((NAMELESS, Number(pa.int32())), time)),
+            StructVariant("record", (time, value), b"\0"),
+            StructVariant("record", (value,), b"\1"),
+            StructVariant("watermark", (time,), b"\2"),
+            StructVariant("latency marker", (time, (UNNAMED, AlwaysNull(20)))),
+            StructVariant("status", ((UNNAMED, Number(pa.int32())),)),
+            StructVariant("attributes", ((UNNAMED, Boolean()),)),
+            StructVariant("internal watermark", ((UNNAMED, Number(pa.int32())), time)),
         )
-        return Merged(shapes, partial(_by_tag, tags=tuple(range(7))), "element")
+        return VariantStruct(shapes, partial(_by_tag, tags=tuple(range(7))), "element")
 
     @property
     def type_name(self) -> str:
@@ -91,7 +91,9 @@ class Union(Serializer):
     two: Serializer
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        return Choice((Option(1, "one", self.one.layout(ctx.inner)), Option(2, "two", self.two.layout(ctx.inner))))
+        return Choice(
+            (ChoiceOption(1, "one", self.one.layout(ctx.inner)), ChoiceOption(2, "two", self.two.layout(ctx.inner)))
+        )
 
     @property
     def type_name(self) -> str:
@@ -118,7 +120,7 @@ class BufferEntry(Serializer):
     element: Serializer
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        return Struct((("has_been_joined", Boolean()), ("element", self.element.layout(ctx.inner))))
+        return StructLayout((("has_been_joined", Boolean()), ("element", self.element.layout(ctx.inner))))
 
     @property
     def type_name(self) -> str:

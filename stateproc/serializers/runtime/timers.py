@@ -11,7 +11,7 @@ from stateproc.codec.layouts import (
     Converted,
     Layout,
     Number,
-    Struct,
+    StructLayout,
 )
 from stateproc.codec.temporal import ints, nulls
 from stateproc.flink_versions import Release
@@ -41,7 +41,7 @@ class Timer(Serializer):
     def layout(self, ctx: LayoutContext) -> Layout:
         timestamp = Converted(Number(pa.int64()), pa.int64(), unflip, inverse=unflip)
         inner = ctx.inner
-        return Struct(
+        return StructLayout(
             (
                 ("timestamp", timestamp),
                 ("key", self.key.layout(inner)),

@@ -9,7 +9,7 @@ import pyarrow as pa
 from stateproc.codec.layouts import (
     Layout,
     Number,
-    Struct,
+    StructLayout,
 )
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer, fixed_sum
@@ -39,7 +39,7 @@ class TtlSerializer(Serializer):
     snapshot_class: str = field(default="", compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        return Struct(((LAST_ACCESS, Number(pa.int64())), ("value", self.value.layout(ctx))))
+        return StructLayout(((LAST_ACCESS, Number(pa.int64())), ("value", self.value.layout(ctx))))
 
     @property
     def length(self) -> int:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from stateproc.codec.layouts import (
+    AlwaysNull,
     Layout,
-    Nothing,
     Number,
-    Struct,
+    StructLayout,
 )
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer
@@ -32,7 +32,7 @@ class TimeWindow(Serializer):
     table: bool = field(default=False, compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        return Struct((("start", Number(pa.int64())), ("end", Number(pa.int64()))))
+        return StructLayout((("start", Number(pa.int64())), ("end", Number(pa.int64()))))
 
     @property
     def length(self) -> int:
@@ -53,7 +53,7 @@ class GlobalWindow(Serializer):
     table: bool = field(default=False, compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        return Nothing(1)
+        return AlwaysNull(1)
 
     @property
     def length(self) -> int:

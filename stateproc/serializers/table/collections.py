@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from stateproc.codec.layouts import Converted, Layout, Nothing, Number, Struct
+from stateproc.codec.layouts import AlwaysNull, Converted, Layout, Number, StructLayout
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer, fixed_sum
 from stateproc.serializers.core.registry import (
@@ -62,12 +62,12 @@ def _not_a(what: str, cursor: Cursor) -> Serializer:
 
 
 def _longs(*names: str) -> Layout:
-    return Struct(tuple((name, _I64) for name in names))
+    return StructLayout(tuple((name, _I64) for name in names))
 
 
 # Snapshot class below org.apache.flink.table., and what its values are.
 _PLAIN: tuple[tuple[str, Scalar], ...] = (
-    ("dataview.NullSerializer$NullSerializerSnapshot", Scalar("Null", "NULL", Nothing(1), 1)),
+    ("dataview.NullSerializer$NullSerializerSnapshot", Scalar("Null", "NULL", AlwaysNull(1), 1)),
     (
         "runtime.typeutils.SortedLongSerializer$SortedLongSerializerSnapshot",
         Scalar("SortedLong", "BIGINT", Converted(_I64, pa.int64(), unflip, inverse=unflip), 8),
@@ -106,7 +106,9 @@ class Named(Serializer):
 
     def layout(self, ctx: LayoutContext) -> Layout:
         inner = ctx.inner
-        return Struct(tuple((name, part.layout(inner)) for name, part in zip(self.names, self.parts, strict=True)))
+        return StructLayout(
+            tuple((name, part.layout(inner)) for name, part in zip(self.names, self.parts, strict=True))
+        )
 
     @property
     def length(self) -> int:

@@ -19,6 +19,7 @@ from stateproc.codec.encoding import times
 from stateproc.codec.encoding.decimals import unscaled_bytes, unscaled_longs
 from stateproc.codec.errors import BadValue
 from stateproc.codec.layouts import (
+    AlwaysNull,
     BinaryArray,
     BinaryMap,
     BinaryRow,
@@ -26,14 +27,13 @@ from stateproc.codec.layouts import (
     Boolean,
     Converted,
     Layout,
-    Nothing,
     Number,
     Sized,
-    Struct,
+    StructLayout,
     VariableSlot,
     WideTimestampSlot,
 )
-from stateproc.codec.layouts.whole import Whole
+from stateproc.codec.layouts.full_range import FullRange
 from stateproc.errors import SnapshotError
 from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable, simple_name
 from stateproc.serializers.core.registry import read_versioned
@@ -188,7 +188,7 @@ def _timestamp_slot(zone: str | None) -> Callable[[LogicalType, LayoutContext], 
 
 def _raw_slot(type_: LogicalType, ctx: LayoutContext) -> Layout:
     known = _without_parameters(type_.serializer) if type_.serializer else None
-    return VariableSlot(_REST if known is None else Whole(known.layout(ctx.inner)))
+    return VariableSlot(_REST if known is None else FullRange(known.layout(ctx.inner)))
 
 
 def _without_parameters(serializer_class: str) -> Serializer | None:
@@ -228,7 +228,7 @@ _SLOTS: dict[str, Callable[[LogicalType, LayoutContext], Layout]] = {
     "STRUCTURED_TYPE": lambda type_, ctx: VariableSlot(content(type_, ctx)),
     "DISTINCT_TYPE": lambda type_, ctx: slot(type_.children[0], ctx),
     "RAW": _raw_slot,
-    "NULL": lambda type_, ctx: Nothing(8),
+    "NULL": lambda type_, ctx: AlwaysNull(8),
     "VARIANT": lambda type_, ctx: VariableSlot(VARIANT_FIELD),
     "BITMAP": lambda type_, ctx: VariableSlot(bitmap_layout(_REST), inlined=True),
 }
@@ -293,7 +293,7 @@ def serialized_timestamp(precision: int, zone: str | None, ctx: LayoutContext) -
     """TimestampDataSerializer: i64 ms, and i32 nanoseconds of the millisecond if the precision is over 3."""
     wide = precision > COMPACT_TIMESTAMP
     millis = Number(pa.int64())
-    parts: Layout = Struct((("millis", millis), ("nanos", Number(pa.int32())))) if wide else millis
+    parts: Layout = StructLayout((("millis", millis), ("nanos", Number(pa.int32())))) if wide else millis
     return timestamp_layout(parts, wide, zone, ctx)
 
 

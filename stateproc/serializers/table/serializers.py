@@ -8,8 +8,8 @@ from itertools import pairwise
 import pyarrow as pa
 
 from stateproc.codec import ops
-from stateproc.codec.layouts import Blob, Layout, Number, Sized, Struct
-from stateproc.codec.layouts.whole import Whole
+from stateproc.codec.layouts import Blob, Layout, Number, Sized, StructLayout
+from stateproc.codec.layouts.full_range import FullRange
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import VARIABLE, LayoutContext, Serializer, Undecodable
 from stateproc.serializers.core.registry import (
@@ -275,7 +275,7 @@ class RawValue(Serializer):
     def layout(self, ctx: LayoutContext) -> Layout:
         inside = replace(ctx, tail=True)
         try:
-            return Sized(Whole(self.inner.layout(inside)))
+            return Sized(FullRange(self.inner.layout(inside)))
         except Undecodable:
             return _BYTES
 
@@ -356,7 +356,7 @@ class WindowKey(Serializer):
     key: Serializer
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        return Struct((("window", Number(pa.int64())), ("key", self.key.layout(ctx.inner))))
+        return StructLayout((("window", Number(pa.int64())), ("key", self.key.layout(ctx.inner))))
 
     @property
     def length(self) -> int:

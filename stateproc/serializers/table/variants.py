@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from stateproc.codec import ops
-from stateproc.codec.encoding.sized_writers import Measured
+from stateproc.codec.encoding.sized_writers import SizedWriter
 from stateproc.codec.layouts import Blob, Converted, Hosted, Layout
-from stateproc.codec.layouts.base import nothing_of
+from stateproc.codec.layouts.base import refuse_rows
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer
@@ -45,8 +45,8 @@ def read_field(cursor: Cursor) -> str:
 class Variant(Hosted):
     """Read as JSON text. It is not written from that: dates, decimals and bytes would come back as texts."""
 
-    def measure(self, array: pa.Array) -> Measured:
-        return nothing_of(
+    def measure(self, array: pa.Array) -> SizedWriter:
+        return refuse_rows(
             array, "values of VARIANT are read only, as JSON text, which does not tell all of a variant's types apart"
         )
 

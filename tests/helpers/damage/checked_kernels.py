@@ -18,17 +18,33 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numba.core.dispatcher import Dispatcher
 
 import stateproc.codec.machine as machine_module
 import stateproc.readers.canonical.entry_scan as scanning_module
 import stateproc.readers.canonical.reader as canonical_module
 import stateproc.readers.common.map_grouping as maps_module
-from stateproc.codec import column_buffers as room
-from stateproc.codec import kryo_heads, kryo_json, kryo_json_scalars, kryo_kernels, ops, text
-from stateproc.codec import vectorized_ops as lane_ops
-from stateproc.codec import vectorized_vm as lanes
+from stateproc.codec import ascii_scan, jit, ops
 from stateproc.codec.columns import Columns
-from stateproc.codec.vm import binary, choices, dispatch, kryo, loops, rows, strings, values
+from stateproc.codec.vm import (
+    binary,
+    choices,
+    column_buffers,
+    dispatch,
+    java_strings,
+    kryo_headers,
+    kryo_json,
+    kryo_json_scalars,
+    kryo_kernels,
+    kryo_ops,
+    kryo_strings,
+    loops,
+    rows,
+    strings,
+    values,
+    vectorized,
+    vectorized_ops,
+)
 
 
 class Memory:
@@ -78,14 +94,25 @@ def _fake_jit() -> ModuleType:
             ctypes.memmove(MEMORY.check(target, n, True), MEMORY.check(source, n, False), n)
 
     fake.__dict__.update(
-        kernel=lambda function: function, inlined=lambda function: function, copy_bytes=copy_bytes,
-        load_u8=load(8, "little"), load_i32=load(32, "little", True), load_i64=load(64, "little", True),
-        load_be16=load(16, "big"), load_be32=load(32, "big"), load_be64=load(64, "big"),
-        load_le16=load(16, "little"), load_le32=load(32, "little"), load_le64=load(64, "little"),
+        kernel=lambda function: function,
+        inlined=lambda function: function,
+        copy_bytes=copy_bytes,
+        load_u8=load(8, "little"),
+        load_i32=load(32, "little", True),
+        load_i64=load(64, "little", True),
+        load_be16=load(16, "big"),
+        load_be32=load(32, "big"),
+        load_be64=load(64, "big"),
+        load_le16=load(16, "little"),
+        load_le32=load(32, "little"),
+        load_le64=load(64, "little"),
         float_of=lambda bits: struct.unpack("<f", struct.pack("<I", int(bits) & 0xFFFFFFFF))[0],
         double_of=lambda bits: struct.unpack("<d", struct.pack("<Q", int(bits) & (2**64 - 1)))[0],
-        store_8=store(8), store_16=store(16), store_32=store(32), store_64=store(64),
-    )  # fmt: skip
+        store_8=store(8),
+        store_16=store(16),
+        store_32=store(32),
+        store_64=store(64),
+    )
     return fake
 
 
@@ -101,6 +128,8 @@ def plain_module(module: ModuleType, **others: ModuleType) -> ModuleType:
         loaded = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = loaded  # dataclasses look their module up
         spec.loader.exec_module(loaded)
+        compiled = [name for name, item in vars(loaded).items() if isinstance(item, jit._Placeholder | Dispatcher)]
+        assert not compiled, f"{module.__name__} calls kernels that are not checked: {compiled}"
         return loaded
     finally:
         for name, item in saved.items():
@@ -131,18 +160,29 @@ class Checked:
         return len(self._array)
 
 
-_TEXT = plain_module(text)
-_ROOM = plain_module(room)
-_KERNELS = {"stateproc__codec__text": _TEXT, "stateproc__codec__room": _ROOM}
-_KERNELS["stateproc__codec__kryo_kernels"] = plain_module(kryo_kernels, **_KERNELS)
-_KERNELS["stateproc__codec__kryo_heads"] = plain_module(kryo_heads, **_KERNELS)
-_KERNELS["stateproc__codec__kryo_json_scalars"] = plain_module(kryo_json_scalars, **_KERNELS)
-_KERNELS["stateproc__codec__kryo_json"] = plain_module(kryo_json, **_KERNELS)
-for _room in (rows, values, strings, choices, loops, binary, kryo):
-    _KERNELS[_room.__name__.replace(".", "__")] = plain_module(_room, **_KERNELS)
+_KERNELS: dict[str, ModuleType] = {}
+for _module in (
+    ascii_scan,
+    java_strings,
+    column_buffers,
+    kryo_kernels,
+    kryo_strings,
+    kryo_headers,
+    kryo_json_scalars,
+    kryo_json,
+    rows,
+    values,
+    strings,
+    choices,
+    loops,
+    binary,
+    kryo_ops,
+    vectorized_ops,
+):
+    # Callees come before their callers, which import the copies.
+    _KERNELS[_module.__name__.replace(".", "__")] = plain_module(_module, **_KERNELS)
 _VM = plain_module(dispatch, **_KERNELS)
-_KERNELS["stateproc__codec__lane_ops"] = plain_module(lane_ops, **_KERNELS)
-_LANES = plain_module(lanes, **_KERNELS)
+_VECTORIZED = plain_module(vectorized, **_KERNELS)
 _SCANNING = plain_module(scanning_module)
 _MAPS = plain_module(maps_module)
 
@@ -151,9 +191,21 @@ def _run(machine: Any, data: Any) -> Any:
     """The VM's run for this machine and data, checked."""
 
     def run(
-        prog: int, fills: int, names: int, source: int, starts: Any, ends: Any, last: int, stream: bool,
-        columns: int, n_columns: int, saved: int, reg: int, stack: int, kryo: int,
-    ) -> int:  # fmt: skip
+        prog: int,
+        fills: int,
+        names: int,
+        source: int,
+        starts: Any,
+        ends: Any,
+        last: int,
+        stream: bool,
+        columns: int,
+        n_columns: int,
+        saved: int,
+        reg: int,
+        stack: int,
+        kryo: int,
+    ) -> int:
         program = machine.program
         MEMORY.ranges = [
             (source, source + len(data), False),
@@ -169,22 +221,47 @@ def _run(machine: Any, data: Any) -> Any:
         MEMORY.columns = (columns, n_columns)
         with np.errstate(over="ignore"):
             status: int = _VM.run(
-                prog, fills, names, source, Checked(starts), Checked(ends), last, stream, columns, n_columns,
-                saved, reg, stack, kryo,
-            )  # fmt: skip
+                prog,
+                fills,
+                names,
+                source,
+                Checked(starts),
+                Checked(ends),
+                last,
+                stream,
+                columns,
+                n_columns,
+                saved,
+                reg,
+                stack,
+                kryo,
+            )
         assert 0 <= machine._reg[ops.POS] <= len(data) or status != ops.DONE
         return status
 
     return run
 
 
-def _run_lanes(machine: Any, data: Any, starts: Any, ends: Any) -> Any:
-    """lanes.run for this machine and data, checked."""
+def _run_vectorized_checked(machine: Any, data: Any, starts: Any, ends: Any) -> Any:
+    """vectorized.run for this machine and data, checked."""
 
     def run(
-        prog: int, fills: int, source: int, starts_at: int, start_stride: int, ends_at: int, end_stride: int,
-        first: int, last: int, columns: int, widths: int, n_columns: int, saved: int, reg: int, scratch: int,
-    ) -> Any:  # fmt: skip
+        prog: int,
+        fills: int,
+        source: int,
+        starts_at: int,
+        start_stride: int,
+        ends_at: int,
+        end_stride: int,
+        first: int,
+        last: int,
+        columns: int,
+        widths: int,
+        n_columns: int,
+        saved: int,
+        reg: int,
+        scratch: int,
+    ) -> Any:
         program = machine.program
         rows = [
             (at + segment * stride, at + segment * stride + 8 * positions.shape[1], False)
@@ -196,7 +273,7 @@ def _run_lanes(machine: Any, data: Any, starts: Any, ends: Any) -> Any:
             (prog, prog + program.code.nbytes, False),
             (fills, fills + program.fills.nbytes, False),
             (columns, columns + 24 * n_columns, True),
-            (widths, widths + program.lanes.nbytes, False),
+            (widths, widths + program.column_widths.nbytes, False),
             (saved, saved + machine._columns.saved.nbytes, True),
             (reg, reg + machine._reg.nbytes, True),
             (scratch, scratch + machine._scratch.nbytes, True),
@@ -204,26 +281,39 @@ def _run_lanes(machine: Any, data: Any, starts: Any, ends: Any) -> Any:
         ]
         MEMORY.columns = (columns, n_columns)
         with np.errstate(over="ignore"):
-            return _LANES.run(
-                prog, fills, source, starts_at, start_stride, ends_at, end_stride, first, last, columns, widths,
-                n_columns, saved, reg, scratch,
-            )  # fmt: skip
+            return _VECTORIZED.run(
+                prog,
+                fills,
+                source,
+                starts_at,
+                start_stride,
+                ends_at,
+                end_stride,
+                first,
+                last,
+                columns,
+                widths,
+                n_columns,
+                saved,
+                reg,
+                scratch,
+            )
 
     return run
 
 
 @contextmanager
 def checked_kernels() -> Iterator[Memory]:
-    """Inside: VM, scan and map grouping run as plain Python over checked memory, with little room at first."""
+    """Inside: VM, scan and map grouping run as plain Python over checked memory, with small columns at first."""
     patch = pytest.MonkeyPatch()
-    drive, drive_lanes = machine_module.Machine._drive, machine_module.Machine._drive_lanes
+    drive, run_vectorized = machine_module.Machine._run_rows, machine_module.Machine._run_vectorized
 
-    def driven_lanes(self: Any, data: Any, starts: Any, ends: Any, *rest: Any) -> int:
-        shim = ModuleType("lanes")
-        shim.__dict__.update(vars(lanes), run=_run_lanes(self, data, starts, ends))
+    def driven_vectorized(self: Any, data: Any, starts: Any, ends: Any, *rest: Any) -> int:
+        shim = ModuleType("vectorized")
+        shim.__dict__.update(vars(vectorized), run=_run_vectorized_checked(self, data, starts, ends))
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(machine_module, "lanes", shim)
-            return drive_lanes(self, data, starts, ends, *rest)
+            inner.setattr(machine_module, "vectorized", shim)
+            return run_vectorized(self, data, starts, ends, *rest)
 
     def driven(self: Any, data: Any, *rest: Any) -> int:
         shim = ModuleType("dispatch")
@@ -247,8 +337,8 @@ def checked_kernels() -> Iterator[Memory]:
 
     shim = ModuleType("scanning")
     shim.__dict__.update(vars(scanning_module), scan=scan)
-    patch.setattr(machine_module.Machine, "_drive", driven)
-    patch.setattr(machine_module.Machine, "_drive_lanes", driven_lanes)
+    patch.setattr(machine_module.Machine, "_run_rows", driven)
+    patch.setattr(machine_module.Machine, "_run_vectorized", driven_vectorized)
     patch.setattr(canonical_module, "scanning", shim)
     patch.setattr(maps_module, "_new_keys", new_keys)
     patch.setattr(Columns, "_FIRST_ROOM", 16)

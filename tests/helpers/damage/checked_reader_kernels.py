@@ -24,8 +24,8 @@ from stateproc.readers.rocksdb import merge_kernel as merging
 from tests.helpers.damage.checked_kernels import MEMORY, Checked, Memory, plain_module
 
 _CURSORS = plain_module(cursors)
-_MERGING = plain_module(merging, stateproc__readers__rocksdb__cursors=_CURSORS)
-_INDEX = plain_module(index_module, stateproc__readers__rocksdb__cursors=_CURSORS)
+_MERGING = plain_module(merging, stateproc__readers__rocksdb__merge_cursors=_CURSORS)
+_INDEX = plain_module(index_module, stateproc__readers__rocksdb__merge_cursors=_CURSORS)
 _BLOCKS = plain_module(blocks_module)
 _COMPRESSION = plain_module(compression_module)
 _CHECKSUMS = plain_module(checksums_module)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec.decoder import ValueDecoder
-from stateproc.codec.layouts import Counted, Struct
+from stateproc.codec.layouts import Counted, StructLayout
 from stateproc.metadata.backend import StateMetaInfo
 from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
 from stateproc.readers.common.serialized_values import SerializedValue
@@ -36,7 +36,7 @@ def keys_and_values(info: StateMetaInfo, data: bytes) -> tuple[pa.Array, pa.Arra
     """The bytes of each key and value of a broadcast state."""
     key, value = info.key_serializer, info.value_serializer
     assert key is not None and value is not None
-    pair = Struct(
+    pair = StructLayout(
         (
             ("key", SerializedValue(key.layout(LayoutContext()))),
             ("value", SerializedValue(value.layout(LayoutContext()))),

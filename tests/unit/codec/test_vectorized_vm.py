@@ -1,4 +1,4 @@
-"""The fast lanes give what the VM gives row by row, values and errors alike."""
+"""The vectorized VM decodes the same values and reports the same errors as the row-by-row VM."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ import pyarrow as pa
 import pytest
 
 from stateproc.codec import ops
-from stateproc.codec import vectorized_vm as lanes
 from stateproc.codec.builder import Builder
 from stateproc.codec.errors import BadValue
 from stateproc.codec.machine import DecodeFailure, Machine
+from stateproc.codec.vm import vectorized
 from stateproc.serializers import read_snapshot
 from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable
 from tests.helpers.paths import VECTORS
 
-ROWS = 3 * lanes.CHUNK + 17
+ROWS = 3 * vectorized.CHUNK + 17
 
 
 class Decoder:
-    """A layout's program, run with lanes or without."""
+    """A layout's program, run by the vectorized VM or row by row."""
 
     def __init__(self, serializer: Serializer, fast: bool) -> None:
         b = Builder()
         self._assemble = serializer.layout(LayoutContext()).emit(b, False)
         b.op(ops.ROW_END)
         program = b.build()
-        self.has_lanes = program.lanes is not None
-        self.machine = Machine(program if fast else replace(program, lanes=None))
+        self.is_vectorized = program.column_widths is not None
+        self.machine = Machine(program if fast else replace(program, column_widths=None))
 
     def decode(self, values: list[bytes]) -> pa.Array:
         data = np.frombuffer(b"".join(values), dtype=np.uint8)
@@ -40,7 +40,7 @@ class Decoder:
         parts, done = [], 0
         while done < len(values):
             done = self.machine.run(data, starts, ends, done, len(values))
-            parts.append(self._assemble(self.machine.taken()))
+            parts.append(self._assemble(self.machine.decoded()))
         return pa.concat_arrays(parts)
 
     def outcome(self, values: list[bytes]) -> Any:
@@ -74,11 +74,11 @@ def _decoders(entry: dict[str, Any]) -> tuple[Decoder, Decoder] | None:
         fast = Decoder(serializer, True)
     except Undecodable:
         return None
-    return (fast, Decoder(serializer, False)) if fast.has_lanes else None
+    return (fast, Decoder(serializer, False)) if fast.is_vectorized else None
 
 
 @pytest.mark.parametrize("entry", _entries())
-def test_lanes_and_rows_decode_alike(entry: dict[str, Any]) -> None:
+def test_vectorized_and_row_by_row_decode_alike(entry: dict[str, Any]) -> None:
     decoders = _decoders(entry)
     if decoders is None:
         return
@@ -87,13 +87,13 @@ def test_lanes_and_rows_decode_alike(entry: dict[str, Any]) -> None:
     random = np.random.default_rng(7)
     mixed = [cases[index] for index in random.integers(0, len(cases), ROWS)]
     mostly_one = [cases[0]] * ROWS
-    mostly_one[lanes.CHUNK + 5] = cases[-1]
+    mostly_one[vectorized.CHUNK + 5] = cases[-1]
     for values in (cases[:1] * ROWS, mixed, mostly_one, cases):
         assert same(fast.outcome(values), slow.outcome(values))
 
 
 @pytest.mark.parametrize("entry", _entries())
-def test_damage_in_one_row_is_told_alike(entry: dict[str, Any]) -> None:
+def test_damage_in_one_row_is_reported_alike(entry: dict[str, Any]) -> None:
     decoders = _decoders(entry)
     if decoders is None:
         return
@@ -107,18 +107,18 @@ def test_damage_in_one_row_is_told_alike(entry: dict[str, Any]) -> None:
                 bad[int(random.integers(0, len(bad)))] = int(random.integers(0, 256))
         if random.random() < 0.4:
             bad = bad[: int(random.integers(0, len(bad) + 1))]
-        values = [good] * (lanes.CHUNK + 300)
+        values = [good] * (vectorized.CHUNK + 300)
         values[int(random.integers(0, len(values)))] = bytes(bad)
         assert same(fast.outcome(values), slow.outcome(values))
 
 
-def test_plain_records_stay_in_the_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nulls here and there in a POJO's fields do not send it to the VM."""
+def test_plain_records_stay_vectorized(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nulls here and there in a POJO's fields do not send it to the row-by-row VM."""
     pojo = _pojo()
     rows = [b"\x02" + bytes([k % 3 == 0]) + (b"" if k % 3 == 0 else bytes(8)) + bytes([k % 5 == 0])
             + (b"" if k % 5 == 0 else b"\x03ab") for k in range(ROWS)]  # fmt: skip
     decoder = Decoder(pojo, True)
-    monkeypatch.setattr(decoder.machine, "_drive", None)
+    monkeypatch.setattr(decoder.machine, "_run_rows", None)
     decoded = decoder.decode(rows)
     assert decoded.to_pylist() == [
         {"n": None if k % 3 == 0 else 0, "s": None if k % 5 == 0 else "ab"} for k in range(ROWS)

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from stateproc.codec.kryo.types import ClassDescription, FieldType
+from stateproc.codec.kryo.types import FieldType, UserClass
 from stateproc.errors import InvalidOption
 from stateproc.serializers.core.base import LayoutContext, Serializer
 from stateproc.serializers.java.class_descriptions import parse_classes
@@ -68,8 +68,8 @@ def test_dict_text_and_file_say_the_same(tmp_path: Path) -> None:
     file.write_text(json.dumps(SPEC), encoding="utf-8")
     parsed = parse_classes(SPEC)
     assert parsed == {
-        "com.acme.X": ClassDescription("com.acme.X", (("a", FieldType("int")), ("b", FieldType("com.acme.Color")))),
-        "com.acme.Color": ClassDescription("com.acme.Color", constants=("RED", "GREEN")),
+        "com.acme.X": UserClass("com.acme.X", (("a", FieldType("int")), ("b", FieldType("com.acme.Color")))),
+        "com.acme.Color": UserClass("com.acme.Color", constants=("RED", "GREEN")),
     }
     assert parse_classes(json.dumps(SPEC)) == parsed
     assert parse_classes(str(file)) == parse_classes(file) == parsed

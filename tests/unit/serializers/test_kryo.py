@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from stateproc.codec.kryo.graph import KryoSetting, read_kryo
+from stateproc.codec.kryo.reader import read_kryo
+from stateproc.codec.kryo.walker import KryoSetting
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
 from stateproc.serializers import LayoutContext, Undecodable, read_snapshot
 from stateproc.serializers.java.class_descriptions import parse_classes

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stateproc.codec.layouts import Nothing
+from stateproc.codec.layouts import AlwaysNull
 from stateproc.errors import SnapshotError, UnsupportedSnapshot
 from stateproc.flink_versions import Release
 from stateproc.serializers import Serializer, proxied_snapshot, read_proxied, read_snapshot
@@ -135,4 +135,4 @@ def test_what_is_only_read_is_refused() -> None:
     with pytest.raises(UnsupportedSnapshot, match=r"no serializer snapshot can be written"):
         proxied_snapshot(Opaque("com.acme.Snapshot"), Release(1, 20))
     with pytest.raises(UnsupportedSnapshot, match=r"no serializer snapshot can be written"):
-        proxied_snapshot(Scalar("Own", "Own", Nothing(0), 0), Release(1, 20))
+        proxied_snapshot(Scalar("Own", "Own", AlwaysNull(0), 0), Release(1, 20))

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stateproc.codec.byte_arrays import Pieces, empty_pieces, pieces_of
+from stateproc.codec.byte_arrays import RowBytes, empty_row_bytes, row_bytes_of
 from stateproc.codec.encoding.kernels import copy_short
 from stateproc.codec.jit import kernel, load_i64
 from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES
@@ -25,36 +25,36 @@ def _gather(source: int, starts: int, stops: int, n: int, target: int) -> None:
         target += size
 
 
-def gather(data: Bytes, starts: Longs, stops: Longs) -> Pieces:
+def gather(data: Bytes, starts: Longs, stops: Longs) -> RowBytes:
     """The spans ``data[starts[i]:stops[i]]``, int64, which lie inside of ``data``."""
     return _copied(data.ctypes.data, np.ascontiguousarray(starts), np.ascontiguousarray(stops))
 
 
-def _copied(source: int, starts: Longs, stops: Longs) -> Pieces:
+def _copied(source: int, starts: Longs, stops: Longs) -> RowBytes:
     offsets = np.zeros(len(starts) + 1, dtype=np.int64)
     np.cumsum(stops - starts, out=offsets[1:])
     out = np.empty(int(offsets[-1]), dtype=np.uint8)
     if len(out):
         _gather(source, starts.ctypes.data, stops.ctypes.data, len(starts), out.ctypes.data)
-    return Pieces(out, offsets)
+    return RowBytes(out, offsets)
 
 
-def gather_addresses(addresses: Longs, sizes: Longs) -> Pieces:
+def gather_addresses(addresses: Longs, sizes: Longs) -> RowBytes:
     """Copies of ``sizes[i]`` bytes at ``addresses[i]``, int64, one behind the other; the caller keeps them alive."""
     addresses = np.ascontiguousarray(addresses)
     return _copied(0, addresses, addresses + sizes)
 
 
-def take_rows(pieces: Pieces, rows: Longs) -> Pieces:
+def take_rows(pieces: RowBytes, rows: Longs) -> RowBytes:
     """The pieces of these rows, in this order; rows may come more than once."""
     return gather(pieces.data, pieces.offsets[:-1][rows], pieces.offsets[1:][rows])
 
 
-def entry_batch(key_groups: npt.ArrayLike, state_id: int, keys: Pieces, values: Pieces) -> pa.RecordBatch:
+def entry_batch(key_groups: npt.ArrayLike, state_id: int, keys: RowBytes, values: RowBytes) -> pa.RecordBatch:
     """A batch of RAW_ENTRIES, all of one state."""
     groups = np.ascontiguousarray(key_groups, dtype=np.int32)
     ids = pa.array(np.full(len(groups), state_id, dtype=np.int32))
     return pa.RecordBatch.from_arrays([pa.array(groups), ids, keys.to_arrow(), values.to_arrow()], RAW_ENTRIES.names)
 
 
-__all__ = ["empty_pieces", "entry_batch", "gather", "gather_addresses", "pieces_of", "take_rows"]
+__all__ = ["empty_row_bytes", "entry_batch", "gather", "gather_addresses", "row_bytes_of", "take_rows"]

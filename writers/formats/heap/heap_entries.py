@@ -81,7 +81,7 @@ class HeapEntryEncoder:
         while done < n:
             with placed("<raw entries>", int, self._state.name):
                 done = self._machine.run(data, starts, ends, done, n)
-            taken = self._machine.taken()
+            taken = self._machine.decoded()
             yield {name: assembler(taken) for name, assembler in self._assemblers.items()}
 
 

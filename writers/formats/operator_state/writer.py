@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stateproc.codec.byte_arrays import Pieces
+from stateproc.codec.byte_arrays import RowBytes
 from stateproc.errors import DuplicateKey, InvalidEntries, InvalidOption, Where
 from stateproc.metadata.backend import DISTRIBUTION_MODE, OPERATOR, StateMetaInfo, write_operator_header
 from stateproc.metadata.handles import StatePartition
@@ -52,13 +52,13 @@ class OperatorStateWriter:
         if compressed:
             self._emit(IDENTIFIER)
 
-    def elements(self, state: str, elements: Pieces | pa.Array) -> None:
+    def elements(self, state: str, elements: RowBytes | pa.Array) -> None:
         """Add elements (bytes of the state's serializer: Pieces, or a binary array) to a list or union state."""
         if self._mode_of(state) == "BROADCAST":
             raise InvalidOption(f"'{state}' is a broadcast state, which has entries of key and value")
         self._add(state, _pieces(elements, state))
 
-    def entries(self, state: str, keys: Pieces | pa.Array, values: Pieces | pa.Array) -> None:
+    def entries(self, state: str, keys: RowBytes | pa.Array, values: RowBytes | pa.Array) -> None:
         """All entries of a broadcast state, keys and values as bytes of its serializers, equal keys side by side.
 
         Raises DuplicateKey.
@@ -76,9 +76,9 @@ class OperatorStateWriter:
         start, stop = int(joined.offsets[0]), int(joined.offsets[-1])
         count = np.frombuffer(len(pairs).to_bytes(4, "big"), dtype=np.uint8)
         data = np.concatenate([count, joined.data[start:stop]])
-        self._add(state, Pieces(data, np.array([0, len(data)], dtype=np.int64)))
+        self._add(state, RowBytes(data, np.array([0, len(data)], dtype=np.int64)))
 
-    def carried(self, state: str, elements: Pieces) -> None:
+    def carried(self, state: str, elements: RowBytes) -> None:
         """Add elements as they stand in another snapshot's file; of a broadcast state the one that holds all."""
         if self._mode_of(state) == "BROADCAST" and (len(elements) != 1 or self._offsets[state]):
             raise InvalidOption(f"the broadcast state '{state}' has one element that holds all its entries")
@@ -96,7 +96,7 @@ class OperatorStateWriter:
             raise InvalidOption(f"an operator state '{state}', which the header does not list")
         return self._modes[state]
 
-    def _add(self, state: str, pieces: Pieces) -> None:
+    def _add(self, state: str, pieces: RowBytes) -> None:
         if self._compressed:
             starts = np.array(self._framed(pieces), dtype=np.int64)
         else:
@@ -105,7 +105,7 @@ class OperatorStateWriter:
             self._emit(pieces.data[first:last].data)
         self._offsets[state].append(starts)
 
-    def _framed(self, pieces: Pieces) -> list[int]:
+    def _framed(self, pieces: RowBytes) -> list[int]:
         """Write each element in chunks of its own, where a reader can begin; where these are."""
         data, starts = pieces.data.data, []
         for start, stop in itertools.pairwise(pieces.offsets.tolist()):
@@ -147,9 +147,9 @@ def _mode(info: StateMetaInfo) -> DistributionMode:
     )
 
 
-def _pieces(data: Pieces | pa.Array, state: str) -> Pieces:
+def _pieces(data: RowBytes | pa.Array, state: str) -> RowBytes:
     """A binary array as Pieces, its bytes not copied."""
-    if isinstance(data, Pieces):
+    if isinstance(data, RowBytes):
         return data
     if data.null_count:
         raise InvalidEntries(
@@ -160,6 +160,6 @@ def _pieces(data: Pieces | pa.Array, state: str) -> Pieces:
     wide = data.cast(pa.large_binary())
     _, starts, content = wide.buffers()
     if starts is None or len(wide) == 0:
-        return Pieces(np.empty(0, dtype=np.uint8), np.zeros(len(wide) + 1, dtype=np.int64))
+        return RowBytes(np.empty(0, dtype=np.uint8), np.zeros(len(wide) + 1, dtype=np.int64))
     offsets = np.frombuffer(starts, dtype=np.int64, count=len(wide) + 1, offset=8 * wide.offset)
-    return Pieces(np.frombuffer(content, dtype=np.uint8) if content else np.empty(0, np.uint8), offsets)
+    return RowBytes(np.frombuffer(content, dtype=np.uint8) if content else np.empty(0, np.uint8), offsets)

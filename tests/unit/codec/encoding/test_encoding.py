@@ -14,31 +14,31 @@ import pyarrow as pa
 import pytest
 
 from stateproc.codec import ops
-from stateproc.codec.byte_arrays import Pieces, Unencodable
+from stateproc.codec.byte_arrays import RowBytes, Unencodable
 from stateproc.codec.decoder import ValueDecoder
 from stateproc.codec.encoding.keys import composite_keys
 from stateproc.codec.encoding.list_encoding import delimited
 from stateproc.codec.layouts import (
+    AlwaysNull,
+    AvroBlocks,
     BinaryRow,
     Blob,
-    Blocks,
     Boolean,
     Choice,
+    ChoiceOption,
     Counted,
     Delimited,
     FlinkString,
     JavaUtf,
     Layout,
-    Mapping,
+    MapLayout,
     Marked,
     MaskedList,
     MaskedRow,
-    Nothing,
     Number,
     Numbers,
-    Option,
     Sized,
-    Struct,
+    StructLayout,
     VariableSlot,
     VarNumber,
 )
@@ -69,14 +69,14 @@ def one(layout: Layout, value: Any, type_: pa.DataType | None = None) -> str:
     return data.hex()
 
 
-def decoded(layout: Layout, pieces: Pieces) -> pa.Array:
+def decoded(layout: Layout, pieces: RowBytes) -> pa.Array:
     data = np.append(pieces.data, np.zeros(8, dtype=np.uint8))
     return ValueDecoder(layout).decode(data, pieces.offsets[:-1].copy(), pieces.offsets[1:].copy())
 
 
-def pieces(*rows: bytes) -> Pieces:
+def pieces(*rows: bytes) -> RowBytes:
     offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
-    return Pieces(np.frombuffer(b"".join(rows), dtype=np.uint8), offsets)
+    return RowBytes(np.frombuffer(b"".join(rows), dtype=np.uint8), offsets)
 
 
 # --- numbers and strings -------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ def pieces(*rows: bytes) -> Pieces:
         (Boolean(), True, "01"),
         (VarNumber(pa.int32(), ops.VARINT_U32), -1, "ffffffff0f"),
         (VarNumber(pa.int32(), ops.VARINT_Z32), -65, "8101"),
-        (Nothing(1, 42), None, "2a"),
+        (AlwaysNull(1, 42), None, "2a"),
         (TEXT, "", "01"),
         (TEXT, None, "00"),
         (TEXT, "a\0b", "0461" + "0062"),
@@ -168,13 +168,24 @@ def test_long_values() -> None:
 @pytest.mark.parametrize(
     "layout",
     [
-        I32, Boolean(), JavaUtf(), FlinkString(bias=0), Blob(ops.LENGTH_I32), Struct((("a", TEXT),)), Counted(I32),
-        Numbers(pa.int32()), Mapping.of(TEXT, I32), MaskedRow((("a", TEXT),)), MaskedList(TEXT), Blocks(TEXT),
-        Delimited(I32), Choice((Option(1, "left", I32), Option(0, "right", TEXT))),
+        I32,
+        Boolean(),
+        JavaUtf(),
+        FlinkString(bias=0),
+        Blob(ops.LENGTH_I32),
+        StructLayout((("a", TEXT),)),
+        Counted(I32),
+        Numbers(pa.int32()),
+        MapLayout.of(TEXT, I32),
+        MaskedRow((("a", TEXT),)),
+        MaskedList(TEXT),
+        AvroBlocks(TEXT),
+        Delimited(I32),
+        Choice((ChoiceOption(1, "left", I32), ChoiceOption(0, "right", TEXT))),
         Sized(BinaryRow((("a", Number(pa.int32(), False)),))),
     ],
     ids=lambda layout: type(layout).__name__,
-)  # fmt: skip
+)
 def test_a_null_without_bytes_is_refused_with_its_row(layout: Layout) -> None:
     assert encoded(layout, pa.array([], layout.arrow_type)) == []
     array = pa.concat_arrays([_filler(layout, 2), pa.nulls(1, layout.arrow_type)])
@@ -185,9 +196,16 @@ def test_a_null_without_bytes_is_refused_with_its_row(layout: Layout) -> None:
 
 def _filler(layout: Layout, n: int) -> pa.Array:
     values: dict[type, Any] = {
-        Boolean: True, JavaUtf: "", FlinkString: "", Blob: b"", Struct: {"a": ""}, MaskedRow: {"a": ""}, Number: 1,
-        Sized: {"a": 1}, Choice: {"left": 1, "right": None},
-    }  # fmt: skip
+        Boolean: True,
+        JavaUtf: "",
+        FlinkString: "",
+        Blob: b"",
+        StructLayout: {"a": ""},
+        MaskedRow: {"a": ""},
+        Number: 1,
+        Sized: {"a": 1},
+        Choice: {"left": 1, "right": None},
+    }
     return pa.array([values.get(type(layout), [])] * n, layout.arrow_type)
 
 
@@ -203,11 +221,11 @@ def test_rows_under_a_null_are_not_looked_at() -> None:
         "000000000100000004",
     ]
     fields = pa.StructArray.from_arrays([pa.array([1, None], pa.int32())], names=["a"], mask=pa.array([False, True]))
-    assert [row.hex() for row in encoded(Marked(Struct((("a", I32),))), fields)] == ["0000000001", "01"]
+    assert [row.hex() for row in encoded(Marked(StructLayout((("a", I32),))), fields)] == ["0000000001", "01"]
 
 
 def test_a_refusal_names_the_field_and_the_outer_row() -> None:
-    layout = Struct((("lists", Marked(Counted(Struct((("number", I32),))))),))
+    layout = StructLayout((("lists", Marked(Counted(StructLayout((("number", I32),))))),))
     good = {"lists": [{"number": 1}, {"number": 2}]}
     array = pa.array([good, {"lists": None}, {"lists": []}, {"lists": [{"number": 3}, {"number": None}]}, good])
     with pytest.raises(Unencodable, match="field 'lists': an item: field 'number': a null") as failure:
@@ -222,7 +240,7 @@ def test_a_refusal_names_the_field_and_the_outer_row() -> None:
     ("layout", "values", "message"),
     [
         (I32, pa.array([1, 2**31, 3]), "does not fit int32"),
-        (Nothing(1), pa.array([None, True]), "none but null"),
+        (AlwaysNull(1), pa.array([None, True]), "none but null"),
         (Blob(ops.LENGTH_FIXED, 2), pa.array([b"ab", b"abc"]), "3 bytes, where there must be 2"),
         (Blob(ops.LENGTH_U16), pa.array([b"", bytes(65536)]), "64 KiB"),
         (S["Char"].layout(MICROS), pa.array(["a", "ab"]), "'ab' is not one UTF-16 unit"),
@@ -235,11 +253,19 @@ def test_a_refusal_names_the_field_and_the_outer_row() -> None:
         (time_layout(I32, EXACT), pa.array(["00:00:00", "00:00:00.000001"]), "finer than a millisecond"),
         (timestamp_layout(I64, False, None, EXACT), pa.array(["1970-01-01T00:00", "1970-01-01"]), "ISO-8601"),
         (temporal_layout(TEMPORAL[0], MICROS), pa.array([0, 1], pa.timestamp("us")), "finer than 1/1000 second"),
-        (Choice((Option(1, "a", I32), Option(0, "b", I32))), pa.array([{"a": 1}, {"a": 1, "b": 2}]), "two options"),
-        (Choice((Option(1, "a", I32), Option(0, "b", I32))), pa.array([{"a": 1, "b": None}, {}]), "no option"),
+        (
+            Choice((ChoiceOption(1, "a", I32), ChoiceOption(0, "b", I32))),
+            pa.array([{"a": 1}, {"a": 1, "b": 2}]),
+            "two options",
+        ),
+        (
+            Choice((ChoiceOption(1, "a", I32), ChoiceOption(0, "b", I32))),
+            pa.array([{"a": 1, "b": None}, {}]),
+            "no option",
+        ),
         (MaskedRow((), True, True), pa.array([{"row_kind": "+I"}, {"row_kind": "x"}]), "a row's kind is x"),
     ],
-)  # fmt: skip
+)
 def test_what_no_bytes_stand_for_is_refused(layout: Layout, values: pa.Array, message: str) -> None:
     with pytest.raises(Unencodable, match=message) as failure:
         layout.encode(values)
@@ -262,7 +288,7 @@ def _snapshot(name: str) -> bytes:
 
 
 def test_the_choice_nothing_is_set_of_is_the_one_whose_values_can_be_null() -> None:
-    either = Choice((Option(1, "left", Nothing(1)), Option(0, "right", I32)))
+    either = Choice((ChoiceOption(1, "left", AlwaysNull(1)), ChoiceOption(0, "right", I32)))
     array = pa.array([{"left": None, "right": 5}, {"left": None, "right": None}], either.arrow_type)
     assert [row.hex() for row in encoded(either, array)] == ["0000000005", "0100"]
 
@@ -361,7 +387,7 @@ def test_composite_keys_are_those_of_flinks_key_builder(entry: dict[str, Any]) -
     key, namespace = (read_snapshot(bytes.fromhex(entry[f"{name}_serializer"])) for name in ("key", "namespace"))
     user = entry.get("user_key_serializer")
 
-    def made(serializer: Any, value: Any) -> Pieces:
+    def made(serializer: Any, value: Any) -> RowBytes:
         layout = serializer.layout(LayoutContext())
         return layout.encode(pa.array([_whole(value)] * 2, layout.arrow_type))
 
@@ -394,5 +420,5 @@ def test_list_items_are_joined_by_commas() -> None:
     assert lists.to_arrow().to_pylist() == [b"", b"a,bc", b"", b"d"]
     assert one(Delimited(I32), [1, 2]) == "000000012c00000002"
     assert one(Counted(I32, ops.COUNT_VARINT), [1]) == "0100000001"
-    assert one(Blocks(Boolean()), [True] * 128) == "8001" + "01" * 128 + "00"
-    assert one(Blocks(Boolean()), []) == "00"
+    assert one(AvroBlocks(Boolean()), [True] * 128) == "8001" + "01" * 128 + "00"
+    assert one(AvroBlocks(Boolean()), []) == "00"

@@ -97,7 +97,7 @@ def _composite_pairs(state: KeyedState, ctx: LayoutContext, chunk: RawEntries) -
     machine = Machine(program.program)
     data, n = chunk.data.tobytes(), len(chunk)
     assert machine.run(chunk.data, chunk.ranges[0::2], chunk.ranges[1::2], 0, n) == n
-    columns = program.assemble(machine.taken())
+    columns = program.assemble(machine.decoded())
     keys, values = (
         [data[start:end] for start, end in zip(chunk.ranges[at], chunk.ranges[at + 1], strict=True)] for at in (0, 2)
     )

@@ -12,40 +12,40 @@ import pytest
 from stateproc.codec import ops
 from stateproc.codec.decoder import ValueDecoder
 from stateproc.codec.layouts import (
+    AvroBlocks,
     BinaryArray,
     BinaryMap,
     BinaryRow,
     Blob,
-    Blocks,
     Boolean,
     Choice,
+    ChoiceOption,
     Counted,
     FlinkString,
     Layout,
-    Mapping,
+    MapLayout,
     Marked,
     MaskedList,
     MaskedRow,
     Number,
     Numbers,
-    Option,
     Sized,
-    Struct,
+    StructLayout,
     VariableSlot,
 )
 
 I32, I64, TEXT = Number(pa.int32()), Number(pa.int64()), FlinkString()
 
-_PAIR = Struct((("x", I32), ("y", TEXT)))
+_PAIR = StructLayout((("x", I32), ("y", TEXT)))
 _SLOT32 = Number(pa.int32(), big_endian=False)
 _SLOT_TEXT = VariableSlot(Blob(ops.LENGTH_REST, text=True), inlined=True)
 _ARRAY = BinaryArray(_SLOT_TEXT, 8)
 NESTED: tuple[Layout, ...] = (
-    Marked(Mapping.of(TEXT, Marked(Counted(Marked(I64))))),
+    Marked(MapLayout.of(TEXT, Marked(Counted(Marked(I64))))),
     MaskedRow((("a", TEXT), ("b", Counted(_PAIR)), ("c", Numbers(pa.float32()))), keep_kind=True),
-    MaskedList(Mapping.of(I32, Marked(Struct((("x", Boolean()),))))),
-    Choice((Option(1, "left", Counted(TEXT)), Option(0, "right", Struct((("x", I32),)))), 4, 7),
-    Blocks(MaskedList(I32)),
+    MaskedList(MapLayout.of(I32, Marked(StructLayout((("x", Boolean()),))))),
+    Choice((ChoiceOption(1, "left", Counted(TEXT)), ChoiceOption(0, "right", StructLayout((("x", I32),)))), 4, 7),
+    AvroBlocks(MaskedList(I32)),
     Sized(
         BinaryRow(
             (
@@ -70,8 +70,8 @@ def _random(layout: Layout, type_: pa.DataType, rng: random.Random, nullable: bo
         return "".join(rng.choices("aé€𝄞\0", k=rng.randrange(12)))
     if isinstance(inner, (Number, Boolean)):
         return rng.random() < 0.5 if isinstance(inner, Boolean) else rng.randrange(-(2**31), 2**31)
-    if isinstance(inner, (Struct, MaskedRow, BinaryRow)):
-        free = not isinstance(inner, Struct)
+    if isinstance(inner, (StructLayout, MaskedRow, BinaryRow)):
+        free = not isinstance(inner, StructLayout)
         row = {name: _random(field, type_.field(name).type, rng, free) for name, field in inner.fields}
         if getattr(inner, "keep_kind", False):
             row["row_kind"] = rng.choice(["+I", "-U", "+U", "-D"])
@@ -84,7 +84,7 @@ def _random(layout: Layout, type_: pa.DataType, rng: random.Random, nullable: bo
         }
     if isinstance(inner, Numbers):
         return [rng.randrange(100) for _ in range(rng.randrange(4))]
-    if isinstance(inner, Mapping):
+    if isinstance(inner, MapLayout):
         entry = inner.entries.item
         key, value = (field for _, field in entry.fields)
         return [

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import stateproc
-from stateproc.codec.byte_arrays import Pieces
+from stateproc.codec.byte_arrays import RowBytes
 from stateproc.errors import InvalidEntries, InvalidOption
 from stateproc.metadata.backend import BROADCAST, OPERATOR, StateMetaInfo, read_operator_header
 from stateproc.metadata.handles import StatePartition
@@ -76,7 +76,7 @@ def test_elements_and_entries(compressed: bool) -> None:
     header = len(sink.getvalue())
     writer.elements("list", pa.array([b"a", b"", big]))
     writer.entries("map", pa.array([b"k", b"kk"]), pa.array([b"v", big]))
-    writer.elements("union", Pieces(np.frombuffer(b"xabcx", np.uint8), np.array([1, 3, 4])))
+    writer.elements("union", RowBytes(np.frombuffer(b"xabcx", np.uint8), np.array([1, 3, 4])))
     writer.elements("list", pa.array([b"no", b"b"])[1:])
     writer.elements("list", pa.array([], pa.binary()))
     states_written = writer.close()

@@ -12,19 +12,17 @@ from stateproc.codec.kryo.primitives import KryoInput
 from stateproc.codec.kryo.types import (
     BOXES,
     FINAL_CLASSES,
-    ClassDescription,
     FieldType,
+    UserClass,
     bind,
     class_of_name,
     in_java_order,
 )
-from stateproc.codec.kryo.values import Cycle, Instance
-from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
-from stateproc.wire import Cursor
+from stateproc.codec.kryo.values import Cycle, KryoObject
+from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
 
 MAX_DEPTH = 64
-MAX_TRIES = 64
-MAX_ECHO = 1 << 21
+MAX_REPEATED = 1 << 21
 """How much references may repeat in one value: objects and their elements, sixteen characters or bytes as one."""
 _CHARACTERS = 16
 _JAVA_STREAM = b"\xac\xed\x00\x05"
@@ -51,6 +49,14 @@ class CorruptField(CorruptSnapshot):
 
 
 @dataclass(frozen=True)
+class BodyReaders:
+    """The readers of known classes, and that of arrays. The walker gets them, because they call the walker."""
+
+    by_class: Mapping[str, Body]
+    array: Body
+
+
+@dataclass(frozen=True)
 class KryoSetting:
     """What a Kryo value's bytes do not say.
 
@@ -62,54 +68,15 @@ class KryoSetting:
     version: int
     registrations: tuple[str, ...] = ()
     serializers: Mapping[str, str] = field(default_factory=dict)
-    classes: Mapping[str, ClassDescription] = field(default_factory=dict)
-
-
-def read_kryo(cursor: Cursor, setting: KryoSetting, whole: bool = False) -> Any:
-    """One value of Kryo.writeClassAndObject, as plain Python and the structures of ``values``.
-
-    ``whole``: the value must end where the cursor's range ends. Where a description does not say whether its
-    class is final, both are tried until the bytes fit. Raises CorruptSnapshot, UnsupportedSnapshot (unknown
-    classes).
-    """
-    start, depth = cursor.pos, cursor.depth
-    guesses: dict[str, bool] = {}
-    first_error: SnapshotError | None = None
-    for _ in range(MAX_TRIES):
-        cursor.pos, cursor.depth = start, depth
-        walker = Walker(KryoInput(cursor, setting.version), setting, guesses)
-        try:
-            value = walker.by_class()
-            if whole:
-                cursor.finish("the Kryo value")
-            return value
-        except SnapshotError as error:
-            first_error = first_error or error
-        except RecursionError as error:
-            raise UnsupportedSnapshot(
-                "Kryo objects nested too deep", where=cursor.where(), advice="the file may be damaged"
-            ) from error
-        if not next_guess(guesses):
-            break
-    assert first_error is not None
-    raise first_error
-
-
-def next_guess(guesses: dict[str, bool]) -> bool:
-    """Turn to the next combination, the last guess made first; False if all were tried."""
-    while guesses:
-        name, guess = guesses.popitem()
-        if not guess:
-            guesses[name] = True
-            return True
-    return False
+    classes: Mapping[str, UserClass] = field(default_factory=dict)
 
 
 class Walker:
     """The state of one walk: input, class names and objects seen so far, objects still open."""
 
-    def __init__(self, data: KryoInput, setting: KryoSetting, guesses: dict[str, bool]) -> None:
+    def __init__(self, data: KryoInput, setting: KryoSetting, guesses: dict[str, bool], bodies: BodyReaders) -> None:
         self.data = data
+        self._bodies = bodies
         self.version = setting.version
         self.setting = setting
         self.guesses = guesses
@@ -117,7 +84,7 @@ class Walker:
         self._objects: list[tuple[str, Any, int]] = []
         self._open: list[int] = []
         self._weight = 0
-        self._echoed = 0
+        self._repeated = 0
 
     # --- objects ------------------------------------------------------------------------------------------
     def read_class(self, args: tuple[FieldType, ...] = ()) -> FieldType | None:
@@ -183,8 +150,8 @@ class Walker:
             cursor.corrupt(f"a reference to object {index} of {len(self._objects)}", at=at)
         class_name, value, weight = self._objects[index]
         self._weight += weight
-        self._echoed += weight
-        if self._echoed > MAX_ECHO:
+        self._repeated += weight
+        if self._repeated > MAX_REPEATED:
             cursor.unsupported(
                 "references repeat too much of a Kryo object graph",
                 at=at,
@@ -216,12 +183,12 @@ class Walker:
             return False
         return self.guesses.setdefault(type_.name, False)
 
-    def _extended(self, described: ClassDescription) -> bool:
+    def _extended(self, described: UserClass) -> bool:
         """Whether another described class looks like a subclass: it has all the fields and more."""
         own = set(described.fields)
         return bool(own) and any(own < set(other.fields) for other in self.setting.classes.values())
 
-    def enum(self, name: str) -> ClassDescription | None:
+    def enum(self, name: str) -> UserClass | None:
         """The description of an enum; a constant with a body of its own is of a class ``Name$1``."""
         described = self.setting.classes.get(name)
         if described is None:
@@ -231,16 +198,14 @@ class Walker:
 
     # --- bodies -------------------------------------------------------------------------------------------
     def _body(self, type_: FieldType) -> Any:
-        from stateproc.codec.kryo.bodies import array, body_of
-
         name = type_.name
         own = self.setting.serializers.get(name)
         if own is not None and not own.endswith(".JavaSerializer"):
             raise self._no_bytes_for(name, f"that Kryo writes with a serializer of its own ({own})")
         if type_.array:
-            return array(self, type_)
+            return self._bodies.array(self, type_)
         if own is None:
-            known = body_of(name)
+            known = self._bodies.by_class.get(name)
             if known is not None:
                 return known(self, type_)
             enum = self.enum(name)
@@ -257,7 +222,7 @@ class Walker:
         cursor = self.data.cursor
         return bytes(cursor.data[cursor.pos : min(cursor.end, cursor.pos + 4)]) == _JAVA_STREAM
 
-    def constant(self, enum: ClassDescription) -> str | None:
+    def constant(self, enum: UserClass) -> str | None:
         """EnumSerializer: varint ordinal + 1, 0 null."""
         at = self.data.cursor.pos
         ordinal = self.data.varint() - 1
@@ -265,7 +230,7 @@ class Walker:
             self.data.cursor.corrupt(f"constant {ordinal} of {enum.name}, which has {len(enum.constants)}", at=at)
         return None if ordinal < 0 else enum.constants[ordinal]
 
-    def _fields(self, described: ClassDescription, args: tuple[FieldType, ...]) -> Instance:
+    def _fields(self, described: UserClass, args: tuple[FieldType, ...]) -> KryoObject:
         """FieldSerializer: the fields of all classes of the hierarchy, by name."""
         bound = dict(zip(described.variables, args, strict=False))
         values = {}
@@ -276,7 +241,7 @@ class Walker:
                 raise
             except CorruptSnapshot as error:
                 raise CorruptField.of(error, described.name, name, type_) from error
-        return Instance(described.name, {name: values[name] for name, _ in described.fields})
+        return KryoObject(described.name, {name: values[name] for name, _ in described.fields})
 
     def _no_bytes_for(self, name: str, why: str) -> UnsupportedSnapshot:
         return UnsupportedSnapshot(

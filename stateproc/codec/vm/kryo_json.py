@@ -8,24 +8,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from stateproc.codec.column_buffers import put
 from stateproc.codec.jit import inlined, kernel, load_u8
-from stateproc.codec.kryo_heads import (
+from stateproc.codec.vm.column_buffers import put
+from stateproc.codec.vm.kryo_headers import (
     AT_VALUE,
     BY_CLASS,
     CLASS,
     KIND,
-    LEFT,
     LIST,
     NEW_MAP,
     NULLABLE,
     OBJECT,
     PAIRS,
-    collection_head,
-    map_head,
-)  # fmt: skip
-from stateproc.codec.kryo_json_scalars import put_big_integer, put_box, put_literal
-from stateproc.codec.kryo_kernels import (
+    REMAINING,
+    collection_header,
+    map_header,
+)
+from stateproc.codec.vm.kryo_json_scalars import put_big_integer, put_box, put_literal
+from stateproc.codec.vm.kryo_kernels import (
     BIG_INTEGER,
     CHAR,
     DOUBLE,
@@ -35,19 +35,19 @@ from stateproc.codec.kryo_kernels import (
     FRAME_WORDS,
     MAP,
     MAX_FRAMES,
+    NEEDS_CAPACITY,
     NO_CLASS,
-    NO_ROOM,
     RESULT,
     SORTED_MAP,
     STRING,
     kryo_class,
     kryo_mark,
-    kryo_text,
     new_object,
-    seen_text,
+    referenced_text,
     set_word,
     word,
-)  # fmt: skip
+)
+from stateproc.codec.vm.kryo_strings import kryo_text
 
 _MAX_VALUES = 1_000_000
 # Text as little-endian numbers.
@@ -112,7 +112,7 @@ def kryo_json(
                 if not new_object(kryo, pos - source if code == STRING else -1):
                     return FAILED
             else:
-                text_at = seen_text(kryo, mark) if code == STRING else FAILED
+                text_at = referenced_text(kryo, mark) if code == STRING else FAILED
                 if text_at < 0:
                     return FAILED
                 text_at += source
@@ -124,13 +124,13 @@ def kryo_json(
                 set_word(frame, KIND, kind)
                 ok = put(columns, col, 1, _OPEN if is_text else _OPEN_LIST, reg)
                 if not ok or not (is_text or _before_key(columns, col, reg)):
-                    return NO_ROOM
+                    return NEEDS_CAPACITY
             elif kind == OBJECT and not is_text:
                 return FAILED
         opened = False
         if null:
             if not put(columns, col, 4, _NULL, reg):
-                return NO_ROOM
+                return NEEDS_CAPACITY
         elif code == STRING:
             behind = kryo_text(text_at, end, columns, col, True, kryo, reg)
             if behind < 0:
@@ -142,7 +142,7 @@ def kryo_json(
                     return FAILED
                 null = True
                 if not put(columns, col, 4, _NULL, reg):
-                    return NO_ROOM
+                    return NEEDS_CAPACITY
         elif code <= DOUBLE:
             pos = put_box(pos, end, code, version, columns, col, reg)
             if pos < 0:
@@ -158,23 +158,23 @@ def kryo_json(
             depth += 1
             a_map = code in (MAP, SORTED_MAP, EMPTY_MAP)
             if a_map:
-                pos = map_head(pos, end, code, version, kryo, reg, frame)
+                pos = map_header(pos, end, code, version, kryo, reg, frame)
             else:
-                pos = collection_head(pos, end, code, version, kryo, table, names, reg, frame)
+                pos = collection_header(pos, end, code, version, kryo, table, names, reg, frame)
             if pos < 0:
                 return FAILED
-            left = word(frame, LEFT)
-            opened = left > 0
+            remaining = word(frame, REMAINING)
+            opened = remaining > 0
             ok = True
-            if left < 0:
+            if remaining < 0:
                 null = True
                 ok = put(columns, col, 4, _NULL, reg)
-            elif left == 0:
+            elif remaining == 0:
                 ok = put(columns, col, 2, _EMPTY_OBJECT if a_map else _EMPTY_LIST, reg)
             elif not a_map:
                 ok = put(columns, col, 1, _OPEN_LIST, reg)
             if not ok:
-                return NO_ROOM
+                return NEEDS_CAPACITY
             if not opened:
                 depth -= 1
                 frame = kryo + 8 * (FIRST_FRAME + FRAME_WORDS * max(depth - 1, 0))
@@ -196,11 +196,11 @@ def kryo_json(
                 opened = True
             else:
                 set_word(frame, AT_VALUE, 0)
-                left = word(frame, LEFT) - 1
-                set_word(frame, LEFT, left)
+                remaining = word(frame, REMAINING) - 1
+                set_word(frame, REMAINING, remaining)
                 if kind == PAIRS:
                     ok = put(columns, col, 1, _CLOSE, reg)
-                if left > 0:
+                if remaining > 0:
                     ok = ok and put(columns, col, 1, _COMMA, reg)
                     if kind == PAIRS:
                         ok = ok and _before_key(columns, col, reg)
@@ -210,4 +210,4 @@ def kryo_json(
                     depth -= 1
                     frame = kryo + 8 * (FIRST_FRAME + FRAME_WORDS * max(depth - 1, 0))
             if not ok:
-                return NO_ROOM
+                return NEEDS_CAPACITY

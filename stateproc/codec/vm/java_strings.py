@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from stateproc.codec.ascii_scan import HIGH_BITS
 from stateproc.codec.jit import kernel, load_le64, load_u8, store_8, store_64
 
 NOT_A_STRING = -1
 TOO_SHORT = -2
-
-_HIGH_BITS = np.uint64(0x8080808080808080)
 
 
 @kernel
@@ -53,18 +52,18 @@ def put_utf16_unit(at: int, unit: int, high: int) -> int:
 
 
 @kernel
-def varint_units(pos: int, end: int, n: int, at: int) -> tuple[int, int]:
+def decode_varint_units(pos: int, end: int, n: int, at: int) -> tuple[int, int]:
     """Flink's StringValue body: ``n`` UTF-16 units as varints. Returns (new pos, bytes written or reason)."""
     start = at
     i = 0
     # ASCII stands in its own bytes: eight at a time, as long as no top bit is set.
-    while i + 8 <= n and pos + 8 <= end and (load_le64(pos) & _HIGH_BITS) == 0:
+    while i + 8 <= n and pos + 8 <= end and (load_le64(pos) & HIGH_BITS) == 0:
         store_64(at, np.int64(load_le64(pos)))
         i += 8
         pos += 8
         at += 8
     left = n - i
-    if 0 < left < 8 and pos + 8 <= end and (load_le64(pos) & (_HIGH_BITS >> np.uint64(8 * (8 - left)))) == 0:
+    if 0 < left < 8 and pos + 8 <= end and (load_le64(pos) & (HIGH_BITS >> np.uint64(8 * (8 - left)))) == 0:
         # What is stored behind the last of them is written over later.
         store_64(at, np.int64(load_le64(pos)))
         return pos + left, at + left - start
@@ -102,7 +101,7 @@ def varint_units(pos: int, end: int, n: int, at: int) -> tuple[int, int]:
 
 
 @kernel
-def modified_utf8(pos: int, end: int, at: int) -> int:
+def decode_modified_utf8(pos: int, end: int, at: int) -> int:
     """DataOutput.writeUTF's body, all of [pos, end). Returns the bytes written or the reason."""
     start = at
     high = 0

@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 
 from stateproc.codec import ops
-from stateproc.codec.column_buffers import operand
 from stateproc.codec.jit import kernel, load_i32, load_i64, load_u8, store_8, store_32, store_64
 from stateproc.codec.ops import (
     BOOL,
@@ -22,7 +21,7 @@ from stateproc.codec.ops import (
     F4,
     F8,
     FILL,
-    FSTR,
+    FLINK_STRING,
     JUMP,
     L2,
     L4,
@@ -38,18 +37,19 @@ from stateproc.codec.ops import (
     SKIP_REST,
     SWITCH,
 )
-from stateproc.codec.vectorized_ops import (
-    ALL,
-    FULL,
-    LEFT,
+from stateproc.codec.vm.column_buffers import operand
+from stateproc.codec.vm.vectorized_ops import (
+    COLUMN_FULL,
+    DECODED,
+    FALLBACK,
     byte_strings,
     column_of_chunk,
-    common_way,
+    common_branch,
     fill_row,
     flink_strings,
-    leave_lanes,
     marked_numbers,
     numbers,
+    select_non_null,
 )
 
 CHUNK = 1024
@@ -96,20 +96,20 @@ def run(
             if used + n * width > load_i64(entry + 16):
                 store_64(reg + 8 * ops.AUX, c)
                 store_64(reg + 8 * ops.NEED, n * width)
-                return FULL, row
+                return COLUMN_FULL, row
         outcome = _chunk(
             prog, fills, source, starts + 8 * row, start_stride, ends + 8 * row, end_stride, n, columns, reg, scratch
         )
         for c in range(n_columns):
             entry = columns + 24 * c + 8
-            if outcome != ALL:
+            if outcome != DECODED:
                 store_64(entry, load_i64(saved + 8 * c))
             else:
                 store_64(entry, load_i64(entry) + n * load_i32(widths + 4 * c))
-        if outcome != ALL:
+        if outcome != DECODED:
             return outcome, row
         row += n
-    return ALL, row
+    return DECODED, row
 
 
 @kernel
@@ -131,20 +131,20 @@ def _chunk(
     A row that leaves the lanes at a null has its nulls filled in there and then; it comes back where the program goes
     on behind the value. Fixed-width values are written where their row has its place, bytes one behind the other.
     """
-    at, end, lanes = scratch, scratch + 8 * CHUNK, scratch + 16 * CHUNK
-    joins = lanes + 8 * (_DEPTH + 1) * CHUNK
-    active, depth, pc = n, 0, 0
-    join = np.int64(-1)
+    positions, row_ends, selection = scratch, scratch + 8 * CHUNK, scratch + 16 * CHUNK
+    resumes = selection + 8 * (_DEPTH + 1) * CHUNK
+    n_selected, depth, pc = n, 0, 0
+    resume_pc = np.int64(-1)
     for k in range(n):
-        store_64(at + 8 * k, source + load_i64(starts + 8 * k))
-        store_64(end + 8 * k, source + load_i64(ends + 8 * k))
-        store_64(lanes + 8 * k, k)
+        store_64(positions + 8 * k, source + load_i64(starts + 8 * k))
+        store_64(row_ends + 8 * k, source + load_i64(ends + 8 * k))
+        store_64(selection + 8 * k, k)
     while True:
-        while pc == join:
+        while pc == resume_pc:
             depth -= 1
-            lanes -= 8 * CHUNK
-            active = load_i64(joins + 16 * depth + 8)
-            join = load_i64(joins + 16 * depth)
+            selection -= 8 * CHUNK
+            n_selected = load_i64(resumes + 16 * depth + 8)
+            resume_pc = load_i64(resumes + 16 * depth)
         op = operand(prog, pc)
         if op == MARKED_NUMBER:
             valid, out = (
@@ -152,110 +152,125 @@ def _chunk(
                 column_of_chunk(columns, operand(prog, pc + 3)),
             )
             if operand(prog, pc + 2) < 0 or not marked_numbers(
-                at, end, lanes, active, operand(prog, pc + 1), valid, out, operand(prog, pc + 4)
+                positions, row_ends, selection, n_selected, operand(prog, pc + 1), valid, out, operand(prog, pc + 4)
             ):
-                return LEFT
+                return FALLBACK
             pc += 5
         elif op in (F8, F4, F2, F1, BOOL, L8, L4, L2):
-            if not numbers(at, end, lanes, active, op, columns, operand(prog, pc + 1)):
-                return LEFT
+            if not numbers(positions, row_ends, selection, n_selected, op, columns, operand(prog, pc + 1)):
+                return FALLBACK
             pc += 2
-        elif op == FSTR:
+        elif op == FLINK_STRING:
             outcome = flink_strings(
-                at,
-                end,
-                lanes,
-                active,
+                positions,
+                row_ends,
+                selection,
+                n_selected,
                 columns,
                 operand(prog, pc + 1),
                 operand(prog, pc + 2),
                 operand(prog, pc + 3),
                 reg,
             )
-            if outcome != ALL:
+            if outcome != DECODED:
                 return outcome
             pc += 4
         elif op == BYTES:
             outcome = byte_strings(
-                at, end, lanes, active, columns, operand(prog, pc + 1), operand(prog, pc + 2), operand(prog, pc + 3),
-                operand(prog, pc + 4), reg,
-            )  # fmt: skip
-            if outcome != ALL:
+                positions,
+                row_ends,
+                selection,
+                n_selected,
+                columns,
+                operand(prog, pc + 1),
+                operand(prog, pc + 2),
+                operand(prog, pc + 3),
+                operand(prog, pc + 4),
+                reg,
+            )
+            if outcome != DECODED:
                 return outcome
             pc += 5
         elif op == NULL_IF:
             if depth == _DEPTH:
-                return LEFT
-            inner = lanes + 8 * CHUNK
-            left = leave_lanes(
-                at, end, lanes, active, operand(prog, pc + 1), operand(prog, pc + 4), columns,
-                fills + 4 * operand(prog, pc + 2), inner,
-            )  # fmt: skip
-            if left < 0:
-                return LEFT
-            if left == 0:
+                return FALLBACK
+            inner_selection = selection + 8 * CHUNK
+            n_nulls = select_non_null(
+                positions,
+                row_ends,
+                selection,
+                n_selected,
+                operand(prog, pc + 1),
+                operand(prog, pc + 4),
+                columns,
+                fills + 4 * operand(prog, pc + 2),
+                inner_selection,
+            )
+            if n_nulls < 0:
+                return FALLBACK
+            if n_nulls == 0:
                 pc += 5
-            elif left == active:
+            elif n_nulls == n_selected:
                 pc = operand(prog, pc + 3)
             else:
-                store_64(joins + 16 * depth, join)
-                store_64(joins + 16 * depth + 8, active)
+                store_64(resumes + 16 * depth, resume_pc)
+                store_64(resumes + 16 * depth + 8, n_selected)
                 depth += 1
-                lanes = inner
-                active -= left
-                join = np.int64(operand(prog, pc + 3))
+                selection = inner_selection
+                n_selected -= n_nulls
+                resume_pc = np.int64(operand(prog, pc + 3))
                 pc += 5
         elif op in (PUT1, PUT4):
             col, value = operand(prog, pc + 1), operand(prog, pc + 2)
             if col >= 0:
                 out = column_of_chunk(columns, col)
-                for k in range(active):
-                    i = load_i64(lanes + 8 * k)
+                for k in range(n_selected):
+                    i = load_i64(selection + 8 * k)
                     if op == PUT1:
                         store_8(out + i, value)
                     else:
                         store_32(out + 4 * i, value)
             pc += 3
         elif op in (SKIP, SKIP_REST, EXPECT):
-            wanted = operand(prog, pc + 1) if op == SKIP else 1
-            for k in range(active):
-                i = load_i64(lanes + 8 * k)
-                place, stop = load_i64(at + 8 * i), load_i64(end + 8 * i)
+            needed = operand(prog, pc + 1) if op == SKIP else 1
+            for k in range(n_selected):
+                i = load_i64(selection + 8 * k)
+                pos, end = load_i64(positions + 8 * i), load_i64(row_ends + 8 * i)
                 if op == SKIP_REST:
-                    store_64(at + 8 * i, stop)
+                    store_64(positions + 8 * i, end)
                     continue
-                if stop - place < wanted or (op == EXPECT and load_u8(place) != operand(prog, pc + 1)):
-                    return LEFT
-                store_64(at + 8 * i, place + wanted)
+                if end - pos < needed or (op == EXPECT and load_u8(pos) != operand(prog, pc + 1)):
+                    return FALLBACK
+                store_64(positions + 8 * i, pos + needed)
             pc += 1 if op == SKIP_REST else 2
         elif op == SWITCH:
-            target = common_way(prog, pc, at, end, lanes, active)
+            target = common_branch(prog, pc, positions, row_ends, selection, n_selected)
             if target < 0:
-                return LEFT
+                return FALLBACK
             pc = target
         elif op == JUMP:
             pc = operand(prog, pc + 1)
         elif op == FILL:
-            for k in range(active):
-                fill_row(columns, fills + 4 * operand(prog, pc + 1), load_i64(lanes + 8 * k))
+            for k in range(n_selected):
+                fill_row(columns, fills + 4 * operand(prog, pc + 1), load_i64(selection + 8 * k))
             pc += 2
         elif op == MARK:
             if operand(prog, pc + 1) >= 0:
                 out = column_of_chunk(columns, operand(prog, pc + 1))
-                for k in range(active):
-                    i = load_i64(lanes + 8 * k)
-                    store_64(out + 8 * i, load_i64(at + 8 * i) - source)
+                for k in range(n_selected):
+                    i = load_i64(selection + 8 * k)
+                    store_64(out + 8 * i, load_i64(positions + 8 * i) - source)
             pc += 2
         elif op in (SEGMENT, ROW_END):
             for k in range(n):
-                if load_i64(at + 8 * k) != load_i64(end + 8 * k):
-                    return LEFT
+                if load_i64(positions + 8 * k) != load_i64(row_ends + 8 * k):
+                    return FALLBACK
             if op == ROW_END:
-                return ALL
+                return DECODED
             segment = operand(prog, pc + 1)
             for k in range(n):
-                store_64(at + 8 * k, source + load_i64(starts + segment * start_stride + 8 * k))
-                store_64(end + 8 * k, source + load_i64(ends + segment * end_stride + 8 * k))
+                store_64(positions + 8 * k, source + load_i64(starts + segment * start_stride + 8 * k))
+                store_64(row_ends + 8 * k, source + load_i64(ends + segment * end_stride + 8 * k))
             pc += 2
         else:
-            return LEFT
+            return FALLBACK

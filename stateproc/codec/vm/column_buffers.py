@@ -21,7 +21,7 @@ from stateproc.codec.jit import (
     store_16,
     store_32,
     store_64,
-)  # fmt: skip
+)
 
 
 @kernel
@@ -31,7 +31,7 @@ def operand(prog: int, index: int) -> Any:
 
 
 @kernel
-def fits(columns: int, col: int, n: int, reg: int) -> bool:
+def has_capacity(columns: int, col: int, n: int, reg: int) -> bool:
     """Whether ``n`` more bytes fit into the column; if not, tell which column needs how much."""
     entry = columns + 24 * col
     if load_i64(entry + 8) + n <= load_i64(entry + 16):
@@ -42,7 +42,7 @@ def fits(columns: int, col: int, n: int, reg: int) -> bool:
 
 
 @kernel
-def place(columns: int, col: int) -> Any:
+def append_address(columns: int, col: int) -> Any:
     """The address behind the column's last value."""
     entry = columns + 24 * col
     return load_i64(entry) + load_i64(entry + 8)
@@ -59,9 +59,9 @@ def put(columns: int, col: int, width: int, value: int, reg: int) -> bool:
     """Append ``value`` in ``width`` bytes; False if there is no room."""
     if col < 0:
         return True
-    if not fits(columns, col, width, reg):
+    if not has_capacity(columns, col, width, reg):
         return False
-    at = place(columns, col)
+    at = append_address(columns, col)
     if width == 1:
         store_8(at, value)
     elif width == 2:
@@ -86,19 +86,19 @@ def fill_nulls(columns: int, fills: int, at: int, reg: int) -> bool:
 
 
 @kernel
-def copy_in(columns: int, col: int, source: int, n: int, reg: int) -> bool:
+def append_bytes(columns: int, col: int, source: int, n: int, reg: int) -> bool:
     """Append ``n`` bytes from the address ``source`` to the column."""
     if col < 0:
         return True
-    if not fits(columns, col, n, reg):
+    if not has_capacity(columns, col, n, reg):
         return False
-    copy_bytes(place(columns, col), source, n)
+    copy_bytes(append_address(columns, col), source, n)
     advance(columns, col, n)
     return True
 
 
 @kernel
-def varint(pos: int, end: int, kind: int, reg: int) -> Any:
+def read_varint(pos: int, end: int, kind: int, reg: int) -> Any:
     """A varint of the kind; the new position goes to ``reg[NEED]`` (-1: too short, -2: too long)."""
     wide = kind == ops.VARINT_U64 or kind == ops.VARINT_Z64
     value = np.uint64(0)
@@ -136,7 +136,7 @@ def name_matches(pos: int, n: int, name: int) -> bool:
     """Whether the ``n`` bytes at ``pos`` are the name at the address ``name`` (u16 length, bytes)."""
     if np.int64(load_be16(name)) != n:
         return False
-    for k in range(n):  # noqa: SIM110  (kernels have no generators)
+    for k in range(n):
         if load_u8(name + 2 + k) != load_u8(pos + k):
             return False
     return True

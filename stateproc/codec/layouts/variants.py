@@ -11,20 +11,21 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stateproc.codec import arrow_arrays as arrays
 from stateproc.codec import ops
-from stateproc.codec.builder import Assembler, Builder, Label, Taken
+from stateproc.codec.array_types import Longs
+from stateproc.codec.builder import Assembler, Builder, DecodedColumns, Label
 from stateproc.codec.byte_arrays import Unencodable
-from stateproc.codec.encoding import arrays
-from stateproc.codec.encoding.sized_writers import Longs, Measured, located, same, sequence, spread
+from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, constant_bytes, locate_errors, scatter
 from stateproc.codec.layouts.base import Layout, Unwritable
 from stateproc.codec.layouts.nesting import struct_array
 
-NAMELESS = ""
+UNNAMED = ""
 """The name of a step that is read and not kept."""
 
 
 @dataclass(frozen=True)
-class Shape:
+class StructVariant:
     """One shape: ``label`` names it (null: not told), ``steps`` are (field or NAMELESS, layout) in byte order.
 
     ``lead``: the bytes that ``choose`` of Merged knows the shape by; None: values of this shape are read only.
@@ -35,7 +36,7 @@ class Shape:
     lead: bytes | None = None
 
 
-class SharedFields:
+class SharedColumns:
     """The columns of the struct's fields, shared by all shapes that have a field of the name and layout."""
 
     def __init__(self, b: Builder) -> None:
@@ -44,23 +45,23 @@ class SharedFields:
         self._missing: list[tuple[str, Label]] = []
         self.assemblers: dict[str, Assembler] = {}
 
-    def emit(self, shape: Shape, names: tuple[str, ...]) -> None:
+    def emit(self, shape: StructVariant, names: tuple[str, ...]) -> None:
         """Emit the shape's steps, and nulls for the fields it lacks."""
         b = self._b
         present = {name for name, _ in shape.steps}
         for name, layout in shape.steps:
-            if name == NAMELESS:
+            if name == UNNAMED:
                 layout.skip(b)
             elif name in self._ranges:
-                with b.again_from(self._ranges[name][0]):
+                with b.reuse_columns(self._ranges[name][0]):
                     layout.emit(b, True)
             else:
-                first = b.columns_made
+                first = b.column_count
                 self.assemblers[name] = layout.emit(b, True)
-                self._ranges[name] = (first, b.columns_made)
+                self._ranges[name] = (first, b.column_count)
         for name in names:
             if name not in present:
-                fill = b.later_fill()
+                fill = b.pending_fill()
                 b.op(ops.FILL, fill)
                 self._missing.append((name, fill))
 
@@ -70,18 +71,18 @@ class SharedFields:
             self._b.set_fill(fill, *self._ranges[name])
 
 
-def merged_fields(shapes: tuple[Shape, ...]) -> dict[str, Layout]:
+def merged_fields(shapes: tuple[StructVariant, ...]) -> dict[str, Layout]:
     """Field → layout over all shapes, in order of first appearance."""
     fields: dict[str, Layout] = {}
     for shape in shapes:
         for name, layout in shape.steps:
-            if name != NAMELESS:
+            if name != UNNAMED:
                 fields.setdefault(name, layout)
     return fields
 
 
 @dataclass(frozen=True)
-class Merged(Layout):
+class VariantStruct(Layout):
     """A value of one of several shapes as one struct.
 
     ``choose`` emits the ops that pick a shape: it gets the builder, a label per shape and the label of null.
@@ -90,7 +91,7 @@ class Merged(Layout):
     none.
     """
 
-    shapes: tuple[Shape, ...]
+    shapes: tuple[StructVariant, ...]
     choose: Callable[[Builder, list[Label], Label], None]
     label_field: str | None = None
     least: int = 1
@@ -112,38 +113,38 @@ class Merged(Layout):
         return self.least
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
-        first = b.columns_made
+        first = b.column_count
         valid = b.column(1, 0)
         label = b.column(1, 0) if self.label_field is not None else -1
-        ways = [b.label() for _ in self.shapes]
-        null_way, behind, null_fill = b.label(), b.label(), b.later_fill()
-        self.choose(b, ways, null_way)
-        shared, names = SharedFields(b), tuple(self.fields)
-        for index, (shape, way) in enumerate(zip(self.shapes, ways, strict=True)):
-            b.place(way)
+        branches = [b.label() for _ in self.shapes]
+        null_branch, end, null_fill = b.label(), b.label(), b.pending_fill()
+        self.choose(b, branches, null_branch)
+        shared, names = SharedColumns(b), tuple(self.fields)
+        for index, (shape, branch) in enumerate(zip(self.shapes, branches, strict=True)):
+            b.bind(branch)
             b.op(ops.PUT1, valid, 1)
             if self.label_field is not None:
                 b.op(ops.PUT1, label, index)
             shared.emit(shape, names)
-            b.op(ops.JUMP, behind)
+            b.op(ops.JUMP, end)
         shared.finish()
-        b.place(null_way)
+        b.bind(null_branch)
         b.op(ops.FILL, null_fill)
         b.set_fill(null_fill, first)
-        b.place(behind)
+        b.bind(end)
         if not b.keep:
-            return lambda taken: pa.nulls(0)
+            return lambda decoded: pa.nulls(0)
         children = [shared.assemblers[name] for name in names]
         if self.label_field is not None:
-            children.insert(0, lambda taken: self._labels(taken, label))
+            children.insert(0, lambda decoded: self._labels(decoded, label))
         fields = list(self.arrow_type)
-        return lambda taken: struct_array(taken, valid, fields, children)
+        return lambda decoded: struct_array(decoded, valid, fields, children)
 
     @property
-    def tells_null(self) -> bool:
+    def encodes_null(self) -> bool:
         return self.null is not None
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         """Of the shapes of a row's label (null: the first shape's) the first that has the row's fields is taken."""
         null = arrays.null_rows(array)
         if self.null is None:
@@ -151,20 +152,20 @@ class Merged(Layout):
         first = 0 if self.label_field is None else 1
         columns = {name: arrays.field_of(array, name, first + at) for at, name in enumerate(self.fields)}
         chosen = self._chosen(array, columns, null)
-        parts: list[tuple[Longs, Measured]] = []
+        parts: list[tuple[Longs, SizedWriter]] = []
         for index, shape in enumerate(self.shapes):
             rows = np.flatnonzero(chosen == index)
             if len(rows) == 0:
                 continue
             whole = len(rows) == len(array)
             mine = columns if whole else {name: column.take(pa.array(rows)) for name, column in columns.items()}
-            with located(rows.__getitem__):
+            with locate_errors(rows.__getitem__):
                 parts.append((rows, _measure_shape(shape, mine, len(rows))))
             if whole:
                 return parts[0][1]
         if self.null is not None:
-            parts.append((np.flatnonzero(null), same(self.null)))
-        return spread(len(array), parts)
+            parts.append((np.flatnonzero(null), constant_bytes(self.null)))
+        return scatter(len(array), parts)
 
     def _chosen(self, array: pa.Array, columns: dict[str, pa.Array], null: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
         """The number of each row's shape, -1 for null."""
@@ -180,7 +181,7 @@ class Merged(Layout):
             for name, here in given.items():
                 if name not in layouts:
                     fits &= ~here
-                elif not layouts[name].tells_null:
+                elif not layouts[name].encodes_null:
                     fits &= here
             chosen[fits] = index
             open_rows &= ~fits
@@ -191,9 +192,9 @@ class Merged(Layout):
             raise Unencodable(f"the fields set are not those of one of the shapes ({known}):{label}", row)
         return chosen
 
-    def _labels(self, taken: Taken, column: int) -> pa.Array:
+    def _labels(self, decoded: DecodedColumns, column: int) -> pa.Array:
         labels = pa.array([shape.label for shape in self.shapes], pa.string())
-        return labels.take(pa.array(taken.column(column, np.uint8)))
+        return labels.take(pa.array(decoded.column(column, np.uint8)))
 
     def to_python(self, value: Any) -> Any:
         if value is None:
@@ -210,11 +211,11 @@ def _is_labelled(labels: pa.Array | None, label: str | None, usual: str | None) 
     return np.asarray(pc.equal(told, label).fill_null(False).to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
-def _measure_shape(shape: Shape, columns: dict[str, pa.Array], n: int) -> Measured:
+def _measure_shape(shape: StructVariant, columns: dict[str, pa.Array], n: int) -> SizedWriter:
     if shape.lead is None:
         raise Unwritable(f"values that are {shape.label!r} are read only")
-    parts = [same(shape.lead)]
+    parts = [constant_bytes(shape.lead)]
     for name, layout in shape.steps:
-        with located(name=f"field {name!r}" if name else ""):
-            parts.append(layout.measure(pa.nulls(n) if name == NAMELESS else columns[name]))
-    return sequence(parts)
+        with locate_errors(name=f"field {name!r}" if name else ""):
+            parts.append(layout.measure(pa.nulls(n) if name == UNNAMED else columns[name]))
+    return concatenate(parts)

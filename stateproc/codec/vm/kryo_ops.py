@@ -1,27 +1,27 @@
-"""Kryo's ops: what :mod:`stateproc.codec.kryo_kernels` gives up is a failure, after which the host reads the value."""
+"""Ops that read Kryo. An op that fails on a value leaves the whole value to the host: see ``ops.RETRY``."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from stateproc.codec import ops
-from stateproc.codec.column_buffers import fill_nulls, operand, put
 from stateproc.codec.jit import inlined, kernel, load_i64, store_64
-from stateproc.codec.kryo_json import kryo_json
-from stateproc.codec.kryo_kernels import (
+from stateproc.codec.vm.column_buffers import fill_nulls, operand, put
+from stateproc.codec.vm.kryo_json import kryo_json
+from stateproc.codec.vm.kryo_kernels import (
     FLAG,
-    NO_ROOM,
+    NEEDS_CAPACITY,
     RESULT,
     begin_kryo,
     flagged_varint,
     kryo_class,
     kryo_mark,
-    kryo_marked_text,
     kryo_time,
     kryo_varint,
     new_object,
     word,
-)  # fmt: skip
+)
+from stateproc.codec.vm.kryo_strings import kryo_marked_text
 
 
 @inlined
@@ -45,7 +45,7 @@ def begin(
 
 
 @kernel
-def take_back(stack: int, columns: int, reg: int) -> None:
+def restore_lengths(stack: int, columns: int, reg: int) -> None:
     """Columns as they were at KRYO_BEGIN."""
     at = stack + 8 * load_i64(reg + 8 * ops.GUARD_SP)
     for c in range(load_i64(reg + 8 * ops.GUARD_FIRST), load_i64(reg + 8 * ops.GUARD_STOP)):
@@ -83,7 +83,7 @@ def string(pos: int, end: int, source: int, code: int, columns: int, kryo: int, 
     """KRYO_STRING."""
     at = kryo_marked_text(pos, end, source, columns, operand(code, 2), operand(code, 3) != 0, kryo, reg)
     if at < 0:
-        return pos, ops.GROW if at == NO_ROOM else ops.BAD_STRING
+        return pos, ops.GROW if at == NEEDS_CAPACITY else ops.BAD_STRING
     return at, ops.RUNNING if put(columns, operand(code, 1), 4, word(kryo, RESULT), reg) else ops.GROW
 
 
@@ -125,7 +125,7 @@ def json(
     begin = load_i64(used) if col >= 0 else np.int64(0)
     at = kryo_json(pos, end, source, columns, col, operand(code, 3), kryo, table, names, reg)
     if at < 0:
-        return pos, ops.GROW if at == NO_ROOM else ops.BAD_TAG
+        return pos, ops.GROW if at == NEEDS_CAPACITY else ops.BAD_TAG
     n = np.int64(0)
     if col >= 0:
         if word(kryo, RESULT) == 1 and operand(code, 4) == 0:

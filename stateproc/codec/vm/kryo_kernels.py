@@ -14,18 +14,18 @@ from __future__ import annotations
 from typing import Any
 
 from stateproc.codec import ops
-from stateproc.codec.column_buffers import advance, fits, place, varint
-from stateproc.codec.jit import copy_bytes, kernel, load_be16, load_i32, load_i64, load_u8, store_8, store_64
-from stateproc.codec.text import put_utf8, put_utf16_unit
+from stateproc.codec.ascii_scan import ascii_end
+from stateproc.codec.jit import kernel, load_be16, load_i32, load_i64, load_u8, store_64
+from stateproc.codec.vm.column_buffers import read_varint
 
-FAILED, NO_ROOM = -1, -2
+FAILED, NEEDS_CAPACITY = -1, -2
 
-OBJECTS, NAMES, RESULT, FLAG, FURTHEST, ECHOED = 0, 1, 3, 4, 5, 6
+OBJECTS, NAMES, RESULT, FLAG, TEXT_END, REPEATED = 0, 1, 3, 4, 5, 6
 FIRST_NAME, MAX_NAMES = 8, 256
 FIRST_FRAME, MAX_FRAMES, FRAME_WORDS = 264, 60, 8
 FIRST_OBJECT, MAX_OBJECTS = 1024, 1 << 20
 BLOCK_WORDS = FIRST_OBJECT + MAX_OBJECTS
-MAX_ECHO = 1 << 25
+MAX_REPEATED = 1 << 25
 """Bytes of text that references may repeat in one value."""
 
 NO_CLASS = 0
@@ -34,8 +34,6 @@ COLLECTION, SORTED_COLLECTION, IMMUTABLE_COLLECTION, AS_LIST = 10, 11, 12, 13
 MAP, SORTED_MAP, EMPTY_COLLECTION, EMPTY_MAP = 14, 15, 16, 17
 BIG_INTEGER = 18
 FIRST_OTHER = 32
-
-_QUOTE, _BACKSLASH = 0x22, 0x5C
 
 
 @kernel
@@ -53,19 +51,8 @@ def begin_kryo(kryo: int) -> None:
     """A new value: no objects, no class names."""
     set_word(kryo, OBJECTS, 0)
     set_word(kryo, NAMES, 0)
-    set_word(kryo, FURTHEST, 0)
-    set_word(kryo, ECHOED, 0)
-
-
-@kernel
-def _is_bounded(at: int, behind: int, kryo: int) -> Any:
-    """Whether text read again for references to it, from ``at`` on, is still of a size to be shown."""
-    if at >= word(kryo, FURTHEST):
-        set_word(kryo, FURTHEST, behind)
-        return True
-    echoed = word(kryo, ECHOED) + behind - at
-    set_word(kryo, ECHOED, echoed)
-    return echoed <= MAX_ECHO
+    set_word(kryo, TEXT_END, 0)
+    set_word(kryo, REPEATED, 0)
 
 
 @kernel
@@ -74,7 +61,7 @@ def kryo_varint(pos: int, end: int, kryo: int, reg: int) -> Any:
     if pos < end and load_u8(pos) < 0x80:
         set_word(kryo, RESULT, load_u8(pos))
         return pos + 1
-    value = varint(pos, end, ops.VARINT_U32, reg)
+    value = read_varint(pos, end, ops.VARINT_U32, reg)
     at = load_i64(reg + 8 * ops.NEED)
     if at < 0 or value < 0:
         return FAILED
@@ -107,15 +94,10 @@ def flagged_varint(pos: int, end: int, kryo: int) -> int:
 
 
 @kernel
-def _ascii_end(pos: int, end: int) -> int:
-    """Behind the first byte with its top bit set."""
-    while pos + 8 <= end and (load_i64(pos) & 0x7F7F7F7F7F7F7F7F) == load_i64(pos):
-        pos += 8
-    while pos < end:
-        if load_u8(pos) >= 0x80:
-            return pos + 1
-        pos += 1
-    return FAILED
+def marked_ascii_end(pos: int, end: int) -> int:
+    """Return the position after the first byte with its top bit set, the last of an ASCII string; FAILED if none."""
+    pos = ascii_end(pos, end)
+    return pos + 1 if pos < end else FAILED
 
 
 @kernel
@@ -160,7 +142,7 @@ def _class_name(pos: int, end: int, kryo: int) -> Any:
     if pos >= end:
         return FAILED
     if load_u8(pos) < 0x80:
-        stop = _ascii_end(pos, end)
+        stop = marked_ascii_end(pos, end)
         if stop < 0:
             return FAILED
         set_word(kryo, RESULT, stop - pos)
@@ -211,159 +193,12 @@ def new_object(kryo: int, text_at: int) -> bool:
 
 
 @kernel
-def seen_text(kryo: int, mark: int) -> Any:
+def referenced_text(kryo: int, mark: int) -> Any:
     """The position of the string that a back reference stands for; negative if it is none."""
     number = mark - 2
     if number >= word(kryo, OBJECTS):
         return FAILED
     return word(kryo, FIRST_OBJECT + number)
-
-
-@kernel
-def put_escaped(at: int, char: int) -> int:
-    """Write an ASCII character of a JSON string; the new end."""
-    if char >= 0x20 and char != _QUOTE and char != _BACKSLASH:
-        store_8(at, char)
-        return at + 1
-    store_8(at, _BACKSLASH)
-    short = 0
-    if char in (_QUOTE, _BACKSLASH):
-        short = char
-    elif char == 8:
-        short = 0x62
-    elif char == 9:
-        short = 0x74
-    elif char == 10:
-        short = 0x6E
-    elif char == 12:
-        short = 0x66
-    elif char == 13:
-        short = 0x72
-    if short != 0:
-        store_8(at + 1, short)
-        return at + 2
-    store_8(at + 1, 0x75)
-    store_8(at + 2, 0x30)
-    store_8(at + 3, 0x30)
-    store_8(at + 4, 0x30 + (char >> 4))
-    low = char & 15
-    store_8(at + 5, 0x30 + low if low < 10 else 0x57 + low)
-    return at + 6
-
-
-@kernel
-def kryo_text(pos: int, end: int, columns: int, col: int, quoted: bool, kryo: int, reg: int) -> int:
-    """A string's body, appended to the column (``quoted``: as JSON); RESULT is the bytes written, -1 for null."""
-    if pos >= end:
-        return FAILED
-    begin = pos
-    if load_u8(pos) < 0x80:
-        stop = _ascii_end(pos, end)
-        if stop >= 0 and not _is_bounded(pos, stop, kryo):
-            return FAILED
-        return _ascii_text(pos, stop, columns, col, quoted, kryo, reg)
-    pos = flagged_varint(pos, end, kryo)
-    n = word(kryo, RESULT) - 1
-    if pos < 0 or n > end - pos:
-        return FAILED
-    if n < 0:
-        set_word(kryo, RESULT, -1)
-        return pos
-    if not _is_bounded(begin, pos + n, kryo):
-        return FAILED
-    at = 0
-    if col >= 0:
-        if not fits(columns, col, (6 if quoted else 3) * n + 16, reg):
-            return NO_ROOM
-        at = place(columns, col)
-    start = at
-    if quoted and col >= 0:
-        store_8(at, _QUOTE)
-        at += 1
-    high = 0
-    for _ in range(n):
-        if pos >= end:
-            return FAILED
-        unit = load_u8(pos)
-        extra = 0
-        if unit >= 0x80:
-            extra = 1 if 0xC0 <= unit < 0xE0 else 2 if 0xE0 <= unit < 0xF0 else -1
-            if extra < 0 or end - pos <= extra:
-                return FAILED
-            unit &= 0x1F if extra == 1 else 0x0F
-            for k in range(1, extra + 1):
-                trail = load_u8(pos + k)
-                if trail & 0xC0 != 0x80:
-                    return FAILED
-                unit = (unit << 6) | (trail & 0x3F)
-        pos += 1 + extra
-        if col >= 0:
-            if unit >= 0x80:
-                at = put_utf16_unit(at, unit, high)
-            elif quoted:
-                at = put_escaped(at, unit)
-            else:
-                at += put_utf8(at, unit)
-            high = unit if 0xD800 <= unit < 0xDC00 else 0
-    if quoted and col >= 0:
-        store_8(at, _QUOTE)
-        at += 1
-    if col >= 0:
-        advance(columns, col, at - start)
-    set_word(kryo, RESULT, at - start)
-    return pos
-
-
-@kernel
-def _ascii_text(pos: int, stop: int, columns: int, col: int, quoted: bool, kryo: int, reg: int) -> int:
-    """ASCII whose last byte has its top bit set."""
-    if stop < 0:
-        return FAILED
-    n = stop - pos
-    if col < 0:
-        set_word(kryo, RESULT, n)
-        return stop
-    if not fits(columns, col, (6 if quoted else 1) * n + 16, reg):
-        return NO_ROOM
-    at = place(columns, col)
-    start = at
-    if quoted:
-        store_8(at, _QUOTE)
-        at += 1
-        for k in range(n):
-            at = put_escaped(at, load_u8(pos + k) & 0x7F)
-        store_8(at, _QUOTE)
-        at += 1
-    else:
-        copy_bytes(at, pos, n)
-        at += n
-        store_8(at - 1, load_u8(stop - 1) & 0x7F)
-    advance(columns, col, at - start)
-    set_word(kryo, RESULT, at - start)
-    return stop
-
-
-@kernel
-def kryo_marked_text(
-    pos: int, end: int, source: int, columns: int, col: int, nullable: bool, kryo: int, reg: int
-) -> int:
-    """A reference mark and a string, or a reference to one; RESULT as in :func:`kryo_text`."""
-    pos = kryo_mark(pos, end, kryo, reg)
-    if pos < 0:
-        return FAILED
-    mark = word(kryo, RESULT)
-    if mark == 0:
-        set_word(kryo, RESULT, -1)
-        return pos if nullable else FAILED
-    if mark == 1:
-        if not new_object(kryo, pos - source):
-            return FAILED
-        return kryo_text(pos, end, columns, col, False, kryo, reg)
-    text_at = seen_text(kryo, mark)
-    if text_at < 0:
-        return FAILED
-    status = kryo_text(source + text_at, end, columns, col, False, kryo, reg)
-    return pos if status >= 0 else status
 
 
 @kernel

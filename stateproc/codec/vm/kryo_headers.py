@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stateproc.codec.jit import kernel, load_u8
-from stateproc.codec.kryo_kernels import (
+from stateproc.codec.vm.kryo_kernels import (
     AS_LIST,
     EMPTY_COLLECTION,
     EMPTY_MAP,
@@ -19,11 +19,11 @@ from stateproc.codec.kryo_kernels import (
     kryo_varint,
     set_word,
     word,
-)  # fmt: skip
+)
 
 BY_CLASS = -1
 """The class of elements that each name their own."""
-KIND, LEFT, CLASS, NULLABLE, AT_VALUE = 0, 1, 2, 3, 4
+KIND, REMAINING, CLASS, NULLABLE, AT_VALUE = 0, 1, 2, 3, 4
 """Words of a frame, one per collection around."""
 LIST, NEW_MAP, OBJECT, PAIRS = 0, 1, 2, 3
 """Kinds of frames; which a map is, is known from its first key."""
@@ -31,26 +31,26 @@ _MAX_NULLS = 4096
 
 
 @kernel
-def _no_comparator(pos: int, end: int) -> int:
+def _skip_null_comparator(pos: int, end: int) -> int:
     """A null comparator; what else stands there is the walker's."""
     return pos + 1 if pos < end and load_u8(pos) == 0 else FAILED
 
 
 @kernel
-def collection_head(
+def collection_header(
     pos: int, end: int, code: int, version: int, kryo: int, table: int, names: int, reg: int, frame: int
 ) -> int:
     """The head of a collection's body into a new frame; left is -1 for a null body."""
     set_word(frame, KIND, LIST)
     set_word(frame, CLASS, BY_CLASS)
     set_word(frame, NULLABLE, 0)
-    set_word(frame, LEFT, 0)
+    set_word(frame, REMAINING, 0)
     if code == EMPTY_COLLECTION:
         return pos
     header = code == SORTED_COLLECTION
     if version < 5:
         if header:
-            pos = _no_comparator(pos, end)
+            pos = _skip_null_comparator(pos, end)
             if pos < 0:
                 return FAILED
         pos = kryo_varint(pos, end, kryo, reg)
@@ -59,7 +59,7 @@ def collection_head(
         n = word(kryo, RESULT)
         if n > end - pos:
             return FAILED
-        set_word(frame, LEFT, n)
+        set_word(frame, REMAINING, n)
         return kryo_class(pos, end, kryo, table, names, reg) if code == AS_LIST else pos
     pos = flagged_varint(pos, end, kryo)
     if pos < 0:
@@ -67,10 +67,10 @@ def collection_head(
     n = word(kryo, RESULT) - 1
     flag = word(kryo, FLAG) != 0
     if n >= 0 and header:
-        pos = _no_comparator(pos, end)
+        pos = _skip_null_comparator(pos, end)
         if pos < 0:
             return FAILED
-    set_word(frame, LEFT, n)
+    set_word(frame, REMAINING, n)
     if n <= 0:
         return pos
     if flag:
@@ -89,18 +89,18 @@ def collection_head(
 
 
 @kernel
-def map_head(pos: int, end: int, code: int, version: int, kryo: int, reg: int, frame: int) -> int:
+def map_header(pos: int, end: int, code: int, version: int, kryo: int, reg: int, frame: int) -> int:
     """The head of a map's body into a new frame; left is -1 for a null body."""
     set_word(frame, KIND, NEW_MAP)
     set_word(frame, CLASS, BY_CLASS)
     set_word(frame, NULLABLE, 0)
     set_word(frame, AT_VALUE, 0)
-    set_word(frame, LEFT, 0)
+    set_word(frame, REMAINING, 0)
     if code == EMPTY_MAP:
         return pos
     header = code == SORTED_MAP
     if header and version < 5:
-        pos = _no_comparator(pos, end)
+        pos = _skip_null_comparator(pos, end)
         if pos < 0:
             return FAILED
     pos = kryo_varint(pos, end, kryo, reg)
@@ -108,8 +108,8 @@ def map_head(pos: int, end: int, code: int, version: int, kryo: int, reg: int, f
         return FAILED
     n = word(kryo, RESULT) - (1 if version >= 5 else 0)
     if header and version >= 5 and n >= 0:
-        pos = _no_comparator(pos, end)
+        pos = _skip_null_comparator(pos, end)
         if pos < 0:
             return FAILED
-    set_word(frame, LEFT, n)
+    set_word(frame, REMAINING, n)
     return pos if 2 * n <= end - pos else FAILED

@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder
-from stateproc.codec.encoding.sized_writers import Measured
+from stateproc.codec.encoding.sized_writers import SizedWriter
 from stateproc.codec.layouts.base import Layout
 
 
 @dataclass(frozen=True)
-class Whole(Layout):
+class FullRange(Layout):
     """``inner``, which must end where its range does; for use inside of Sized and VariableSlot."""
 
     inner: Layout
@@ -37,14 +37,14 @@ class Whole(Layout):
         return assemble
 
     @property
-    def heeds_null(self) -> bool:
-        return self.inner.heeds_null
+    def converts_nulls(self) -> bool:
+        return self.inner.converts_nulls
 
     @property
-    def tells_null(self) -> bool:
-        return self.inner.tells_null
+    def encodes_null(self) -> bool:
+        return self.inner.encodes_null
 
-    def measure(self, array: pa.Array) -> Measured:
+    def measure(self, array: pa.Array) -> SizedWriter:
         return self.inner.measure(array)
 
     def to_python(self, value: Any) -> Any:

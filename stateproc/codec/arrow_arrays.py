@@ -9,10 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stateproc.codec.array_types import Bytes, Longs
 from stateproc.codec.byte_arrays import Unencodable
-from stateproc.codec.encoding.sized_writers import Longs
-
-Bytes = npt.NDArray[np.uint8]
 
 
 def as_type(array: pa.Array, type_: pa.DataType) -> pa.Array:
@@ -176,3 +174,10 @@ def field_of(array: pa.Array, name: str, position: int) -> pa.Array:
     if found < 0:
         raise Unencodable(f"the struct has no field {name!r}: {type_}", 0)
     return array.field(found)
+
+
+def with_nulls(array: pa.Array, null: npt.NDArray[np.bool_]) -> pa.Array:
+    """``array`` with the rows of ``null`` made null."""
+    if not null.any():
+        return array
+    return pc.if_else(pa.array(~null), array, pa.scalar(None, array.type))

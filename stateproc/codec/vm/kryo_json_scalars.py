@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from stateproc.codec import ops
-from stateproc.codec.column_buffers import advance, fits, place, put, varint
 from stateproc.codec.jit import (
     double_of,
     float_of,
@@ -21,8 +20,10 @@ from stateproc.codec.jit import (
     load_le64,
     load_u8,
     store_8,
-)  # fmt: skip
-from stateproc.codec.kryo_kernels import (
+)
+from stateproc.codec.vm.column_buffers import advance, append_address, has_capacity, put, read_varint
+from stateproc.codec.vm.java_strings import put_utf16_unit
+from stateproc.codec.vm.kryo_kernels import (
     BOOLEAN,
     BYTE,
     CHAR,
@@ -31,14 +32,13 @@ from stateproc.codec.kryo_kernels import (
     FLOAT,
     INT,
     LONG,
-    NO_ROOM,
+    NEEDS_CAPACITY,
     RESULT,
     SHORT,
     kryo_varint,
-    put_escaped,
     word,
-)  # fmt: skip
-from stateproc.codec.text import put_utf16_unit
+)
+from stateproc.codec.vm.kryo_strings import put_escaped
 
 # Text as little-endian numbers.
 _TRUE, _FALS, _E, _QUOTE = 0x65757274, 0x736C6166, 0x65, 0x22
@@ -67,9 +67,9 @@ def _digits(at: int, value: int) -> int:
 def _put_number(columns: int, col: int, value: int, quoted: bool, reg: int) -> bool:
     if col < 0:
         return True
-    if not fits(columns, col, 24, reg):
+    if not has_capacity(columns, col, 24, reg):
         return False
-    start = place(columns, col)
+    start = append_address(columns, col)
     at = start
     if quoted:
         store_8(at, _QUOTE)
@@ -103,9 +103,9 @@ def _put_short_decimal(columns: int, col: int, value: float, reg: int) -> int:
         return -1
     if col < 0:
         return 1
-    if not fits(columns, col, 48, reg):
+    if not has_capacity(columns, col, 48, reg):
         return 0
-    start = place(columns, col)
+    start = append_address(columns, col)
     at = start
     if math.copysign(1.0, value) < 0:
         store_8(at, 0x2D)
@@ -127,9 +127,9 @@ def _put_short_decimal(columns: int, col: int, value: float, reg: int) -> int:
 def _put_char(columns: int, col: int, unit: int, reg: int) -> bool:
     if col < 0:
         return True
-    if not fits(columns, col, 16, reg):
+    if not has_capacity(columns, col, 16, reg):
         return False
-    start = place(columns, col)
+    start = append_address(columns, col)
     store_8(start, _QUOTE)
     at = put_escaped(start + 1, unit) if unit < 0x80 else put_utf16_unit(start + 1, unit, 0)
     store_8(at, _QUOTE)
@@ -142,9 +142,9 @@ def put_literal(columns: int, col: int, text: int, n: int, reg: int) -> bool:
     """Append ``n`` bytes of ``text``, a little-endian number of at most eight."""
     if col < 0:
         return True
-    if not fits(columns, col, n, reg):
+    if not has_capacity(columns, col, n, reg):
         return False
-    at = place(columns, col)
+    at = append_address(columns, col)
     for k in range(n):
         store_8(at + k, (text >> (8 * k)) & 0xFF)
     advance(columns, col, n)
@@ -156,11 +156,11 @@ def put_box(pos: int, end: int, code: int, version: int, columns: int, col: int,
     """The body of a boxed primitive as JSON."""
     big = version < 5
     if code in (INT, LONG):
-        value = varint(pos, end, ops.VARINT_Z32 if code == INT else ops.VARINT_Z64, reg)
+        value = read_varint(pos, end, ops.VARINT_Z32 if code == INT else ops.VARINT_Z64, reg)
         pos = load_i64(reg + 8 * ops.NEED)
         if pos < 0:
             return FAILED
-        return pos if _put_number(columns, col, value, False, reg) else NO_ROOM
+        return pos if _put_number(columns, col, value, False, reg) else NEEDS_CAPACITY
     size = 1
     if code in (SHORT, CHAR):
         size = 2
@@ -193,7 +193,7 @@ def put_box(pos: int, end: int, code: int, version: int, columns: int, col: int,
         if done < 0:
             return FAILED
         ok = done == 1
-    return pos + size if ok else NO_ROOM
+    return pos + size if ok else NEEDS_CAPACITY
 
 
 @kernel
@@ -208,4 +208,4 @@ def put_big_integer(pos: int, end: int, columns: int, col: int, kryo: int, reg: 
     value = np.int64(np.int8(np.uint8(load_u8(pos))))
     for k in range(1, n):
         value = (value << 8) | load_u8(pos + k)
-    return pos + n if _put_number(columns, col, value, True, reg) else NO_ROOM
+    return pos + n if _put_number(columns, col, value, True, reg) else NEEDS_CAPACITY
