@@ -34,14 +34,14 @@ Row = tuple[bytes, bytes, Any]
 
 
 def length_suffix(length: int) -> bytes:
-    """A part's length as CompositeKeySerializationUtils writes it behind the part: lowest byte first, no zeros."""
+    """A part's length as CompositeKeySerializationUtils writes it after the part: lowest byte first, no zeros."""
     return length.to_bytes(max(1, (length.bit_length() + 7) // 8), "little")
 
 
 class Store:
     """Per key group what each composite key (key and namespace, or timer) holds.
 
-    VALUE, REDUCING, AGGREGATING: the value's bytes, None where only the job's own function could tell. LIST: runs of
+    VALUE, REDUCING, AGGREGATING: the value's bytes, None where the job's own function has to compute it. LIST: runs of
     elements. MAP: user key → null mark and value. Queues: nothing. A table of Python dicts: one change costs one
     look-up, whatever its kind.
     """

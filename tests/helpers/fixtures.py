@@ -18,7 +18,7 @@ from stateproc.snapshot.state import State
 from tests.helpers.paths import FIXTURES
 from tests.helpers.value_comparison import plain, same
 
-# Fields of classes whose snapshot tells nothing: Kryo classes, and POJO subclasses that heap snapshots do not list.
+# Classes without fields in their snapshots: Kryo classes, and POJO subclasses that heap snapshots do not list.
 CLASSES = {
     "fixtures.Edges$Dog": {"legs": "int", "name": "String", "weight": "Double"},
     "fixtures.Edges$Generic": {"text": "String", "number": "int", "longs": "long[]"},
@@ -49,8 +49,8 @@ class Fixture:
 
     def open(self, **options: Any) -> Snapshot:
         uids = {line["uid"] for line in self.expected() if line["uid"]}
-        told = {"key_type": self.manifest.get("key_type")}
-        return stateproc.open(self.snapshot, uids=uids, **told | options)
+        declared = {"key_type": self.manifest.get("key_type")}
+        return stateproc.open(self.snapshot, uids=uids, **declared | options)
 
 
 def fixtures(*kinds: str) -> list[Fixture]:
@@ -89,13 +89,15 @@ def differences(fixture: Fixture, snapshot: Snapshot, read: ReadRows = arrow_row
     return found
 
 
-def _unexpired(read: ReadRows, time_to_live: int, told: list[int]) -> ReadRows:
-    """Without what had expired when the job told its states; compactions may have dropped it from the files, or not."""
+def _unexpired(read: ReadRows, time_to_live: int, recorded: list[int]) -> ReadRows:
+    """Leave out entries that had expired when the job recorded its states; compactions may have dropped them or not."""
 
     def is_alive(moment: Any) -> bool:
         expiry = round(moment.timestamp() * 1000) + time_to_live
-        assert not told[0] <= expiry <= told[1], "expired while the job told its states: write the fixture again"
-        return bool(expiry > told[1])
+        assert not recorded[0] <= expiry <= recorded[1], (
+            "expired while the job recorded its states: write the fixture again"
+        )
+        return bool(expiry > recorded[1])
 
     def alive(snapshot: Snapshot, state: State) -> Iterator[dict[str, Any]]:
         for row in read(snapshot, state):
@@ -137,7 +139,7 @@ def _index(key: Any, namespace: Any) -> str:
 
 def _same_value(ours: Any, theirs: Any) -> bool:
     if isinstance(theirs, list) and theirs and isinstance(theirs[0], dict) and set(theirs[0]) == {"timestamp", "value"}:
-        # Evicting windows hold stream records; that they are records is told here by a field of its own.
+        # Evicting windows hold stream records; here a field of their own says that they are records.
         ours = [{"timestamp": item["timestamp"], "value": item["value"]} for item in ours]
     return same(ours, theirs)
 

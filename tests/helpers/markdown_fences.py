@@ -30,7 +30,7 @@ def blocks(document: Path, language: str) -> list[tuple[int, str]]:
 
 
 def commands(document: Path) -> list[Command]:
-    """The commands of all ``console`` blocks: lines with ``$``, and their output behind them."""
+    """The commands of all ``console`` blocks: lines with ``$``, and the output that follows."""
     found: list[Command] = []
     for at, text in blocks(document, "console"):
         lines = text.splitlines()

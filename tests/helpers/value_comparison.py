@@ -62,12 +62,12 @@ def same(ours: Any, theirs: Any) -> bool:
         # RAW of a serializer that is known is opened, of another it is bytes.
         return same(ours, theirs["value"]) or ours == theirs["raw"]
     if isinstance(ours, dict) and isinstance(theirs, dict) and "f0" in ours and "f0" not in theirs:
-        # Field names that the snapshot does not hold: fields stand in the same order.
+        # Field names that the snapshot does not hold: fields are in the same order.
         ours = dict(zip(theirs, (item for key, item in ours.items() if key != "row_kind"), strict=False))
     if isinstance(theirs, dict) and isinstance(ours, dict):
         ours = {_NAMES.get(key, key): item for key, item in ours.items()}
-        told = {"class", "element"}  # the subclass of a POJO, the kind of a stream element: told here only
-        given = {key: item for key, item in ours.items() if key in theirs or (item is not None and key not in told)}
+        extra = {"class", "element"}  # the subclass of a POJO, the kind of a stream element: reported by stateproc only
+        given = {key: item for key, item in ours.items() if key in theirs or (item is not None and key not in extra)}
         return given.keys() <= theirs.keys() and all(same(ours.get(key), theirs[key]) for key in theirs)
     if isinstance(theirs, list) and isinstance(ours, list):
         # A long run of a bitmap's bits stands there as its bounds.

@@ -53,6 +53,6 @@ def _refused(directory: Path, content: bytes) -> Callable[[], Any]:
     return run
 
 
-def test_counts_that_nothing_stands_behind(tmp_path: Path) -> None:
+def test_counts_without_contents(tmp_path: Path) -> None:
     cases = [(name, _refused(tmp_path / str(n), content)) for n, (name, content) in enumerate(CONTENTS.items())]
     assert run_cases(cases, workers=1).failures == ()

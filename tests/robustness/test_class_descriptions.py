@@ -70,7 +70,7 @@ def test_opening_says_so_before_anything_is_read() -> None:
 
 
 def _layout(spec: Any, name: str, kryo: int = 2) -> Callable[[], Any]:
-    """The class as POJO and as Kryo value: a layout, or an error of ours."""
+    """The class as POJO and as Kryo value: a layout, or a typed error."""
 
     def run() -> None:
         classes = parse_classes(spec)

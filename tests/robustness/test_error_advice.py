@@ -1,4 +1,4 @@
-"""What a person is told when a path, a file or a name is wrong: the place, and what to do."""
+"""Errors about wrong paths, files and names say where the problem is and what to do."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_a_value_that_python_reads_and_that_is_cut_off_waits_for_more_bytes() ->
         assert assemble(machine.decoded()).to_pylist() == [{"n": n, "b": b"abc"} for n in range(4)]  # type: ignore[operator]
 
 
-def test_a_row_that_needs_room_inside_of_a_sub_range_of_a_stream_goes_on_behind_it() -> None:
+def test_a_row_that_grows_its_buffer_inside_of_a_sub_range_of_a_stream_continues_after_it() -> None:
     machine, assemble = _machine(StructLayout((("s", Sized(FlinkString())), ("n", Number(pa.int32())))))
     text = bytes([101]) + b"x" * 100
     row = len(text).to_bytes(4, "big") + text + (7).to_bytes(4, "big")

@@ -74,7 +74,7 @@ def test_mutations_of_databases_and_changelogs() -> None:
     assert run_cases(_cases(list(part_targets()), _count("databases"))).failures == ()
 
 
-def test_no_wrong_row_where_checksums_tell() -> None:
+def test_no_wrong_row_where_checksums_detect_damage() -> None:
     """Compressed data: the rows are those that were written, or there is an error."""
     targets = [target for target in file_targets() if target.checked and 0 < target.body < len(target.data)]
     assert len(targets) > 20

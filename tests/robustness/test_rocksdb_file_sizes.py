@@ -1,4 +1,4 @@
-"""Damage to a RocksDB database that its files' sizes tell."""
+"""Damage to a RocksDB database that the sizes of its files reveal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _table() -> Target:
 
 
 @pytest.mark.parametrize("change", [-1, 1, 7])
-def test_a_table_of_another_size_is_told_where_it_differs(change: int) -> None:
+def test_a_table_of_another_size_is_reported_with_both_sizes(change: int) -> None:
     table = _table()
     data = table.data[:change] if change < 0 else table.data + bytes(change)
     assert table.read_all is not None

@@ -40,7 +40,7 @@ ENDLESS = b"\xff" * 24
 HUGE = (0x7FFFFFFF, 1 << 31, (1 << 32) - 1, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)
 
 
-def test_crafted_tables_tell_the_truth_when_nothing_is_changed() -> None:
+def test_crafted_tables_are_correct_when_nothing_is_changed() -> None:
     complete(partial(alone, Crafted()))
     complete(partial(listed, Crafted()))
     complete(partial(listed, partitioned(lambda _own, places: places)))
@@ -83,9 +83,9 @@ class Vast:
     def read(self, start: int, length: int) -> bytes:
         check_range(self, start, length)
         assert length <= MOST_BYTES, f"{length} bytes are read at once"
-        behind = len(self.head) + self.hole
-        zeros = min(start + length, behind) - max(start, len(self.head))
-        end = self.tail[max(0, start - behind) : max(0, start + length - behind)]
+        after = len(self.head) + self.hole
+        zeros = min(start + length, after) - max(start, len(self.head))
+        end = self.tail[max(0, start - after) : max(0, start + length - after)]
         return self.head[start : start + length] + bytes(max(0, zeros)) + end
 
     def read_all(self, limit: int) -> bytes:
@@ -156,9 +156,9 @@ def test_compressed_blocks_that_grow_a_thousandfold() -> None:
     def grown(version: int, kind: int, squeeze: Callable[[bytes], bytes]) -> Crafted:
         keys = [b"\0%03d" % k for k in range(24)]
         raw = [block(entry(internal(key, 7), bytes(16 << 20))) for key in keys]
-        told = varint(len(raw[0])) if version > 1 else b""
+        size = varint(len(raw[0])) if version > 1 else b""
         return Crafted(
-            [(told + squeeze(item), kind) for item in raw],
+            [(size + squeeze(item), kind) for item in raw],
             lambda places, _keys: index_of(places, keys),
             footer=lambda m, i: footer(handle(m) + handle(i), version=version),
         )
@@ -205,8 +205,8 @@ def test_indexes_that_point_to_themselves_or_in_circles() -> None:
 
 
 def _relabelled(table: Crafted, kind: int) -> Crafted:
-    told = dict(table.properties) | {"rocksdb.block.based.table.index.type": kind.to_bytes(4, "little")}
-    return table.but(properties=told)
+    properties = dict(table.properties) | {"rocksdb.block.based.table.index.type": kind.to_bytes(4, "little")}
+    return table.but(properties=properties)
 
 
 def _shorter() -> Crafted:
@@ -270,24 +270,24 @@ def test_keys_that_share_a_long_beginning() -> None:
 
 def test_properties_that_lie() -> None:
     name = "rocksdb.block.based.table.index.type"
-    lies: list[dict[str, bytes]] = [{name: n.to_bytes(4, "little")} for n in (2, 3, 4, 77, (1 << 32) - 1)]
-    lies += [{name: b""}, {name: bytes(8)}]
-    lies += [{"rocksdb.comparator": it} for it in (b"rocksdb.ReverseBytewiseComparator", b"\xff" * 300)]
+    wrong: list[dict[str, bytes]] = [{name: n.to_bytes(4, "little")} for n in (2, 3, 4, 77, (1 << 32) - 1)]
+    wrong += [{name: b""}, {name: bytes(8)}]
+    wrong += [{"rocksdb.comparator": it} for it in (b"rocksdb.ReverseBytewiseComparator", b"\xff" * 300)]
     for number in ("rocksdb.num.data.blocks", "rocksdb.index.value.is.delta.encoded", "rocksdb.num.entries"):
-        lies.append({number: ENDLESS})
-        lies.append({number: b""})
-    lies += [{"rocksdb.index.value.is.delta.encoded": b"\1"}, {"rocksdb.num.data.blocks": varint(4)}]
-    lies += [{"rocksdb.num.data.blocks": varint((1 << 64) - 1)}]
+        wrong.append({number: ENDLESS})
+        wrong.append({number: b""})
+    wrong += [{"rocksdb.index.value.is.delta.encoded": b"\1"}, {"rocksdb.num.data.blocks": varint(4)}]
+    wrong += [{"rocksdb.num.data.blocks": varint((1 << 64) - 1)}]
     sequence = "rocksdb.external_sst_file.global_seqno"
     ingested = {"rocksdb.external_sst_file.version": (2).to_bytes(4, "little")}
-    lies += [{sequence: it} for it in (b"", bytes(7), bytes(9), b"\xff" * 8)]
-    lies += [{**ingested, sequence: (99).to_bytes(8, "little")}]
-    check([(f"{lie}", partial(listed, Crafted(properties=lie))) for lie in lies])
+    wrong += [{sequence: it} for it in (b"", bytes(7), bytes(9), b"\xff" * 8)]
+    wrong += [{**ingested, sequence: (99).to_bytes(8, "little")}]
+    check([(f"{item}", partial(listed, Crafted(properties=item))) for item in wrong])
 
 
 def test_footers_of_another_kind() -> None:
-    def table(**told: int) -> Crafted:
-        return Crafted(footer=lambda m, i: footer(handle(m) + handle(i), **told))
+    def table(**fields: int) -> Crafted:
+        return Crafted(footer=lambda m, i: footer(handle(m) + handle(i), **fields))
 
     found = [(f"version {n}", table(version=n)) for n in (6, 7, 8, 255, (1 << 31) - 1, (1 << 32) - 1)]
     found += [(f"checksum {n}", table(kind=n)) for n in (5, 6, 255)]

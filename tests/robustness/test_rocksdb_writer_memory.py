@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import random
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,10 @@ from stateproc.writers.formats.rocksdb import block_builder as filling
 from stateproc.writers.formats.rocksdb import bloom, table
 from stateproc.writers.formats.rocksdb.options import TableOptions
 from stateproc.writers.formats.rocksdb.table import TableWriter, WrittenTable
-from tests.helpers.damage.checked_kernels import MEMORY, Checked, plain_module
+from tests.helpers.damage.checked_kernels import MEMORY, Checked, plain_module, replace_module
 from tests.helpers.writers.keyed_entries import Entry, batches
 
-_FILLING = plain_module(filling, stateproc__codec__encoding__kernels=plain_module(kernels))
+_FILLING = plain_module(filling, {kernels.__name__: plain_module(kernels)})
 _BLOOM = plain_module(bloom)
 OPTIONS = TableOptions(block_size=128, bloom_bits_per_key=10.0)
 
@@ -38,22 +37,20 @@ def _span(address: int, offsets: Any, first: int, last: int) -> tuple[int, int, 
 
 
 class _CheckedKernels:
-    """Stand in for the compiled ones: each load, store and index is checked."""
+    """Replace the compiled kernels by plain ones that check each load, store and index."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._writer: Any = None
-        shim = ModuleType("filling")
-        shim.__dict__.update(vars(filling), fill=self._fill, close_block=self._close)
-        patch.setattr(table, "filling", shim)
+        replace_module(patch, table, filling, fill=self._fill, close_block=self._close)
         patch.setattr(table, "hash_keys", self._hash)
-        patch.setattr(TableWriter, "_make_room", self._making_room(TableWriter._make_room))
+        patch.setattr(TableWriter, "_make_room", self._before_growing(TableWriter._make_room))
 
-    def _making_room(self, inner: Any) -> Any:
-        def make_room(writer: TableWriter, more: int) -> None:
+    def _before_growing(self, inner: Any) -> Any:
+        def grow(writer: TableWriter, more: int) -> None:
             self._writer = writer
             inner(writer, more)
 
-        return make_room
+        return grow
 
     def _out(self, out: int) -> tuple[int, int, bool]:
         return out, out + len(self._writer._out), True
@@ -78,13 +75,13 @@ class _CheckedKernels:
         _FILLING.close_block(out, Checked(restarts), Checked(reg), Checked(ends), Checked(rows), row)
 
     def _hash(
-        self, first: int, last: int, groups: Any, keys: int, key_offsets: Any, prefix: int, room: int, out: Any
+        self, first: int, last: int, groups: Any, keys: int, key_offsets: Any, prefix: int, scratch: int, out: Any
     ) -> None:
         longest = prefix + int(np.diff(key_offsets[first : last + 1]).max())
         MEMORY.columns = (0, 0)
-        MEMORY.ranges = [_span(keys, key_offsets, first, last), (room, room + longest, True)]
+        MEMORY.ranges = [_span(keys, key_offsets, first, last), (scratch, scratch + longest, True)]
         with np.errstate(over="ignore"):
-            _BLOOM.hash_keys(first, last, Checked(groups), keys, Checked(key_offsets), prefix, room, Checked(out))
+            _BLOOM.hash_keys(first, last, Checked(groups), keys, Checked(key_offsets), prefix, scratch, Checked(out))
 
 
 @pytest.mark.parametrize("prefix", [1, 2])

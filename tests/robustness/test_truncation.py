@@ -69,7 +69,7 @@ def test_metadata_with_inline_state_cut_off_at_every_byte(name: str) -> None:
         assert 0 <= (caught.value.where.offset or 0) <= length
 
 
-def test_a_truncated_file_on_disk_is_told_by_its_length(tmp_path: Path) -> None:
+def test_a_truncated_file_on_disk_is_detected_by_its_length(tmp_path: Path) -> None:
     source = FIXTURES / "1.20/operators-hashmap-canonical/snapshot"
     shutil.copytree(source, tmp_path / "snapshot")
     file = max(

@@ -189,7 +189,7 @@ def test_values_that_ask_for_much_are_refused_soon(tmp_path: Path) -> None:
     assert run_cases(cases, workers=1).failures == ()
 
 
-def test_a_cycle_is_told_and_not_followed(tmp_path: Path) -> None:
+def test_a_cycle_is_reported_and_not_followed(tmp_path: Path) -> None:
     java = saved(tmp_path / "java", JAVA, HEAD + java_list(java_reference(1)))
     (row,) = stateproc.open(java).states[0].to_arrow().to_pylist()
     assert json.loads(row["value"]) == [{"class": "[Ljava.lang.Object;", "cycle": True}]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import random
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from stateproc.writers.formats.canonical import canonical_layout as laying
 from stateproc.writers.formats.canonical import writer as canonical
 from stateproc.writers.formats.canonical.writer import CanonicalWriter
 from stateproc.writers.formats.common import order_check as order
-from tests.helpers.damage.checked_kernels import MEMORY, Checked, plain_module
+from tests.helpers.damage.checked_kernels import MEMORY, Checked, plain_module, replace_module
 from tests.helpers.writers.keyed_entries import Entry, batches
 
 _LAYING, _ORDER = plain_module(laying), plain_module(order)
@@ -36,13 +35,11 @@ def _span(address: int, offsets: Any) -> tuple[int, int, bool]:
 
 
 class _CheckedWriter:
-    """Stands in for the kernels: checks what they are given, and each load and store against it."""
+    """Replace the kernels by plain ones; check their arguments, and each load and store against these."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._held: dict[str, Any] = {}
-        shim = ModuleType("laying")
-        shim.__dict__.update(vars(laying), lay=self._lay)
-        monkeypatch.setattr(canonical, "laying", shim)
+        replace_module(monkeypatch, canonical, laying, lay=self._lay)
         monkeypatch.setattr(order, "check", self._check)
         monkeypatch.setattr(CanonicalWriter, "_write", self._writing(CanonicalWriter._write))
 
@@ -57,9 +54,9 @@ class _CheckedWriter:
         self, first: int, last: int, groups: Any, states: Any, keys: int, key_offsets: Any, values: int,
         value_offsets: Any, first_group: int, prefix: int, out: int, reg: Any, began: Any, counts: Any,
     ) -> None:  # fmt: skip
-        room = len(self._held["writer"]._out)
+        size = len(self._held["writer"]._out)
         MEMORY.columns = (0, 0)
-        MEMORY.ranges = [_span(keys, key_offsets), _span(values, value_offsets), (out, out + room, True)]
+        MEMORY.ranges = [_span(keys, key_offsets), _span(values, value_offsets), (out, out + size, True)]
         _LAYING.lay(
             first, last, Checked(groups), Checked(states), keys, Checked(key_offsets), values,
             Checked(value_offsets), first_group, prefix, out, Checked(reg), Checked(began), _Shaped(counts),

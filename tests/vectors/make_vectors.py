@@ -126,13 +126,13 @@ def fetch(version: str) -> Path:
 
     Artifacts that the repository lacks are left out, and named on stderr.
     """
-    room = cache(version)
-    jars = room / "jars"
+    home = cache(version)
+    jars = home / "jars"
     artifacts = dependencies(version)
     while not (jars / ".complete").exists():
-        room.mkdir(parents=True, exist_ok=True)
-        (room / "pom.xml").write_text(pom(version, artifacts), encoding="utf-8")
-        command = ["mvn", "-q", "-B", "-f", str(room / "pom.xml"), "dependency:copy-dependencies"]
+        home.mkdir(parents=True, exist_ok=True)
+        (home / "pom.xml").write_text(pom(version, artifacts), encoding="utf-8")
+        command = ["mvn", "-q", "-B", "-f", str(home / "pom.xml"), "dependency:copy-dependencies"]
         done = subprocess.run([*command, f"-DoutputDirectory={jars}"], capture_output=True, text=True)
         missing = [one for one in artifacts if f"{one[0]}:{one[1]}:jar:{one[2]}" in done.stdout]
         if done.returncode == 0:

@@ -78,7 +78,7 @@ def header(*infos: bytes, key: bytes = STRING) -> bytes:
 
 
 def empty_materialized(*infos: bytes) -> bytes:
-    """A canonical handle of key groups 0 to 63 without entries, to tell the key."""
+    """A canonical handle of key groups 0 to 63 without entries, which declares the type of the key."""
     return key_groups(7, 0, [0] * 64, inline("materialized", header(*infos)))
 
 

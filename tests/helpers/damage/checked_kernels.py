@@ -10,10 +10,10 @@ import ctypes
 import importlib.util
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -116,9 +116,14 @@ def _fake_jit() -> ModuleType:
     return fake
 
 
-def plain_module(module: ModuleType, **others: ModuleType) -> ModuleType:
-    """The module's source once more, its kernels uncompiled; ``others`` take the place of modules it imports."""
-    replaced = {"stateproc.codec.jit": _fake_jit(), **{name.replace("__", "."): item for name, item in others.items()}}
+def plain_module(module: ModuleType, others: Mapping[str, ModuleType] = MappingProxyType({})) -> ModuleType:
+    """Load the module's source again, with its kernels uncompiled.
+
+    Args:
+        module: The module with compiled kernels.
+        others: The name of a module that it imports → the module that it gets instead.
+    """
+    replaced = {"stateproc.codec.jit": _fake_jit(), **others}
     saved = {name: sys.modules.get(name) for name in replaced}
     sys.modules.update(replaced)
     try:
@@ -135,6 +140,14 @@ def plain_module(module: ModuleType, **others: ModuleType) -> ModuleType:
         for name, item in saved.items():
             if item is not None:
                 sys.modules[name] = item
+
+
+def replace_module(patch: pytest.MonkeyPatch, user: ModuleType, module: ModuleType, **replaced: Any) -> None:
+    """Have a module use another one with some functions replaced, under whatever name it imports it."""
+    shim = ModuleType(module.__name__)
+    shim.__dict__.update(vars(module), **replaced)
+    (name,) = (name for name, value in vars(user).items() if value is module)
+    patch.setattr(user, name, shim)
 
 
 class Checked:
@@ -180,9 +193,9 @@ for _module in (
     vectorized_ops,
 ):
     # Callees come before their callers, which import the copies.
-    _KERNELS[_module.__name__.replace(".", "__")] = plain_module(_module, **_KERNELS)
-_VM = plain_module(dispatch, **_KERNELS)
-_VECTORIZED = plain_module(vectorized, **_KERNELS)
+    _KERNELS[_module.__name__] = plain_module(_module, _KERNELS)
+_VM = plain_module(dispatch, _KERNELS)
+_VECTORIZED = plain_module(vectorized, _KERNELS)
 _SCANNING = plain_module(scanning_module)
 _MAPS = plain_module(maps_module)
 
@@ -309,17 +322,13 @@ def checked_kernels() -> Iterator[Memory]:
     drive, run_vectorized = machine_module.Machine._run_rows, machine_module.Machine._run_vectorized
 
     def driven_vectorized(self: Any, data: Any, starts: Any, ends: Any, *rest: Any) -> int:
-        shim = ModuleType("vectorized")
-        shim.__dict__.update(vars(vectorized), run=_run_vectorized_checked(self, data, starts, ends))
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(machine_module, "vectorized", shim)
+            replace_module(inner, machine_module, vectorized, run=_run_vectorized_checked(self, data, starts, ends))
             return run_vectorized(self, data, starts, ends, *rest)
 
     def driven(self: Any, data: Any, *rest: Any) -> int:
-        shim = ModuleType("dispatch")
-        shim.__dict__.update(vars(dispatch), run=_run(self, data))
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(machine_module, "dispatch", shim)
+            replace_module(inner, machine_module, dispatch, run=_run(self, data))
             return drive(self, data, *rest)
 
     def scan(source: int, size: int, reg: Any, groups: Any, starts: Any, *rest: Any) -> Any:
@@ -335,11 +344,9 @@ def checked_kernels() -> Iterator[Memory]:
         MEMORY.ranges, MEMORY.columns = [(source + low, source + high, False)], (0, 0)
         _MAPS._new_keys(source, Checked(starts), Checked(stops), Checked(out))
 
-    shim = ModuleType("scanning")
-    shim.__dict__.update(vars(scanning_module), scan=scan)
     patch.setattr(machine_module.Machine, "_run_rows", driven)
     patch.setattr(machine_module.Machine, "_run_vectorized", driven_vectorized)
-    patch.setattr(canonical_module, "scanning", shim)
+    replace_module(patch, canonical_module, scanning_module, scan=scan)
     patch.setattr(maps_module, "_new_keys", new_keys)
     patch.setattr(Columns, "_FIRST_ROOM", 16)
     try:

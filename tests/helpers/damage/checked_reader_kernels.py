@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -21,11 +20,11 @@ from stateproc.readers.rocksdb import db_iterator as entries_module
 from stateproc.readers.rocksdb import index as index_module
 from stateproc.readers.rocksdb import merge_cursors as cursors
 from stateproc.readers.rocksdb import merge_kernel as merging
-from tests.helpers.damage.checked_kernels import MEMORY, Checked, Memory, plain_module
+from tests.helpers.damage.checked_kernels import MEMORY, Checked, Memory, plain_module, replace_module
 
 _CURSORS = plain_module(cursors)
-_MERGING = plain_module(merging, stateproc__readers__rocksdb__merge_cursors=_CURSORS)
-_INDEX = plain_module(index_module, stateproc__readers__rocksdb__merge_cursors=_CURSORS)
+_MERGING = plain_module(merging, {cursors.__name__: _CURSORS})
+_INDEX = plain_module(index_module, {cursors.__name__: _CURSORS})
 _BLOCKS = plain_module(blocks_module)
 _COMPRESSION = plain_module(compression_module)
 _CHECKSUMS = plain_module(checksums_module)
@@ -167,16 +166,14 @@ HASHES = {name: _hashed(name) for name in ("utf16_hashes", "polynomial_hashes", 
 
 @contextmanager
 def checked_reader_kernels() -> Iterator[Memory]:
-    """Inside: RocksDB's kernels, those that measure and those that hash are plain Python over checked memory."""
+    """Run RocksDB's kernels, those that measure and those that hash as plain Python over checked memory."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compression_module, "_claims", _claims)
         patch.setattr(checksums_module, "crc32c_all", _crc32c_all)
         patch.setattr(blocks_module, "entry_ends", _entry_ends)
         patch.setattr(index_module, "scan_index", _scan_index)
         patch.setattr(measuring_module, "measure_block", _measure_block)
-        for module, replaced in ((merging, {"merge": _merge}), (hash_kernels, HASHES)):
-            shim = ModuleType(module.__name__)
-            shim.__dict__.update(vars(module), **replaced)
-            for user in (entries_module,) if module is merging else (scalars_module, hashes_module):
-                patch.setattr(user, module.__name__.rpartition(".")[2], shim)
+        replace_module(patch, entries_module, merging, merge=_merge)
+        for user in (scalars_module, hashes_module):
+            replace_module(patch, user, hash_kernels, **HASHES)
         yield MEMORY

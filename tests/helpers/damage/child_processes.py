@@ -1,4 +1,4 @@
-"""Run readers on damaged bytes in child processes, so that crashes, hangs and huge allocations are told."""
+"""Run readers on damaged bytes in child processes, so that crashes, hangs and huge allocations are reported."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run_cases(cases: Iterable[Case], workers: int = WORKERS) -> Verdict:
     """Run every case; only SnapshotErrors that name file and offset may come of it.
 
     A child that dies (a crash, or over five seconds in one case) is reported with its case, and another one goes on
-    behind it.
+    with the next case.
     """
     queue = list(cases)
     _say(f"{len(queue)} cases in {workers} processes, the first is {queue[0][0] if queue else None}")
@@ -53,7 +53,7 @@ def run_cases(cases: Iterable[Case], workers: int = WORKERS) -> Verdict:
 
 
 class _Share:
-    """The cases of one worker; its log tells how far the child has come."""
+    """The cases of one worker; its log records how far the child has come."""
 
     def __init__(self, cases: Sequence[Case], folder: Path) -> None:
         self._cases, self._folder = cases, folder

@@ -63,7 +63,7 @@ Rows = dict[str, Any]
 class Target:
     """``data`` of one file; ``read`` reads everything in it, or in a damaged form of it.
 
-    ``body``: where the file's data begin behind its header. ``checked``: the data carry checksums.
+    ``body``: where the file's data begin after its header. ``checked``: the data carry checksums.
     """
 
     name: str
@@ -232,7 +232,7 @@ def _streams(item: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tupl
 
 
 def _with(item: Any, path: tuple[str | int, ...], data: bytes) -> Any:
-    """The handle with ``data`` in the place of one of its streams."""
+    """Return the handle with ``data`` instead of one of its streams."""
     if not path:
         return data if isinstance(item, bytes) else ByteStreamHandle("damaged", data)
     first, rest = path[0], path[1:]
@@ -272,7 +272,7 @@ def _header_reader(target: Target) -> Callable[[bytes], Rows]:
 
 
 def read_states(snapshot: Snapshot, data: bytes, most: int = 1) -> Rows:
-    """List all states; read ``most`` of them, chosen by the bytes. Errors of a state stand in its place."""
+    """List all states; read ``most`` of them, chosen by the bytes. Errors of a state replace its rows."""
     found: Rows = {}
     views: list[State] = []
     for operator in snapshot.operators:
@@ -293,7 +293,7 @@ def read_states(snapshot: Snapshot, data: bytes, most: int = 1) -> Rows:
 
 
 def _plain(batch: pa.RecordBatch) -> list[Any]:
-    """Rows as Python values; as text where Python has none, such as dates behind the year 9999."""
+    """Rows as Python values; as text where Python has none, such as dates after the year 9999."""
     try:
         return batch.to_pylist()
     except OverflowError:

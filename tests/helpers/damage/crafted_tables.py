@@ -25,7 +25,7 @@ def varint(value: int) -> bytes:
 
 
 def internal(key: bytes, sequence: int, kind: int = PUT) -> bytes:
-    """A user key with the sequence number and type behind it."""
+    """Return a user key followed by the sequence number and type."""
     return key + (sequence << 8 | kind).to_bytes(8, "little")
 
 
@@ -35,7 +35,7 @@ def entry(key: bytes, value: bytes, shared: int = 0) -> bytes:
 
 
 def block(*entries: bytes, restarts: int | None = None) -> bytes:
-    """A block with one restart point; ``restarts``: the number it tells instead."""
+    """A block with one restart point; ``restarts``: the number of restart points that it claims."""
     return b"".join(entries) + bytes(4) + (1 if restarts is None else restarts).to_bytes(4, "little")
 
 
@@ -44,7 +44,7 @@ def handle(place: Handle) -> bytes:
 
 
 def index_of(places: Sequence[Handle], keys: Sequence[bytes]) -> bytes:
-    """An index block: up to which key each block reaches, and where it lies."""
+    """Return an index block: the last key and the position of each block."""
     rows = zip(places, keys, strict=True)
     return block(*(entry(internal(key, SEPARATOR_SEQUENCE), handle(place)) for place, key in rows))
 
@@ -65,7 +65,7 @@ PROPERTIES: Mapping[str, bytes] = {
     "rocksdb.merge.operator": b"StringAppendOperator",
 }
 ROWS = {b"\0%03d" % k: b"value %d" % k for k in range(60)}
-"""What the table holds that tells the truth: twenty rows in each of three data blocks."""
+"""The contents of the correct table: twenty rows in each of three data blocks."""
 _STARTS = range(0, 60, 20)
 
 
@@ -76,7 +76,7 @@ def data_blocks() -> list[bytes]:
 
 @dataclass(frozen=True)
 class Crafted:
-    """A table, part by part; what is not given tells the truth.
+    """A table, part by part; parts that are not given are correct.
 
     data: blocks and their compression types. index: makes the index block of the data blocks' places and last keys.
     named: further meta blocks. handles: further places in the metaindex. footer: made of the places of metaindex and
@@ -105,8 +105,8 @@ class Crafted:
         keys = sorted(ROWS)
         last = [keys[at + 19] for at in _STARTS][: len(places)]
         index = add(self.index(places, last))
-        told = PROPERTIES | {"rocksdb.num.data.blocks": varint(len(places))} | self.properties
-        rows = (entry(name.encode(), told[name]) for name in sorted(told))
+        properties = PROPERTIES | {"rocksdb.num.data.blocks": varint(len(places))} | self.properties
+        rows = (entry(name.encode(), properties[name]) for name in sorted(properties))
         meta = {name: handle(add(raw)) for name, raw in self.named.items()}
         meta["rocksdb.properties"] = handle(add(self.raw_properties or block(*rows)))
         meta |= self.handles
@@ -134,12 +134,15 @@ def partitioned(top: Callable[[Handle, Sequence[Handle]], Sequence[Handle]]) -> 
     def index(_places: Sequence[Handle], _keys: Sequence[bytes]) -> bytes:
         return index_of(top(own, all_places[3:]), keys)
 
-    told = {"rocksdb.block.based.table.index.type": (2).to_bytes(4, "little"), "rocksdb.num.data.blocks": varint(3)}
-    return Crafted(everything, index, properties=told)
+    properties = {
+        "rocksdb.block.based.table.index.type": (2).to_bytes(4, "little"),
+        "rocksdb.num.data.blocks": varint(3),
+    }
+    return Crafted(everything, index, properties=properties)
 
 
 def places_of(blocks: Sequence[tuple[bytes, int]]) -> list[Handle]:
-    """Where blocks lie that are written one behind the other from the beginning of a file."""
+    """Return the positions of blocks that are written one after another from the beginning of a file."""
     at, found = 0, []
     for raw, _ in blocks:
         found.append((at, len(raw)))
@@ -157,7 +160,7 @@ def log_record(content: bytes, kind: int = FULL, *, length: int | None = None) -
 
 
 def log(records: Sequence[bytes]) -> bytes:
-    """Records one behind the other; where a block of 32 KiB has no room for the next, zeros."""
+    """Return records one after another; where the next does not fit into a block of 32 KiB, zeros."""
     out = bytearray()
     for record in records:
         left = 32768 - len(out) % 32768

@@ -76,12 +76,12 @@ def _block(rng: random.Random, data: bytearray) -> tuple[int, int]:
 SAME_LENGTH: tuple[Mutation, ...] = (
     _flip_bit, _flip_bit, _overwrite_byte, _overwrite_run, _extreme, _extreme, _count, _swap,
 )  # fmt: skip
-"""Damage that a file's length does not tell."""
+"""Damage a file without changing its length."""
 MUTATIONS: tuple[Mutation, ...] = (*SAME_LENGTH, _delete, _insert, _duplicate)
 
 
 def mutated(seed: int, data: bytes, *, first: int = 0, kinds: tuple[Mutation, ...] = MUTATIONS) -> bytes:
-    """``data`` with one to three mutations behind the byte ``first``; the same for the same seed."""
+    """``data`` with one to three mutations after the byte ``first``; the same for the same seed."""
     rng = random.Random(seed)
     part = bytearray(data[first:])
     for _ in range(rng.choice((1, 1, 1, 2, 3))):

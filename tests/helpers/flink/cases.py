@@ -209,7 +209,7 @@ OLD_BACKENDS = (
     Case("tiny", "memory-checkpoint", "jobmanager", "checkpoint", 1),
     Case("tiny", "memory-savepoint", "jobmanager", "canonical", 1),
 )
-"""MemoryStateBackend, whose state lies inline in the metadata."""
+"""MemoryStateBackend, whose state is stored inline in the metadata."""
 OLD_BACKENDS_IN = ("1.8", "1.12")
 
 

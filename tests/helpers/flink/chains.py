@@ -33,7 +33,7 @@ class Chain(Case):
     """A case of several snapshots; each stage is restored from the last snapshot of the one before.
 
     `time_to_live`: in milliseconds, of jobs whose states expire while they run. `key_type`: of keys that no file
-    tells, in the words of `stateproc.types`.
+    declares, in the words of `stateproc.types`.
     """
 
     stages: tuple[Stage, ...] = field(default=(), kw_only=True)

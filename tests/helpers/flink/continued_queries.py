@@ -14,8 +14,8 @@ Order = tuple[int, str, float, int, str | None, int]
 """customer, product, amount, number, price, the order's time in ms since the epoch."""
 
 
-Told = dict[str, list[list[Any]]]
-"""What each query tells: change (+I, -U, +U, -D), and the row's values."""
+QueryResults = dict[str, list[list[Any]]]
+"""Query → its results: change (+I, -U, +U, -D), and the row's values."""
 
 
 class Queries:
@@ -36,11 +36,11 @@ class Queries:
         self._run(name, "hashmap", orders, None)
         return Path((self._root / f"{name}.savepoint").read_text().strip())
 
-    def go_on(self, name: str, backend: str, savepoint: str, orders: Iterable[Order]) -> Told:
-        """What the queries tell of more orders, and of the end of time."""
+    def go_on(self, name: str, backend: str, savepoint: str, orders: Iterable[Order]) -> QueryResults:
+        """Return the results of the queries for more orders, and for the end of time."""
         return self._run(name, backend, orders, savepoint)
 
-    def _run(self, name: str, backend: str, orders: Iterable[Order], savepoint: str | None) -> Told:
+    def _run(self, name: str, backend: str, orders: Iterable[Order], savepoint: str | None) -> QueryResults:
         rows = self._root / f"{name}.orders"
         rows.write_text("".join("\t".join(map(_text, order)) + "\n" for order in orders))
         assert self._process.stdin is not None and self._process.stdout is not None
@@ -69,8 +69,8 @@ def _text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _by_query(lines: Sequence[dict[str, Any]]) -> Told:
-    found: Told = {}
+def _by_query(lines: Sequence[dict[str, Any]]) -> QueryResults:
+    found: QueryResults = {}
     for line in lines:
         found.setdefault(line["query"], []).append([line["change"], *line["row"]])
     return found

@@ -32,7 +32,7 @@ def kitchen(uid: str, key: str, ttl: int | None = None) -> Operator:
 
 
 def window(uid: str, key: str, kind: str, contents: str, *more: State, all: bool = False) -> Operator:
-    """The state behind a window operator with windows in event time; over all elements, not per key, if `all`."""
+    """The state of a window operator with windows in event time; over all elements, not per key, if `all`."""
     held = State("window-contents", kind, contents, "TIME_WINDOW")
     return Operator(uid, key, (held, *more), WINDOW_TIMERS, non_parallel=all)
 

@@ -133,8 +133,8 @@ def write(spark: SparkSession, written: Written, path: str) -> None:
     writer.with_compression(written.compressed).with_operator(MAIN, main)
     for key in KEYS:
         frame = spark.createDataFrame(key_rows(key)).coalesce(1)
-        told = None if key.codes is None else "code"
-        state = OperatorBootstrap(key_type=key.ours, hash_column=told, hash=key.hash)
+        hash_column = None if key.codes is None else "code"
+        state = OperatorBootstrap(key_type=key.ours, hash_column=hash_column, hash=key.hash)
         state.value_state("number", frame).event_time_timers(frame).processing_time_timers(frame)
         writer.with_operator(f"key-{key.name}", state)
     writer.write(path)

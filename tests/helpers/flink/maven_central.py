@@ -18,7 +18,7 @@ from xml.sax.saxutils import quoteattr
 Artifact = tuple[str, str, str]
 """Group, artifact, version."""
 _IVY = ("ivy", "commons-cli", "oro")
-"""Of Spark's jars, those that Ivy needs."""
+"""The jars of Spark that Ivy needs."""
 _NAME = "[artifact]-[revision].[ext]"
 
 
@@ -39,17 +39,17 @@ def fetched(
         if not complete.is_file() or complete.read_text() != wanted:
             complete.unlink(missing_ok=True)
             shutil.rmtree(jars, ignore_errors=True)
-            with tempfile.TemporaryDirectory(dir=home) as room:
+            with tempfile.TemporaryDirectory(dir=home) as work:
                 if maven is not None and shutil.which(maven):
-                    _by_maven(maven, artifacts, alone, Path(room), jars)
+                    _by_maven(maven, artifacts, alone, Path(work), jars)
                 else:
-                    _by_ivy(artifacts, alone, Path(room), jars)
+                    _by_ivy(artifacts, alone, Path(work), jars)
             complete.write_text(wanted)
     return sorted(jars.glob("*.jar"))
 
 
-def _by_maven(maven: str, artifacts: Sequence[Artifact], alone: Sequence[Artifact], room: Path, target: Path) -> None:
-    project = room / "pom.xml"
+def _by_maven(maven: str, artifacts: Sequence[Artifact], alone: Sequence[Artifact], work: Path, target: Path) -> None:
+    project = work / "pom.xml"
     project.write_text(
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
         "<groupId>stateproc</groupId><artifactId>jars</artifactId><version>1</version>"
@@ -70,8 +70,8 @@ def _elements(name: str, artifacts: Sequence[Artifact]) -> str:
     )
 
 
-def _by_ivy(artifacts: Sequence[Artifact], alone: Sequence[Artifact], room: Path, target: Path) -> None:
-    module = room / "ivy.xml"
+def _by_ivy(artifacts: Sequence[Artifact], alone: Sequence[Artifact], work: Path, target: Path) -> None:
+    module = work / "ivy.xml"
     module.write_text(
         '<ivy-module version="2.0"><info organisation="stateproc" module="jars"/>'
         '<configurations><conf name="default"/></configurations><dependencies>'
@@ -79,7 +79,7 @@ def _by_ivy(artifacts: Sequence[Artifact], alone: Sequence[Artifact], room: Path
         "</dependencies></ivy-module>"
     )
     command = ["java", "-cp", _ivy_path(), "org.apache.ivy.Main", "-error", "-ivy", str(module), "-confs", "default"]
-    subprocess.run([*command, "-cache", str(room / "cache"), "-retrieve", str(target / _NAME)], check=True)
+    subprocess.run([*command, "-cache", str(work / "cache"), "-retrieve", str(target / _NAME)], check=True)
 
 
 def _ivy_elements(configuration: str, artifacts: Sequence[Artifact]) -> str:
@@ -93,8 +93,8 @@ def _ivy_elements(configuration: str, artifacts: Sequence[Artifact]) -> str:
 def _ivy_path() -> str:
     import pyspark
 
-    lies = Path(pyspark.__file__).parent / "jars"
-    return os.pathsep.join(str(jar) for name in _IVY for jar in sorted(lies.glob(f"{name}-[0-9]*.jar")))
+    folder = Path(pyspark.__file__).parent / "jars"
+    return os.pathsep.join(str(jar) for name in _IVY for jar in sorted(folder.glob(f"{name}-[0-9]*.jar")))
 
 
 def main(arguments: Sequence[str]) -> None:

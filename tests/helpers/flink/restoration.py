@@ -148,7 +148,7 @@ def restore(release: str, specs: Iterable[Spec], root: Path, limit: int = 60) ->
 
     A job that takes more than `limit` seconds has failed.
     Non-restored state is not allowed, so that every operator with state has to be in the spec. What fails fails
-    alone and is told in its result. `root` is an empty directory to work in.
+    alone and is reported in its result. `root` is an empty directory to work in.
     """
     specs = list(specs)
     shutil.rmtree(root, ignore_errors=True)
@@ -174,7 +174,7 @@ def _restored(spec: Spec, home: Path) -> Restored:
             unread.add((line["uid"], line["state"]))
         else:
             at = (line["uid"], line["state"], line["part"])
-            # Subtasks that do not agree are told.
+            # Subtasks that do not agree are reported.
             same = compatibility.get(at, line["value"]) == line["value"]
             compatibility[at] = line["value"] if same else f"{compatibility[at]}, {line['value']}"
     runs = {(backend, p): _run(home / f"{backend}-{p}") for backend in spec.backends for p in spec.parallelisms}

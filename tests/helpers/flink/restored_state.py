@@ -17,21 +17,21 @@ MERGING = "merging-window-set"
 def differences(expected: Iterable[Line], found: Iterable[Line], *, parallelism: int) -> list[str]:
     """What differs at this parallelism, empty if all is equal.
 
-    `expected` are lines as in `tests/fixtures/…/expected.jsonl`, of every state that was found. Where an operator
-    state's element lies is up to Flink: of a split list the elements of all subtasks count, of union and broadcast
-    state every subtask has to have all.
+    `expected` are lines as in `tests/fixtures/…/expected.jsonl`, of every state that was found. Flink decides
+    which subtask gets an element of operator state: of a split list the elements of all subtasks count, of union and
+    broadcast state every subtask has to have all.
     """
     ours, theirs = _by_state(found), _by_state(expected)
-    told: list[str] = []
+    messages: list[str] = []
     for at in theirs.keys() | ours.keys():
-        told += [f"{at[0]}.{at[1]} ({at[2]}): {text}" for text in _CHECKS[at[2]](ours[at], theirs[at], parallelism)]
-    return sorted(told)
+        messages += [f"{at[0]}.{at[1]} ({at[2]}): {text}" for text in _CHECKS[at[2]](ours[at], theirs[at], parallelism)]
+    return sorted(messages)
 
 
 def in_their_windows(lines: Iterable[Line]) -> list[Line]:
     """Lines of merging windows with the window that contents belong to in place of the one they are stored under.
 
-    `merging-window-set` tells which is which (`MergingWindowSet`); it is no more in the result.
+    `merging-window-set` maps each to its state window (`MergingWindowSet`); it is no more in the result.
     """
     lines = list(lines)
     windows = {
@@ -131,7 +131,7 @@ def _union(ours: list[Line], theirs: list[Line], parallelism: int) -> Iterator[s
 
 
 def _broadcast(ours: list[Line], theirs: list[Line], parallelism: int) -> Iterator[str]:
-    # Each subtask told its own copy, all the same.
+    # Each subtask recorded its own copy, all the same.
     first = min((line["subtask"] for line in theirs), default=0)
     yield from _everywhere(ours, [line for line in theirs if line["subtask"] == first], _entry, parallelism)
 

@@ -26,7 +26,7 @@ def write_database(
     directory: Path, form: str, rows: Mapping[bytes, bytes], *, deleted: bytes, range_deleted: tuple[bytes, bytes],
     block_size: int,
 ) -> dict[str, bytes]:  # fmt: skip
-    """RocksDB's files of these rows, written twice: two tables, each with a deleted key and a deleted range behind."""
+    """RocksDB's files of these rows, written twice: two tables, each followed by a deleted key and a deleted range."""
     version, compression, index = FORMS[form]
     table = BlockBasedOptions()
     table.set_format_version(version)

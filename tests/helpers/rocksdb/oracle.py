@@ -43,7 +43,7 @@ def generate(version: str, program: str, directory: Path, first: int, seeds: int
 
 def opened(version: str, directories: list[Path]) -> list[list[tuple[str, int, int]]]:
     """Has RocksDB open the ``db`` of each directory (Written.java): per directory and column family its name, keys,
-    and how many of 1,000 absent keys its filter told. What is in them lies beside, for `expected`.
+    and how many of 1,000 absent keys its filter rejects. Their contents are listed beside them, for `expected`.
     """
     tables = _SOURCES / ("until_5" if version < "6" else "since_6") / "Tables.java"
     sources = [tables, _SOURCES / "Oracle.java", _SOURCES / "Written.java"]
@@ -52,9 +52,9 @@ def opened(version: str, directories: list[Path]) -> list[list[tuple[str, int, i
         subprocess.run(compiler, check=True, env=_ENVIRONMENT)
         java = ["java", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-XX:+UseSerialGC"]
         command = [*java, "-cp", f"{jar(version)}:{classes}", "Written", *map(str, directories)]
-        told = subprocess.run(command, check=True, env=_ENVIRONMENT, stdout=subprocess.PIPE, text=True).stdout
+        printed = subprocess.run(command, check=True, env=_ENVIRONMENT, stdout=subprocess.PIPE, text=True).stdout
     found: list[list[tuple[str, int, int]]] = []
-    for line in told.splitlines():
+    for line in printed.splitlines():
         name, keys, useful = line.rsplit("\t", 2)
         if name == "default":
             found.append([])

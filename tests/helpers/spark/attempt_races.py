@@ -44,9 +44,9 @@ class Race:
         notes, other = notes_of(self.target), 1 - self.attempt
         at_work = (notes / f"{other}-begun").exists() and not (notes / f"{other}-ended").exists()
         there = sorted(os.listdir(self.target)) if self.target.is_dir() else []
-        told = {"own": self._files, "there": there, "other": at_work, "process": os.getpid(), "error": error}
+        note = {"own": self._files, "there": there, "other": at_work, "process": os.getpid(), "error": error}
         temporary = notes / f".{self.attempt}-{event}"
-        temporary.write_text(json.dumps(told))
+        temporary.write_text(json.dumps(note))
         temporary.rename(notes / f"{self.attempt}-{event}")
 
     def wait_for(self, event: str) -> None:
@@ -71,7 +71,7 @@ class Race:
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        """State files tell this attempt what they are called, and when there is something in them."""
+        """Have state files report their names to this attempt, and when they have contents."""
         inner_init, inner_write = StateFile.__init__, StateFile.write
 
         def init(file: StateFile, staging: Any, name: str, threshold: int) -> None:
@@ -102,7 +102,7 @@ def wait(come: Callable[[], bool]) -> None:
 
 
 def overtaken(target: Path, attempt: int, write: Callable[[], Any]) -> Any:
-    """The first attempt has written all, but tells it only when the snapshot is there, with what the second wrote."""
+    """The first attempt has written all, but reports it after the snapshot of the second has been completed."""
     race = Race(target, attempt)
     with race.run():
         written = write()

@@ -60,7 +60,7 @@ def keyed_contents(fixture: Fixture) -> dict[tuple[str, str], tuple[KeyedState, 
 
 
 def _null_as_of_rocksdb(value: bytes) -> bytes:
-    """Heap backends write a form of the serializer's own behind the mark of a null, canonical savepoints included."""
+    """Heap backends write a form of the serializer's own after the null marker, canonical savepoints included."""
     return value[:1] if value[:1] == b"\1" else value
 
 
@@ -73,15 +73,15 @@ def as_batch(entries: Entries) -> pa.RecordBatch:
 
 @cache
 def twins() -> dict[str, list[Fixture]]:
-    """Fixtures of one release whose jobs told the same contents, times of last access aside, by the first one's name.
+    """Return fixtures of one release with the same contents, times of last access aside, by the first one's name.
 
-    Only those of which some are canonical snapshots and some are not.
+    Groups without a canonical snapshot, or with nothing else, are left out.
     """
     found: dict[tuple[str, str], list[Fixture]] = defaultdict(list)
     for fixture in fixtures():
         lines = [{key: part for key, part in line.items() if key != "last_access"} for line in fixture.expected()]
-        told = "\n".join(sorted(json.dumps(line, sort_keys=True) for line in lines))
-        found[fixture.path.parent.name, told].append(fixture)
+        recorded = "\n".join(sorted(json.dumps(line, sort_keys=True) for line in lines))
+        found[fixture.path.parent.name, recorded].append(fixture)
     return {
         group[0].name: group
         for group in found.values()

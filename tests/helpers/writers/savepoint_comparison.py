@@ -17,11 +17,11 @@ def byte_differences(ours: str | Path, theirs: str | Path) -> list[str]:
     Savepoints for one release, of one max parallelism; format, state backend and parallelism may differ.
     """
     left, right = ({op.operator_id: op for op in stateproc.open(str(path)).operators} for path in (ours, theirs))
-    told: list[str] = []
+    found: list[str] = []
     for operator in left.keys() | right.keys():
         mine, other = (contents(side[operator]) if operator in side else {} for side in (left, right))
-        told += [f"{operator}: {text}" for text in _unequal(mine, other)]
-    return sorted(told)
+        found += [f"{operator}: {text}" for text in _unequal(mine, other)]
+    return sorted(found)
 
 
 def _unequal(ours: dict[str, object], theirs: dict[str, object]) -> Iterator[str]:

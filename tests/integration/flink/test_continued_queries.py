@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 import stateproc
 from stateproc import OperatorBootstrap, SavepointWriter, types
-from tests.helpers.flink.continued_queries import Order, Queries, Told
+from tests.helpers.flink.continued_queries import Order, Queries, QueryResults
 
 pytestmark = [pytest.mark.flink, pytest.mark.spark]
 
@@ -22,7 +22,7 @@ RELEASES = ("1.20", "2.3")
 BACKENDS = ("hashmap", "rocksdb")
 TOP, LAST = "data-state-with-append", "deduplicate-state"
 END, FULL = 1_700_000_040_000, "2023-11-14T22:13:00.000000000"
-"""The end of a window, and the full minute at which it began, as Flink tells it."""
+"""The end of a window, and the full minute at which it began, as Flink prints it."""
 
 BEFORE: tuple[Order, ...] = (
     (1, "tea", 10.0, 1, "1.50", END - 40_000),
@@ -107,7 +107,7 @@ def changed(spark: SparkSession, begun: Savepoint) -> SavepointWriter:
 
 def made(spark: SparkSession, begun: Savepoint) -> SavepointWriter:
     """All state from DataFrames. What an accumulator has for a distinct view is a type of no name, so that its rows
-    come in the place of those that were there."""
+    replace those that were there."""
     writer = SavepointWriter.from_existing_savepoint(spark, begun.path)
     product, customer = types.RowData({"f0": "STRING"}), types.RowData({"f0": "BIGINT NOT NULL"})
 
@@ -163,12 +163,12 @@ EXPECTED = {"changed": CHANGED, "made": MADE}
 
 
 @pytest.fixture(scope="module")
-def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str], Told]:
-    """What queries tell that go on, by release, savepoint and state backend.
+def results(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str], QueryResults]:
+    """The results of continued queries, by release, savepoint and state backend.
 
     What was changed of 1.20's savepoint goes on in both releases; what is made is made for each.
     """
-    found: dict[tuple[str, str, str], Told] = {}
+    found: dict[tuple[str, str, str], QueryResults] = {}
     root = tmp_path_factory.mktemp("queries")
     written: dict[str, str] = {}
     for release in RELEASES:
@@ -188,14 +188,14 @@ def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[
 @pytest.mark.parametrize("name", EXPECTED)
 @pytest.mark.parametrize("release", RELEASES)
 def test_queries_go_on_from_what_was_written(
-    told: dict[tuple[str, str, str], Told], release: str, name: str, backend: str
+    results: dict[tuple[str, str, str], QueryResults], release: str, name: str, backend: str
 ) -> None:
-    rows = {query: in_order(query, rows) for query, rows in told[release, name, backend].items()}
+    rows = {query: in_order(query, rows) for query, rows in results[release, name, backend].items()}
     assert rows == EXPECTED[name]
 
 
 def in_order(query: str, rows: list[list[Any]]) -> list[list[Any]]:
-    """Keys of one query are in two subtasks: of what they tell only the order under a key is known."""
+    """Keys of one query are in two subtasks: only the order of the results of one key is known."""
     if query == "window":
         return sorted(rows, key=lambda row: row[1])
     numbers = {order[0 if query == "last" else 1]: n for n, order in reversed(list(enumerate(AFTER)))}

@@ -36,7 +36,7 @@ LARGE_CASES = [name for name, case in CASES.items() if case.job == "large"]
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All cases, written by one JVM and laid out like the committed fixtures."""
+    """All cases, written by one JVM, in folders like those of the fixtures."""
     root = tmp_path_factory.mktemp("flink")
     done = write(RELEASE, list(CASES.values()), root / "run", compiled(RELEASE, "core", core_folders(RELEASE)))
     for case in done:

@@ -49,17 +49,17 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, int], Fou
 
 
 def payload(version: int, count: int) -> bytes:
-    """What we write, behind the coordinator's version and that of the state, and its length."""
+    """What stateproc writes, after the coordinator's version and that of the state, and its length."""
     return written_coordinator(SPLITS[:count], version)[12:]
 
 
 def rows(version: int, data: bytes) -> list[dict[str, Any]]:
-    told = read_coordinator(SERDE + versioned(version, data))["decoded"]
-    assert told["initial_discovery_finished"] is True
-    return sorted(told["partitions"], key=lambda row: (row["topic"], row["partition"]))
+    decoded = read_coordinator(SERDE + versioned(version, data))["decoded"]
+    assert decoded["initial_discovery_finished"] is True
+    return sorted(decoded["partitions"], key=lambda row: (row["topic"], row["partition"]))
 
 
-def told(split: KafkaSplit) -> str:
+def text_of(split: KafkaSplit) -> str:
     stop = "" if split.stopping_offset is None else split.stopping_offset
     return f"{split.topic},{split.partition},{split.offset},{stop},ASSIGNED"
 
@@ -67,7 +67,7 @@ def told(split: KafkaSplit) -> str:
 @pytest.mark.parametrize("count", range(1, len(SPLITS) + 1))
 def test_the_connector_reads_what_is_written(found: dict[tuple[int, int], Found], count: int) -> None:
     theirs = found[NEWEST, count]
-    assert theirs.splits == {told(split) for split in SPLITS[:count]}
+    assert theirs.splits == {text_of(split) for split in SPLITS[:count]}
     assert theirs.discovered and theirs.version == NEWEST
 
 
@@ -82,7 +82,7 @@ def test_the_connector_writes_the_same(found: dict[tuple[int, int], Found], coun
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_splits_of_older_versions_have_no_offset(found: dict[tuple[int, int], Found], version: int) -> None:
-    """The connector keeps them so, under a mark of its own, until readers tell where they are."""
+    """The connector keeps them so, marked, until readers report their offsets."""
     partitions = rows(NEWEST, found[version, len(SPLITS)].written)
     expected = sorted((split.topic, split.partition) for split in SPLITS)
     assert [(row["topic"], row["partition"]) for row in partitions] == expected

@@ -1,7 +1,8 @@
-"""Flink 1.13 and 1.16 restore what is written for them, and their job goes on as it did with what Flink wrote.
+"""Flink 1.13 and 1.16 restore savepoints of stateproc, and their job continues as it does from Flink's own.
 
-The job of the chains is restored from a savepoint of ours in the place of the checkpoint that Flink took between two
-rounds, and does the next round. It tells all its states then, timers too, which must be what it told in the fixture.
+The job of the chains is restored from a savepoint that stateproc wrote, instead of the checkpoint that Flink took
+between two rounds, and does the next round. It then records all its states, timers too; they must be those that it
+recorded in the fixture.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ pytestmark = [pytest.mark.flink, pytest.mark.spark]
 RELEASES = ("1.13", "1.16")
 UID = "chain"
 DONE = 3
-"""Rounds behind the checkpoint that is rewritten; it is of three subtasks."""
+"""Rounds after the checkpoint that is rewritten; it is of three subtasks."""
 PARALLELISM = 2
 BACKENDS = {
     "canonical": ("hashmap", "rocksdb"), "native-hashmap": ("hashmap",), "native-rocksdb": ("rocksdb",),
@@ -90,7 +91,7 @@ def written(spark: SparkSession, release: str, form: str, path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def results(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """What the job of a release told, by what was written and the backend that restored it; run on first use."""
+    """What the job of a release recorded, by what was written and the backend that restored it; run on first use."""
     done: dict[str, dict[tuple[str, str], list[Line]]] = {}
 
     def of(release: str) -> dict[tuple[str, str], list[Line]]:
@@ -121,8 +122,8 @@ def _lines(path: Path) -> Iterator[Line]:
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize(("form", "backend"), RUNS)
 def test_the_job_goes_on(results: Results, release: str, form: str, backend: str) -> None:
-    told = results(release)
-    assert (form, backend) in told, "Flink has not restored it"
+    recorded = results(release)
+    assert (form, backend) in recorded, "Flink has not restored it"
     expected = list(after(release, DONE + 1).expected())
     assert {line["kind"] for line in expected} >= {"map", "list", "timer-event", "timer-processing"}
-    assert differences(expected, told[form, backend], parallelism=1) == []
+    assert differences(expected, recorded[form, backend], parallelism=1) == []

@@ -128,7 +128,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 
 def expected(fixture: Fixture, case: Case) -> Iterator[dict[str, Any]]:
-    """What the job told; of states whose time to live was switched on, the moment that all got."""
+    """What the job recorded; of states whose time to live was switched on, the moment that all got."""
     for line in fixture.expected():
         if not line["kind"].startswith("timer-"):
             if case.rewrite is OFF and line["uid"] == "kitchen-ttl":
@@ -139,7 +139,7 @@ def expected(fixture: Fixture, case: Case) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("release", "case"), BY_RELEASE)
-def test_restored_contents_are_what_the_job_told(release: str, case: Case, results: Results) -> None:
+def test_restored_contents_are_what_the_job_recorded(release: str, case: Case, results: Results) -> None:
     restored = results(release)[case.name]
     assert restored.failures() == {}
     assert restored.unread == set()

@@ -1,4 +1,4 @@
-"""Real Flink restores the savepoints that real Flink wrote and reads back what the jobs told: the harness is true."""
+"""Check the harness: real Flink restores savepoints of real Flink and reads back what the jobs recorded."""
 
 from __future__ import annotations
 
@@ -239,12 +239,12 @@ def test_flink_writes_the_same_bytes_again(results: Results, release: str, case:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_other_bytes_are_told(tmp_path: Path, release: str) -> None:
+def test_other_bytes_are_reported(tmp_path: Path, release: str) -> None:
     fixture, other = WRONG.opened(release), misplaced(WRONG, release, tmp_path / "mati")
     (operator,) = (op for op in stateproc.open(fixture.snapshot).operators if op.keyed_files)
     names = ("addresses", "counter", "products", "profile", "reduced", "spent", "totals")
-    told = [text.partition(": b")[0].partition(": [")[0] for text in byte_differences(fixture.snapshot, other)]
-    assert told == [f"{operator.operator_id}: {name}" for name in names]
+    found = [text.partition(": b")[0].partition(": [")[0] for text in byte_differences(fixture.snapshot, other)]
+    assert found == [f"{operator.operator_id}: {name}" for name in names]
 
 
 SQL_STATES = (
@@ -287,7 +287,7 @@ def test_every_type_expression_is_a_serializer_that_flink_saves(results: Results
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_key_in_the_key_group_of_another_is_told(results: Results, release: str) -> None:
+def test_a_key_in_the_key_group_of_another_is_reported(results: Results, release: str) -> None:
     failures = results(release)["misplaced"].failures()
     assert failures.keys() == {"hashmap-1", "rocksdb-1"}
     assert all('the key "mati", but holds nothing where Flink looks' in text for text in failures.values())

@@ -60,8 +60,8 @@ def test_flink_restores_what_is_rewritten(results: Results, written: dict[str, P
     assert restored.unread == set()
     lines = list(rewrite.expected(rewrite.source.expected()))
     for (backend, parallelism), run in restored.runs.items():
-        told = differences(lines, in_their_windows(run.contents), parallelism=parallelism)
-        assert (backend, told) == (backend, [])
+        found = differences(lines, in_their_windows(run.contents), parallelism=parallelism)
+        assert (backend, found) == (backend, [])
     operators = stateproc.open(written[rewrite.name]).operators
     keyed = any(operator.keyed_states for operator in rewrite.source.open().operators)
     found = {operator.max_parallelism for operator in operators if operator.keyed_states}

@@ -1,4 +1,4 @@
-"""Flink goes on from a native RocksDB savepoint of ours: incremental checkpoints, and restoring from those."""
+"""Flink continues from a native RocksDB savepoint of stateproc: incremental checkpoints, and restoring from those."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.flink
 
 RELEASE = "1.20"
 PARALLELISM = 2
-"""That of the fixture: databases are opened as they are, so that a checkpoint could go back to files of ours."""
+"""That of the fixture: databases are opened as they are, so that a checkpoint can refer to stateproc's files."""
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 
 def compare(fixture: Fixture, restored: Restored) -> None:
-    """What Flink found is what the job told, at each parallelism; its timers fire."""
+    """What Flink found is what the job recorded, at each parallelism; its timers fire."""
     assert restored.failures() == {}
     assert set(restored.compatibility.values()) <= {"as is"} and restored.unread == set()
     expected = list(fixture.expected())

@@ -59,8 +59,8 @@ def test_flink_reads_back_what_the_rows_held(results: Results, written: Written)
     restored, lines = results(written.release)[written.name], list(expected(written))
     assert restored.failures() == {}
     for (backend, parallelism), run in restored.runs.items():
-        told = differences(lines, run.contents, parallelism=parallelism)
-        assert (backend, parallelism, told) == (backend, parallelism, [])
+        found = differences(lines, run.contents, parallelism=parallelism)
+        assert (backend, parallelism, found) == (backend, parallelism, [])
 
 
 @pytest.mark.parametrize("written", MATRIX, ids=lambda item: item.name)

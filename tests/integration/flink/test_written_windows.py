@@ -55,7 +55,7 @@ READ = {
     "counted": {"count": "n", "allowed_lateness": LATE},
     "global": {"count": "n", "assigner": "global"},
 }
-"""Window operators whose states and timers are read back, uid → what `window_state` is told."""
+"""Window operators whose states and timers are read back, uid → arguments of `window_state`."""
 PARTITIONS = [("shop", 0, 5, None), ("shop", 1, -2, 2**62), ("shop.b", 7, 2**63 - 1, None), ("shop.b", 8, None, None)]
 KAFKA = {"kafka": 2, "kafka-3.0": 1}
 """Sources, uid → version of the enumerator's state."""
@@ -68,8 +68,8 @@ def firing(spark: SparkSession, uid: str) -> tuple[OperatorBootstrap, list[Line]
     rows = [(key, span, {**span, "end": span["start"] + 1}, value(key, n))
             for key in KEYS for n, span in enumerate(spans(*SIZES[assigner]))]  # fmt: skip
     frame = spark.createDataFrame(rows, f"key long, {WINDOW}, first struct<start: long, end: long>, value {column}")
-    told = {"state_window": "first"} if assigner == "session" else {}
-    state = OperatorBootstrap().window_state(frame, assigner=assigner, contents=contents, type=type_, **told)
+    arguments = {"state_window": "first"} if assigner == "session" else {}
+    state = OperatorBootstrap().window_state(frame, assigner=assigner, contents=contents, type=type_, **arguments)
     fires = [
         {"uid": uid, "state": "window-contents", "kind": "window", "key": key, "namespace": span,
          "value": [item["value"] for item in held] if contents == "evict" else held}
@@ -84,7 +84,7 @@ def is_fired(n: int) -> bool:
 
 def counted(spark: SparkSession, uid: str) -> tuple[OperatorBootstrap, list[Line]]:
     """A window operator and the lines of its states and timers."""
-    told = READ[uid]
+    arguments = READ[uid]
     ends: list[Line | None] = [None] if uid == "global" else list(spans(MINUTE))
     rows = [(key, span, [key, n], n + 7, is_fired(n)) for key in KEYS for n, span in enumerate(ends)]
     frame = spark.createDataFrame(rows, f"key long, {WINDOW}, value array<long>, n long, fired boolean")
@@ -92,12 +92,12 @@ def counted(spark: SparkSession, uid: str) -> tuple[OperatorBootstrap, list[Line
     for key, span, value, n, fired in rows:
         at = {"uid": uid, "key": key, "namespace": span}
         lines.append({**at, "state": "window-contents", "kind": "list", "value": value})
-        if "count" in told:
+        if "count" in arguments:
             lines.append({**at, "state": "count", "kind": "reducing", "value": n})
         kind = "timer-processing" if uid == "processing" else "timer-event"
         for time in due(uid, span, fired):
             lines.append({**at, "state": "window-timers", "kind": kind, "value": time})
-    return OperatorBootstrap().window_state(frame, **told), lines
+    return OperatorBootstrap().window_state(frame, **arguments), lines
 
 
 def due(uid: str, span: Line | None, fired: bool) -> Iterator[int]:
@@ -133,9 +133,9 @@ def operators() -> Iterator[Operator]:
     for uid, (assigner, contents) in FIRING.items():
         size, slide = SIZES[assigner]
         yield Operator(uid, "LONG", windows=Windows(assigner, contents, VALUES[contents][0], size, slide))
-    for uid, told in READ.items():
+    for uid, arguments in READ.items():
         space = "GLOBAL_WINDOW" if uid == "global" else "TIME_WINDOW"
-        counts = (State("count", "reducing", "LONG", space),) if "count" in told else ()
+        counts = (State("count", "reducing", "LONG", space),) if "count" in arguments else ()
         held = State("window-contents", "list", "LIST(LONG)", space)
         yield Operator(uid, "LONG", (held, *counts), (Timers("window-timers", space),))
     yield from (Operator(uid, kafka=True) for uid in KAFKA)

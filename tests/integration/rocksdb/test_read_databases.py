@@ -1,6 +1,6 @@
 """Random databases written by Flink's own RocksDB: the reader finds exactly what RocksDB's iterator gives.
 
-`STATEPROC_ROCKSDB_SEEDS` sets how many databases each test makes (12 unless told), `STATEPROC_ROCKSDB_FIRST` the first
+`STATEPROC_ROCKSDB_SEEDS` sets how many databases each test makes (default 12), `STATEPROC_ROCKSDB_FIRST` the first
 seed (0).
 """
 

@@ -29,7 +29,7 @@ NEW_KEY = (b"\xff\xffnew", b"a,b")
 
 
 def database(root: Path, max_parallelism: int, options: TableOptions) -> None:
-    """A database as Flink lays it out when it restores."""
+    """A database in the folder layout that Flink restores it to."""
     staging: Staging = Commit.begin(root / "savepoint").staging
     handle, _ = written(staging, ENTRIES, STATES, max_parallelism, options, at_once=1000)
     (root / "db").mkdir()
