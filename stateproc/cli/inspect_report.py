@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from stateproc.cli.state_sizes import OperatorSizes
@@ -39,6 +39,7 @@ def snapshot_report(
 def operator_report(operator: Operator, sizes: OperatorSizes) -> Report:
     """Report on one operator."""
     metadata = operator.metadata
+    states = [state_report(state, sizes) for state in operator.states]
     return {
         "uid": operator.uid,
         "uid_hash": operator.operator_id,
@@ -52,7 +53,9 @@ def operator_report(operator: Operator, sizes: OperatorSizes) -> Report:
         "channel_bytes": _stream_bytes(operator, "channel"),
         "coordinator": _coordinator(operator),
         "key_group_bytes": sizes.key_group_bytes,
-        "states": [state_report(state, sizes) for state in operator.states],
+        "states": states,
+        "unreadable_states": sum(state["problem"] is not None for state in states),
+        "notes": [*_missing_sizes(states, sizes), *_data_views(states)],
         "problems": [str(problem) for problem in (*operator.problems, *sizes.problems)],
     }
 
@@ -75,6 +78,35 @@ def state_report(state: State, sizes: OperatorSizes) -> Report:
         "bytes": size,
         "problem": None if problem is None else str(problem),
     }
+
+
+def _missing_sizes(states: list[Report], sizes: OperatorSizes) -> Iterator[str]:
+    """Explain why entries or bytes of keyed states are not known."""
+    keyed = [state for state in states if state["distribution"] == "keyed" and not state["problem"]]
+    if all(state["entries"] is not None and state["bytes"] is not None for state in keyed):
+        return
+    if "changelog" in sizes.layouts:
+        yield "entries and bytes are not counted: a changelog has to be replayed to know them"
+    elif "rocksdb" in sizes.layouts:
+        yield (
+            "entries are not known of RocksDB states with several tables, deletions or merge operands; "
+            "--rocksdb shows the statistics of the tables"
+        )
+    elif sizes.skipped_files:
+        yield f"entries and bytes are not counted: {sizes.skipped_files} files over 64 MiB; --scan reads them"
+    else:
+        yield "entries and bytes are not counted: the end of a value is not known without its serializer"
+
+
+def _data_views(states: list[Report]) -> Iterator[str]:
+    """Explain fields of SQL accumulators that are always null."""
+    for state in states:
+        for view, kind in (("MapView", "map"), ("ListView", "list")):
+            if f"RAW(org.apache.flink.table.api.dataview.{view})" in (state["value_type"] or ""):
+                yield (
+                    f"{state['name']}: a field of type RAW(…{view}) is a view of a {kind} state of this operator; "
+                    "the value contains no data of it, so its column is a boolean that is always null"
+                )
 
 
 def _stream_bytes(operator: Operator, role: str) -> int:

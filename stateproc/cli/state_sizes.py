@@ -28,6 +28,7 @@ class OperatorSizes:
             only where there is one table and nothing in it is deleted or unmerged.
         key_group_bytes: Bytes by key group, where they are known.
         problems: Why files could not be read.
+        skipped_files: Files that were not read because they are large.
     """
 
     operator: Operator
@@ -35,6 +36,7 @@ class OperatorSizes:
     by_state: dict[str, tuple[int, int | None]] = field(default_factory=dict)
     key_group_bytes: dict[int, int] = field(default_factory=dict)
     problems: list[SnapshotError] = field(default_factory=list)
+    skipped_files: int = 0
 
     def of_state(self, state: State) -> tuple[int | None, int | None]:
         """Return bytes and entries of a state; None where they are not known."""
@@ -80,6 +82,7 @@ def operator_sizes(operator: Operator, *, scan: bool, advance: Callable[[int], N
             result.key_group_bytes[key_group] = result.key_group_bytes.get(key_group, 0) + size
         if sizes.states is None:
             is_complete = False
+            result.skipped_files += file.state_layout.scanned and not is_countable(file, scan)
             continue
         queues = {state.name: _QUEUES.get(state.kind) for state in file.states if isinstance(state, KeyedState)}
         for name, (size, entries) in sizes.states.items():

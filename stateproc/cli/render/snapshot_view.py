@@ -27,6 +27,7 @@ def snapshot_view(report: dict[str, Any]) -> Group:
         lines: list[RenderableType] = list(_details(operator))
         if operator["states"]:
             lines.append(_states(operator))
+        lines += [Text(note, "dim") for note in operator["notes"]]
         lines += _problems(operator)
         parts += [Text(), _operator_line(operator), Padding(Group(*lines), (0, 0, 0, 2))]
     if any(operator["uid"] is None for operator in report["operators"]):
@@ -39,16 +40,23 @@ def _head(report: dict[str, Any]) -> Panel:
     grid.add_column(style="dim")
     grid.add_column(overflow="fold")
     states = sum(len(operator["states"]) for operator in report["operators"])
+    unreadable = sum(operator["unreadable_states"] for operator in report["operators"])
     grid.add_row("path", Text(report["path"]))
     if report["note"]:
         grid.add_row("note", Text(report["note"]))
     grid.add_row("kind", Text(report["kind"], "bold"))
     grid.add_row("Flink", f"{report['flink_versions']}  (metadata V{report['metadata_version']})")
     grid.add_row("id", str(report["checkpoint_id"]))
-    grid.add_row("holds", f"{len(report['operators'])} operators, {states} states, {human_bytes(report['bytes'])}")
+    counted = _counted(states, "state") + (f" ({unreadable} unreadable)" if unreadable else "")
+    operators = _counted(len(report["operators"]), "operator")
+    grid.add_row("holds", f"{operators}, {counted}, {human_bytes(report['bytes'])}")
     for master in report["master_states"]:
         grid.add_row("master", Text(f"{master['name']} v{master['version']}, {human_bytes(master['bytes'])}"))
     return Panel(grid, box=box.ROUNDED, border_style="dim", expand=False)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def _operator_line(operator: dict[str, Any]) -> Text:
@@ -69,7 +77,7 @@ def _details(operator: dict[str, Any]) -> list[Text]:
     if operator["finished"]:
         facts.append("finished")
     elif operator["finished_subtasks"]:
-        facts.append(f"{len(operator['finished_subtasks'])} subtasks finished")
+        facts.append(f"{_counted(len(operator['finished_subtasks']), 'subtask')} finished")
     lines = [Text(" · ".join(facts), "dim")]
     if operator["coordinator"] is not None:
         lines.append(_coordinator(operator["coordinator"]))
@@ -85,14 +93,16 @@ def _coordinator(coordinator: dict[str, Any]) -> Text:
         topics: dict[str, int] = {}
         for item in decoded["partitions"]:
             topics[item["topic"]] = topics.get(item["topic"], 0) + 1
-        text.append("Kafka: " + ", ".join(f"{topic} ({n} partitions)" for topic, n in sorted(topics.items())))
+        text.append(
+            "Kafka: " + ", ".join(f"{topic} ({_counted(n, 'partition')})" for topic, n in sorted(topics.items()))
+        )
     else:
-        text.append(f"{coordinator['kind']} of a format that is not known")
+        text.append(f"{coordinator['kind']} of an unknown format")
     return text
 
 
 def _skew(operator: dict[str, Any]) -> Text:
-    """Bytes by key group: a line of columns, and how far the largest stands out."""
+    """Bytes by key group: a line of columns, and the ratio of the largest to the mean."""
     sizes = operator["key_group_bytes"]
     line = [sizes.get(key_group, 0) for key_group in range(operator["max_parallelism"])]
     largest = max(sizes, key=lambda key_group: sizes[key_group])
@@ -147,11 +157,11 @@ def _state_cells(state: dict[str, Any], total: int) -> list[Text]:
 
 
 def _problems(operator: dict[str, Any]) -> list[Text]:
-    """What cannot be read and why; one line for all states that share a reason."""
+    """Return why states cannot be read, one line for all that share a reason."""
     reasons: dict[str, list[str]] = {}
     for state in operator["states"]:
         if state["problem"]:
-            # The place differs by the state's name only.
+            # The positions differ by the state's name only.
             reason = state["problem"].replace(f", state '{state['name']}'", "")
             reasons.setdefault(reason, []).append(state["name"])
     lines = []

@@ -171,7 +171,7 @@ def test_inspect_json(run: Any) -> None:
         "profile": 300, "spent-per-product": sum(len(row["value"]) for row in maps), "event timers": 300,
         "processing timers": 300,
     }  # fmt: skip
-    # Two bytes of state id where a key group begins, and two behind each state of it.
+    # Two bytes of state id where a key group begins, and two after each state of it.
     framing = sum(customers["key_group_bytes"].values()) - sum(state["bytes"] for state in states.values())
     assert framing % 2 == 0 and 0 < framing <= 2 * 5 * len(customers["key_group_bytes"])
     assert states["profile"]["columns"]["key"] == "int64"
@@ -203,8 +203,8 @@ def test_inspect_names_the_checkpoint_it_chose(run: Any) -> None:
 
 @pytest.mark.parametrize("fixture", LAST_OF_1_20, ids=lambda fixture: fixture.name)
 def test_inspect_reads_every_fixture(fixture: Fixture, run: Any) -> None:
-    told = fixture.manifest.get("key_type")
-    report = json.loads(run("inspect", fixture.snapshot, "--json", *(["--key-type", told] if told else [])).out)
+    key_type = fixture.manifest.get("key_type")
+    report = json.loads(run("inspect", fixture.snapshot, "--json", *(["--key-type", key_type] if key_type else [])).out)
     assert report["operators"]
     for operator in report["operators"]:
         assert operator["problems"] == []
@@ -282,3 +282,35 @@ def test_operators_are_offered_with_what_is_known_of_them(run: Any) -> None:
     assert "parallelism 2" in customers and "states: profile, spent-per-product" in customers
     (source,) = (line for line in offered if "SourceReaderState" in line)
     assert source.strip().startswith("--uid-hash 7dbbd28ecda0a6fc7393b23ce693e230")
+
+
+def test_numbers_and_nouns_agree(run: Any) -> None:
+    assert "1 operator, 4 states" in run("inspect", DEMO, "--uid", "orders-per-customer").out
+    assert "3 operators, 8 states" in run("inspect", DEMO).out
+
+
+def test_sizes_that_are_not_counted_have_a_reason(run: Any) -> None:
+    changelog = str(FIXTURES / "1.20/tiny-hashmap-changelog/snapshot")
+    assert "a changelog has to be replayed" in run("inspect", changelog).out
+    assert "--rocksdb shows the statistics" in run("inspect", ROCKSDB).out
+    demo = json.loads(run("inspect", DEMO, "--json").out)
+    assert [operator["notes"] for operator in demo["operators"]] == [[], [], []]
+
+
+def test_views_in_accumulators_are_explained(run: Any) -> None:
+    shown = run("inspect", str(FIXTURES / "1.20/sql-hashmap-canonical/snapshot")).out
+    assert "RAW(…MapView) is a view of a map state of this operator" in " ".join(shown.split())
+
+
+def test_every_unreadable_state_is_counted(run: Any) -> None:
+    """In native heap files two unknown classes make the states after them unreadable, too."""
+    edges = str(FIXTURES / "1.20/edges-hashmap-checkpoint/snapshot")
+    report = json.loads(run("inspect", edges, "--json", "--uids", "edges-generic").out)
+    unreadable = {operator["uid"]: operator["unreadable_states"] for operator in report["operators"]}
+    assert unreadable.pop("edges-generic") == 5
+    assert not any(unreadable.values())
+    generic = next(operator for operator in report["operators"] if operator["uid"] == "edges-generic")
+    assert [state["name"] for state in generic["states"] if state["problem"]] == [
+        state["name"] for state in generic["states"]
+    ]
+    assert "(5 unreadable)" in run("inspect", edges).out

@@ -164,7 +164,7 @@ def test_advice_where_it_makes_no_sense(run: Any) -> None:
     assert status == 1 and "--rocksdb" in err
 
 
-def test_a_damaged_table_is_told_and_hides_no_other_operator(run: Any, copied: Path) -> None:
+def test_a_damaged_table_is_reported_and_hides_no_other_operator(run: Any, copied: Path) -> None:
     handle = handles(copied)[0]
     (table,) = copied.rglob(Path(handle.shared[0][1].path).name)  # type: ignore[union-attr]
     table.write_bytes(table.read_bytes()[:-1] + b"\0")
@@ -199,7 +199,7 @@ def miscounted(copied: Path) -> tuple[Path, str, str]:
     raise AssertionError("no table of this state")
 
 
-def test_checksums_are_checked_unless_told_not_to(miscounted: tuple[Path, str, str]) -> None:
+def test_checksums_are_checked_by_default(miscounted: tuple[Path, str, str]) -> None:
     path, operator, state = miscounted
     whole = stateproc.open(str(KITCHEN)).state(operator, state).to_arrow()
     assert whole.num_rows

@@ -189,7 +189,7 @@ def test_format(name: str | None, output: str | None, terminal: bool, form: str)
     assert choose_format(name, output, terminal=terminal) == form
 
 
-def test_a_file_name_that_tells_no_format() -> None:
+def test_a_file_name_without_a_known_suffix() -> None:
     with pytest.raises(InvalidOption, match="--format"):
         choose_format(None, "x.txt", terminal=True)
 
