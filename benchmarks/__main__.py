@@ -1,4 +1,4 @@
-"""All benchmarks, one after another: ``make bench`` or ``python -m benchmarks [--keys N] [--without-flink]``.
+"""Run all benchmarks, one after another: ``make bench`` or ``python -m benchmarks [--keys N] [--without-flink]``.
 
 The snapshots (a canonical savepoint, an incremental RocksDB checkpoint) are made by real Flink once and kept in the
 cache ($STATEPROC_CACHE, default ~/.cache/stateproc).
@@ -22,7 +22,7 @@ CACHE = Path(os.environ.get("STATEPROC_CACHE", Path.home() / ".cache" / "statepr
 
 
 def snapshot(keys: int, *, incremental: bool) -> Path:
-    """The big savepoint, or incremental checkpoint, of ``keys`` keys; made if it is not there."""
+    """Return the savepoint or incremental checkpoint of ``keys`` keys, written by Flink if it is not cached."""
     out = CACHE / (f"big-incremental-{keys}" if incremental else f"big-{keys}")
     pattern = "**/chk-*/_metadata" if incremental else "**/savepoint-*/_metadata"
     found = sorted(out.glob(pattern))
@@ -35,14 +35,14 @@ def snapshot(keys: int, *, incremental: bool) -> Path:
 
 
 def bench(module: str, *arguments: str) -> dict[str, Any]:
-    """One benchmark in a process of its own."""
+    """Run one benchmark in a process of its own."""
     command = [sys.executable, "-m", f"benchmarks.{module}", *arguments]
     out = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
     return dict(json.loads(out[out.index("{") :]))
 
 
 def state_processor(ours: dict[str, Any], path: Path, backend: str, *more: str) -> dict[str, Any]:
-    """Flink's State Processor API on the same files, two slots; ``ours``: the figures to compare its rate with."""
+    """Run Flink's State Processor API on the same files with two slots; ``ours``: the figures to compare with."""
     command = [sys.executable, "-m", "benchmarks.flink.run_spa", str(path.resolve()), "--backend", backend, *more]
     out = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
     found = dict(json.loads(re.findall(r"\{.*\}", out, re.DOTALL)[-1]))
@@ -50,7 +50,7 @@ def state_processor(ours: dict[str, Any], path: Path, backend: str, *more: str) 
 
 
 def bootstrap(keys: int, backends: Sequence[str]) -> dict[str, Any]:
-    """A state of ``keys`` keys written, by us and by the State Processor API under these backends."""
+    """Write a state of ``keys`` keys with this project and with the State Processor API under these backends."""
     figures = bench("writing", "bootstrap", str(keys))
     for backend in backends:
         with tempfile.TemporaryDirectory() as directory:
@@ -70,6 +70,7 @@ def main() -> None:
         figures[name] = {kind: bench("bench", kind, str(path)) for kind in ("spark", "memory", "lookup")}
         if not arguments.without_flink:
             figures[name]["state processor api"] = state_processor(figures[name]["spark"], path, backend)
+    figures["carry-over"] = bench("writing", "carry", str(snapshot(arguments.keys, incremental=False)))
     figures["bootstrap"] = bootstrap(arguments.keys, () if arguments.without_flink else ("hashmap", "rocksdb"))
     print(json.dumps(figures, indent=2))
 

@@ -1,4 +1,4 @@
-"""Benchmarks: each figure stands beside a named reference measured in the same run.
+"""Measure the codec, reads, memory and look-ups, each compared with a named reference of the same run.
 
     python -m benchmarks.bench codec
     python -m benchmarks.bench spark SNAPSHOT       # of tests.helpers.flink.make_fixtures --big KEYS --out DIR

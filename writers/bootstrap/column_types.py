@@ -1,4 +1,4 @@
-"""Columns of rows as encoders take them: names by position, times in milliseconds, maps as lists."""
+"""Convert columns of rows to what encoders expect: fields by position, times in milliseconds, maps as lists."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def column_named(name: str) -> Column:
 
 @contextmanager
 def of_column(name: str) -> Iterator[None]:
-    """What cannot be encoded in here is told with the column's name."""
+    """Add the column's name to Unencodable errors raised in the context."""
     try:
         yield
     except Unencodable as error:
@@ -30,7 +30,7 @@ def of_column(name: str) -> Iterator[None]:
 
 
 def times_of(array: pa.Array, name: str) -> pa.Array:
-    """A column of timestamps, or of milliseconds since the epoch, as int64 ms; nulls stay. Raises Unencodable."""
+    """Convert timestamps, or milliseconds since the epoch, to int64 ms; nulls stay. Raises Unencodable."""
     with of_column(name):
         if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
             raise Unencodable("text is no time: give timestamps, or milliseconds since the epoch", 0)
@@ -38,8 +38,10 @@ def times_of(array: pa.Array, name: str) -> pa.Array:
 
 
 def in_milliseconds(array: pa.Array) -> pa.Array:
-    """Timestamps, and structs of them (windows), as milliseconds since the epoch, rounded down as in Java's
-    Instant.toEpochMilli; anything else as it is."""
+    """Convert timestamps, and structs of them (windows), to milliseconds since the epoch; return others as they are.
+
+    Fractions are rounded down, as in Java's Instant.toEpochMilli.
+    """
     if pa.types.is_timestamp(array.type):
         seconds, nanos, null = instants(array)
         return pa.array(seconds * 1000 + nanos // 10**6, pa.int64(), mask=null)
@@ -51,7 +53,7 @@ def in_milliseconds(array: pa.Array) -> pa.Array:
 
 
 def refuse_empty_windows(windows: pa.Array) -> None:
-    """A TimeWindow has a millisecond at least."""
+    """Raise Unencodable for a window shorter than a millisecond, which no TimeWindow is."""
     if not pa.types.is_struct(windows.type) or windows.type.num_fields != 2 or not len(windows):
         return
     start, end = windows.field(0), windows.field(1)
@@ -98,12 +100,12 @@ def _is_numbered(kind: pa.StructType) -> bool:
 
 
 def _rebuilt(array: pa.Array, kind: pa.DataType, child: pa.Array) -> pa.Array:
-    """The list (or map) with another child."""
+    """Return the list (or map) with another child array."""
     return pa.Array.from_buffers(kind, len(array), array.buffers()[:2], offset=array.offset, children=[child])
 
 
 def listed(value: pa.Array) -> pa.Array:
-    """A map as the list it is, whose lengths Arrow can tell."""
+    """Return a map array as a list array, whose lengths Arrow can compute; other arrays as they are."""
     if not pa.types.is_map(value.type):
         return value
     pairs = pa.struct([pa.field("key", value.type.key_type), pa.field("value", value.type.item_type)])

@@ -1,4 +1,4 @@
-"""Kafka offsets as rows of a DataFrame, and the state of the source that goes on from there."""
+"""Build the state of a KafkaSource from a DataFrame of offsets."""
 
 from __future__ import annotations
 
@@ -76,13 +76,13 @@ def _place(row: dict[str, Any]) -> tuple[str, int]:
 
 def _refuse(rows: Sequence[dict[str, Any]], version: int) -> None:
     """Raises InvalidRows for partitions that the connector could not go on with, showing the first of them."""
-    told = list(_wrong(rows, version))
+    problems = list(_wrong(rows, version))
     if not rows:
-        told = ["there are no rows"]
-    if told:
-        more = f"; and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
+        problems = ["there are no rows"]
+    if problems:
+        more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
         raise InvalidRows(
-            "rows cannot become Kafka offsets: " + "; ".join(told[:_SHOWN]) + more,
+            "rows cannot become Kafka offsets: " + "; ".join(problems[:_SHOWN]) + more,
             where=Where(state=READER_STATE),
             advice="offset: where reading goes on, or -1 latest, -2 earliest, -3 the group's committed offset",
         )

@@ -1,4 +1,4 @@
-"""Key groups of rows: by Java's hashCode of the key where that can be told, else by a hash the user gives.
+"""Assign rows to key groups: by Java's hashCode of the key where it can be computed, else by the user's hash.
 
 Source: org.apache.flink.runtime.state.KeyGroupRangeAssignment.
 """
@@ -65,11 +65,11 @@ def key_groups(
     if codes is not None:
         found: Ints = np.asarray(as_type(codes, pa.int32()).to_numpy(zero_copy_only=False), dtype=np.int32)
     elif isinstance(serializer, RowData):
-        # The hash of a row is that of its bytes, behind their length.
+        # The hash of a row is that of its bytes, which follow their length.
         found = binary_row_hash(_without_size(pieces))
     elif hash_ is None:
         raise InvalidOption(
-            f"nothing tells the hashCode of keys of the type {serializer.type_name}",
+            f"the hashCode of keys of the type {serializer.type_name} is unknown",
             advice="give it in a column of ints: hash_column='…'",
         )
     else:
@@ -78,7 +78,7 @@ def key_groups(
 
 
 def text_kept(wanted: pa.DataType, given: pa.DataType) -> pa.DataType:
-    """The type that keys are cast to: that of their layout, but for dates and times told as ISO-8601 text (to the
+    """The type that keys are cast to: that of their layout, but for dates and times given as ISO-8601 text (to the
     nanosecond), which stay text."""
     if pa.types.is_temporal(wanted) and (pa.types.is_string(given) or pa.types.is_large_string(given)):
         return given

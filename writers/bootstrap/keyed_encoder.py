@@ -1,4 +1,4 @@
-"""Rows of a DataFrame as raw entries of one keyed state."""
+"""Encode rows of a DataFrame as raw entries of one keyed state."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class RowEncoder:
     Columns: ``key``; ``namespace`` where the state has one; ``value`` (a list or a map holds all elements of its
     key), or ``map_key`` and ``map_value`` with a row for each entry, or ``timestamp`` (ms since the epoch) for timers;
     ``last_access`` (timestamp, or ms) with TTL, the time of encoding where it is missing; ``hash``, Java's hashCode,
-    where keys do not tell it, or ``key_group`` where their rows are known to be of that one. Rows whose value is null,
+    if it cannot be computed from keys, or ``key_group`` if it is known. Rows whose value is null,
     an empty list or an empty map have no entry, as in Flink.
     """
 
@@ -97,7 +97,7 @@ class RowEncoder:
 
     def _entries(self, columns: dict[str, pa.Array]) -> pa.RecordBatch:
         state, inner = self.state, self.context.inner
-        # Generated projections make the rows of SQL keys, with more room than serializers leave for some nulls.
+        # Generated projections write the rows of SQL keys, and reserve more bytes for some nulls than serializers do.
         layout = state.key.layout(replace(inner, projected=True))
         with of_column(KEY):
             keys = as_type(columns[KEY], text_kept(layout.arrow_type, columns[KEY].type))
@@ -126,13 +126,13 @@ class RowEncoder:
         return entry_batch(groups, state.state_id, composite_keys(key, namespace, user_key, ambiguous), encoded)
 
     def _key_groups(self, columns: dict[str, pa.Array], keys: pa.Array, key: RowBytes) -> Ints:
-        told = columns.get(KEY_GROUP)
-        if told is None:
+        given = columns.get(KEY_GROUP)
+        if given is None:
             with of_column(HASH_COLUMN if HASH_COLUMN in columns else KEY):
                 return key_groups(keys, key, self.state.key, self.hash, self._codes(columns), self.max_parallelism)
         with of_column(KEY_GROUP):
-            refuse_nulls(told, "a key group")
-            groups: Ints = as_type(told, pa.int32()).to_numpy(zero_copy_only=False)
+            refuse_nulls(given, "a key group")
+            groups: Ints = as_type(given, pa.int32()).to_numpy(zero_copy_only=False)
             wrong = np.flatnonzero((groups < 0) | (groups >= self.max_parallelism))
             if len(wrong):
                 raise Unencodable(f"there are key groups 0 to {self.max_parallelism - 1}", int(wrong[0]))
@@ -181,7 +181,7 @@ class RowEncoder:
         return _located(VALUE, layout, values)
 
     def _last_access(self, columns: dict[str, pa.Array], parents: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
-        """The last access of each entry or element, whose rows ``parents`` tells (None: they are the rows), in ms.
+        """The last access of each entry or element, in ms; ``parents``: their rows, None if entries are the rows.
 
         A column of lists or maps, as reading gives it, has a time for each.
         """
@@ -201,7 +201,7 @@ class RowEncoder:
 
 
 def _located(name: str, layout: Any, array: pa.Array) -> RowBytes:
-    """The encoded column; what it refuses is told with its name."""
+    """Encode a column; errors carry its name."""
     with of_column(name):
         pieces: RowBytes = layout.encode(array)
     return pieces
@@ -219,7 +219,7 @@ def refused(columns: Mapping[str, pa.Array], error: Unencodable, where: Where) -
     return InvalidRows(
         f"a row cannot become state: {error.message} (row: {shown})",
         where=where,
-        advice="drop or mend such rows, or give the column another type (stateproc.types)",
+        advice="drop or fix such rows, or give the column another type (stateproc.types)",
     )
 
 

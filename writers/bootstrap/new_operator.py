@@ -1,4 +1,4 @@
-"""An operator that is made from DataFrames: its headers, its rows as entries."""
+"""An operator built from DataFrames: its headers and the sources of its entries."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from stateproc.readers.common.row_schema import KEY_GROUP
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.table.serializers import RowData
 from stateproc.writers.bootstrap.key_group_assignment import HASH_COLUMN, key_hash_of
+from stateproc.writers.bootstrap.keyed_bootstrap import KeyedRows
 from stateproc.writers.bootstrap.keyed_encoder import RowEncoder
-from stateproc.writers.bootstrap.operator_bootstrap import KeyedRows, OperatorBootstrap, OperatorRows
+from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap, OperatorRows
 from stateproc.writers.bootstrap.operator_state_encoder import ElementEncoder
 from stateproc.writers.bootstrap.state_registration import broadcast_info, keyed_part, list_info
 from stateproc.writers.file_assignment import Source, TargetOf, element_encoding, row_encoding
@@ -70,7 +71,7 @@ class NewOperator:
         return [it for it in rows if it.mode != "BROADCAST"], [it for it in rows if it.mode == "BROADCAST"]
 
     def sources(self, job: WriteJob, index: int) -> Iterator[Source]:
-        """Where the operator's rows come from; ``index``: its place in the job. Raises InvalidOption."""
+        """The operator's rows; ``index``: its position in the job. Raises InvalidOption."""
         mine = job.operators[index]
         context = LayoutContext(kryo=job.release.kryo, tail=True)
         if self._state.keyed:
@@ -100,13 +101,13 @@ def row_encoder(rows: KeyedRows, key: Serializer, state_id: int, mine: OperatorJ
                 context: LayoutContext) -> RowEncoder:  # fmt: skip
     """What makes entries of a state's rows; ``state_id``: the state's place in the operator's header.
 
-    Raises InvalidOption where nothing tells the hashes of keys.
+    Raises InvalidOption if the hashes of keys are unknown.
     """
-    told = HASH_COLUMN in rows.columns or KEY_GROUP in rows.columns
-    hash_ = None if told else key_hash_of(key, hash_function)
-    if hash_ is None and not told and not isinstance(key, RowData):
+    given = HASH_COLUMN in rows.columns or KEY_GROUP in rows.columns
+    hash_ = None if given else key_hash_of(key, hash_function)
+    if hash_ is None and not given and not isinstance(key, RowData):
         raise InvalidOption(
-            f"nothing tells the hashCode of keys of the type {key.type_name}: it is the class's own",
+            f"the hashCode of keys of the type {key.type_name} is unknown: the class defines its own",
             where=Where(operator=mine.display, state=rows.declared.name),
             advice="give it in a column of ints, hash_column='…', or hash='Objects.hash' if the class uses that; of an "
             "existing operator, with_hash_function(uid, 'Objects.hash'), or transform_state with rows that keep their "

@@ -1,4 +1,4 @@
-"""States as a new operator registers them: kind, types, and what the header says of them."""
+"""Register states of a new operator: kind, types, and their entries in headers."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class RegisteredState:
     ttl: bool = False
 
     def state(self, key: Serializer, state_id: int) -> KeyedState:
-        """The state as it stands in its operator's header."""
+        """The state under its id in the operator's header."""
         value = Timer(key, self.namespace) if self.value is None else self.value
         return KeyedState(self.name, self.kind, state_id, key, self.namespace, value, self.user_key, self.ttl)
 
     def info(self, key: Serializer, release: Release) -> StateMetaInfo:
-        """What the header says of the state, for a release of Flink."""
+        """The state's entry in the header, as a release of Flink writes it."""
         if self.value is None:
             return meta_info(self.name, PRIORITY_QUEUE, {}, {"VALUE_SERIALIZER": Timer(key, self.namespace)}, release)
         element: Serializer = TtlSerializer(self.value) if self.ttl else self.value

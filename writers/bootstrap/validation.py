@@ -1,4 +1,4 @@
-"""What a bootstrap is told, checked before anything runs: DataFrames, names, columns and their types."""
+"""Check the arguments of a bootstrap before anything runs: DataFrames, names, columns and their types."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def column_type(frame: Any, column: str, state: str) -> Any:
 
 
 def check_whole(frame: Any, column: str, state: str, what: str) -> None:
-    """Raise InvalidOption unless the column is of whole numbers; ``what`` it tells."""
+    """Raise InvalidOption unless the column is of whole numbers; ``what`` they mean."""
     found = column_type(frame, column, state)
     if not isinstance(found, _WHOLE):
         raise InvalidOption(
@@ -61,7 +61,7 @@ def check_whole(frame: Any, column: str, state: str, what: str) -> None:
 
 
 def check_time(frame: Any, column: str, state: str, what: str, *, nested: bool = False) -> None:
-    """Raise InvalidOption unless the column is of timestamps or whole numbers; ``what`` it tells.
+    """Raise InvalidOption unless the column is of timestamps or whole numbers; ``what`` they mean.
 
     nested: it may as well be of arrays or maps of them, a time for each element.
     """

@@ -1,4 +1,4 @@
-"""Windows as rows of a DataFrame, and what Flink's window operator keeps of each (WindowOperator, MergingWindowSet)."""
+"""Derive the states of Flink's window operator from rows of windows (WindowOperator, MergingWindowSet)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class WindowRows:
 
 @dataclass(frozen=True)
 class Windowing:
-    """How the job cuts windows: what `OperatorBootstrap.window_state` is told of them. Raises InvalidOption."""
+    """The windowing of the job, as given to `OperatorBootstrap.window_state`. Raises InvalidOption."""
 
     assigner: Assigner
     contents: Contents
@@ -86,7 +86,7 @@ class Windowing:
         self, frame: DataFrame, kept: list[str], value: str, window: WindowColumns, state_window: str | None,
         count: str | None, fired: str | None,
     ) -> WindowRows:  # fmt: skip
-        """The rows behind each state. ``kept``: the columns of the key. Raises InvalidOption, NotFound."""
+        """The rows of each state. ``kept``: the columns of the key. Raises InvalidOption, NotFound."""
         whole = [column_named(name) for name in kept]
         held = _recorded(frame, value) if self.contents == "evict" else column_named(value)
         own = [] if count is None else [column_named(count).cast(LongType()).alias(COUNTED)]
@@ -108,7 +108,8 @@ class Windowing:
     def _times(self, fired: str | None, *, by_count: bool) -> Column:
         """When a window's timers are due: EventTimeTrigger's (ProcessingTimeTrigger's), and the cleanup's.
 
-        CountTrigger has none of its own; in processing time there is no lateness. A cleanup behind all time is none.
+        CountTrigger has none of its own; in processing time there is no lateness. There is no cleanup after the largest
+        timestamp.
         """
         last = F.col(f"`{WINDOW}`.end") - F.lit(1).cast(LongType())
         lateness = self.lateness if self.time == "event" else 0

@@ -17,8 +17,9 @@ from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.table.serializers import RowData
 from stateproc.snapshot.operator import Operator
 from stateproc.writers.bootstrap.key_group_assignment import key_hash_of
+from stateproc.writers.bootstrap.keyed_bootstrap import KeyedRows
 from stateproc.writers.bootstrap.new_operator import row_encoder
-from stateproc.writers.bootstrap.operator_bootstrap import KeyedRows, OperatorBootstrap
+from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
 from stateproc.writers.file_assignment import Encoder, Source, TargetOf, in_parts, row_encoding
 from stateproc.writers.formats.common.state_headers import KeyedStateHeader
 from stateproc.writers.formats.keyed_formats import KEYED_FORMATS, OutputFormat

@@ -1,11 +1,10 @@
-"""``df.write.format("savepoint")``: a savepoint of one state, whatever the partitions of the DataFrame.
+"""Write a savepoint of one state with ``df.write.format("savepoint")``, whatever the partitions of the DataFrame.
 
-Tasks keep their rows as sorted runs; the commit merges them into state files, piece by piece. For large state
-SavepointWriter is the faster way: there Spark puts rows together, and tasks write the files.
+Tasks write their rows as sorted runs, which the commit merges into state files. SavepointWriter is faster for large
+state: it shuffles entries by file, and tasks write the files.
 
-Save modes: ``append`` writes a new savepoint and refuses a place where one is, for savepoints are never added to;
-``overwrite`` replaces one that is there. Spark itself refuses its other modes, the default among them, for data sources
-in Python, and says which two there are.
+Save modes: ``append`` writes a new savepoint and refuses a directory that has one, because savepoints cannot be
+extended; ``overwrite`` replaces it. Spark refuses its other modes, including the default, for data sources in Python.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _ROWS_PER_PARTITION = 33
 
 
 class RunsWritten(WriterCommitMessage):  # type: ignore[misc]  # pyspark is not type-checked
-    """What one task tells the driver."""
+    """The sorted runs of one task."""
 
     def __init__(self, runs: list[StagedRun]) -> None:
         self.runs = runs
@@ -112,7 +111,7 @@ def writer_of(raw: Mapping[str, str], schema: StructType, overwrite: bool) -> Pl
 
 
 def _check_handed_over(schema: StructType) -> None:
-    """Raise InvalidOption for a column that Spark fails to hand to Python, needed or not: all are handed over."""
+    """Raise InvalidOption for a column that Spark cannot pass to Python; it passes all columns, needed or not."""
     for field in schema.fields:
         if isinstance(field.dataType, YearMonthIntervalType):
             raise InvalidOption(

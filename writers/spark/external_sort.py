@@ -1,4 +1,4 @@
-"""Sorted runs: entries in any order, sorted as many as memory holds at a time, kept in files until all are there."""
+"""Sort entries with bounded memory: in memory, through a spill file, or as sorted runs that are merged."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from stateproc.writers.spark.run_merge import RunChunk, SortedRun, merged
 from stateproc.writers.spark.spill_buffer import TEMPORARY, SpillBuffer, temporary_file
 
 RUN_BYTES, HELD_BYTES = 64 << 20, 16 << 20
-"""Of entries in a run; of those that wait in memory to be written, or are sorted at a time."""
-_PIECE_BYTES = 256 << 10
-"""What is held of each run while all are merged."""
+"""Bytes of entries in a staged run; bytes that a task buffers before it spills, and sorts at a time."""
+_CHUNK_BYTES = 256 << 10
+"""Bytes of each run in memory while runs are merged."""
 
 
 @dataclass(frozen=True)
 class StagedRun:
-    """A file in the target's directory, of entries sorted by target, key group, state id and key."""
+    """A file of sorted entries (target, key group, state id, key) in the target's directory."""
 
     file: RelativeFileHandle
-    pieces: tuple[RunChunk, ...]
+    chunks: tuple[RunChunk, ...]
 
 
 class _Out(Protocol):
@@ -40,36 +40,36 @@ class _Out(Protocol):
 def written_runs(
     staging: Staging, batches: Iterable[pa.RecordBatch], run_bytes: int = RUN_BYTES
 ) -> Iterator[StagedRun]:
-    """Runs of the entries (TARGETED) in the directory that is written to, for another process to merge."""
+    """Write the entries (TARGETED) as sorted runs in the target's directory, for another process to merge."""
     for held in _held(batches, run_bytes):
         with staging.new_file(inline_threshold=-1) as file:
-            pieces = _write(file, in_order(held))
+            chunks = _write(file, in_order(held))
             handle = file.close()
         assert isinstance(handle, RelativeFileHandle)
-        yield StagedRun(handle, pieces)
+        yield StagedRun(handle, chunks)
 
 
 def staged_entries(staging: Staging, runs: Iterable[StagedRun]) -> Iterator[pa.RecordBatch]:
-    """All entries of staged runs (TARGETED) in order. Raises WriteFailed."""
+    """Merge staged runs: all their entries (TARGETED) in order. Raises WriteFailed."""
     readers = []
     for run in runs:
         source = open_handle(run.file, staging.location)
-        readers.append(SortedRun(run.pieces, source.read, source.name))
+        readers.append(SortedRun(run.chunks, source.read, source.name))
     return merged(readers)
 
 
 def sorted_entries(batches: Iterable[pa.RecordBatch], run_bytes: int = HELD_BYTES) -> Iterator[pa.RecordBatch]:
-    """All entries (TARGETED) in order; what is over ``run_bytes`` waits in a temporary file. Raises WriteFailed."""
+    """Sort entries (TARGETED); more than ``run_bytes`` of them are spilled to a temporary file. Raises WriteFailed."""
     with ExitStack() as stack:
-        waiting = SpillBuffer(stack, run_bytes)
+        buffer = SpillBuffer(stack, run_bytes)
         for batch in batches:
-            waiting.add(batch)
-        for portion in waiting.portions():
+            buffer.add(batch)
+        for portion in buffer.portions():
             yield from _sorted(portion, run_bytes)
 
 
 def _sorted(batches: Iterable[pa.RecordBatch], run_bytes: int) -> Iterator[pa.RecordBatch]:
-    """The entries in order: by runs where they are more than ``run_bytes``, a key group that others are few beside."""
+    """Sort a portion: in memory, or by runs if a single key group has more than ``run_bytes``."""
     runs = _held(batches, run_bytes)
     first, second = next(runs, None), next(runs, None)
     if first is None:
@@ -87,7 +87,7 @@ def _sorted(batches: Iterable[pa.RecordBatch], run_bytes: int) -> Iterator[pa.Re
 
 
 class _Spilled:
-    """Runs one behind the other in a temporary file."""
+    """Sorted runs, one after another in a temporary file."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -101,9 +101,9 @@ class _Spilled:
             return self._file.read(length)
 
         with writing(TEMPORARY):
-            pieces = _write(self._file, in_order(held))
+            chunks = _write(self._file, in_order(held))
         held.clear()
-        self.runs.append(SortedRun(pieces, read, TEMPORARY))
+        self.runs.append(SortedRun(chunks, read, TEMPORARY))
 
 
 def _held(batches: Iterable[pa.RecordBatch], run_bytes: int) -> Iterator[list[pa.RecordBatch]]:
@@ -121,14 +121,14 @@ def _held(batches: Iterable[pa.RecordBatch], run_bytes: int) -> Iterator[list[pa
 
 
 def _write(out: _Out, entries: pa.RecordBatch) -> tuple[RunChunk, ...]:
-    """Write sorted entries in pieces, each of one key group."""
+    """Write sorted entries in chunks, each of one key group."""
     targets, groups = (entries.column(name).to_numpy() for name in (TARGET, "key_group"))
     keys, values = (byte_column(entries.column(name)).offsets for name in ("key", "value"))
-    pieces: list[RunChunk] = []
+    chunks: list[RunChunk] = []
     at = 0
-    for start, stop in portions(keys[1:] + values[1:], cuts(targets, groups), _PIECE_BYTES):
+    for start, stop in portions(keys[1:] + values[1:], cuts(targets, groups), _CHUNK_BYTES):
         data = entries.slice(start, stop - start).serialize()
-        pieces.append(RunChunk(int(targets[start]), int(groups[start]), at, data.size))
+        chunks.append(RunChunk(int(targets[start]), int(groups[start]), at, data.size))
         out.write(memoryview(data))
         at += data.size
-    return tuple(pieces)
+    return tuple(chunks)

@@ -1,4 +1,4 @@
-"""Sorted runs merged: of each key group and run a piece is in memory at a time, however large the state is."""
+"""Merge sorted runs with bounded memory: one chunk per run of the key group that is merged."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from stateproc.writers.spark.entry_sort import in_order
 
 ReadRange = Callable[[int, int], bytes]
 """Reads (start, length) of a run's file."""
-_Place = tuple[int, bytes]
-"""A row's state id and key."""
+_Position = tuple[int, bytes]
+"""The order within a key group: state id and key."""
 
 
 @dataclass(frozen=True)
 class RunChunk:
-    """Some entries of one key group in a run: where they lie in its file. A run's pieces are in order, too."""
+    """A range of a run's file with entries of one key group; the chunks of a run are in order, too."""
 
     target: int
     key_group: int
@@ -31,42 +31,42 @@ class RunChunk:
 
 @dataclass(frozen=True)
 class SortedRun:
-    """A run that can be read; ``name`` of its file for errors."""
+    """A run that can be read; ``name``: of its file, for errors."""
 
-    pieces: Sequence[RunChunk]
+    chunks: Sequence[RunChunk]
     read: ReadRange
     name: str
 
 
 def merged(runs: Sequence[SortedRun]) -> Iterator[pa.RecordBatch]:
-    """All entries (TARGETED) of the runs in order. Raises WriteFailed where a file is not as it was written."""
-    lanes: dict[tuple[int, int], list[_Lane]] = defaultdict(list)
+    """Merge all entries (TARGETED) of the runs. Raises WriteFailed for a file that differs from what was written."""
+    cursors: dict[tuple[int, int], list[_RunCursor]] = defaultdict(list)
     for run in runs:
-        places: dict[tuple[int, int], list[RunChunk]] = defaultdict(list)
-        for piece in run.pieces:
-            places[piece.target, piece.key_group].append(piece)
-        for place, pieces in places.items():
-            lanes[place].append(_Lane(run, pieces))
-    for place in sorted(lanes):
-        yield from _merged(lanes.pop(place))
+        groups: dict[tuple[int, int], list[RunChunk]] = defaultdict(list)
+        for chunk in run.chunks:
+            groups[chunk.target, chunk.key_group].append(chunk)
+        for group, chunks in groups.items():
+            cursors[group].append(_RunCursor(run, chunks))
+    for group in sorted(cursors):
+        yield from _merged(cursors.pop(group))
 
 
-def _merged(lanes: Sequence[_Lane]) -> Iterator[pa.RecordBatch]:
+def _merged(cursors: Sequence[_RunCursor]) -> Iterator[pa.RecordBatch]:
     """The entries of one key group.
 
-    What is not above the end of any piece behind which more come can be told apart for good; that takes one piece
-    whole at least, each time.
+    Entries up to the smallest last entry of all chunks that are followed by others are complete in memory: they are
+    sorted and returned, which uses up at least one chunk each time.
     """
-    while lanes := [lane for lane in lanes if lane.fill()]:
-        bound = min((lane.last for lane in lanes if lane.more), default=None)
-        yield in_order([lane.take(bound) for lane in lanes])
+    while cursors := [cursor for cursor in cursors if cursor.fill()]:
+        bound = min((cursor.last for cursor in cursors if cursor.more), default=None)
+        yield in_order([cursor.take(bound) for cursor in cursors])
 
 
-class _Lane:
-    """One run's pieces of one key group, one at a time."""
+class _RunCursor:
+    """A cursor over the chunks of one key group in one run, with one chunk in memory."""
 
-    def __init__(self, run: SortedRun, pieces: Sequence[RunChunk]) -> None:
-        self._run, self._waiting = run, list(reversed(pieces))
+    def __init__(self, run: SortedRun, chunks: Sequence[RunChunk]) -> None:
+        self._run, self._waiting = run, list(reversed(chunks))
         self._rows: pa.RecordBatch | None = None
 
     @property
@@ -74,37 +74,37 @@ class _Lane:
         return bool(self._waiting)
 
     @property
-    def last(self) -> _Place:
+    def last(self) -> _Position:
         assert self._rows is not None
-        return _place(self._rows, self._rows.num_rows - 1)
+        return _position(self._rows, self._rows.num_rows - 1)
 
     def fill(self) -> bool:
-        """Whether there are rows at hand; reads the next piece where they are used up."""
+        """Return whether rows are left; read the next chunk if those in memory are used up."""
         while not (self._rows and self._rows.num_rows) and self._waiting:
             self._rows = _read(self._waiting.pop(), self._run)
         return bool(self._rows and self._rows.num_rows)
 
-    def take(self, bound: _Place | None) -> pa.RecordBatch:
-        """The rows at hand up to ``bound``, it included; all without one."""
+    def take(self, bound: _Position | None) -> pa.RecordBatch:
+        """Remove and return the rows in memory up to ``bound``, inclusive; all if it is None."""
         rows = self._rows
         assert rows is not None
         n = rows.num_rows
         if bound is not None:
-            n = bisect_right(range(n), bound, key=lambda row: _place(rows, row))
+            n = bisect_right(range(n), bound, key=lambda row: _position(rows, row))
         self._rows = rows.slice(n)
         return rows.slice(0, n)
 
 
-def _place(rows: pa.RecordBatch, row: int) -> _Place:
+def _position(rows: pa.RecordBatch, row: int) -> _Position:
     return rows.column("state_id")[row].as_py(), rows.column("key")[row].as_py()
 
 
-def _read(piece: RunChunk, run: SortedRun) -> pa.RecordBatch:
+def _read(chunk: RunChunk, run: SortedRun) -> pa.RecordBatch:
     try:
-        return pa.ipc.read_record_batch(pa.py_buffer(run.read(piece.start, piece.length)), TARGETED)
+        return pa.ipc.read_record_batch(pa.py_buffer(run.read(chunk.start, chunk.length)), TARGETED)
     except (CorruptSnapshot, pa.ArrowInvalid, OSError) as error:
         raise WriteFailed(
             "a file of sorted entries is not as it was written",
-            where=Where(file=run.name, offset=piece.start),
+            where=Where(file=run.name, offset=chunk.start),
             advice="something else changes it, or the disk is full; run the write again",
         ) from error

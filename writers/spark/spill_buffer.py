@@ -1,7 +1,7 @@
-"""ScatteredEntries that wait until all of their file are there, then come back key group by key group.
+"""ScatteredBuffer a task's entries until all have arrived, then return them by key group.
 
-They are not sorted before: a task has all of a key group's when it writes them, so that each is sorted once. What is
-over a bound waits in a temporary file, each batch by key group, so that some key groups are read at a time.
+Each key group is sorted once, when all its entries are known. Entries over a bound are spilled to a temporary file in
+batches ordered by key group, from which a few key groups are read at a time.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from stateproc.writers.formats.common.entry_batches import TARGET, TARGETED, Lon
 from stateproc.writers.spark.entry_sort import ScatteredEntries
 
 TEMPORARY = "<temporary file>"
-_PLACE_BITS = 16
-"""A key group's; its target's stand above."""
+_GROUP_BITS = 16
+"""The low bits of a group number, which hold the key group; the target is in the bits above."""
 _ROW_BYTES, _BATCH_BYTES = 3 * 4 + 2 * 8, 2 * 8
-"""What a row has beside its key and value, and a batch beside its rows."""
-_LEAST_AT_ONCE = 16 << 10
-"""Bytes of a key group in a batch: with fewer on the average, batches are put together before they are written."""
+"""Bytes of a row apart from its key and value, and of a batch apart from its rows."""
+_FEW_BYTES = 16 << 10
+"""With fewer bytes of a key group in a batch on average, batches are combined before they are spilled."""
 
 
 @contextmanager
 def temporary_file() -> Iterator[IO[bytes]]:
-    """A file that is gone when it is closed. Raises WriteFailed."""
+    """Open a file that is deleted when it is closed. Raises WriteFailed."""
     with ExitStack() as stack:
         with writing(TEMPORARY):
             file = stack.enter_context(tempfile.TemporaryFile(prefix="stateproc-"))
@@ -41,7 +41,7 @@ def temporary_file() -> Iterator[IO[bytes]]:
 
 
 class SpillBuffer:
-    """Takes batches of entries (TARGETED) and gives them back by target and key group, unsorted within.
+    """Buffers batches of entries (TARGETED) and returns them by target and key group, unsorted within.
 
     Holds about ``held_bytes`` of them; close it with ``stack``. Raises WriteFailed.
     """
@@ -50,115 +50,116 @@ class SpillBuffer:
         self._stack, self._held_bytes = stack, held_bytes
         self._held: list[pa.RecordBatch] = []
         self._size = 0
-        self._file: _File | None = None
+        self._file: _SpillFile | None = None
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """One more batch, of entries in any order."""
+        """Add a batch of entries in any order."""
         if not batch.num_rows:
             return
         self._held.append(batch)
         self._size += batch.nbytes
         if self._size >= self._held_bytes:
-            self._put_down()
+            self._spill()
 
     def portions(self) -> Iterator[Iterable[pa.RecordBatch]]:
-        """All entries: of one or more key groups at a time, about ``held_bytes``, more only if one has more."""
+        """Return all entries, about ``held_bytes`` at a time; more only if a single key group has more."""
         if self._file is None:
             if self._held:
                 yield self._held
             return
-        self._put_down()
+        self._spill()
         yield from self._file.portions(self._held_bytes)
 
-    def _put_down(self) -> None:
+    def _spill(self) -> None:
         if not self._held:
             return
         if self._file is None:
-            self._file = _File(self._stack.enter_context(temporary_file()))
+            self._file = _SpillFile(self._stack.enter_context(temporary_file()))
         with writing(TEMPORARY):
-            for batch in _by_place(self._held, self._size):
+            for batch in _by_group(self._held, self._size):
                 self._file.add(batch)
         self._held, self._size = [], 0
 
 
-def _by_place(batches: list[pa.RecordBatch], size: int) -> list[pa.RecordBatch]:
-    """The batches with the entries of each key group side by side; one batch where they are in little pieces."""
-    places = [_places(batch) for batch in batches]
-    pieces = sum(len(cuts(column)) for column in places)
-    if pieces * _LEAST_AT_ONCE <= size and all((np.diff(column) >= 0).all() for column in places):
+def _by_group(batches: list[pa.RecordBatch], size: int) -> list[pa.RecordBatch]:
+    """Order each batch by key group; combine all into one batch if their key groups are small."""
+    groups = [_group_numbers(batch) for batch in batches]
+    indices = sum(len(cuts(column)) for column in groups)
+    if indices * _FEW_BYTES <= size and all((np.diff(column) >= 0).all() for column in groups):
         return batches
     entries = ScatteredEntries.of(batches)
     return [entries.taken(entries.by_key_group())]
 
 
-def _places(batch: pa.RecordBatch) -> Longs:
+def _group_numbers(batch: pa.RecordBatch) -> Longs:
     target, group = (batch.column(name).to_numpy().astype(np.int64) for name in (TARGET, "key_group"))
-    places: Longs = (target << _PLACE_BITS) | group
-    return places
+    groups: Longs = (target << _GROUP_BITS) | group
+    return groups
 
 
 @dataclass(frozen=True)
-class _Rest:
-    """A batch in the file, ordered by place. ``starts``: of state ids, key offsets, keys, value offsets, values."""
+class _SpilledBatch:
+    """A batch in the file, ordered by group number. ``starts``: file offsets of state ids, key offsets, keys, value
+    offsets, values."""
 
-    places: Longs
+    groups: Longs
     edges: Longs
-    """Where the rows of each place begin, and their number."""
+    """The first row of each group number, and the number of rows."""
     starts: tuple[int, ...]
 
 
-class _File:
-    """Batches one behind the other, their columns apart, so that rows of one place lie together in each."""
+class _SpillFile:
+    """Batches in a file, column by column, so that the rows of a key group are one range of each column."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self._at = file, 0
-        self._batches: list[_Rest] = []
+        self._batches: list[_SpilledBatch] = []
         self._sizes: list[Longs] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """A batch whose entries are ordered by place."""
-        places, states = _places(batch), batch.column("state_id").to_numpy()
+        """Write a batch whose entries are ordered by group number."""
+        groups, states = _group_numbers(batch), batch.column("state_id").to_numpy()
         keys, values = byte_column(batch.column("key")), byte_column(batch.column("value"))
-        edges = np.array(cuts(places))
+        edges = np.array(cuts(groups))
         columns = (states, keys.offsets, keys.data, values.offsets, values.data)
         starts = [self._write(np.ascontiguousarray(column)) for column in columns]
         ends = keys.offsets + values.offsets
         self._sizes.append(np.diff(ends[edges]) + _ROW_BYTES * np.diff(edges) + _BATCH_BYTES)
-        # Offsets tell where bytes lie, counted from where those of offset 0 would.
+        # Offsets may begin above 0: starts are the file offsets at which offset 0 would be.
         starts[2] -= int(keys.offsets[0])
         starts[4] -= int(values.offsets[0])
-        self._batches.append(_Rest(places[edges[:-1]], edges, tuple(starts)))
+        self._batches.append(_SpilledBatch(groups[edges[:-1]], edges, tuple(starts)))
 
     def portions(self, at_once: int) -> Iterator[Iterable[pa.RecordBatch]]:
-        """The batches' entries, of one or more places at a time."""
-        owners = np.repeat(np.arange(len(self._batches)), [len(rest.places) for rest in self._batches])
-        pieces = np.concatenate([np.arange(len(rest.places)) for rest in self._batches])
-        places = np.concatenate([rest.places for rest in self._batches])
+        """Return the entries of one or more group numbers at a time."""
+        owners = np.repeat(np.arange(len(self._batches)), [len(batch.groups) for batch in self._batches])
+        indices = np.concatenate([np.arange(len(batch.groups)) for batch in self._batches])
+        groups = np.concatenate([batch.groups for batch in self._batches])
         sizes = np.concatenate(self._sizes)
-        order = np.lexsort((owners, places))
-        owners, pieces, places, sizes = owners[order], pieces[order], places[order], sizes[order]
-        edges = np.array(cuts(places))
+        order = np.lexsort((owners, groups))
+        owners, indices, groups, sizes = owners[order], indices[order], groups[order], sizes[order]
+        edges = np.array(cuts(groups))
         ends = np.cumsum(np.add.reduceat(sizes, edges[:-1]))
         for first, last in portions(ends, (0, len(ends)), at_once):
             start, stop = int(edges[first]), int(edges[last])
-            yield self._read(owners[start:stop], pieces[start:stop])
+            yield self._read(owners[start:stop], indices[start:stop])
 
-    def _read(self, owners: Longs, pieces: Longs) -> Iterator[pa.RecordBatch]:
-        """Pieces of batches; neighbours in a batch are read at once."""
-        order = np.lexsort((pieces, owners))
-        owners, pieces = owners[order], pieces[order]
-        for start, stop in itertools.pairwise(cuts(owners, pieces - np.arange(len(pieces)))):
-            rest = self._batches[int(owners[start])]
-            yield self._rows(rest, int(pieces[start]), int(pieces[stop - 1]) + 1)
+    def _read(self, owners: Longs, indices: Longs) -> Iterator[pa.RecordBatch]:
+        """Read ranges of batches; neighbouring group numbers of a batch are read at once."""
+        order = np.lexsort((indices, owners))
+        owners, indices = owners[order], indices[order]
+        for start, stop in itertools.pairwise(cuts(owners, indices - np.arange(len(indices)))):
+            batch = self._batches[int(owners[start])]
+            yield self._rows(batch, int(indices[start]), int(indices[stop - 1]) + 1)
 
-    def _rows(self, rest: _Rest, first: int, last: int) -> pa.RecordBatch:
-        """The rows of the places ``first`` up to ``last`` of a batch, it not included."""
-        start, stop = int(rest.edges[first]), int(rest.edges[last])
-        states, key_offsets, keys, value_offsets, values = rest.starts
-        places = np.repeat(rest.places[first:last], np.diff(rest.edges[first : last + 1]))
+    def _rows(self, batch: _SpilledBatch, first: int, last: int) -> pa.RecordBatch:
+        """The rows of the group numbers from ``first`` to ``last``, exclusive, of a batch."""
+        start, stop = int(batch.edges[first]), int(batch.edges[last])
+        states, key_offsets, keys, value_offsets, values = batch.starts
+        groups = np.repeat(batch.groups[first:last], np.diff(batch.edges[first : last + 1]))
         arrays = [
-            pa.array((places >> _PLACE_BITS).astype(np.int32)),
-            pa.array((places & ((1 << _PLACE_BITS) - 1)).astype(np.int32)),
+            pa.array((groups >> _GROUP_BITS).astype(np.int32)),
+            pa.array((groups & ((1 << _GROUP_BITS) - 1)).astype(np.int32)),
             pa.array(np.frombuffer(self._bytes(states + 4 * start, 4 * (stop - start)), np.int32)),
             self._column(key_offsets, keys, start, stop),
             self._column(value_offsets, values, start, stop),

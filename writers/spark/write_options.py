@@ -36,7 +36,7 @@ class SinkOptions:
     namespace_type: str | None = None
     service: str = USER_TIMERS
     ttl: bool | None = None
-    """None: as a column of last accesses tells."""
+    """None: if there is a column of last accesses."""
     hash: str | None = None
     max_parallelism: int = 128
     parallelism: int = 1
@@ -193,4 +193,4 @@ _KINDS: dict[str, Callable[..., OperatorBootstrap]] = {
     "union": _elements("union_list_state"),
     "broadcast": _broadcast,
 }
-"""What stateKind may be, and how a state of it is told."""
+"""The values of stateKind, and the method that adds a state of it."""

@@ -76,7 +76,7 @@ def test_more_places_than_16_bits_tell() -> None:
 @pytest.mark.parametrize("piece", [1, 200, 1 << 18])
 def test_runs_are_merged_to_the_same(name: str, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However much a run holds, and however few of its entries are at hand at a time."""
-    monkeypatch.setattr(runs, "_PIECE_BYTES", piece)
+    monkeypatch.setattr(runs, "_CHUNK_BYTES", piece)
     rows = mixed(KEYS[name], 5)
     for run_bytes in (1, 3000, 1 << 30):
         assert rows_of(sorted_entries(batches(rows, min(len(rows), 40)), run_bytes)) == sorted(rows)
@@ -87,7 +87,7 @@ def test_runs_are_merged_to_the_same(name: str, piece: int, monkeypatch: pytest.
 @pytest.mark.parametrize("held_bytes", [1, 5000, 40_000])
 def test_entries_wait_in_a_file(name: str, ordered: bool, held_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As blocks come, each by target and key group, or in any order; targets and key groups as high as they go."""
-    monkeypatch.setattr(waiting, "_LEAST_AT_ONCE", 1)
+    monkeypatch.setattr(waiting, "_FEW_BYTES", 1)
     rows = [(k * (2**31 - 1) // 2, (32767, 0, 77, 128, 129)[group], *more) for k, group, *more in mixed(KEYS[name], 5)]
     parts = batches(rows, min(len(rows), 20))
     if ordered:
@@ -106,7 +106,7 @@ def test_entries_wait_in_a_file(name: str, ordered: bool, held_bytes: int, monke
 @pytest.mark.parametrize("run_bytes", [1, 1 << 30])
 def test_a_key_that_is_there_twice_stands_beside_itself(run_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the writer of the file sees it, wherever pieces end."""
-    monkeypatch.setattr(runs, "_PIECE_BYTES", 1)
+    monkeypatch.setattr(runs, "_CHUNK_BYTES", 1)
     rows: list[Row] = [(0, 0, 0, b"key %03d" % (k % 50), b"%d" % k) for k in range(100)]
     found = [row[3] for row in rows_of(sorted_entries(batches(rows, 10), run_bytes))]
     assert found == sorted(row[3] for row in rows)
@@ -114,7 +114,7 @@ def test_a_key_that_is_there_twice_stands_beside_itself(run_bytes: int, monkeypa
 
 def test_a_large_key_group_is_not_held_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """48 MB of one key group, in runs of 4 MB."""
-    monkeypatch.setattr(runs, "_PIECE_BYTES", 64 << 10)
+    monkeypatch.setattr(runs, "_CHUNK_BYTES", 64 << 10)
     value = bytes(1000)
 
     def parts() -> Iterable[pa.RecordBatch]:
