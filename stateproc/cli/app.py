@@ -12,7 +12,7 @@ import stateproc
 from stateproc.cli.arguments import add_open_options, add_options
 from stateproc.cli.output_format import FORMATS
 from stateproc.errors import SnapshotError
-from stateproc.options import BY_NAME, ROW_OPTIONS
+from stateproc.options import BY_NAME, ROW_OPTIONS, SELECT_OPTIONS
 
 _EXAMPLES = """\
 examples:
@@ -21,6 +21,8 @@ examples:
   stateproc read /savepoints/savepoint-4f1b --uid orders --state totals --where "key = 42"
   stateproc read /savepoints/savepoint-4f1b --uid orders --state totals --output totals.parquet
 """
+_EXCLUSIVE = (("uid", "uid_hash"), ("state", "timers", "operator_state"))
+"""Options of which a command takes one at most."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -90,10 +92,9 @@ def _inspect_arguments(parser: ArgumentParser) -> None:
 
 def _read_arguments(parser: ArgumentParser) -> None:
     state = parser.add_argument_group("which state")
-    operators = state.add_mutually_exclusive_group()
-    add_options(operators, (BY_NAME["uid"], BY_NAME["uid_hash"]))
-    states = state.add_mutually_exclusive_group()
-    add_options(states, (BY_NAME["state"], BY_NAME["timers"], BY_NAME["operator_state"]))
+    for names in _EXCLUSIVE:
+        add_options(state.add_mutually_exclusive_group(), (BY_NAME[name] for name in names))
+    add_options(state, (option for option in SELECT_OPTIONS if not any(option.name in names for names in _EXCLUSIVE)))
     rows = parser.add_argument_group("which rows and columns")
     rows.add_argument(
         "--where", metavar="CONDITION", help='SQL, e.g. "key = 42" or "value.total >= 10 AND value.name LIKE \'A%%\'"'

@@ -123,7 +123,7 @@ SELECT_OPTIONS: tuple[OptionDefinition, ...] = (
         str,
         parsers.text,
         "of the wide table: the namespace type whose states are joined",
-        interfaces=_PYTHON_AND_SPARK,
+        metavar="TYPE",
     ),
 )
 """Which operator, and which of its states or which metadata table; see :mod:`stateproc.snapshot.selection`."""

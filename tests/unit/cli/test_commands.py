@@ -117,6 +117,12 @@ def test_window_contents(run: Any) -> None:
     assert all(row["namespace"]["end"] - row["namespace"]["start"] == 600_000 for row in rows)
 
 
+def test_all_states_of_one_namespace_type(run: Any) -> None:
+    rows = run("read", DEMO, "--uid", "revenue-per-product", "--namespace", "TimeWindow").rows
+    contents = run("read", DEMO, "--uid", "revenue-per-product", "--state", "window-contents").rows
+    assert [row["window-contents"] for row in rows] == [row["value"] for row in contents]
+
+
 def test_without_a_state_one_row_per_key(run: Any) -> None:
     (row,) = run("read", DEMO, *CUSTOMERS, "--where", "key = 42").rows
     assert list(row) == ["key_group", "key", "profile", "spent-per-product"]
