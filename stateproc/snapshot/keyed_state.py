@@ -110,9 +110,13 @@ class KeyedStateView(State):
             )
             return list(plain)
         contents = self.plain_splits(
-            flatten=flatten, key_groups=key_groups, split_bytes=split_bytes, keys=keys, raw_keys=True,
+            flatten=flatten,
+            key_groups=key_groups,
+            split_bytes=split_bytes,
+            keys=keys,
+            raw_keys=True,
             companions=(mapping,),
-        )  # fmt: skip
+        )
         return [SessionSplit(split, split.of_state(mapping)) for split in contents]
 
     @property

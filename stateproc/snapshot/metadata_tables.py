@@ -160,15 +160,22 @@ def _rocksdb(snapshot: Snapshot, operators: Iterable[Operator]) -> Iterator[Row]
 _ROCKSDB_NUMBERS = {
     **dict.fromkeys(
         (
-            "files", "bytes", "entries", "deletions", "merge_operands", "range_deletions", "raw_key_bytes",
-            "raw_value_bytes", "estimated_keys",
+            "files",
+            "bytes",
+            "entries",
+            "deletions",
+            "merge_operands",
+            "range_deletions",
+            "raw_key_bytes",
+            "raw_value_bytes",
+            "estimated_keys",
         ),
         pa.int64(),
     ),
     "live_ratio": pa.float64(),
     "oldest_key_time": pa.timestamp("us", "UTC"),
     "newest_key_time": pa.timestamp("us", "UTC"),
-}  # fmt: skip
+}
 
 
 def _text(value: Any) -> str:
@@ -187,7 +194,10 @@ CATALOGS: dict[str, Catalog] = {
         _schema(
             "operator uid operator_id state kind distribution key_type namespace_type value_type ttl entries"
             " bytes parallelism max_parallelism problem",
-            ttl=pa.bool_(), entries=pa.int64(), bytes=pa.int64(), parallelism=pa.int32(),
+            ttl=pa.bool_(),
+            entries=pa.int64(),
+            bytes=pa.int64(),
+            parallelism=pa.int32(),
             max_parallelism=pa.int32(),
         ),
         _states,
@@ -198,8 +208,10 @@ CATALOGS: dict[str, Catalog] = {
             " operator-max-parallelism operator-subtask-state-count operator-coordinator-state-size-in-bytes"
             " operator-total-size-in-bytes",
             **{
-                "checkpoint-id": pa.int64(), "operator-parallelism": pa.int32(),
-                "operator-max-parallelism": pa.int32(), "operator-subtask-state-count": pa.int32(),
+                "checkpoint-id": pa.int64(),
+                "operator-parallelism": pa.int32(),
+                "operator-max-parallelism": pa.int32(),
+                "operator-subtask-state-count": pa.int32(),
                 "operator-coordinator-state-size-in-bytes": pa.int64(),
                 "operator-total-size-in-bytes": pa.int64(),
             },
@@ -209,24 +221,29 @@ CATALOGS: dict[str, Catalog] = {
     "files": Catalog(
         _schema(
             "operator uid operator_id subtask role path start bytes",
-            subtask=pa.int32(), start=pa.int64(), bytes=pa.int64(),
+            subtask=pa.int32(),
+            start=pa.int64(),
+            bytes=pa.int64(),
         ),
         _files,
     ),
     "coordinators": Catalog(
         _schema(
             "operator uid operator_id kind version format decoded bytes",
-            version=pa.int32(), bytes=pa.binary(),
+            version=pa.int32(),
+            bytes=pa.binary(),
         ),
         _coordinators,
     ),
     "rocksdb": Catalog(
         _schema(
             "operator uid operator_id subtask state levels compressions " + " ".join(_ROCKSDB_NUMBERS),
-            subtask=pa.int32(), levels=pa.map_(pa.int32(), pa.int32()), compressions=pa.list_(pa.string()),
+            subtask=pa.int32(),
+            levels=pa.map_(pa.int32(), pa.int32()),
+            compressions=pa.list_(pa.string()),
             **_ROCKSDB_NUMBERS,
         ),
         _rocksdb,
     ),
-}  # fmt: skip
+}
 """The metadata tables by name; ``operators`` has the columns of Flink's savepoint_metadata()."""

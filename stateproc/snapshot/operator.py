@@ -305,4 +305,6 @@ class Operator:
         return None if handle is None else read_coordinator(handle.data, self.location.metadata_uri)
 
     def __repr__(self) -> str:
-        return f"<operator {self.display!r}: parallelism {self.parallelism}, {len(self.states)} states>"
+        n = len(self.states)
+        counted = f"{n} state{'' if n == 1 else 's'}"
+        return f"<operator {self.display!r}: parallelism {self.parallelism}, {counted}>"

@@ -148,7 +148,9 @@ class Snapshot:
         return sum(sizes.values())
 
     def __repr__(self) -> str:
-        return f"<{self.kind} {self.path!r} of Flink {self.flink_versions}: {len(self.operators)} operators>"
+        n = len(self.operators)
+        counted = f"{n} operator{'' if n == 1 else 's'}"
+        return f"<{self.kind} {self.path!r} of Flink {self.flink_versions}: {counted}>"
 
 
 def open(
