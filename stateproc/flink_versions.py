@@ -1,4 +1,4 @@
-"""The Flink release a snapshot is written for, and what differs from release to release."""
+"""Flink releases that snapshots are written for, and the differences between their formats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stateproc.errors import InvalidOption
 
 @dataclass(frozen=True, order=True)
 class Release:
-    """A line of Flink releases, such as 1.20."""
+    """A minor Flink release, such as 1.20."""
 
     major: int
     minor: int
@@ -44,18 +44,25 @@ class Release:
 
     @property
     def scala_package(self) -> str:
-        """The package of the snapshots of Scala types."""
+        """The package of snapshot classes of Scala types, with a final dot."""
         line = "table.api" if self.major >= 2 else "api.scala"
         return f"org.apache.flink.{line}.typeutils."
 
 
 FIRST, LAST = Release(1, 13), Release(2, 3)
-"""The releases that can be written for: canonical savepoints load under every backend since 1.13."""
+"""The oldest and newest release to write for: canonical savepoints load under every backend since 1.13."""
 DEFAULT = Release(1, 20)
 
 
 def release(text: str | Release) -> Release:
-    """The release of a text like "1.20" or "2.3.0". Raises InvalidOption unless it is one of 1.13 to 2.3."""
+    """Parse a Flink version.
+
+    Args:
+        text: such as "1.20" or "2.3.0"; a Release is returned as it is.
+
+    Raises:
+        InvalidOption: the text is no version from 1.13 to 2.3.
+    """
     if isinstance(text, Release):
         return text
     match = re.fullmatch(r"\s*(\d+)\.(\d+)(\.\d+)?\s*", text) if isinstance(text, str) else None

@@ -1,4 +1,7 @@
-"""Scala's types: org.apache.flink.api.scala.typeutils, since 2.0 org.apache.flink.table.api.typeutils."""
+"""Read and write Scala's types.
+
+Source: org.apache.flink.api.scala.typeutils, since 2.0 org.apache.flink.table.api.typeutils.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ def _scala(*class_names: str) -> Callable[[SnapshotReader], SnapshotReader]:
 class CaseClass(Serializer):
     """ScalaCaseClassSerializer, for tuples too: the fields in order.
 
-    The snapshot has no names: those of the user's description of the class if it has as many, else _1, _2 …
+    The snapshot has no names: they are taken from the class's description if it has as many fields, else _1, _2 …
     ``specialized``: a Tuple2 by the serializer for specialized tuples of numbers.
     """
 

@@ -1,11 +1,11 @@
-"""The words in which users name Flink's types: each gives the serializer that Flink's own TypeInformation makes.
+"""Name Flink's types: each constant and function is the serializer that Flink's TypeInformation creates.
 
     from stateproc import types
     types.Tuple(types.LONG, types.STRING)
     types.Pojo("com.acme.Order", {"id": types.LONG, "tags": types.List(types.STRING)})
 
-The same as text: ``types.parse("Tuple2<Long, String>")``. The default of a column: ``types.of_arrow(type)``.
-Words raise InvalidOption for what Flink cannot have.
+The same as text: ``types.parse("Tuple2<Long, String>")``. The default type of a column: ``types.of_arrow(type)``.
+Functions raise InvalidOption for types that Flink does not have. May import: serializers, codec, errors.
 """
 
 from __future__ import annotations
@@ -90,7 +90,14 @@ __all__ = [
 
 
 def of(type_: Serializer | str | pa.DataType) -> Serializer:
-    """A type as it is, from its text, or the default of an Arrow type. Raises InvalidOption."""
+    """Return the Flink type of any form in which users give types.
+
+    Args:
+        type_: a type of this package, its text (see `parse`), or an Arrow type (see `of_arrow`).
+
+    Raises:
+        InvalidOption: the text is no type, the Arrow type has no default, or the argument is none of these.
+    """
     if isinstance(type_, Serializer):
         return type_
     if isinstance(type_, str):

@@ -1,4 +1,4 @@
-"""The default: which Flink type a column of a DataFrame gets if nobody says otherwise."""
+"""Map Arrow types of columns to the Flink types that they have by default."""
 
 from __future__ import annotations
 
@@ -32,10 +32,16 @@ _PLAIN: tuple[tuple[Callable[[pa.DataType], bool], Serializer], ...] = (
 
 
 def of_arrow(type_: pa.DataType) -> Serializer:
-    """The Flink type of a column: string → String, int64 → Long, struct → Row, list → List, map → Map, binary →
-    byte[], date → LocalDate, timestamp with a zone → Instant, without → LocalDateTime, decimal → BigDecimal.
+    """Return the default Flink type of a column.
 
-    Raises InvalidOption for a type that has no default.
+    string → String, int64 → Long, struct → Row, list → List, map → Map, binary → byte[], date → LocalDate, timestamp
+    with a time zone → Instant, without → LocalDateTime, decimal → BigDecimal.
+
+    Args:
+        type_: the column's Arrow type.
+
+    Raises:
+        InvalidOption: the type has no default, or is nested over 32 levels deep.
     """
     return _of(type_, 0)
 
@@ -58,5 +64,5 @@ def _of(type_: pa.DataType, depth: int) -> Serializer:
             return made
     raise InvalidOption(
         f"a column of type {type_} has no Flink type by default",
-        advice="say which it shall have, such as 'Long' or stateproc.types.LONG, or cast the column",
+        advice="specify its type, such as 'Long' or stateproc.types.LONG, or cast the column",
     )

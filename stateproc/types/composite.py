@@ -1,4 +1,4 @@
-"""Types made of others. Each function gives the serializer of Flink's TypeInformation named in its docstring."""
+"""Functions that return the serializers of composite types; each names the TypeInformation that makes it in Flink."""
 
 from __future__ import annotations
 
@@ -34,7 +34,14 @@ _CLASS_NAME = re.compile(r"[\w$]+(\.[\w$]+)*")
 
 
 def Tuple(*fields: Serializer) -> Serializer:
-    """TupleTypeInfo: Tuple1 to Tuple25 (Tuple0 without fields)."""
+    """Return the type of a Java tuple (TupleTypeInfo), Tuple0 to Tuple25.
+
+    Args:
+        *fields: the types of the fields, in order.
+
+    Raises:
+        InvalidOption: there are more than 25 fields, or one of them is no type.
+    """
     if len(fields) > MAX_TUPLE:
         raise InvalidOption(
             f"a tuple of {len(fields)} fields", advice=f"Flink's tuples have up to {MAX_TUPLE}: take a Row or a Pojo"
@@ -45,32 +52,53 @@ def Tuple(*fields: Serializer) -> Serializer:
 
 
 def Row(*fields: Serializer) -> Serializer:
-    """RowTypeInfo. The names of the fields are no part of what Flink stores."""
+    """Return the type of org.apache.flink.types.Row (RowTypeInfo).
+
+    Args:
+        *fields: the types of the fields, in order. Flink does not store the fields' names.
+
+    Raises:
+        InvalidOption: a field is no type.
+    """
     return RowOf(_types(fields), True)
 
 
 def Pojo(class_name: str, fields: Mapping[str, Serializer], declared_in: Mapping[str, str] | None = None) -> Serializer:
-    """PojoTypeInfo, of a class or a record, its fields sorted by name as Flink does.
+    """Return the type of a POJO or a record (PojoTypeInfo), its fields sorted by name as Flink sorts them.
 
-    ``declared_in``: the class that declares a field, where that is a superclass. Primitive and boxed fields have
-    the same types. Fields that Flink's own type extraction finds may have other types than one expects
-    (LocalDate: Kryo; List: Kryo up to 1.20): see `Extracted`.
+    Primitive and boxed fields have the same type. Flink's type extraction may give a field another type than expected
+    (LocalDate and, up to 1.20, List are left to Kryo): `Extracted` returns what it gives.
+
+    Args:
+        class_name: the class, as Class.getName() returns it.
+        fields: field name → type.
+        declared_in: field name → declaring class, for fields that a superclass declares.
+
+    Raises:
+        InvalidOption: a field is no type, the class name is invalid, or ``declared_in`` names an unknown field.
     """
     owners = declared_in or {}
     unknown = sorted(owners.keys() - fields.keys())
     if unknown:
         raise InvalidOption(f"the class {class_name!r} has no field {unknown[0]!r}", advice="declared_in names fields")
     names = sorted(fields, key=java_order)
-    told = tuple((name, _type(fields[name])) for name in names)
+    typed = tuple((name, _type(fields[name])) for name in names)
     name = _class(class_name)
-    return PojoOf(name, told, (), tuple(_class(owners.get(field, name)) for field in names))
+    return PojoOf(name, typed, (), tuple(_class(owners.get(field, name)) for field in names))
 
 
 def Extracted(class_name: str, classes: Mapping[str, Any]) -> Serializer:
-    """What Flink's type extraction (TypeInformation.of(Order.class)) gives for a class of these descriptions.
+    """Return the type that Flink's type extraction (TypeInformation.of(Order.class)) gives a described class.
 
-    ``{"com.acme.Order": {"id": "long", "tags": "List<String>"}}``, see docs/kryo-and-classes.md. It depends on the
-    release: lists, maps and sets are Kryo's up to 1.20.
+    It depends on the release that is written for: lists, maps and sets are left to Kryo up to 1.20.
+
+    Args:
+        class_name: the class; it must be one of ``classes``.
+        classes: class descriptions, such as ``{"com.acme.Order": {"id": "long", "tags": "List<String>"}}``; see
+            docs/kryo-and-classes.md.
+
+    Raises:
+        InvalidOption: the class is not described by its fields, or a description is invalid.
     """
     found = described_pojo(class_name, classes)
     if found is None:
@@ -82,30 +110,57 @@ def Extracted(class_name: str, classes: Mapping[str, Any]) -> Serializer:
 
 
 def CaseClass(class_name: str, *fields: Serializer) -> Serializer:
-    """CaseClassTypeInfo: a Scala case class or tuple (``scala.Tuple2``), its fields in order."""
+    """Return the type of a Scala case class or tuple (CaseClassTypeInfo).
+
+    Args:
+        class_name: the class, such as ``com.acme.Order`` or ``scala.Tuple2``.
+        *fields: the types of the fields, in order.
+
+    Raises:
+        InvalidOption: the class name is invalid, or a field is no type.
+    """
     return CaseClassOf(_class(class_name), _types(fields))
 
 
 def List(element: Serializer) -> Serializer:
-    """ListTypeInfo."""
+    """Return the type of a java.util.List (ListTypeInfo).
+
+    Args:
+        element: the type of the elements, none of which is null.
+    """
     return ListOf("List", _type(element))
 
 
 def Map(key: Serializer, value: Serializer) -> Serializer:
-    """MapTypeInfo."""
+    """Return the type of a java.util.Map (MapTypeInfo).
+
+    Args:
+        key: the type of the keys, none of which is null.
+        value: the type of the values, which may be null.
+    """
     return MapOf(_type(key), _type(value))
 
 
 def Set(element: Serializer) -> Serializer:
-    """SetTypeInfo, of Flink 2.0 and later."""
+    """Return the type of a java.util.Set (SetTypeInfo, Flink 2.0 and later).
+
+    Args:
+        element: the type of the elements.
+    """
     return ListOf("Set", _type(element), null_byte=1)
 
 
 def Array(component: Serializer, class_name: str | None = None) -> Serializer:
-    """BasicArrayTypeInfo, ObjectArrayTypeInfo: an array of objects, each of which may be null.
+    """Return the type of an array of objects (BasicArrayTypeInfo, ObjectArrayTypeInfo), each of which may be null.
 
-    ``class_name``: the component's class, as Class.getName() has it, where the type does not tell it. Arrays of
-    primitives are types of their own: LONG_ARRAY, BYTES …
+    Arrays of primitives are types of their own: LONG_ARRAY, BYTES …
+
+    Args:
+        component: the type of the items.
+        class_name: the items' class, as Class.getName() returns it, where ``component`` does not determine it.
+
+    Raises:
+        InvalidOption: the items' class is not known.
     """
     if component == STRING:
         return STRING_ARRAY
@@ -119,7 +174,15 @@ def Array(component: Serializer, class_name: str | None = None) -> Serializer:
 
 
 def Enum(class_name: str, constants: Sequence[str]) -> Serializer:
-    """EnumTypeInfo: all constants, in the order in which the class declares them."""
+    """Return the type of a Java enum (EnumTypeInfo).
+
+    Args:
+        class_name: the enum's class.
+        constants: all constants, in the order in which the class declares them.
+
+    Raises:
+        InvalidOption: the constants are empty or not distinct, or the class name is invalid.
+    """
     names = list(constants)
     if isinstance(constants, str) or not names or len(set(names)) < len(names) or not all(names):
         raise InvalidOption(
@@ -129,12 +192,22 @@ def Enum(class_name: str, constants: Sequence[str]) -> Serializer:
 
 
 def ScalaEnum(class_name: str, constants: Mapping[str, int]) -> Serializer:
-    """EnumValueTypeInfo, of a scala.Enumeration: name → id of each constant."""
+    """Return the type of a scala.Enumeration's values (EnumValueTypeInfo).
+
+    Args:
+        class_name: the enumeration's class.
+        constants: name → id of each constant.
+    """
     return EnumOf(_class(class_name), tuple((number, name) for name, number in constants.items()), scala=True)
 
 
 def Nullable(type_: Serializer, *, padded: bool = False) -> Serializer:
-    """NullableSerializer.wrap: a null mark in front. ``padded``: nulls of fixed-length types are as long as values."""
+    """Return the type of nullable values (NullableSerializer.wrap): a null mark precedes each value.
+
+    Args:
+        type_: the type of the values that are not null; a nullable type is returned as it is.
+        padded: whether nulls of fixed-length types are as long as values.
+    """
     if isinstance(type_, NullableOf):
         return type_
     length = _type(type_).length
@@ -142,19 +215,34 @@ def Nullable(type_: Serializer, *, padded: bool = False) -> Serializer:
 
 
 def Either(left: Serializer, right: Serializer, *, scala: bool = False) -> Serializer:
-    """EitherTypeInfo, of Java or of Scala."""
+    """Return the type of Either (EitherTypeInfo): Flink's Java class, or Scala's.
+
+    Args:
+        left: the type of left values.
+        right: the type of right values.
+        scala: whether it is scala.util.Either.
+    """
     return EitherOf(_type(left), _type(right), SCALA_EITHER if scala else "")
 
 
 def Option(element: Serializer) -> Serializer:
-    """OptionTypeInfo, of Scala."""
+    """Return the type of scala.Option (OptionTypeInfo).
+
+    Args:
+        element: the type of the value.
+    """
     return OptionOf(_type(element))
 
 
 def Avro(schema: str | Mapping[str, Any], class_name: str = GENERIC_RECORD) -> Serializer:
-    """AvroTypeInfo, GenericRecordAvroTypeInfo: the schema as JSON (text or parsed).
+    """Return the type of Avro records (AvroTypeInfo, GenericRecordAvroTypeInfo).
 
-    ``class_name``: the class of specific or reflected records, where they are no generic ones.
+    Args:
+        schema: the schema as JSON, text or parsed, with all named types defined.
+        class_name: the class of specific or reflected records; by default records are generic.
+
+    Raises:
+        InvalidOption: the schema is invalid.
     """
     text = schema if isinstance(schema, str) else json.dumps(schema)
     try:
@@ -166,12 +254,26 @@ def Avro(schema: str | Mapping[str, Any], class_name: str = GENERIC_RECORD) -> S
 
 
 def Sql(type_: str | LogicalType) -> Serializer:
-    """What SQL operators store of this SQL type (InternalTypeInfo), such as ``DECIMAL(10, 2)``, ``ARRAY<INT>``."""
+    """Return the type in which SQL operators store values of a SQL type (InternalTypeInfo).
+
+    Args:
+        type_: the SQL type, such as ``DECIMAL(10, 2)`` or ``ARRAY<INT>``.
+
+    Raises:
+        InvalidOption: the text is no SQL type, or its values cannot be written.
+    """
     return internal_serializer(_sql(type_))
 
 
 def RowData(fields: Mapping[str, str | LogicalType] | Iterable[tuple[str, str | LogicalType]]) -> Serializer:
-    """InternalTypeInfo of a ROW: names and SQL types, ``{"id": "BIGINT NOT NULL", "at": "TIMESTAMP(3)"}``."""
+    """Return the type of SQL rows (InternalTypeInfo of a ROW).
+
+    Args:
+        fields: field name → SQL type, such as ``{"id": "BIGINT NOT NULL", "at": "TIMESTAMP(3)"}``, or pairs of these.
+
+    Raises:
+        InvalidOption: two fields have one name, or a text is no SQL type.
+    """
     pairs = list(fields.items()) if isinstance(fields, Mapping) else list(fields)
     names = tuple(name for name, _ in pairs)
     if len(set(names)) < len(names):
@@ -180,17 +282,30 @@ def RowData(fields: Mapping[str, str | LogicalType] | Iterable[tuple[str, str | 
 
 
 def Ttl(value: Serializer) -> Serializer:
-    """What the values of a state with a time to live are: the time of the last access, the value."""
+    """Return the type of values of a state with a time to live: the time of the last access, and the value.
+
+    Args:
+        value: the type of the user's value.
+    """
     return TtlSerializer(_type(value))
 
 
 def Timer(key: Serializer, namespace: Serializer) -> Serializer:
-    """TimerSerializer."""
+    """Return the type of timers (TimerSerializer).
+
+    Args:
+        key: the type of keys.
+        namespace: the type of namespaces, such as TIME_WINDOW or VOID_NAMESPACE.
+    """
     return TimerOf(_type(key), _type(namespace))
 
 
 def Kryo(class_name: str) -> Serializer:
-    """GenericTypeInfo: what Flink leaves to Kryo. Such values are carried over, never made."""
+    """Return the type of values that Flink leaves to Kryo (GenericTypeInfo).
+
+    Args:
+        class_name: the class, as Class.getName() returns it.
+    """
     return KryoOf(_class(class_name), (class_name,))
 
 

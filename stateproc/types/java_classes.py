@@ -1,4 +1,4 @@
-"""Which Java class the values of a serializer have, as Class.getName() writes it."""
+"""Find the Java class of a serializer's values, as Class.getName() returns it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SIMPLE: dict[type[Serializer], str] = {
 
 
 def java_class_of(serializer: Serializer) -> str | None:
-    """The class; None where the serializer does not tell."""
+    """Return the class of the values; None if the serializer does not determine it."""
     if isinstance(serializer, Scalar):
         return _of_scalar(serializer.name)
     if isinstance(serializer, Temporal):

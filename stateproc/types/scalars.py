@@ -1,4 +1,4 @@
-"""Types without parameters."""
+"""Types without parameters: the serializers of scalars, arrays of primitives, windows."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ GLOBAL_WINDOW: Serializer = GlobalWindow()
 VOID_NAMESPACE: Serializer = _VOID_NAMESPACE
 
 VALUES: dict[str, Serializer] = {name: made for name, made in _SCALARS.items() if name.endswith("Value")}
-"""org.apache.flink.types.LongValue and its like, by name."""
+"""The types of org.apache.flink.types (LongValue …) by name."""
 PRIMITIVE_ARRAY_OF: dict[str, Serializer] = {
     "boolean": BOOLEAN_ARRAY, "byte": BYTES, "short": SHORT_ARRAY, "int": INT_ARRAY, "long": LONG_ARRAY,
     "float": FLOAT_ARRAY, "double": DOUBLE_ARRAY, "char": CHAR_ARRAY,
 }  # fmt: skip
-"""Arrays by the name of the primitive type."""
+"""Array types by the name of the primitive type."""

@@ -1,6 +1,6 @@
-"""Types from text: ``Tuple2<Long, String>``, ``Pojo com.acme.Order {id: Long, tags: List<String>}``.
+"""Parse types: ``Tuple2<Long, String>``, ``Pojo com.acme.Order {id: Long, tags: List<String>}``.
 
-What a Serializer calls itself (``type_name``) reads back, where it says all there is to know.
+A serializer's ``type_name`` parses back to it, if the name contains all of the type's parameters.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NAMED: dict[str, Serializer] = {
     "GlobalWindow": s.GLOBAL_WINDOW, "VoidNamespace": s.VOID_NAMESPACE,
 }  # fmt: skip
 _Make = Callable[..., Serializer]
-# Word → (number of types in brackets, what it makes of them); None: any number.
+# Word → (number of types in brackets, function that combines them); None: any number.
 _GENERIC: dict[str, tuple[int | None, _Make]] = {
     "Tuple": (None, c.Tuple), "Row": (None, c.Row), "Array": (1, c.Array), "Nullable": (1, c.Nullable),
     "Either": (2, c.Either), "Option": (1, c.Option), "Ttl": (1, c.Ttl), "Timer": (2, c.Timer),
@@ -60,7 +60,14 @@ _CLOSING = {"<": ">", "(": ")", "[": "]", "{": "}"}
 
 
 def parse(text: str) -> Serializer:
-    """The type that ``text`` names. Raises InvalidOption with the place where it goes wrong."""
+    """Parse the text of a type.
+
+    Args:
+        text: such as ``Tuple2<Long, String>`` or ``Pojo com.acme.Order {id: Long}``; see docs/naming-types.md.
+
+    Raises:
+        InvalidOption: the text is no type; the message contains the position of the error.
+    """
     if not isinstance(text, str) or len(text) > MAX_TEXT:
         raise InvalidOption(f"no text of a type: {str(text)[:60]!r}", advice=_ADVICE)
     parser = _TypeTextParser(text)
@@ -85,7 +92,7 @@ class _TypeTextParser:
         self.at = found.end() if found else self.at
 
     def follows(self, mark: str) -> bool:
-        """Pass this mark if it follows."""
+        """Consume ``mark`` if it is next, and return whether it was."""
         self.space()
         found = self.text.startswith(mark, self.at)
         self.at += len(mark) if found else 0
@@ -165,7 +172,7 @@ class _TypeTextParser:
         return make(*parts)
 
     def bracketed(self, depth: int) -> list[Serializer]:
-        """Types in brackets of any kind, which follow."""
+        """Parse types in brackets of any kind."""
         self.space()
         opening = self.text[self.at]
         self.at += 1
@@ -211,7 +218,7 @@ class _TypeTextParser:
         return c.Kryo(self.word("a class name"))
 
     def avro(self, depth: int) -> Serializer:
-        """A class name if it is not GenericRecord's, then the schema's JSON."""
+        """Parse a class name (none for GenericRecord) and the schema's JSON."""
         self.space()
         found = _WORD.match(self.text, self.at)
         name = c.GENERIC_RECORD
@@ -228,12 +235,12 @@ class _TypeTextParser:
         return c.Avro(self.text[start:end], name)
 
     def sql_type(self, depth: int) -> Serializer:
-        """``SQL`` and a SQL type, up to what closes or separates it."""
+        """Parse a SQL type after ``SQL``, up to the next separator or closing bracket."""
         self.space()
         return c.Sql(self.sql(self.at))
 
     def sql(self, start: int) -> str:
-        """The text of a SQL type from ``start``: all up to a comma or bracket that is not its own."""
+        """Return the text of a SQL type from ``start`` to a comma or bracket that does not belong to it."""
         self.at = start
         open_brackets = 0
         quoted = ""

@@ -1,4 +1,4 @@
-"""Avro values of recursive schemas as JSON text, read one by one in Python.
+"""Decode Avro values of recursive schemas to JSON text, one by one in Python.
 
 Decimals are strings, bytes and fixed base64, dates and times ISO-8601, maps lists of {"key", "value"}, as
 everywhere in stateproc's JSON; a value of a union of several types is an object with the branch as its key.
@@ -25,7 +25,7 @@ MAX_VALUES = 1_000_000
 
 
 def read_as_json(cursor: Cursor, schema: AvroSchema, type_: AvroType, temporal: str) -> str:
-    """One value of ``type_`` as JSON text. Raises CorruptSnapshot.
+    """Decode one value of ``type_`` to JSON text. Raises CorruptSnapshot.
 
     ``temporal`` is part of what makes two layouts equal; texts always have all digits.
     """
@@ -33,7 +33,7 @@ def read_as_json(cursor: Cursor, schema: AvroSchema, type_: AvroType, temporal: 
 
 
 def plain_json(text: str) -> Any:
-    """The Python value of the JSON text."""
+    """Return the Python value of the JSON text."""
     return json.loads(text)
 
 
@@ -124,7 +124,7 @@ class _AvroJsonReader:
 
     def time(self, value: int, units: int) -> str:
         if not 0 <= value < t.DAY_SECONDS * units:
-            self.cursor.corrupt("a time of day lies outside of the day")
+            self.cursor.corrupt("a time of day is outside of the day")
         return t.iso_time(value * (10**9 // units))
 
     def decimal(self, type_: AvroType) -> str:

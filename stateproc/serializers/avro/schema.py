@@ -1,4 +1,4 @@
-"""Avro schemas, from the JSON text in AvroSerializerSnapshot to a small tree."""
+"""Parse Avro schemas: the JSON text of AvroSerializerSnapshot to a tree of types."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class AvroType:
 
     @property
     def short_name(self) -> str:
-        """What a person calls it: a named type by its name without namespace, any other by its kind."""
+        """The type's short name: a named type's name without namespace, else the kind."""
         return self.name.rpartition(".")[2] or self.kind
 
 
@@ -46,7 +46,7 @@ class AvroSchema:
     named: tuple[tuple[str, AvroType], ...]
 
     def resolve(self, type_: AvroType) -> AvroType:
-        """``type_``, or what it refers to."""
+        """Resolve a reference; other types are returned as they are."""
         return self._by_name[type_.name] if type_.kind == "reference" else type_
 
     @cached_property
@@ -55,7 +55,7 @@ class AvroSchema:
 
 
 def parse_schema(text: str) -> AvroSchema:
-    """The schema of ``text`` (JSON). Raises CorruptSnapshot, UnsupportedSnapshot (nested over 64 levels)."""
+    """Parse ``text`` (JSON). Raises CorruptSnapshot, UnsupportedSnapshot (nested over 64 levels)."""
     if len(text) > MAX_TEXT:
         raise UnsupportedSnapshot(f"an Avro schema of {len(text)} characters")
     try:

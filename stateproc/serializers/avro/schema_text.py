@@ -1,7 +1,7 @@
-"""Avro schemas as org.apache.avro.Schema.toString writes them, which is what AvroSerializer's snapshot holds.
+"""Write Avro schemas as org.apache.avro.Schema.toString does, the form that AvroSerializer's snapshot contains.
 
-Attributes come in Avro's order, a named type is defined where it stands first and named after that, by its short
-name within its own namespace.
+Attributes come in Avro's order, a named type is defined at its first occurrence and referred to by name after
+that, by its short name within its own namespace.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FIELD_RESERVED = frozenset(("default", "doc", "name", "order", "type", "aliases
 
 
 def schema_text(text: str) -> str:
-    """The schema of ``text`` (JSON) in Avro's own form. Raises CorruptSnapshot, UnsupportedSnapshot."""
+    """Convert the schema ``text`` (JSON) to Avro's own form. Raises CorruptSnapshot, UnsupportedSnapshot."""
     parse_schema(text)  # checks the depth and all that is taken for granted below
     return json.dumps(_Namer().schema(json.loads(text), None, None), ensure_ascii=False, separators=(",", ":"))
 

@@ -1,4 +1,4 @@
-"""Avro values in Flink's own encoding: org.apache.flink.formats.avro.utils.DataOutputEncoder."""
+"""Decode and encode Avro values in Flink's own encoding: org.apache.flink.formats.avro.utils.DataOutputEncoder."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _read_avro(cursor: Cursor, version: int) -> Serializer:
 
 
 class _Layouts:
-    """Builds the layout of a schema; counts its parts, as references can make a small schema a huge one."""
+    """Build the layout of a schema; the number of its layouts is limited, as references can expand a small schema."""
 
     def __init__(self, schema: AvroSchema, ctx: LayoutContext) -> None:
         self.schema = schema
@@ -118,7 +118,7 @@ class _Layouts:
         self.parts = 0
 
     def of(self, type_: AvroType, path: tuple[str, ...]) -> Layout:
-        """The layout of a type inside the named types of ``path``."""
+        """Return the layout of a type inside the named types of ``path``."""
         self.parts += 1
         if self.parts > MAX_PARTS:
             raise Undecodable(f"an Avro schema of over {MAX_PARTS} parts")
@@ -174,7 +174,7 @@ class _Layouts:
 
 
 def branch_name(branch: AvroType, taken: list[ChoiceOption]) -> str:
-    """The branch's short name, or its full one where that is taken."""
+    """Return the branch's short name, or its full name if the short one is taken."""
     names = {option.name for option in taken}
     return branch.short_name if branch.short_name not in names else branch.name or branch.kind
 
@@ -184,7 +184,7 @@ def first_field(choices: pa.StructArray) -> pa.Array:
 
 
 def only_field(values: pa.Array, name: str) -> pa.StructArray:
-    """Values as choices of one option."""
+    """Wrap values as choices of one option."""
     return pa.StructArray.from_arrays([values], names=[name], mask=values.is_null())
 
 
@@ -202,7 +202,7 @@ _COMPLEX: dict[str, Callable[[_Layouts, AvroType, tuple[str, ...]], Layout]] = {
 
 
 def units_to_timestamps(values: pa.Array, units: int, mode: str, zone: str | None) -> pa.Array:
-    """``units`` per second since the epoch."""
+    """Convert ``units`` per second since the epoch."""
     longs = t.ints(values)
     nanos = longs % units * (10**9 // units)
     return t.instant_array(np.floor_divide(longs, units), nanos, t.nulls(values), mode, zone)
@@ -211,12 +211,12 @@ def units_to_timestamps(values: pa.Array, units: int, mode: str, zone: str | Non
 def micros_to_times(micros: pa.Array, mode: str) -> pa.Array:
     longs, null = t.ints(micros), t.nulls(micros)
     if (((longs < 0) | (longs >= t.DAY_SECONDS * 10**6)) & ~null).any():
-        raise t.OutOfRange("a time of day lies outside of the day")
+        raise t.OutOfRange("a time of day is outside of the day")
     return t.time_array(longs * 1000, null, mode)
 
 
 def long_decimals(values: pa.Array, scale: int) -> pa.Array:
-    """Decimals of more digits than Arrow's have, as text."""
+    """Convert decimals of more digits than Arrow's decimal types have to text."""
     raws = values.to_pylist()
     return pa.array([None if raw is None else decimal_text(unscaled(raw), scale) for raw in raws], pa.string())
 
@@ -233,12 +233,12 @@ def times_to_micros(values: pa.Array) -> pa.Array:
 
 
 def unscaled_texts(values: pa.Array, scale: int, size: int) -> pa.Array:
-    """Decimal text as the bytes of its unscaled value, ``size`` of them unless that is 0."""
+    """Convert decimal text to the bytes of its unscaled value, ``size`` of them unless that is 0."""
 
     def turn(text: str) -> bytes:
         number, own_scale = parts_of(text)
         if own_scale > scale:
-            raise ValueError(f"{text} has more than {scale} digits behind the point")
+            raise ValueError(f"{text} has more than {scale} digits after the decimal point")
         number *= 10 ** (scale - own_scale)
         try:
             return number.to_bytes(size, "big", signed=True) if size else integer_bytes(number)

@@ -1,4 +1,4 @@
-"""What a serializer is here: what its snapshot says, how long its values are, how they lie in bytes."""
+"""Define the Serializer interface: a TypeSerializer as its snapshot describes it, and the layout of its values."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ VARIABLE = -1
 
 @dataclass(frozen=True)
 class LayoutContext:
-    """What decoding needs to know beside the snapshot.
+    """Settings of decoding and encoding that a serializer snapshot does not contain.
 
     kryo: 2 (Flink 1.x) or 5 (Flink 2.x); the snapshot does not say which wrote it.
     classes: descriptions of user classes, name → field → type (see serializers/classes.py).
     temporal: 'micros' (timestamps, Spark's precision) or 'exact' (ISO-8601 strings with all nanoseconds).
     row_kind: keep the RowKind of Row and RowData values as a field ``row_kind``.
-    tail: the value reaches to the end of its entry, so that even unknown bytes have a known length.
-    within: described subclasses around the value, which do not come again inside of themselves.
-    projected: for writing: SQL rows are keys, made by generated projections, see BinaryRow.reserve_nulls.
+    tail: the value extends to the end of its entry, so that even unknown bytes have a known length.
+    within: described subclasses that enclose the value; they are not expanded again inside themselves.
+    projected: for encoding: SQL rows are keys that generated projections make, see BinaryRow.reserve_nulls.
     """
 
     kryo: int = 2
@@ -40,40 +40,40 @@ class LayoutContext:
 
     @property
     def inner(self) -> LayoutContext:
-        """The context of a value with others behind it."""
+        """The context of a value that other values follow."""
         return replace(self, tail=False) if self.tail else self
 
 
 class Serializer(ABC):
-    """One TypeSerializer, as its snapshot describes it. Implementations are frozen dataclasses."""
+    """A TypeSerializer as its snapshot describes it. Implementations are frozen dataclasses."""
 
     @abstractmethod
     def layout(self, ctx: LayoutContext) -> Layout:
-        """How values lie in bytes. Raises Undecodable where bytes alone do not tell."""
+        """Return the layout of values in bytes. Raises Undecodable if the bytes alone do not determine it."""
 
     @property
     def length(self) -> int:
-        """TypeSerializer.getLength(): the size of every value in bytes, or VARIABLE (-1)."""
+        """The size of every value in bytes, or VARIABLE (-1): TypeSerializer.getLength()."""
         return VARIABLE
 
     def write_snapshot(self, out: Output, release: Release) -> None:
         """Write this serializer's versioned snapshot (class name, version, payload) as ``release`` of Flink does.
 
-        The twin of the reader registered for the class. Raises UnsupportedSnapshot for serializers that are only read.
+        It is read back by the reader registered for the class. Raises UnsupportedSnapshot for read-only serializers.
         """
         raise UnsupportedSnapshot(
             f"no serializer snapshot can be written for the type {self.type_name}",
-            advice="leave the state as it is (it is carried over as bytes), or give it another type",
+            advice="leave the state as it is (its bytes are copied), or give it another type",
         )
 
     @property
     @abstractmethod
     def type_name(self) -> str:
-        """The type as people write it, e.g. ``Tuple2<String, Long>``."""
+        """The type's name for users, e.g. ``Tuple2<String, Long>``."""
 
     @property
     def nested(self) -> tuple[Serializer, ...]:
-        """The serializers this one is made of."""
+        """The nested serializers."""
         return ()
 
     @property
@@ -82,9 +82,15 @@ class Serializer(ABC):
         return self.layout(LayoutContext(tail=True)).arrow_type
 
     def decode(self, data: bytes, **options: Any) -> Any:
-        """The Python value of ``data``, which must hold exactly one value; ``options`` as in LayoutContext.
+        """Decode ``data`` to a Python value.
 
-        Raises CorruptSnapshot, Undecodable.
+        Args:
+            data: the bytes of exactly one value.
+            **options: fields of `LayoutContext`; by default exact times, row kinds, and a value up to its entry's end.
+
+        Raises:
+            CorruptSnapshot: the bytes are no such value.
+            Undecodable: the bytes alone do not determine the value.
         """
         # Lazy: start-up. The decoder imports numba, which reading snapshots and metadata does not need.
         from stateproc.serializers.core.value_decoding import decode_value
@@ -94,16 +100,16 @@ class Serializer(ABC):
 
 
 class Undecodable(UnsupportedSnapshot):
-    """The bytes alone do not tell how this value lies, or where it ends."""
+    """The bytes alone do not determine the layout of a value, or its end."""
 
 
 def fixed_sum(parts: tuple[Serializer, ...], extra: int = 0) -> int:
-    """The length of values written one after another: fixed only if all are."""
+    """Return the length of values written one after another: fixed only if all are."""
     if any(part.length < 0 for part in parts):
         return VARIABLE
     return extra + sum(part.length for part in parts)
 
 
 def simple_name(class_name: str) -> str:
-    """The class's name without package and enclosing classes."""
+    """Return a class's name without package and enclosing classes."""
     return class_name.rsplit(".", 1)[-1].rsplit("$", 1)[-1]

@@ -1,4 +1,4 @@
-"""A serializer whose snapshot class is in no table, but whose snapshot's size could be found out."""
+"""Represent serializers of unknown snapshot classes whose snapshot's size is known."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from stateproc.wire import Output
 
 @dataclass(frozen=True)
 class Opaque(Serializer):
-    """Values are bytes where they reach to the end of their entry, and in the way everywhere else.
+    """A serializer of an unknown snapshot class: values up to the end of their entry are bytes, others undecodable.
 
-    ``snapshot``: the versioned snapshot as it was read; empty where the file has none.
+    ``snapshot``: the versioned snapshot as it was read; empty if the file has none.
     """
 
     class_name: str

@@ -1,4 +1,4 @@
-"""LinkedOptionalMapSerializer: a framed map whose keys and values may be missing; in POJO and Kryo snapshots."""
+"""Read and write LinkedOptionalMapSerializer: maps whose keys and values may be missing, in POJO and Kryo snapshots."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class OptionalEntry:
 
 
 def read_optional_map(cursor: Cursor) -> tuple[OptionalEntry, ...]:
-    """i64 magic, i32 n, n x { utf name, bool [bytes32 key], bool [bytes32 value] }, each name once.
+    """Read i64 magic, i32 n, n x { utf name, bool [bytes32 key], bool [bytes32 value] }, each name once.
 
     Raises CorruptSnapshot.
     """
@@ -42,7 +42,7 @@ def _frame(cursor: Cursor) -> Cursor | None:
 
 
 def write_optional_map(out: Output, entries: Sequence[tuple[str, bytes | None, bytes | None]]) -> None:
-    """Entries of name, key and value; None: not written."""
+    """Write entries of name, key and value; None: not written."""
     out.i64(_MAGIC)
     out.i32(len(entries))
     for name, *frames in entries:

@@ -1,4 +1,4 @@
-"""Import the user's modules that register parsers, by name, once per process."""
+"""Import the user's modules that register snapshot readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of snapshot classes, how a versioned snapshot is read with it, and the frames of writing one.
+"""Register readers of snapshot classes; read and write versioned snapshots.
 
 Format: org.apache.flink.api.common.typeutils.TypeSerializerSnapshot.writeVersionedSnapshot.
 """
@@ -15,7 +15,7 @@ from stateproc.serializers.core.opaque import Opaque
 from stateproc.wire import Cursor, Output
 
 SnapshotReader = Callable[[Cursor, int], Serializer]
-"""Reads a snapshot's payload of the given version (the class name and version are behind the cursor)."""
+"""Reads a snapshot's payload of the given version; the cursor is after the class name and version."""
 
 PROXY_VERSION = 2
 _COMPOSITE_MAGIC, _NESTED_MAGIC = 911108, 1333245
@@ -25,7 +25,7 @@ _READERS: dict[str, SnapshotReader] = {}
 
 
 class UnknownSnapshotClass(UnsupportedSnapshot):
-    """The snapshot's class is in no table; ``class_name``, ``version`` and ``payload_at`` (buffer position) tell."""
+    """No reader is registered for a snapshot class: ``class_name``, ``version``, ``payload_at`` (buffer position)."""
 
     class_name = ""
     version = 0
@@ -44,16 +44,19 @@ def snapshot(*class_names: str) -> Callable[[SnapshotReader], SnapshotReader]:
 
 
 def register(class_name: str, reader: SnapshotReader) -> None:
-    """Teach stateproc a snapshot class of your own.
+    """Register a reader for a snapshot class of your own.
 
-    ``reader(cursor, version)`` reads the payload behind class name and version and returns a Serializer. To have
-    it on Spark executors too, register in a module and name the module in the option ``plugins``.
+    To have it on Spark executors, too, register in a module and name the module in the option ``plugins``.
+
+    Args:
+        class_name: the snapshot class's name, as Class.getName() returns it.
+        reader: ``reader(cursor, version)`` reads the payload after class name and version and returns a Serializer.
     """
     _READERS[class_name] = reader
 
 
 def read_versioned(cursor: Cursor) -> Serializer:
-    """Class name, version, payload. Raises UnknownSnapshotClass, UnsupportedSnapshot, CorruptSnapshot."""
+    """Read class name, version, payload. Raises UnknownSnapshotClass, UnsupportedSnapshot, CorruptSnapshot."""
     at = cursor.pos
     class_name = cursor.utf()
     version = cursor.i32()
@@ -93,16 +96,16 @@ def _unknown(cursor: Cursor, class_name: str, version: int, at: int) -> UnknownS
 
 @dataclass(frozen=True)
 class Composite:
-    """What CompositeTypeSerializerSnapshot reads: the outer version, the nested serializers."""
+    """The content of a CompositeTypeSerializerSnapshot: the outer version, the nested serializers."""
 
     outer_version: int
     nested: tuple[Serializer, ...]
 
 
 def read_composite(cursor: Cursor, version: int, read_outer: Callable[[Cursor, int], None] | None = None) -> Composite:
-    """Magic, outer version, outer payload (``read_outer(cursor, outer version)``), magic, nested snapshots.
+    """Read magic, outer version, outer payload (``read_outer(cursor, outer version)``), magic, nested snapshots.
 
-    Snapshots of versions 1 and 2 have no first magic and no outer version: their version takes its place.
+    Snapshots of versions 1 and 2 have no first magic and no outer version: their version is used instead.
     """
     at = cursor.pos
     outer_version = version
@@ -116,7 +119,7 @@ def read_composite(cursor: Cursor, version: int, read_outer: Callable[[Cursor, i
 
 
 def read_nested(cursor: Cursor) -> tuple[Serializer, ...]:
-    """NestedSerializersSnapshotDelegate: magic, version 1, count, snapshots."""
+    """Read NestedSerializersSnapshotDelegate: magic, version 1, count, snapshots."""
     at = cursor.pos
     if cursor.i32() != _NESTED_MAGIC:
         cursor.corrupt("nested serializer snapshots do not begin with their magic number", at=at)
@@ -129,7 +132,7 @@ def read_nested(cursor: Cursor) -> tuple[Serializer, ...]:
 def composite(
     cursor: Cursor, version: int, n: int | None, read_outer: Callable[[Cursor, int], None] | None = None
 ) -> tuple[Serializer, ...]:
-    """The nested serializers of a composite, of which there must be ``n`` (None: any number)."""
+    """Read the nested serializers of a composite, exactly ``n`` of them (None: any number)."""
     at = cursor.pos
     nested = read_composite(cursor, version, read_outer).nested
     if n is not None and len(nested) != n:
@@ -138,7 +141,7 @@ def composite(
 
 
 def expect_version(cursor: Cursor, class_name: str, version: int, *known: int) -> None:
-    """Refuse snapshot versions nobody wrote."""
+    """Refuse snapshot versions that no Flink release writes."""
     if version not in known:
         cursor.unsupported(
             f"version {version} of {class_name} (known: {', '.join(map(str, known))})",
@@ -147,35 +150,35 @@ def expect_version(cursor: Cursor, class_name: str, version: int, *known: int) -
 
 
 def simple(cursor: Cursor, version: int, class_name: str) -> None:
-    """SimpleTypeSerializerSnapshot: version 3 says nothing more, version 2 names the serializer."""
+    """Read SimpleTypeSerializerSnapshot: version 3 is empty, version 2 names the serializer."""
     expect_version(cursor, class_name, version, 2, 3)
     if version == 2:
         cursor.utf()
 
 
-# --- writing: each is the twin of the function above that reads the same -----------------------------------------
+# --- Writing: each function writes what the function of the same name above reads. -------------------------------
 
 
 def write_versioned(serializer: Serializer, out: Output, release: Release) -> None:
-    """Class name, version, payload of this serializer. Raises UnsupportedSnapshot for one that is only read."""
+    """Write class name, version, payload of a serializer. Raises UnsupportedSnapshot for a read-only one."""
     serializer.write_snapshot(out, release)
 
 
 def write_proxied(serializer: Serializer, out: Output, release: Release) -> None:
-    """TypeSerializerSnapshotSerializationUtil: i32 proxy version 2, then the versioned snapshot."""
+    """Write TypeSerializerSnapshotSerializationUtil's form: i32 proxy version 2, then the versioned snapshot."""
     out.i32(PROXY_VERSION)
     serializer.write_snapshot(out, release)
 
 
 def proxied_snapshot(serializer: Serializer, release: Release) -> bytes:
-    """What write_proxied writes."""
+    """Return the bytes that `write_proxied` writes."""
     out = Output()
     write_proxied(serializer, out, release)
     return bytes(out)
 
 
 def write_head(out: Output, class_name: str, version: int, release: Release) -> None:
-    """Class name and version. Snapshots of Scala types go by the package they have in ``release``."""
+    """Write class name and version. Snapshots of Scala types have the package of ``release``."""
     for package in SCALA_PACKAGES:
         if class_name.startswith(package):
             class_name = release.scala_package + class_name.removeprefix(package)
@@ -185,7 +188,7 @@ def write_head(out: Output, class_name: str, version: int, release: Release) -> 
 
 
 def write_simple(out: Output, class_name: str, release: Release) -> None:
-    """SimpleTypeSerializerSnapshot: nothing behind the version."""
+    """Write SimpleTypeSerializerSnapshot: nothing after the version."""
     write_head(out, class_name, _SIMPLE_VERSION, release)
 
 
@@ -197,7 +200,7 @@ def write_composite(
     release: Release,
     write_outer: Callable[[Output], None] | None = None,
 ) -> None:
-    """CompositeTypeSerializerSnapshot: magic, outer version, outer payload, nested snapshots."""
+    """Write CompositeTypeSerializerSnapshot: magic, outer version, outer payload, nested snapshots."""
     write_head(out, class_name, _COMPOSITE_VERSION, release)
     out.i32(_COMPOSITE_MAGIC)
     out.i32(outer_version)
@@ -207,7 +210,7 @@ def write_composite(
 
 
 def write_nested(out: Output, nested: tuple[Serializer, ...], release: Release) -> None:
-    """NestedSerializersSnapshotDelegate: magic, version 1, count, snapshots."""
+    """Write NestedSerializersSnapshotDelegate: magic, version 1, count, snapshots."""
     out.i32(_NESTED_MAGIC)
     out.i32(_NESTED_VERSION)
     out.i32(len(nested))

@@ -48,7 +48,7 @@ def decode_value(layout: Layout, data: bytes, type_name: str) -> Any:
 
 
 def as_corrupt(error: Exception, what: str) -> Exception:
-    """An assembler's complaint about values as a CorruptSnapshot; any other error as it is."""
+    """Convert an assembler's error about values to a SnapshotError; return any other error unchanged."""
     if isinstance(error, Unrepresentable):
         return UnsupportedSnapshot(f"{error} (type {what})", where=Where(file="<bytes>"), advice=error.advice)
     if isinstance(error, (BadValue, *UNREADABLE)):

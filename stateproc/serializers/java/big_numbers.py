@@ -1,4 +1,4 @@
-"""BigInteger and BigDecimal: org.apache.flink.api.common.typeutils.base.{BigInt,BigDec}Serializer.
+"""Read and write BigInteger and BigDecimal: org.apache.flink.api.common.typeutils.base.{BigInt,BigDec}Serializer.
 
 An i32 n: 0 null, 1, 2, 3 the constants 0, 1, 10, else n - 4 bytes of two's complement. Arrow and Spark have no
 unbounded numbers: both come as decimal text, exact, in BigDecimal.toString's form.
@@ -35,7 +35,7 @@ _CONSTANTS = {1: b"\x00", 2: b"\x01", 3: b"\x0a"}
 
 @dataclass(frozen=True)
 class BigNumberLayout(Layout):
-    """A BigInteger, and behind it the i32 scale of a BigDecimal unless the number is null."""
+    """A BigInteger, followed by the i32 scale of a BigDecimal unless the number is null."""
 
     scaled: bool
 
@@ -51,7 +51,7 @@ class BigNumberLayout(Layout):
         first = b.column_count
         lengths, data = blob_columns(b)
         scales = b.column(4, 0) if self.scaled else -1
-        null_fill, scale, behind = b.pending_fill(), b.label(), b.label()
+        null_fill, scale, done = b.pending_fill(), b.label(), b.label()
         ways = [b.label() for _ in range(4)]
         pairs: list[Any] = []
         for tag, way in enumerate(ways):
@@ -61,7 +61,7 @@ class BigNumberLayout(Layout):
         b.bind(ways[0])
         b.op(ops.FILL, null_fill)
         b.set_fill(null_fill, first)
-        b.op(ops.JUMP, behind)
+        b.op(ops.JUMP, done)
         for tag, constant in _CONSTANTS.items():
             b.bind(ways[tag])
             b.op(ops.CONSTANT, lengths, data, constant[0])
@@ -71,7 +71,7 @@ class BigNumberLayout(Layout):
         b.bind(scale)
         if self.scaled:
             b.op(ops.F4, scales)
-        b.bind(behind)
+        b.bind(done)
 
         def assemble(taken: Any) -> pa.Array:
             raws = blob_array(taken, lengths, data, pa.binary()).to_pylist()

@@ -1,4 +1,4 @@
-"""Lists, maps, sets and arrays."""
+"""Read and write lists, maps, sets and arrays."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class ListOf(Serializer):
         return Counted(self.item_layout(ctx))
 
     def item_layout(self, ctx: LayoutContext) -> Layout:
-        """How one item lies, its null mark included."""
+        """Return the layout of an item, its null mark included."""
         item = self.element.layout(ctx.inner)
         return item if self.null_byte is None else Marked(item, self.null_byte)
 
@@ -180,7 +180,7 @@ class MapOf(Serializer):
         return MapLayout.of(self.key.layout(ctx.inner), self.value_layout(ctx.inner))
 
     def value_layout(self, ctx: LayoutContext) -> Layout:
-        """How one value lies, its null mark included."""
+        """Return the layout of a value, its null mark included."""
         return Marked(self.value.layout(ctx))
 
     @property

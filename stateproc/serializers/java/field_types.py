@@ -48,7 +48,7 @@ def parse_type(text: str) -> FieldType:
 
 
 def without_modifiers(heading: str) -> str:
-    """The class name in a heading, without modifiers and type variables."""
+    """Return the class name of a heading, without modifiers and type variables."""
     return next((word for word in re.findall(r"[\w.$-]+", heading) if word not in _MODIFIERS), "")
 
 
@@ -112,7 +112,7 @@ def _named(name: str, final: bool | None, tokens: list[str], text: str, depth: i
 
 
 def _boxed(type_: FieldType) -> FieldType:
-    """Type arguments are objects: ``list<int>`` is a List<Integer>."""
+    """Replace a primitive type argument by its box: ``list<int>`` is a List<Integer>."""
     return FieldType(BOX_OF[type_.name]) if type_.primitive else type_
 
 

@@ -1,4 +1,4 @@
-"""JavaSerializer: values as Java object streams, seen as JSON text; no class of theirs is loaded or run.
+"""Decode JavaSerializer's Java object streams to JSON text, without loading or running any class.
 
 Source of the format: org.apache.flink.runtime.state.JavaSerializer.
 """
@@ -25,12 +25,12 @@ _LEAST = 5  # the stream's header and one type code
 
 
 def read_as_json(cursor: Cursor) -> str:
-    """One Java object stream as JSON text; see stateproc.wire.java_plain for the form of objects."""
+    """Decode one Java object stream to JSON text; see stateproc.wire.java_plain for the form of objects."""
     return json.dumps(finite(to_plain(read_java_object(cursor))))
 
 
 def finite(value: Any) -> Any:
-    """``value`` with NaN and the infinities, which JSON lacks, as strings."""
+    """Replace NaN and the infinities, which JSON lacks, by strings."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, list):

@@ -1,4 +1,7 @@
-"""Numbers, characters, strings: org.apache.flink.api.common.typeutils.base and the org.apache.flink.types values."""
+"""Read and write numbers, characters and strings, and the values of org.apache.flink.types.
+
+Source: org.apache.flink.api.common.typeutils.base.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,14 @@ _PATTERN = _BASE + "{}Serializer${}SerializerSnapshot"
 
 
 def character(units: pa.Array) -> pa.Array:
-    """UTF-16 units as strings of one character; half of a surrogate pair becomes U+FFFD."""
+    """Convert UTF-16 units to strings of one character; half of a surrogate pair becomes U+FFFD."""
     values, null = ints(units) & 0xFFFF, nulls(units)
     table = {int(unit): "�" if 0xD800 <= unit < 0xE000 else chr(int(unit)) for unit in np.unique(values)}
     return pa.array([None if gone else table[int(unit)] for unit, gone in zip(values, null, strict=True)], pa.string())
 
 
 def unit(characters: pa.Array) -> pa.Array:
-    """Strings of one character as UTF-16 units. Raises Unencodable for longer and empty ones."""
+    """Convert strings of one character to UTF-16 units. Raises Unencodable for longer and empty ones."""
     return by_distinct(characters, _unit, pa.int16())
 
 
@@ -40,7 +43,7 @@ def _unit(text: str) -> int:
 
 _CHARACTER = Converted(Number(pa.int16()), pa.string(), character, inverse=unit)
 
-# name, type as people write it, layout, getLength()
+# name, type name for users, layout, getLength()
 SCALARS: tuple[tuple[str, str, Layout, int], ...] = (
     ("Boolean", "Boolean", Boolean(), 1),
     ("Byte", "Byte", Number(pa.int8()), 1),
@@ -114,7 +117,7 @@ def register_scalars(rows: tuple[tuple[str, str, Layout, int], ...], pattern: st
 
 register_scalars(SCALARS, _PATTERN)
 LONG = Scalar(*next(row for row in SCALARS if row[0] == "Long"))
-# Its one byte says nothing.
+# Its one byte holds no information.
 VOID_NAMESPACE = Scalar(
     "VoidNamespace",
     "VoidNamespace",

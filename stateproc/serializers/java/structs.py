@@ -1,4 +1,4 @@
-"""Tuples, rows, either, nullable, enums: org.apache.flink.api.java.typeutils.runtime."""
+"""Read and write tuples, rows, Either, nullable values and enums: org.apache.flink.api.java.typeutils.runtime."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _ROW_FLAG, _ROW_KIND = Release(1, 14), Release(1, 11)
 
 
 def positional(parts: tuple[Serializer, ...], ctx: LayoutContext) -> tuple[tuple[str, Layout], ...]:
-    """Fields f0, f1 … of parts written in order."""
+    """Return the layouts of serializers written in order, as fields f0, f1 …"""
     return tuple((f"f{index}", part.layout(ctx.inner)) for index, part in enumerate(parts))
 
 
@@ -148,7 +148,7 @@ class EitherOf(Serializer):
     """JavaEitherSerializer, ScalaEitherSerializer: 1 and the left value, or 0 and the right one.
 
     ``snapshot_class``: where it is not Java's. Of neither side set is read what Scala can have, Left(null) or
-    Right(null), and nothing tells which: it is not written.
+    Right(null), and the bytes do not distinguish them: it is not encoded.
     """
 
     left: Serializer
@@ -217,7 +217,7 @@ def _read_nullable(cursor: Cursor, version: int) -> Serializer:
 
 
 def constants(indexes: pa.Array, names: tuple[tuple[int, str], ...]) -> pa.Array:
-    """Enum constants by their number in the data."""
+    """Convert numbers in the data to enum constants."""
     values, null = ints(indexes), nulls(indexes)
     table = dict(names)
     distinct = set(values[~null].tolist())
@@ -228,7 +228,7 @@ def constants(indexes: pa.Array, names: tuple[tuple[int, str], ...]) -> pa.Array
 
 
 def numbers_of(texts: pa.Array, names: tuple[tuple[int, str], ...]) -> pa.Array:
-    """The numbers of enum constants. Raises Unencodable for a text that is none."""
+    """Convert enum constants to their numbers. Raises Unencodable for a text that is no constant."""
     table = {name: number for number, name in reversed(names)}
 
     def turn(text: str) -> int:

@@ -1,4 +1,7 @@
-"""Dates and times: org.apache.flink.api.common.typeutils.base.*, each with its own way to say null."""
+"""Read and write dates and times; each type encodes null in its own form.
+
+Source: org.apache.flink.api.common.typeutils.base.
+"""
 
 from __future__ import annotations
 
@@ -81,11 +84,11 @@ def _sql_timestamp(parts: pa.StructArray, mode: str) -> pa.Array:
     return t.instant_array(np.floor_divide(millis, 1000), nanos, null, mode, "UTC")
 
 
-# --- and back: null is told by parts that no value has -------------------------------------------------------
+# --- Encoding: a null is a combination of fields that no value has. --------------------------------------------
 
 
 def _struct(type_: pa.DataType, *columns: Any) -> pa.StructArray:
-    """Number columns (or arrays) as the struct array ``type_``."""
+    """Combine number columns (or arrays) to the struct array ``type_``."""
     arrays = [
         column if isinstance(column, pa.Array) else times.integers(column, np.zeros(len(column), np.bool_), field.type)
         for column, field in zip(columns, type_, strict=True)
@@ -148,7 +151,7 @@ def _from_sql_timestamp(values: pa.Array) -> pa.StructArray:
 
 
 def python_date(value: Any) -> Any:
-    """The Python object for an exact ISO text if it can hold all of it, else the text."""
+    """Return the Python object for an exact ISO text if it can represent it, else the text."""
     return _parsed(value, dt.date.fromisoformat)
 
 
@@ -171,7 +174,7 @@ def _parsed(value: Any, parse: Callable[[str], Any]) -> Any:
 
 @dataclass(frozen=True)
 class TemporalKind:
-    """A row of the table: how the parts lie, how they become Arrow in either mode."""
+    """A row of the table: the layout of the fields, and their conversion to Arrow in either mode."""
 
     name: str
     type: str
@@ -208,14 +211,14 @@ TEMPORAL: tuple[TemporalKind, ...] = (
 
 
 def temporal_layout(kind: TemporalKind, ctx: LayoutContext) -> Layout:
-    """The layout of a temporal kind in the context's mode."""
+    """Return the layout of a temporal kind in the context's mode."""
     arrow = pa.string() if ctx.temporal == "exact" else kind.micros
     return Converted(kind.parts, arrow, partial(kind.convert, mode=ctx.temporal), kind.plain, kind.inverse, True)
 
 
 @dataclass(frozen=True)
 class Temporal(Serializer):
-    """A date or time; ``kind`` a row of TEMPORAL."""
+    """A serializer of dates or times; ``kind``: a row of TEMPORAL."""
 
     kind: TemporalKind
 

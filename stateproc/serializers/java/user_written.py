@@ -1,7 +1,9 @@
-"""Serializers that call the user's own write method: ValueSerializer, CopyableValueSerializer, WritableSerializer.
+"""Read and write snapshots of serializers that call a user's write method.
 
-Their snapshots (GenericTypeSerializerSnapshot) name the class and nothing else; only Flink's own value classes
-are known from bytes alone.
+They are ValueSerializer, CopyableValueSerializer and WritableSerializer.
+
+Their snapshots (GenericTypeSerializerSnapshot) contain the class name only, so that only values of Flink's own value
+classes can be decoded.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ class Generic(Serializer):
         if ctx.tail:
             return Blob(ops.LENGTH_REST)
         raise Undecodable(
-            f"values of {self.class_name!r} are written by that class's own code, and nothing tells where they end",
+            f"values of {self.class_name!r} are written by that class itself, and the bytes do not show where they end",
             advice="register a parser for its serializer's snapshot class, see docs/kryo-and-classes.md",
         )
 

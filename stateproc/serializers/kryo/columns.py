@@ -1,4 +1,4 @@
-"""From a Java type to an Arrow column, and from the values of a Kryo graph to what Arrow takes."""
+"""Map Java types to Arrow columns, and values of a Kryo graph to values that pyarrow accepts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DEEPEST = 64
 
 @dataclass(frozen=True)
 class KryoColumn:
-    """How values of one Java type stand in Arrow: ``kind`` a row of KINDS, ``children`` named parts."""
+    """The Arrow representation of a Java type: ``kind`` is a row of KINDS, ``children`` are named columns."""
 
     kind: str
     type: pa.DataType
@@ -30,13 +30,13 @@ class KryoColumn:
     classes: tuple[str, ...] = ()
 
     def arrow(self, value: Any) -> Any:
-        """What pyarrow takes for ``value``. Raises BadValue."""
+        """Convert ``value`` to one that pyarrow accepts. Raises BadValue."""
         if self.kind == "json":
             return json_text(value)
         return None if value is None else KINDS[self.kind].arrow(self, value)
 
     def python(self, value: Any) -> Any:
-        """What Python users expect for what ``as_py`` gives."""
+        """Convert a result of ``as_py`` to the value that Python users get."""
         if value is None:
             return None
         plain = KINDS[self.kind].python
@@ -45,7 +45,7 @@ class KryoColumn:
 
 @dataclass(frozen=True)
 class Kind:
-    """A row of the table: to pyarrow, and from ``as_py`` to Python (None: as it is)."""
+    """A row of KINDS: the conversion to pyarrow, and from ``as_py`` to Python (None: unchanged)."""
 
     arrow: Callable[[KryoColumn, Any], Any]
     python: Callable[[KryoColumn, Any], Any] | None = None
@@ -177,7 +177,7 @@ _LISTS = (
 
 
 def column_of(type_: FieldType, classes: Mapping[str, UserClass], temporal: str) -> KryoColumn:
-    """The column of a Java type; JSON text where the type does not tell what values look like."""
+    """Return the column of a Java type; JSON text if the type does not determine the form of its values."""
     return _Columns(classes, temporal).of(type_, ())
 
 
@@ -188,7 +188,7 @@ class _Columns:
         self.made = 0
 
     def of(self, type_: FieldType, inside: tuple[str, ...]) -> KryoColumn:
-        """``inside``: the described classes around; one that holds itself again becomes JSON there."""
+        """Return the column of a type. ``inside``: enclosing classes; one that contains itself becomes JSON."""
         self.made += 1
         name = type_.name
         if name in _PLAIN:
@@ -240,7 +240,7 @@ class _Columns:
         return KryoColumn("struct", pa.struct(fields), tuple(children.items()), names)
 
     def _subclasses(self, described: UserClass) -> list[UserClass]:
-        """Described classes that can stand in its place: they have all its fields and more."""
+        """Find described classes that can be subclasses: they have all its fields and more."""
         if described.final or not described.fields:
             return []
         own = set(described.fields)

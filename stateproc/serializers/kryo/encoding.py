@@ -1,10 +1,10 @@
-"""Kryo values written: numbers, strings, dates, UUIDs, enum constants; described classes, lists and maps of these.
+"""Encode Kryo values: numbers, strings, dates, UUIDs, enum constants; described classes, lists and maps of these.
 
 A value has one class by name, its own; those of objects inside have ids, or follow from a field's type. All else is
 read only.
 
 Every object is written as a new one. Java gives an object that occurs twice in a value a reference the second time,
-which no column tells; readers make two equal objects of it.
+which no column represents; readers create two equal objects from it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class KryoWriter:
     temporal: str
 
     def measure(self, type_: FieldType, column: KryoColumn, array: pa.Array) -> SizedWriter:
-        """A whole value: class and object, or null. Raises Unencodable, Unwritable."""
+        """Write a whole value: class and object, or null. Raises Unencodable, Unwritable."""
         name = self._class_of(type_, column)
         return _nullable(
             array,
@@ -53,7 +53,7 @@ class KryoWriter:
         )
 
     def _class_of(self, type_: FieldType, column: KryoColumn) -> str:
-        """The class that values are written as."""
+        """Return the class that values are written as."""
         if self.setting.serializers.get(type_.name):
             raise Unwritable(f"class {type_.name!r} has a Kryo serializer of its own: values are read only")
         package, _, simple = type_.name.rpartition(".")
@@ -65,7 +65,7 @@ class KryoWriter:
         return f"java.util.{made[simple]}"
 
     def _reference(self, name: str, first: bool) -> bytes:
-        """A class by its id (as clusters have them, with the registrar), or as the value's first class by its name."""
+        """Encode a class by its id (as clusters assign it), or the value's first class by its name."""
         for base, names in (
             (0, PRIMITIVE_IDS),
             (REGISTRAR_BASE, REGISTRAR_IDS),
@@ -78,7 +78,7 @@ class KryoWriter:
         return bytes([BY_NAME, 0]) + name[:-1].encode() + bytes([ord(name[-1]) | 0x80])
 
     def _known(self, type_: FieldType, column: KryoColumn, array: pa.Array) -> SizedWriter:
-        """Objects behind their class, none null."""
+        """Write objects after their class, none null."""
         if self._unmarked(type_):
             return self._body(type_, column, array)
         return concatenate([constant_bytes(_NEW), self._body(type_, column, array)])
@@ -106,7 +106,7 @@ class KryoWriter:
         return body.measure(array)
 
     def _struct(self, type_: FieldType, column: KryoColumn, array: pa.Array) -> SizedWriter:
-        """The fields in the order of their names: primitives, and objects of final classes behind a mark."""
+        """Write the fields in the order of their names: primitives, and objects of final classes after a mark."""
         described = self.setting.classes[type_.name]
         if column.classes != (described.name,) or described.variables:
             raise Unwritable(f"Kryo values of class {type_.name!r} (it has subclasses or type variables) are read only")
@@ -126,7 +126,7 @@ class KryoWriter:
 
     # --- collections --------------------------------------------------------------------------------------
     def _item(self, type_: FieldType, column: KryoColumn) -> bytes:
-        """The class reference of every item; collections in collections are read only."""
+        """Write the class reference of every item; collections in collections are read only."""
         if column.kind in ("list", "map", "json"):
             raise Unwritable(f"Kryo collections of {type_} are read only")
         return self._reference(self._class_of(type_, column), False)
@@ -145,7 +145,10 @@ class KryoWriter:
             return self._of_one_class(element, column, offsets, items)
 
     def _of_one_class(self, element: FieldType, column: KryoColumn, offsets: Longs, items: pa.Array) -> SizedWriter:
-        """Kryo 5: a count plus one, flagged; the class once (0: all are null), whether there are nulls, the items."""
+        """Write a list of one class in Kryo 5.
+
+        A flagged count plus one, the class once (0: all are null), whether there are nulls, the items.
+        """
         counts = np.diff(offsets)
         n = len(counts)
         lists = np.repeat(np.arange(n), counts)
@@ -180,7 +183,7 @@ class KryoWriter:
 
 
 def _nullable(array: pa.Array, measure: Callable[[pa.Array], SizedWriter]) -> SizedWriter:
-    """``measure`` of the rows that are not null, 0 for those that are."""
+    """Measure the rows that are not null; null rows have length 0."""
     if not array.null_count:
         return measure(array)
     valid, null = arrays.split_nulls(array)

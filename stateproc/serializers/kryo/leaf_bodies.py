@@ -1,4 +1,4 @@
-"""Bodies of Kryo values that hold no other objects: numbers, characters, dates, big numbers, enum constants."""
+"""Layouts of Kryo values that contain no other objects: numbers, characters, dates, big numbers, enum constants."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class ShortTime(Layout):
         return lambda taken: number_array(taken, valid, column, pa.int64())
 
     def measure(self, array: pa.Array) -> SizedWriter:
-        """Hour, minute, second, varint nanos, up to the last that is not 0; a byte that is the last as complement."""
+        """Emit hour, minute, second, varint nanos up to the last that is not 0; a last byte is stored as complement."""
         arrays.refuse_nulls(array, "a time")
         nanos = arrays.numbers_of(array)
         seconds, fraction = nanos // 10**9, nanos % 10**9
@@ -109,16 +109,16 @@ class KryoBigNumber(Layout):
         return 1
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
-        first, fill, behind = b.column_count, b.pending_fill(), b.label()
+        first, fill, done = b.column_count, b.pending_fill(), b.label()
         lengths, data = blob_columns(b)
         scales = b.column(4, 0)
-        b.op(ops.KRYO_COUNT, 0, fill, behind, 0)
+        b.op(ops.KRYO_COUNT, 0, fill, done, 0)
         b.op(ops.BYTES, lengths, data, ops.LENGTH_REGISTER, 0)
         if self.scaled:
             b.op(ops.VARINT, scales, 4, ops.VARINT_Z32)
         else:
             b.op(ops.PUT4, scales, 0)
-        b.bind(behind)
+        b.bind(done)
         b.set_fill(fill, first)
 
         def assemble(taken: DecodedColumns) -> pa.Array:
@@ -156,7 +156,7 @@ def _date(parts: pa.StructArray, mode: str) -> pa.Array:
 
 
 def _nanos_of_day(parts: pa.StructArray) -> Longs:
-    """Nanoseconds; -1 of parts that make no time of day."""
+    """Return nanoseconds of the day; -1 for fields that are no time of day."""
     hour, minute, second, nano = _named(parts, "hour", "minute", "second", "nano")
     bad = (hour < 0) | (hour > 23) | (minute < 0) | (minute > 59) | (second < 0) | (second > 59)
     bad |= (nano < 0) | (nano > 999_999_999)
@@ -193,7 +193,7 @@ def _date_time(parts: pa.StructArray, mode: str) -> pa.Array:
     t.check_date(year, month, day, null)
     nanos = t.ints(time) if pa.types.is_int64(time.type) else _nanos_of_day(time)
     if ((nanos < 0) & ~null).any():
-        raise t.OutOfRange("a time of day lies outside of the day")
+        raise t.OutOfRange("a time of day is outside of the day")
     seconds = t.days_of(year, np.clip(month, 1, 12), day) * t.DAY_SECONDS + nanos // 10**9
     return t.instant_array(seconds, nanos % 10**9, null, mode, None)
 
@@ -209,7 +209,7 @@ def _chars(parts: pa.StructArray, mode: str) -> pa.Array:
 
 
 def _constants(parts: pa.StructArray, constants: tuple[str, ...]) -> pa.Array:
-    """Names of ordinals plus one; 0 is null."""
+    """Convert ordinals plus one to constants; 0 is null."""
     (number,) = _named(parts, "ordinal")
     if ((number < 0) | (number > len(constants))).any():
         raise BadValue("an enum has no constant of that number")
@@ -221,7 +221,7 @@ def _constants(parts: pa.StructArray, constants: tuple[str, ...]) -> pa.Array:
 
 
 def varint(value: int) -> bytes:
-    """An unsigned varint."""
+    """Encode an unsigned varint."""
     out = bytearray()
     while value >= 0x80:
         out.append((value & 0x7F) | 0x80)
@@ -230,7 +230,7 @@ def varint(value: int) -> bytes:
 
 
 def _made(null: times.Nulls, **columns: Longs) -> pa.StructArray:
-    """Numbers as a struct, null where ``null``."""
+    """Combine numbers to a struct array, null where ``null`` is set."""
     return pa.StructArray.from_arrays(
         [pa.array(column) for column in columns.values()], list(columns), mask=pa.array(null)
     )
@@ -315,7 +315,7 @@ _DATE_2, _DATE_5 = _struct(day=_I16, month=_I16, year=_Z32), _struct(year=_U32, 
 _TIME_2 = _struct(hour=_I8, minute=_I8, nano=_Z32, second=_I8)
 _DATE_TIME_2 = _struct(date=NewObject(_DATE_2), time=NewObject(_TIME_2))
 _DATE_TIME_5 = _struct(date=_DATE_5, time=ShortTime())
-# (class, Kryo version) → how its body lies, how that becomes Arrow, and the way back.
+# (class, Kryo version) → layout of its body, conversion to Arrow, conversion back.
 PARTS: dict[tuple[str, int], tuple[StructLayout, Callable[..., pa.Array], Callable[[pa.Array], pa.Array]]] = {
     ("java.time.LocalDate", 2): (_DATE_2, _date, _from_date),
     ("java.time.LocalDate", 5): (_DATE_5, _date, _from_date),
@@ -333,13 +333,13 @@ PARTS: dict[tuple[str, int], tuple[StructLayout, Callable[..., pa.Array], Callab
 
 _BIG = {"java.math.BigInteger": KryoBigNumber(False), "java.math.BigDecimal": KryoBigNumber(True)}
 LEAVES = [*dict.fromkeys(name for name, _ in PARTS), "java.math.BigDecimal"]
-"""Classes that have a body here, apart from those the kernels know by themselves."""
+"""Classes whose bodies have a layout here; the kernels read some others themselves."""
 
 
 def leaf_body(
     class_name: str, version: int, mode: str, arrow_type: pa.DataType, enum: UserClass | None
 ) -> Layout | None:
-    """How the body of a class, or a primitive field, lies; None for one that only the walker reads."""
+    """Return the layout of the body of a class or of a primitive field; None if only the walker reads it."""
     primitive = BOXES.get(class_name, class_name)
     if primitive in ("int", "long"):
         return _Z32 if primitive == "int" else _Z64

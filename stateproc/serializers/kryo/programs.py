@@ -1,8 +1,8 @@
-"""Kryo values as VM programs: whatever a program does not expect, the walker over Kryo graphs reads, value by value.
+"""Decode Kryo values with VM programs; the walker over Kryo graphs reads values that a program does not expect.
 
-A program knows the classes of its place: JDK collections, strings, numbers, dates and described classes. It gives
+A program knows the classes of its types: JDK collections, strings, numbers, dates and described classes. It gives
 up a value with a class by another name, a reference to anything but a string, or damage, and takes back what it
-has written: the walker then reads the value from its start, or tells what is wrong with it.
+has written: the walker then reads the value from its start, or raises the error that describes the damage.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class KryoValue(Layout):
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         way = b.column(1, 0)
-        first, stop, host, behind = b.label(), b.label(), b.label(), b.label()
+        first, stop, host, end_label = b.label(), b.label(), b.label(), b.label()
         fill, host_fill = b.pending_fill(), b.pending_fill()
         plan = _Plan(b, self.setting, self.temporal)
         b.reads_kryo = True
@@ -90,14 +90,14 @@ class KryoValue(Layout):
         b.op(ops.PUT1, way, 0)
         stop.at = b.column_count if b.keep else 0
         b.op(ops.FILL, host_fill)
-        b.op(ops.JUMP, behind)
+        b.op(ops.JUMP, end_label)
         b.bind(host)
         b.op(ops.PUT1, way, 1)
         b.op(ops.FILL, fill)
         made = b.column_count
         hosted = b.host(self.read)
         b.set_fill(host_fill, made)
-        b.bind(behind)
+        b.bind(end_label)
         return partial(self._assemble, way=way, body=body, hosted=hosted)
 
     def _assemble(self, taken: DecodedColumns, *, way: int, body: Assembler, hosted: int) -> pa.Array:
@@ -163,7 +163,7 @@ class _Plan:
         return self.b.table([len(by_id), *by_id, len(by_name) // 2, *by_name])
 
     def _expected(self, type_: FieldType, column: KryoColumn) -> list[int]:
-        """The codes of classes that a place of the type takes."""
+        """Return the codes of classes that are expected for a declared type."""
         if column.kind == "list":
             return [codes.COLLECTION]
         if column.kind == "map":
@@ -175,7 +175,7 @@ class _Plan:
 
     # --- objects ------------------------------------------------------------------------------------------
     def declared(self, type_: FieldType, column: KryoColumn) -> Assembler:
-        """A field of a described class."""
+        """Emit a field of a described class."""
         if type_.primitive:
             return self._leaf(type_, column)
         if self._walker.final(type_):
@@ -183,23 +183,23 @@ class _Plan:
         return self.by_class(type_, column, True, False)
 
     def by_class(self, type_: FieldType, column: KryoColumn, typed: bool, top: bool) -> Assembler:
-        """An object behind its class; ``top``: a null here is null even where it could be JSON."""
+        """Emit an object after its class; ``top``: a null here is null even where it could be JSON."""
         b = self.b
         if column.kind == "json":
             return self._json(type_, typed, top)
-        first, fill, some, behind = b.column_count, b.pending_fill(), b.label(), b.label()
+        first, fill, some, end_label = b.column_count, b.pending_fill(), b.label(), b.label()
         b.op(ops.KRYO_CLASS)
         self._switch_class(type_, column, some)
         b.op(ops.FILL, fill)
-        b.op(ops.JUMP, behind)
+        b.op(ops.JUMP, end_label)
         b.bind(some)
         assemble = self.known(type_, column, False, typed)
-        b.bind(behind)
+        b.bind(end_label)
         b.set_fill(fill, first)
         return assemble
 
     def _switch_class(self, type_: FieldType, column: KryoColumn, some: Label, null: bool = True) -> None:
-        """To ``some`` with an expected class; behind with null."""
+        """Emit a jump to ``some`` for an expected class; null continues after it."""
         b, ways = self.b, [word for code in self._expected(type_, column) for word in (code, some)]
         on = b.label()
         b.op(ops.SWITCH, 0, len(ways) // 2 + null, -1, *ways, *((codes.NO_CLASS, on) if null else ()))
@@ -213,20 +213,20 @@ class _Plan:
         return lambda taken: blob_array(taken, lengths, data, pa.string())
 
     def known(self, type_: FieldType, column: KryoColumn, nullable: bool, typed: bool) -> Assembler:
-        """An object of a known class."""
+        """Emit an object of a known class."""
         b = self.b
         if type_.name == STRING:
             lengths, data = blob_columns(b)
             b.op(ops.KRYO_STRING, lengths, data, int(nullable))
             return lambda taken: blob_array(taken, lengths, data, pa.string())
-        first, fill, behind = b.column_count, b.pending_fill(), b.label()
+        first, fill, end_label = b.column_count, b.pending_fill(), b.label()
         unmarked = type_.name in BOXES or (self.version >= 5 and self._walker.enum(type_.name) is not None)
         if not unmarked:
-            b.op(ops.KRYO_MARK, fill, behind if nullable else -1)
+            b.op(ops.KRYO_MARK, fill, end_label if nullable else -1)
         elif nullable:
-            b.op(ops.NULL_IF, 0, fill, behind, 0)
+            b.op(ops.NULL_IF, 0, fill, end_label, 0)
         assemble = self._body(type_, column, typed)
-        b.bind(behind)
+        b.bind(end_label)
         b.set_fill(fill, first)
         return assemble
 
@@ -264,7 +264,7 @@ class _Plan:
     def _list(self, type_: FieldType, column: KryoColumn, typed: bool) -> Assembler:
         b, element, item = self.b, type_.args[0], column.children[0][1]
         counts = b.column(4, -1)
-        begin, behind, fill = b.column_count, b.label(), b.pending_fill()
+        begin, end_label, fill = b.column_count, b.label(), b.pending_fill()
         b.set_fill(fill, begin - 1)
         final, inner = typed and self._walker.final(element), typed and self.version >= 5
 
@@ -276,20 +276,20 @@ class _Plan:
             items = self._loop(counts, 1, first)
         else:
             flagged = b.label()
-            b.op(ops.KRYO_COUNT, 1, fill, behind, flagged)
+            b.op(ops.KRYO_COUNT, 1, fill, end_label, flagged)
             items = self._loop(counts, 1, first)
-            b.op(ops.JUMP, behind)
+            b.op(ops.JUMP, end_label)
             b.bind(flagged)
             with b.reuse_columns(begin):
                 if final:
                     self._loop(counts, 1, partial(known, nullable=True))
                 else:
-                    self._of_one_class(element, item, known, counts, behind)
-        b.bind(behind)
+                    self._of_one_class(element, item, known, counts, end_label)
+        b.bind(end_label)
         return lambda taken: list_array(taken, counts, items, column.type)
 
-    def _of_one_class(self, element: FieldType, item: KryoColumn, known: Any, counts: int, behind: Label) -> None:
-        """The class once, whether there are nulls, elements of that class."""
+    def _of_one_class(self, element: FieldType, item: KryoColumn, known: Any, counts: int, end_label: Label) -> None:
+        """Emit a list of one class: the class once, whether there are nulls, the elements."""
         b, begin, some = self.b, self.b.column_count, self.b.label()
         b.op(ops.PUSH_COUNT)
         b.op(ops.KRYO_CLASS)
@@ -305,7 +305,7 @@ class _Plan:
             b.op(ops.POP_COUNT)
             with b.reuse_columns(begin):
                 self._loop(counts, 1, partial(known, nullable=nullable))
-            b.op(ops.JUMP, behind)
+            b.op(ops.JUMP, end_label)
 
     def _loop(self, counts: int, least: int, read: Callable[[], Assembler]) -> Assembler:
         b, done = self.b, self.b.label()
@@ -320,12 +320,12 @@ class _Plan:
     def _map(self, type_: FieldType, column: KryoColumn, typed: bool) -> Assembler:
         b = self.b
         counts = b.column(4, -1)
-        behind, fill = b.label(), b.pending_fill()
+        end_label, fill = b.label(), b.pending_fill()
         b.set_fill(fill, b.column_count - 1)
         if self.version < 5:
             b.op(ops.READ_COUNT, ops.COUNT_VARINT)
         else:
-            b.op(ops.KRYO_COUNT, 0, fill, behind, 0)
+            b.op(ops.KRYO_COUNT, 0, fill, end_label, 0)
         parts: list[Assembler] = []
 
         def entry() -> Assembler:
@@ -338,6 +338,6 @@ class _Plan:
             return lambda taken: struct_array(taken, -1, fields, parts)
 
         items = self._loop(counts, 2, entry)
-        b.bind(behind)
+        b.bind(end_label)
         entries = pa.list_(pa.struct([("key", column.type.key_type), ("value", column.type.item_type)]))
         return lambda taken: as_map(list_array(taken, counts, items, entries), column.type)

@@ -1,4 +1,4 @@
-"""org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializer: Kryo 2 (Flink 1.x) or 5 (Flink 2.x)."""
+"""Read and write snapshots of KryoSerializer (org.apache.flink.api.java.typeutils.runtime.kryo)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Kryo(Serializer):
     """KryoSerializer: ``registrations`` are classes in the order of their ids, the type itself first.
 
     ``serializers``: (class, Kryo serializer class) for classes with a serializer of their own. ``declared``: the
-    type with its arguments, where a description of the class around tells it (Flink's snapshot does not).
+    type with its arguments, where a description of the enclosing class declares it (Flink's snapshot does not).
     ``settings``: the maps of the snapshot as they were read; without them a snapshot is written as by a job that
     registers nothing and has no Avro format on its class path.
     """
@@ -67,7 +67,7 @@ class Kryo(Serializer):
             if ctx.tail:
                 return Blob(ops.LENGTH_REST)
             raise Undecodable(
-                f"Kryo values of class {self.class_name!r}: bytes alone do not tell where they end",
+                f"Kryo values of class {self.class_name!r}: the bytes alone do not show where they end",
                 advice=f'describe it: classes={{"{self.class_name}": {{"a": "int", "b": "String", …}}}} with '
                 "all its fields, inherited ones too (an enum as the list of its constants)",
             )
@@ -82,14 +82,14 @@ class Kryo(Serializer):
         return planned
 
     def is_known(self, ctx: LayoutContext) -> bool:
-        """Whether values can be decoded, or are but their bytes."""
+        """Whether values can be decoded; if not, they are bytes."""
         return self._known(self._setting(ctx))
 
     def _setting(self, ctx: LayoutContext) -> KryoSetting:
         return KryoSetting(ctx.kryo, self.registrations, dict(self.serializers), parse_classes(ctx.classes))
 
     def _known(self, setting: KryoSetting) -> bool:
-        """Whether values can be decoded, as far as the static type tells."""
+        """Whether values can be decoded, judged by the static type."""
         name = self.class_name
         own = setting.serializers.get(name, "")
         if own and not own.endswith(".JavaSerializer"):
@@ -121,7 +121,7 @@ def _utf(text: str) -> bytes:
 
 
 def _registration(class_name: str, serializer: str | None = None) -> bytes:
-    """KryoRegistration: utf class, i32 kind, the serializer's class if it has one."""
+    """Encode KryoRegistration: utf class, i32 kind, the serializer's class if it has one."""
     out = Output()
     out.utf(class_name)
     out.i32(_KIND_NONE if serializer is None else _KIND_CLASS)
@@ -135,8 +135,10 @@ def _no_avro() -> bytes:
 
 
 def _settings_of(settings: bytes, class_name: str, release: Release) -> bytes:
-    """The maps of a snapshot as ``release`` reads them: Flink 1.x and 2.x have other classes around serializers that
-    are registered as objects, the one that Flink's Avro format registers among them. Raises UnsupportedSnapshot."""
+    """Convert the maps of a snapshot to the form that ``release`` reads. Raises UnsupportedSnapshot.
+
+    Flink 1.x and 2.x wrap serializers that are registered as objects, such as Avro's, in different classes.
+    """
     foreign = next(holder for kryo, holder in _HOLDERS.items() if kryo != release.kryo)
     if foreign not in settings:
         return settings
@@ -179,7 +181,7 @@ def _read(cursor: Cursor, *, setting: KryoSetting, column: KryoColumn, whole: bo
 
 @snapshot(_SNAPSHOT)
 def _read_kryo(cursor: Cursor, version: int) -> Serializer:
-    """utf type; optional maps of registrations, default serializers, default serializer classes."""
+    """Read utf type; optional maps of registrations, default serializers, default serializer classes."""
     expect_version(cursor, "KryoSerializerSnapshot", version, 1, 2)
     class_name = cursor.utf()
     at = cursor.pos
@@ -196,7 +198,7 @@ def _read_kryo(cursor: Cursor, version: int) -> Serializer:
 
 
 def _own_serializer(entry: OptionalEntry) -> str | None:
-    """KryoRegistration: utf class, i32 kind, then the serializer's class or itself as a Java object."""
+    """Read KryoRegistration: utf class, i32 kind, then the serializer's class or itself as a Java object."""
     if entry.value is None:
         return None
     entry.value.utf()

@@ -136,7 +136,7 @@ def _refuse_subclass(cursor: Cursor, *, class_name: str, within: tuple[str, ...]
             f"an object of class {name!r} is inside of another one: such objects can be nested without end, columns "
             "cannot",
             where=cursor.where(at),
-            advice="a canonical savepoint hides none of the other states behind such a value",
+            advice="in a canonical savepoint such a value does not make the other states unreadable",
         )
     raise UnsupportedSnapshot(
         f"a value is of class {name!r}, a subclass of {class_name!r} that the snapshot does not list "

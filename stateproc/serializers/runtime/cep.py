@@ -1,4 +1,4 @@
-"""Pattern matching (CEP) state: org.apache.flink.cep.nfa."""
+"""Read and write pattern matching (CEP) state: org.apache.flink.cep.nfa."""
 
 from __future__ import annotations
 
@@ -130,11 +130,11 @@ class Lockable(Serializer):
 class SharedBufferNode(Serializer):
     """SharedBufferNodeSerializer: its edges, Lockable ones since 1.13.
 
-    ``told``: the serializer that the snapshot nests, which may be that of the edge or of the list of edges.
+    ``written``: the serializer that the snapshot nests, which may be that of the edge or of the list of edges.
     """
 
     edge: Serializer
-    told: Serializer | None = field(default=None, compare=False)
+    written: Serializer | None = field(default=None, compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return StructLayout((("edges", Counted(self.edge.layout(ctx.inner))),))
@@ -149,7 +149,7 @@ class SharedBufferNode(Serializer):
 
     def write_snapshot(self, out: Output, release: Release) -> None:
         class_name = _NODE if isinstance(self.edge, Lockable) else _OLD_NODE
-        write_composite(out, class_name, 1, (self.told or self.edge,), release)
+        write_composite(out, class_name, 1, (self.written or self.edge,), release)
 
 
 @snapshot(_NODE)

@@ -1,6 +1,6 @@
-"""Serializers of what Flink has dropped: two-phase-commit sinks, Kafka's producer, Gelly's arrays.
+"""Read and write types that Flink has removed: two-phase-commit sinks, FlinkKafkaProducer, Gelly's arrays.
 
-What PyFlink wraps is here too: the bytes are Python's own, and are never unpickled.
+Also byte arrays of PyFlink: pickled Python objects, which are never unpickled.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _STREAMING = "org.apache.flink.streaming."
 _SINK = "TwoPhaseCommitSinkFunction$StateSerializerSnapshot"
 _SINKS = tuple(f"{_STREAMING}api.functions.sink.{package}{_SINK}" for package in ("", "legacy."))
 _NULL_TRANSACTION = Release(1, 14)
-_MISSING = 0  # the byte before a part that may be missing
+_MISSING = 0  # the byte before an optional value
 
 
 @dataclass(frozen=True)
@@ -106,15 +106,15 @@ class _CountedBytes(Counted):
         return 8
 
     def _emit_items(self, b: Builder, counts: int) -> Assembler:
-        behind = b.label()
+        done = b.label()
         b.op(ops.READ_COUNT, ops.COUNT_I32)
         b.op(ops.ENTER, ops.ENTER_I32)
-        b.op(ops.LOOP, counts, self.item.min_size, behind)
+        b.op(ops.LOOP, counts, self.item.min_size, done)
         body = b.here()
         with b.items():
             items = self.item.emit(b, False)
         b.op(ops.NEXT, counts, body)
-        b.bind(behind)
+        b.bind(done)
         b.op(ops.RANGE_END)
         b.op(ops.LEAVE)
         return items
@@ -126,14 +126,14 @@ class _CountedBytes(Counted):
 
 
 def characters(lists: pa.ListArray) -> pa.ListArray:
-    """Lists of UTF-16 units as lists of strings of one character."""
+    """Convert lists of UTF-16 units to lists of strings of one character."""
     buffers = lists.buffers()[:2]
     values = lists.values
     return pa.Array.from_buffers(pa.list_(pa.string()), len(lists), buffers, children=[character(values)])
 
 
 def units(lists: pa.ListArray) -> pa.Array:
-    """Lists of strings of one character as lists of UTF-16 units."""
+    """Convert lists of strings of one character to lists of UTF-16 units."""
     refuse_nulls(lists, "an array")
     offsets, items = items_of(lists)
     return list_of(offsets, unit(items))
@@ -182,7 +182,7 @@ for _name, _items in _GELLY:
         PlainArray(f"{_name}Value", _items),
     )
 _register(
-    # An array of nulls is known by their number.
+    # An array of nulls is stored as their number.
     "org.apache.flink.graph.types.valuearray.NullValueArraySerializer$NullValueArraySerializerSnapshot",
     Scalar("NullValueArray", "NullValue[]", _I32, 4),
 )

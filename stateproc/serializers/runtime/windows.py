@@ -48,7 +48,7 @@ class TimeWindow(Serializer):
 
 @dataclass(frozen=True)
 class GlobalWindow(Serializer):
-    """GlobalWindow.Serializer: one byte that says nothing. ``table``: SQL's class of that name."""
+    """GlobalWindow.Serializer: one byte without information. ``table``: SQL's class of that name."""
 
     table: bool = field(default=False, compare=False)
 

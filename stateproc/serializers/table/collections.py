@@ -1,4 +1,7 @@
-"""Lists and maps of SQL operators: table.runtime.typeutils, the views of aggregate functions, sink state."""
+"""Read and write lists and maps of SQL operators, views of aggregate functions and sink state.
+
+Source: org.apache.flink.table.runtime.typeutils, org.apache.flink.table.dataview.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +101,7 @@ for _class_name, _serializer in _PLAIN:
 
 @dataclass(frozen=True)
 class Named(Serializer):
-    """A composite whose parts are written in order and have names that only its class knows."""
+    """A composite of values written in order; only its class knows their names."""
 
     type: str
     names: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The serializers of SQL types: org.apache.flink.table.runtime.typeutils.InternalSerializers."""
+"""Find the serializers of SQL types: org.apache.flink.table.runtime.typeutils.InternalSerializers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLAIN: dict[str, Serializer] = {
 
 
 def internal_serializer(type_: LogicalType) -> Serializer:
-    """The serializer of values of this type. Raises InvalidOption for types whose values we cannot write."""
+    """Return the serializer of a SQL type. Raises InvalidOption for types whose values cannot be written."""
     plain = _PLAIN.get(type_.kind)
     if plain is not None:
         return plain
@@ -44,5 +44,5 @@ def internal_serializer(type_: LogicalType) -> Serializer:
 
 
 def row_data(row: LogicalType) -> RowData:
-    """The RowDataSerializer of a ROW type."""
+    """Return the RowDataSerializer of a ROW type."""
     return RowData(row.children, row.names, tuple(internal_serializer(child) for child in row.children))

@@ -1,4 +1,4 @@
-"""SQL types and their serializers as Java object streams, as Flink's SQL snapshots hold them.
+"""Write SQL types and their serializers as Java object streams, which Flink's SQL snapshots contain.
 
 Classes and serialVersionUIDs: org.apache.flink.table.types.logical.*, org.apache.flink.table.runtime.typeutils.*;
 they are the same in every release from 1.13 to 2.3.
@@ -83,7 +83,7 @@ _LIST = WrittenClass(
 
 
 def java_type(type_: LogicalType) -> bytes:
-    """A LogicalType as one Java object stream. Raises UnsupportedSnapshot for types we cannot make."""
+    """Encode a LogicalType as one Java object stream. Raises UnsupportedSnapshot for types without a Java form here."""
     return java_object(_type(type_))
 
 
@@ -173,7 +173,7 @@ _COUNT = LogicalType("INTEGER", nullable=False)
 
 
 def java_serializer(type_: LogicalType) -> bytes:
-    """The serializer of a SQL type's values (InternalSerializers) as one Java object stream.
+    """Encode the serializer of a SQL type's values (InternalSerializers) as one Java object stream.
 
     Getters of nested collections are Java lambdas, whose names the compiler chose: they are left null. Flink
     compares types and serializers, and reads binary values, without them. Raises UnsupportedSnapshot.

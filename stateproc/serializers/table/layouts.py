@@ -1,4 +1,4 @@
-"""How values of a SQL type lie in Flink's binary rows and arrays, and in serializers of their own.
+"""Layouts of SQL types: in slots of Flink's binary rows and arrays, and as their own serializers write them.
 
 Sources: org.apache.flink.table.data.writer.AbstractBinaryWriter (slots), InternalSerializers (serializers).
 """
@@ -60,12 +60,12 @@ def days_to_dates(days: pa.Array, mode: str) -> pa.Array:
 
 
 def millis_to_times(millis: pa.Array, mode: str) -> pa.Array:
-    """Milliseconds of the day."""
+    """Convert milliseconds of the day."""
     return t.time_array(t.ints(millis) * _MILLI, t.nulls(millis), mode)
 
 
 def millis_to_timestamps(millis: pa.Array, mode: str, zone: str | None) -> pa.Array:
-    """Milliseconds since the epoch."""
+    """Convert milliseconds since the epoch."""
     values = t.ints(millis)
     return t.instant_array(np.floor_divide(values, 1000), values % 1000 * _MILLI, t.nulls(millis), mode, zone)
 
@@ -158,7 +158,7 @@ def decimal_layout(precision: int, scale: int, compact: Layout, wide: Layout) ->
 
 
 def slot(type_: LogicalType, ctx: LayoutContext) -> Layout:
-    """The value's slot in a BinaryRow (its low bytes) or its element of a BinaryArray; fixed in size."""
+    """Return the layout of a slot of a BinaryRow (its low bytes) or an element of a BinaryArray; fixed in size."""
     build = _SLOTS.get(type_.kind)
     if build is None:
         raise Undecodable(
@@ -192,7 +192,7 @@ def _raw_slot(type_: LogicalType, ctx: LayoutContext) -> Layout:
 
 
 def _without_parameters(serializer_class: str) -> Serializer | None:
-    """The serializer of that class, if its snapshot says nothing beyond its name; else None."""
+    """Return the serializer of a class whose snapshot contains its name only; None for other classes."""
     name = f"{serializer_class}${simple_name(serializer_class)}Snapshot".encode()
     cursor = Cursor(len(name).to_bytes(2, "big") + name + (3).to_bytes(4, "big"))
     try:
@@ -238,7 +238,7 @@ _SLOTS: dict[str, Callable[[LogicalType, LayoutContext], Layout]] = {
 
 
 def content(type_: LogicalType, ctx: LayoutContext) -> Layout:
-    """The bytes of a row, array or map, which fill their range."""
+    """Return the layout of a row, array or map that fills its range."""
     if type_.kind == "ARRAY":
         return array_of(type_.children[0], ctx)
     if type_.kind == "MAP":
@@ -254,7 +254,7 @@ def array_of(element: LogicalType, ctx: LayoutContext) -> BinaryArray:
 
 
 def row_of(names: tuple[str, ...], types: tuple[LogicalType, ...], ctx: LayoutContext) -> BinaryRow:
-    """A row; the kinds of rows inside rows say nothing and are not kept."""
+    """Return the layout of a row; RowKinds of nested rows carry no information and are dropped."""
     inner = replace(ctx, row_kind=False, tail=False, projected=False)
     fields = tuple((name, slot(type_, inner)) for name, type_ in zip(unique(names), types, strict=True))
     # Processing time is no value that rows have: it is NOT NULL, and null wherever a row is stored.
@@ -267,7 +267,7 @@ def row_of(names: tuple[str, ...], types: tuple[LogicalType, ...], ctx: LayoutCo
 
 
 def unique(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names, later ones of the same name numbered: Arrow's structs are read by name."""
+    """Number repeated names: fields of Arrow structs are accessed by name."""
     seen: set[str] = set()
     out = []
     for name in names:
@@ -284,7 +284,7 @@ def unique(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def serialized(type_: LogicalType, ctx: LayoutContext) -> Layout | None:
-    """How the type's internal serializer writes a value; None where its own snapshot tells as much."""
+    """Return the layout of the type's internal serializer; None if its own snapshot describes it."""
     build = _SERIALIZED.get(type_.kind)
     return None if build is None else build(type_, ctx)
 

@@ -1,4 +1,4 @@
-"""SQL types in snapshots: Java object streams of org.apache.flink.table.types.logical.*Type."""
+"""Read SQL types from snapshots: Java object streams of org.apache.flink.table.types.logical.*Type."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class LogicalType:
 
 
 def read_logical_type(cursor: Cursor) -> LogicalType:
-    """One LogicalType as a Java object stream. Raises CorruptSnapshot, UnsupportedSnapshot."""
+    """Read one LogicalType from a Java object stream. Raises CorruptSnapshot, UnsupportedSnapshot."""
     at = cursor.pos
     value = read_java_object(cursor)
     try:
@@ -92,7 +92,7 @@ def read_logical_type(cursor: Cursor) -> LogicalType:
 
 
 def logical_type(value: JavaValue, depth: int = 0) -> LogicalType:
-    """The type that a Java object of one of the logical type classes stands for."""
+    """Convert a Java object of a logical type class to the type."""
     if depth > MAX_DEPTH:
         raise CorruptSnapshot(f"a SQL type nested over {MAX_DEPTH} levels deep")
     if not isinstance(value, JavaObject):
@@ -142,7 +142,7 @@ def _class_name(value: JavaObject) -> str | None:
 
 
 def _fields_of(value: JavaObject, kind: str, depth: int) -> tuple[tuple[str, ...], tuple[LogicalType, ...]]:
-    """Names and types of RowField or StructuredAttribute objects; a supertype's come first."""
+    """Return names and types of RowField or StructuredAttribute objects; a supertype's come first."""
     if kind not in _FIELD_LISTS:
         return (), ()
     names: list[str] = []

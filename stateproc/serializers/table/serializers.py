@@ -1,4 +1,4 @@
-"""SQL operators' serializers: org.apache.flink.table.runtime.typeutils."""
+"""Read and write the serializers of SQL operators: org.apache.flink.table.runtime.typeutils."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _read_row(cursor: Cursor, version: int) -> Serializer:
 
 @dataclass(frozen=True)
 class BinaryRowData(Serializer):
-    """BinaryRowDataSerializer: the snapshot has no field types, so the rows come as bytes."""
+    """BinaryRowDataSerializer: the snapshot has no field types, so rows are decoded to bytes."""
 
     n_fields: int
 
@@ -206,7 +206,7 @@ def _read_string(cursor: Cursor, version: int) -> Serializer:
 
 @dataclass(frozen=True)
 class TimestampData(Serializer):
-    """TimestampDataSerializer. The snapshot does not say whether the time is local or UTC: seen as local."""
+    """TimestampDataSerializer. The snapshot does not store whether the time is local or UTC: it is read as local."""
 
     precision: int
 

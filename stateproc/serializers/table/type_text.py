@@ -1,4 +1,4 @@
-"""SQL types from text, as Flink's DDL and ``LogicalType.asSummaryString`` write them."""
+"""Parse SQL types, as Flink's DDL and ``LogicalType.asSummaryString`` write them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LOCAL = "TIMESTAMP_WITH_LOCAL_TIME_ZONE"
 
 
 def parse_sql_type(text: str) -> LogicalType:
-    """The type of a text such as ``DECIMAL(10, 2) NOT NULL`` or ``ROW<id BIGINT, tags ARRAY<STRING>>``.
+    """Parse the text of a SQL type, such as ``DECIMAL(10, 2) NOT NULL`` or ``ROW<id BIGINT, tags ARRAY<STRING>>``.
 
     Raises InvalidOption, with the place, for anything else.
     """
@@ -86,7 +86,7 @@ class _SqlTypeParser:
         type_ = self.nullable(depth)
         if self.words("NOT", "NULL"):
             return replace(type_, nullable=False)
-        # NULL behind a type says what is so anyway; alone it is a type.
+        # NULL after a type is the default; alone it is a type.
         self.words("NULL")
         return type_
 
@@ -114,7 +114,7 @@ class _SqlTypeParser:
         raise self.bad(f"{word!r} is none" if word else "a type is missing")
 
     def number(self, default: int, least: int, most: int) -> int:
-        """A parameter in brackets, or the default."""
+        """Parse a parameter in brackets, or return the default."""
         if self.peek() != "(":
             return default
         self.next()

@@ -1,4 +1,4 @@
-"""Variant bytes (Parquet's encoding; org.apache.flink.types.variant.BinaryVariant) as JSON text."""
+"""Convert variants (Parquet's encoding; org.apache.flink.types.variant.BinaryVariant) to JSON text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _PRIMITIVE, _SHORT_STRING, _OBJECT, _ARRAY = range(4)
 
 
 def variant_json(value: bytes, metadata: bytes, cursor: Cursor, at: int) -> str:
-    """The JSON text of a variant. Dates, times, bytes (base64), NaN and Infinity are strings; decimals have all digits.
+    """Convert a variant to JSON text.
+
+    Dates, times, bytes (base64), NaN and Infinity are strings; decimals have all digits.
 
     Raises CorruptSnapshot at ``at``, the position of the value in ``cursor``.
     """
@@ -51,7 +53,7 @@ class _Bad(Exception):
 
 def _unsigned(data: bytes, at: int, size: int) -> int:
     if at < 0 or at + size > len(data):
-        raise _Bad("a number lies behind the end")
+        raise _Bad("a number is after the end")
     return int.from_bytes(data[at : at + size], "little")
 
 
@@ -99,7 +101,7 @@ class _VariantReader:
 
     def take(self, at: int, size: int) -> bytes:
         if at + size > len(self.data):
-            raise _Bad("a value lies behind the end")
+            raise _Bad("a value is after the end")
         self.spend(size)
         return self.data[at : at + size]
 

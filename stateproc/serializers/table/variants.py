@@ -1,7 +1,9 @@
-"""Variants and bitmaps: org.apache.flink.api.common.typeutils.base.{Variant,Bitmap}Serializer (2.1+, 2.3+).
+"""Read and write variants and bitmaps.
 
-A variant comes as JSON text (each of a column's rows may have another type). A bitmap comes as its bytes, in
-RoaringBitmap's portable format; Python values are lists of the positions set.
+Source: VariantSerializer (Flink 2.1) and BitmapSerializer (2.3) of org.apache.flink.api.common.typeutils.base.
+
+A variant is decoded to JSON text (each row of a column may have another type). A bitmap is decoded to its bytes, in
+RoaringBitmap's portable format; Python values are lists of the positions that are set.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ _BASE = "org.apache.flink.api.common.typeutils.base."
 
 
 def read_serialized(cursor: Cursor) -> str:
-    """VariantSerializer: i32 size of the value, i32 size of the metadata, value, metadata."""
+    """Read VariantSerializer's form: i32 size of the value, i32 size of the metadata, value, metadata."""
     value_size, metadata_size = cursor.i32(), cursor.i32()
     at = cursor.pos
     value = bytes(cursor.take(value_size, "a variant"))
@@ -35,7 +37,7 @@ def read_serialized(cursor: Cursor) -> str:
 
 
 def read_field(cursor: Cursor) -> str:
-    """A VARIANT field of a binary row, up to its end: i32 size of the metadata, metadata, value."""
+    """Read a VARIANT field of a binary row, up to its end: i32 size of the metadata, metadata, value."""
     metadata = cursor.bytes32()
     at = cursor.pos
     return variant_json(bytes(cursor.take(cursor.remaining, "a variant")), metadata, cursor, at)
@@ -43,11 +45,11 @@ def read_field(cursor: Cursor) -> str:
 
 @dataclass(frozen=True)
 class Variant(Hosted):
-    """Read as JSON text. It is not written from that: dates, decimals and bytes would come back as texts."""
+    """Decoded to JSON text, and read-only: from JSON, dates, decimals and bytes would be written as strings."""
 
     def measure(self, array: pa.Array) -> SizedWriter:
         return refuse_rows(
-            array, "values of VARIANT are read only, as JSON text, which does not tell all of a variant's types apart"
+            array, "values of VARIANT are read only, as JSON text, which does not distinguish all of a variant's types"
         )
 
 
@@ -60,7 +62,7 @@ def same(values: pa.Array) -> pa.Array:
 
 
 def bitmap_layout(inner: Layout) -> Layout:
-    """``inner``: the bytes of a bitmap."""
+    """Return the layout of a bitmap; ``inner``: the layout of its bytes."""
     return Converted(inner, pa.binary(), same, positions, same)
 
 

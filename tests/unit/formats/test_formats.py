@@ -111,7 +111,7 @@ NOT_KAFKA = {
     "no topic": kafka_split("", 0, 0),
     "a topic Kafka does not allow": kafka_split("a b", 0, 0),
     "a topic that is too long": kafka_split("t" * 250, 0, 0),
-    "bytes behind": kafka_split("t", 0, 0) + b"\0",
+    "bytes after the split": kafka_split("t", 0, 0) + b"\0",
     "bytes missing": kafka_split("t", 0, 0)[:-1],
     "something else": b"\xff\xff",
 }
@@ -264,7 +264,7 @@ def test_an_enumerator_without_partitions_could_be_any_sources(version: int, siz
     assert (state["kind"], state["format"], state["decoded"]) == ("source", None, None)
 
 
-def test_serde_version_0_has_assignments_behind_the_enumerator() -> None:
+def test_serde_version_0_has_assignments_after_the_enumerator() -> None:
     state = read_coordinator(bytes(4) + versioned(9, b"enum") + b"rest")
     assert (state["serde_version"], state["enumerator_version"], state["enumerator"]) == (0, 9, b"enum")
     assert (state["decoded"], state["assignments"]) == (None, b"rest")

@@ -39,10 +39,10 @@ def test_bytes_of_the_connector(release: str) -> None:
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_every_version_is_read_as_what_it_was(version: int) -> None:
     splits = [KafkaSplit("a", 3, 7), KafkaSplit("b.c", 0, -2, 2**63 - 1)]
-    told = read_coordinator(written_coordinator(splits, version))
-    assert (told["serde_version"], told["enumerator_version"], told["format"]) == (1, version, "kafka")
+    decoded = read_coordinator(written_coordinator(splits, version))
+    assert (decoded["serde_version"], decoded["enumerator_version"], decoded["format"]) == (1, version, "kafka")
     offsets = [(7, None), (-2, 2**63 - 1)] if version == 3 else [(None, None)] * 2
-    assert told["decoded"]["partitions"] == [
+    assert decoded["decoded"]["partitions"] == [
         {"topic": split.topic, "partition": split.partition, "assigned": True, "starting_offset": start,
          "stopping_offset": stop}
         for split, (start, stop) in zip(splits, offsets, strict=True)

@@ -178,7 +178,7 @@ def test_which_fields_of_described_classes_are_left_to_kryo() -> None:
         "third": {"oo": "Kryo Other", "ooo": "Kryo Other[]", "t": "Kryo Third"},
     }
     third = {"oo": "Kryo Other", "ooo": "Kryo [LOther;", "t": "Kryo Third"}
-    assert _told(described_pojo("Leaf", classes)) == {
+    assert _type_names(described_pojo("Leaf", classes)) == {
         "deep": "Kryo Leaf[][]",
         "id": "Integer",
         "inner": "Kryo Base",
@@ -191,19 +191,19 @@ def test_which_fields_of_described_classes_are_left_to_kryo() -> None:
     }
 
 
-def test_fields_of_a_superclass_that_only_the_snapshot_tells_are_left_to_kryo() -> None:
+def test_fields_of_a_superclass_that_only_the_snapshot_lists_are_left_to_kryo() -> None:
     classes = {"Leaf": {"id": "int", "inner": "Base", "many": "Base[]"}, "Base": {"id": "int"}}
-    told = _told(described_pojo("Leaf", classes, ("Base",)))
-    assert told == {"id": "Integer", "inner": "Kryo Base", "many": "Pojo Base[]"}
+    names = _type_names(described_pojo("Leaf", classes, ("Base",)))
+    assert names == {"id": "Integer", "inner": "Kryo Base", "many": "Pojo Base[]"}
 
 
-def _told(serializer: Serializer | None) -> Any:
+def _type_names(serializer: Serializer | None) -> Any:
     """Names of types; of POJOs of several fields, and arrays of such, what they consist of."""
     assert serializer is not None
     if isinstance(serializer, Pojo) and len(serializer.fields) > 1:
-        return {name: _told(field) for name, field in serializer.fields}
-    if isinstance(serializer, ListOf) and isinstance(_told(serializer.element), dict):
-        return [_told(serializer.element)]
+        return {name: _type_names(field) for name, field in serializer.fields}
+    if isinstance(serializer, ListOf) and isinstance(_type_names(serializer.element), dict):
+        return [_type_names(serializer.element)]
     return serializer.type_name
 
 

@@ -208,7 +208,7 @@ def test_a_class_with_its_own_serializer_is_not_guessed() -> None:
         ("0509", "boolean"),
     ],
 )
-def test_damage_is_told(data: str, message: str) -> None:
+def test_damage_is_described(data: str, message: str) -> None:
     serializer = Kryo("java.util.ArrayList", ("java.util.ArrayList",))
     with pytest.raises(SnapshotError, match=message):
         decode(serializer, data)

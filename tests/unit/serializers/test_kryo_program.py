@@ -155,7 +155,7 @@ def test_json(kryo: int, data: bytes, text: str | None) -> None:
 
 
 def test_json_needs_no_walker() -> None:
-    # The one with a key of another class behind a string is the walker's.
+    # The one with a key of another class after a string is read by the walker.
     own = [case for case in JSON_VALUES if "\x02\x02\x02\x02" not in case[1].decode("latin-1")]
     for kryo in (2, 5):
         mine = [(data, text) for version, data, text in own if version == kryo]

@@ -1,4 +1,4 @@
-"""Subclasses of a POJO: what they inherit stands in the columns of the class that declares it."""
+"""Subclasses of a POJO: inherited fields share the columns of the declaring class."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_a_fixtures_snapshots_are_written_as_they_were_read(line: str) -> None:
 def test_scala_types_move_in_flink_2() -> None:
     entries = {entry["name"]: entry for entry in read_vectors("flink-1.20.3.json")["serializers"]}
     moved = {entry["name"]: entry for entry in read_vectors("flink-2.3.0.json")["serializers"]}
-    # Kryo's settings name classes of Flink's that have moved otherwise, in bytes that are kept as they are.
+    # Kryo's settings name Flink classes that have moved, in bytes that are kept as they are.
     names = [
         name
         for name, entry in entries.items()
@@ -119,7 +119,7 @@ def test_kryo_of_flink_1_is_written_for_flink_2() -> None:
     own = next(
         data for data in snapshots if b"java.util.UUID" not in data and len(kryo_parts(read_snapshot(data))) == 1
     )
-    # As long a name of a class of the user's, registered in the same way.
+    # A user class whose name has the same length, registered in the same way.
     avro = b"org.apache.avro.generic.GenericData$Array"
     own = own.replace(avro, b"com.acme.Registered".ljust(len(avro), b"_"))
     with pytest.raises(UnsupportedSnapshot, match=r"registered for com\.acme\.\S* as an object"):

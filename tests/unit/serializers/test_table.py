@@ -78,7 +78,7 @@ def test_the_row_kind_is_kept_on_demand() -> None:
         serializer.decode(slots(4, 0, 1))
 
 
-def test_strings_inline_and_behind_the_slots() -> None:
+def test_strings_inline_and_after_the_slots() -> None:
     serializer = read(row_data(STRING, STRING))
     data = slots(0, 0, ABC_INLINE, pointer(24, 9), tail="12345é78".encode() + bytes(7))
     assert serializer.decode(data) == {"f0": "abc", "f1": "12345é78"}

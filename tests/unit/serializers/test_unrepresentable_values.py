@@ -1,4 +1,4 @@
-"""Sound values that Arrow or Spark cannot hold are told apart from damage, with the way out."""
+"""Valid values that Arrow or Spark cannot represent are distinguished from damage, with advice."""
 
 from __future__ import annotations
 

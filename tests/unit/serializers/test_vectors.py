@@ -11,8 +11,8 @@ from stateproc.serializers.java.class_descriptions import parse_classes
 from tests.helpers.value_comparison import plain, same
 from tests.helpers.vectors import VECTORS, read_vectors
 
-# Where a value cannot be told from its bytes and snapshot alone, and why. Everything else must be equal.
-UNTOLD = {
+# Values that bytes and snapshot alone do not determine, and why. Everything else must be equal.
+UNDETERMINED = {
     "internal DATE": "IntSerializer's snapshot does not say which SQL type it serves",
     "internal TIME(0)": "as DATE",
     "internal TIME(3)": "as DATE",
@@ -43,7 +43,7 @@ def _entries() -> list[Any]:
             f"{entry['name']} of {read_vectors(path.name)['flink']}" == name
             or entry["name"] == name
             or entry["name"].startswith(f"{name} ")
-            for name in UNTOLD
+            for name in UNDETERMINED
         )
     ]
 

@@ -173,13 +173,13 @@ def test_a_set_is_of_flink_2() -> None:
 
 
 def test_fields_of_a_superclass_are_declared_there() -> None:
-    told = types.Pojo("com.acme.B", {"b": types.LONG, "a": types.STRING}, {"a": "com.acme.A"})
+    declared = types.Pojo("com.acme.B", {"b": types.LONG, "a": types.STRING}, {"a": "com.acme.A"})
     extracted = types.Extracted(
         "com.acme.B",
         {"com.acme.B extends com.acme.A": {"a": "String", "b": "long"}, "com.acme.A": {"a": "String"}},
     )
-    assert proxied_snapshot(told, Release(1, 20)) == proxied_snapshot(extracted, Release(1, 20))
-    assert proxied_snapshot(told, Release(1, 20)) != proxied_snapshot(
+    assert proxied_snapshot(declared, Release(1, 20)) == proxied_snapshot(extracted, Release(1, 20))
+    assert proxied_snapshot(declared, Release(1, 20)) != proxied_snapshot(
         types.Pojo("com.acme.B", {"b": types.LONG, "a": types.STRING}), Release(1, 20)
     )
 
