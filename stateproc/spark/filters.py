@@ -66,10 +66,10 @@ def _of_key_group(item: Filter, max_parallelism: int) -> set[int] | None:
     every = range(max_parallelism)
     if isinstance(item, In):
         return set(every).intersection(item.value)
-    compare = _COMPARISONS.get(type(item))
-    if compare is None or item.value is None:
+    compare, value = _COMPARISONS.get(type(item)), getattr(item, "value", None)
+    if compare is None or value is None:
         return None
-    return {group for group in every if compare(group, item.value)}
+    return {group for group in every if compare(group, value)}
 
 
 def _keys(filters: Sequence[Filter], key_type: pa.DataType | None) -> Iterator[list[Any] | None]:

@@ -20,7 +20,7 @@ from stateproc.spark.types import arrow_schema, check_wanted
 from stateproc.spark.workers import keep_loaded
 
 
-class SplitPartition(InputPartition):  # type: ignore[misc]  # pyspark is not type-checked
+class SplitPartition(InputPartition):
     """A Spark partition: one split, and the names of its operator and state for errors."""
 
     def __init__(self, split: Split, operator: str | None, state: str | None) -> None:
@@ -47,7 +47,7 @@ class PushFilters:
         return list(filters)
 
 
-class SavepointReader(DataSourceReader):  # type: ignore[misc]  # pyspark is not type-checked
+class SavepointReader(DataSourceReader):
     """Read the rows that the options select as the columns of ``schema``."""
 
     pushFilters: Any

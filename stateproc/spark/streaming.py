@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from stateproc.errors import InvalidOption
 
 
-class UnsupportedStreamReader(DataSourceStreamReader):  # type: ignore[misc]  # pyspark is not type-checked
+class UnsupportedStreamReader(DataSourceStreamReader):
     """A stream reader that raises as soon as Spark asks for an offset.
 
     Spark 4 hides an error of ``DataSource.streamReader`` itself: its worker stops the reader that it did not get
@@ -19,7 +19,7 @@ class UnsupportedStreamReader(DataSourceStreamReader):  # type: ignore[misc]  # 
     def initialOffset(self) -> NoReturn:
         raise no_stream("readStream", "read")
 
-    def latestOffset(self) -> NoReturn:
+    def latestOffset(self, start: Any = None, limit: Any = None) -> NoReturn:
         raise no_stream("readStream", "read")
 
     def partitions(self, start: Any, end: Any) -> NoReturn:

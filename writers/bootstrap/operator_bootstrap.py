@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import ArrayType, StructType
 
 from stateproc import types
 from stateproc.metadata.operator_handles import DistributionMode
@@ -136,7 +137,8 @@ class OperatorBootstrap(KeyedBootstrap):
         elif contents == "list":
             self.list_state(CONTENTS, rows, HELD, element_type=type_, **space)
         else:
-            column = rows.schema[HELD].dataType.elementType["value"].dataType
+            elements = cast(StructType, cast(ArrayType, rows.schema[HELD].dataType).elementType)
+            column = elements["value"].dataType
             self.list_state(CONTENTS, rows, HELD, element_type=StreamElement(type_of(type_, column)), **space)
 
     def operator_list_state(

@@ -36,14 +36,14 @@ _ROWS_PER_PARTITION = 33
 """Bits of a row's number within its partition, as in Spark's monotonically_increasing_id."""
 
 
-class RunsWritten(WriterCommitMessage):  # type: ignore[misc]  # pyspark is not type-checked
+class RunsWritten(WriterCommitMessage):
     """The sorted runs of one task."""
 
     def __init__(self, runs: list[StagedRun]) -> None:
         self.runs = runs
 
 
-class PlainWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is not type-checked
+class PlainWriter(DataSourceArrowWriter):
     """Writes one state from rows in any order; tasks hold ``run_bytes`` of entries at a time."""
 
     def __init__(self, job: WriteJob, commit: Commit, source: Source, run_bytes: int = RUN_BYTES) -> None:

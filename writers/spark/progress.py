@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import TextIO, cast
 
 from pyspark import Accumulator, StatusTracker
 from pyspark.sql import SparkSession
@@ -27,7 +27,7 @@ def described_jobs(spark: SparkSession, description: str) -> Iterator[None]:
     try:
         yield
     finally:
-        context.setJobDescription(previous)
+        context.setJobDescription(cast(str, previous))  # None removes the description
 
 
 @contextmanager
