@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal, DecimalException
+from inspect import signature
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -68,8 +69,16 @@ class Evaluator:
             self._check_arguments(node, function.arguments)
             values = [node.args[name] for name in function.arguments if node.args.get(name) is not None]
             nodes = [item for value in values for item in (value if isinstance(value, list) else [value])]
-            return self._located(node, lambda: function.call(*map(self.operand, nodes)))
+            return self._call(node, function.call, nodes)
         raise self._where.error(node, f"{node.sql()} is not supported", "see docs/cli.md for operators and functions")
+
+    def _call(self, node: exp.Expr, function: Callable[..., SqlValue], arguments: list[exp.Expr]) -> SqlValue:
+        try:
+            signature(function).bind(*arguments)
+        except TypeError:
+            count = len(arguments)
+            raise self._where.error(node, f"{node.sql()}: {count} is a wrong number of arguments") from None
+        return self._located(node, lambda: function(*map(self.operand, arguments)))
 
     def _located(self, node: exp.Expr, compute: Callable[[], Result]) -> Result:
         try:
@@ -78,6 +87,8 @@ class Evaluator:
             if error.message.startswith("--where"):
                 raise
             raise self._where.error(node, error.message, error.advice) from error
+        except pa.ArrowException as error:
+            raise self._where.error(node, f"{node.sql()} cannot be calculated: {error}") from error
 
     def _check_arguments(self, node: exp.Expr, names: tuple[str, ...]) -> None:
         """Refuse what this release of sqlglot parses and the evaluation would not notice."""
@@ -175,7 +186,7 @@ class Evaluator:
         function = NAMED_FUNCTIONS.get(node.name.upper())
         if function is None:
             raise self._where.error(node, f"unknown function {node.name}", "see docs/cli.md for the functions")
-        return function(*map(self.operand, node.expressions))
+        return self._call(node, function, node.expressions)
 
     def _literal(self, node: exp.Expr) -> SqlValue:
         if node.is_string:

@@ -135,6 +135,9 @@ def _int64(operand: SqlValue) -> Any:
 
 def as_double(operand: SqlValue) -> Any:
     """Return the values as doubles, rounded to the nearest."""
+    _check_number(operand)
+    if operand.kind == "null" and operand.is_scalar:
+        return pa.scalar(None, pa.float64())
     if operand.is_scalar and operand.kind in ("number", "text"):
         value = exact_scalar(operand) if operand.values.is_valid else None
         return pa.scalar(None if value is None else float(value), pa.float64())
@@ -158,13 +161,19 @@ def map_exact(function: Callable[[Decimal], Decimal], operand: SqlValue) -> SqlV
     return exact_operand(results, operand.is_scalar)
 
 
+def _check_number(operand: SqlValue) -> None:
+    if operand.kind not in ("number", "text", "null"):
+        raise InvalidOption(f"{operand.shown} is not a number")
+
+
 def exact_scalar(operand: SqlValue) -> Decimal:
     """Return the value of a scalar that is not null."""
     return Decimal(exact_rows(operand, 1)[0])
 
 
 def exact_rows(operand: SqlValue, count: int) -> list[Any]:
-    """Return ``count`` rows as int, float or Decimal. Raises InvalidOption for text that is not a number."""
+    """Return ``count`` rows as int, float or Decimal. Raises InvalidOption for values that are not numbers."""
+    _check_number(operand)
     rows = [operand.values.as_py()] * count if operand.is_scalar else operand.values.to_pylist()
     if not (pa.types.is_string(operand.values.type) or pa.types.is_large_string(operand.values.type)):
         return rows

@@ -106,6 +106,10 @@ def test_a_hyphen_is_a_minus_where_no_column_has_the_name() -> None:
         ("key RLIKE '('", "is not text"),
         ("'a' RLIKE '('", "regular expression"),
         ("CASE WHEN TRUE THEN key ELSE 'x' END = 1", "different types"),
+        ("size(key, 1) = 1", "wrong number of arguments"),
+        ("substring('tea') = 't'", "wrong number of arguments"),
+        ("-TRUE = 1", "not a number"),
+        ("CAST(TRUE AS DOUBLE) = 1", "not a number"),
     ],
 )
 def test_what_is_not_understood_is_pointed_at(text: str, says: str) -> None:
