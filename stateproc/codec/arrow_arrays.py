@@ -1,4 +1,4 @@
-"""Arrow arrays as the buffers that kernels read, whatever their slice."""
+"""Get the buffers of Arrow arrays for kernels, whatever their slice; casts that lose nothing; null handling."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ from stateproc.codec.byte_arrays import Unencodable
 
 
 def as_type(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    """``array`` as ``type_``, if nothing is lost. Raises Unencodable, also for times as numbers and numbers as times:
-    nothing tells whether these are seconds, milliseconds or microseconds."""
+    """Cast ``array`` to ``type_`` without loss.
+
+    Raises:
+        Unencodable: A value does not fit. Times as numbers and numbers as times are refused, too: whether the numbers
+            are seconds, milliseconds or microseconds is unknown.
+    """
     if array.type == type_:
         return array
     if len(array) > array.null_count and _is_time(array.type) != _is_time(type_) and _both_numbers(array.type, type_):
         way = "unix_millis(…), unix_date(…)" if _is_time(array.type) else "timestamp_millis(…), date_from_unix_date(…)"
         raise Unencodable(
-            f"{array.type} does not fit {type_}: nothing tells the unit (Spark has {way})",
+            f"{array.type} does not fit {type_}: the unit is unknown (Spark has {way})",
             int(split_nulls(array)[0][0]),
         )
     try:

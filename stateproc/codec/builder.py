@@ -1,4 +1,4 @@
-"""From layouts to a program: the builder lays out ops, null fills and columns."""
+"""Build VM programs: ops, the table of null fills, the name table, columns."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 HostReader = Callable[["Cursor"], Any]
-"""Reads one value that bytes alone cannot describe to the VM; leaves the cursor behind it."""
+"""Reads one value that no program can describe; leaves the cursor after it."""
 
 
 class DecodedColumns:
-    """What the VM filled, as assemblers see it: numpy columns, and the Python values of host columns."""
+    """The columns that the VM has filled, for assemblers: numpy arrays, and the Python values of host columns."""
 
     def __init__(self, columns: Callable[[int, Any], npt.NDArray[Any]], python_values: dict[int, list[Any]]) -> None:
         self.column = columns
@@ -42,7 +42,7 @@ Assembler = Callable[[DecodedColumns], "pa.Array"]
 
 @dataclass
 class Label:
-    """A place in the program that is not known yet."""
+    """A position in the program, or an index of a null fill, that may be known only later."""
 
     at: int | None = None
 
@@ -114,7 +114,7 @@ class Builder:
         if number == len(self._columns):
             self._columns.append(made)
         elif self._columns[number] != made:
-            raise AssertionError("two choices that share columns must lay them out alike")
+            raise AssertionError("alternatives that share columns must use them for the same values")
         return number
 
     @property

@@ -1,4 +1,4 @@
-"""RowBytes: what encoding makes, one byte string per row, in two buffers."""
+"""Encoded rows: one byte string per row, in two buffers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The VM's output: many growing columns."""
+"""Output columns of the VM, which grow as needed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stateproc.codec.array_types import Bytes
 
 
 class Columns:
-    """Columns of raw values. ``table[c]`` = (address, used, room), the last two in bytes."""
+    """Columns of raw values. ``table[c]`` = (address, used, capacity), the last two in bytes."""
 
     LIMIT = 2**31 - 1
     ENOUGH = 128 << 20
@@ -34,7 +34,7 @@ class Columns:
         self.table[column] = data.ctypes.data, used, capacity
 
     def grow(self, column: int, need: int) -> bool:
-        """Make room for ``need`` more bytes in ``column``; False if it would pass 2 GiB."""
+        """Grow ``column`` by at least ``need`` bytes; False if it would exceed 2 GiB."""
         used, capacity = int(self.table[column, 1]), int(self.table[column, 2])
         if used + need > self.LIMIT or capacity >= self.LIMIT:
             return False

@@ -1,4 +1,4 @@
-"""Java's big numbers, from two's complement bytes to decimal text, exactly."""
+"""Convert Java's big numbers from two's complement bytes to decimals and text, exactly."""
 
 from __future__ import annotations
 

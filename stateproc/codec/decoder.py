@@ -1,4 +1,4 @@
-"""Decode values of one layout: the shortest way through builder, machine and assembler."""
+"""Decode values of one layout: builder, machine and assembler in one class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an assembler raises when columns make no value; readers give it a place."""
+"""Errors of assemblers, when columns make no value; readers add file and position."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def _make_private(folder: Path) -> None:
     try:
         folder.mkdir(mode=0o700)
     except FileExistsError:
-        # Not followed: in a directory that all can write to, anybody can make a link to a directory of the user's.
+        # Not followed: in a directory that all can write to, anybody can link to another directory.
         status = folder.lstat()
         if not stat.S_ISDIR(status.st_mode):
             raise UnsafeCacheFolder(f"{folder} is not a directory") from None

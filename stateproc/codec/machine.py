@@ -1,4 +1,4 @@
-"""Runs a program over buffers: makes room, calls the host for what only Python can read, reports damage."""
+"""Run programs over buffers: grow columns, call the host for values that only Python can read, report damage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stateproc.errors import SnapshotError
 from stateproc.wire import Cursor
 
 _MIN_OVERSIZED = 16 << 20
-"""Of fewer bytes no sound value becomes 2 GiB."""
+"""No sound value of fewer bytes becomes 2 GiB."""
 
 
 class DecodeFailure(Exception):
@@ -57,10 +57,10 @@ class Machine:
         return self._run_vectorized(data, starts, ends, first, last, self.program.column_widths)
 
     def run_stream(self, data: Bytes, start: int, end: int, limit: int, *, append: bool = False) -> tuple[int, int]:
-        """Decode at most ``limit`` rows that follow one another; (rows decoded, position behind them).
+        """Decode at most ``limit`` rows that follow one another; (rows decoded, position after them).
 
-        Stops early, without an error, where the next row needs bytes behind ``end``. ``append``: the rows go behind
-        those that the columns hold already.
+        Stops early, without an error, where the next row needs bytes after ``end``. ``append``: the rows are appended
+        to those that the columns hold already.
         """
         self._begin(0, append)
         span_start, span_end = np.array([[start]], np.int64), np.array([[end]], np.int64)
@@ -101,7 +101,7 @@ class Machine:
     def _run_vectorized(
         self, data: Bytes, starts: Longs, ends: Longs, first: int, last: int, widths: npt.NDArray[np.int32]
     ) -> int:
-        """As many rows as possible side by side, the others by themselves; the row reached."""
+        """Decode chunks with the vectorized VM, those that it rejects row by row; the row reached."""
         columns, program, reg = self._columns, self.program, self._reg
         row = first
         while row < last:
@@ -128,7 +128,7 @@ class Machine:
                 if row > first:
                     return row
             if outcome != vectorized_ops.DECODED:
-                # Where one chunk is left, its neighbours mostly are, too: ever more of them are not even tried.
+                # Rejected chunks mostly have rejected neighbours: ever more of these are not even tried.
                 self._fallback_chunks = min(2 * self._fallback_chunks + 1, 64)
                 stop = min(last, row + self._fallback_chunks * vectorized.CHUNK)
                 reg[ops.ROW] = row

@@ -42,12 +42,12 @@ SWITCH = 27  # kind n default (value pc)*n      kind: bytes of the tag (1, 4) or
 SWITCH_NAME = 28  # n default (name pc)*n       a UTF string against the name table; default: not passed
 # --- counted loops: READ_COUNT, LOOP, body, NEXT -----------------------------------------------------------
 READ_COUNT = 29  # kind
-LOOP = 30  # len_col min_size pc                push the register as a counter; 0: keep 0 and jump behind
+LOOP = 30  # len_col min_size pc                push the register as a counter; 0: keep 0 and jump
 NEXT = 31  # len_col pc                         once more from pc, or keep the count and go on
 BLOCKS = 32  #                                  push an Avro block counter
 BLOCK_NEXT = 33  # len_col min_size pc          next item, or at the end keep the count and jump
 DELIMITED = 34  #                               push a counter of items up to the end of the range
-DELIMITED_NEXT = 35  # len_col pc               next item behind a ',', or at the end keep the count and jump
+DELIMITED_NEXT = 35  # len_col pc               next item after a ',', or at the end keep the count and jump
 # --- null masks --------------------------------------------------------------------------------------------
 MASK = 36  # n_bytes                            push the position of a mask; -1: one bit per register count
 MASK_BIT = 37  # i fill pc                      bit i (most significant first) set: fill and jump
@@ -61,7 +61,7 @@ HEADER = 43  # n                                the range has a fixed part of n 
 SLOT = 44  # bit offset fill pc                 null bit set: fill and jump; else to the slot
 ARRAY = 45  # elem_size len_col                 push an element counter
 ARRAY_NEXT = 46  # elem_size fill len_col pc    to the next non-null element, or keep the count and jump
-# --- the way out ---------------------------------------------------------------------------------------------
+# --- host calls ---------------------------------------------------------------------------------------------
 HOST = 47  # id col                             stop: a Python function reads this value
 CONSTANT = 48  # len_col data_col byte         keep one byte that the input does not hold
 RANGE_END = 49  #                               the range must be complete
@@ -85,11 +85,11 @@ VARINT_U32, VARINT_Z32, VARINT_U64, VARINT_Z64 = 0, 1, 2, 3
 LENGTH_I32, LENGTH_U16, LENGTH_REST, LENGTH_FIXED, LENGTH_TAG_MINUS_4, LENGTH_REST_BUT = 0, 1, 2, 3, 4, 5
 LENGTH_REGISTER = 6
 COUNT_I32, COUNT_U16, COUNT_VARINT = 0, 1, 2
-# ENTER_HALF: the position is behind the low half of a slot whose high half is the offset of 8 bytes.
+# ENTER_HALF: the position is after the low half of a slot whose high half is the offset of 8 bytes.
 ENTER_I32, ENTER_LE32, ENTER_REST, ENTER_SLOT, ENTER_SLOT_OR_INLINE, ENTER_HALF = 0, 1, 2, 3, 4, 5
 
 # --- registers (the state array) ------------------------------------------------------------------------------
-# ROOM: how many bytes of sub-ranges the current range may still point at, see ENTER.
+# RANGE_BUDGET: how many bytes of sub-ranges the current range may still point at, see ENTER.
 ROW, PC, POS, END, SP, BASE, COUNT, AUX, NEED, STARTED, ROW_POS, RANGE_BUDGET = range(12)
 # Where to go when a Kryo value cannot be read (0: none is being read), and what to take back then.
 GUARD, GUARD_POS, GUARD_SP, GUARD_FIRST, GUARD_STOP = range(12, 17)
@@ -103,7 +103,7 @@ RETRY = 12  # the value in hand goes to the host
 
 MESSAGES = {
     SHORT: "the value needs more bytes than there are",
-    LEFTOVER: "bytes are left over behind the value",
+    LEFTOVER: "bytes are left over after the value",
     BAD_MARK: "a mark that must be 0 or 1 has another value",
     BAD_COUNT: "an impossible count",
     BAD_STRING: "not a valid string",

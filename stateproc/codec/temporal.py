@@ -1,4 +1,4 @@
-"""Java's dates and times, from their parts to Arrow, vectorised.
+"""Convert Java's dates and times from their fields to Arrow, vectorised.
 
 'micros' gives Arrow's own types with Spark's precision (nanoseconds below a microsecond are cut off, downwards);
 'exact' gives ISO-8601 strings with all digits and any year.
@@ -83,7 +83,7 @@ def date_array(days: Longs, null: npt.NDArray[np.bool_], mode: str) -> pa.Array:
         return strings(null, len(days), lambda i: iso_date(int(days[i])))
     days = np.where(null, 0, days)
     if len(days) and (days.min() < -(2**31) or days.max() >= 2**31):
-        raise OutsideArrowRange("a date lies outside of Arrow's 32-bit days", EXACT)
+        raise OutsideArrowRange("a date does not fit Arrow's 32-bit days", EXACT)
     return with_nulls(pa.array(days.astype(np.int32)).cast(pa.date32()), null)
 
 
@@ -91,7 +91,7 @@ def time_array(nanos: Longs, null: npt.NDArray[np.bool_], mode: str) -> pa.Array
     """Nanoseconds of the day as time64[us] or ISO strings."""
     bad = ((nanos < 0) | (nanos >= DAY_NANOS)) & ~null
     if bad.any():
-        raise OutOfRange("a time of day lies outside of the day")
+        raise OutOfRange("a time of day is outside of the day")
     if mode == "exact":
         return strings(null, len(nanos), lambda i: iso_time(int(nanos[i])))
     micros = np.where(null, 0, nanos) // 1000
@@ -107,7 +107,7 @@ def instant_array(seconds: Longs, nanos: Longs, null: npt.NDArray[np.bool_], mod
         return strings(null, len(seconds), lambda i: iso_instant(int(seconds[i]), int(nanos[i])) + suffix)
     seconds = np.where(null, 0, seconds)
     if len(seconds) and (seconds.min() < -9_223_372_036_854 or seconds.max() > 9_223_372_036_853):
-        raise OutsideArrowRange("a timestamp lies outside of 64-bit microseconds", EXACT)
+        raise OutsideArrowRange("a timestamp does not fit 64-bit microseconds", EXACT)
     micros = seconds * 1_000_000 + np.where(null, 0, nanos) // 1000
     return with_nulls(pa.array(micros).cast(pa.timestamp("us", zone)), null)
 

@@ -1,5 +1,5 @@
-"""Encoding: Arrow arrays to the bytes Flink's serializers write, the inverse of the decode programs.
+"""Encode Arrow arrays to the bytes that Flink's serializers write: the inverse of the decode programs.
 
-A layout measures an array first (how many bytes each row takes), then writes all rows in place: column after column,
-each row's address moving on behind what was written. No value is copied twice, whatever the nesting.
+A layout measures an array first (the number of bytes of each row), then writes all rows in place, column by column;
+each write advances the addresses of its rows. No value is copied twice, however deeply it is nested.
 """

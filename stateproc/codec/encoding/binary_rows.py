@@ -1,4 +1,4 @@
-"""Binary rows, arrays and maps as org.apache.flink.table.data.writer.{BinaryRowWriter, BinaryArrayWriter} lay them.
+"""Write binary rows, arrays and maps as org.apache.flink.table.data.writer.{BinaryRowWriter, BinaryArrayWriter} do.
 
 Little-endian: a fixed part of slots, then the variable part, every item of it padded with zeros to 8 bytes.
 """
@@ -23,10 +23,11 @@ _MAX_INLINED = 7
 
 @dataclass(frozen=True)
 class Slots:
-    """A field's slots, measured.
+    """Write a field's slots and its values in the variable part.
 
-    extra: bytes in the variable part, a multiple of 8, per row or the same for all. write(slot, base, behind): the
-    slot's address (its bytes are zero), the row's, and that of the next free byte of the variable part, moved on.
+    extra: bytes in the variable part, a multiple of 8, per row or the same for all. write(slots, bases, tails): the
+    addresses of the slots (their bytes are zero), of the rows, and of the next free bytes of the variable parts; write
+    advances the last.
     null_extra: bytes that even a null takes up there where rows reserve them.
     """
 
@@ -37,26 +38,26 @@ class Slots:
 
 @kernel
 def place_slots(
-    slots: int, bases: int, behind: int, lengths: int, extra: int, inlined: int, places: int, n: int
+    slots: int, bases: int, tails: int, lengths: int, extra: int, inlined: int, value_addresses: int, n: int
 ) -> None:
     """Fill slots (offset and length, or ``inlined`` up to 7 bytes), pad; where each value goes is left in places."""
     for i in range(n):
         slot, length = load_i64(slots + 8 * i), load_i64(lengths + 8 * i)
         if inlined != 0 and length <= 7:
             store_8(slot + 7, 0x80 | length)
-            store_64(places + 8 * i, slot)
+            store_64(value_addresses + 8 * i, slot)
             continue
-        target, room = load_i64(behind + 8 * i), load_i64(extra + 8 * i)
+        target, reserved = load_i64(tails + 8 * i), load_i64(extra + 8 * i)
         store_64(slot, ((target - load_i64(bases + 8 * i)) << 32) | length)
-        store_64(places + 8 * i, target)
-        fill_zero(target + length, room - length)
-        store_64(behind + 8 * i, target + room)
+        store_64(value_addresses + 8 * i, target)
+        fill_zero(target + length, reserved - length)
+        store_64(tails + 8 * i, target + reserved)
 
 
 def plain(value: SizedWriter) -> Slots:
-    """A value that lies in the slot itself."""
+    """Write a value into the slot itself."""
 
-    def write(slots: Longs, _bases: Longs, _behind: Longs) -> None:
+    def write(slots: Longs, _bases: Longs, _tails: Longs) -> None:
         value.write(slots.copy())
 
     return Slots(0, write)
@@ -69,19 +70,19 @@ def variable(value: SizedWriter, n: int, *, inlined: bool, reserved: int = 0) ->
     if inlined:
         extra = np.where(lengths <= _MAX_INLINED, 0, extra)
 
-    def write(slots: Longs, bases: Longs, behind: Longs) -> None:
-        slots, bases, places = np.ascontiguousarray(slots), np.ascontiguousarray(bases), np.empty_like(slots)
+    def write(slots: Longs, bases: Longs, tails: Longs) -> None:
+        slots, bases, value_addresses = np.ascontiguousarray(slots), np.ascontiguousarray(bases), np.empty_like(slots)
         place_slots(
             slots.ctypes.data,
             bases.ctypes.data,
-            behind.ctypes.data,
+            tails.ctypes.data,
             lengths.ctypes.data,
             extra.ctypes.data,
             int(inlined),
-            places.ctypes.data,
+            value_addresses.ctypes.data,
             n,
         )
-        value.write(places)
+        value.write(value_addresses)
 
     return Slots(extra, write, reserved)
 
@@ -90,9 +91,9 @@ def wide_timestamps(nanos: npt.NDArray[np.int32], millis: Longs) -> Slots:
     """TIMESTAMP(p > 3): the offset and the nanoseconds of the millisecond; the milliseconds at the offset."""
     late = fixed(millis, big_endian=False)
 
-    def write(slots: Longs, bases: Longs, behind: Longs) -> None:
-        fixed(((behind - bases) << 32) | nanos, big_endian=False).write(slots.copy())
-        late.write(behind)
+    def write(slots: Longs, bases: Longs, tails: Longs) -> None:
+        fixed(((tails - bases) << 32) | nanos, big_endian=False).write(slots.copy())
+        late.write(tails)
 
     return Slots(8, write, 8)
 
@@ -109,9 +110,9 @@ class Field:
 def rows(
     n: int, null_bytes: int, kinds: npt.NDArray[np.uint8] | None, fields: Sequence[Field], *, reserve_nulls: bool
 ) -> SizedWriter:
-    """Binary rows: null bits behind the RowKind (``kinds``, None: all INSERT), slots, variable part.
+    """Binary rows: null bits after the RowKind (``kinds``, None: all INSERT), slots, variable part.
 
-    ``reserve_nulls``: nulls of wide decimals and timestamps keep their room, see BinaryRow.
+    ``reserve_nulls``: nulls of wide decimals and timestamps reserve bytes in the variable part, see BinaryRow.
     """
     head = zeros(null_bytes + 8 * len(fields))
     lengths = np.full(n, head.lengths, dtype=np.int64)
@@ -130,9 +131,9 @@ def rows(
             if field.valid is None:
                 field.slots.write(slots, bases, at)
                 continue
-            behind = at[field.valid]
-            field.slots.write(slots[field.valid], bases[field.valid], behind)
-            at[field.valid] = behind
+            tails = at[field.valid]
+            field.slots.write(slots[field.valid], bases[field.valid], tails)
+            at[field.valid] = tails
             mark(bases[field.null], np.full(len(field.null), 8 + index, dtype=np.int64), highest_first=False)
             if reserve_nulls and field.slots.null_extra:
                 _reserve_nulls(field, slots, bases, at)
@@ -141,11 +142,11 @@ def rows(
 
 
 def _reserve_nulls(field: Field, slots: Longs, bases: Longs, at: Longs) -> None:
-    """Nulls keep room for a later value: its offset stands in the slot, with the length 0."""
-    behind = at[field.null]
-    fixed((behind - bases[field.null]) << 32, big_endian=False).write(slots[field.null])
-    zeros(field.slots.null_extra).write(behind)
-    at[field.null] = behind
+    """Reserve bytes for the later values of nulls: the slot holds their offset, and the length 0."""
+    tails = at[field.null]
+    fixed((tails - bases[field.null]) << 32, big_endian=False).write(slots[field.null])
+    zeros(field.slots.null_extra).write(tails)
+    at[field.null] = tails
 
 
 def arrays(offsets: Longs, width: int, items: Field) -> SizedWriter:
@@ -163,17 +164,17 @@ def arrays(offsets: Longs, width: int, items: Field) -> SizedWriter:
         bases = at.copy()
         zeros(heads).write(at)
         fixed(counts.astype(np.int32), big_endian=False).write(bases.copy())
-        behind = np.empty(n_items, dtype=np.int64)
+        tails = np.empty(n_items, dtype=np.int64)
         whole = np.ascontiguousarray(offsets)
-        place_items(at.ctypes.data, n, whole.ctypes.data, extra.ctypes.data, 0, behind.ctypes.data, -1)
-        places = np.arange(n_items) - np.repeat(offsets[:-1], counts)
+        place_items(at.ctypes.data, n, whole.ctypes.data, extra.ctypes.data, 0, tails.ctypes.data, -1)
+        indexes = np.arange(n_items) - np.repeat(offsets[:-1], counts)
         item_bases = np.repeat(bases, counts)
-        slots = item_bases + np.repeat(headers, counts) + places * width
+        slots = item_bases + np.repeat(headers, counts) + indexes * width
         if items.valid is None:
-            items.slots.write(slots, item_bases, behind)
+            items.slots.write(slots, item_bases, tails)
             return
-        items.slots.write(slots[items.valid], item_bases[items.valid], behind[items.valid])
-        mark(item_bases[items.null], 32 + places[items.null], highest_first=False)
+        items.slots.write(slots[items.valid], item_bases[items.valid], tails[items.valid])
+        mark(item_bases[items.null], 32 + indexes[items.null], highest_first=False)
 
     return SizedWriter(heads + np.diff(ends[offsets]), write)
 

@@ -1,4 +1,4 @@
-"""Arrow's decimals as the bytes Java's are made of; back from stateproc.codec.decimals."""
+"""Convert Arrow's decimals to Java's unscaled values and bytes; the inverse of codec.decimals."""
 
 from __future__ import annotations
 

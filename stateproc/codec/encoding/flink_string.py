@@ -1,4 +1,4 @@
-"""Kernels that turn UTF-8 into Java's string encodings: the twins of stateproc.codec.vm.java_strings.
+"""Kernels that encode UTF-8 as Java's string encodings: the inverse of stateproc.codec.vm.java_strings.
 
 UTF-8 has no lone surrogates, so none is ever written; characters outside of the BMP become two units.
 """
@@ -16,7 +16,7 @@ NOT_UTF8 = -1
 
 @kernel
 def utf8_point(pos: int, end: int) -> tuple[int, int]:
-    """The code point at ``pos``, which is not ASCII, and the position behind it; NOT_UTF8 if there is none."""
+    """The code point at ``pos``, which is not ASCII, and the position after it; NOT_UTF8 if there is none."""
     lead = np.int64(load_u8(pos))
     if lead < 0xC2 or lead > 0xF4:
         return NOT_UTF8, pos
@@ -67,7 +67,7 @@ def measure_flink_strings(data: int, offsets: int, valid: int, bias: int, units:
 
 @kernel
 def put_unit(target: int, unit: int) -> int:
-    """One UTF-16 unit of 0x80 and more as a varint of two or three bytes; the address behind it."""
+    """One UTF-16 unit of 0x80 and more as a varint of two or three bytes; the address after it."""
     store_8(target, (unit & 0x7F) | 0x80)
     if unit < 0x4000:
         store_8(target + 1, unit >> 7)
@@ -132,7 +132,7 @@ def measure_modified_utf8(data: int, offsets: int, lengths: int, n: int) -> int:
 
 @kernel
 def put_wide_unit(target: int, unit: int) -> int:
-    """A UTF-16 unit in the three-byte form; the address behind it."""
+    """A UTF-16 unit in the three-byte form; the address after it."""
     store_8(target, 0xE0 | (unit >> 12))
     store_8(target + 1, 0x80 | ((unit >> 6) & 0x3F))
     store_8(target + 2, 0x80 | (unit & 0x3F))
@@ -141,7 +141,7 @@ def put_wide_unit(target: int, unit: int) -> int:
 
 @inlined
 def put_wide_point(target: int, pos: int, end: int) -> tuple[int, int]:
-    """The character at ``pos``, valid and not ASCII, each of its units in UTF-8; the addresses behind both."""
+    """The character at ``pos``, valid and not ASCII, each of its units in UTF-8; the addresses after both."""
     lead = load_u8(pos)
     if lead < 0xF0:
         # One unit: UTF-8 as it is.

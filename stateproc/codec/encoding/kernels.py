@@ -1,6 +1,6 @@
 """Kernels that write one part of every row: ``at`` is the address of int64 addresses, one per row, moved on by each.
 
-The caller has measured the rows and made room for them; sources are addresses, too.
+The caller has measured the rows and allocated their bytes; sources are addresses, too.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def put_same(source: int, size: int, at: int, n: int) -> None:
 
 @kernel
 def put_numbers(source: int, width: int, swap: bool, at: int, n: int) -> None:
-    """Numbers of 1, 2, 4 or 8 bytes that lie at ``source``; ``swap``: in the other byte order."""
+    """Numbers of 1, 2, 4 or 8 bytes stored at ``source``; ``swap``: in the other byte order."""
     if width == 8:
         for i in range(n):
             target = load_i64(at + 8 * i)
@@ -110,7 +110,7 @@ def varint_size(value: int) -> int:
 
 @kernel
 def put_varint(target: int, value: int) -> int:
-    """Write ``value`` (not negative) as a varint, the lowest 7 bits first; the address behind it."""
+    """Write ``value`` (not negative) as a varint, the lowest 7 bits first; the address after it."""
     while value >= 0x80:
         store_8(target, (value & 0x7F) | 0x80)
         value >>= 7
@@ -156,7 +156,7 @@ def put_zeros(sizes: int, size: int, at: int, n: int) -> None:
 
 @kernel
 def place_items(at: int, n: int, offsets: int, lengths: int, length: int, item_at: int, delimiter: int) -> None:
-    """Addresses of the items offsets[i] to offsets[i + 1] of each row, which lie one after another.
+    """Addresses of the items offsets[i] to offsets[i + 1] of each row, which are written one after another.
 
     ``lengths``: address of int64 item lengths, or 0 for ``length`` each; ``delimiter``: a byte written between items,
     -1 for none.

@@ -1,4 +1,4 @@
-"""Kernels of Kryo's Output: strings and varints of 64 bits; the twins of stateproc.codec.kryo.primitives."""
+"""Kernels that write strings and varints as com.esotericsoftware.kryo.io.Output does."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def flagged_size(value: int) -> int:
 
 @kernel
 def put_flagged(target: int, value: int, flag: int) -> int:
-    """Output.writeVarIntFlag; the address behind it."""
+    """Write Output.writeVarIntFlag; the address after it."""
     byte = (value & 0x3F) | flag
     value >>= 6
     if value == 0:

@@ -1,4 +1,4 @@
-"""Items of lists between what stands before, between and behind them."""
+"""Write lists: counts, sizes, items, delimiters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Null masks of rows and lists."""
+"""Writers of null masks of rows and lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers, measured."""
+"""Writers of numbers."""
 
 from __future__ import annotations
 

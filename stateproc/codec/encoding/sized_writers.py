@@ -1,4 +1,4 @@
-"""Columns that are measured and not yet written, and how they are put together."""
+"""Writers of rows whose sizes are known, and their combinators."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from stateproc.codec.encoding.kernels import put_same
 
 @dataclass(frozen=True)
 class SizedWriter:
-    """The bytes of every row of a column, not yet written.
+    """Sizes of the rows of a column, and a function that writes them.
 
     lengths: bytes per row, int64 [rows], or one int if all rows have as many. write: given an address per row (int64
-    [rows], contiguous), writes each row there and moves its address behind it.
+    [rows], contiguous), writes each row there and advances its address past it.
     """
 
     lengths: int | Longs
@@ -27,7 +27,7 @@ class SizedWriter:
 
 
 def write_rows(measured: SizedWriter, n: int) -> RowBytes:
-    """The ``n`` rows, written one behind another."""
+    """Write ``n`` rows one after another into a new buffer."""
     offsets = np.zeros(n + 1, dtype=np.int64)
     np.cumsum(per_row(measured.lengths, n), out=offsets[1:])
     # Arrow's pool keeps what is freed, for a while; the system's, batch after batch, costs page faults again.
@@ -49,7 +49,7 @@ def write_nothing(_at: Longs) -> None:
 
 
 def constant_bytes(data: bytes) -> SizedWriter:
-    """The same bytes in every row."""
+    """Write the same bytes in every row."""
     if not data:
         return SizedWriter(0, write_nothing)
     source = np.frombuffer(data, dtype=np.uint8)
@@ -57,7 +57,7 @@ def constant_bytes(data: bytes) -> SizedWriter:
 
 
 def concatenate(parts: Sequence[SizedWriter]) -> SizedWriter:
-    """In each row one part after another."""
+    """Write one part after another in each row."""
     total: int | Longs = 0
     for part in parts:
         total = total + part.lengths
@@ -70,7 +70,7 @@ def concatenate(parts: Sequence[SizedWriter]) -> SizedWriter:
 
 
 def scatter(n: int, parts: Sequence[tuple[Longs, SizedWriter]]) -> SizedWriter:
-    """``n`` rows, some of which have a part: each part with the rows (distinct, rising) it stands in."""
+    """``n`` rows, some of which have a part: each part with its rows (distinct, rising)."""
     lengths = np.zeros(n, dtype=np.int64)
     for rows, part in parts:
         lengths[rows] += part.lengths
@@ -86,7 +86,7 @@ def scatter(n: int, parts: Sequence[tuple[Longs, SizedWriter]]) -> SizedWriter:
 
 @contextmanager
 def locate_errors(row_of: Callable[[int], int] | None = None, name: str = "") -> Iterator[None]:
-    """Unencodable from inside is told with the outer row (``row_of`` the inner one) and the part's ``name``."""
+    """Re-raise Unencodable with the row of the outer array, ``row_of`` the inner row, and the part's ``name``."""
     try:
         yield
     except Unencodable as error:

@@ -1,4 +1,4 @@
-"""Strings and byte strings, measured."""
+"""Writers of strings and byte strings."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def blobs(array: pa.Array, text: bool = False) -> SizedWriter:
 
 
 def row_bytes_writer(these: RowBytes) -> SizedWriter:
-    """Bytes that are made already."""
+    """Write bytes that are encoded already."""
     return blob_bytes(these.data, these.offsets)
 
 

@@ -1,4 +1,4 @@
-"""Arrow's dates and times, or ISO-8601 text, as the numbers Java's are made of; back from stateproc.codec.temporal."""
+"""Convert Arrow dates and times, or ISO-8601 text, to fields of java.time classes; the inverse of codec.temporal."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ PRIMITIVE_IDS = (
     "java.lang.Long",
     "java.lang.Double",
 )
-# What Flink's registrar registers, on every real cluster; the user's classes come behind.
+# What Flink's registrar registers, on every real cluster; the user's classes come after.
 REGISTRAR_BASE = 73
 REGISTRAR_IDS = (
     "java.util.Arrays$ArrayList",

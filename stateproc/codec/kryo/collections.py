@@ -39,7 +39,7 @@ def _collection2(w: Walker, type_: FieldType, header: bool) -> list[Any]:
 
 
 def _collection5(w: Walker, type_: FieldType, nullable: bool, header: bool) -> list[Any] | None:
-    """varint n + 1 with a flag, [comparator], elements; the flag tells of nulls, or of one class for all."""
+    """varint n + 1 with a flag, [comparator], elements; the flag: there are nulls, or all have one class."""
     element = _element(w, type_, 0)
     of_known_class = element is not None and w.final(element)
     if of_known_class and not nullable:
@@ -102,7 +102,7 @@ def _singleton_map(w: Walker, type_: FieldType) -> KryoMap:
 
 
 def _map(w: Walker, type_: FieldType, *, nullable: bool = True, header: bool = False) -> KryoMap | None:
-    """varint n (Kryo 5: n + 1), entries; a comparator before (Kryo 2) or behind (Kryo 5) the number."""
+    """varint n (Kryo 5: n + 1), entries; a comparator before (Kryo 2) or after (Kryo 5) the number."""
     if header and w.version < 5:
         w.by_class()
     n = w.data.varint()
@@ -153,7 +153,7 @@ def _enum_set(w: Walker, type_: FieldType) -> list[Any]:
     if enum is None:
         if n:
             w.data.cursor.unsupported(
-                f"an EnumSet of {element.name}, whose constants no snapshot tells",
+                f"an EnumSet of {element.name}, whose constants no snapshot contains",
                 at=at,
                 advice=f'describe it: classes={{"{element.name}": ["FIRST", "SECOND", …]}}',
             )

@@ -1,4 +1,4 @@
-"""Bodies of single values of the JDK: DefaultSerializers of Kryo, the serializers of Flink's registrar."""
+"""Readers of single JDK values: DefaultSerializers in Kryo, the serializers that Flink registers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies of dates and times. Kryo 2 writes the fields of java.time classes, Kryo 5 has its own formats."""
+"""Readers of dates and times. Kryo 2 writes the fields of java.time classes, Kryo 5 has its own formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types of fields and descriptions of user classes: what the bytes of Kryo's FieldSerializer do not say."""
+"""Types of fields and descriptions of user classes, which the bytes of FieldSerializer do not contain."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class UserClass:
     """A user class: its fields, inherited ones too, or its enum constants in declared order.
 
     ``variables``: names of its type variables. ``final``: whether no class can extend it, which Kryo's format
-    depends on; None if the user did not say (then the bytes are tried both ways). ``parent``: the superclass, if told.
+    depends on; None if the user did not say (then the bytes are tried both ways). ``parent``: the superclass, if given.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What a Kryo graph holds, where plain Python has no exact value, and how it is written as JSON text."""
+"""Values of Kryo graphs for which plain Python has no exact type, and their JSON text."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def json_text(value: Any) -> str:
 
 
 class _JsonValues:
-    """Counts what it turns out: shared objects are written once for each reference."""
+    """Convert values to JSON values and count them: shared objects are converted once for each reference."""
 
     def __init__(self) -> None:
         self.nodes = 0

@@ -216,7 +216,7 @@ class Walker:
                 return self._fields(described, type_.args)
         if self._at_java_stream():
             return java_object(self.data.cursor)
-        raise self._no_bytes_for(name, "whose fields no snapshot tells")
+        raise self._no_bytes_for(name, "whose fields no snapshot contains")
 
     def _at_java_stream(self) -> bool:
         cursor = self.data.cursor

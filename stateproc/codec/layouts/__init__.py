@@ -1,4 +1,4 @@
-"""The layouts: a small set of ways in which bytes lie, from which every serializer's format is put together."""
+"""Layouts: composable descriptions of serialized bytes, from which the format of every serializer is built."""
 
 from stateproc.codec.arrow_arrays import with_nulls
 from stateproc.codec.layouts.base import Layout

@@ -1,4 +1,4 @@
-"""What a layout is: how bytes lie, told so that a program can read them and Arrow can hold them."""
+"""The interface of layouts: bytes to Arrow arrays by a program, Arrow arrays to bytes by writers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Unwritable(UnsupportedSnapshot):
 
 
 class Layout(ABC):
-    """How one value lies in bytes. Layouts are frozen dataclasses: equal layouts read alike."""
+    """The byte format of one value. Layouts are frozen dataclasses: equal layouts read alike."""
 
     @property
     @abstractmethod
@@ -48,7 +48,7 @@ class Layout(ABC):
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         """Emit the ops that read one value, ask for the columns they fill; return how these become Arrow.
 
-        ``nullable``: a null may be filled in from outside, so that the columns must be able to tell.
+        ``nullable``: a null may be filled in from outside, so that the columns must distinguish it from values.
         """
 
     def skip(self, b: Builder) -> None:
@@ -67,7 +67,7 @@ class Layout(ABC):
 
     @property
     def converts_nulls(self) -> bool:
-        """Whether the assembler looks at values: what fills a null's place must then be told from a value."""
+        """Whether the assembler looks at values, so that the columns must distinguish filled nulls from them."""
         return False
 
     def encode(self, array: pa.Array) -> RowBytes:

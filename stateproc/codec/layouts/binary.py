@@ -1,4 +1,4 @@
-"""Table API's binary rows, arrays and maps: little-endian fixed slots, variable parts behind them.
+"""Table API's binary rows, arrays and maps: little-endian fixed slots, then the variable part.
 
 Source of the format: org.apache.flink.table.data.binary.{BinaryRowData, BinaryArrayData, BinaryMapData}.
 """
@@ -16,8 +16,7 @@ from stateproc.codec import ops
 from stateproc.codec.array_types import Longs
 from stateproc.codec.builder import Assembler, Builder
 from stateproc.codec.byte_arrays import Unencodable
-from stateproc.codec.encoding import binary_rows
-from stateproc.codec.encoding import list_encoding as joining
+from stateproc.codec.encoding import binary_rows, list_encoding
 from stateproc.codec.encoding.binary_rows import Field, Slots
 from stateproc.codec.encoding.sized_writers import SizedWriter, locate_errors
 from stateproc.codec.errors import BadValue
@@ -125,8 +124,8 @@ def _is_always_there(layout: Layout) -> bool:
 class BinaryRow(Layout):
     """A row that fills its range: null bits (byte 0 the RowKind), one 8-byte slot per field, the variable part.
 
-    ``reserve_nulls``: written with room for values in the place of null decimals of over 18 digits and timestamps of
-    over 3, as generated projections do (writeDecimal, writeTimestamp of null); RowDataSerializer.toBinaryRow has none.
+    ``reserve_nulls``: null decimals of over 18 digits and timestamps of over 3 reserve the bytes of a value, as
+    generated projections do (writeDecimal, writeTimestamp of null); RowDataSerializer.toBinaryRow reserves none.
     ``required``: the names of fields that are NOT NULL: nulls are read, but not written.
     """
 
@@ -226,7 +225,7 @@ class BinaryArray(Layout):
 
     def measure_elements(self, offsets: Longs, items: pa.Array) -> SizedWriter:
         """Arrays of the elements offsets[i] to offsets[i + 1]."""
-        joining.counts_of(offsets, (2**31 - 1) // 8, "elements")
+        list_encoding.counts_of(offsets, (2**31 - 1) // 8, "elements")
         with locate_errors(lambda i: int(np.searchsorted(offsets, i, "right")) - 1, "an element"):
             return binary_rows.arrays(offsets, self.width, measure_field(self.item, items, self.required))
 
@@ -310,7 +309,7 @@ class Sized(Layout):
         return self.inner.converts_nulls
 
     def measure(self, array: pa.Array) -> SizedWriter:
-        return joining.sized(self.inner.measure(array), len(array))
+        return list_encoding.sized(self.inner.measure(array), len(array))
 
     def skip(self, b: Builder) -> None:
         b.op(ops.BYTES, -1, -1, ops.LENGTH_I32, 0)

@@ -12,7 +12,7 @@ from stateproc.codec import arrow_arrays as arrays
 from stateproc.codec import ops
 from stateproc.codec.array_types import Longs
 from stateproc.codec.builder import Assembler, Builder, DecodedColumns
-from stateproc.codec.encoding import list_encoding as joining
+from stateproc.codec.encoding import list_encoding
 from stateproc.codec.encoding.numbers import fixed, varints
 from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, constant_bytes, locate_errors, scatter
 from stateproc.codec.errors import Unrepresentable
@@ -74,14 +74,14 @@ class Counted(Layout):
     def measure(self, array: pa.Array) -> SizedWriter:
         offsets, items = measure_items(self.item, array)
         if self.count == ops.COUNT_I32:
-            return joining.counted(offsets, items)
+            return list_encoding.counted(offsets, items)
         if self.count == ops.COUNT_U16:
-            counts = joining.counts_of(offsets, 0xFFFF, "items")
-            return concatenate([fixed(counts.astype(np.uint16)), joining.joined(offsets, items)])
+            counts = list_encoding.counts_of(offsets, 0xFFFF, "items")
+            return concatenate([fixed(counts.astype(np.uint16)), list_encoding.joined(offsets, items)])
         if self.count == ops.COUNT_VARINT:
-            counts = joining.counts_of(offsets, 2**31 - 1, "items")
-            return concatenate([varints(counts), joining.joined(offsets, items)])
-        raise Unwritable("lists whose count another value tells are read only")
+            counts = list_encoding.counts_of(offsets, 2**31 - 1, "items")
+            return concatenate([varints(counts), list_encoding.joined(offsets, items)])
+        raise Unwritable("lists whose count is stored in another value are read only")
 
     def to_python(self, value: Any) -> Any:
         return None if value is None else [self.item.to_python(item) for item in value]
@@ -110,7 +110,7 @@ class Delimited(Layout):
         return lambda decoded: list_array(decoded, counts, items, self.arrow_type)
 
     def measure(self, array: pa.Array) -> SizedWriter:
-        return joining.joined(*measure_items(self.item, array), joining.COMMA)
+        return list_encoding.joined(*measure_items(self.item, array), list_encoding.COMMA)
 
     def to_python(self, value: Any) -> Any:
         return None if value is None else [self.item.to_python(item) for item in value]
@@ -145,12 +145,12 @@ class AvroBlocks(Layout):
     def measure(self, array: pa.Array) -> SizedWriter:
         """One block of all items, none if there are no items, and the 0 that ends it."""
         offsets, items = measure_items(self.item, array)
-        counts = joining.counts_of(offsets, 2**31 - 1, "items")
+        counts = list_encoding.counts_of(offsets, 2**31 - 1, "items")
         some = np.flatnonzero(counts)
         return concatenate(
             [
                 scatter(len(array), [(some, varints(counts[some]))]),
-                joining.joined(offsets, items),
+                list_encoding.joined(offsets, items),
                 constant_bytes(b"\0"),
             ]
         )
@@ -247,4 +247,4 @@ class Numbers(Layout):
 
     def measure(self, array: pa.Array) -> SizedWriter:
         item = Boolean() if pa.types.is_boolean(self.type) else Number(self.type)
-        return joining.counted(*measure_items(item, array))
+        return list_encoding.counted(*measure_items(item, array))

@@ -1,4 +1,4 @@
-"""Values that must fill their range: where a size in the bytes and the value's own end have to agree."""
+"""Values that must fill their range: the size in the bytes and the end of the value have to agree."""
 
 from __future__ import annotations
 

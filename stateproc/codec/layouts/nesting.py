@@ -140,7 +140,7 @@ class Marked(Layout):
 
 @dataclass(frozen=True)
 class Converted(Layout):
-    """Bytes that lie as ``inner`` does; ``convert`` makes the Arrow array people want of them, vectorised.
+    """Values stored as ``inner``; ``convert`` makes the Arrow array for users, vectorised.
 
     ``plain`` turns what ``as_py`` gives into a Python value. ``inverse`` undoes ``convert`` for writing (None: the
     values are read only) and raises Unencodable for what it cannot; it keeps nulls, or with ``null_form`` has parts
@@ -200,7 +200,7 @@ class Converted(Layout):
 
 @dataclass(frozen=True)
 class ChoiceOption:
-    """One way a :class:`Choice` can go: the tag's value and the fields that follow."""
+    """One alternative of a :class:`Choice`: the value of the tag, and the value that follows."""
 
     tag: int
     name: str
@@ -266,7 +266,7 @@ class Choice(Layout):
         return self.null_tag is not None
 
     def measure(self, array: pa.Array) -> SizedWriter:
-        """The field that is set tells the option; if none is, the only option whose values can be null, if any may."""
+        """Choose the option whose field is set; if none is, the one option whose values can be null, if any."""
         null = arrays.null_rows(array)
         if self.null_tag is None:
             arrays.refuse_nulls(array, "a choice")
@@ -310,7 +310,7 @@ class Choice(Layout):
 
 @dataclass(frozen=True)
 class Prefixed(Layout):
-    """``skipped`` bytes that say nothing, then the value."""
+    """``skipped``, whose value is dropped, then the value."""
 
     skipped: Layout
     inner: Layout
@@ -337,7 +337,7 @@ class Prefixed(Layout):
 
 @dataclass(frozen=True)
 class Hosted(Layout):
-    """A value that only Python can read: ``read`` gets a cursor and leaves it behind the value.
+    """A value that only Python can read: ``read`` gets a cursor and leaves it after the value.
 
     Slow (a Python call per value): for formats that no program can describe. Values must fit ``type``.
     """

@@ -140,7 +140,7 @@ class VarNumber(Layout):
 
 @dataclass(frozen=True)
 class AlwaysNull(Layout):
-    """A value that says nothing: always null, after ``size_`` bytes that are not looked at, and written as ``byte``."""
+    """A value without content: always null, after ``size_`` ignored bytes, which are written as ``byte``."""
 
     size_: int = 0
     byte: int = 0
@@ -174,7 +174,7 @@ class AlwaysNull(Layout):
 
 @dataclass(frozen=True)
 class SingletonValue(AlwaysNull):
-    """The only value of its type: as Nothing, but true where a null could stand in its place, to be told from it."""
+    """The only value of its type: as AlwaysNull, but true where the value is nullable, to distinguish it from null."""
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         if not nullable:

@@ -1,4 +1,4 @@
-"""Structs with a null mask: Flink's Row, and lists whose nulls stand in a mask."""
+"""Structs with a null mask (Flink's Row), and lists with a null mask."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stateproc.codec import ops
 from stateproc.codec.array_types import Longs
 from stateproc.codec.builder import Assembler, Builder, DecodedColumns
 from stateproc.codec.byte_arrays import Unencodable
-from stateproc.codec.encoding import list_encoding as joining
+from stateproc.codec.encoding import list_encoding
 from stateproc.codec.encoding.masks import mask
 from stateproc.codec.encoding.numbers import fixed
 from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, locate_errors, scatter
@@ -37,7 +37,7 @@ def kind_array(decoded: DecodedColumns, column: int) -> pa.Array:
 
 
 class BadRowKind(BadValue):
-    """Internal: a row's kind is none of Flink's four."""
+    """Internal: a row's kind is none of the four of RowKind."""
 
 
 def kind_codes(array: pa.Array, position: int) -> npt.NDArray[np.uint8]:
@@ -176,10 +176,10 @@ class MaskedList(Layout):
 
     def measure(self, array: pa.Array) -> SizedWriter:
         if not self.has_mask:
-            return joining.counted(*measure_items(self.item, array))
+            return list_encoding.counted(*measure_items(self.item, array))
         arrays.refuse_nulls(array, "a list")
         offsets, items = arrays.items_of(array)
-        counts = joining.counts_of(offsets, 2**31 - 1, "items")
+        counts = list_encoding.counts_of(offsets, 2**31 - 1, "items")
         valid, null = arrays.split_nulls(items)
         lists = np.repeat(np.arange(len(counts)), counts)
         with locate_errors(lambda i: int(lists[valid[i]]), "an item"):
@@ -189,7 +189,7 @@ class MaskedList(Layout):
             [
                 fixed(counts.astype(np.int32)),
                 mask((counts + 7) // 8, lists[null], bits),
-                joining.joined(offsets, scatter(len(items), [(valid, present)])),
+                list_encoding.joined(offsets, scatter(len(items), [(valid, present)])),
             ]
         )
 

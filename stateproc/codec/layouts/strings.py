@@ -128,4 +128,4 @@ class Blob(Layout):
             if len(lengths) and lengths.max() > 0xFFFF:
                 raise Unencodable("a byte string of 64 KiB and more", int(np.argmax(lengths)))
             return concatenate([fixed(lengths.astype(np.uint16)), blobs])
-        raise Unwritable("byte strings whose length another value tells are read only")
+        raise Unwritable("byte strings whose length is stored in another value are read only")

@@ -1,4 +1,4 @@
-"""Values that come in several shapes and are seen as one struct: each shape sets some of its fields."""
+"""Values of several variants, decoded to one struct: each variant sets some of its fields."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNNAMED = ""
 
 @dataclass(frozen=True)
 class StructVariant:
-    """One shape: ``label`` names it (null: not told), ``steps`` are (field or NAMELESS, layout) in byte order.
+    """One shape: ``label`` names it (null: unnamed), ``steps`` are (field or UNNAMED, layout) in byte order.
 
     ``lead``: the bytes that ``choose`` of Merged knows the shape by; None: values of this shape are read only.
     """
@@ -86,7 +86,7 @@ class VariantStruct(Layout):
     """A value of one of several shapes as one struct.
 
     ``choose`` emits the ops that pick a shape: it gets the builder, a label per shape and the label of null.
-    ``label_field``: the field that tells the shape's label; None for no such field.
+    ``label_field``: the field with the variant's label; None for no such field.
     A field that two shapes share must have the same layout in both. ``null``: the bytes of a null, None if there are
     none.
     """
@@ -207,8 +207,8 @@ def _is_labelled(labels: pa.Array | None, label: str | None, usual: str | None) 
     """Which rows are of the label; without labels every row may be."""
     if labels is None:
         return True
-    told = labels if usual is None else labels.fill_null(usual)
-    return np.asarray(pc.equal(told, label).fill_null(False).to_numpy(zero_copy_only=False), dtype=np.bool_)
+    row_labels = labels if usual is None else labels.fill_null(usual)
+    return np.asarray(pc.equal(row_labels, label).fill_null(False).to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def _measure_shape(shape: StructVariant, columns: dict[str, pa.Array], n: int) -> SizedWriter:

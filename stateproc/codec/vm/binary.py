@@ -13,7 +13,7 @@ from stateproc.codec.vm.column_buffers import fill_nulls, operand, put
 def enter(pos: int, end: int, base: int, budget: int, kind: int, top: int, limit: int) -> tuple[int, int, int]:
     """ENTER: where the sub-range begins, its outcome, and the size of the sub-range.
 
-    Four words on the stack bring the range around it back: its end and base, where it goes on, and its room.
+    Four words on the stack restore the outer range: its end and base, the position after the sub-range, its budget.
     """
     resume = start = pos
     n = np.int64(0)

@@ -1,4 +1,4 @@
-"""Where the program goes on: null marks, null masks, tags, names."""
+"""Ops that branch: null marks, null masks, tags, names."""
 
 from __future__ import annotations
 

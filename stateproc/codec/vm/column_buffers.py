@@ -1,6 +1,6 @@
-"""Kernels the VM's ops share: appending to columns as far as there is room, varints, names.
+"""Kernels that ops share: appending to columns within their capacity, varints, names.
 
-``columns`` is the address of int64 triples (address, bytes used, bytes of room), ``reg`` that of the registers.
+``columns`` is the address of int64 triples (address, bytes used, capacity in bytes), ``reg`` that of the registers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def operand(prog: int, index: int) -> Any:
 
 @kernel
 def has_capacity(columns: int, col: int, n: int, reg: int) -> bool:
-    """Whether ``n`` more bytes fit into the column; if not, tell which column needs how much."""
+    """Whether ``n`` more bytes fit into the column; if not, AUX and NEED are the column and the bytes it needs."""
     entry = columns + 24 * col
     if load_i64(entry + 8) + n <= load_i64(entry + 16):
         return True
@@ -43,7 +43,7 @@ def has_capacity(columns: int, col: int, n: int, reg: int) -> bool:
 
 @kernel
 def append_address(columns: int, col: int) -> Any:
-    """The address behind the column's last value."""
+    """The address after the column's last value."""
     entry = columns + 24 * col
     return load_i64(entry) + load_i64(entry + 8)
 
@@ -56,7 +56,7 @@ def advance(columns: int, col: int, n: int) -> None:
 
 @kernel
 def put(columns: int, col: int, width: int, value: int, reg: int) -> bool:
-    """Append ``value`` in ``width`` bytes; False if there is no room."""
+    """Append ``value`` in ``width`` bytes; False if it has to grow."""
     if col < 0:
         return True
     if not has_capacity(columns, col, width, reg):

@@ -1,9 +1,9 @@
 """The decode VM: one kernel that interprets a program over rows of bytes into columns.
 
-A column is an address, the bytes used there and the bytes of room. A row is all or nothing: when room runs out in the
-middle, what the row has written is taken back, the caller makes room, and the row starts again. The whole state of a
-run is in registers and stack, so that a run can stop (for room, for a value only Python can read) and go on. A Kryo
-value that an op cannot read is taken back, too; the program goes on where the host reads it.
+A column is an address, the bytes used and its capacity. A row is all or nothing: when a column is full in the middle,
+what the row has written is rolled back, the caller grows the column, and the row starts again. The whole state of a run
+is in registers and stack, so that a run can stop (to grow a column, for a value only Python can read) and resume. A
+Kryo value that an op cannot read is rolled back, too; the program resumes where the host reads it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from stateproc.codec.vm.values import (
 )
 
 _MARGIN = 16
-"""Words of the stack that ops may push without asking."""
+"""Words of the stack that ops may push without a check."""
 
 
 @kernel
@@ -59,7 +59,7 @@ def run(
     """Decode rows ``reg[ROW]`` up to ``last_row``; returns an outcome of :mod:`stateproc.codec.ops`.
 
     prog (int32 code), fills (int32 table), names (padded by 8 bytes), source (the bytes), columns (int64 triples of
-    address, used, room), saved (int64 per column, the ``used`` at the row's start), reg (int64), stack (STACK_WORDS
+    address, used, capacity), saved (int64 per column, the ``used`` at the row's start), reg (int64), stack (STACK_WORDS
     int64): addresses. starts, ends: int64 [segments, rows], positions in the source, inside it (checked by the
     caller). stream: rows follow one another in the range of row 0, segment 0. kryo: the address of the block of
     kryo_kernels (0 if the program reads no Kryo).
@@ -315,7 +315,7 @@ def run(
             status = ops.TOO_DEEP
             break
     if load_i64(reg + 8 * ops.GUARD) != 0 and status > ops.CALL_HOST:
-        # A Kryo value that the ops cannot read: take it back; the program goes on where the host reads it.
+        # A Kryo value that the ops cannot read: roll it back; the program resumes where the host reads it.
         restore_kryo_lengths(stack, columns, reg)
         top = stack + 8 * load_i64(reg + 8 * ops.GUARD_SP)
         pos = load_i64(reg + 8 * ops.GUARD_POS)
@@ -323,7 +323,7 @@ def run(
         status = ops.RETRY
     store_64(reg + 8 * ops.GUARD, 0)
     if status != ops.DONE and status != ops.CALL_HOST and status != ops.RETRY:
-        # Take back what the row has written; it starts again if the caller resumes.
+        # Roll back what the row has written; it starts again if the caller resumes.
         restore_lengths(columns, n_columns, saved)
         store_64(reg + 8 * ops.STARTED, 1)
         count = pos - source

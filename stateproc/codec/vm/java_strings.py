@@ -1,7 +1,7 @@
-"""Kernels that turn Java's string encodings into UTF-8. A lone surrogate becomes U+FFFD.
+"""Kernels that decode Java's string encodings to UTF-8. A lone surrogate becomes U+FFFD.
 
 Positions (``pos``, ``end``, ``at``) are addresses; ``end`` bounds the input. Each returns the number of bytes written
-or, negative, why not. The caller has made room for three bytes per input byte, and eight more.
+or, negative, why not. The caller has reserved three bytes per input byte, and eight more.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def put_utf8(at: int, code: int) -> int:
 def put_utf16_unit(at: int, unit: int, high: int) -> int:
     """Write one UTF-16 unit; ``high`` is the surrogate still open before it (0: none).
 
-    An open surrogate stands in the output as U+FFFD already and is overwritten when its partner comes.
+    An open surrogate is in the output as U+FFFD already and is overwritten when its partner comes.
     Returns the new end of the output.
     """
     if 0xDC00 <= unit < 0xE000 and high != 0:
@@ -56,7 +56,7 @@ def decode_varint_units(pos: int, end: int, n: int, at: int) -> tuple[int, int]:
     """Flink's StringValue body: ``n`` UTF-16 units as varints. Returns (new pos, bytes written or reason)."""
     start = at
     i = 0
-    # ASCII stands in its own bytes: eight at a time, as long as no top bit is set.
+    # ASCII is its own encoding: eight bytes at a time, as long as no top bit is set.
     while i + 8 <= n and pos + 8 <= end and (load_le64(pos) & HIGH_BITS) == 0:
         store_64(at, np.int64(load_le64(pos)))
         i += 8
@@ -64,7 +64,7 @@ def decode_varint_units(pos: int, end: int, n: int, at: int) -> tuple[int, int]:
         at += 8
     left = n - i
     if 0 < left < 8 and pos + 8 <= end and (load_le64(pos) & (HIGH_BITS >> np.uint64(8 * (8 - left)))) == 0:
-        # What is stored behind the last of them is written over later.
+        # The bytes stored after the last of them are overwritten later.
         store_64(at, np.int64(load_le64(pos)))
         return pos + left, at + left - start
     high = 0

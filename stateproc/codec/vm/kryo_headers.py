@@ -1,4 +1,4 @@
-"""Kernels that read the heads of Kryo's collections and maps: how many elements follow, and of which class."""
+"""Kernels that read the headers of collections and maps in Kryo: the number of elements and their class."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MAX_NULLS = 4096
 
 @kernel
 def _skip_null_comparator(pos: int, end: int) -> int:
-    """A null comparator; what else stands there is the walker's."""
+    """Skip a null comparator; any other is left to the host."""
     return pos + 1 if pos < end and load_u8(pos) == 0 else FAILED
 
 
@@ -40,7 +40,7 @@ def _skip_null_comparator(pos: int, end: int) -> int:
 def collection_header(
     pos: int, end: int, code: int, version: int, kryo: int, table: int, names: int, reg: int, frame: int
 ) -> int:
-    """The head of a collection's body into a new frame; left is -1 for a null body."""
+    """Read the header of a collection into a new frame; REMAINING is -1 for a null body."""
     set_word(frame, KIND, LIST)
     set_word(frame, CLASS, BY_CLASS)
     set_word(frame, NULLABLE, 0)
@@ -90,7 +90,7 @@ def collection_header(
 
 @kernel
 def map_header(pos: int, end: int, code: int, version: int, kryo: int, reg: int, frame: int) -> int:
-    """The head of a map's body into a new frame; left is -1 for a null body."""
+    """Read the header of a map into a new frame; REMAINING is -1 for a null body."""
     set_word(frame, KIND, NEW_MAP)
     set_word(frame, CLASS, BY_CLASS)
     set_word(frame, NULLABLE, 0)

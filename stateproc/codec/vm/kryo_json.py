@@ -132,11 +132,11 @@ def kryo_json(
             if not put(columns, col, 4, _NULL, reg):
                 return NEEDS_CAPACITY
         elif code == STRING:
-            behind = kryo_text(text_at, end, columns, col, True, kryo, reg)
-            if behind < 0:
-                return behind
+            text_end = kryo_text(text_at, end, columns, col, True, kryo, reg)
+            if text_end < 0:
+                return text_end
             if text_at == pos:
-                pos = behind
+                pos = text_end
             if word(kryo, RESULT) < 0:
                 if is_key:
                     return FAILED

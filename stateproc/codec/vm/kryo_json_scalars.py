@@ -86,7 +86,7 @@ def _put_number(columns: int, col: int, value: int, quoted: bool, reg: int) -> b
 def _put_short_decimal(columns: int, col: int, value: float, reg: int) -> int:
     """A float of at most 15 digits as Python prints it: only one decimal of so few digits is nearest to it.
 
-    1 if written, 0 without room, -1 if the float is not of that kind.
+    1 if written, 0 if the column has to grow, -1 if the float is not of that kind.
     """
     size = abs(value)
     if not (size == 0.0 or 1e-4 <= size < 1e15):

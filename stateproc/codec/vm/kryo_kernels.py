@@ -1,8 +1,8 @@
-"""Kernels for Kryo: class references, reference marks, strings. What they do not know they leave to the host.
+"""Kernels for Kryo: class references, reference marks, strings. Values of other classes are left to the host.
 
-The state of one Kryo value lies in a block of int64 words, whose address is ``kryo``: numbers of objects and class
-names seen so far, the class code of each name, the place of each string. Each kernel returns the new position
-(an address), or FAILED (the host should read the value, and tell what is wrong if it is damaged) or NO_ROOM; a
+The state of one Kryo value is a block of int64 words, whose address is ``kryo``: numbers of objects and class
+names seen so far, the class code of each name, the position of each string. Each kernel returns the new position
+(an address), or FAILED (the host reads the value, and reports damage) or NEEDS_CAPACITY; a
 second result is left in the word RESULT.
 
 A class table (address ``table``, int32) holds: n, the class codes of ids 0 to n - 1 (-1: not known here), m,

@@ -27,14 +27,14 @@ _QUOTE, _BACKSLASH = 0x22, 0x5C
 
 
 @kernel
-def _is_bounded(at: int, behind: int, kryo: int) -> Any:
+def _is_bounded(at: int, end: int, kryo: int) -> Any:
     """Whether text read again for references to it, from ``at`` on, is still of a size to be shown."""
     if at >= word(kryo, TEXT_END):
-        set_word(kryo, TEXT_END, behind)
+        set_word(kryo, TEXT_END, end)
         return True
-    echoed = word(kryo, REPEATED) + behind - at
-    set_word(kryo, REPEATED, echoed)
-    return echoed <= MAX_REPEATED
+    repeated = word(kryo, REPEATED) + end - at
+    set_word(kryo, REPEATED, repeated)
+    return repeated <= MAX_REPEATED
 
 
 @kernel

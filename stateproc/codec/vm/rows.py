@@ -1,4 +1,4 @@
-"""A row is all or nothing: how much of each column is used at its start, and back to there."""
+"""Save the lengths of columns at the start of a row, and restore them where the row fails."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def save_lengths(columns: int, n: int, saved: int) -> None:
 
 @kernel
 def restore_lengths(columns: int, n: int, saved: int) -> None:
-    """The other way round."""
+    """Restore the lengths that save_lengths has saved."""
     for c in range(n):
         store_64(columns + 24 * c + 8, load_i64(saved + 8 * c))

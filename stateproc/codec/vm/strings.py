@@ -59,7 +59,7 @@ def flink_string(pos: int, end: int, code: int, columns: int, reg: int) -> tuple
 
 @kernel
 def skip_units(at: int, end: int, n: int) -> int:
-    """Behind ``n`` UTF-16 units as varints, which are not kept; behind ``end`` if there are too few."""
+    """Skip ``n`` UTF-16 units stored as varints; the position is after ``end`` if there are too few."""
     for _ in range(n):
         while at < end and load_u8(at) >= 0x80:
             at += 1
@@ -92,7 +92,7 @@ def utf_string(pos: int, end: int, code: int, columns: int, reg: int) -> tuple[i
 def byte_string(
     pos: int, end: int, count: int, kind: int, width: int, code: int, columns: int, reg: int
 ) -> tuple[int, int]:
-    """BYTES, and NUMBERS with their ``width``: as many times ``width`` bytes as LENGTH_* ``kind`` tells."""
+    """BYTES, and NUMBERS with their ``width``: ``width`` bytes times the length of LENGTH_* ``kind``."""
     n = np.int64(0)
     at = pos
     if kind == ops.LENGTH_I32:

@@ -1,4 +1,4 @@
-"""Values of a told width: numbers, marks, varints, constants, what lies between two positions."""
+"""Ops for numbers, marks, varints, constants, and the bytes between two positions."""
 
 from __future__ import annotations
 
@@ -79,17 +79,17 @@ def marked_number(pos: int, end: int, code: int, columns: int, reg: int) -> tupl
     width = operand(code, 4)
     present = mark != operand(code, 1)
     value = np.int64(0)
-    behind = pos + 1
+    next_pos = pos + 1
     if present:
-        if end - behind < width:
+        if end - next_pos < width:
             return pos, ops.SHORT
-        value = load_big_endian(behind, width)
-        behind += width
+        value = load_big_endian(next_pos, width)
+        next_pos += width
     if not put(columns, operand(code, 3), width, value, reg):
         return pos, ops.GROW
     if not put(columns, operand(code, 2), 1, np.int64(present), reg):
         return pos, ops.GROW
-    return behind, ops.RUNNING
+    return next_pos, ops.RUNNING
 
 
 @kernel

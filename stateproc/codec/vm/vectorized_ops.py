@@ -36,7 +36,7 @@ from stateproc.codec.vm.column_buffers import operand
 from stateproc.codec.vm.java_strings import decode_varint_units
 
 DECODED, FALLBACK, COLUMN_FULL = 0, 1, 2
-"""Outcomes: all rows are decoded; a chunk is left to the VM; a column has no room."""
+"""Outcomes: all rows are decoded; the chunk must be decoded row by row; a column has to grow."""
 
 
 @kernel
@@ -49,7 +49,7 @@ def column_of_chunk(columns: int, col: int) -> Any:
 
 @kernel
 def fill_row(columns: int, fill: int, i: int) -> None:
-    """A null in the place of row ``i`` in every column that the table at ``fill`` lists."""
+    """Write a null for row ``i`` to every column that the table at ``fill`` lists."""
     for k in range(load_i32(fill)):
         entry = fill + 4 + 12 * k
         width, value = load_i32(entry + 4), load_i32(entry + 8)
@@ -76,7 +76,7 @@ def select_non_null(
     fill: int,
     inner_selection: int,
 ) -> int:
-    """How many rows are null, -1 for damage; ``inner_selection`` gets the others. Those that are null are filled."""
+    """Fill the rows that are null, select the others into ``inner_selection``; the number of nulls, -1 for damage."""
     kept = 0
     for k in range(n_selected):
         i = load_i64(selection + 8 * k)
@@ -101,7 +101,7 @@ def select_non_null(
 
 @kernel
 def common_branch(prog: int, pc: int, positions: int, ends: int, selection: int, n_selected: int) -> Any:
-    """Where the program goes on behind a choice by one byte that is the same in all rows; -1 if it is not."""
+    """The branch of a one-byte tag that is the same in all selected rows; -1 if it differs."""
     if operand(prog, pc + 1) != 1:
         return -1
     tag = np.int64(-1)
@@ -163,7 +163,7 @@ def marked_numbers(
 
 @kernel
 def numbers(positions: int, ends: int, selection: int, n_selected: int, op: int, columns: int, col: int) -> bool:
-    """A number in every row; ``op`` tells its width and byte order."""
+    """Read a number in every row; its width and byte order follow from ``op``."""
     out = column_of_chunk(columns, col)
     width = 8 if op in (F8, L8) else 4 if op in (F4, L4) else 2 if op in (F2, L2) else 1
     for k in range(n_selected):
@@ -263,7 +263,7 @@ def byte_strings(
     fixed: int,
     reg: int,
 ) -> int:
-    """Bytes of a told length in every row; an outcome."""
+    """Read bytes whose length follows from ``kind`` in every row; an outcome."""
     if data < 0 or lengths < 0 or kind not in (LENGTH_I32, LENGTH_U16, LENGTH_REST, LENGTH_FIXED):
         return FALLBACK
     entry = columns + 24 * data

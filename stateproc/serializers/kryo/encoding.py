@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from stateproc.codec import arrow_arrays as arrays
 from stateproc.codec.array_types import Longs
-from stateproc.codec.encoding import list_encoding as joining
+from stateproc.codec.encoding import list_encoding
 from stateproc.codec.encoding.kryo import flagged_varints, strings
 from stateproc.codec.encoding.numbers import fixed, varints
 from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, constant_bytes, locate_errors, scatter
@@ -138,10 +138,12 @@ class KryoWriter:
     def _list(self, element: FieldType, column: KryoColumn, array: pa.Array) -> SizedWriter:
         arrays.refuse_nulls(array, "a collection")
         offsets, items = arrays.items_of(array)
-        counts = joining.counts_of(offsets, 2**31 - 2, "items")
+        counts = list_encoding.counts_of(offsets, 2**31 - 2, "items")
         with locate_errors(lambda i: int(np.searchsorted(offsets, i, "right")) - 1, "an item"):
             if self.setting.version < 5:
-                return concatenate([varints(counts), joining.joined(offsets, self._by_class(element, column, items))])
+                return concatenate(
+                    [varints(counts), list_encoding.joined(offsets, self._by_class(element, column, items))]
+                )
             return self._of_one_class(element, column, offsets, items)
 
     def _of_one_class(self, element: FieldType, column: KryoColumn, offsets: Longs, items: pa.Array) -> SizedWriter:
@@ -168,18 +170,18 @@ class KryoWriter:
             marked = np.flatnonzero(~null & sparse[lists])
             made.insert(0, (marked, constant_bytes(_NEW)))
         return concatenate(
-            [flagged_varints(counts + 1, flags), head, joining.joined(offsets, scatter(len(items), made))]
+            [flagged_varints(counts + 1, flags), head, list_encoding.joined(offsets, scatter(len(items), made))]
         )
 
     def _map(self, type_: FieldType, column: KryoColumn, array: pa.Array) -> SizedWriter:
         arrays.refuse_nulls(array, "a map")
         offsets, keys, values = arrays.entries_of(array)
-        counts = joining.counts_of(offsets, 2**31 - 2, "entries") + (1 if self.setting.version >= 5 else 0)
+        counts = list_encoding.counts_of(offsets, 2**31 - 2, "entries") + (1 if self.setting.version >= 5 else 0)
         parts = []
         with locate_errors(lambda i: int(np.searchsorted(offsets, i, "right")) - 1, "an entry"):
             for arg, (_, child), half in zip(type_.args, column.children, (keys, values), strict=True):
                 parts.append(self._by_class(arg, child, half))
-        return concatenate([varints(counts), joining.joined(offsets, concatenate(parts))])
+        return concatenate([varints(counts), list_encoding.joined(offsets, concatenate(parts))])
 
 
 def _nullable(array: pa.Array, measure: Callable[[pa.Array], SizedWriter]) -> SizedWriter:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from stateproc.codec import ops
 from stateproc.codec.arrow_arrays import items_of, list_of, refuse_nulls
 from stateproc.codec.builder import Assembler, Builder
-from stateproc.codec.encoding import list_encoding as joining
+from stateproc.codec.encoding import list_encoding
 from stateproc.codec.encoding.numbers import fixed
 from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate
 from stateproc.codec.layouts import (
@@ -121,8 +121,8 @@ class _CountedBytes(Counted):
 
     def measure(self, array: pa.Array) -> SizedWriter:
         offsets, items = measure_items(self.item, array)
-        counts = joining.counts_of(offsets, 2**31 - 1, "items").astype(np.int32)
-        return concatenate([fixed(counts), joining.sized(joining.joined(offsets, items), len(array))])
+        counts = list_encoding.counts_of(offsets, 2**31 - 1, "items").astype(np.int32)
+        return concatenate([fixed(counts), list_encoding.sized(list_encoding.joined(offsets, items), len(array))])
 
 
 def characters(lists: pa.ListArray) -> pa.ListArray:
