@@ -1,1 +1,5 @@
-"""Writers: from raw entries and encoded elements to the state files that Flink restores, and their commit."""
+"""Write savepoints: from DataFrames, and from existing snapshots.
+
+Imports every other package but the command line; nothing but `stateproc` itself imports it. Order, bottom up: formats,
+commit, write_plan, file_assignment, write_task, assemble_metadata, bootstrap, rewrite, spark, savepoint_writer.
+"""

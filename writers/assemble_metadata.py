@@ -1,4 +1,4 @@
-"""From what tasks have written to the ``_metadata`` that makes it a snapshot."""
+"""Assemble ``_metadata`` from the files that tasks have written."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from stateproc.writers.write_task import WrittenTarget, write_empty
 
 
 def finish(job: WriteJob, commit: Commit, written: Iterable[WrittenTarget]) -> None:
-    """Complete the write: the handles of all targets, each once, in their operators; those that nobody has written,
-    for there were no entries, are written here. Raises WriteFailed.
-    """
-    found = list(written)
-    commit.complete(metadata_of(job, [*found, *write_empty(job, found)]), job.release.metadata_version)
+    """Complete the write. Targets without entries, which no task has written, are written here. Raises WriteFailed."""
+    items = list(written)
+    commit.complete(metadata_of(job, [*items, *write_empty(job, items)]), job.release.metadata_version)
 
 
 def metadata_of(job: WriteJob, written: Iterable[WrittenTarget]) -> SnapshotMetadata:
-    """The snapshot's metadata. Raises WriteFailed where two tasks have written one target."""
+    """Return the snapshot's metadata. Raises WriteFailed where two tasks have written one target."""
     targets = job.targets
     subtasks: list[dict[int, SubtaskState]] = [
         {subtask.index: subtask for subtask in operator.carried} for operator in job.operators

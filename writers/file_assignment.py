@@ -1,4 +1,4 @@
-"""Entries and the state files they go to."""
+"""Assign entries to the state files that they belong to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Encoding = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class Encoder(Protocol):
-    """What makes entries of rows; picklable."""
+    """Encodes rows as entries; picklable."""
 
     def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch: ...
 
@@ -49,14 +49,14 @@ class TargetOf:
         self._files = np.array(files, dtype=np.int32)[subtasks]
 
     def of(self, entries: pa.RecordBatch) -> pa.RecordBatch:
-        """The entries (RAW_ENTRIES) with their targets (TARGETED)."""
+        """Return the entries (RAW_ENTRIES) with their targets (TARGETED)."""
         groups = entries.column("key_group").to_numpy(zero_copy_only=False)
         columns = [pa.array(self._files[groups]), *(entries.column(name) for name in TARGETED.names[1:])]
         return pa.RecordBatch.from_arrays(columns, TARGETED.names)
 
 
 def row_encoding(encoder: Encoder, targets: TargetOf) -> Encoding:
-    """Rows of a keyed state to entries."""
+    """Return the encoding of the rows of a keyed state."""
 
     def encode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -66,7 +66,7 @@ def row_encoding(encoder: Encoder, targets: TargetOf) -> Encoding:
 
 
 def element_encoding(encoder: Encoder) -> Encoding:
-    """Rows of an operator state to entries."""
+    """Return the encoding of the rows of an operator state."""
 
     def encode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -76,7 +76,7 @@ def element_encoding(encoder: Encoder) -> Encoding:
 
 
 def in_parts(entries: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The entries (TARGETED) in batches of less than 1 GiB, so that a block of them is no larger than Spark's rows."""
+    """Split entries (TARGETED) into batches of less than 1 GiB, as a row in Spark has 2 GiB at most."""
     size = sum(entries.column(name).nbytes for name in ("key", "value"))
     if size > _MOST_BYTES and entries.num_rows > 1:
         half = entries.num_rows // 2

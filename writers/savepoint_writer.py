@@ -1,8 +1,7 @@
-"""SavepointWriter: new savepoints from DataFrames, and existing snapshots rewritten."""
+"""Write new savepoints from DataFrames, and rewrite existing snapshots."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -17,12 +16,13 @@ from stateproc.options import open_arguments, parse_options
 from stateproc.snapshot.snapshot import Snapshot, open
 from stateproc.spark.workers import check_worker_python
 from stateproc.storage.filesystem import absolute
+from stateproc.writers.arguments import option_text, path_argument, time_argument
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
 from stateproc.writers.bootstrap.validation import Type, check_name
 from stateproc.writers.formats.keyed_formats import OutputFormat
 from stateproc.writers.formats.rocksdb.options import OptionsFactory, rocksdb_options
-from stateproc.writers.rewrite.edits import TtlEdit, now_ms
+from stateproc.writers.rewrite.edits import TtlEdit
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.rekey import HashCodes
 from stateproc.writers.rewrite.transform import transformation
@@ -32,10 +32,15 @@ AnyOperator = NewOperator | ExistingOperator
 
 
 class SavepointWriter:
-    """Builds a savepoint, operator by operator, and writes it; see docs/writing.md.
+    """Builds a savepoint operator by operator, and writes it; see docs/writing.md.
 
-    Operators are named by uid, or by uid hash (32 hex digits). Methods return the writer itself, so that they can be
-    chained; they raise NotFound and InvalidOption. Nothing is written before ``write``.
+    Operators are named by uid, or by uid hash (32 hex digits). Methods return the writer itself, so that calls can be
+    chained. Nothing is written before ``write``. States of hooks on the JobManager (master states) of an existing
+    snapshot are always kept.
+
+    Raises (all methods):
+        NotFound: an operator or state does not exist.
+        InvalidOption: an argument has a value that is not possible.
     """
 
     def __init__(self, spark: SparkSession, settings: WriteSettings, source: Snapshot | None = None) -> None:
@@ -46,7 +51,15 @@ class SavepointWriter:
 
     @classmethod
     def new_savepoint(cls, spark: SparkSession, max_parallelism: int = 128) -> SavepointWriter:
-        """A savepoint without operators. Raises InvalidOption for a max parallelism that Flink cannot have."""
+        """Create a writer of a new savepoint.
+
+        Args:
+            spark: the session that evaluates the DataFrames.
+            max_parallelism: the number of key groups of all operators, 1 to 32768; that of the job.
+
+        Raises:
+            InvalidOption: a max parallelism that Flink does not allow.
+        """
         check_max_parallelism(max_parallelism)
         return cls(spark, WriteSettings(DEFAULT, max_parallelism))
 
@@ -54,13 +67,22 @@ class SavepointWriter:
     def from_existing_savepoint(
         cls, spark: SparkSession, path: str | os.PathLike[str], options: Mapping[str, Any] | None = None
     ) -> SavepointWriter:
-        """A savepoint that begins as a copy of a snapshot: savepoint or checkpoint of any format and state backend.
+        """Create a writer that copies an existing snapshot and changes the copy.
 
-        options: those of ``spark.read.format("savepoint")`` that say how to read (classes, uids, pathMapping, fs.…),
-        as text, or as the lists, dicts, booleans and numbers that the text stands for.
-        What is not named later is carried over bit for bit. Raises SnapshotError.
+        State that no other method names is copied bit for bit.
+
+        Args:
+            spark: the session that evaluates DataFrames and reads the snapshot.
+            path: a savepoint or checkpoint of any format and state backend.
+            options: reading options of ``spark.read.format("savepoint")`` (classes, uids, pathMapping, fs.…), as text,
+                or as the lists, dicts, booleans and numbers that the text represents.
+
+        Raises:
+            SnapshotError: the snapshot cannot be opened.
         """
-        read_options = {name: _text(value) for name, value in (options or {}).items()} | {"path": absolute(_path(path))}
+        read_options = {name: option_text(value) for name, value in (options or {}).items()} | {
+            "path": absolute(path_argument(path))
+        }
         source = open(read_options["path"], **open_arguments(parse_options(read_options)))
         writer = cls(spark, WriteSettings(_release_of(source), None), source)
         writer._read_options = read_options
@@ -71,11 +93,16 @@ class SavepointWriter:
     # --- operators -------------------------------------------------------------------------------------------
 
     def with_operator(self, uid: str, state: OperatorBootstrap) -> SavepointWriter:
-        """Add an operator; an operator of that uid that is there already is replaced as a whole."""
+        """Add an operator; it replaces an existing one of the same uid as a whole.
+
+        Args:
+            uid: the operator's uid, or its uid hash.
+            state: all its states.
+        """
         if not isinstance(state, OperatorBootstrap):
             raise InvalidOption(
                 f"the state of operator {uid!r} is a {type(state).__name__}",
-                advice="tell it in an OperatorBootstrap: OperatorBootstrap().value_state('name', frame)",
+                advice="give an OperatorBootstrap: OperatorBootstrap().value_state('name', frame)",
             )
         check_name(uid, "an operator")
         operator = NewOperator(uid, state)
@@ -83,12 +110,24 @@ class SavepointWriter:
         return self
 
     def remove_operator(self, uid: str) -> SavepointWriter:
-        """Leave an operator and all its state out."""
+        """Leave out an operator and all its state.
+
+        Args:
+            uid: the operator's uid, or its uid hash.
+        """
         del self._operators[self._found(uid)]
         return self
 
     def change_operator_identifier(self, old: str, new: str) -> SavepointWriter:
-        """Give an operator another uid: what the job calls it now."""
+        """Give an operator another uid.
+
+        Args:
+            old: its uid or uid hash in the snapshot.
+            new: its uid or uid hash in the job that restores the savepoint.
+
+        Raises:
+            InvalidOption: the savepoint has an operator of the new uid.
+        """
         found, wanted = self._found(old), NewOperator.id_of(new)
         if wanted != found and wanted in self._operators:
             raise InvalidOption(f"there is an operator {new!r} already", advice="remove it first: remove_operator(…)")
@@ -103,9 +142,12 @@ class SavepointWriter:
     # --- states of existing operators ------------------------------------------------------------------------
 
     def with_states(self, uid: str, add: Callable[[OperatorBootstrap], object]) -> SavepointWriter:
-        """Put keyed states into an existing operator, beside the others or in the place of those of their names.
+        """Add keyed states to an existing operator; they replace those of the same names.
 
-        ``add`` gets a bootstrap with the operator's key type: ``lambda op: op.value_state("name", frame)``.
+        Args:
+            uid: the operator's uid or uid hash.
+            add: called once, when the savepoint is written, with a bootstrap of the operator's key type:
+                ``lambda op: op.value_state("name", frame)``.
         """
         self._existing(uid).edits.states.append(add)
         return self
@@ -114,8 +156,20 @@ class SavepointWriter:
         self, uid: str, state: str, function: Callable[[DataFrame], DataFrame], *, value_type: Type = None,
         map_key_type: Type = None,
     ) -> SavepointWriter:  # fmt: skip
-        """Map a state's rows, as ``spark.read`` gives them, through a function; types of columns that stay what they
-        are stay those of Flink, others are the columns' defaults or as given (of list elements, map values, values)."""
+        """Replace the rows of a keyed state by a function of them.
+
+        Columns that keep their type keep Flink's type; others get the default of their type, or the given one.
+
+        Args:
+            uid: the operator's uid or uid hash.
+            state: the state's name.
+            function: receives the rows as ``spark.read`` gives them, and returns the new rows.
+            value_type: Flink's type of values, list elements or map values.
+            map_key_type: Flink's type of map keys.
+
+        Raises:
+            InvalidOption: a timer state, or rows without the columns of the state.
+        """
         operator = self._existing(uid)
         operator.check_state(state)
         options = {**self._read_options, "uidHash": operator.operator.operator_id, "state": state}
@@ -125,104 +179,179 @@ class SavepointWriter:
         return self
 
     def drop_state(self, uid: str, state: str) -> SavepointWriter:
-        """Leave a keyed state out (timers too, by the name of their queue)."""
+        """Leave out a keyed state.
+
+        Args:
+            uid: the operator's uid or uid hash.
+            state: the state's name; of timers that of their queue.
+        """
         operator = self._existing(uid)
         operator.check_state(state)
         operator.edits.dropped.add(state)
         return self
 
     def rename_state(self, uid: str, old: str, new: str) -> SavepointWriter:
-        """Give a keyed state another name."""
+        """Rename a keyed state.
+
+        Args:
+            uid: the operator's uid or uid hash.
+            old: its name in the snapshot.
+            new: its name in the job that restores the savepoint.
+        """
         operator = self._existing(uid)
         operator.check_state(old)
         operator.edits.renamed[old] = new
         return self
 
     def enable_ttl(self, uid: str, state: str, last_access: int | None = None) -> SavepointWriter:
-        """Give a state a time to live, which Flink itself refuses: entries count as used at ``last_access`` (ms since
-        the epoch, default now). How long they live is up to the job."""
-        edit = TtlEdit("on", last_access=_milliseconds(last_access, "the last access"))
+        """Enable time to live of a state, which Flink itself refuses to change. The duration is set in the job.
+
+        Args:
+            uid: the operator's uid or uid hash.
+            state: the state's name.
+            last_access: time of the last access of all entries, in ms since the epoch; default now.
+        """
+        edit = TtlEdit("on", last_access=time_argument(last_access, "the last access"))
         return self._edit_ttl(uid, state, edit)
 
     def disable_ttl(self, uid: str, state: str) -> SavepointWriter:
-        """Take a state's time to live away; entries that have expired come back to life (purge them before)."""
+        """Disable time to live of a state. Expired entries become valid again: purge them in a write before.
+
+        Args:
+            uid: the operator's uid or uid hash.
+            state: the state's name.
+        """
         return self._edit_ttl(uid, state, TtlEdit("off"))
 
     def purge_expired(self, uid: str, state: str, ttl: timedelta, now: int | None = None) -> SavepointWriter:
-        """Drop entries that were last used ``ttl`` before ``now`` (ms since the epoch, default now) or earlier."""
+        """Drop expired entries of a state with time to live.
+
+        Args:
+            uid: the operator's uid or uid hash.
+            state: the state's name.
+            ttl: entries expire so long after their last access.
+            now: the time of comparison, in ms since the epoch; default now.
+        """
         if not isinstance(ttl, timedelta):
             raise InvalidOption(f"a time to live of {ttl!r}", advice="give a timedelta: timedelta(days=7)")
-        edit = TtlEdit("purge", ttl=ttl // timedelta(milliseconds=1), now=_milliseconds(now, "now"))
+        edit = TtlEdit("purge", ttl=ttl // timedelta(milliseconds=1), now=time_argument(now, "now"))
         return self._edit_ttl(uid, state, edit)
 
     def with_hash_function(self, uid: str, hash_function: str | HashCodes) -> SavepointWriter:
-        """How keys are hashed whose hashCode is their class's own (POJOs, case classes), for rows and for another max
-        parallelism: 'Objects.hash', or a function of the keys (an Arrow array) that returns their hash codes."""
+        """Specify the ``hashCode`` of keys whose class has its own (POJOs, case classes).
+
+        It is needed for rows of such keys and for another max parallelism.
+
+        Args:
+            uid: the operator's uid or uid hash.
+            hash_function: 'Objects.hash' if the class uses it on all fields, or a function from an Arrow array of keys
+                to their hash codes (int32).
+        """
         self._existing(uid).edits.hash_function = hash_function
         return self
 
     def drop_in_flight_data(self) -> SavepointWriter:
-        """Leave the records in flight of an unaligned checkpoint out. They are lost."""
+        """Drop the records in flight of an unaligned checkpoint, which are lost then."""
         self._settings.drop_in_flight = True
         return self
 
     # --- the savepoint ---------------------------------------------------------------------------------------
 
     def with_max_parallelism(self, max_parallelism: int) -> SavepointWriter:
-        """The number of key groups, for all operators; keys of existing ones are hashed anew."""
+        """Set the number of key groups of all operators; keys of existing ones are assigned to them anew.
+
+        Args:
+            max_parallelism: 1 to 32768.
+        """
         check_max_parallelism(max_parallelism)
         self._settings.max_parallelism = max_parallelism
         return self
 
     def with_parallelism(self, uid: str, parallelism: int) -> SavepointWriter:
-        """How many subtasks an operator has in the savepoint, and so how many files; Flink rescales at will."""
+        """Set an operator's number of subtasks, and so of files, in the savepoint. Flink can restore at any other.
+
+        Args:
+            uid: the operator's uid or uid hash.
+            parallelism: 1 to max parallelism.
+        """
         self._parallelism[self._found(uid)] = parallelism
         return self
 
     def with_compression(self, compressed: bool = True) -> SavepointWriter:
-        """Compress keyed state (snappy), and new operator state for Flink 1.18 and later; or not, with False."""
+        """Compress keyed state, and new operator state for Flink 1.18 and later, with snappy.
+
+        Args:
+            compressed: False writes existing state uncompressed.
+        """
         self._settings.compressed = compressed
         return self
 
     def with_format(self, name: Literal["canonical", "native-hashmap", "native-rocksdb"]) -> SavepointWriter:
-        """The format of keyed state. ``canonical`` restores under every state backend, the others under their own."""
+        """Set the format of keyed state; default canonical, for existing operators their own.
+
+        Args:
+            name: every state backend restores ``canonical``; the native ones are restored by their own only.
+        """
         self._settings.format = OutputFormat.of(name)
         return self
 
     def with_rocksdb_options(
         self, options: Mapping[str, Any] | None = None, factory: OptionsFactory | None = None
     ) -> SavepointWriter:
-        """How tables of ``native-rocksdb`` are written: keys and values of Flink's configuration
-        (``state.backend.rocksdb.…``, predefined options among them), and then what a factory makes of the options.
-        Raises NotFound for a key that Flink does not have, InvalidOption for a value."""
+        """Set options of the tables of ``native-rocksdb``; see docs/native-rocksdb.md.
+
+        Args:
+            options: values by Flink's keys (``state.backend.rocksdb.…``, also the one of predefined options).
+            factory: receives the resulting options and returns the final ones.
+
+        Raises:
+            NotFound: a key that Flink does not have.
+            InvalidOption: an invalid value.
+        """
         self._settings.rocksdb = rocksdb_options(options, factory)
         return self
 
     def with_flink_version(self, version: str) -> SavepointWriter:
-        """The Flink release that will restore it, 1.13 to 2.3: it chooses the metadata version and how serializers are
-        told. Default 1.20, for existing snapshots the release that wrote them."""
+        """Set the Flink release that will restore the savepoint: it decides on versions of metadata and serializers.
+
+        Args:
+            version: 1.13 to 2.3; default 1.20, for existing snapshots the release that wrote them.
+        """
         self._settings.release = release(version)
         return self
 
     def with_storage_options(self, options: Mapping[str, Any]) -> SavepointWriter:
-        """Options of the target's file system (fsspec). Without them, those with which the snapshot is read that the
-        savepoint is made from, if both are on file systems of one kind."""
+        """Set fsspec's options of the target's file system.
+
+        Args:
+            options: default those with which the source snapshot is read, if both are on file systems of one kind.
+        """
         self._settings.storage_options = dict(options)
         return self
 
     def write(
         self, path: str | os.PathLike[str], mode: Literal["error", "overwrite"] = "error", *, verify: bool = True
     ) -> str:
-        """Write the savepoint to the directory ``path``, which is returned. It can be loaded from the moment that
-        everything is there; a write that fails leaves nothing.
+        """Write the savepoint. It can be loaded once all files are complete; a write that fails leaves no files.
 
-        mode: 'overwrite' replaces a snapshot that is there once the new one is complete. verify: every file is read
-        back and counted. Raises InvalidOption, InvalidRows, DuplicateKey, WriteFailed; those of Spark's tasks come
-        wrapped in Spark's own exceptions, with the same text.
+        Args:
+            path: the directory.
+            mode: 'overwrite' replaces an existing snapshot once the new one is complete; 'error' refuses it.
+            verify: read every file back and count its entries.
+
+        Returns:
+            The directory.
+
+        Raises:
+            InvalidOption: the directory is not empty or is a source; or the edits contradict each other.
+            InvalidRows: a row cannot be encoded.
+            DuplicateKey: two rows have the same key.
+            WriteFailed: storage fails, or verification finds a difference.
+                Spark wraps errors of its tasks in its own exceptions, with the same text.
         """
         if mode not in ("error", "overwrite"):
             raise InvalidOption(f"mode {mode!r}", advice="give 'error' or 'overwrite'")
-        directory = _path(path)
+        directory = path_argument(path)
         if not self._operators:
             raise InvalidOption("the savepoint has no operators", advice="add one: writer.with_operator(uid, …)")
         check_worker_python(self._spark)
@@ -234,7 +363,7 @@ class SavepointWriter:
         return directory
 
     def _found(self, uid: str) -> str:
-        """The id of an operator that is there."""
+        """The id of an existing operator. Raises NotFound."""
         wanted = NewOperator.id_of(uid)
         if wanted in self._operators:
             return wanted
@@ -246,7 +375,7 @@ class SavepointWriter:
     def _existing(self, uid: str) -> ExistingOperator:
         operator = self._operators[self._found(uid)]
         if not isinstance(operator, ExistingOperator):
-            raise InvalidOption(f"operator {uid!r} is new", advice="its bootstrap tells all its states")
+            raise InvalidOption(f"operator {uid!r} is new", advice="define all its states in its bootstrap")
         return operator
 
     def _edit_ttl(self, uid: str, state: str, edit: TtlEdit) -> SavepointWriter:
@@ -254,28 +383,6 @@ class SavepointWriter:
         operator.check_state(state)
         operator.edits.set_ttl(state, edit)
         return self
-
-
-def _path(path: object) -> str:
-    if not isinstance(path, str | os.PathLike):
-        raise InvalidOption(f"the path {path!r}", advice="give the directory as text, or a pathlib.Path")
-    return os.fspath(path)
-
-
-def _text(value: object) -> str:
-    """An option as Spark takes it."""
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def _milliseconds(time: object, what: str) -> int:
-    """A time in ms since the epoch, now if none is given. Raises InvalidOption."""
-    if time is None:
-        return now_ms()
-    if not isinstance(time, int) or not -(2**63) <= time < 2**63:
-        raise InvalidOption(
-            f"{what} {time!r}", advice="give whole milliseconds since the epoch: int(1000 * moment.timestamp())"
-        )
-    return time
 
 
 def _release_of(source: Snapshot) -> Release:

@@ -1,4 +1,4 @@
-"""What a write consists of: operators, their headers, the state files that tasks make. Picklable, without any rows."""
+"""The plan of a write: operators, their headers, the state files that tasks write. Picklable, without rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check_parallelism(parallelism: int, max_parallelism: int, operator: str) -> 
 class OperatorJob:
     """One operator of the snapshot to be written.
 
-    ``carried``: subtasks whose handles stay as they are (their files lie in the target already).
+    ``carried``: subtasks whose handles stay (their files are in the target's directory already).
     """
 
     operator_id: str
@@ -50,7 +50,7 @@ class OperatorJob:
         return self.uid or self.name or self.operator_id
 
     def state(self, subtasks: Sequence[SubtaskState]) -> OperatorState:
-        """The operator as ``_metadata`` tells it."""
+        """Return the operator as ``_metadata`` contains it."""
         return OperatorState(
             self.operator_id, self.parallelism, self.max_parallelism, self.name, self.uid, self.coordinator,
             tuple(subtasks), self.finished,
@@ -68,9 +68,9 @@ class Target:
 
 @dataclass(frozen=True)
 class WriteJob:
-    """A whole write. Entries are told their file by its position in ``targets``.
+    """A whole write. Entries refer to their file by its position in ``targets``.
 
-    ``context``: how values lie; writers of native heap files need to know where they end.
+    ``context``: the layout of values; writers of native heap files need it to find the end of each value.
     ``rocksdb``: how tables of native RocksDB snapshots are written. ``master_states``: states of hooks on the
     JobManager, as the source snapshot has them.
     """

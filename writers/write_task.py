@@ -1,4 +1,4 @@
-"""What a task does: one target's entries into one state file."""
+"""Write the entries of targets to state files, in Spark's tasks or on the driver."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OPERATOR_TYPE = 4
 
 @dataclass(frozen=True)
 class WrittenTarget:
-    """What became of a target: its handle, None if there was nothing to write."""
+    """A written target: the handle of its file, and the number of entries."""
 
     target: int
     entries: int
@@ -37,7 +37,7 @@ class WrittenTarget:
 def write_targets(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> list[WrittenTarget]:
     """Write the files of all targets in ``batches`` (TARGETED), which are sorted by target, key group, state id, key.
 
-    Raises WriteFailed, InvalidEntries; then nothing stays of the file in hand.
+    Raises WriteFailed, InvalidEntries; the current file is removed then.
     """
     targets, written = job.targets, []
     for number, runs in _by_target(batches):
@@ -50,12 +50,12 @@ def write_targets(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> list[Writ
 def write_empty(job: WriteJob, written: Iterable[WrittenTarget]) -> list[WrittenTarget]:
     """Write files without entries for all targets that have not been written.
 
-    They register the states, as those of a Flink subtask do that holds none: restoring checks their serializers, and
+    They register the states, like those of a Flink subtask without entries: restoring checks their serializers, and
     readers find the states.
     """
-    done = {item.target for item in written}
+    written_targets = {item.target for item in written}
     targets = enumerate(job.targets)
-    return [_write_target(job, number, target, ()) for number, target in targets if number not in done]
+    return [_write_target(job, number, target, ()) for number, target in targets if number not in written_targets]
 
 
 def _write_target(job: WriteJob, number: int, target: Target, runs: Iterable[pa.RecordBatch]) -> WrittenTarget:
@@ -115,7 +115,7 @@ def _operator_state(
             else:
                 pairs.setdefault(state_id, []).append(batch)
         for state_id in range(len(part.states), len(part.states) + len(part.broadcast)):
-            # Also without entries: Flink reads their number from where the first offset points to.
+            # Also without entries: Flink reads their number at the first offset.
             table = pa.Table.from_batches(pairs.get(state_id) or [_NO_ENTRIES])
             keys, values = (_whole(table.column(name)) for name in ("key", "value"))
             writer.entries(part.name(state_id), keys, values)
@@ -132,7 +132,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _by_target(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Iterator[pa.RecordBatch]]]:
-    """(target, its batches) one after another; a target's batches are to be taken before the next target is."""
+    """Yield (target, its batches); a target's batches must be consumed before the next target."""
     runs = _Runs(_runs(batches, TARGET))
     while runs.number is not None:
         yield runs.number, runs.of(runs.number)
@@ -143,7 +143,7 @@ def _by_state(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Recor
 
 
 def _runs(batches: Iterable[pa.RecordBatch], column: str) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """(number, rows) of neighbours with the same number in ``column``."""
+    """Yield (number, rows) of consecutive rows with the same number in ``column``."""
     for batch in batches:
         numbers: Any = batch.column(column).to_numpy(zero_copy_only=False)
         for start, stop in itertools.pairwise(cuts(numbers)):
@@ -151,7 +151,7 @@ def _runs(batches: Iterable[pa.RecordBatch], column: str) -> Iterator[tuple[int,
 
 
 class _Runs:
-    """Runs of batches with the same number, looked at one ahead."""
+    """Runs of batches with the same number, read one batch ahead."""
 
     def __init__(self, runs: Iterator[tuple[int, pa.RecordBatch]]) -> None:
         self._runs = runs

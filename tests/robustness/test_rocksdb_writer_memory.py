@@ -14,7 +14,7 @@ from stateproc.writers.formats.common.entry_batches import entry_columns
 from stateproc.writers.formats.rocksdb import block_builder as filling
 from stateproc.writers.formats.rocksdb import bloom, table
 from stateproc.writers.formats.rocksdb.options import TableOptions
-from stateproc.writers.formats.rocksdb.table import TableWriter, WrittenTable
+from stateproc.writers.formats.rocksdb.table import SstWriter, WrittenTable
 from tests.helpers.damage.checked_kernels import MEMORY, Checked, plain_module, replace_module
 from tests.helpers.writers.keyed_entries import Entry, batches
 
@@ -25,7 +25,7 @@ OPTIONS = TableOptions(block_size=128, bloom_bits_per_key=10.0)
 
 def write(entries: list[Entry], prefix: int, size: int) -> tuple[bytes, WrittenTable]:
     sink = io.BytesIO()
-    writer = TableWriter(sink, 8, 1, "a", prefix, OPTIONS, 1_700_000_000)
+    writer = SstWriter(sink, 8, 1, "a", prefix, OPTIONS, 1_700_000_000)
     for batch in batches(entries, size):
         writer.add(entry_columns(batch), 0, batch.num_rows)
     made = writer.finish()
@@ -41,12 +41,12 @@ class _CheckedKernels:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._writer: Any = None
-        replace_module(patch, table, filling, fill=self._fill, close_block=self._close)
+        replace_module(patch, table, filling, encode_blocks=self._fill, close_block=self._close)
         patch.setattr(table, "hash_keys", self._hash)
-        patch.setattr(TableWriter, "_make_room", self._before_growing(TableWriter._make_room))
+        patch.setattr(SstWriter, "_reserve", self._before_growing(SstWriter._reserve))
 
     def _before_growing(self, inner: Any) -> Any:
-        def grow(writer: TableWriter, more: int) -> None:
+        def grow(writer: SstWriter, more: int) -> None:
             self._writer = writer
             inner(writer, more)
 
@@ -65,7 +65,7 @@ class _CheckedKernels:
             _span(keys, key_offsets, first, last), _span(values, value_offsets, first, last),
             (before, before + before_size, False), self._out(out),
         ]  # fmt: skip
-        _FILLING.fill(
+        _FILLING.encode_blocks(
             first, last, Checked(groups), keys, Checked(key_offsets), values, Checked(value_offsets), prefix,
             block_size, before, before_size, out, Checked(restarts), Checked(reg), Checked(ends), Checked(rows),
         )  # fmt: skip

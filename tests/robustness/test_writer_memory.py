@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from stateproc.errors import InvalidEntries
-from stateproc.writers.formats.canonical import canonical_layout as laying
+from stateproc.writers.formats.canonical import canonical_layout as layout
 from stateproc.writers.formats.canonical import writer as canonical
 from stateproc.writers.formats.canonical.writer import CanonicalWriter
 from stateproc.writers.formats.common import order_check as order
 from tests.helpers.damage.checked_kernels import MEMORY, Checked, plain_module, replace_module
 from tests.helpers.writers.keyed_entries import Entry, batches
 
-_LAYING, _ORDER = plain_module(laying), plain_module(order)
+_LAYOUT, _ORDER = plain_module(layout), plain_module(order)
 
 
 def write(entries: list[Entry], max_parallelism: int, size: int) -> tuple[bytes, tuple[int, ...]] | str:
@@ -39,7 +39,7 @@ class _CheckedWriter:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._held: dict[str, Any] = {}
-        replace_module(monkeypatch, canonical, laying, lay=self._lay)
+        replace_module(monkeypatch, canonical, layout, encode_entries=self._encode)
         monkeypatch.setattr(order, "check", self._check)
         monkeypatch.setattr(CanonicalWriter, "_write", self._writing(CanonicalWriter._write))
 
@@ -50,14 +50,14 @@ class _CheckedWriter:
 
         return write
 
-    def _lay(
+    def _encode(
         self, first: int, last: int, groups: Any, states: Any, keys: int, key_offsets: Any, values: int,
         value_offsets: Any, first_group: int, prefix: int, out: int, reg: Any, began: Any, counts: Any,
     ) -> None:  # fmt: skip
         size = len(self._held["writer"]._out)
         MEMORY.columns = (0, 0)
         MEMORY.ranges = [_span(keys, key_offsets), _span(values, value_offsets), (out, out + size, True)]
-        _LAYING.lay(
+        _LAYOUT.encode_entries(
             first, last, Checked(groups), Checked(states), keys, Checked(key_offsets), values,
             Checked(value_offsets), first_group, prefix, out, Checked(reg), Checked(began), _Shaped(counts),
         )  # fmt: skip

@@ -21,7 +21,7 @@ KNOWN_CYCLES = [
 ]
 """Cycles still to be removed, by the last part of their modules' names."""
 REPEATED_CLASS_NAMES = {
-    *("BigNumber", "Blocks", "ClassDescription", "Column", "Entries", "Instance", "KeyedFile", "Piece", "Struct"),
+    *("BigNumber", "Blocks", "ClassDescription", "Column", "Entries", "Instance", "Piece", "Struct"),
     *("Table", "Ttl", "_Parser", "_Plain", "_Reader", "_Walk"),
 }
 """Class names still to be made unique."""

@@ -1,1 +1,4 @@
-"""A write begun, completed or ended: files of unique names, ``_metadata`` last."""
+"""The write of a directory: state files under unique names, and ``_metadata`` at the end.
+
+Imports metadata and storage; knows neither formats nor operators.
+"""

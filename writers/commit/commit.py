@@ -1,7 +1,7 @@
-"""A write begun, completed or ended: the driver's part. ``_metadata`` is written last, and makes the snapshot.
+"""Begin, complete and abort a write on the driver. ``_metadata`` is written last, and makes the files a snapshot.
 
-A write is told by its marker (see ``staging``). Who begins to write removes the markers, then the files, of writes that
-were killed; a write whose marker is gone cannot complete. So at most one of several writes to a place succeeds.
+Each write has a marker file (see ``staging``). A new write first removes the markers, then the files, of writes that
+were killed; a write without its marker cannot complete. So at most one of several writes to a directory succeeds.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MOST_NAMES = 5
 
 
 class Commit:
-    """One write to a place, from ``begin`` to ``complete`` or ``abort``."""
+    """One write to a directory, from ``begin`` to ``complete`` or ``abort``."""
 
     def __init__(self, staging: Staging, overwrite: bool, made_directory: bool) -> None:
         self.staging = staging
@@ -52,18 +52,24 @@ class Commit:
         sources: Sequence[str] = (),
         storage_options: Mapping[str, Any] | None = None,
     ) -> Commit:
-        """Begin to write a snapshot to the directory ``path``, which is made if it is not there.
+        """Begin to write a snapshot to a directory. Files of writes that were killed are removed.
 
-        Leftovers of writes that were killed are removed. overwrite: replace a snapshot that is there, once the new one
-        is complete. sources: directories of snapshots that are read. Raises InvalidOption where a snapshot or other
-        files stand already, and for a source or a directory in one; WriteFailed.
+        Args:
+            path: the directory, which is created if it does not exist.
+            overwrite: replace an existing snapshot, once the new one is complete.
+            sources: directories of snapshots that are read.
+            storage_options: fsspec's options of the file system.
+
+        Raises:
+            InvalidOption: the directory contains a snapshot or other files, or is a source or inside of one.
+            WriteFailed: the directory cannot be written.
         """
         directory, options = absolute(os.fspath(path)), dict(storage_options or {})
         for source in sources:
             _refuse_source(directory, source)
         kind = kind_of(directory, options)
         if kind is not None and kind[0] == "file":
-            raise InvalidOption("a file stands where the snapshot's directory should be", where=Where(file=directory))
+            raise InvalidOption("the path is a file, not a directory", where=Where(file=directory))
         staging = Staging(directory, new_run(), options)
         if kind is not None:
             _refuse_taken(staging, overwrite)
@@ -73,10 +79,17 @@ class Commit:
         return cls(staging, overwrite, kind is None)
 
     def complete(self, metadata: SnapshotMetadata, version: int) -> tuple[str, ...]:
-        """Write ``_metadata`` of this version: from then on the snapshot is there. Names of files that should have been
-        removed and could not, which do no harm.
+        """Write ``_metadata``, which completes the snapshot.
 
-        Raises WriteFailed, and nothing that can be loaded is there, unless it was there before.
+        Args:
+            metadata: the snapshot.
+            version: of ``_metadata``.
+
+        Returns:
+            Names of obsolete files that could not be removed; they do no harm.
+
+        Raises:
+            WriteFailed: the directory has no new snapshot then; one that was there before stays.
         """
         staging = self.staging
         data, again = _checked(metadata, version, staging)
@@ -100,9 +113,9 @@ class Commit:
         return (*(name for name in stale if not self._removed(name)), *left)
 
     def abort(self) -> None:
-        """End the write and remove what it has written, and the directory if it was made for it. Raises nothing.
+        """End the write, remove its files, and its directory if the write created it. Raises nothing.
 
-        A task still at work finds its write over and removes its file itself.
+        A running task notices that its write is over and removes its file itself.
         """
         staging, options = self.staging, self.staging.storage_options
         remove_quietly(staging.marker_uri, options)
@@ -121,7 +134,7 @@ class Commit:
         return remove_quietly(self._uri(name), self.staging.storage_options)
 
     def _names_now(self) -> list[str]:
-        """Of the files in the directory; none if it cannot be listed."""
+        """Names of the files in the directory; none if it cannot be listed."""
         try:
             entries = list_directory(self.staging.directory_uri, self.staging.storage_options)
         except SnapshotError:
@@ -132,7 +145,7 @@ class Commit:
         return join(self.staging.directory_uri, name)
 
     def _check_files(self, metadata: SnapshotMetadata, entries: Mapping[str, Entry]) -> None:
-        """Every file that handles name is there, as long as they say."""
+        """Raise WriteFailed unless every file that handles name exists with their length."""
         for use in walk_stream_handles(metadata):
             handle = _file_of(use.handle)
             if handle is None:
@@ -147,7 +160,7 @@ class Commit:
                 )
 
     def _withdraw_if_over(self, data: bytes) -> None:
-        """Who takes a place over removes the marker first: it saw the ``_metadata`` just written, or finds none."""
+        """Remove ``_metadata`` again if another write has taken over the directory, which removes the marker first."""
         staging = self.staging
         if staging.under_way:
             return
@@ -158,7 +171,7 @@ class Commit:
 
 
 def _refuse_source(directory: str, source: str) -> None:
-    """Nothing is written into a snapshot that is read, by whatever name, or around one, as at a checkpoint's root."""
+    """Raise InvalidOption for a target that is a source, inside of one, or around one (a checkpoint's root)."""
     target, read = _real(directory), _real(absolute(source))
     if read.startswith(target.rstrip("/") + "/"):
         raise InvalidOption(
@@ -210,7 +223,7 @@ def _clean(staging: Staging, overwrite: bool) -> None:
 
 
 def _leftovers(staging: Staging, entries: Sequence[Entry]) -> list[str]:
-    """State files that the ``_metadata`` there does not name; none if that cannot be read, since it may name any."""
+    """State files that the existing ``_metadata`` does not name; none if it cannot be read."""
     names = [entry.name for entry in entries]
     found = _metadata_at(staging) if METADATA in names else None
     if METADATA in names and found is None:
@@ -220,7 +233,7 @@ def _leftovers(staging: Staging, entries: Sequence[Entry]) -> list[str]:
 
 
 def _metadata_at(staging: Staging) -> SnapshotMetadata | None:
-    """The snapshot that is there; None if it cannot be read."""
+    """The existing snapshot; None if it cannot be read."""
     kind = kind_of(staging.metadata_uri, staging.storage_options)
     if kind is None:
         return None
@@ -246,7 +259,7 @@ def _file_of(handle: StreamHandle) -> RelativeFileHandle | None:
 
 
 def _checked(metadata: SnapshotMetadata, version: int, staging: Staging) -> tuple[bytes, SnapshotMetadata]:
-    """The bytes of ``_metadata``, and what a reader finds in them, which is what was given."""
+    """The bytes of ``_metadata``, and the snapshot read back from them. Raises WriteFailed if it differs."""
     data, where = write_metadata(metadata, version), Where(file=staging.metadata_uri)
     try:
         again = read_metadata(data, file=staging.metadata_uri)
@@ -259,7 +272,7 @@ def _checked(metadata: SnapshotMetadata, version: int, staging: Staging) -> tupl
 
 
 def _as_written(metadata: SnapshotMetadata, version: int) -> tuple[Any, ...]:
-    """The operators as a file of this version tells them."""
+    """The operators as a file of this version contains them."""
     if version >= 5:
         return metadata.operators
     return tuple(replace(operator, name=None, uid=None) for operator in metadata.operators)

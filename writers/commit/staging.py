@@ -1,8 +1,8 @@
-"""A write under way: where its files go, what they are called, whether it still counts.
+"""A write in progress: its directory, the names of its files, and whether it is still valid.
 
-Files stand in the target's directory from the start, under names that no other write and no other attempt of a task
-has: relative handles hold, and nothing has to be moved on object stores. What makes them a snapshot is ``_metadata``,
-written last. Until then a marker says that the write is under way; when it is gone, the write is over.
+Files are written to the target's directory directly, under names that no other write and no other attempt of a task
+has: relative handles are valid, and nothing has to be moved on object stores. ``_metadata``, written last, makes them a
+snapshot. Until then a marker file shows that the write is in progress; without the marker the write is over.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _MARKER = re.compile(r"\.stateproc-([0-9a-f]{16})(?:-metadata)?")
 
 
 def run_of_file(name: str) -> str | None:
-    """The run that a state file's name tells; None for files that no write of stateproc made."""
+    """Return the run in a state file's name; None for files of other programs."""
     match = _FILE.fullmatch(name)
     return match.group(1) if match else None
 
 
 def run_of_marker(name: str) -> str | None:
-    """The run that the name of a marker, or of a ``_metadata`` that was not finished, tells."""
+    """Return the run in the name of a marker or of an unfinished ``_metadata``, else None."""
     match = _MARKER.fullmatch(name)
     return match.group(1) if match else None
 
@@ -45,7 +45,7 @@ def new_run() -> str:
 
 @dataclass(frozen=True)
 class Staging:
-    """One write to ``directory_uri``. Picklable: tasks make their files with it, wherever they run."""
+    """One write to ``directory_uri``. Picklable: tasks create their files with it."""
 
     directory_uri: str
     run: str
@@ -57,7 +57,7 @@ class Staging:
 
     @property
     def temporary(self) -> str:
-        """The name of ``_metadata`` while it is written."""
+        """The name of ``_metadata`` until it is complete."""
         return f".stateproc-{self.run}-metadata"
 
     @property
@@ -66,7 +66,7 @@ class Staging:
 
     @property
     def location(self) -> SnapshotLocation:
-        """Where the files are, for readers."""
+        """The directory as readers receive it."""
         return SnapshotLocation(self.directory_uri, self.metadata_uri, storage_options=self.storage_options)
 
     @property
@@ -76,21 +76,21 @@ class Staging:
         return kind_of(self.marker_uri, self.storage_options) is not None
 
     def check_shared(self) -> None:
-        """Raise InvalidOption for a place that only this process has, where others are to write files."""
+        """Raise InvalidOption for a directory in the memory of this process, which tasks cannot reach."""
         if scheme_of(self.directory_uri) == "memory":
             raise InvalidOption(
                 "memory:// is the memory of one process, and Spark's tasks run in others",
                 where=Where(file=self.directory_uri),
-                advice="write to a directory, or a file system that all of Spark's hosts reach",
+                advice="write to a directory, or a file system that all Spark hosts reach",
             )
 
     def check_under_way(self) -> None:
         """Raise WriteFailed if the write is over."""
         if not self.under_way:
             raise WriteFailed(
-                "the write that this belongs to is over: it was ended, or a later one to the same place took over",
+                "the write is over: it was aborted, or a later one to the same directory took over",
                 where=Where(file=self.directory_uri),
-                advice="run one write at a time to a place; a task that comes late can be ignored",
+                advice="run one write at a time to a directory; a task that ends late can be ignored",
             )
 
     def new_file(self, inline_threshold: int = INLINE_THRESHOLD) -> StateFile:
@@ -99,9 +99,9 @@ class Staging:
 
 
 class StateFile:
-    """A state file being written, under a name of its own. Use as a context: left with an error, nothing stays.
+    """A state file being written, under a unique name, used as a context: left with an error, the file is removed.
 
-    Up to ``inline_threshold`` bytes no file is made: they go into ``_metadata``.
+    A state of up to ``inline_threshold`` bytes becomes a part of ``_metadata`` instead of a file.
     """
 
     def __init__(self, staging: Staging, name: str, inline_threshold: int) -> None:
@@ -130,7 +130,7 @@ class StateFile:
             self._opened().write(data)
 
     def append(self, path: str, start: int, size: int) -> int:
-        """Append bytes of a local file as far as the system copies by itself; how many it did. Raises WriteFailed."""
+        """Append bytes of a local file with the system's own copy; return how many it copied. Raises WriteFailed."""
         if self._file is None and len(self._held) + size <= self._threshold:
             return 0
         return self._opened().append(path, start, size)
@@ -144,7 +144,7 @@ class StateFile:
         return self._file
 
     def close(self) -> ByteStreamHandle | RelativeFileHandle:
-        """Finish the file; its handle. Raises WriteFailed, also if the write was ended meanwhile."""
+        """Finish the file and return its handle. Raises WriteFailed, also if the write has ended meanwhile."""
         if self.handle is not None:
             return self.handle
         if self._file is None:
@@ -160,7 +160,7 @@ class StateFile:
         return self.handle
 
     def discard(self) -> None:
-        """Give the file up and remove it."""
+        """Abandon the file and remove it."""
         self._held = bytearray()
         if self._file is not None and self.handle is None:
             self._file.discard()

@@ -1,1 +1,5 @@
-"""State files as Flink restores them: raw entries in, bytes out."""
+"""State files in Flink's formats, encoded from raw entries, and their verification.
+
+`keyed_formats` is the table of formats for keyed state. Imports readers (to verify), metadata, storage and codec; no
+other package of writers.
+"""

@@ -31,7 +31,7 @@ class KeyedFileSpec:
         release: the Flink release that will restore it.
         checkpoint_id: the snapshot's id.
         compressed: whether key groups are compressed with snappy; without effect on RocksDB databases.
-        context: how the serializers' values are laid out.
+        context: the layout of the serializers' values.
         rocksdb: how tables of RocksDB databases are written.
     """
 

@@ -1,4 +1,4 @@
-"""What shall become of an existing operator: told first, done when the snapshot is written."""
+"""Edits of an existing operator, collected first and applied when the snapshot is written."""
 
 from __future__ import annotations
 
@@ -32,8 +32,10 @@ class TtlEdit:
 
 @dataclass
 class Edits:
-    """The edits of one operator. ``states``: what puts states that come from DataFrames into the operator's bootstrap,
-    in the place of those of their names or beside them."""
+    """The edits of one operator.
+
+    ``states``: callbacks that add states from DataFrames to the operator's bootstrap; each replaces that of its name.
+    """
 
     dropped: set[str] = field(default_factory=set)
     renamed: dict[str, str] = field(default_factory=dict)
@@ -43,7 +45,7 @@ class Edits:
 
     @property
     def touch_keyed(self) -> bool:
-        """Whether the operator's keyed state has to be written anew."""
+        """Whether the operator's keyed state has to be rewritten."""
         return bool(self.dropped or self.renamed or self.ttl or self.states)
 
     def set_ttl(self, state: str, edit: TtlEdit) -> None:

@@ -1,4 +1,4 @@
-"""An operator of an existing snapshot: carried over as it is, or its keyed state as entries, some of them changed."""
+"""An operator of an existing snapshot: copied with its files, or its keyed state rewritten as entries."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from stateproc.writers.write_plan import OperatorJob, WriteJob
 
 
 @dataclass(frozen=True)
-class Carried:
-    """Some entries of a state, and what becomes of them: another time to live, other key groups."""
+class EditedSplit:
+    """A split of a state's entries, and the edits of its entries: time to live, key groups."""
 
     split: CarriedSplit | CarriedTogether
     ttl: TtlChange | None = None
@@ -56,7 +56,7 @@ class Carried:
 class RawCopies:
     """Splits of the keyed states of an operator that stay, which are copied without decoding; picklable."""
 
-    splits: tuple[Carried, ...]
+    splits: tuple[EditedSplit, ...]
     targets: TargetOf
 
     def __len__(self) -> int:
@@ -74,7 +74,7 @@ class RawCopies:
 
 
 class ExistingOperator:
-    """An operator of a snapshot that is rewritten. ``operator_id``, ``uid``: what it is called in the new one."""
+    """An operator of a snapshot that is rewritten. ``operator_id``, ``uid``: its identifiers in the new snapshot."""
 
     def __init__(self, operator: Operator) -> None:
         self.operator = operator
@@ -101,10 +101,10 @@ class ExistingOperator:
         """The operator's keyed states as they are. Raises UnsupportedSnapshot, CorruptSnapshot, MissingFile."""
         return merged_header(self.operator)
 
-    def keyed_is_carried(
+    def keeps_keyed_files(
         self, max_parallelism: int, parallelism: int, format_: OutputFormat | None, compressed: bool | None
     ) -> bool:
-        """Whether the files of keyed state can stay what they are."""
+        """Whether the files of keyed state can be copied unchanged."""
         own = self.operator
         if self.edits.touch_keyed or (max_parallelism, parallelism) != (own.max_parallelism, own.parallelism):
             return False
@@ -118,8 +118,8 @@ class ExistingOperator:
     def job(
         self, release: Release, carried: OperatorState, parallelism: int, max_parallelism: int, *, keyed: bool
     ) -> OperatorJob:
-        """The operator without entries. ``carried``: with handles of copied files, none of keyed state if that is
-        written anew (``keyed``). Raises InvalidOption.
+        """Return the plan of the operator. ``carried``: its handles of copied files, without keyed state if that is
+        rewritten (``keyed``). Raises InvalidOption.
         """
         part = self._part(release) if keyed else None
         return OperatorJob(
@@ -169,7 +169,7 @@ class ExistingOperator:
         state = self._bootstrap()
         if state.operator:
             raise InvalidOption(
-                "operator state cannot be put beside what an operator has already",
+                "operator state cannot be added to an existing operator",
                 advice="replace the whole operator: with_operator(uid, …)",
             )
         made = {item.declared.name for item in state.keyed}
@@ -177,14 +177,14 @@ class ExistingOperator:
             raise InvalidOption(
                 "a state is dropped that comes from a DataFrame as well",
                 where=Where(operator=self.operator.display, state=min(made & self.edits.dropped)),
-                advice="what a DataFrame gives takes the place of the state of its name: there is no need to drop that",
+                advice="a state from a DataFrame replaces the one of its name: do not drop that",
             )
         replaced = made & {*self.edits.ttl, *self.edits.renamed}
         if replaced:
             raise InvalidOption(
                 "a state that comes from a DataFrame would get another name or time to live as well",
                 where=Where(operator=self.operator.display, state=min(replaced)),
-                advice="tell it where the state is made (with_states: name, ttl), or change it in a second write",
+                advice="give both where the state is added (with_states: name, ttl), or change them in a second write",
             )
         return state.keyed
 
@@ -202,18 +202,18 @@ class ExistingOperator:
             info = with_ttl(info) if edit.action == "on" else without_ttl(info)
         return replace(info, name=self.edits.renamed.get(info.name, info.name))
 
-    def _carried(self, name: str, state_id: int, mine: OperatorJob) -> Iterator[Carried]:
-        """The parts of a state that stays; its serializers are looked at only where its bytes change."""
+    def _edited_splits(self, name: str, state_id: int, mine: OperatorJob) -> Iterator[EditedSplit]:
+        """The splits of a state that stays; its serializers are read only where its bytes change."""
         edit, context = self.edits.ttl.get(name), self.operator.options.context
-        change, again = None, None
+        ttl, key_groups = None, None
         if edit is not None:
-            change = edit.change(self.header.keyed(name, state_id), context)
+            ttl = edit.change(self.header.keyed(name, state_id), context)
         if mine.max_parallelism != self.operator.max_parallelism:
             state = self.header.keyed(name, state_id)
             function = self.edits.hash_function
-            again = rekey(state, mine.max_parallelism, context, hash_function=function, operator=mine.display)
+            key_groups = rekey(state, mine.max_parallelism, context, hash_function=function, operator=mine.display)
         for split in carried_splits(self.operator, name, state_id):
-            yield Carried(split, change, again)
+            yield EditedSplit(split, ttl, key_groups)
 
     def raw_copies(self, job: WriteJob, index: int) -> RawCopies | None:
         """The keyed states that stay; ``index``: the operator's position in the job. None if all files stay."""
@@ -221,8 +221,9 @@ class ExistingOperator:
         if mine.keyed is None:
             return None
         targets = TargetOf(job.targets, index, mine.parallelism, mine.max_parallelism)
-        copies = (item for number, name in enumerate(self._kept_names()) for item in self._carried(name, number, mine))
-        return RawCopies(tuple(_joined(copies)), targets)
+        names = enumerate(self._kept_names())
+        splits = (split for number, name in names for split in self._edited_splits(name, number, mine))
+        return RawCopies(tuple(_joined(splits)), targets)
 
     def sources(self, job: WriteJob, index: int) -> Iterator[Source]:
         """The rows of the states that come from DataFrames; ``index``: the operator's position in the job.
@@ -244,7 +245,7 @@ class ExistingOperator:
     def _encoder(
         self, rows: KeyedRows, key: Serializer, state_id: int, mine: OperatorJob, context: LayoutContext
     ) -> Encoder:
-        """What makes entries of a state's rows, in the key groups that a hash function tells if there is one."""
+        """Return the encoder of a state's rows; a hash function, if there is one, decides on their key groups."""
         function = self.edits.hash_function
         if not callable(function):
             return row_encoder(rows, key, state_id, mine, function, context)
@@ -253,20 +254,20 @@ class ExistingOperator:
         return RekeyedEncoder(encoder, rekey(encoder.state, mine.max_parallelism, context, hash_function=function))
 
     def _hashed(self, rows: KeyedRows, mine: OperatorJob) -> KeyedRows:
-        """The rows without their key groups, if keys or a function tell these or there are others now."""
+        """Drop the rows' key groups if they follow from keys or a function, or if max parallelism changes."""
         key, function = self.header.key, self.edits.hash_function
-        told = key is None or isinstance(key, RowData) or callable(function) or key_hash_of(key, function) is not None
-        if KEY_GROUP in rows.columns and (told or mine.max_parallelism != self.operator.max_parallelism):
+        known = key is None or isinstance(key, RowData) or callable(function) or key_hash_of(key, function) is not None
+        if KEY_GROUP in rows.columns and (known or mine.max_parallelism != self.operator.max_parallelism):
             return replace(rows, columns={role: name for role, name in rows.columns.items() if role != KEY_GROUP})
         return rows
 
 
-def _joined(items: Iterable[Carried]) -> Iterator[Carried]:
-    """The parts, those of which nothing changes read together."""
+def _joined(items: Iterable[EditedSplit]) -> Iterator[EditedSplit]:
+    """Combine the splits of which nothing changes, so that each file is read once."""
     unchanged: list[CarriedSplit] = []
     for item in items:
         if item.ttl is None and item.rekey is None and isinstance(item.split, CarriedSplit):
             unchanged.append(item.split)
         else:
             yield item
-    yield from map(Carried, together(unchanged))
+    yield from map(EditedSplit, together(unchanged))

@@ -1,7 +1,7 @@
-"""Operators carried over unchanged: their files copied beside the new ``_metadata``, handles pointed at the copies.
+"""Copy the files of unchanged operators to the new snapshot, and replace the streams of their handles by the copies.
 
-Each file, or segment of a merged file, is copied once, however many handles point at it. What stands in ``_metadata``
-itself stays there.
+Each file, or segment of a merged file, is copied once, however many handles refer to it. State inside ``_metadata``
+stays there.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _AT_ONCE = 8 << 20
 
 @dataclass(frozen=True)
 class FileCopy:
-    """One file or segment to copy. Picklable; each run makes a file of its own name, so that it can be run again.
+    """One file or segment to copy. Picklable; each run writes a new file, so that it can be repeated.
 
-    ``to_end``: all there is of the file, which may be longer than ``source`` says (changelog files).
+    ``to_end``: the whole file, which may be longer than ``source`` says (changelog files).
     """
 
     source: FileSource
@@ -38,14 +38,14 @@ class FileCopy:
         return self.source.size
 
     def run(self, staging: Staging) -> RelativeFileHandle | ByteStreamHandle:
-        """Copy; the handle of the copy. Raises MissingFile, CorruptSnapshot, WriteFailed."""
+        """Copy the file and return the handle of the copy. Raises MissingFile, CorruptSnapshot, WriteFailed."""
         source = _whole(self.source) if self.to_end else self.source
         source.read(0, 0)  # finds it, and sees that it is long enough
         with staging.new_file(inline_threshold=0) as file:
             done = file.append(source.name, source.base, source.size) if scheme_of(source.name) == "file" else 0
-            room = np.empty(min(_AT_ONCE, source.size - done), dtype=np.uint8).data
+            buffer = np.empty(min(_AT_ONCE, source.size - done), dtype=np.uint8).data
             for at in range(done, source.size, _AT_ONCE):
-                part = room[: min(_AT_ONCE, source.size - at)]
+                part = buffer[: min(_AT_ONCE, source.size - at)]
                 source.read_into(at, part)
                 file.write(part)
             return file.close()
@@ -62,7 +62,7 @@ def _whole(source: FileSource) -> FileSource:
 
 @dataclass(frozen=True)
 class CopyPlan:
-    """What is to be copied, and the operators whose handles are pointed at it by `finish`."""
+    """Files to copy, and the operators whose handles refer to the copies after `finish`."""
 
     copies: tuple[FileCopy, ...]
     operators: tuple[OperatorState, ...]
@@ -75,13 +75,15 @@ class CopyPlan:
         return sum(copy.bytes for copy in self.copies)
 
     def finish(self, handles: Sequence[RelativeFileHandle | ByteStreamHandle]) -> tuple[OperatorState, ...]:
-        """The operators with these handles of the copies, in the order of ``copies``."""
+        """Return the operators with handles of the copies, given in the order of ``copies``."""
         if len(handles) != len(self.copies):
             raise InvalidOption(f"{len(handles)} copies where {len(self.copies)} were planned")
 
         def swap(handle: StreamHandle, changelog: bool) -> StreamHandle:
             source = open_handle(handle, self.location, whole=not changelog)
-            return handles[self._indexes[_place(source, changelog)]] if isinstance(source, FileSource) else handle
+            return (
+                handles[self._indexes[_location_key(source, changelog)]] if isinstance(source, FileSource) else handle
+            )
 
         return tuple(with_streams(operator, swap) for operator in self.operators)
 
@@ -103,7 +105,9 @@ def copy_plan(
 
     def note(handle: StreamHandle, changelog: bool) -> StreamHandle:
         source = open_handle(handle, location, whole=not changelog)
-        if isinstance(source, FileSource) and indexes.setdefault(_place(source, changelog), len(copies)) == len(copies):
+        if isinstance(source, FileSource) and indexes.setdefault(_location_key(source, changelog), len(copies)) == len(
+            copies
+        ):
             copies.append(FileCopy(source, changelog))
         return handle
 
@@ -112,8 +116,8 @@ def copy_plan(
     return CopyPlan(tuple(copies), chosen, location, indexes)
 
 
-def _place(source: FileSource, changelog: bool) -> tuple[str, int, int]:
-    """What makes two handles mean the same bytes."""
+def _location_key(source: FileSource, changelog: bool) -> tuple[str, int, int]:
+    """A key that is equal for handles of the same bytes."""
     return (source.uri, 0, -1) if changelog else (source.uri, source.base, source.size)
 
 

@@ -1,4 +1,4 @@
-"""An operator's handles with other streams behind them."""
+"""Replace the streams of an operator's handles."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stateproc.metadata.handles import (
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
 
 StreamRewrite = Callable[[StreamHandle, bool], StreamHandle]
-"""(handle, whether it is a changelog's file, of which a handle tells a part only) → the handle in its place."""
+"""(stream handle, whether it is a changelog file, of which handles describe a part only) → its replacement."""
 _FILE_MERGING, _PLAIN = 17, 4
 
 
@@ -79,7 +79,7 @@ def _changelog_files(handle: FileChangelogHandle, swap: StreamRewrite) -> FileCh
 
 
 def _stream(handle: StreamHandle, swap: StreamRewrite) -> StreamHandle:
-    """Where a key-groups handle stands as a stream, the stream in it is meant."""
+    """The stream of a key-groups handle that is used as a stream is the one inside of it."""
     if isinstance(handle, KeyGroupsHandle):
         return replace(handle, stream=_stream(handle.stream, swap))
     return swap(handle, False)

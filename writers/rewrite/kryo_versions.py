@@ -1,4 +1,4 @@
-"""Values of Kryo, which Flink 1.x (Kryo 2) and 2.x (Kryo 5) write differently: they stay with the one or the other.
+"""Refuse to copy values of Kryo between Flink 1.x (Kryo 2) and 2.x (Kryo 5), which encode them differently.
 
 KryoSerializerSnapshot does not say who wrote the values, so that Flink 2.x finds those of 1.x compatible; but the
 serializer that it makes of such a snapshot misses classes that 1.x registers, and no state of the operator is restored.
@@ -56,7 +56,7 @@ def check_kryo_rows(operator: Operator, release: Release, key: Serializer, rows:
     for state in rows:
         for serializer in (state.value, state.user_key, state.namespace):
             for part in () if serializer is None else _parts(serializer):
-                # Types that the user tells have no settings of a snapshot: their bytes are told as well.
+                # Types that the user specifies have no settings of a snapshot; the user gives their bytes as well.
                 if isinstance(part, Kryo) and part.settings and not part.is_known(context):
                     raise UnsupportedSnapshot(
                         f"values of {part.class_name} are but the bytes of Kryo {kryo} (Flink {_LINES[kryo]}), which "

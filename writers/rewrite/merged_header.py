@@ -1,4 +1,4 @@
-"""The header of keyed state that is carried over: the states of all subtasks, in the form of canonical savepoints.
+"""Merge the headers of all subtasks' keyed state, in the form of canonical savepoints.
 
 Serializer snapshots stay the bytes they are. Only where a state changes its kind are they put into other frames:
 states of ForSt (KEY_VALUE_V2 keeps serializers of elements, KEY_VALUE those of whole lists and maps), timers of raw
@@ -55,7 +55,7 @@ class MergedHeader:
         raise not_found("keyed state", state, list(self.names))
 
     def keyed(self, state: str, state_id: int = 0) -> KeyedState:
-        """The state as its entries lie. Raises NotFound; UnsupportedSnapshot for serializers that tell no state."""
+        """Return the state for decoding its entries. Raises NotFound; UnsupportedSnapshot for other serializers."""
         info = self.info(state)
         found = None if self.key is None else keyed_state(info, state_id, self.key)
         if found is None:
@@ -109,8 +109,8 @@ def _add(found: dict[str, StateMetaInfo], info: StateMetaInfo, operator: Operato
 
 def _differing(operator: Operator, state: str | None) -> UnsupportedSnapshot:
     return UnsupportedSnapshot(
-        f"subtasks wrote {'this state' if state else 'keys'} with different serializers: one header cannot tell what "
-        "all the bytes mean",
+        f"subtasks wrote {'this state' if state else 'keys'} with different serializers: one header cannot describe "
+        "both",
         where=Where(operator=operator.display, state=state),
         advice="read the state as rows and write it anew, or take a savepoint of the job first",
     )
@@ -118,7 +118,7 @@ def _differing(operator: Operator, state: str | None) -> UnsupportedSnapshot:
 
 def _key_of_timers(infos: Iterable[StateMetaInfo]) -> bytes:
     """The key's snapshot where no header holds it (changelogs without a materialized part): the timers' part; empty
-    where there are no timers either, and the user told the type."""
+    where there are no timers either, and the user specified the type."""
     for info in infos:
         if isinstance(info.value_serializer, Timer):
             return PROXY + raw_composite(versioned_of(info.snapshots["VALUE_SERIALIZER"]), info.name).parts[0]
@@ -182,14 +182,14 @@ def classic(info: StateMetaInfo) -> StateMetaInfo:
 
 
 def _classic_ttl(value: bytes, state: str) -> bytes:
-    """TtlSerializer of the classic API where that of the new one stands."""
+    """Replace the TtlSerializer of the new state API by that of the classic one."""
     if not value.startswith(len(_TTL_V2).to_bytes(2, "big") + _TTL_V2.encode()):
         return value
     return composite_of(TTL, _TTL_VERSION, raw_composite(value, state).parts).versioned()
 
 
 def with_snapshots(info: StateMetaInfo, snapshots: dict[str, bytes]) -> StateMetaInfo:
-    """The state with other serializers, those that ``snapshots`` (proxied) describe."""
+    """Return the state with the serializers that ``snapshots`` (proxied) describe."""
     serializers = {
         key: read_whole_header(data, f"<snapshot of {info.name}>", read_proxied) for key, data in snapshots.items()
     }

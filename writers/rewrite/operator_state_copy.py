@@ -1,4 +1,4 @@
-"""Operator state carried over: the bytes of its elements, as OperatorStateWriter takes them.
+"""Copy the elements of operator state as bytes, for OperatorStateWriter.
 
 Format: org.apache.flink.runtime.state.DefaultOperatorStateBackendSnapshotStrategy. An element of a list or union state
 is one value; a broadcast state has one element, the count and all entries, the same in every subtask.

@@ -1,7 +1,7 @@
-"""Serializer snapshots as bytes: taken apart and put together around parts that stay as they were written.
+"""Split serializer snapshots into nested snapshots as bytes, and combine them again.
 
 Format: CompositeTypeSerializerSnapshot and NestedSerializersSnapshotDelegate (org.apache.flink.api.common.typeutils),
-behind the proxy version of TypeSerializerSnapshotSerializationUtil.
+after the proxy version of TypeSerializerSnapshotSerializationUtil.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""New key groups for entries whose operator gets another max parallelism.
+"""Assign entries to the key groups of another max parallelism.
 
-Only the key in front of each composite key (behind the timestamp, in timers) is read; the rest stays bytes.
+Only the key at the start of each composite key (in timers, after the timestamp) is decoded; the rest stays bytes.
 Source: org.apache.flink.runtime.state.KeyGroupRangeAssignment.
 """
 
@@ -87,28 +87,28 @@ class Rekey:
 
 @dataclass(frozen=True)
 class RekeyedEncoder:
-    """Rows as entries in the key groups that ``rekey`` tells, whatever rows tell themselves."""
+    """Encodes rows as entries in the key groups of ``rekey``, which overrides those of the rows."""
 
     encoder: RowEncoder
     rekey: Rekey
 
     def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """SerializedValue entries (RAW_ENTRIES), in the order of rows. Raises InvalidRows, InvalidOption."""
+        """Return raw entries (RAW_ENTRIES), in the order of rows. Raises InvalidRows, InvalidOption."""
         none = pa.array(np.zeros(batch.num_rows, dtype=np.int32))
         (entries,) = self.rekey.batches([self.encoder.encode(batch.append_column(KEY_GROUP, none))])
         return entries
 
 
-def _codes(told: Any, n: int) -> pa.Array:
+def _codes(result: Any, n: int) -> pa.Array:
     """What a user's function gave for ``n`` keys, if they are hash codes. Raises InvalidOption."""
-    whole = isinstance(told, pa.Array) and pa.types.is_integer(told.type)
-    if not whole or len(told) != n or told.null_count or (told.type != pa.int32() and not _are_ints(told)):
-        shown = f"{len(told)} of {told.type}" if isinstance(told, pa.Array) else type(told).__name__
+    whole = isinstance(result, pa.Array) and pa.types.is_integer(result.type)
+    if not whole or len(result) != n or result.null_count or (result.type != pa.int32() and not _are_ints(result)):
+        shown = f"{len(result)} of {result.type}" if isinstance(result, pa.Array) else type(result).__name__
         raise InvalidOption(
             f"the hash function gave no hash codes for {n} keys: {shown}",
             advice="it gets an Arrow array of keys, and returns one of int32 with as many items, none of them null",
         )
-    return told
+    return result
 
 
 def _are_ints(codes: pa.Array) -> bool:
@@ -131,12 +131,12 @@ def rekey(
     hash_function: str | HashCodes | None = None,
     operator: str | None = None,
 ) -> Rekey:
-    """How the entries of ``state`` get the key groups of ``max_parallelism``.
+    """Return what assigns the entries of ``state`` to the key groups of ``max_parallelism``.
 
     hash_function: for keys whose hashCode is their class's own (POJOs, case classes, enums): a name that
     `key_hash_of` knows, or a function of the decoded keys (an Arrow array, dates and times as ISO texts) that returns
-    their hash codes as int32. Raises InvalidOption where the hash cannot be told and none is given; Undecodable where
-    nothing tells how keys lie.
+    their hash codes as int32. Raises InvalidOption where the hash does not follow from the bytes and none is given;
+    Undecodable where the layout of keys is unknown.
     """
     with_kind = isinstance(state.key, RowOf) and state.key.has_kind
     context = replace(context.inner, temporal="exact", row_kind=with_kind)
@@ -146,8 +146,8 @@ def rekey(
     found = key_hash_of(state.key, hash_function)
     if found is None and not isinstance(state.key, RowData):
         raise InvalidOption(
-            f"keys of the type {state.key.type_name} have a hashCode that their bytes do not tell, so their key groups "
-            f"for max parallelism {max_parallelism} are not known",
+            f"keys of the type {state.key.type_name} have a hashCode that does not follow from their bytes, so "
+            f"their key groups for max parallelism {max_parallelism} are not known",
             where=Where(operator=operator, state=state.name),
             advice=f"give hash_function={OBJECTS_HASH!r} if the class hashes its fields in that way, or a function of "
             "the keys that returns their hash codes; or keep the max parallelism",

@@ -1,8 +1,8 @@
-"""Operator state dealt out anew, where an operator gets another number of subtasks.
+"""Distribute operator state to another number of subtasks.
 
 As org.apache.flink.runtime.checkpoint.RoundRobinOperatorStateRepartitioner does when a job is restored: elements of a
-list state are spread evenly, all of a broadcast state goes to every subtask. Elements of a union state are spread, too:
-whoever restores gives all of them to each subtask. Elements stay bytes, in the order in which subtasks held them.
+list state are distributed evenly, a broadcast state is copied to every subtask. Elements of a union state are
+distributed, too: restoring gives all of them to each subtask. Elements stay bytes, in the order of the subtasks.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _THREADS = 4
 
 @dataclass(frozen=True)
 class SubtaskOperatorState:
-    """What one subtask gets of all operator states, by their names. Picklable."""
+    """The elements of all operator states that one subtask receives, by state name. Picklable."""
 
     header: MergedOperatorHeader
     elements: tuple[tuple[str, tuple[RawElements, ...]], ...]
 
     def write(self, staging: Staging, release: Release, *, compressed: bool, verify: bool) -> OperatorStreamHandle:
-        """Write the subtask's file; its handle. Raises CorruptSnapshot, MissingFile, WriteFailed."""
+        """Write the subtask's file and return its handle. Raises CorruptSnapshot, MissingFile, WriteFailed."""
         version = release.operator_header_version
         compressed = compressed and version >= 6
         with staging.new_file() as file:
@@ -56,7 +56,7 @@ class SubtaskOperatorState:
 
 
 def subtask_states(operator: Operator, parallelism: int) -> list[SubtaskOperatorState]:
-    """Of each of so many subtasks what it gets of the operator's states.
+    """Return the elements that each subtask receives.
 
     Raises UnsupportedSnapshot where subtasks wrote a state with different serializers; CorruptSnapshot, MissingFile.
     """
@@ -70,7 +70,7 @@ def subtask_states(operator: Operator, parallelism: int) -> list[SubtaskOperator
 
 
 def distributed(elements: Sequence[RawElements], parallelism: int) -> list[tuple[RawElements, ...]]:
-    """Elements of one state by subtask: neighbours stay together, the first subtasks may have one more than others."""
+    """Distribute the elements of one state in order; the first subtasks may have one more than others."""
     if elements and elements[0].broadcast:
         return [tuple(elements)] * parallelism
     each, more = divmod(sum(len(part) for part in elements), parallelism)
@@ -91,14 +91,14 @@ def _between(elements: Sequence[RawElements], start: int, stop: int) -> Iterator
 def repartitioned(
     operator: Operator, carried: OperatorState, parallelism: int, release: Release, staging: Staging, *, verify: bool
 ) -> OperatorState:
-    """``carried`` with as many subtasks as it shall have, and the operator states of ``operator`` in files of theirs.
+    """Return ``carried`` with ``parallelism`` subtasks, and write the operator states of ``operator`` for them.
 
-    Raises InvalidOption for raw operator state, which nobody can deal out; as `subtask_states`, and WriteFailed.
+    Raises InvalidOption for raw operator state, which only its operator can read; as `subtask_states`, and WriteFailed.
     """
     if any(subtask.raw_operator for subtask in carried.subtasks):
         raise InvalidOption(
             f"operator {operator.display} has raw operator state, which only its own code can read",
-            advice="leave its parallelism as it is: Flink deals operator state out anew when it restores",
+            advice="leave its parallelism as it is: Flink redistributes operator state when it restores",
         )
     carried = replace(carried, parallelism=parallelism)
     if not operator.operator_files and not operator.unreadable_operator_files:

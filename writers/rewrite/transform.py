@@ -1,4 +1,4 @@
-"""An existing state's rows through a function, and back into the operator."""
+"""Transform the rows of an existing state with a function of DataFrames."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def transformation(
     value_type: Type,
     map_key_type: Type,
 ) -> Callable[[OperatorBootstrap], object]:
-    """What puts ``function`` of the state's rows into a bootstrap. Raises InvalidOption for states of no rows.
+    """Return a callback that adds the transformed rows to a bootstrap. Raises InvalidOption for timers.
 
-    The rows tell their key groups, for keys whose hashes nothing else tells.
+    The rows keep their key groups, which do not follow from keys with a hashCode of their own.
     """
     if state.kind not in (*_SINGLE, StateKind.LIST, StateKind.MAP):
         raise InvalidOption(

@@ -1,7 +1,7 @@
-"""Time to live of states that are carried over: switched on, off, expired entries dropped. User values stay bytes.
+"""Enable or disable time to live of copied states, or drop expired entries. User values stay bytes.
 
 Format: org.apache.flink.runtime.state.ttl.TtlStateFactory.TtlSerializer: i64 last access (ms since the epoch) in front
-of a value, of each element of a list, of each value of a map (behind its null mark); expiry as in TtlUtils.
+of a value, of each element of a list, of each value of a map (after its null mark); expiry as in TtlUtils.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from stateproc.writers.formats.common.byte_gather import Longs, gather, row_byte
 
 _SIZE = 8
 _MARK = 1
-_BEFORE_ALL, _BEHIND_ALL = -(2**63), 2**63 - 1
+_BEFORE_ALL, _AFTER_ALL = -(2**63), 2**63 - 1
 
 
 class TtlAction(enum.Enum):
-    """What is done. PURGE: expired entries are dropped, the others stay as they are."""
+    """The change. PURGE: expired entries are dropped, the others stay as they are."""
 
     ON = "on"
     OFF = "off"
@@ -58,7 +58,7 @@ class TtlChange:
     expired: int = _BEFORE_ALL
 
     def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The entries (RAW_ENTRIES) as they shall be, in the same order. Raises CorruptSnapshot, Undecodable."""
+        """Return the changed entries (RAW_ENTRIES), in the same order. Raises CorruptSnapshot, Undecodable."""
         elements = _ListElements(self.state, self.context) if self.state.kind is StateKind.LIST else None
         for batch in batches:
             values = row_bytes_of(batch.column("value"))
@@ -99,7 +99,7 @@ class TtlChange:
         return alive, take_rows(values, np.flatnonzero(alive))
 
     def _timed(self, values: RowBytes, present: npt.NDArray[np.bool_]) -> RowBytes:
-        """Values of maps, without marks, as TtlValues behind theirs."""
+        """Add null marks and times to values of maps without null marks."""
         n, null = len(values), self._null
         if not present.all():
             if null is None:
@@ -113,7 +113,7 @@ class TtlChange:
         return _joined(_marks(np.zeros(n, dtype=np.bool_)), self._times(n), values)
 
     def _timeless(self, values: RowBytes, present: npt.NDArray[np.bool_]) -> RowBytes:
-        """Values of maps, without marks and times, behind marks: nulls in TtlValues are nulls of the map again."""
+        """Add null marks to values of maps without marks and times; a null in a TtlValue is a null of the map again."""
         null = ~present
         if self._null is not None:
             null |= _equal(values, self._null)
@@ -160,7 +160,7 @@ class TtlChange:
 
 
 class _ListElements:
-    """Takes lists apart: finds where each element ends, without decoding it."""
+    """Splits lists into the bytes of their elements, without decoding them."""
 
     def __init__(self, state: KeyedState, context: LayoutContext) -> None:
         b = Builder()
@@ -182,7 +182,7 @@ class _ListElements:
 
 
 def _joined(*parts: RowBytes) -> RowBytes:
-    """The parts of each row one behind the other."""
+    """Concatenate the parts of each row."""
     return write_rows(concatenate([measured(part) for part in parts]), len(parts[0]))
 
 
@@ -192,7 +192,7 @@ def _marks(null: npt.NDArray[np.bool_]) -> RowBytes:
 
 
 def _equal(values: RowBytes, form: bytes) -> npt.NDArray[np.bool_]:
-    """Which values are these bytes."""
+    """A mask of the values that are these bytes."""
     found: npt.NDArray[np.bool_] = values.lengths == len(form)
     starts = values.offsets[:-1][found]
     found[found] = (values.data[starts[:, None] + np.arange(len(form))] == np.frombuffer(form, np.uint8)).all(axis=1)
@@ -217,7 +217,7 @@ def ttl_purge(state: KeyedState, context: LayoutContext, ttl: int, now: int) -> 
         raise InvalidOption(
             f"a time to live of {ttl} ms", where=Where(state=state.name), advice="give it in ms, from 1"
         )
-    return TtlChange(TtlAction.PURGE, _of(state, True), context, expired=max(_BEFORE_ALL, min(now - ttl, _BEHIND_ALL)))
+    return TtlChange(TtlAction.PURGE, _of(state, True), context, expired=max(_BEFORE_ALL, min(now - ttl, _AFTER_ALL)))
 
 
 def _of(state: KeyedState, ttl: bool) -> KeyedState:

@@ -1,4 +1,4 @@
-"""Time to live in a state's header: TtlSerializer put around, or taken off, serializers whose snapshots stay bytes."""
+"""Wrap serializer snapshots of a state's header in TtlSerializer's, or unwrap them; the snapshots stay bytes."""
 
 from __future__ import annotations
 

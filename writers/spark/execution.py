@@ -147,7 +147,7 @@ def _scaled(
         own = operator.operator
         groups = settings.max_parallelism or own.max_parallelism
         subtasks = min(own.parallelism, groups) if given is None else given
-        keyed = not operator.keyed_is_carried(groups, subtasks, settings.format, settings.compressed)
+        keyed = not operator.keeps_keyed_files(groups, subtasks, settings.format, settings.compressed)
     else:
         groups = settings.max_parallelism or _DEFAULT_MAX_PARALLELISM
         subtasks = max(1, min(groups, int(spark.sparkContext.defaultParallelism))) if given is None else given

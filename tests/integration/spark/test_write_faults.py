@@ -141,7 +141,7 @@ def test_a_task_speculated_while_its_first_attempt_lives(races: Path, race: str)
     else:  # of runs the commit makes files
         assert set(ends[winner]["own"]).isdisjoint(names(target))
     # Who goes on when the snapshot is there finds the write over.
-    assert ("the write that this belongs to is over" in ends[1]["error"]) is (winner == 0)
+    assert ("the write is over" in ends[1]["error"]) is (winner == 0)
     assert ends[winner]["error"] == ""
 
 

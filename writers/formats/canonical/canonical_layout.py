@@ -1,4 +1,4 @@
-"""The kernel that lays raw entries out as canonical key groups: the twin of stateproc.readers.scanning.
+"""Kernel that encodes raw entries as canonical key groups; the decoder is stateproc.readers.common.entry_scan.
 
 Format: org.apache.flink.runtime.state.FullSnapshotAsyncWriter.
 """
@@ -11,25 +11,25 @@ import numpy as np
 
 from stateproc.codec.jit import copy_bytes, kernel, load_u8, store_8
 
-# Registers: where the last entry begins, where the bytes end, the last entry's key group (-1: none yet) and state,
-# how many key groups began.
+# Registers: the offset of the last entry, the end of the bytes, the last entry's key group (-1: none yet) and state,
+# the number of key groups that began.
 LAST, POS, GROUP, STATE, BEGAN = 0, 1, 2, 3, 4
 REGISTERS = 5
 FLAG = 0x80
 END_OF_GROUP = 0xFFFF
 OVERHEAD = 12
-"""Bytes that an entry needs beside prefix, key and value, at most: two lengths, an end mark, a state id."""
+"""Most bytes of an entry besides prefix, key and value: two lengths, an end mark, a state id."""
 
 
 @kernel
 def _put(target: int, value: int, n: int) -> None:
-    """``value`` in ``n`` big-endian bytes."""
+    """Store ``value`` in ``n`` big-endian bytes."""
     for k in range(n):
         store_8(target + k, (value >> (8 * (n - 1 - k))) & 0xFF)
 
 
 @kernel
-def lay(
+def encode_entries(
     first: int,
     last: int,
     groups: Any,
@@ -45,12 +45,12 @@ def lay(
     began: Any,
     counts: Any,
 ) -> None:
-    """Lay rows ``first`` to ``last`` (exclusive), which are in order, out behind the entry that ``out`` begins with.
+    """Encode rows ``first`` to ``last`` (exclusive), which are in order, after the entry at the start of ``out``.
 
-    out: address of room for all of it: the last entry of the rows before (from ``reg[LAST]`` = 0 to ``reg[POS]``),
-    and OVERHEAD + ``prefix`` bytes beside key and value for each row. began: int64 [2, key groups], the key groups
-    that begin in these rows, and where in ``out``. counts: int64 [key groups, states], entries added up.
-    The last entry's end is left open: whether a state id follows it is known with the entry behind it.
+    out: address of a buffer for the last entry of the rows before (from ``reg[LAST]`` = 0 to ``reg[POS]``) and, per
+    row, OVERHEAD + ``prefix`` bytes besides key and value. began: int64 [2, key groups], the key groups that begin in
+    these rows and their offsets in ``out``. counts: int64 [key groups, states], to which entries are added.
+    The last entry stays open: whether a state id follows it is known with the next entry.
     """
     at, pos, group, state = reg[LAST], reg[POS], reg[GROUP], reg[STATE]
     for row in range(first, last):

@@ -1,1 +1,1 @@
-"""What several file writers share: batches of raw entries, their order, snappy streams."""
+"""Shared by the writers of all formats: batches of raw entries, their order, snappy streams, checks of counts."""

@@ -1,4 +1,4 @@
-"""Spans of a buffer brought together: from entries that lie anywhere to columns of bytes."""
+"""Gather byte ranges of a buffer into contiguous columns of byte strings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Longs = npt.NDArray[np.int64]
 
 @kernel
 def _gather(source: int, starts: int, stops: int, n: int, target: int) -> None:
-    """Copy ``n`` spans of the bytes at ``source`` one behind the other to ``target``, which has room for them."""
+    """Copy ``n`` ranges of the bytes at ``source`` to ``target``, one after the other."""
     for row in range(n):
         start = load_i64(starts + 8 * row)
         size = load_i64(stops + 8 * row) - start
@@ -26,7 +26,7 @@ def _gather(source: int, starts: int, stops: int, n: int, target: int) -> None:
 
 
 def gather(data: Bytes, starts: Longs, stops: Longs) -> RowBytes:
-    """The spans ``data[starts[i]:stops[i]]``, int64, which lie inside of ``data``."""
+    """Copy the ranges ``data[starts[i]:stops[i]]``, int64, which must be inside of ``data``."""
     return _copied(data.ctypes.data, np.ascontiguousarray(starts), np.ascontiguousarray(stops))
 
 
@@ -40,18 +40,18 @@ def _copied(source: int, starts: Longs, stops: Longs) -> RowBytes:
 
 
 def gather_addresses(addresses: Longs, sizes: Longs) -> RowBytes:
-    """Copies of ``sizes[i]`` bytes at ``addresses[i]``, int64, one behind the other; the caller keeps them alive."""
+    """Copy ``sizes[i]`` bytes at ``addresses[i]``, int64, one after the other; the caller keeps them alive."""
     addresses = np.ascontiguousarray(addresses)
     return _copied(0, addresses, addresses + sizes)
 
 
 def take_rows(pieces: RowBytes, rows: Longs) -> RowBytes:
-    """The pieces of these rows, in this order; rows may come more than once."""
+    """Copy the byte strings of these rows, in this order; rows may be repeated."""
     return gather(pieces.data, pieces.offsets[:-1][rows], pieces.offsets[1:][rows])
 
 
 def entry_batch(key_groups: npt.ArrayLike, state_id: int, keys: RowBytes, values: RowBytes) -> pa.RecordBatch:
-    """A batch of RAW_ENTRIES, all of one state."""
+    """Return a batch of RAW_ENTRIES, all of one state."""
     groups = np.ascontiguousarray(key_groups, dtype=np.int32)
     ids = pa.array(np.full(len(groups), state_id, dtype=np.int32))
     return pa.RecordBatch.from_arrays([pa.array(groups), ids, keys.to_arrow(), values.to_arrow()], RAW_ENTRIES.names)

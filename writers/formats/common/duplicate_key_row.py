@@ -1,4 +1,4 @@
-"""Entries that come twice, shown as the rows they were."""
+"""Decode the entry of a duplicate key, to show it as a row in the error."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MANY = 1 << 20
 
 
 def with_row(error: DuplicateKey, header: KeyedStateHeader, context: LayoutContext) -> DuplicateKey:
-    """The error with the row of its entry; as it is where that is not at hand or cannot be read back."""
+    """Return the error with the row of its entry, or unchanged if the entry is unknown or cannot be decoded."""
     if error.entry is None:
         return error
     group, state_id, key, value = error.entry
@@ -29,7 +29,7 @@ def with_row(error: DuplicateKey, header: KeyedStateHeader, context: LayoutConte
         return error
     try:
         row = _row(state, group, key, value, context)
-    except SnapshotError:  # a type without a decoder: the bytes are told already
+    except SnapshotError:  # a type without a decoder: the message has the key's bytes
         return error
     shown = ", ".join(f"{name}={_short(repr(item))}" for name, item in row.items() if name != KEY_GROUP)
     return DuplicateKey(f"{error.message}: {shown}", where=replace(error.where, state=state.name), advice=error.advice)

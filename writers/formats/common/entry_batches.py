@@ -1,4 +1,4 @@
-"""Raw entries on their way to a file: batches of (key group, state, composite key, value), in order."""
+"""Batches of raw entries that are written: (key group, state id, composite key, value), in order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Longs = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ByteColumn:
-    """A column of byte strings: row ``i`` lies at ``address + offsets[i]`` up to ``address + offsets[i + 1]``.
+    """A column of byte strings: row ``i`` is from ``address + offsets[i]`` to ``address + offsets[i + 1]``.
 
     ``owner`` keeps the bytes alive.
     """
@@ -62,7 +62,7 @@ class ByteColumn:
 
 @dataclass(frozen=True)
 class EntryColumns:
-    """A batch of raw entries as kernels take it."""
+    """The columns of a batch of raw entries, as arguments of kernels."""
 
     key_groups: Ints
     state_ids: Ints
@@ -74,7 +74,7 @@ class EntryColumns:
 
 
 def cuts(*columns: npt.NDArray[Any]) -> list[int]:
-    """Where runs of neighbours with the same numbers begin, and the number of rows behind the last: [0, …, rows]."""
+    """Return the first rows of runs of equal numbers, and the number of rows: [0, …, rows]."""
     n = len(columns[0])
     if not n:
         return [0]
@@ -85,9 +85,9 @@ def cuts(*columns: npt.NDArray[Any]) -> list[int]:
 
 
 def portions(ends: Longs, edges: Sequence[int], at_once: int) -> Iterator[tuple[int, int]]:
-    """(first row, row behind the last) of about ``at_once`` bytes, one row at least, none across an edge.
+    """Yield (first row, row after the last) of about ``at_once`` bytes, one row at least, none across an edge.
 
-    ends: where each row's bytes end, rows being one behind the other. edges: of `cuts`.
+    ends: cumulative bytes of the rows. edges: of `cuts`.
     """
     first = 0
     for stop in edges[1:]:
@@ -99,7 +99,7 @@ def portions(ends: Longs, edges: Sequence[int], at_once: int) -> Iterator[tuple[
 
 
 def byte_column(array: pa.Array) -> ByteColumn:
-    """The column of a binary or large binary array without nulls, nothing copied but 32-bit offsets."""
+    """Return the column of a binary or large binary array without nulls; only 32-bit offsets are copied."""
     if array.null_count:
         raise InvalidEntries("a null among the bytes of raw entries")
     width = np.dtype(np.int64 if pa.types.is_large_binary(array.type) else np.int32)
@@ -111,7 +111,7 @@ def byte_column(array: pa.Array) -> ByteColumn:
 
 
 def entry_columns(batch: pa.RecordBatch) -> EntryColumns:
-    """The columns of a batch of RAW_ENTRIES (binary need not be large). Raises InvalidEntries for any other batch."""
+    """Return the columns of a batch of RAW_ENTRIES (binary need not be large). Raises InvalidEntries for others."""
     for field in RAW_ENTRIES:
         index = batch.schema.get_field_index(field.name)
         found = batch.schema.field(index).type if index >= 0 else None

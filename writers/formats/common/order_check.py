@@ -1,4 +1,4 @@
-"""The order of raw entries: by key group, state id, key bytes unsigned, no key twice."""
+"""Check the order of raw entries: by key group, state id and key bytes (unsigned), without duplicates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GROUP, _STATE, _ROW = 0, 1, 2
 
 @kernel
 def compare(a: int, a_size: int, b: int, b_size: int) -> int:
-    """-1, 0 or 1: how the ``a_size`` bytes at ``a`` compare to those at ``b``, unsigned, a prefix first."""
+    """Compare ``a_size`` bytes at ``a`` with those at ``b``, unsigned, a prefix first: -1, 0 or 1."""
     n = min(a_size, b_size)
     for k in range(n):
         x, y = load_u8(a + k), load_u8(b + k)
@@ -45,7 +45,7 @@ def check(
     last_size: int,
     reg: Any,
 ) -> int:
-    """An outcome for all rows; ``reg[_ROW]`` the first row that is not in order.
+    """Return the outcome for all rows; ``reg[_ROW]`` is the first row that is not in order.
 
     reg: key group (-1: none) and state of the entry before, whose key is the ``last_size`` bytes at ``last``.
     """
@@ -76,7 +76,7 @@ def check(
 
 
 class OrderCheck:
-    """Checks that batches of entries, one behind the other, are in order. states: names by state id."""
+    """Checks that consecutive batches of entries are in order. states: names by state id."""
 
     def __init__(self, states: Sequence[str], key_groups: range) -> None:
         self._states, self._key_groups = states, key_groups
@@ -112,7 +112,7 @@ class OrderCheck:
             return duplicate
         groups = f"{self._key_groups.start} to {self._key_groups.stop - 1}"
         message = {
-            UNORDERED: f"an entry ({entry}) comes behind one that it belongs before",
+            UNORDERED: f"an entry ({entry}) comes after one that belongs after it",
             BAD_GROUP: f"an entry ({entry}) in a file of the key groups {groups}",
             BAD_STATE: f"an entry ({entry}) of state {state}, where the header has {len(self._states)} states",
             TOO_LONG: f"an entry ({entry}) whose key or value is longer than 2 GiB",

@@ -1,4 +1,4 @@
-"""The snappy framing format, written: a stream of chunks of 64 KiB each, the last one shorter.
+"""Write the snappy framing format: a stream of chunks of 64 KiB, the last one shorter.
 
 Source: org.apache.flink.runtime.state.SnappyStreamCompressionDecorator, org.xerial.snappy.SnappyFramedOutputStream.
 """
@@ -8,13 +8,13 @@ from __future__ import annotations
 import cramjam
 
 IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
-"""What a framed stream begins with."""
+"""The first bytes of a framed stream."""
 _CHUNK = 1 << 16
 _AT_ONCE = 64 * _CHUNK
 
 
 class FramedStream:
-    """One compressed stream: ``frame`` takes plain bytes and gives those to be written, ``end`` the rest."""
+    """One compressed stream: ``frame`` returns the compressed chunks of plain bytes, ``flush`` the last one."""
 
     def __init__(self, *, identified: bool = False) -> None:
         """``identified``: the stream's identifier is written already."""
@@ -22,7 +22,7 @@ class FramedStream:
         self._rest = bytearray()
 
     def frame(self, plain: bytes | memoryview) -> bytes:
-        """The chunks that ``plain`` completes; what is left over waits for more."""
+        """Return the chunks that ``plain`` completes; the remaining bytes are kept for the next chunk."""
         view = memoryview(plain)
         parts = []
         if self._rest:
@@ -39,7 +39,7 @@ class FramedStream:
         return b"".join(parts)
 
     def flush(self) -> bytes:
-        """A chunk of what waits, so that the next byte begins a new one."""
+        """Return a chunk of the remaining bytes, so that the next byte begins a new one."""
         rest, self._rest = self._rest, bytearray()
         return self._chunks(rest) if rest else b""
 

@@ -1,7 +1,7 @@
-"""SerializedValue entries of one state taken apart and put together as native heap snapshots hold them.
+"""Convert raw entries of one state to the entries of native heap snapshots.
 
 Format: org.apache.flink.runtime.state.heap.CopyOnWriteStateMapSnapshot: namespace, key, value, where lists and maps are
-complete objects with their counts (ListSerializer, MapSerializer); of timers the element alone.
+complete objects with their counts (ListSerializer, MapSerializer); timers are elements without a namespace or value.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ Columns = dict[str, pa.Array]
 
 @dataclass(frozen=True)
 class HeapEntries:
-    """So many entries of a native heap section, and their bytes."""
+    """Encoded entries of a native heap section, and their number."""
 
     count: int
     data: memoryview
 
 
 class HeapEntryEncoder:
-    """Turns the entries of one state, in order, into a section's objects. A map waits until the next one begins."""
+    """Encodes the raw entries of one state, in order; a map is complete when the entries of the next one begin."""
 
     def __init__(self, state: KeyedState, ctx: LayoutContext) -> None:
         """Raises Undecodable for a state whose keys or list elements have no known end."""
@@ -50,7 +50,7 @@ class HeapEntryEncoder:
             self._machine = Machine(b.build())
 
     def feed(self, columns: EntryColumns, first: int, last: int) -> Iterator[HeapEntries]:
-        """What the rows ``first`` to ``last`` (exclusive) complete.
+        """Yield the heap entries that the rows ``first`` to ``last`` (exclusive) complete.
 
         Raises CorruptSnapshot where a key or a list is not what the state's serializers write.
         """
@@ -68,11 +68,11 @@ class HeapEntryEncoder:
                 yield _joined(parts["namespace"], parts["key"], parts["value"])
 
     def finish(self) -> Iterator[HeapEntries]:
-        """The map that waits, where a section ends."""
+        """Yield the last map, at the end of a section."""
         yield from self._maps.finish()
 
     def _cut_rows(self, columns: EntryColumns, first: int, last: int) -> Iterator[Columns]:
-        """The parts of the rows as binary arrays, some thousand at a time."""
+        """Yield namespace, key, user key and value of the rows as binary arrays, some thousand rows at a time."""
         keys, values = (_rows(column.data, column.offsets, first, last) for column in (columns.keys, columns.values))
         data = np.concatenate([keys[0], values[0]])
         bounds = np.stack([keys[1], values[1] + len(keys[0])])
@@ -86,7 +86,7 @@ class HeapEntryEncoder:
 
 
 def _cut(b: Builder, state: KeyedState, ctx: LayoutContext) -> dict[str, Assembler]:
-    """A program that takes composite entries apart into bytes (CompositeKeySerializationUtils)."""
+    """Emit a program that splits composite entries into the bytes of their fields (CompositeKeySerializationUtils)."""
     ambiguous = state.key.length < 0 and state.namespace.length < 0
     layouts = {"key": key_layout(state, ctx), "namespace": state.namespace.layout(ctx.inner)}
     columns = {}
@@ -107,7 +107,7 @@ def _cut(b: Builder, state: KeyedState, ctx: LayoutContext) -> dict[str, Assembl
 
 
 class _OpenMap:
-    """Gathers a map's entries, which are neighbours, into one object with their count."""
+    """Collects consecutive entries of a map into one heap entry with their count."""
 
     def __init__(self) -> None:
         self._scope: tuple[bytes, bytes] | None = None
@@ -146,14 +146,14 @@ class _OpenMap:
 
 
 def _rows(data: np.ndarray, offsets: Longs, first: int, last: int) -> tuple[np.ndarray, Longs]:
-    """The bytes of some rows, and where each begins in them."""
+    """The bytes of some rows, and the offset of each."""
     begin = int(offsets[first])
     start, stop = begin - int(offsets[0]), int(offsets[last]) - int(offsets[0])
     return data[start:stop], offsets[first : last + 1] - begin
 
 
 def _join(*arrays: pa.Array) -> pa.LargeBinaryArray:
-    """Row by row, the bytes of all arrays one behind the other."""
+    """Concatenate the bytes of all arrays, row by row."""
     return pc.binary_join_element_wise(*(array.cast(pa.large_binary()) for array in arrays), _NOTHING)
 
 
@@ -175,7 +175,7 @@ def _bytes(array: pa.LargeBinaryArray) -> memoryview:
 
 
 def _ranges(array: pa.LargeBinaryArray, bounds: Longs) -> pa.LargeBinaryArray:
-    """Neighbouring rows as one: row ``i`` is the bytes of the rows ``bounds[i]`` up to ``bounds[i + 1]``."""
+    """Concatenate consecutive rows: row ``i`` is the bytes of the rows ``bounds[i]`` to ``bounds[i + 1]``."""
     offsets = np.zeros(1, dtype=np.int64) if not len(array) else _offsets(array)
     buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets[bounds])), array.buffers()[2]]
     return pa.Array.from_buffers(pa.large_binary(), len(bounds) - 1, buffers)
@@ -192,13 +192,13 @@ def _counts(counts: Longs) -> pa.LargeBinaryArray:
 
 
 def _counted(lists: pa.ListArray) -> tuple[pa.Array, pa.Array]:
-    """Lists of elements' bytes as the count of each, and its elements one behind the other."""
+    """The count of each list, and its concatenated elements."""
     bounds = np.frombuffer(lists.buffers()[1], dtype=np.int32, count=len(lists) + 1).astype(np.int64)
     return _counts(np.diff(bounds)), _ranges(lists.values.cast(pa.large_binary()), bounds)
 
 
 def _marked(values: pa.Array) -> pa.LargeBinaryArray:
-    """User values behind their null marks; a null is the mark alone, whatever a heap backend wrote behind it."""
+    """User values after their null marks; a null is the mark alone, whatever a heap backend wrote after it."""
     wide = values.cast(pa.large_binary())
     offsets = _offsets(wide)
     sizes = np.diff(offsets)

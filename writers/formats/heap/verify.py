@@ -33,7 +33,7 @@ def verify_heap(
         location: the snapshot's directory.
         entries: the entries written, int64 [key groups, states]; a list or a map counts as one.
         states: by state id; a state that is only a name has no entries.
-        ctx: how the serializers' values are laid out.
+        ctx: the layout of the serializers' values.
         compressed: as the file's header says.
 
     Raises:

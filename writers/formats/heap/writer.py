@@ -1,4 +1,4 @@
-"""Native heap files: what HashMapStateBackend restores from its own checkpoints and native savepoints.
+"""Write native heap files, which HashMapStateBackend restores as its own checkpoints and native savepoints.
 
 Format: org.apache.flink.runtime.state.heap.HeapSnapshotStrategy; the reader is stateproc.readers.heap.
 """
@@ -32,9 +32,16 @@ _IN_MEMORY, _PART = 32 << 20, 1 << 20
 class HeapWriter:
     """Writes one subtask's native heap file from raw entries.
 
-    The number of a state's entries stands before them in each key group, so that these are held back: up to 32 MB in
-    memory, more in a temporary file. header: of write_keyed_header. states: by state id; one that is only a name may
-    have no entries. key_groups: the subtask's. ctx: how the serializers' values lie. compressed: as the header says.
+    The number of a state's entries precedes them in each key group, so that entries are buffered: up to 32 MB in
+    memory, more in a temporary file.
+
+    Args:
+        sink: receives the file's bytes.
+        header: of write_keyed_header.
+        states: by state id; a state that is only a name may have no entries.
+        key_groups: the subtask's key groups.
+        ctx: the layout of the serializers' values.
+        compressed: as the header says.
     """
 
     def __init__(
@@ -58,11 +65,11 @@ class HeapWriter:
         self._section: _Section | None = None
         self._next = (key_groups.start, 0)
         self.entries: Longs = np.zeros((len(key_groups), len(states)), dtype=np.int64)
-        """How many entries were written, a list or a map counting as one: int64 [key groups, states]."""
+        """Entries written so far, a list or a map counting as one: int64 [key groups, states]."""
         self._emit(header)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Write entries (RAW_ENTRIES), which go on behind those before: by key group, state id, key unsigned.
+        """Write entries (RAW_ENTRIES) that follow those before in the order of key group, state id and key (unsigned).
 
         Raises DuplicateKey, InvalidEntries; Undecodable for a state whose keys or list elements have no known end;
         CorruptSnapshot where they are not what the state's serializers write.
@@ -79,7 +86,7 @@ class HeapWriter:
                 self._section.add(objects)
 
     def close(self) -> tuple[int, ...]:
-        """Write the end; the offset in the file of each key group, each of which has one. The sink stays open."""
+        """Write the end and return the file offset of each key group. The sink stays open."""
         self._close_section()
         self._write_empty(self._key_groups.stop, 0)
         return tuple(self._offsets)
@@ -88,7 +95,7 @@ class HeapWriter:
         if state_id not in self._objects:
             state = self._states[state_id]
             if isinstance(state, str):
-                raise Undecodable(f"nothing is known of state '{state}', which entries are given of")
+                raise Undecodable(f"the serializers of state '{state}' are unknown, so its entries cannot be written")
             self._objects[state_id] = HeapEntryEncoder(state, self._ctx)
         return self._objects[state_id]
 
@@ -141,7 +148,7 @@ class HeapWriter:
 
 
 class _Section:
-    """The entries of one state in one key group, held back until their number is known."""
+    """The entries of one state in one key group, buffered until their number is known."""
 
     def __init__(self, place: tuple[int, int]) -> None:
         self.place, self.count = place, 0
@@ -166,7 +173,7 @@ class _Section:
 
 
 def _runs(columns: EntryColumns) -> Iterator[tuple[int, int]]:
-    """(first row, row behind the last) of rows of the same key group and state."""
+    """(first row, row after the last) of rows of the same key group and state."""
     changes = (np.diff(columns.key_groups) != 0) | (np.diff(columns.state_ids) != 0)
     bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), len(columns)]
     return itertools.pairwise(bounds) if len(columns) else iter(())

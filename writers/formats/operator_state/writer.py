@@ -1,4 +1,4 @@
-"""Operator state files: list, union and broadcast states of one subtask.
+"""Write operator state files: list, union and broadcast states of one subtask.
 
 Format: org.apache.flink.runtime.state.DefaultOperatorStateBackendSnapshotStrategy, PartitionableListState,
 HeapBroadcastState; the reader is stateproc.readers.operator_state.
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stateproc.codec.byte_arrays import RowBytes
+from stateproc.codec.byte_arrays import RowBytes, row_bytes_of
 from stateproc.errors import DuplicateKey, InvalidEntries, InvalidOption, Where
 from stateproc.metadata.backend import DISTRIBUTION_MODE, OPERATOR, StateMetaInfo, write_operator_header
 from stateproc.metadata.handles import StatePartition
@@ -53,7 +53,7 @@ class OperatorStateWriter:
             self._emit(IDENTIFIER)
 
     def elements(self, state: str, elements: RowBytes | pa.Array) -> None:
-        """Add elements (bytes of the state's serializer: Pieces, or a binary array) to a list or union state."""
+        """Add elements (bytes of the state's serializer: RowBytes, or a binary array) to a list or union state."""
         if self._mode_of(state) == "BROADCAST":
             raise InvalidOption(f"'{state}' is a broadcast state, which has entries of key and value")
         self._add(state, _pieces(elements, state))
@@ -79,13 +79,13 @@ class OperatorStateWriter:
         self._add(state, RowBytes(data, np.array([0, len(data)], dtype=np.int64)))
 
     def carried(self, state: str, elements: RowBytes) -> None:
-        """Add elements as they stand in another snapshot's file; of a broadcast state the one that holds all."""
+        """Add elements as another snapshot's file contains them; of a broadcast state the one with all entries."""
         if self._mode_of(state) == "BROADCAST" and (len(elements) != 1 or self._offsets[state]):
             raise InvalidOption(f"the broadcast state '{state}' has one element that holds all its entries")
         self._add(state, elements)
 
     def close(self) -> tuple[StatePartition, ...]:
-        """Where the elements of each state lie, states without any included. The sink stays open."""
+        """Return the offsets of the elements of each state, also of states without any. The sink stays open."""
         return tuple(
             StatePartition(name, self._modes[name], tuple(np.concatenate(parts).tolist()) if parts else ())
             for name, parts in self._offsets.items()
@@ -106,7 +106,7 @@ class OperatorStateWriter:
         self._offsets[state].append(starts)
 
     def _framed(self, pieces: RowBytes) -> list[int]:
-        """Write each element in chunks of its own, where a reader can begin; where these are."""
+        """Write each element in chunks of its own, where a reader can begin; return their offsets."""
         data, starts = pieces.data.data, []
         for start, stop in itertools.pairwise(pieces.offsets.tolist()):
             starts.append(self._at)
@@ -133,7 +133,7 @@ def _refuse_equal_neighbours(keys: pa.Array, state: str) -> None:
 
 
 def _mode(info: StateMetaInfo) -> DistributionMode:
-    """The distribution mode that a state's options tell; broadcast states are of their own backend type."""
+    """The distribution mode in a state's options; broadcast states have a backend type of their own."""
     if info.backend_type != OPERATOR:
         return "BROADCAST"
     found = info.options.get(DISTRIBUTION_MODE)
@@ -148,7 +148,7 @@ def _mode(info: StateMetaInfo) -> DistributionMode:
 
 
 def _pieces(data: RowBytes | pa.Array, state: str) -> RowBytes:
-    """A binary array as Pieces, its bytes not copied."""
+    """A binary array as RowBytes, its bytes not copied."""
     if isinstance(data, RowBytes):
         return data
     if data.null_count:
@@ -157,9 +157,4 @@ def _pieces(data: RowBytes | pa.Array, state: str) -> RowBytes:
             where=Where(state=state),
             advice="operator state holds no nulls: drop the rows, or use a nullable type",
         )
-    wide = data.cast(pa.large_binary())
-    _, starts, content = wide.buffers()
-    if starts is None or len(wide) == 0:
-        return RowBytes(np.empty(0, dtype=np.uint8), np.zeros(len(wide) + 1, dtype=np.int64))
-    offsets = np.frombuffer(starts, dtype=np.int64, count=len(wide) + 1, offset=8 * wide.offset)
-    return RowBytes(np.frombuffer(content, dtype=np.uint8) if content else np.empty(0, np.uint8), offsets)
+    return row_bytes_of(data)

@@ -1,1 +1,1 @@
-"""RocksDB databases written without RocksDB: tables, MANIFEST and what else a native snapshot holds."""
+"""RocksDB databases written without RocksDB: tables, MANIFEST, OPTIONS; and their verification."""

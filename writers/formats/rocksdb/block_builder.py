@@ -1,7 +1,7 @@
-"""The kernel that lays raw entries out as data blocks of a table (RocksDB: table/block_based/block_builder.cc).
+"""Kernel that encodes raw entries as data blocks of a table (RocksDB: table/block_based/block_builder.cc).
 
-A block is entries, each ``varint shared, varint unshared, varint value length, key's tail, value``, then where its
-restarts begin (u32 each) and their number. At a restart, every 16 entries, a key stands whole.
+A block is entries, each ``varint shared, varint unshared, varint value length, key's tail, value``, then the offsets of
+its restarts (u32 each) and their number. At a restart, every 16 entries, a key shares no prefix.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ import numpy as np
 from stateproc.codec.encoding.kernels import put_varint
 from stateproc.codec.jit import copy_bytes, kernel, load_u8, store_8, store_32, store_64
 
-# Registers: where the open block begins, where the bytes end, how many restarts the open block has, how many entries
-# since the last of them, the last entry's key group (-1: none), how many blocks were closed.
+# Registers: the start of the open block, the end of the bytes, the open block's number of restarts, the entries since
+# the last of them, the last entry's key group (-1: none), the number of closed blocks.
 START, POS, RESTARTS, RUN, GROUP, CLOSED = 0, 1, 2, 3, 4, 5
 REGISTERS = 6
 RESTART_INTERVAL = 16
 TRAILER = 8
-"""Behind each user key: u64 little-endian ``sequence << 8 | type``."""
+"""After each user key: u64 little-endian ``sequence << 8 | type``."""
 PUT = 1
-"""A Put with the sequence number 0, which compactions give to what no snapshot tells apart any more."""
+"""A Put with the sequence number 0, as compactions write entries that no RocksDB snapshot distinguishes."""
 OVERHEAD = 15 + TRAILER + 8
-"""Bytes that an entry needs beside prefix, key and value, at most: three varints, a restart, a block's end."""
+"""Most bytes of an entry besides prefix, key and value: three varints, a restart, a block's end."""
 LEAST_ENTRY = 3 + TRAILER
 
 
 @kernel
 def close_block(out: int, restarts: Any, reg: Any, ends: Any, rows: Any, row: int) -> None:
-    """End the open block, whose last entry is ``row``: its restarts and their number."""
+    """End the open block, whose last entry is ``row``, with its restarts and their number."""
     pos = reg[POS]
     for k in range(reg[RESTARTS]):
         store_32(out + pos, restarts[k])
@@ -44,7 +44,7 @@ def close_block(out: int, restarts: Any, reg: Any, ends: Any, rows: Any, row: in
 
 
 @kernel
-def fill(
+def encode_blocks(
     first: int,
     last: int,
     groups: Any,
@@ -62,12 +62,12 @@ def fill(
     ends: Any,
     rows: Any,
 ) -> None:
-    """Put rows ``first`` to ``last`` (exclusive), which are in order, into blocks of about ``block_size`` bytes.
+    """Encode rows ``first`` to ``last`` (exclusive), which are in order, as blocks of about ``block_size`` bytes.
 
-    before: the key, without prefix, of the entry before the first. out: address of room for all of it: the open block
-    up to ``reg[POS]``, and OVERHEAD + ``prefix`` bytes beside key and value for each row. restarts: int64, of the open
-    block. ends, rows: int64, for each block that is closed its end in ``out`` and the row of its last entry, -1 for
-    the entry before. A block that does not fit one entry has that one only.
+    before: the key, without prefix, of the entry before the first. out: address of a buffer for the open block up to
+    ``reg[POS]`` and, for each row, OVERHEAD + ``prefix`` bytes besides key and value. restarts: int64, of the open
+    block. ends, rows: int64, for each closed block its end in ``out`` and the row of its last entry, -1 for the entry
+    before. An entry that is larger than a block has a block of its own.
     """
     for row in range(first, last):
         group = np.int64(groups[row])

@@ -1,7 +1,7 @@
-"""Bloom filters of whole tables, in the form that every RocksDB reads (util/bloom_impl.h, LegacyLocalityBloomImpl).
+"""Build bloom filters of tables, in the format that every RocksDB reads (util/bloom_impl.h, LegacyLocalityBloomImpl).
 
-A filter is cache lines of 64 bytes, an odd number of them; a key's hash chooses the line and the bits in it. Behind
-them stand the number of probes (one byte) and the number of lines (u32).
+A filter is an odd number of cache lines of 64 bytes; a key's hash chooses the line and the bits in it. They are
+followed by the number of probes (one byte) and the number of lines (u32).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MASK = 0xFFFFFFFF
 
 @kernel
 def _hash(data: int, n: int) -> int:
-    """BloomHash in util/hash.h: 32 bits; the bytes behind the last whole word count with their signs."""
+    """BloomHash in util/hash.h: 32 bits; the bytes after the last whole word count with their signs."""
     h = _SEED ^ ((n * _M) & _MASK)
     at, stop = data, data + n
     while at + 4 <= stop:
@@ -40,17 +40,17 @@ def _hash(data: int, n: int) -> int:
 
 @kernel
 def hash_keys(
-    first: int, last: int, groups: Any, keys: int, key_offsets: Any, prefix: int, room: int, out: Any
+    first: int, last: int, groups: Any, keys: int, key_offsets: Any, prefix: int, buffer: int, out: Any
 ) -> None:
-    """The hashes of the keys of rows ``first`` to ``last`` with their prefixes; ``room``: for the longest of them."""
+    """Hash the keys of rows ``first`` to ``last`` with their prefixes; ``buffer`` holds the longest of them."""
     for row in range(first, last):
         group = np.int64(groups[row])
         size = key_offsets[row + 1] - key_offsets[row]
         for k in range(prefix):
-            store_8(room + k, (group >> (8 * (prefix - 1 - k))) & 0xFF)
+            store_8(buffer + k, (group >> (8 * (prefix - 1 - k))) & 0xFF)
         for k in range(size):
-            store_8(room + prefix + k, np.int64(load_u8(keys + key_offsets[row] + k)))
-        out[row - first] = _hash(room, size + prefix)
+            store_8(buffer + prefix + k, np.int64(load_u8(keys + key_offsets[row] + k)))
+        out[row - first] = _hash(buffer, size + prefix)
 
 
 @kernel
@@ -67,7 +67,7 @@ def _set_bits(hashes: Any, lines: int, probes: int, bits: int) -> None:
 
 
 def bloom_filter(hashes: npt.NDArray[np.uint32], bits_per_key: float) -> bytes:
-    """A filter of the keys with these hashes."""
+    """Return a filter of the keys with these hashes."""
     lines = -(-int(len(hashes) * bits_per_key) // (8 * _LINE)) or 1
     lines += 1 - lines % 2
     probes = min(30, max(1, int(bits_per_key * 0.69)))

@@ -1,10 +1,10 @@
-"""Numbers as RocksDB writes them (util/coding.h), twins of stateproc.readers.rocksdb.format's."""
+"""Encode numbers as RocksDB does (util/coding.h); the decoders are in stateproc.readers.rocksdb.format."""
 
 from __future__ import annotations
 
 
 def varint(value: int) -> bytes:
-    """Groups of seven bits, the lowest first."""
+    """Encode a number in groups of seven bits, the lowest first."""
     out = bytearray()
     while value >= 128:
         out.append(value & 127 | 128)
@@ -14,7 +14,7 @@ def varint(value: int) -> bytes:
 
 
 def slice_of(data: bytes) -> bytes:
-    """Bytes behind their length."""
+    """Return the bytes after their length."""
     return varint(len(data)) + data
 
 
@@ -27,5 +27,5 @@ def fixed64(value: int) -> bytes:
 
 
 def internal_key(key: bytes) -> bytes:
-    """A user key with the trailer of a Put with the sequence number 0."""
+    """Return a user key with the trailer of a Put with the sequence number 0."""
     return key + b"\x01" + bytes(7)

@@ -1,4 +1,4 @@
-"""Blocks compressed as tables since format version 2 hold them; the reader is stateproc.readers.rocksdb.compression."""
+"""Compress blocks of tables of format version 2 and later; the reader is stateproc.readers.rocksdb.compression."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stateproc.readers.rocksdb import compression as kinds
 from stateproc.writers.formats.rocksdb.coding import varint
 
 _MOST = 0x7FFFFFFF
-"""RocksDB leaves larger blocks as they are."""
+"""RocksDB does not compress larger blocks."""
 
 
 def _deflated(data: memoryview) -> bytes:
@@ -20,7 +20,7 @@ def _deflated(data: memoryview) -> bytes:
 
 
 def _sized(compress: Callable[[memoryview], bytes]) -> Callable[[memoryview], bytes]:
-    """All but snappy have the decompressed size in front."""
+    """All but snappy are preceded by the decompressed size."""
     return lambda data: varint(len(data)) + compress(data)
 
 
@@ -36,18 +36,18 @@ _COMPRESS: dict[str, tuple[int, str, Callable[[memoryview], bytes]]] = {
     ),
     "ZSTD_COMPRESSION": (kinds.ZSTD, "ZSTD", _sized(lambda data: bytes(cramjam.zstd.compress(data)))),
 }  # fmt: skip
-"""By org.rocksdb.CompressionType: the byte behind a block, the name in a table's properties, how it is done."""
+"""By org.rocksdb.CompressionType: the byte after a block, the name in a table's properties, the function."""
 NO_COMPRESSION = "NO_COMPRESSION"
 COMPRESSIONS = (NO_COMPRESSION, *_COMPRESS)
 
 
 def property_name(compression: str) -> str:
-    """What a table's properties call it."""
+    """Return the name of a compression in a table's properties."""
     return "NoCompression" if compression == NO_COMPRESSION else _COMPRESS[compression][1]
 
 
 def compressed(data: memoryview, compression: str) -> tuple[int, bytes | memoryview]:
-    """The type byte and the block's bytes; left as they are unless they shrink by an eighth (GoodCompressionRatio)."""
+    """Return type byte and bytes of a block, compressed if it shrinks by an eighth (GoodCompressionRatio)."""
     if compression == NO_COMPRESSION or len(data) > _MOST:
         return kinds.NONE, data
     kind, _, compress = _COMPRESS[compression]

@@ -1,7 +1,7 @@
-"""The MANIFEST and CURRENT of a database that has just its tables (RocksDB: db/version_edit.cc, db/log_writer.cc).
+"""Write MANIFEST and CURRENT of a database that has tables only (RocksDB: db/version_edit.cc, db/log_writer.cc).
 
-The twin of stateproc.readers.rocksdb.manifest. All tables lie in the last level, where each column family's files do
-not overlap and nothing is left to compact.
+The reader is stateproc.readers.rocksdb.manifest. All tables are in the last level, where each column family's files do
+not overlap and nothing is to compact.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from stateproc.writers.formats.rocksdb.coding import internal_key, slice_of, var
 from stateproc.writers.formats.rocksdb.table import COMPARATOR, WrittenTable
 
 LAST_LEVEL = 6
-"""Of the seven that Flink's databases have."""
+"""Flink's databases have seven levels."""
 _BLOCK, _HEADER = 32768, 7
 _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 # Fields of a change (VersionEdit's Tag), and of a file within one (NewFileCustomTag).
@@ -39,7 +39,7 @@ def family_name(state: str) -> bytes:
 
 
 def manifest(families: Sequence[WrittenFamily], next_file: int) -> bytes:
-    """A MANIFEST of the column families (beside ``default``, 0, which is empty). next_file: above all file numbers."""
+    """Return a MANIFEST of the column families and an empty ``default`` (0). next_file: above all file numbers."""
     comparator = varint(_COMPARATOR) + slice_of(COMPARATOR.encode())
     records = [
         comparator,
@@ -55,7 +55,7 @@ def manifest(families: Sequence[WrittenFamily], next_file: int) -> bytes:
 
 
 def current(manifest_name: str) -> bytes:
-    """CURRENT, which names the MANIFEST that holds."""
+    """Return CURRENT, which names the valid MANIFEST."""
     return f"{manifest_name}\n".encode()
 
 
@@ -75,21 +75,21 @@ def _new_file(table: WrittenTable) -> bytes:
 
 
 def _log(records: Sequence[bytes]) -> bytes:
-    """Records in blocks of 32 KB; what does not fit into a block is cut into parts."""
+    """Write records in blocks of 32 KB; a record that does not fit into a block is split."""
     out = bytearray()
     for record in records:
         at, begun = 0, False
         while True:
-            left = _BLOCK - len(out) % _BLOCK
-            if left < _HEADER:
-                out += bytes(left)
-                left = _BLOCK
-            part = record[at : at + left - _HEADER]
-            at += len(part)
+            free = _BLOCK - len(out) % _BLOCK
+            if free < _HEADER:
+                out += bytes(free)
+                free = _BLOCK
+            fragment = record[at : at + free - _HEADER]
+            at += len(fragment)
             ended = at == len(record)
             kind = (_LAST if ended else _MIDDLE) if begun else (_FULL if ended else _FIRST)
-            content = bytes([kind]) + part
-            out += struct.pack("<IH", checksum(CRC32C, content), len(part)) + content
+            content = bytes([kind]) + fragment
+            out += struct.pack("<IH", checksum(CRC32C, content), len(fragment)) + content
             begun = True
             if ended:
                 break

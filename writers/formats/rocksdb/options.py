@@ -1,4 +1,4 @@
-"""How tables are written, under Flink's names (RocksDBConfigurableOptions, RocksDBOptions, PredefinedOptions)."""
+"""Options of tables under Flink's names (RocksDBConfigurableOptions, RocksDBOptions, PredefinedOptions)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _MOST_AT_ONCE, _LEAST_AT_ONCE = 4 << 20, 64 << 10
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What decides how tables look; sizes in bytes. The defaults are Flink's.
+    """Options that affect written tables; sizes in bytes. The defaults are Flink's.
 
     ``compression_per_level``: names of org.rocksdb.CompressionType from level 0 on, the last for all below.
-    ``bloom_bits_per_key``: None for tables without a filter. ``target_file_size``: a table that has reached it ends.
-    ``memory``: bytes that one task's open tables may take (None: no limit but the sizes above): of these
-    ``write_buffer_ratio`` for entries being laid out, ``high_prio_pool_ratio`` for indexes and filters, which wait in
-    memory for their table's end; a table whose share is full ends early.
+    ``bloom_bits_per_key``: None for tables without a filter. ``target_file_size``: size at which a table is finished.
+    ``memory``: most bytes of one task's open tables (None: limited by the sizes above only): of these
+    ``write_buffer_ratio`` for entries that are being encoded, ``high_prio_pool_ratio`` for indexes and filters, which
+    stay in memory until their table is finished; a table that uses up its share is finished early.
     """
 
     block_size: int = 4 << 10
@@ -56,25 +56,25 @@ class TableOptions:
 
     @property
     def compression(self) -> str:
-        """That of the last level, where tables are put."""
+        """The compression of the last level, to which tables are written."""
         levels = self.compression_per_level or ("SNAPPY_COMPRESSION",)
         return levels[min(_LEVELS, len(levels)) - 1]
 
     def bytes_at_once(self, tables: int) -> int:
-        """How many bytes of entries are laid out at once, when so many tables are open."""
+        """Bytes of entries that are encoded at once when so many tables are open."""
         if self.memory is None:
             return _MOST_AT_ONCE
         return min(_MOST_AT_ONCE, max(_LEAST_AT_ONCE, int(self.memory * self.write_buffer_ratio) // (2 * tables)))
 
     def most_held(self, tables: int) -> int | None:
-        """How many bytes of index and filter may wait for the end of each of so many tables; None: any."""
+        """Most bytes of index and filter of each of so many open tables; None: no limit."""
         if self.memory is None:
             return None
         return max(_LEAST_AT_ONCE, int(self.memory * self.high_prio_pool_ratio) // tables)
 
 
 OptionsFactory = Callable[[TableOptions], TableOptions]
-"""Like Flink's RocksDBOptionsFactory: gets the options so far, gives those that hold."""
+"""Like Flink's RocksDBOptionsFactory: receives the options so far and returns the final ones."""
 
 _UNITS = {"": 0, "b": 0, "bytes": 0, "k": 10, "kb": 10, "kibibytes": 10, "m": 20, "mb": 20, "mebibytes": 20, "g": 30,
           "gb": 30, "gibibytes": 30, "t": 40, "tb": 40, "tebibytes": 40}  # fmt: skip
@@ -127,7 +127,7 @@ _OF_RUNNING_JOBS = frozenset({
     "use-ingest-db-restore-mode", "write-batch-size", "writebuffer.count", "writebuffer.number-to-merge",
     "writebuffer.size",
 })  # fmt: skip
-"""Known to Flink, and without effect on files: they are taken, so that a job's configuration can be given whole."""
+"""Keys of Flink without effect on files: accepted, so that a job's whole configuration can be given."""
 
 PREDEFINED: dict[str, dict[str, str]] = {
     "DEFAULT": {},
@@ -141,14 +141,20 @@ PREDEFINED: dict[str, dict[str, str]] = {
     },
     "FLASH_SSD_OPTIMIZED": {},
 }
-"""Flink's PredefinedOptions, as far as they concern files."""
+"""Flink's PredefinedOptions that concern files."""
 
 
 def rocksdb_options(options: Mapping[str, Any] | None = None, factory: OptionsFactory | None = None) -> TableOptions:
-    """Options of a job's configuration (``state.backend.rocksdb.…``), over predefined ones, and then a factory's.
+    """Return the table options of a job's configuration.
 
-    Values as Flink's configuration has them ('64 mb', 'true', 'LZ4_COMPRESSION;ZSTD_COMPRESSION') or as numbers and
-    booleans. Raises NotFound for a key that Flink does not have, InvalidOption for a value.
+    Args:
+        options: keys ``state.backend.rocksdb.…``, which override predefined options. Values as in Flink's configuration
+            ('64 mb', 'true', 'LZ4_COMPRESSION;ZSTD_COMPRESSION'), or numbers and booleans.
+        factory: receives these options and returns the final ones.
+
+    Raises:
+        NotFound: a key that Flink does not have.
+        InvalidOption: a value that cannot be parsed, or that RocksDB does not accept.
     """
     given = {_short(key): _text(value) for key, value in (options or {}).items()}
     name = given.pop(_PREDEFINED, "DEFAULT")
@@ -168,8 +174,8 @@ def rocksdb_options(options: Mapping[str, Any] | None = None, factory: OptionsFa
     last = factory(made)
     if not isinstance(last, TableOptions):
         raise InvalidOption(
-            f"the options factory gave {type(last).__name__}",
-            advice="give back the options it got, or dataclasses.replace(options, …)",
+            f"the options factory returned {type(last).__name__}",
+            advice="return the options it receives, or dataclasses.replace(options, …)",
         )
     return last
 

@@ -1,4 +1,4 @@
-"""The OPTIONS file of a database: how its tables were written, for RocksDB's tools. Flink itself does not read it."""
+"""Write the OPTIONS file of a database, for RocksDB's tools; Flink itself does not read it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COMPRESSIONS = {
 
 
 def options_file(families: Sequence[str], options: TableOptions) -> bytes:
-    """An OPTIONS file for the column families of these names, ``default`` first."""
+    """Return an OPTIONS file for the column families of these names, ``default`` first."""
     sections = [_section("Version", {"rocksdb_version": "6.20.3", "options_file_version": "1.1"})]
     sections.append(_section("DBOptions", {"create_if_missing": "true", "avoid_flush_during_shutdown": "true"}))
     levels = ":".join(_COMPRESSIONS[name] for name in options.compression_per_level)

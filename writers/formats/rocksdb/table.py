@@ -1,9 +1,9 @@
-"""Tables (sst files) as RocksDB itself would flush them (RocksDB: table/block_based/block_based_table_builder.cc).
+"""Write tables (sst files) as RocksDB does (table/block_based/block_based_table_builder.cc).
 
     data blocks, [filter], index, properties, metaindex, footer
 
 each block followed by its compression (u8) and the masked CRC-32C of both (u32). Format version 4, which the RocksDB of
-Flink 1.13 (5.17) reads as well as those of 1.14 to 2.x (6.20, 8.10); what 5 adds to it is another default of filters.
+Flink 1.13 (5.17) reads as well as those of 1.14 to 2.x (6.20, 8.10); version 5 adds only another default of filters.
 The reader is stateproc.readers.rocksdb.table.
 """
 
@@ -21,7 +21,7 @@ from stateproc.readers.rocksdb.checksums import CRC32C, checksums
 from stateproc.readers.rocksdb.format import FOOTER_SIZE
 from stateproc.writers.formats.common.byte_sink import ByteSink
 from stateproc.writers.formats.common.entry_batches import EntryColumns
-from stateproc.writers.formats.rocksdb import block_builder as filling
+from stateproc.writers.formats.rocksdb import block_builder as builder
 from stateproc.writers.formats.rocksdb.bloom import FILTER_POLICY, bloom_filter, hash_keys
 from stateproc.writers.formats.rocksdb.coding import fixed32, slice_of, varint
 from stateproc.writers.formats.rocksdb.compression import compressed, property_name
@@ -29,7 +29,7 @@ from stateproc.writers.formats.rocksdb.options import TableOptions
 
 FORMAT_VERSION = 4
 MERGE_OPERATOR = "StringAppendTESTOperator"
-"""What ``stringappendtest``, the merge operator of Flink's column families, calls itself."""
+"""The name of ``stringappendtest``, the merge operator in Flink's column families."""
 COMPARATOR = "leveldb.BytewiseComparator"
 _MAGIC = 0x88E241B785F4CFF7
 _RAW = b"\0"
@@ -37,7 +37,7 @@ _RAW = b"\0"
 
 @dataclass(frozen=True)
 class WrittenTable:
-    """What a MANIFEST says of a table. ``size`` in bytes, ``created`` in seconds since 1970."""
+    """A table as a MANIFEST describes it. ``size`` in bytes, ``created`` in seconds since 1970."""
 
     number: int
     size: int
@@ -50,8 +50,8 @@ class WrittenTable:
         return f"{self.number:06d}.sst"
 
 
-class TableWriter:
-    """Writes one table; held are the open block, the index, and for a filter four bytes for each key.
+class SstWriter:
+    """Writes one table; it buffers the open block, the index and, for a filter, four bytes per key.
 
     prefix: width of the key-group prefix. created: seconds since 1970.
     """
@@ -63,9 +63,9 @@ class TableWriter:
         self._prefix, self._options, self._created = prefix, options, created
         self.size = 0
         self._out = np.empty(0, dtype=np.uint8)
-        self._reg = np.zeros(filling.REGISTERS, dtype=np.int64)
-        self._reg[filling.GROUP] = -1
-        blocks = options.block_size // (filling.LEAST_ENTRY * filling.RESTART_INTERVAL) + 2
+        self._reg = np.zeros(builder.REGISTERS, dtype=np.int64)
+        self._reg[builder.GROUP] = -1
+        blocks = options.block_size // (builder.LEAST_ENTRY * builder.RESTART_INTERVAL) + 2
         self._restarts = np.zeros(blocks, dtype=np.int64)
         self._smallest: bytes | None = None
         self._last_key, self._last = b"", np.empty(0, dtype=np.uint8)
@@ -75,19 +75,19 @@ class TableWriter:
 
     @property
     def held(self) -> int:
-        """Bytes of index and filter that wait for the table's end."""
+        """Bytes of index and filter that are buffered until the table is finished."""
         return len(self._index) + 4 * len(self._index_restarts) + sum(item.nbytes for item in self._hashes)
 
     def add(self, columns: EntryColumns, first: int, last: int) -> None:
-        """Put rows ``first`` to ``last`` (exclusive; some at least) behind those before; all of this table's state."""
+        """Append rows ``first`` to ``last`` (exclusive; one at least), all of this table's state."""
         keys, values, reg = columns.keys, columns.values, self._reg
         key_bytes = int(keys.offsets[last] - keys.offsets[first])
         value_bytes = int(values.offsets[last] - values.offsets[first])
         n = last - first
-        self._make_room(key_bytes + value_bytes + n * (filling.OVERHEAD + self._prefix))
+        self._reserve(key_bytes + value_bytes + n * (builder.OVERHEAD + self._prefix))
         ends, rows = np.empty(n + 1, dtype=np.int64), np.empty(n + 1, dtype=np.int64)
-        reg[filling.CLOSED] = 0
-        filling.fill(
+        reg[builder.CLOSED] = 0
+        builder.encode_blocks(
             first, last, columns.key_groups, keys.address, keys.offsets, values.address, values.offsets, self._prefix,
             self._options.block_size, self._last.ctypes.data, len(self._last), self._out.ctypes.data, self._restarts,
             reg, ends, rows,
@@ -100,16 +100,16 @@ class TableWriter:
         self._last_key = self._key(columns, last - 1)
         self._last = np.frombuffer(self._last_key, dtype=np.uint8)[self._prefix :]
         self._entries += n
-        self._key_bytes += key_bytes + n * (self._prefix + filling.TRAILER)
+        self._key_bytes += key_bytes + n * (self._prefix + builder.TRAILER)
         self._value_bytes += value_bytes
 
     def finish(self) -> WrittenTable:
         """Write the rest. The sink stays open."""
         assert self._smallest is not None
-        self._make_room(4 * len(self._restarts) + 4)
+        self._reserve(4 * len(self._restarts) + 4)
         ends, rows = np.empty(1, dtype=np.int64), np.empty(1, dtype=np.int64)
-        self._reg[filling.CLOSED] = 0
-        filling.close_block(self._out.ctypes.data, self._restarts, self._reg, ends, rows, -1)
+        self._reg[builder.CLOSED] = 0
+        builder.close_block(self._out.ctypes.data, self._restarts, self._reg, ends, rows, -1)
         self._emit_blocks(ends, [self._last_key])
         data_size, filter_size = self.size, 0
         meta: dict[bytes, bytes] = {}
@@ -125,18 +125,18 @@ class TableWriter:
         self._emit(footer.ljust(FOOTER_SIZE - 12, b"\0") + struct.pack("<IQ", FORMAT_VERSION, _MAGIC))
         return WrittenTable(self._number, self.size, self._smallest, self._last_key, self._created)
 
-    def _make_room(self, more: int) -> None:
-        """Room behind the open block, which is moved to the front."""
+    def _reserve(self, more: int) -> None:
+        """Move the open block to the front of the buffer, and make the buffer ``more`` bytes longer than it."""
         reg = self._reg
-        start, held = int(reg[filling.START]), int(reg[filling.POS] - reg[filling.START])
-        room = held + more + 4 * len(self._restarts) + 4
-        out = np.empty(room, dtype=np.uint8) if len(self._out) < room else self._out
+        start, held = int(reg[builder.START]), int(reg[builder.POS] - reg[builder.START])
+        size = held + more + 4 * len(self._restarts) + 4
+        out = np.empty(size, dtype=np.uint8) if len(self._out) < size else self._out
         out[:held] = self._out[start : start + held].copy()
         self._out = out
-        reg[filling.START], reg[filling.POS] = 0, held
+        reg[builder.START], reg[builder.POS] = 0, held
 
     def _closed(self, rows: npt.NDArray[np.int64]) -> list[int]:
-        found: list[int] = rows[: self._reg[filling.CLOSED]].tolist()
+        found: list[int] = rows[: self._reg[builder.CLOSED]].tolist()
         return found
 
     def _key(self, columns: EntryColumns, row: int) -> bytes:
@@ -144,13 +144,13 @@ class TableWriter:
 
     def _hashed(self, columns: EntryColumns, first: int, last: int) -> npt.NDArray[np.uint32]:
         offsets = columns.keys.offsets
-        room = np.empty(self._prefix + int(np.diff(offsets[first : last + 1]).max()), dtype=np.uint8)
+        buffer = np.empty(self._prefix + int(np.diff(offsets[first : last + 1]).max()), dtype=np.uint8)
         out = np.empty(last - first, dtype=np.uint32)
-        hash_keys(first, last, columns.key_groups, columns.keys.address, offsets, self._prefix, room.ctypes.data, out)
+        hash_keys(first, last, columns.key_groups, columns.keys.address, offsets, self._prefix, buffer.ctypes.data, out)
         return out
 
     def _emit_blocks(self, ends: npt.NDArray[np.int64], last_keys: list[bytes]) -> None:
-        """Write the blocks that ``ends`` has the ends of, and note each in the index under its last key."""
+        """Write the blocks that end at ``ends``, and add each to the index under its last key."""
         parts: list[bytes | memoryview] = []
         starts, stops = [], []
         at = begin = 0
@@ -167,7 +167,7 @@ class TableWriter:
         self._emit(with_checksums(parts, starts, stops))
 
     def _emit_block(self, content: bytes) -> bytes:
-        """Write a block as it is; its handle."""
+        """Write a block uncompressed and return its handle."""
         handle = varint(self.size) + varint(len(content))
         self._emit(with_checksums([content, _RAW, bytes(4)], [0], [len(content) + 1]))
         return handle
@@ -203,7 +203,7 @@ class TableWriter:
 
 
 def block(entries: Mapping[bytes, bytes]) -> bytes:
-    """A small block: its entries in order, each key whole."""
+    """Return a small block with its entries in order, without shared prefixes."""
     content, restarts = bytearray(), []
     for key in sorted(entries):
         restarts.append(len(content))
@@ -212,7 +212,7 @@ def block(entries: Mapping[bytes, bytes]) -> bytes:
 
 
 def with_checksums(parts: list[Any], starts: list[int], stops: list[int]) -> bytearray:
-    """The parts one behind the other, in the four bytes behind each range the range's masked CRC-32C."""
+    """Concatenate the parts, and store each range's masked CRC-32C in the four bytes after it."""
     out = bytearray().join(parts)
     if starts:
         raw = np.frombuffer(out, dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""A subtask's keyed state as a RocksDB database: what EmbeddedRocksDBStateBackend restores as its own.
+"""Write a subtask's keyed state as a RocksDB database, which EmbeddedRocksDBStateBackend restores as its own.
 
 Format: org.apache.flink.contrib.streaming.state.snapshot.RocksNativeFullSnapshotStrategy: one column family per state,
 named as the state is; the reader is stateproc.readers.rocksdb.
@@ -25,7 +25,7 @@ from stateproc.writers.formats.rocksdb.block_builder import OVERHEAD
 from stateproc.writers.formats.rocksdb.manifest import WrittenFamily, current, manifest
 from stateproc.writers.formats.rocksdb.options import TableOptions
 from stateproc.writers.formats.rocksdb.options_file import options_file
-from stateproc.writers.formats.rocksdb.table import TableWriter, WrittenTable
+from stateproc.writers.formats.rocksdb.table import SstWriter, WrittenTable
 
 MANIFEST, OPTIONS = 4, 7
 _FIRST_TABLE = 8
@@ -34,15 +34,24 @@ _FIRST_TABLE = 8
 _DEFAULT = "default"
 
 LocalFile = tuple[str, ByteStreamHandle | RelativeFileHandle]
-"""A file's name in the database, and where it is."""
+"""A file's name in the database, and its handle."""
 
 
 class RocksDbWriter:
-    """Writes one subtask's database from raw entries, a table at a time for each state; leave its context when done.
+    """Writes one subtask's database from raw entries, with one open table for each state; used as a context.
 
-    new_file: makes a state file. states: names by state id. key_groups: the subtask's. Memory is bounded by about 4 MB,
-    the index and the filter of each state's open table, or by the options' memory. Left with an error, no file
-    stays. Raises InvalidOption.
+    Memory is bounded by about 4 MB plus index and filter of each state's open table, or by the options' memory. Left
+    with an error, its files are removed.
+
+    Args:
+        new_file: opens a new state file.
+        states: names by state id.
+        key_groups: the subtask's key groups.
+        max_parallelism: the operator's number of key groups, which decides on the width of key prefixes.
+        options: how tables are written.
+
+    Raises:
+        InvalidOption: a state is called ``default``.
     """
 
     def __init__(
@@ -64,14 +73,14 @@ class RocksDbWriter:
         self._order = OrderCheck(states, key_groups)
         self._prefix = prefix_width(max_parallelism)
         self._numbers = itertools.count(_FIRST_TABLE)
-        self._open: dict[int, tuple[TableWriter, StateFileSink]] = {}
+        self._open: dict[int, tuple[SstWriter, StateFileSink]] = {}
         self._tables: list[list[WrittenTable]] = [[] for _ in states]
         self._written: list[LocalFile] = []
         self._created = int(time.time())
         self._at_once = min(options.bytes_at_once(max(len(states), 1)), options.target_file_size)
         self._most_held = options.most_held(max(len(states), 1))
         self.entries: Longs = np.zeros((len(key_groups), len(states)), dtype=np.int64)
-        """How many entries were written, int64 [key groups, states]."""
+        """Entries written so far, int64 [key groups, states]."""
 
     def __enter__(self) -> RocksDbWriter:
         return self
@@ -82,7 +91,7 @@ class RocksDbWriter:
         self._files.__exit__(kind, error, trace)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Write entries (RAW_ENTRIES), which go on behind those before: by key group, state id, key unsigned.
+        """Write entries (RAW_ENTRIES) that follow those before in the order of key group, state id and key (unsigned).
 
         Raises DuplicateKey, InvalidEntries, WriteFailed.
         """
@@ -95,7 +104,7 @@ class RocksDbWriter:
         np.add.at(self.entries, (columns.key_groups - self._key_groups.start, columns.state_ids), 1)
 
     def close(self) -> tuple[LocalFile, ...]:
-        """Write the end; the database's files by their local names. Raises WriteFailed."""
+        """Write the end and return the database's files by their local names. Raises WriteFailed."""
         for state_id in sorted(self._open):
             self._end(state_id)
         families = [WrittenFamily(n + 1, name, self._tables[n]) for n, name in enumerate(self._states)]
@@ -105,10 +114,10 @@ class RocksDbWriter:
         self._small(f"OPTIONS-{OPTIONS:06d}", options_file([_DEFAULT, *self._states], self._options))
         return tuple(self._written)
 
-    def _table(self, state_id: int) -> TableWriter:
+    def _table(self, state_id: int) -> SstWriter:
         if state_id not in self._open:
             file = self._files.enter_context(self._new_file())
-            writer = TableWriter(
+            writer = SstWriter(
                 file, next(self._numbers), state_id + 1, self._states[state_id], self._prefix, self._options,
                 self._created,
             )  # fmt: skip
@@ -116,7 +125,7 @@ class RocksDbWriter:
         return self._open[state_id][0]
 
     def _end_full(self, state_id: int) -> None:
-        """End a state's table that is as large as it may be; what comes next begins another one."""
+        """Finish a state's table that has reached its size; the next entry begins another one."""
         writer = self._open[state_id][0]
         full = self._most_held is not None and writer.held >= self._most_held
         if full or writer.size >= self._options.target_file_size:
@@ -135,7 +144,7 @@ class RocksDbWriter:
 
 
 def _runs(columns: EntryColumns, at_once: int) -> Iterator[tuple[int, int]]:
-    """(first row, row behind the last) of rows of the same state, of about ``at_once`` bytes, one row at least."""
+    """(first row, row after the last) of rows of one state, of about ``at_once`` bytes, one row at least."""
     keys, values = columns.keys.offsets, columns.values.offsets
     ends = keys[1:] - keys[0] + values[1:] - values[0] + np.arange(1, len(columns) + 1, dtype=np.int64) * OVERHEAD
     return portions(ends, cuts(columns.state_ids), at_once)

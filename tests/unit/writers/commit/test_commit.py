@@ -98,11 +98,11 @@ def test_a_task_that_comes_late_leaves_nothing(tmp_path: Path) -> None:
     open_file, unused = begun.staging.new_file(), begun.staging.new_file()
     open_file.write(BIG)
     begun.abort()
-    with pytest.raises(WriteFailed, match="the write that this belongs to is over"):
+    with pytest.raises(WriteFailed, match="the write is over"):
         open_file.close()
-    with pytest.raises(WriteFailed, match="the write that this belongs to is over"):
+    with pytest.raises(WriteFailed, match="the write is over"):
         unused.write(BIG)
-    with pytest.raises(WriteFailed, match="the write that this belongs to is over"):
+    with pytest.raises(WriteFailed, match="the write is over"):
         begun.complete(metadata(), 4) if (tmp_path / "s").exists() else begun.staging.check_under_way()
     assert names(tmp_path / "s") == []
 
@@ -228,7 +228,7 @@ def test_places_that_are_taken(tmp_path: Path) -> None:
     (tmp_path / "other" / "notes.txt").write_text("mine")
     with pytest.raises(InvalidOption, match=r"holds other files: notes\.txt"):
         Commit.begin(tmp_path / "other")
-    with pytest.raises(InvalidOption, match="a file stands where"):
+    with pytest.raises(InvalidOption, match="the path is a file"):
         Commit.begin(tmp_path / "other" / "notes.txt")
     assert names(tmp_path / "other") == ["notes.txt"]
 

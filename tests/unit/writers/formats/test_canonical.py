@@ -202,10 +202,10 @@ def test_keys_twice(size: int) -> None:
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        ((1, 1, b"a", b""), "comes behind one that it belongs before"),
-        ((1, 1, b"ab", b""), "comes behind one that it belongs before"),
-        ((1, 0, b"z", b""), "comes behind one that it belongs before"),
-        ((0, 1, b"z", b""), "comes behind one that it belongs before"),
+        ((1, 1, b"a", b""), "comes after one that belongs after it"),
+        ((1, 1, b"ab", b""), "comes after one that belongs after it"),
+        ((1, 0, b"z", b""), "comes after one that belongs after it"),
+        ((0, 1, b"z", b""), "comes after one that belongs after it"),
         ((2, 2, b"z", b""), "of state 2, where the header has 2 states"),
         ((2, -1, b"z", b""), "of state -1"),
         ((9, 1, b"z", b""), "in a file of the key groups 0 to 8"),

@@ -250,11 +250,11 @@ def test_a_large_map_and_a_large_list(monkeypatch: pytest.MonkeyPatch) -> None:
     ("entries", "error", "message"),
     [
         ([ENTRIES[0], ENTRIES[0]], DuplicateKey, "two entries with the same key"),
-        ([ENTRIES[1], ENTRIES[0]], InvalidEntries, "belongs before"),
+        ([ENTRIES[1], ENTRIES[0]], InvalidEntries, "belongs after"),
         ([(1, 2, scope("a", "n") + fstr("u"), b"")], InvalidEntries, "has no null mark"),
         ([(1, 1, scope("a", "n"), b"\0\0")], CorruptSnapshot, "more bytes than there are"),
         ([(1, 0, b"\3a", i32(1))], CorruptSnapshot, "state 'value'"),
-        ([(1, 3, b"\0", i32(1))], Undecodable, "nothing is known of state 'unknown'"),
+        ([(1, 3, b"\0", i32(1))], Undecodable, "the serializers of state 'unknown' are unknown"),
     ],
 )
 def test_entries_that_do_not_fit(entries: list[Entry], error: type[Exception], message: str) -> None:

@@ -230,7 +230,7 @@ def test_a_factory_has_the_last_word() -> None:
     given = {"state.backend.rocksdb.block.blocksize": "8kb"}
     options = rocksdb_options(given, lambda current: dataclasses.replace(current, block_size=2 * current.block_size))
     assert options.block_size == 16 << 10
-    with pytest.raises(InvalidOption, match="factory gave NoneType"):
+    with pytest.raises(InvalidOption, match="factory returned NoneType"):
         rocksdb_options(given, lambda current: None)  # type: ignore[arg-type,return-value]
 
 

@@ -81,7 +81,7 @@ def test_keys_of_a_class_of_the_users_need_a_hash() -> None:
     pojo = Pojo("shop.Key", (("a", LONG), ("b", STRING)))
     state = replace(state_of(StateKind.VALUE), key=pojo)
     with pytest.raises(
-        InvalidOption, match=r"keys of the type .*Key have a hashCode that their bytes do not tell"
+        InvalidOption, match=r"keys of the type .*Key have a hashCode that does not follow from their bytes"
     ) as e:
         rekey(state, 256, CONTEXT, operator="orders")
     assert "hash_function='Objects.hash'" in str(e.value) and "operator orders" in str(e.value)
