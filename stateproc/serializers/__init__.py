@@ -22,9 +22,18 @@ from stateproc.serializers.core.registry import (
 from stateproc.wire import Cursor
 
 __all__ = [
-    "LayoutContext", "Serializer", "Undecodable", "UnknownSnapshotClass", "proxied_snapshot", "read_proxied",
-    "read_snapshot", "read_versioned", "register", "write_proxied", "write_versioned",
-]  # fmt: skip
+    "LayoutContext",
+    "Serializer",
+    "Undecodable",
+    "UnknownSnapshotClass",
+    "proxied_snapshot",
+    "read_proxied",
+    "read_snapshot",
+    "read_versioned",
+    "register",
+    "write_proxied",
+    "write_versioned",
+]
 
 
 def read_proxied(cursor: Cursor) -> Serializer:

@@ -31,9 +31,11 @@ from stateproc.wire import Cursor, Output
 _PACKAGE = SCALA_PACKAGES[0]
 _CASE_CLASS, _TUPLE2 = "ScalaCaseClassSerializerSnapshot", "Tuple2CaseClassSerializerSnapshot"
 _EITHER, _OPTION, _TRY, _TRAVERSABLE = (
-    "ScalaEitherSerializerSnapshot", "ScalaOptionSerializerSnapshot", "ScalaTrySerializerSnapshot",
+    "ScalaEitherSerializerSnapshot",
+    "ScalaOptionSerializerSnapshot",
+    "ScalaTrySerializerSnapshot",
     "TraversableSerializerSnapshot",
-)  # fmt: skip
+)
 SCALA_EITHER = _PACKAGE + _EITHER
 
 

@@ -15,8 +15,15 @@ from stateproc.serializers.table.serializers import RowData
 
 _PRIMITIVE_OF = {"Int": "int", "Char": "char"}
 _CODES = {
-    "boolean": "Z", "byte": "B", "char": "C", "short": "S", "int": "I", "long": "J", "float": "F", "double": "D",
-}  # fmt: skip
+    "boolean": "Z",
+    "byte": "B",
+    "char": "C",
+    "short": "S",
+    "int": "I",
+    "long": "J",
+    "float": "F",
+    "double": "D",
+}
 _SIMPLE: dict[type[Serializer], str] = {
     RowOf: "org.apache.flink.types.Row",
     EitherOf: "org.apache.flink.types.Either",

@@ -62,7 +62,13 @@ VOID_NAMESPACE: Serializer = _VOID_NAMESPACE
 VALUES: dict[str, Serializer] = {name: made for name, made in _SCALARS.items() if name.endswith("Value")}
 """The types of org.apache.flink.types (LongValue …) by name."""
 PRIMITIVE_ARRAY_OF: dict[str, Serializer] = {
-    "boolean": BOOLEAN_ARRAY, "byte": BYTES, "short": SHORT_ARRAY, "int": INT_ARRAY, "long": LONG_ARRAY,
-    "float": FLOAT_ARRAY, "double": DOUBLE_ARRAY, "char": CHAR_ARRAY,
-}  # fmt: skip
+    "boolean": BOOLEAN_ARRAY,
+    "byte": BYTES,
+    "short": SHORT_ARRAY,
+    "int": INT_ARRAY,
+    "long": LONG_ARRAY,
+    "float": FLOAT_ARRAY,
+    "double": DOUBLE_ARRAY,
+    "char": CHAR_ARRAY,
+}
 """Array types by the name of the primitive type."""

@@ -25,37 +25,85 @@ _ADVICE = (
     'Avro {"type": …}, Nullable<Long>, Kryo com.acme.Thing; see docs/naming-types.md'
 )
 _BY_CLASS: dict[str, Serializer] = {
-    "java.lang.Boolean": s.BOOLEAN, "java.lang.Byte": s.BYTE, "java.lang.Short": s.SHORT,
-    "java.lang.Integer": s.INT, "java.lang.Long": s.LONG, "java.lang.Float": s.FLOAT,
-    "java.lang.Double": s.DOUBLE, "java.lang.Character": s.CHAR, "java.lang.String": s.STRING,
-    "java.lang.Void": s.VOID, "java.math.BigInteger": s.BIG_INT, "java.math.BigDecimal": s.BIG_DEC,
-    "java.time.Instant": s.INSTANT, "java.time.LocalDate": s.LOCAL_DATE, "java.time.LocalTime": s.LOCAL_TIME,
-    "java.time.LocalDateTime": s.LOCAL_DATE_TIME, "java.util.Date": s.DATE, "java.sql.Date": s.SQL_DATE,
-    "java.sql.Time": s.SQL_TIME, "java.sql.Timestamp": s.SQL_TIMESTAMP,
-    "boolean": s.BOOLEAN, "byte": s.BYTE, "short": s.SHORT, "int": s.INT, "long": s.LONG, "float": s.FLOAT,
-    "double": s.DOUBLE, "char": s.CHAR,
-}  # fmt: skip
+    "java.lang.Boolean": s.BOOLEAN,
+    "java.lang.Byte": s.BYTE,
+    "java.lang.Short": s.SHORT,
+    "java.lang.Integer": s.INT,
+    "java.lang.Long": s.LONG,
+    "java.lang.Float": s.FLOAT,
+    "java.lang.Double": s.DOUBLE,
+    "java.lang.Character": s.CHAR,
+    "java.lang.String": s.STRING,
+    "java.lang.Void": s.VOID,
+    "java.math.BigInteger": s.BIG_INT,
+    "java.math.BigDecimal": s.BIG_DEC,
+    "java.time.Instant": s.INSTANT,
+    "java.time.LocalDate": s.LOCAL_DATE,
+    "java.time.LocalTime": s.LOCAL_TIME,
+    "java.time.LocalDateTime": s.LOCAL_DATE_TIME,
+    "java.util.Date": s.DATE,
+    "java.sql.Date": s.SQL_DATE,
+    "java.sql.Time": s.SQL_TIME,
+    "java.sql.Timestamp": s.SQL_TIMESTAMP,
+    "boolean": s.BOOLEAN,
+    "byte": s.BYTE,
+    "short": s.SHORT,
+    "int": s.INT,
+    "long": s.LONG,
+    "float": s.FLOAT,
+    "double": s.DOUBLE,
+    "char": s.CHAR,
+}
 _NAMED: dict[str, Serializer] = {
     **{name: value for name, value in vars(s).items() if name.isupper() and isinstance(value, Serializer)},
     **s.VALUES,
     **dict.fromkeys(("bytes", "binary"), s.BYTES),
-    "TINYINT": s.BYTE, "SMALLINT": s.SHORT, "INTEGER": s.INT, "BIGINT": s.LONG,
-    "Void": s.VOID, "Unit": s.UNIT, "Tuple0": c.Tuple(), "Serializable": s.JAVA, "TimeWindow": s.TIME_WINDOW,
-    "GlobalWindow": s.GLOBAL_WINDOW, "VoidNamespace": s.VOID_NAMESPACE,
-}  # fmt: skip
+    "TINYINT": s.BYTE,
+    "SMALLINT": s.SHORT,
+    "INTEGER": s.INT,
+    "BIGINT": s.LONG,
+    "Void": s.VOID,
+    "Unit": s.UNIT,
+    "Tuple0": c.Tuple(),
+    "Serializable": s.JAVA,
+    "TimeWindow": s.TIME_WINDOW,
+    "GlobalWindow": s.GLOBAL_WINDOW,
+    "VoidNamespace": s.VOID_NAMESPACE,
+}
 _Make = Callable[..., Serializer]
 # Word → (number of types in brackets, function that combines them); None: any number.
 _GENERIC: dict[str, tuple[int | None, _Make]] = {
-    "Tuple": (None, c.Tuple), "Row": (None, c.Row), "Array": (1, c.Array), "Nullable": (1, c.Nullable),
-    "Either": (2, c.Either), "Option": (1, c.Option), "Ttl": (1, c.Ttl), "Timer": (2, c.Timer),
-    "TaggedUnion": (2, Union), "StreamElement": (1, StreamElement), "BufferEntry": (1, BufferEntry),
-    **dict.fromkeys(("List", "list"), (1, c.List)), **dict.fromkeys(("Set", "set"), (1, c.Set)),
+    "Tuple": (None, c.Tuple),
+    "Row": (None, c.Row),
+    "Array": (1, c.Array),
+    "Nullable": (1, c.Nullable),
+    "Either": (2, c.Either),
+    "Option": (1, c.Option),
+    "Ttl": (1, c.Ttl),
+    "Timer": (2, c.Timer),
+    "TaggedUnion": (2, Union),
+    "StreamElement": (1, StreamElement),
+    "BufferEntry": (1, BufferEntry),
+    **dict.fromkeys(("List", "list"), (1, c.List)),
+    **dict.fromkeys(("Set", "set"), (1, c.Set)),
     **dict.fromkeys(("Map", "map"), (2, c.Map)),
-}  # fmt: skip
-_SQL = frozenset((
-    "ROW", "ARRAY", "MAP", "MULTISET", "DECIMAL", "CHAR", "VARCHAR", "BINARY", "VARBINARY", "TIMESTAMP", "TIME",
-    "TIMESTAMP_LTZ",
-))  # fmt: skip
+}
+_SQL = frozenset(
+    (
+        "ROW",
+        "ARRAY",
+        "MAP",
+        "MULTISET",
+        "DECIMAL",
+        "CHAR",
+        "VARCHAR",
+        "BINARY",
+        "VARBINARY",
+        "TIMESTAMP",
+        "TIME",
+        "TIMESTAMP_LTZ",
+    )
+)
 _CLOSING = {"<": ">", "(": ")", "[": "]", "{": "}"}
 
 

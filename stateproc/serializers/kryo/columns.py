@@ -131,9 +131,14 @@ KINDS: dict[str, Kind] = {
 JSON = KryoColumn("json", pa.string())
 _TEXT = KryoColumn("text", pa.string())
 _NUMBERS = {
-    "boolean": pa.bool_(), "byte": pa.int8(), "short": pa.int16(), "int": pa.int32(), "long": pa.int64(),
-    "float": pa.float32(), "double": pa.float64(),
-}  # fmt: skip
+    "boolean": pa.bool_(),
+    "byte": pa.int8(),
+    "short": pa.int16(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+}
 _UTC = pa.timestamp("us", "UTC")
 _TIMES: dict[str, tuple[str, pa.DataType]] = {
     "java.time.LocalDate": ("date", pa.date32()),
@@ -158,22 +163,50 @@ _PLAIN: dict[str, KryoColumn] = {
     "java.util.concurrent.atomic.AtomicLong": KryoColumn("number", pa.int64()),
     **dict.fromkeys(
         (
-            "java.lang.String", "java.lang.StringBuilder", "java.lang.StringBuffer", "java.lang.Class",
-            "java.net.URI", "java.net.URL", "java.net.InetSocketAddress", "java.util.Currency",
-            "java.util.Locale", "java.util.UUID",
-            "java.util.regex.Pattern", "java.time.Duration", "java.time.MonthDay", "java.time.OffsetDateTime",
-            "java.time.OffsetTime", "java.time.Period", "java.time.Year", "java.time.YearMonth",
+            "java.lang.String",
+            "java.lang.StringBuilder",
+            "java.lang.StringBuffer",
+            "java.lang.Class",
+            "java.net.URI",
+            "java.net.URL",
+            "java.net.InetSocketAddress",
+            "java.util.Currency",
+            "java.util.Locale",
+            "java.util.UUID",
+            "java.util.regex.Pattern",
+            "java.time.Duration",
+            "java.time.MonthDay",
+            "java.time.OffsetDateTime",
+            "java.time.OffsetTime",
+            "java.time.Period",
+            "java.time.Year",
+            "java.time.YearMonth",
             "java.time.ZoneId",
-            "java.time.ZoneOffset", "java.time.ZoneRegion", "java.time.ZonedDateTime",
+            "java.time.ZoneOffset",
+            "java.time.ZoneRegion",
+            "java.time.ZonedDateTime",
         ),
         _TEXT,
     ),
-}  # fmt: skip
+}
 _MAPS = ("Map", "HashMap", "LinkedHashMap", "TreeMap", "SortedMap", "NavigableMap", "EnumMap", "Hashtable")
 _LISTS = (
-    "Collection", "List", "ArrayList", "LinkedList", "Vector", "Queue", "Deque", "ArrayDeque",
-    "PriorityQueue", "Set", "HashSet", "LinkedHashSet", "TreeSet", "SortedSet", "NavigableSet",
-)  # fmt: skip
+    "Collection",
+    "List",
+    "ArrayList",
+    "LinkedList",
+    "Vector",
+    "Queue",
+    "Deque",
+    "ArrayDeque",
+    "PriorityQueue",
+    "Set",
+    "HashSet",
+    "LinkedHashSet",
+    "TreeSet",
+    "SortedSet",
+    "NavigableSet",
+)
 
 
 def column_of(type_: FieldType, classes: Mapping[str, UserClass], temporal: str) -> KryoColumn:

@@ -27,9 +27,15 @@ _MAX_POJOS, _MAX_DEPTH = 2000, 64
 _SCALARS = {row[0]: Scalar(*row) for row in SCALARS}
 _TEMPORAL = {kind.name: Temporal(kind) for kind in TEMPORAL}
 _BY_PRIMITIVE = {
-    "boolean": "Boolean", "byte": "Byte", "char": "Char", "short": "Short", "int": "Int", "long": "Long",
-    "float": "Float", "double": "Double",
-}  # fmt: skip
+    "boolean": "Boolean",
+    "byte": "Byte",
+    "char": "Char",
+    "short": "Short",
+    "int": "Int",
+    "long": "Long",
+    "float": "Float",
+    "double": "Double",
+}
 # What Flink's type extraction gives a field of a class; every class not here, LocalDate too, is left to Kryo.
 _BY_CLASS: dict[str, Serializer] = {
     **{primitive: _SCALARS[name] for primitive, name in _BY_PRIMITIVE.items()},
@@ -45,8 +51,15 @@ _BY_CLASS: dict[str, Serializer] = {
     "java.sql.Timestamp": _TEMPORAL["SqlTimestamp"],
 }
 _CODES = {
-    "boolean": "Z", "byte": "B", "char": "C", "short": "S", "int": "I", "long": "J", "float": "F", "double": "D",
-}  # fmt: skip
+    "boolean": "Z",
+    "byte": "B",
+    "char": "C",
+    "short": "S",
+    "int": "I",
+    "long": "J",
+    "float": "F",
+    "double": "D",
+}
 _ARRAYS = {{"Int": "int"}.get(name, name.lower()): layout for name, layout in PRIMITIVE_ARRAYS}
 
 

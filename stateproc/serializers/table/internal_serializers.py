@@ -14,12 +14,24 @@ _COUNT = LogicalType("INTEGER", nullable=False)
 _SCALARS = {row[0]: Scalar(*row) for row in SCALARS}
 _BYTES = PlainArray("byte", dict(PRIMITIVE_ARRAYS)["Byte"])
 _PLAIN: dict[str, Serializer] = {
-    "CHAR": StringData(), "VARCHAR": StringData(), "BINARY": _BYTES, "VARBINARY": _BYTES,
-    "BOOLEAN": _SCALARS["Boolean"], "TINYINT": _SCALARS["Byte"], "SMALLINT": _SCALARS["Short"],
-    "INTEGER": _SCALARS["Int"], "DATE": _SCALARS["Int"], "TIME_WITHOUT_TIME_ZONE": _SCALARS["Int"],
-    "INTERVAL_YEAR_MONTH": _SCALARS["Int"], "BIGINT": _SCALARS["Long"], "INTERVAL_DAY_TIME": _SCALARS["Long"],
-    "FLOAT": _SCALARS["Float"], "DOUBLE": _SCALARS["Double"], "VARIANT": VARIANT_VALUE, "BITMAP": BITMAP_VALUE,
-}  # fmt: skip
+    "CHAR": StringData(),
+    "VARCHAR": StringData(),
+    "BINARY": _BYTES,
+    "VARBINARY": _BYTES,
+    "BOOLEAN": _SCALARS["Boolean"],
+    "TINYINT": _SCALARS["Byte"],
+    "SMALLINT": _SCALARS["Short"],
+    "INTEGER": _SCALARS["Int"],
+    "DATE": _SCALARS["Int"],
+    "TIME_WITHOUT_TIME_ZONE": _SCALARS["Int"],
+    "INTERVAL_YEAR_MONTH": _SCALARS["Int"],
+    "BIGINT": _SCALARS["Long"],
+    "INTERVAL_DAY_TIME": _SCALARS["Long"],
+    "FLOAT": _SCALARS["Float"],
+    "DOUBLE": _SCALARS["Double"],
+    "VARIANT": VARIANT_VALUE,
+    "BITMAP": BITMAP_VALUE,
+}
 
 
 def internal_serializer(type_: LogicalType) -> Serializer:

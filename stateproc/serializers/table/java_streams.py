@@ -163,12 +163,23 @@ def _singleton(name: str, package: str = _UTILS + "base.") -> WrittenClass:
 _INT, _LONG = _singleton("Int"), _singleton("Long")
 _BYTES, _TEXT = _singleton("BytePrimitiveArray", _UTILS + "base.array."), _singleton("StringData", _TABLE)
 _PLAIN: dict[str, WrittenClass] = {
-    "CHAR": _TEXT, "VARCHAR": _TEXT, "BINARY": _BYTES, "VARBINARY": _BYTES,
-    "BOOLEAN": _singleton("Boolean"), "TINYINT": _singleton("Byte"), "SMALLINT": _singleton("Short"),
-    "INTEGER": _INT, "DATE": _INT, "TIME_WITHOUT_TIME_ZONE": _INT, "BIGINT": _LONG,
-    "FLOAT": _singleton("Float"), "DOUBLE": _singleton("Double"),
-    "DECIMAL": _DECIMAL, "TIMESTAMP_WITHOUT_TIME_ZONE": _TIMESTAMP, "TIMESTAMP_WITH_LOCAL_TIME_ZONE": _TIMESTAMP,
-}  # fmt: skip
+    "CHAR": _TEXT,
+    "VARCHAR": _TEXT,
+    "BINARY": _BYTES,
+    "VARBINARY": _BYTES,
+    "BOOLEAN": _singleton("Boolean"),
+    "TINYINT": _singleton("Byte"),
+    "SMALLINT": _singleton("Short"),
+    "INTEGER": _INT,
+    "DATE": _INT,
+    "TIME_WITHOUT_TIME_ZONE": _INT,
+    "BIGINT": _LONG,
+    "FLOAT": _singleton("Float"),
+    "DOUBLE": _singleton("Double"),
+    "DECIMAL": _DECIMAL,
+    "TIMESTAMP_WITHOUT_TIME_ZONE": _TIMESTAMP,
+    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": _TIMESTAMP,
+}
 _COUNT = LogicalType("INTEGER", nullable=False)
 
 

@@ -15,10 +15,19 @@ _TOKEN = re.compile(r"\s*(`(?:[^`]|``)*`|'(?:[^']|'')*'|[A-Za-z_$][\w$]*|\d+|[<>
 
 # Words of a type → LogicalTypeRoot, for types without parameters.
 _PLAIN = {
-    "BOOLEAN": "BOOLEAN", "TINYINT": "TINYINT", "SMALLINT": "SMALLINT", "INT": "INTEGER", "INTEGER": "INTEGER",
-    "BIGINT": "BIGINT", "FLOAT": "FLOAT", "DOUBLE": "DOUBLE", "DATE": "DATE", "NULL": "NULL",
-    "VARIANT": "VARIANT", "BITMAP": "BITMAP",
-}  # fmt: skip
+    "BOOLEAN": "BOOLEAN",
+    "TINYINT": "TINYINT",
+    "SMALLINT": "SMALLINT",
+    "INT": "INTEGER",
+    "INTEGER": "INTEGER",
+    "BIGINT": "BIGINT",
+    "FLOAT": "FLOAT",
+    "DOUBLE": "DOUBLE",
+    "DATE": "DATE",
+    "NULL": "NULL",
+    "VARIANT": "VARIANT",
+    "BITMAP": "BITMAP",
+}
 _LENGTHS = frozenset(("CHAR", "VARCHAR", "BINARY", "VARBINARY"))
 _UNBOUNDED = {"STRING": "VARCHAR", "BYTES": "VARBINARY"}
 _DECIMALS = frozenset(("DECIMAL", "DEC", "NUMERIC"))
