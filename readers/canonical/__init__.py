@@ -1,1 +1,4 @@
-"""Read canonical keyed state files (FullSnapshotUtil's layout, every state backend restores them)."""
+"""Read canonical keyed state files (FullSnapshotUtil's layout), which every state backend restores.
+
+Belongs here: the scan of entries, statistics, splits. May import readers.common.
+"""

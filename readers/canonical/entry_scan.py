@@ -96,17 +96,17 @@ def scan(
         if found != key_group:
             outcome = BAD_PREFIX
             break
-        behind = value_at + value_size
+        end = value_at + value_size
         next_state = state
         if first & 0x80:
-            if size - behind < 2:
+            if size - end < 2:
                 outcome = MORE
                 break
-            next_state = load_be16(source + behind)
+            next_state = load_be16(source + end)
             if next_state != _END and next_state >= n_states:
                 outcome = BAD_STATE
                 break
-            behind += 2
+            end += 2
             if next_state == _END:
                 next_state = BETWEEN_GROUPS
         if state == target:
@@ -117,6 +117,6 @@ def scan(
             key_groups[n] = key_group
             n += 1
         state = next_state
-        pos = behind
+        pos = end
     reg[POS], reg[GROUP], reg[STATE], reg[KEY_GROUP] = pos, group, state, key_group
     return outcome, n

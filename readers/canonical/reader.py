@@ -1,4 +1,4 @@
-"""Canonical keyed savepoints: the raw entries of one state, or of several in one pass.
+"""Read canonical keyed savepoints: the raw entries of one state, or of several in one pass.
 
 Format: org.apache.flink.runtime.state.FullSnapshotAsyncWriter, FullSnapshotRestoreOperation.
 """
@@ -27,9 +27,18 @@ def canonical_entries(
     state_id: int,
     n_states: int,
 ) -> Iterator[RawEntries]:
-    """The entries of state ``state_id`` in these key groups, at most 65,536 at a time, in file order.
+    """Read the entries of one state in file order, at most 65,536 at a time.
 
-    ``prefix``: width of the key-group prefix (1 or 2 bytes). Raises CorruptSnapshot, MissingFile.
+    Args:
+        source: The file.
+        ranges: The key groups to read.
+        compressed: Whether the key groups are compressed.
+        prefix: Width of the key-group prefix, 1 or 2 bytes.
+        state_id: The state's position in the header.
+        n_states: The number of states in the header.
+
+    Raises:
+        CorruptSnapshot, MissingFile: The file cannot be read.
     """
     together = canonical_entries_of(
         source, ranges, compressed=compressed, prefix=prefix, state_ids=(state_id,), n_states=n_states
@@ -47,16 +56,16 @@ def canonical_entries_of(
     state_ids: Sequence[int],
     n_states: int,
 ) -> Iterator[tuple[int, RawEntries]]:
-    """(state id, entries) of several states, as `canonical_entries` gives those of one: by blocks, by state in these.
+    """Read (state id, entries) of several states in one pass: by blocks, and by state within each block.
 
-    The file is read and decompressed once.
+    The arguments are those of `canonical_entries`, with several state ids.
     """
-    scans = [(state_id, _Scan(source.name, prefix, state_id, n_states)) for state_id in state_ids]
+    scans = [(state_id, _StateScanner(source.name, prefix, state_id, n_states)) for state_id in state_ids]
 
     def feed(block: Block) -> Generator[tuple[int, RawEntries], None, int]:
-        unused = 0  # the same for all, who go from entry to entry
+        unused = 0  # the same for all states: each scan stops at the last whole entry
         for state_id, scan in scans:
-            unused = yield from _told(state_id, scan.feed(block))
+            unused = yield from _numbered(state_id, scan.feed(block))
         return unused
 
     blocks = snappy_blocks(source, ranges) if compressed else plain_blocks(source, ranges)
@@ -65,7 +74,7 @@ def canonical_entries_of(
         scan.finish()
 
 
-def _told(state_id: int, entries: Generator[RawEntries, None, int]) -> Generator[tuple[int, RawEntries], None, int]:
+def _numbered(state_id: int, entries: Generator[RawEntries, None, int]) -> Generator[tuple[int, RawEntries], None, int]:
     while True:
         try:
             found = next(entries)
@@ -74,8 +83,8 @@ def _told(state_id: int, entries: Generator[RawEntries, None, int]) -> Generator
         yield state_id, found
 
 
-class _Scan:
-    """Feeds blocks to the kernel; an entry cut off at a block's end waits for the next block."""
+class _StateScanner:
+    """Run the scan kernel over blocks; an entry cut off at a block's end is continued in the next block."""
 
     def __init__(self, file: str, prefix: int, state_id: int, n_states: int) -> None:
         self._file, self._prefix, self._state_id, self._n_states = file, prefix, state_id, n_states
@@ -86,7 +95,7 @@ class _Scan:
         self._at = 0
 
     def feed(self, block: Block) -> Generator[RawEntries, None, int]:
-        """The entries that end in the block; returns how many of its last bytes the next one is to begin with."""
+        """Yield the entries that end in the block; return how many of its last bytes the next block must begin with."""
         data, file_at = block.data, block.file_at
         groups = np.array([key_group for key_group, _ in block.groups], dtype=np.int32)
         starts = np.array([at for _, at in block.groups], dtype=np.int64)
@@ -119,7 +128,7 @@ class _Scan:
         return self._unused
 
     def finish(self) -> None:
-        """Refuse an entry or a key group that has begun and not ended."""
+        """Raise CorruptSnapshot for an entry or a key group that has begun and not ended."""
         if self._unused or self._unbegun or self._reg[scanning.STATE] != scanning.BETWEEN_GROUPS:
             raise CorruptSnapshot(
                 "a key group is cut off in the middle of an entry",

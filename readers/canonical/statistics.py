@@ -1,6 +1,6 @@
-"""How many entries and bytes each state has in canonical key groups: one pass, nothing decoded.
+"""Count the entries and bytes of each state in canonical key groups, in one pass, without decoding.
 
-Format: org.apache.flink.runtime.state.FullSnapshotAsyncWriter, as in stateproc.readers.scanning.
+Format: org.apache.flink.runtime.state.FullSnapshotAsyncWriter, as in stateproc.readers.canonical.entry_scan.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def measure_block(
     entries: Any,
     sizes: Any,
 ) -> int:
-    """Count the entries of ``size`` bytes at ``source`` from ``reg`` on; returns an outcome of scanning.
+    """Count the entries of ``size`` bytes at ``source`` from ``reg`` on; returns an outcome of ``entry_scan``.
 
     groups, starts: key groups that begin in these bytes. rows: by key group, its row in entries and sizes,
     which are int64 [key groups, n_states]. MORE: ``reg[POS]`` is where an entry begins that the bytes do not
@@ -98,24 +98,24 @@ def measure_block(
         if found != key_group:
             outcome = BAD_PREFIX
             break
-        behind = value_at + value_size
+        end = value_at + value_size
         next_state = state
         if first & 0x80:
-            if size - behind < 2:
+            if size - end < 2:
                 outcome = MORE
                 break
-            next_state = load_be16(source + behind)
+            next_state = load_be16(source + end)
             if next_state != _END and next_state >= n_states:
                 outcome = BAD_STATE
                 break
-            behind += 2
+            end += 2
             if next_state == _END:
                 next_state = BETWEEN_GROUPS
         row = rows[key_group]
         entries[row, state] += 1
         sizes[row, state] += 8 + key_size + value_size
         state = next_state
-        pos = behind
+        pos = end
     reg[POS], reg[GROUP], reg[STATE], reg[KEY_GROUP] = pos, group, state, key_group
     return outcome
 
@@ -129,7 +129,7 @@ def measure_canonical(
     n_states: int,
     advance: Callable[[int], None] = lambda _: None,
 ) -> EntryCounts:
-    """Count entries and bytes per key group and state; ``advance`` is told of bytes (uncompressed) done.
+    """Count entries and bytes per key group and state; ``advance`` is called with uncompressed bytes counted.
 
     ``prefix``: width of the key-group prefix (1 or 2 bytes). Raises CorruptSnapshot, MissingFile.
     """
@@ -138,7 +138,7 @@ def measure_canonical(
     rows[list(key_groups)] = np.arange(len(key_groups))
     shape = (len(key_groups), n_states)
     found = EntryCounts(key_groups, np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64))
-    feed = _Feed(source.name, prefix, n_states, rows, found)
+    feed = _CountingScan(source.name, prefix, n_states, rows, found)
     blocks = snappy_blocks(source, ranges) if compressed else plain_blocks(source, ranges)
     for done in fed(blocks, feed.feed):
         advance(done)
@@ -146,8 +146,8 @@ def measure_canonical(
     return found
 
 
-class _Feed:
-    """Feeds blocks to the kernel; an entry cut off at a block's end waits for the next block."""
+class _CountingScan:
+    """Run the counting kernel over blocks; an entry cut off at a block's end is continued in the next block."""
 
     def __init__(self, file: str, prefix: int, n_states: int, rows: Counts, found: EntryCounts) -> None:
         self._file, self._prefix, self._n_states = file, prefix, n_states
@@ -159,7 +159,7 @@ class _Feed:
         self._at = 0
 
     def feed(self, block: Block) -> Generator[int, None, int]:
-        """Yields how many bytes were counted; returns how many of the last ones the next block is to begin with."""
+        """Yield how many bytes were counted; return how many of the last ones the next block must begin with."""
         data = block.data
         groups = np.array([key_group for key_group, _ in block.groups], dtype=np.int32)
         starts = np.array([at for _, at in block.groups], dtype=np.int64)
@@ -181,7 +181,7 @@ class _Feed:
         return self._unused
 
     def finish(self) -> None:
-        """Refuse an entry or a key group that has begun and not ended."""
+        """Raise CorruptSnapshot for an entry or a key group that has begun and not ended."""
         if self._unused or self._unbegun or self._reg[STATE] != BETWEEN_GROUPS:
             raise _damaged("a key group is cut off in the middle of an entry", self._file, self._at)
 

@@ -1,4 +1,5 @@
-"""Keyed state of the changelog state backend: what the inner backend has materialized, and the log since.
+"""Read keyed state of the changelog state backend: the materialized handles and the log of changes since.
 
 Format: org.apache.flink.state.changelog, org.apache.flink.changelog.fs, org.apache.flink.runtime.state.changelog.
+May import readers.common and, for materialized handles, readers.materialized_backends.
 """

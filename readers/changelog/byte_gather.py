@@ -1,4 +1,4 @@
-"""Kernels over runs of bytes given by address and size: numbered by their contents, joined, written as entries."""
+"""Kernels over byte strings given by address and size: number them by content, join them, write them as entries."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _prefixed(prefixes: Any, at: Any, sizes: Any, out: int, offsets: Any) -> Non
 
 @kernel
 def suffixed(starts: Any, middles: Any, ends: Any, out: int, offsets: Any) -> None:
-    """Write key and namespace, each with its length behind it, as CompositeKeySerializationUtils does where both have
+    """Write key and namespace, each followed by its length, as CompositeKeySerializationUtils does where both have
     any length: lowest byte first, no zeros. starts, middles, ends: addresses. offsets: int64 [n + 1], filled in."""
     used = np.int64(0)
     for k in range(len(starts)):

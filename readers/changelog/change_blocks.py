@@ -79,8 +79,9 @@ def _gather(source: int, starts: Any, sizes: Any, out: int, offsets: Any) -> Non
 
 @kernel
 def walk(source: int, at: int, size: int, starts: Any, ends: Any) -> tuple[int, int]:
-    """Find records of i32 length and bytes from ``at`` on, as many as there is room for and the ``size`` bytes hold
-    wholly; (how many, position behind them)."""
+    """Find complete records of i32 length and bytes from ``at`` on, as many as ``starts`` can hold.
+
+    Returns (their number, the position after them)."""
     n = 0
     while n < len(starts) and size - at >= _LENGTH:
         length = load_be32(source + at)

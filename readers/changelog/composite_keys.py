@@ -1,4 +1,4 @@
-"""How keys, namespaces and nulls of a state lie in composite keys and in the log."""
+"""The form of keys, namespaces and nulls in composite keys and in the log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stateproc.serializers import LayoutContext
 
 
 def null_form(layout: Layout) -> bytes | None:
-    """The bytes of a null, if the layout's own bytes can say so."""
+    """Return the bytes of a null, None if the layout's bytes cannot express nulls."""
     if not layout.encodes_null:
         return None
     try:
@@ -27,12 +27,12 @@ def null_form(layout: Layout) -> bytes | None:
 
 
 def is_ambiguous(state: KeyedState) -> bool:
-    """Whether key and namespace both have any length, so that each has its length behind it."""
+    """Return whether key and namespace both have variable length, so that each is followed by its length."""
     return not state.kind.is_queue and state.key.length < 0 and state.namespace.length < 0
 
 
 def user_key_starts(entries: RawEntries, state: KeyedState, ctx: LayoutContext) -> Longs:
-    """Where in the data of a map's entries the user keys begin: found by running the key's program."""
+    """Return where the user keys begin in the data of a map's entries, by running the key's program."""
     b = Builder()
     mark = b.column(8, 0)
     for serializer in (state.key, state.namespace):

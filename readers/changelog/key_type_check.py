@@ -1,7 +1,7 @@
-"""Keys of a type that the user told, since nothing of the changelog is materialized: are they what was told?
+"""Check keys against the type that the user specified, which is needed if nothing of a changelog is materialized.
 
-Bytes read as another type may look like keys. But the log says in which key group each key is, and that follows from
-Java's hash of the key (org.apache.flink.runtime.state.KeyGroupRangeAssignment). What it cannot tell apart are types of
+Bytes read as another type may look like keys. But the log contains the key group of each key, and that follows from
+Java's hash of the key (org.apache.flink.runtime.state.KeyGroupRangeAssignment). The check cannot distinguish types of
 the same bytes and the same hash, such as Long, Double and Date.
 """
 
@@ -27,7 +27,7 @@ _LOOKED_AT = 64
 _METADATA_VERSION = 4
 """Rows are hashed as they are since Flink 1.13, which had no changelogs yet."""
 ADVICE = (
-    "tell the type that the job's keyBy has: key_type='Long' (option keyType, --key-type); words for types are in "
+    "specify the type that the job's keyBy has: key_type='Long' (option keyType, --key-type); words for types are in "
     "docs/naming-types.md"
 )
 
@@ -35,7 +35,7 @@ ADVICE = (
 def checked(
     entries: Iterable[RawEntries], state: KeyedState, ctx: LayoutContext, max_parallelism: int, operator: str
 ) -> Iterator[RawEntries]:
-    """The entries, if their keys are of the type that the user told.
+    """Yield the entries if their keys are of the type that the user specified.
 
     Raises InvalidOption where they are not in the key groups that keys of this type have; CorruptSnapshot, with advice
     that names both reasons it can have.
@@ -51,7 +51,7 @@ def checked(
 
 
 def _key_reader(state: KeyedState, ctx: LayoutContext) -> Callable[[RawEntries], list[Any]]:
-    """Reads the first keys of entries, and nothing behind them."""
+    """Return a function that reads the first keys of entries, without the rest of the entries."""
     b = Builder()
     assemble = state.key.layout(ctx.inner).emit(b, False)
     b.op(ops.SKIP_REST)

@@ -1,7 +1,7 @@
-"""What is left of a state after many changes at once: of every key the last one counts.
+"""Compact a log of changes: of every key, only the last change is kept.
 
 Format: org.apache.flink.state.changelog.restore.ChangelogBackendLogApplier and the StateChangeApplier classes. Where
-namespaces are merged, what counts depends on what was there at that time: see ``merging``.
+namespaces are merged, the result depends on the values at that time: see ``namespace_merge``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SUFFIX = 10
 
 @dataclass
 class ChangeRows:
-    """What happened to composite keys: one row for each value, user key, timer or merged source. int64 arrays of one
+    """Changes of composite keys: one row for each value, user key, timer or merged source, in int64 arrays of one
     length.
 
     order: rows of smaller numbers happened before. key, user, value: address and size (0 where there is none); of
@@ -102,7 +102,7 @@ def compacted_entries(
 
 
 class _RowCollector:
-    """Collects rows; the buffers that their addresses point into stay referenced here."""
+    """Collect rows, and references to the buffers that their addresses point into."""
 
     def __init__(self, state: KeyedState, ctx: LayoutContext) -> None:
         self._state, self._ctx = state, ctx
@@ -111,7 +111,7 @@ class _RowCollector:
         self._loaded = 0
 
     def load(self, entries: RawEntries) -> None:
-        """Entries as they were when the state was materialized."""
+        """Add entries as they were when the state was materialized."""
         base = entries.data.ctypes.data
         self._buffers.append(entries.data)
         start, stop, at, end = entries.ranges
@@ -127,12 +127,12 @@ class _RowCollector:
         )  # fmt: skip
 
     def _earlier(self, n: int) -> Longs:
-        """The order of ``n`` rows that were there before any change."""
+        """Return order numbers for ``n`` rows that precede all changes."""
         self._loaded += n
         return np.arange(self._loaded - n, self._loaded) - (1 << 62)
 
     def apply(self, found: Records, operation: Operation) -> None:
-        """The changes of one operation."""
+        """Add the changes of one operation."""
         parts = operands_of(found, operation, self._state, self._ctx)
         operand = OPERANDS[self._state.kind][operation]
         which = parts.which
@@ -165,7 +165,7 @@ class _RowCollector:
         self._rows.append(rows)
 
     def _composite(self, found: Records, parts: ChangeOperands) -> tuple[Longs, Longs]:
-        """Where the composite keys are: in the records themselves, unless lengths belong into them."""
+        """Return addresses and sizes of the composite keys: in the records, unless lengths must be inserted."""
         starts, which = found.starts[parts.which] + HEAD, parts.which
         if self._state.kind.is_queue:
             return found.data.ctypes.data + starts, found.ends[which] - starts
@@ -175,7 +175,7 @@ class _RowCollector:
         return self._suffixed(base + starts, base + parts.key_ends, base + parts.scope_ends)
 
     def _suffixed(self, starts: Longs, middles: Longs, ends: Longs) -> tuple[Longs, Longs]:
-        """Keys and namespaces (given by addresses) each with its length behind it: addresses and sizes."""
+        """Write keys and namespaces, given by addresses, each followed by its length; return addresses and sizes."""
         offsets = np.zeros(len(starts) + 1, dtype=np.int64)
         out = np.empty(int((ends - starts).sum()) + 2 * _SUFFIX * len(starts) + 1, dtype=np.uint8)
         suffixed(starts, middles, ends, out.ctypes.data, offsets)
@@ -248,7 +248,7 @@ class _RowCollector:
         return (0 if data is None else data.address) + bounds[:-1], np.diff(bounds)
 
     def compacted(self, file: str) -> ChangeRows:
-        """What there is at the end, by key group and composite key. ``file``: for errors."""
+        """Return the rows after all changes, by key group and composite key. ``file``: for errors."""
         if not self._rows:
             return _rows(0)
         rows = ChangeRows(
@@ -256,19 +256,19 @@ class _RowCollector:
         )
         rows = rows.take(np.argsort(rows.order, kind="stable"))
         if (rows.does == MERGE).any():
-            return self._left_of_merges(rows, file)
+            return self._merged_rows(rows, file)
         keys, n = numbered(rows.groups, rows.key_at, rows.key_sizes)
         if self._state.kind is StateKind.LIST:
-            found, keys = self._left_of_lists(rows, keys, n)
+            found, keys = self._joined_lists(rows, keys, n)
         elif self._state.kind is StateKind.MAP:
-            found, keys = _left_of_maps(rows, keys, n)
+            found, keys = _last_mappings(rows, keys, n)
         else:
             which = _last(keys, n)
             which = which[rows.does[which] == PUT]
             found, keys = rows.take(which), keys[which]
         return found.take(np.lexsort((keys, found.groups)))
 
-    def _left_of_merges(self, rows: ChangeRows, file: str) -> ChangeRows:
+    def _merged_rows(self, rows: ChangeRows, file: str) -> ChangeRows:
         """Of each key what it holds after all changes, which may be what others held before."""
         merging = rows.does == MERGE
         at = np.concatenate([rows.key_at, rows.user_at[merging]])
@@ -300,7 +300,7 @@ class _RowCollector:
         )  # fmt: skip
         return found.take(np.lexsort((held, found.groups)))
 
-    def _left_of_lists(self, rows: ChangeRows, keys: Longs, n: int) -> tuple[ChangeRows, Longs]:
+    def _joined_lists(self, rows: ChangeRows, keys: Longs, n: int) -> tuple[ChangeRows, Longs]:
         """Of each list what came since it was last set or cleared, joined."""
         resets = np.full(n, -1, dtype=np.int64)
         resetting = np.flatnonzero(rows.does != APPEND)
@@ -319,8 +319,8 @@ class _RowCollector:
         return found, keys[first]
 
 
-def _left_of_maps(rows: ChangeRows, keys: Longs, n: int) -> tuple[ChangeRows, Longs]:
-    """Of each user key the last row, if it is a value, and no clearing of the map came behind it."""
+def _last_mappings(rows: ChangeRows, keys: Longs, n: int) -> tuple[ChangeRows, Longs]:
+    """Return the last row of each user key, if it is a value and the map was not cleared after it."""
     cleared = np.full(n, -1, dtype=np.int64)
     clearing = np.flatnonzero(rows.does == CLEAR)
     cleared[keys[clearing]] = clearing

@@ -1,4 +1,4 @@
-"""States declared in the log, and the header of a changelog handle: what is materialized, and what the log adds.
+"""Read the states that the log declares, and the header of a changelog: materialized states, then declared ones.
 
 Format: org.apache.flink.state.changelog.StateChangeLogger metadata records (AbstractStateChangeLogger).
 """
@@ -39,10 +39,10 @@ _OTHER, _OWN = 1, 2
 
 
 def read_declaration(change: Change) -> tuple[int, StateMetaInfo]:
-    """A METADATA record: (id in the records behind it, the state).
+    """Read a METADATA record: (state id in the records that follow, the state).
 
-    The id and the type stand at the record's end; what the TTL settings and the default value before them are,
-    nothing needs to know. Raises CorruptSnapshot, UnsupportedSnapshot.
+    The id and the type are at the record's end; the TTL settings and the default value before them are
+    skipped. Raises CorruptSnapshot, UnsupportedSnapshot.
     """
     cursor = Cursor(change.data, file=change.file, base=change.at)
     if cursor.u8() != Operation.METADATA:

@@ -1,6 +1,6 @@
-"""The plain content of a changelog file, read forwards.
+"""Read the plain content of a changelog file, forwards.
 
-Format: org.apache.flink.changelog.fs.ChangelogStreamWrapper: one byte that tells whether the rest is compressed.
+Format: org.apache.flink.changelog.fs.ChangelogStreamWrapper: one byte, whether the rest is compressed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ADVICE = "the file is truncated or damaged; restore it from a copy or take the 
 
 
 def log_source(handle: StreamHandle, location: SnapshotLocation) -> ByteSource:
-    """The file of a segment, as long as it really is: a handle's size counts plain bytes, without the flag.
+    """The file of a segment, with its actual size: a handle's size counts plain bytes, without the flag.
 
     Raises MissingFile.
     """
@@ -39,7 +39,7 @@ def log_source(handle: StreamHandle, location: SnapshotLocation) -> ByteSource:
 
 
 class LogContent:
-    """A cursor over the plain bytes behind the flag. Raises CorruptSnapshot with the file and the offset in it."""
+    """A cursor over the plain bytes after the flag. Raises CorruptSnapshot with the file and the offset in it."""
 
     def __init__(self, source: ByteSource) -> None:
         self.file = source.name
@@ -107,8 +107,8 @@ class LogContent:
         the records' offsets in the file."""
         while count > 0:
             held = np.frombuffer(self._held or b"\0", dtype=np.uint8)
-            room = min(count, (len(self._held) - self._used) // _LENGTH)
-            starts, ends = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
+            capacity = min(count, (len(self._held) - self._used) // _LENGTH)
+            starts, ends = np.empty(capacity, dtype=np.int64), np.empty(capacity, dtype=np.int64)
             first, before = self._used, self.offset
             n, reached = walk(held.ctypes.data, first, len(self._held), starts, ends)
             if not n:

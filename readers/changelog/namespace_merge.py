@@ -1,4 +1,4 @@
-"""What is left of values and lists whose namespaces were merged on the way: each change in its turn, by kernels.
+"""Compact changes that merge namespaces: kernels apply them one after another.
 
 Format: MERGE_NS of org.apache.flink.state.changelog.StateChangeOperation; what it does is what mergeNamespaces of
 Flink's InternalMergingState does: sources hold nothing afterwards, lists are appended to the target's in the order of
@@ -53,7 +53,7 @@ def last_values(does: Any, orders: Any, keys: Any, sources: Any, held: Any) -> N
 @kernel
 def chained(does: Any, orders: Any, keys: Any, sources: Any, heads: Any, after: Any) -> None:
     """Of each key the rows that make its list, as a chain: heads int64 [keys] its first row or NOTHING, after int64
-    [rows] the row behind a row or NOTHING. The rest as in `last_values`."""
+    [rows] the row after a row, or NOTHING. The rest as in `last_values`."""
     heads[:] = NOTHING
     after[:] = NOTHING
     tails = heads.copy()
@@ -90,7 +90,7 @@ def chained(does: Any, orders: Any, keys: Any, sources: Any, heads: Any, after: 
 
 @kernel
 def unchained(heads: Any, after: Any, rows: Any, bounds: Any) -> int:
-    """The chains one behind the other: rows int64 [all], bounds int64 [keys + 1], filled in. Returns how many rows."""
+    """Write the chains one after another: rows int64 [all], bounds int64 [keys + 1]. Returns the number of rows."""
     used = 0
     for key in range(len(heads)):
         bounds[key] = used
@@ -107,7 +107,7 @@ def unchained(heads: Any, after: Any, rows: Any, bounds: Any) -> int:
 def composed(
     key_at: Any, key_sizes: Any, space_at: Any, space_sizes: Any, suffixes: bool, out: int, offsets: Any
 ) -> None:
-    """Write keys and namespaces (by address and size) as composite keys; ``suffixes``: each with its length behind it,
+    """Write keys and namespaces (by address and size) as composite keys; ``suffixes``: each followed by its length,
     lowest byte first, no zeros. offsets: int64 [n + 1], filled in."""
     used = np.int64(0)
     for k in range(len(key_at)):
@@ -127,7 +127,7 @@ def composed(
 
 
 def check_settled(held: Longs, groups: Longs, state: KeyedState, file: str) -> None:
-    """Raise UnsupportedSnapshot if a value is what only the job's reduce or aggregate function could tell.
+    """Raise UnsupportedSnapshot if only the job's reduce or aggregate function can compute a value.
 
     held: of `last_values`; groups: int64, the keys' key groups.
     """

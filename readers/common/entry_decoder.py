@@ -1,4 +1,4 @@
-"""Decode raw entries (canonical, RocksDB) of one state to batches."""
+"""Decode raw entries of one state to batches."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def decode_entries(
             continue
         for entry in chunks:
             before = 0
-            for batch in _decoded(cutter.pieces(entry, longest), state, ctx, flatten=True, raw_keys=raw_keys):
+            for batch in _decoded(cutter.split(entry, longest), state, ctx, flatten=True, raw_keys=raw_keys):
                 check_index(before + len(batch), entry, state)
                 yield _counted_on(batch, before)
                 before += len(batch)

@@ -1,4 +1,4 @@
-"""From a state to the program that decodes its entries, in either of the forms in which backends store them."""
+"""Compile programs that decode the entries of a state, in either of the forms in which backends store them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LAST_ACCESS_TYPE = pa.timestamp("us", "UTC")
 
 class Form(enum.Enum):
     """COMPOSITE: two ranges, the composite key and the value (canonical, RocksDB).
-    STREAM: namespace, key, value behind one another (native heap)."""
+    STREAM: namespace, key, value one after another (native heap)."""
 
     COMPOSITE = "composite"
     STREAM = "stream"
@@ -123,7 +123,7 @@ def emit_composite_key(
 
 
 def key_layout(state: KeyedState, ctx: LayoutContext) -> Layout:
-    """How the key lies in a composite key.
+    """Return the layout of the key in a composite key.
 
     A key that nothing can decode is bytes: all but the namespace, if that has a known size and nothing follows it.
     """
@@ -142,7 +142,7 @@ def composite_value(state: KeyedState, ctx: LayoutContext) -> Layout:
     if state.kind is StateKind.LIST:
         return Delimited(element.layout(ctx.inner))
     if state.kind is StateKind.MAP:
-        # Behind the mark of a null anything may follow: heap backends write the serializer's own null form.
+        # After the mark of a null there may be bytes: heap backends write the serializer's own null form.
         return Marked(element.layout(ctx), pad=-1)
     return element.layout(ctx)
 
@@ -179,11 +179,11 @@ def split_ttl(state: KeyedState, value: pa.Array) -> Columns:
 
 
 def last_access(millis: pa.Array) -> pa.Array:
-    """Milliseconds since the epoch as timestamp[us, UTC]; damage is told from absurd values."""
+    """Milliseconds since the epoch as timestamp[us, UTC]; impossible values are reported as damage."""
     values = ints(millis)
     limit = 2**63 // 1000
     if len(values) and (values.min() <= -limit or values.max() >= limit):
-        raise BadValue("a last-access time lies outside of 64-bit microseconds")
+        raise BadValue("a last-access time is outside of 64-bit microseconds")
     return with_nulls(pa.array(values * 1000).cast(LAST_ACCESS_TYPE), nulls(millis))
 
 

@@ -77,7 +77,7 @@ class _Search(Generic[Header]):
         raise unknown
 
     def _likely_sizes(self, start: int) -> Iterator[int]:
-        """Sizes of a payload at ``start``: first those behind which a text begins or nothing follows, then all."""
+        """Yield sizes of a payload at ``start``: first those after which a text begins or nothing follows, then all."""
         data = self._data
         stop = min(len(data), start + _LONGEST_UNKNOWN)
         likely: dict[int, None] = {0: None}

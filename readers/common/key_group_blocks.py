@@ -1,4 +1,4 @@
-"""Key groups of a state file as a sequence of blocks of plain bytes, compressed or not, in bounded memory.
+"""Read key groups of a state file as blocks of plain bytes, compressed or not, in bounded memory.
 
 Compression: org.apache.flink.runtime.state.SnappyStreamCompressionDecorator, the snappy framing format.
 """
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stateproc.errors import CorruptSnapshot, Where
-from stateproc.readers.common.buffer_pool import Buffers
+from stateproc.readers.common.buffer_pool import BufferPool
 from stateproc.readers.common.snappy_framing import damaged, decompress_frames, frames
 from stateproc.storage import ByteSource, FileSource
 
@@ -38,7 +38,7 @@ class Block:
     """Bytes of one or more key groups. ``groups``: (key group, position in ``data``) of those that begin here.
 
     ``streams``: positions in ``data`` where a compressed stream begins; native heap files have one for each state.
-    ``file_at``: where ``data[0]`` lies in the file; for compressed data, where its key group begins.
+    ``file_at``: the offset of ``data[0]`` in the file; for compressed data, where its key group begins.
     ``last``: the key group that ``data`` ends in ends with it.
     """
 
@@ -50,14 +50,17 @@ class Block:
     streams: tuple[int, ...] = ()
 
 
-Blocks = Generator[Block, "int | None", None]
-"""Blocks one behind the other. Send it how many bytes at a block's end were not used: the next block begins with
+BlockStream = Generator[Block, "int | None", None]
+"""Yields consecutive blocks. Send it how many bytes at a block's end were not used: the next block begins with
 them, and is as much longer as it needs to be for no byte to be read or copied many times. Nothing sent: all were used.
 """
 
 
-def fed(blocks: Blocks, feed: Callable[[Block], Generator[Out, None, int]]) -> Iterator[Out]:
-    """What ``feed`` makes of each block; it returns how many bytes at the block's end the next one is to begin with."""
+def fed(blocks: BlockStream, feed: Callable[[Block], Generator[Out, None, int]]) -> Iterator[Out]:
+    """Yield what ``feed`` yields for each block.
+
+    ``feed`` returns how many bytes at the block's end the next one begins with.
+    """
     unused: int | None = None
     while True:
         try:
@@ -68,7 +71,7 @@ def fed(blocks: Blocks, feed: Callable[[Block], Generator[Out, None, int]]) -> I
 
 
 def group_ranges(first: int, offsets: Sequence[int], size: int, file: str, empty: int = 0) -> list[KeyGroupRange]:
-    """The ranges of the non-empty key groups, which lie one behind the other up to the file's end (``size``).
+    """Return the ranges of the non-empty key groups, stored one after another up to the file's end (``size``).
 
     ``offsets[i]``: of key group ``first + i``; ``empty`` marks a group without data. Raises CorruptSnapshot.
     """
@@ -84,11 +87,11 @@ def group_ranges(first: int, offsets: Sequence[int], size: int, file: str, empty
     return [KeyGroupRange(kg, start, stop) for (kg, start), stop in zip(present, starts[1:], strict=True)]
 
 
-def plain_blocks(source: ByteSource, ranges: Sequence[KeyGroupRange], size: int | None = None) -> Blocks:
+def plain_blocks(source: ByteSource, ranges: Sequence[KeyGroupRange], size: int | None = None) -> BlockStream:
     """Uncompressed key groups, ``size`` bytes at a time; neighbours in the file share blocks. Where all of a block
     was not used, the next one is twice as long.
     """
-    buffers, size = Buffers(), size or _block_bytes(source)
+    buffers, size = BufferPool(), size or _block_bytes(source)
     for run in _adjacent(ranges):
         at, stop, index, wanted = run[0].start, run[-1].stop, 0, size
         while at < stop:
@@ -128,9 +131,9 @@ def _adjacent(ranges: Sequence[KeyGroupRange]) -> list[list[KeyGroupRange]]:
 
 def snappy_blocks(
     source: ByteSource, ranges: Sequence[KeyGroupRange], lead: int = 0, size: int | None = None
-) -> Blocks:
+) -> BlockStream:
     """Compressed key groups; the first ``lead`` bytes of each are plain. Small groups share blocks."""
-    held, size = _Held(), size or _block_bytes(source)
+    held, size = _BlockAssembler(), size or _block_bytes(source)
     file_at, wanted = 0, size
     for item in ranges:
         if not held.parts:
@@ -147,8 +150,8 @@ def snappy_blocks(
         yield held.block(file_at, True)
 
 
-class _Held:
-    """Decompressed pieces that make the next block."""
+class _BlockAssembler:
+    """Collect decompressed chunks for the next block."""
 
     def __init__(self) -> None:
         self.parts: list[Bytes] = []
@@ -178,7 +181,7 @@ class _Held:
 def _decompressed(
     source: ByteSource, item: KeyGroupRange, lead: int, size: int
 ) -> Iterator[tuple[Bytes, tuple[int, ...], bool]]:
-    """The key group's plain bytes in pieces: (bytes, where streams begin in them, whether it is the last)."""
+    """The key group's plain bytes in chunks: (bytes, where streams begin in them, whether it is the last)."""
     if item.stop - item.start < lead:
         raise damaged(source.name, item.start, "a key group is too short")
     head = source.read(item.start, lead)

@@ -1,6 +1,6 @@
-"""Lists too long for one Arrow value, cut between elements: the rows of a flattened list state need no more.
+"""Split lists that are too long for one Arrow value between their elements, for flattened list states.
 
-RocksDB joins elements without limit as they are merged; Flink's own reader cannot take a value of 2^31 bytes out of it.
+RocksDB joins elements without limit as they are merged; Flink itself cannot read a value of 2^31 bytes back.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stateproc.serializers import LayoutContext
 LONGEST = 64 << 20
 """Lists of more bytes are cut, so that batches stay small."""
 MOST_BYTES = (1 << 31) - 1
-"""What an Arrow value, and a value of Flink's own reader, can hold."""
+"""The limit of an Arrow value, and of a value in Flink itself."""
 MOST_ELEMENTS = (1 << 31) - 1
 """list_index is an int32."""
 _ELEMENTS_AT_ONCE = 1 << 20
@@ -74,7 +74,7 @@ class ElementCutter:
         b.op(ops.ROW_END)
         self._machine, self._state = Machine(b.build()), state
 
-    def pieces(self, entry: RawEntries, longest: int) -> Iterator[RawEntries]:
+    def split(self, entry: RawEntries, longest: int) -> Iterator[RawEntries]:
         """One entry with a long list as several with the same key, of about ``longest`` bytes or one element.
 
         Raises CorruptSnapshot where elements are not parted by commas.

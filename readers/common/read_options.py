@@ -22,7 +22,7 @@ class ReadOptions:
         classes: Descriptions of user classes.
         plugins: Modules to import before reading, which register parsers.
         kryo: 2 or 5, by the release that wrote the snapshot.
-        verify: Whether checksums of RocksDB's blocks are checked.
+        verify: Whether the checksums of RocksDB blocks are checked.
         key_types: Key serializers for changelogs that do not contain them, by operator id.
     """
 

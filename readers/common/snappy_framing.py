@@ -1,4 +1,4 @@
-"""The snappy framing format: where chunks end, where streams begin, what the chunks hold.
+"""Parse and decompress the snappy framing format.
 
 Source: org.apache.flink.runtime.state.SnappyStreamCompressionDecorator, org.xerial.snappy.SnappyFramedInputStream.
 """
@@ -27,12 +27,12 @@ class Frames:
 
 
 def frames(raw: bytes, file: str, file_at: int) -> Frames:
-    """The whole chunks at the beginning of ``raw``, which lies at ``file_at`` of the file. Raises CorruptSnapshot."""
+    """Find the complete chunks at the beginning of ``raw``, at ``file_at`` in the file. Raises CorruptSnapshot."""
     at = plain = 0
     streams = []
     while at + 4 <= len(raw):
         kind, length = raw[at], int.from_bytes(raw[at + 1 : at + 4], "little")
-        behind = at + 4 + length
+        end = at + 4 + length
         if kind in (0, 1):
             if length < 4 or length > _MAX_FRAME + 4 + _MAX_FRAME // 6 + 32:
                 raise damaged(file, file_at + at, f"a compressed chunk of {length} bytes")
@@ -41,16 +41,16 @@ def frames(raw: bytes, file: str, file_at: int) -> Frames:
                 raise damaged(file, file_at + at, f"a stream identifier of {length} bytes")
         elif kind < 0x80:
             raise damaged(file, file_at + at, f"a compressed chunk of the unknown type {kind}")
-        if behind > len(raw):
+        if end > len(raw):
             break
         if kind == 0xFF:
             streams.append(plain)
         elif kind in (0, 1):
-            size = _uncompressed_size(raw, at + 8, behind) if kind == 0 else length - 4
+            size = _uncompressed_size(raw, at + 8, end) if kind == 0 else length - 4
             if size > _MAX_FRAME:
                 raise damaged(file, file_at + at, "a compressed chunk claims more than 64 KiB")
             plain += size
-        at = behind
+        at = end
     return Frames(at, tuple(streams))
 
 

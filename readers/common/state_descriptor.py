@@ -1,4 +1,4 @@
-"""What a keyed state is, as the header tells: kind, serializers, and how its entries lie."""
+"""Describe keyed states as the backend header does: kind, serializers, time to live."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class StateKind(enum.Enum):
 class KeyedState:
     """One keyed state of a backend header.
 
-    ``value``: for LIST the element, for MAP the user value, else the value; TTL is told by ``ttl`` and not part of
+    ``value``: for LIST the element, for MAP the user value, else the value; TTL is reported by ``ttl`` and not part of
     it. ``user_key``: of MAP. ``state_id``: its position.
     """
 

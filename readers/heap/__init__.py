@@ -1,1 +1,4 @@
-"""Read native keyed state files of HashMapStateBackend."""
+"""Read native keyed state files of HashMapStateBackend.
+
+Belongs here: the walk over sections, conversion to composite entries, statistics, splits. May import readers.common.
+"""

@@ -1,4 +1,4 @@
-"""Native heap snapshots: HashMapStateBackend checkpoints and native savepoints, heap savepoints before 1.13.
+"""Read native heap snapshots: HashMapStateBackend checkpoints and native savepoints, heap savepoints before 1.13.
 
 Format: org.apache.flink.runtime.state.heap.HeapSnapshotStrategy; per key group its i32 id, then for every state
 u16 id, i32 number of entries, entries (namespace, key, value; of queues: elements). In compressed snapshots each
@@ -79,13 +79,13 @@ def heap_entries(
     ``states`` and errors as in :func:`heap_batches`.
     """
     blocks = snappy_blocks(source, ranges, GROUP_HEAD) if compressed else plain_blocks(source, ranges)
-    walk = _Walk(source.name, states, target, ctx, program, finish, compressed)
-    yield from fed(blocks, walk.feed)
+    decoder = _SectionDecoder(source.name, states, target, ctx, program, finish, compressed)
+    yield from fed(blocks, decoder.feed)
 
 
 @dataclass
 class _Position:
-    """Where the walk is: before a group (``group`` None), before a section (``left`` None), inside one."""
+    """A position: before a key group (``group`` None), before a section (``left`` None), inside a section."""
 
     group: int | None = None
     sections: int = 0
@@ -94,8 +94,8 @@ class _Position:
     seen: set[int] = field(default_factory=set)
 
 
-class _Walk(Generic[Out]):
-    """Walks the sections of key groups, decodes those of the target and passes the others."""
+class _SectionDecoder(Generic[Out]):
+    """Decode the sections of one state in key groups and skip those of the others."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class _Walk(Generic[Out]):
         if at.left is None:
             if at.sections == len(self._states):
                 if pos != limit:
-                    raise self._damage("bytes are left over behind the states of a key group", offset(pos))
+                    raise self._damage("there are bytes after the last state of a key group", offset(pos))
                 self._at = _Position()
                 return pos, False
             if limit - pos < SECTION_HEAD:
@@ -195,23 +195,23 @@ class _Walk(Generic[Out]):
                 return pos, True
         at.left = None
         if wanted:
-            # Nothing behind the target's section concerns it: on to the next key group.
+            # The rest of the key group contains other states only.
             self._at = _Position()
         return pos, False
 
     def _pass_stream(self, pos: int, limit: int, whole: bool) -> tuple[int, bool]:
-        """Passes a state by the compressed stream behind it; as :meth:`_section`."""
+        """Skip a state by means of the next compressed stream; returns as :meth:`_section`."""
         pos, found = self._next_stream(pos, limit, whole)
         self._at.left = None if found else self._at.left
         return pos, not found
 
     def _next_stream(self, pos: int, limit: int, whole: bool) -> tuple[int, bool]:
         """(where the next state begins or this block ends, whether it is the former)."""
-        behind = next((at for at in self._streams if pos <= at < limit), limit)
-        return behind, behind < limit or whole
+        end = next((at for at in self._streams if pos <= at < limit), limit)
+        return end, end < limit or whole
 
     def _skipper(self, state: int, entries: int, offset: int) -> Machine | None:
-        """What passes the entries of ``state``; None if only the next state's compressed stream tells their end."""
+        """Return a program that skips entries of ``state``; None if only the next compressed stream marks their end."""
         if state not in self._skippers:
             described = self._states[state]
             try:

@@ -1,4 +1,4 @@
-"""How many entries and bytes each state has in native heap key groups: one pass, nothing kept.
+"""Count the entries and bytes of each state in native heap key groups, in one pass.
 
 Format: org.apache.flink.runtime.state.heap.HeapSnapshotStrategy, as in stateproc.readers.heap.
 """
@@ -34,7 +34,7 @@ def measure_heap(
 ) -> EntryCounts:
     """Count these key groups; each is held in memory as a whole. An entry is a key's value, list or map, or a timer.
 
-    ``advance`` hears of the bytes of every key group done. Raises CorruptSnapshot; Undecodable where a state's values
+    ``advance`` is called with the bytes of each key group. Raises CorruptSnapshot; Undecodable where a state's values
     have no known end.
     """
     machines = [_machine(state, ctx) for state in states]
@@ -49,7 +49,7 @@ def measure_heap(
 
 
 def _offset(start: int, compressed: bool, position: int) -> int:
-    """Where a position lies in the file; in compressed key groups only the group's start is known."""
+    """Return the file offset of a position; in compressed key groups only that of the group is known."""
     return start if compressed else start + position
 
 
@@ -81,4 +81,6 @@ def _sections(
         entries[state] = count
         sizes[state] += pos - begin if count else 0
     if pos != len(data):
-        raise CorruptSnapshot("bytes are left over behind a key group", where=Where(file=file, offset=file_at))
+        raise CorruptSnapshot(
+            "there are bytes after the last state of a key group", where=Where(file=file, offset=file_at)
+        )

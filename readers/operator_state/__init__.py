@@ -1,1 +1,1 @@
-"""Read operator state files: list, union and broadcast state of one subtask."""
+"""Read operator state files: list, union and broadcast state of one subtask. May import readers.common."""

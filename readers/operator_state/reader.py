@@ -1,7 +1,7 @@
 """Operator state: list, union and broadcast states of one subtask's file.
 
-Format: org.apache.flink.runtime.state.DefaultOperatorStateBackendSnapshotStrategy. List elements lie one behind
-the other, each at an offset of the handle; a broadcast state is one i32 count and so many keys and values.
+Format: org.apache.flink.runtime.state.DefaultOperatorStateBackendSnapshotStrategy. List elements are stored one
+after another, each at an offset of the handle; a broadcast state is one i32 count and so many keys and values.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def element_ranges(
 ) -> Longs:
     """Start and stop of every element of ``partition`` in the file, in order: int64 [elements, 2].
 
-    Of elements at the same offset all but the last are empty. Elements of a type without bytes, as the header's
-    ``info`` tells, have the offset of whatever another state wrote next.
+    Of elements at the same offset all but the last are empty. Elements of a type without bytes (see ``info``, from
+    the header) have the offset of whatever another state wrote next.
     """
     serializer = None if info is None or partition.mode == "BROADCAST" else info.value_serializer
     offsets = np.array(partition.offsets, dtype=np.int64)
@@ -71,7 +71,7 @@ def list_elements(
     if serializer is None:
         raise CorruptSnapshot(f"state '{info.name}' has no value serializer", where=Where(file=source.name, offset=0))
     decoder = ValueDecoder(serializer.layout(ctx))
-    for data, starts, stops, file_at in element_pieces(source, ranges, compressed):
+    for data, starts, stops, file_at in element_chunks(source, ranges, compressed):
         with placed(source.name, partial(add, file_at), info.name):
             yield decoder.decode(data, starts, stops)
 
@@ -86,12 +86,12 @@ def broadcast_entries(
         raise CorruptSnapshot(f"broadcast state '{info.name}' lacks a serializer", where=where)
     layout = Counted(StructLayout((("key", key.layout(ctx.inner)), ("value", value.layout(ctx.inner)))))
     decoder = ValueDecoder(layout)
-    for data, starts, stops, file_at in element_pieces(source, ranges, compressed):
+    for data, starts, stops, file_at in element_chunks(source, ranges, compressed):
         with placed(source.name, partial(add, file_at), info.name):
             yield decoder.decode(data, starts, stops).values
 
 
-def element_pieces(
+def element_chunks(
     source: ByteSource, ranges: Longs, compressed: bool
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, int]]:
     """(bytes, starts, stops, file offset) of neighbouring elements in ``ranges``, about 16 MB at a time."""
@@ -107,10 +107,10 @@ def element_pieces(
     starts, stops = np.ascontiguousarray(ranges[:, 0]), np.ascontiguousarray(ranges[:, 1])
     gaps = np.flatnonzero(starts[1:] != stops[:-1]) + 1
     index = 0
-    for behind in [*gaps.tolist(), len(ranges)] if len(ranges) else []:
-        while index < behind:
+    for end in [*gaps.tolist(), len(ranges)] if len(ranges) else []:
+        while index < end:
             first = int(starts[index])
-            fits = int(np.searchsorted(stops[index:behind], first + _READ_AT_ONCE, side="right"))
+            fits = int(np.searchsorted(stops[index:end], first + _READ_AT_ONCE, side="right"))
             last = index + max(fits, 1)
             data = np.frombuffer(source.read(first, int(stops[last - 1]) - first), dtype=np.uint8)
             yield data, starts[index:last] - first, stops[index:last] - first, first

@@ -1,4 +1,4 @@
-"""Blocks of one table file: fetched together, checked, decompressed (RocksDB: table/block_fetcher.cc)."""
+"""PlainBlocks of one table file: fetched together, checked, decompressed (RocksDB: table/block_fetcher.cc)."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Tail:
 
 
 @dataclass(frozen=True)
-class Blocks:
-    """Decompressed blocks, one behind the other.
+class PlainBlocks:
+    """Decompressed blocks, one after another.
 
-    starts, ends: where the entries of each lie in ``plain`` (without the restart points). offsets: the
+    starts, ends: where the entries of each are in ``plain`` (without the restart points). offsets: the
     blocks' places in the file.
     """
 
@@ -71,7 +71,7 @@ class BlockReader:
                 return data
         return self.source.read(start, length)
 
-    def blocks(self, offsets: Longs, sizes: Longs) -> Blocks:
+    def blocks(self, offsets: Longs, sizes: Longs) -> PlainBlocks:
         """Neighbouring data or index blocks, in ascending order, with one request.
 
         Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile; Oversized if several hold more than 64 MiB.
@@ -87,9 +87,9 @@ class BlockReader:
         bad = entry_ends(plain.ctypes.data, bounds, ends)
         if bad >= 0:
             raise damaged(self.file, int(offsets[bad]), "a block's restart points do not fit into it")
-        return Blocks(plain, bounds[:-1], ends, offsets, self.file)
+        return PlainBlocks(plain, bounds[:-1], ends, offsets, self.file)
 
-    def parts(self, offsets: Longs, sizes: Longs) -> Iterable[Blocks]:
+    def parts(self, offsets: Longs, sizes: Longs) -> Iterable[PlainBlocks]:
         """The same blocks in one part, with one request; or, where they hold very much, in several, one at a time.
 
         Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile; so does what it gives.
@@ -99,7 +99,7 @@ class BlockReader:
         except Oversized as error:
             return (self.blocks(offsets[part], sizes[part]) for part in error.parts)
 
-    def block(self, handle: BlockHandle) -> Blocks:
+    def block(self, handle: BlockHandle) -> PlainBlocks:
         """One block. Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile."""
         self.check_handle(handle)
         return self.blocks(np.array([handle.offset]), np.array([handle.size]))
@@ -126,7 +126,7 @@ class BlockReader:
             raise damaged(self.file, int(offsets[bad]), f"a block of {sizes[bad]} bytes, over {MAX_BLOCK}")
 
     def plain(self, raw: Bytes, starts: Longs, sizes: Longs, offsets: Longs) -> tuple[Bytes, Longs]:
-        """Blocks out of fetched bytes, checked and decompressed. Raises ChecksumMismatch, Oversized."""
+        """PlainBlocks out of fetched bytes, checked and decompressed. Raises ChecksumMismatch, Oversized."""
         ends = starts + sizes
         if self.verify and self.footer.checksum != NONE:
             found = checksums(self.footer.checksum, raw, starts, ends + 1)
@@ -150,7 +150,7 @@ def _words(raw: Bytes, at: Longs) -> npt.NDArray[np.uint32]:
 def entry_ends(plain: int, bounds: Any, ends: Any) -> int:
     """Where the entries of each block end: before its restart points and hash index; -1, or the bad block.
 
-    Behind the entries: u32 per restart point; with the top bit of the last word set also u8 per hash bucket
+    After the entries: u32 per restart point; with the top bit of the last word set also u8 per hash bucket
     and u16 number of buckets (DataBlockHashIndexBuilder); the last word holds the number of restart points.
     """
     for k in range(len(ends)):

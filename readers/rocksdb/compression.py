@@ -25,7 +25,7 @@ NAMES = {6: "xpress", 0x40: "zstd (not final)"}
 MOST_PLAIN = 64 << 20
 """Bytes of several blocks that are decompressed together."""
 _MOST_GROWN = 1 << 30
-"""Bytes of a block that holds over 64 times of what it takes."""
+"""Bytes of a block that decompresses to more than 64 times its size."""
 
 _RATIOS = np.zeros(256, dtype=np.int64)
 """How far a compression can shrink at most; a larger claim is refused before memory is taken."""
@@ -82,7 +82,7 @@ def _claims(
             if not ended or size > 0xFFFFFFFF or size > (stop - at + 1) * ratios[kind] + 64:
                 return k, CLAIM
             if size > _MOST_GROWN and size > (stop - at) * 64:
-                return k, CLAIM  # so much out of so little is no state of Flink's
+                return k, CLAIM  # no state of Flink compresses this well
             if kind == SNAPPY:
                 at = source + starts[k]  # snappy's own format begins with the size
         begins[k] = at - source
@@ -93,7 +93,7 @@ def _claims(
 def decompressed(
     raw: npt.NDArray[np.uint8], starts: Longs, ends: Longs, file: str, offsets: Longs, version: int
 ) -> tuple[npt.NDArray[np.uint8], Longs]:
-    """All blocks of ``raw`` one behind the other, and the n + 1 positions where they begin and end.
+    """Decompress all blocks of ``raw``, one after another, and the n + 1 positions where they begin and end.
 
     ``ends``: where their compression bytes are. ``offsets``: the blocks' places in the file, for errors.
     ``version``: the table's format version.
@@ -148,7 +148,7 @@ def _parts(bounds: Longs) -> list[slice]:
 
 
 def _inflated(kind: int, source: memoryview, file: str, offset: int) -> bytes:
-    """A zlib or bzip2 block that does not tell its size."""
+    """Decompress a zlib or bzip2 block, which does not contain its size."""
     inflater = _inflater(kind)
     most = min(int(_RATIOS[kind]) * len(source) + 64, max(_MOST_GROWN, 64 * len(source)))
     try:

@@ -37,7 +37,7 @@ class SstFile:
 
 
 def needed(files: Sequence[DatabaseFile], tables: Iterable[SstFile]) -> tuple[DatabaseFile, ...]:
-    """These tables of the database, and what tells of them: what a task needs of a database's many files."""
+    """Return the files of these tables and the MANIFEST: what a task needs of a database's many files."""
     sources = {id(table.source) for table in tables}
     return tuple(file for file in files if id(file.source) in sources or file.name.startswith(("MANIFEST-", "CURRENT")))
 
@@ -80,7 +80,7 @@ def family_files(
     """
     families, tables = column_families(files), tables_of(files)
     if families is None:
-        return [SstFile(source, None) for source in tables.values() if _told_family(source, verify=verify) == state]
+        return [SstFile(source, None) for source in tables.values() if _family_of_table(source, verify=verify) == state]
     return live_files(families, files, tables, state, wanted)
 
 
@@ -108,11 +108,11 @@ def live_files(
     return [SstFile(_live_source(live, tables, files, state), live) for live in family.files if live.overlaps(wanted)]
 
 
-def _told_family(source: ByteSource, *, verify: bool) -> str:
+def _family_of_table(source: ByteSource, *, verify: bool) -> str:
     """The column family that a table says it belongs to."""
     family = table_properties(source, verify=verify).column_family
     if family is None:
-        raise damaged(source.name, 0, "a table that tells no column family, in a database without a MANIFEST")
+        raise damaged(source.name, 0, "a table without a column family, in a database without a MANIFEST")
     return family
 
 

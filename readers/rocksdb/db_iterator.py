@@ -11,13 +11,12 @@ import numpy.typing as npt
 
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot, Where
 from stateproc.readers.common.raw_entries import RawEntries
-from stateproc.readers.rocksdb import merge_cursors as cursors
-from stateproc.readers.rocksdb import merge_kernel as merging
+from stateproc.readers.rocksdb import merge_cursors, merge_kernel
 from stateproc.readers.rocksdb.database import DatabaseFile, family_files
 from stateproc.readers.rocksdb.format import DAMAGED
 from stateproc.readers.rocksdb.key_ranges import KeySpan, key_spans
 from stateproc.readers.rocksdb.prefetch import Fetcher
-from stateproc.readers.rocksdb.sorted_runs import Piece, open_file, pieces, sorted_runs, tombstones_of
+from stateproc.readers.rocksdb.sorted_runs import RunBlocks, open_file, run_blocks, sorted_runs, tombstones_of
 from stateproc.readers.rocksdb.tombstones import Fragments, fragments
 from stateproc.storage.ranges import is_remote
 
@@ -27,9 +26,9 @@ _BUFFERED = 16 << 20
 """Stored bytes of blocks held at a time, over all runs."""
 
 _MESSAGES = {
-    cursors.BAD_ENTRY: "an entry of a block has an impossible length",
-    merging.OUT_OF_ORDER: "the keys of a table are not in order",
-    merging.BAD_KEY: "a key is too short for its key group",
+    merge_cursors.BAD_ENTRY: "an entry of a block has an impossible length",
+    merge_kernel.OUT_OF_ORDER: "the keys of a table are not in order",
+    merge_kernel.BAD_KEY: "a key is too short for its key group",
 }
 _KINDS = {
     17: "a value in a blob file",
@@ -66,7 +65,7 @@ def rocksdb_entries(
             deleted = fragments(tombstones_of(opened))
             runs = sorted_runs(opened)
             limit = max(256 << 10, min(4 << 20, _BUFFERED // max(len(runs), 1)))
-            sources = [chain.from_iterable(fetcher.each(pieces(run, wanted, limit))) for run in runs]
+            sources = [chain.from_iterable(fetcher.each(run_blocks(run, wanted, limit))) for run in runs]
             yield from _Merge(sources, deleted, wanted, prefix).batches()
     except SnapshotError as error:
         raise error.at(state=state) from error
@@ -77,68 +76,68 @@ class _Merge:
 
     def __init__(
         self,
-        sources: Sequence[Iterator[Piece]],
+        sources: Sequence[Iterator[RunBlocks]],
         deleted: Fragments,
         wanted: Sequence[KeySpan],
         prefix: int,
     ) -> None:
         self._sources, self._deleted, self._prefix = sources, deleted, prefix
         self._bounds, self._bound_keys = _bounds(wanted)
-        self._rows = np.zeros((max(len(sources), 1), cursors.FIELDS), dtype=np.int64)
-        self._rows[:, cursors.BLOCK] = -1
+        self._rows = np.zeros((max(len(sources), 1), merge_cursors.FIELDS), dtype=np.int64)
+        self._rows[:, merge_cursors.BLOCK] = -1
         self._order = np.zeros(len(sources) + 1, dtype=np.int64)
-        self._pieces: list[Piece | None] = [None] * len(sources)
+        self._pieces: list[RunBlocks | None] = [None] * len(sources)
         self._keys = [np.empty(256, dtype=np.uint8) for _ in sources]
         for row, key in zip(self._rows, self._keys, strict=False):
-            row[cursors.KEY], row[cursors.KEY_CAPACITY] = key.ctypes.data, len(key)
+            row[merge_cursors.KEY], row[merge_cursors.KEY_CAPACITY] = key.ctypes.data, len(key)
         self._seen, self._stash = np.empty(256, dtype=np.uint8), np.empty(4096, dtype=np.uint8)
-        reg = self._reg = np.zeros(merging.REGISTERS, dtype=np.int64)
-        reg[merging.PENDING] = -1
-        reg[merging.SEEN], reg[merging.SEEN_CAPACITY] = self._seen.ctypes.data, len(self._seen)
-        reg[merging.STASH], reg[merging.STASH_CAPACITY] = self._stash.ctypes.data, len(self._stash)
+        reg = self._reg = np.zeros(merge_kernel.REGISTERS, dtype=np.int64)
+        reg[merge_kernel.PENDING] = -1
+        reg[merge_kernel.SEEN], reg[merge_kernel.SEEN_CAPACITY] = self._seen.ctypes.data, len(self._seen)
+        reg[merge_kernel.STASH], reg[merge_kernel.STASH_CAPACITY] = self._stash.ctypes.data, len(self._stash)
 
     def batches(self) -> Iterator[RawEntries]:
         reg, size = self._reg, _OUT_BYTES
-        outcome = merging.FULL
-        while outcome != merging.ALL:
+        outcome = merge_kernel.FULL
+        while outcome != merge_kernel.ALL:
             out = np.empty(size, dtype=np.uint8)
             ranges = np.empty((4, _ENTRIES_AT_ONCE), dtype=np.int64)
             key_groups = np.empty(_ENTRIES_AT_ONCE, dtype=np.int32)
             filled, used = 0, 0
             while True:
-                outcome = merging.merge(
+                outcome = merge_kernel.merge(
                     self._rows.ctypes.data, len(self._sources), self._order, reg, self._prefix,
                     self._bounds, self._bound_keys.ctypes.data,
                     self._deleted.table, self._deleted.keys.ctypes.data,
                     out.ctypes.data + used, size - used, ranges[:, filled:], key_groups[filled:],
                 )  # fmt: skip
-                n = int(reg[merging.ENTRIES])
+                n = int(reg[merge_kernel.ENTRIES])
                 ranges[:, filled : filled + n] += used
-                filled, used = filled + n, used + int(reg[merging.OUT_USED])
-                if outcome in (merging.ALL, merging.FULL):
+                filled, used = filled + n, used + int(reg[merge_kernel.OUT_USED])
+                if outcome in (merge_kernel.ALL, merge_kernel.FULL):
                     break
                 self._serve(outcome)
             if filled:
                 file, at = self._place()
                 yield RawEntries(out[:used], key_groups[:filled], ranges[:, :filled], file, at, exact=False)
-            size = max(_OUT_BYTES, int(reg[merging.NEED])) if outcome == merging.FULL else _OUT_BYTES
+            size = max(_OUT_BYTES, int(reg[merge_kernel.NEED])) if outcome == merge_kernel.FULL else _OUT_BYTES
 
     def _serve(self, outcome: int) -> None:
         """Do what the kernel needs to go on. Raises CorruptSnapshot, UnsupportedSnapshot."""
         reg = self._reg
-        if outcome == cursors.EMPTY:
-            self._load(int(reg[merging.PENDING]))
-        elif outcome == cursors.GROW_KEY:
-            k = int(reg[merging.PENDING])
+        if outcome == merge_cursors.EMPTY:
+            self._load(int(reg[merge_kernel.PENDING]))
+        elif outcome == merge_cursors.GROW_KEY:
+            k = int(reg[merge_kernel.PENDING])
             row = self._rows[k]
-            self._keys[k] = _grown(self._keys[k], int(row[cursors.NEED]))
-            row[cursors.KEY], row[cursors.KEY_CAPACITY] = self._keys[k].ctypes.data, len(self._keys[k])
-        elif outcome == merging.GROW_SEEN:
-            self._seen = _grown(self._seen, int(reg[merging.NEED]))
-            reg[merging.SEEN], reg[merging.SEEN_CAPACITY] = self._seen.ctypes.data, len(self._seen)
-        elif outcome == merging.GROW_STASH:
-            self._stash = _grown(self._stash, int(reg[merging.NEED]), at_end=True)
-            reg[merging.STASH], reg[merging.STASH_CAPACITY] = self._stash.ctypes.data, len(self._stash)
+            self._keys[k] = _grown(self._keys[k], int(row[merge_cursors.NEED]))
+            row[merge_cursors.KEY], row[merge_cursors.KEY_CAPACITY] = self._keys[k].ctypes.data, len(self._keys[k])
+        elif outcome == merge_kernel.GROW_SEEN:
+            self._seen = _grown(self._seen, int(reg[merge_kernel.NEED]))
+            reg[merge_kernel.SEEN], reg[merge_kernel.SEEN_CAPACITY] = self._seen.ctypes.data, len(self._seen)
+        elif outcome == merge_kernel.GROW_STASH:
+            self._stash = _grown(self._stash, int(reg[merge_kernel.NEED]), at_end=True)
+            reg[merge_kernel.STASH], reg[merge_kernel.STASH_CAPACITY] = self._stash.ctypes.data, len(self._stash)
         else:
             self._refuse(outcome)
 
@@ -147,21 +146,21 @@ class _Merge:
         row = self._rows[k]
         piece = self._pieces[k] = next(self._sources[k], None)
         if piece is None:
-            row[cursors.LAST] = 1
+            row[merge_cursors.LAST] = 1
             return
         blocks = piece.blocks
-        row[cursors.PLAIN] = blocks.plain.ctypes.data
-        row[cursors.STARTS], row[cursors.ENDS] = blocks.starts.ctypes.data, blocks.ends.ctypes.data
-        row[cursors.BLOCKS], row[cursors.BLOCK] = len(blocks.starts), -1
-        row[cursors.POS] = row[cursors.STOP] = row[cursors.KEY_SIZE] = 0
-        row[cursors.OVERRIDE] = piece.override
+        row[merge_cursors.PLAIN] = blocks.plain.ctypes.data
+        row[merge_cursors.STARTS], row[merge_cursors.ENDS] = blocks.starts.ctypes.data, blocks.ends.ctypes.data
+        row[merge_cursors.BLOCKS], row[merge_cursors.BLOCK] = len(blocks.starts), -1
+        row[merge_cursors.POS] = row[merge_cursors.STOP] = row[merge_cursors.KEY_SIZE] = 0
+        row[merge_cursors.OVERRIDE] = piece.override
 
     def _row(self) -> int:
         """The run at work."""
         reg = self._reg
-        if reg[merging.PENDING] >= 0:
-            return int(reg[merging.PENDING])
-        return int(self._order[max(reg[merging.ACTIVE] - 1, 0)])
+        if reg[merge_kernel.PENDING] >= 0:
+            return int(reg[merge_kernel.PENDING])
+        return int(self._order[max(reg[merge_kernel.ACTIVE] - 1, 0)])
 
     def _place(self) -> tuple[str, int]:
         """The file and the block in it where the run at work stands."""
@@ -170,14 +169,14 @@ class _Merge:
             piece = next((other for other in self._pieces if other is not None), None)
         if piece is None:
             return "<database>", 0
-        block = min(max(int(self._rows[self._row(), cursors.BLOCK]), 0), len(piece.blocks.offsets) - 1)
+        block = min(max(int(self._rows[self._row(), merge_cursors.BLOCK]), 0), len(piece.blocks.offsets) - 1)
         return piece.blocks.file, int(piece.blocks.offsets[block])
 
     def _refuse(self, outcome: int) -> None:
         file, at = self._place()
         where = Where(file=file, offset=at)
-        kind = int(self._rows[self._row(), cursors.KIND])
-        if outcome == merging.BAD_KIND and kind in _KINDS:
+        kind = int(self._rows[self._row(), merge_cursors.KIND])
+        if outcome == merge_kernel.BAD_KIND and kind in _KINDS:
             raise UnsupportedSnapshot(
                 f"{_KINDS[kind]}, which Flink's RocksDB backend does not write",
                 where=where,

@@ -11,10 +11,10 @@ from stateproc.readers.rocksdb.checksums import CHECKSUMS, CRC32C, checksum, con
 FOOTER_SIZE = 53
 _FIRST_FOOTER_SIZE = 48
 TRAILER_SIZE = 5
-"""Behind every block: u8 compression type, u32 checksum."""
+"""After every block: u8 compression type, u32 checksum."""
 MAX_SEQUENCE = (1 << 56) - 1
 MAX_BLOCK = 1 << 31
-"""Bytes of a stored block: a value of Flink's is an array of Java and has less, and large ones have their own block."""
+"""Bytes of a stored block: a value in Flink is a Java array and has less, and large ones have their own block."""
 _MAGIC = 0x88E241B785F4CFF7
 _LEGACY_MAGIC = 0xDB4775248B80FB57
 _EXTENDED_MAGIC = b"\x3e\x00\x7a\x00"
@@ -31,7 +31,7 @@ def damaged(file: str, offset: int, what: str) -> CorruptSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class BlockHandle:
-    """Where a block lies in its file; ``size`` does not count the trailer."""
+    """The position of a block in its file; ``size`` does not count the trailer."""
 
     offset: int
     size: int
@@ -53,7 +53,7 @@ class Footer:
 
 
 def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """An unsigned varint of up to 64 bits, and the position behind it. Raises ValueError."""
+    """An unsigned varint of up to 64 bits, and the position after it. Raises ValueError."""
     value = shift = 0
     while at < len(data) and shift <= 63:
         byte = data[at]
@@ -68,7 +68,7 @@ def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
 
 
 def block_handle(data: bytes | memoryview, at: int = 0) -> tuple[BlockHandle, int]:
-    """A handle as two varints, and the position behind it. Raises ValueError."""
+    """A handle as two varints, and the position after it. Raises ValueError."""
     offset, at = varint(data, at)
     size, at = varint(data, at)
     return BlockHandle(offset, size), at
@@ -134,7 +134,7 @@ def _extended(raw: bytes, file: str, at: int, kind: int, verify: bool) -> Footer
             raise damaged(file, at, "the footer's checksum is wrong")
     start = at - TRAILER_SIZE - length
     if start < 0:
-        raise damaged(file, at, f"the footer tells of a metaindex of {length} bytes before byte {at}")
+        raise damaged(file, at, f"the footer locates a metaindex of {length} bytes before byte {at}")
     return Footer(6, kind, BlockHandle(start, length), None, context)
 
 

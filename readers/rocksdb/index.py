@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stateproc.codec.jit import copy_bytes, kernel, load_u8
-from stateproc.readers.rocksdb.blocks import BlockReader, Blocks
+from stateproc.readers.rocksdb.blocks import BlockReader, PlainBlocks
 from stateproc.readers.rocksdb.format import BlockHandle, damaged
 from stateproc.readers.rocksdb.key_ranges import KeySpan
 from stateproc.readers.rocksdb.merge_cursors import compare
@@ -30,7 +30,7 @@ OK, BAD, GROW = 0, 1, 2
 
 @dataclass(frozen=True)
 class Index:
-    """Block ``k`` lies at ``offsets[k]`` with ``sizes[k]`` bytes; its keys are at most ``separator(k)``.
+    """Block ``k`` is at ``offsets[k]`` with ``sizes[k]`` bytes; its keys are at most ``separator(k)``.
 
     Separators are user keys: ``keys[key_starts[k]:key_ends[k]]``, in ascending order.
     """
@@ -50,7 +50,7 @@ class Index:
     def within(self, start: bytes, stop: bytes | None) -> slice:
         """The blocks that may hold keys from ``start`` up to ``stop`` (exclusive; None: the end)."""
         first = self._first(lambda key: key >= start)
-        # A block begins behind (or, among versions of one key, at) the separator before it.
+        # A block begins after (or, among versions of one key, at) the separator before it.
         last = len(self) if stop is None else min(self._first(lambda key: key >= stop) + 1, len(self))
         return slice(first, max(first, last))
 
@@ -88,7 +88,7 @@ def read_index(
     """
     partitioned = properties.index_type == TWO_LEVEL
     top = _parse(reader.block(handle), properties, partitions=partitioned)
-    # Blocks in ascending order without overlap: so the work is bounded by the file's size, whatever an index says.
+    # PlainBlocks in ascending order without overlap: so the work is bounded by the file's size, whatever an index says.
     # What an index points to was written before it, so there are no circles.
     reader.check(top.offsets, top.sizes, handle.offset)
     if not partitioned:
@@ -111,10 +111,10 @@ def read_index(
 def _check_whole(reader: BlockReader, handle: BlockHandle, index: Index, properties: TableProperties) -> None:
     """Refuse an index that leaves out blocks: without these the table would seem to hold less."""
     if len(index) != properties.data_blocks:
-        what = f"an index of {len(index)} blocks, where the table's properties tell of {properties.data_blocks}"
+        what = f"an index of {len(index)} blocks, where the table's properties contain {properties.data_blocks}"
         raise damaged(reader.file, handle.offset, what)
     if len(index) and index.offsets[0] != 0:
-        raise damaged(reader.file, handle.offset, f"a table whose first block lies at byte {index.offsets[0]}")
+        raise damaged(reader.file, handle.offset, f"a table whose first block is at byte {index.offsets[0]}")
 
 
 def spans(offsets: Longs, sizes: Longs, limit: int, gap: int = DEFAULT_GAP) -> list[slice]:
@@ -143,7 +143,7 @@ def _joined(parts: list[Index]) -> Index:
     )
 
 
-def _parse(blocks: Blocks, properties: TableProperties, *, partitions: bool) -> Index:
+def _parse(blocks: PlainBlocks, properties: TableProperties, *, partitions: bool) -> Index:
     """The entries of index blocks."""
     capacity = int((blocks.ends - blocks.starts).sum()) // 3 + 1
     offsets, sizes = np.zeros(capacity, np.int64), np.zeros(capacity, np.int64)
@@ -171,7 +171,7 @@ def _parse(blocks: Blocks, properties: TableProperties, *, partitions: bool) -> 
 
 @kernel
 def _number(at: int, stop: int) -> tuple[int, int]:
-    """An unsigned varint below 2^62, and the address behind it; -1 if it is cut off or larger."""
+    """An unsigned varint below 2^62, and the address after it; -1 if it is cut off or larger."""
     value = np.int64(0)
     shift = 0
     while at < stop and shift <= 56:
@@ -202,8 +202,8 @@ def scan_index(
     """Parse index blocks; returns (outcome, number of entries, block reached).
 
     delta: values have no length, and follow from the one before where their key shares bytes with its.
-    first_key: the block's first key follows the handle. trailer: bytes behind the user key in keys. scratch:
-    room for one key, as large as all blocks. offsets, sizes, key_offsets: int64 per entry, at most one entry
+    first_key: the block's first key follows the handle. trailer: bytes after the user key in keys. scratch:
+    space for one key, as large as all blocks. offsets, sizes, key_offsets: int64 per entry, at most one entry
     per 3 bytes of blocks.
     """
     n, used, last = 0, 0, 0
@@ -247,7 +247,7 @@ def scan_index(
             if user < 0 or n >= len(offsets):
                 return BAD, n, block
             if n > 0 and offset < offsets[n - 1] + sizes[n - 1] + 5:
-                return BAD, n, block  # blocks do not overlap, so there are not more of them than the file has room for
+                return BAD, n, block  # blocks do not overlap, so there are not more of them than fit into the file
             if n > 0 and compare(keys + last, used - last, scratch, user) > 0:
                 return BAD, n, block  # keys out of order would be looked for in vain
             if user > key_bytes - used:

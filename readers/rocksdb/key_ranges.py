@@ -1,4 +1,4 @@
-"""Which keys are wanted: ascending spans of a column family's keys that do not overlap."""
+"""Ranges of keys to read: ascending spans of a column family's keys that do not overlap."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def joined(spans: Iterable[KeySpan]) -> list[KeySpan]:
 
 
 def reaches(key: bytes, span: KeySpan) -> bool:
-    """Whether ``key`` lies in the span."""
+    """Return whether ``key`` is in the span."""
     return key >= span[0] and (span[1] is None or key < span[1])
 
 
 def overlaps(spans: Sequence[KeySpan], smallest: bytes, largest: bytes) -> bool:
-    """Whether keys from ``smallest`` to ``largest`` (inclusive) may lie in any of the spans."""
+    """Whether keys from ``smallest`` to ``largest`` (inclusive) may be in any of the spans."""
     return any(largest >= start and (stop is None or smallest < stop) for start, stop in spans)

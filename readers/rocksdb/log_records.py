@@ -13,7 +13,7 @@ _BLOCK = 32768
 _HEADER = struct.Struct("<IHB")
 _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 _RECYCLABLE = 4
-"""Types 5 to 8 are 1 to 4 with a u32 log number behind the header."""
+"""Types 5 to 8 are 1 to 4 with a u32 log number after the header."""
 
 
 def log_records(data: bytes, file: str) -> Iterator[tuple[int, bytes]]:
@@ -29,7 +29,7 @@ def log_records(data: bytes, file: str) -> Iterator[tuple[int, bytes]]:
             raise damaged(file, at, "the log ends within a record's header")
         stored, length, kind = _HEADER.unpack_from(data, at)
         if kind == 0 and length == 0 and stored == 0:
-            # RocksDB passes over zeros as space taken in advance; checkpoints copy the log up to its end only.
+            # RocksDB skips zeros as preallocated space; checkpoints copy the log up to its end only.
             raise damaged(file, at, "zeros where a log record should be")
         recyclable = _FULL + _RECYCLABLE <= kind <= _LAST + _RECYCLABLE
         if not recyclable and not _FULL <= kind <= _LAST:

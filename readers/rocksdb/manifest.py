@@ -16,7 +16,7 @@ _MAX_FILES = 1 << 17
 _SAFE_TO_IGNORE = 1 << 13
 _PATH_ID = 65
 BYTEWISE = ("", "leveldb.BytewiseComparator")
-"""The comparator of Flink's databases, as manifests name it or not."""
+"""The comparator of Flink databases, as manifests name it or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ def _apply(record: bytes, families: dict[int, _Family], file: str, offset: int) 
         family.files.pop(key, None)
     for live in added:
         if family.comparator in BYTEWISE and live.smallest.key > live.largest.key:
-            raise ValueError("a file's smallest key is behind its largest")
+            raise ValueError("a file's smallest key is greater than its largest")
         family.files[live.level, live.number] = live
 
 

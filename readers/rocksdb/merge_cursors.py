@@ -34,7 +34,7 @@ def set_field(row: int, index: int, value: int) -> None:
 
 @kernel
 def _number(at: int, stop: int) -> tuple[int, int]:
-    """An unsigned varint of 32 bits, and the address behind it; -1 if it is cut off or larger."""
+    """An unsigned varint of 32 bits, and the address after it; -1 if it is cut off or larger."""
     value = np.int64(0)
     shift = 0
     while at < stop and shift <= 28:
@@ -49,7 +49,7 @@ def _number(at: int, stop: int) -> tuple[int, int]:
 
 @kernel
 def advance(row: int) -> int:
-    """Move to the next entry: OK; EMPTY if the blocks are used up; GROW_KEY if the key has no room (NEED)."""
+    """Move to the next entry: OK; EMPTY if the blocks are used up; GROW_KEY if the key needs a larger buffer (NEED)."""
     pos, stop = field(row, POS), field(row, STOP)
     size = field(row, KEY_SIZE)
     while pos >= stop:
@@ -90,7 +90,7 @@ def advance(row: int) -> int:
 
 @kernel
 def compare(a: int, a_size: int, b: int, b_size: int) -> int:
-    """-1, 0 or 1, as the bytes at ``a`` sort before, like or behind those at ``b``."""
+    """-1, 0 or 1, as the bytes at ``a`` sort before, equal to or after those at ``b``."""
     common = min(a_size, b_size)
     k = 0
     while k + 8 <= common:

@@ -1,6 +1,6 @@
 """The kernel that merges sorted runs into the newest visible values (RocksDB: db_iter.cc, merge_helper.cc).
 
-Merge operands are joined with a comma as by StringAppendTESTOperator, the operator of Flink's list states.
+Merge operands are joined with a comma as by StringAppendTESTOperator, the operator of list states in Flink.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _COMMA = 0x2C
 
 
 @kernel
-def _behind(key: int, size: int, sequence: int, keys: int, row: Any, at: int) -> bool:
-    """Whether a version lies at or behind the position in columns ``at`` to ``at + 2`` of a fragment."""
+def _at_or_after(key: int, size: int, sequence: int, keys: int, row: Any, at: int) -> bool:
+    """Return whether a version is at or after the position in columns ``at`` to ``at + 2`` of a fragment."""
     order = compare(key, size, keys + row[at], row[at + 1])
     if order != 0:
         return order > 0
@@ -148,14 +148,14 @@ def merge(
                         state = np.int64(OPEN)
                 if state != DONE:
                     kind = field(row, KIND)
-                    while fragment < len(fragments) and _behind(
+                    while fragment < len(fragments) and _at_or_after(
                         key, size, sequence, fragment_keys, fragments[fragment], 3
                     ):
                         fragment += 1
                     if (
                         fragment < len(fragments)
                         and sequence < fragments[fragment, 6]
-                        and _behind(key, size, sequence, fragment_keys, fragments[fragment], 0)
+                        and _at_or_after(key, size, sequence, fragment_keys, fragments[fragment], 0)
                     ):
                         action = _DELETE
                     elif kind == PUT:

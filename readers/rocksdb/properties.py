@@ -56,7 +56,7 @@ class TableProperties:
         """The sequence number that all entries of an ingested file have; None: each has its own.
 
         ``largest``: the file's largest sequence number in the MANIFEST. Raises ValueError if the two do not
-        agree, or if neither tells (GetGlobalSequenceNumber in table/block_based/block_based_table_reader.cc).
+        agree, or if neither contains it (GetGlobalSequenceNumber in table/block_based/block_based_table_reader.cc).
         """
         if self.external_version < 2:
             return None

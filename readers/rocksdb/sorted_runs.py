@@ -1,4 +1,4 @@
-"""Sorted runs: files arranged so that few cursors pass over all of them, and read in pieces."""
+"""Sorted runs: files arranged so that few cursors pass over all of them, and read some blocks at a time."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from functools import partial
 
 from stateproc.errors import UnsupportedSnapshot, Where
-from stateproc.readers.rocksdb.blocks import Blocks, Longs
+from stateproc.readers.rocksdb.blocks import Longs, PlainBlocks
 from stateproc.readers.rocksdb.database import SstFile
 from stateproc.readers.rocksdb.format import damaged
 from stateproc.readers.rocksdb.index import spans
 from stateproc.readers.rocksdb.key_ranges import KeySpan
-from stateproc.readers.rocksdb.table import Table, open_table
+from stateproc.readers.rocksdb.table import SstTable, open_table
 from stateproc.readers.rocksdb.tombstones import Tombstone, read_tombstones
 
 _JOINING = ("StringAppendTESTOperator", "StringAppendOperator", "")
-"""Merge operators that join operands by a comma: Flink's, its twin, and where tables do not tell."""
+"""Merge operators that join operands by a comma: Flink's, its twin, and tables that do not name theirs."""
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,15 @@ class OpenFile:
     """An open sst file; ``override``: the sequence number of all its entries, None if each has its own."""
 
     sst: SstFile
-    table: Table
+    table: SstTable
     override: int | None
 
 
 @dataclass(frozen=True)
-class Piece:
+class RunBlocks:
     """Some blocks of a run, and the sequence number that holds for all their entries (or -1)."""
 
-    blocks: Blocks
+    blocks: PlainBlocks
     override: int
 
 
@@ -58,7 +58,7 @@ def tombstones_of(files: Sequence[OpenFile]) -> list[Tombstone]:
 
 
 def sorted_runs(files: Sequence[OpenFile]) -> list[list[OpenFile]]:
-    """As few runs as possible, in each of which a file's keys are all behind those of the file before it.
+    """As few runs as possible, in each of which a file's keys are all greater than those of the file before it.
 
     Files whose bounds are not known (no MANIFEST) are runs of their own.
     """
@@ -76,7 +76,9 @@ def sorted_runs(files: Sequence[OpenFile]) -> list[list[OpenFile]]:
     return runs + [[file] for file in files if not file.sst.live]
 
 
-def pieces(run: Sequence[OpenFile], wanted: Sequence[KeySpan], limit: int) -> Iterator[Callable[[], Iterable[Piece]]]:
+def run_blocks(
+    run: Sequence[OpenFile], wanted: Sequence[KeySpan], limit: int
+) -> Iterator[Callable[[], Iterable[RunBlocks]]]:
     """What reads the blocks of a run that may hold keys of these spans, ``limit`` stored bytes at a time.
 
     Each gives one piece, or several where these bytes hold very much. Raises CorruptSnapshot, UnsupportedSnapshot,
@@ -85,9 +87,9 @@ def pieces(run: Sequence[OpenFile], wanted: Sequence[KeySpan], limit: int) -> It
     for file in run:
         index = file.table.index(wanted)
         for part in spans(index.offsets, index.sizes, limit):
-            yield partial(_pieces, file, index.offsets[part], index.sizes[part])
+            yield partial(_blocks_of, file, index.offsets[part], index.sizes[part])
 
 
-def _pieces(file: OpenFile, offsets: Longs, sizes: Longs) -> Iterable[Piece]:
+def _blocks_of(file: OpenFile, offsets: Longs, sizes: Longs) -> Iterable[RunBlocks]:
     override = -1 if file.override is None else file.override
-    return (Piece(blocks, override) for blocks in file.table.reader.parts(offsets, sizes))
+    return (RunBlocks(blocks, override) for blocks in file.table.reader.parts(offsets, sizes))

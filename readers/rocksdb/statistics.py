@@ -1,4 +1,4 @@
-"""What tables and the MANIFEST tell about a database, per state: the numbers of Flink's native metrics."""
+"""Collect statistics of a database per state, from its tables and MANIFEST: those of Flink's native metrics."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def database_statistics(files: Sequence[DatabaseFile], *, verify: bool = True) -
     names = {id(file.source): file.name for file in files}
     families = column_families(files)
 
-    def told(sst: SstFile) -> tuple[str | None, TableStatistics]:
+    def measured(sst: SstFile) -> tuple[str | None, TableStatistics]:
         properties = table_properties(sst.source, verify=verify)
         return properties.column_family, _table(names[id(sst.source)], sst, properties)
 
@@ -126,12 +126,12 @@ def database_statistics(files: Sequence[DatabaseFile], *, verify: bool = True) -
             sources = tables_of(files)
             parts = [(name, sst) for name in wanted for sst in live_files(families, files, sources, name)]
             tables: dict[str, list[TableStatistics]] = {name: [] for name in wanted}
-            for (name, _), (_, table) in zip(parts, pool.map(told, [sst for _, sst in parts]), strict=True):
+            for (name, _), (_, table) in zip(parts, pool.map(measured, [sst for _, sst in parts]), strict=True):
                 tables[name].append(table)
         else:
             tables = {}
             ssts = [SstFile(file.source, None) for file in files if file.name.endswith(".sst")]
-            for family, table in pool.map(told, ssts):
+            for family, table in pool.map(measured, ssts):
                 tables.setdefault(family or "", []).append(table)
     return [StateStatistics(state, tuple(tables[state])) for state in sorted(tables)]
 

@@ -19,7 +19,7 @@ _MAX_TABLE = 1 << 46
 
 
 @dataclass(frozen=True)
-class Table:
+class SstTable:
     """An open table: properties and the places of its index and its range tombstones."""
 
     reader: BlockReader
@@ -36,7 +36,7 @@ class Table:
         return read_index(self.reader, self.index_handle, self.properties, wanted)
 
 
-def open_table(source: ByteSource, *, verify: bool = True) -> Table:
+def open_table(source: ByteSource, *, verify: bool = True) -> SstTable:
     """Open an sst file with one read of its last 32 KiB, usually. ``verify``: check all checksums.
 
     Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile.
@@ -61,7 +61,7 @@ def open_table(source: ByteSource, *, verify: bool = True) -> Table:
     index = footer.index or handles.get("rocksdb.index")
     if index is None:
         raise damaged(source.name, footer.metaindex.offset, "a table without an index")
-    return Table(reader, properties, index, handles.get("rocksdb.range_del"))
+    return SstTable(reader, properties, index, handles.get("rocksdb.range_del"))
 
 
 def table_properties(source: ByteSource, *, verify: bool = True) -> TableProperties:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from stateproc.readers.rocksdb.format import MAX_SEQUENCE, damaged
 from stateproc.readers.rocksdb.manifest import LiveFile
 from stateproc.readers.rocksdb.meta_blocks import entries_of
-from stateproc.readers.rocksdb.table import Table
+from stateproc.readers.rocksdb.table import SstTable
 
 RANGE_DELETION = 15
 
@@ -30,7 +30,7 @@ class Tombstone:
     sequence: int
 
 
-def read_tombstones(table: Table, live: LiveFile | None, override: int | None) -> list[Tombstone]:
+def read_tombstones(table: SstTable, live: LiveFile | None, override: int | None) -> list[Tombstone]:
     """The tombstones of a table, cut off at the bounds that the MANIFEST gives the file.
 
     Compactions write one tombstone into several files, and drop it from each at another time: beyond a file's

@@ -13,7 +13,7 @@ from stateproc.codec.byte_arrays import RowBytes
 from stateproc.errors import UnsupportedSnapshot, Where, not_found
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
 from stateproc.metadata.handles import StatePartition
-from stateproc.readers.operator_state.reader import element_pieces, element_ranges, state_info
+from stateproc.readers.operator_state.reader import element_chunks, element_ranges, state_info
 from stateproc.serializers.core.plugins import load_plugins
 from stateproc.snapshot.operator import Operator
 from stateproc.snapshot.operator_state import OperatorFile
@@ -53,7 +53,7 @@ class RawElements:
         if self.elements is not None:
             ranges = ranges[self.elements.start : self.elements.stop]
         compressed = header.compressed
-        for data, starts, stops, _ in element_pieces(self.file.source, ranges, compressed):
+        for data, starts, stops, _ in element_chunks(self.file.source, ranges, compressed):
             yield gather(data, starts, stops)
 
 

@@ -30,7 +30,7 @@ from stateproc.readers.common.raw_entries import RawEntries
 from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.splits import SplitRequest, StateScan
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
-from stateproc.readers.operator_state.reader import element_pieces, element_ranges
+from stateproc.readers.operator_state.reader import element_chunks, element_ranges
 from stateproc.readers.rocksdb import database as rocksdb_database
 from stateproc.readers.rocksdb.open_database import database_files
 from stateproc.readers.rocksdb.splits import RocksDbSplit, rocksdb_splits
@@ -293,7 +293,7 @@ def test_ranges_of_elements_are_those_found_one_by_one() -> None:
             assert ranges.tolist() == ranges_one_by_one(handle, state, size)
             pieces = [
                 data[start:stop].tobytes()
-                for data, starts, stops, _ in element_pieces(source, ranges, False)
+                for data, starts, stops, _ in element_chunks(source, ranges, False)
                 for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
             ]
             assert pieces == [source.data[start:stop] for start, stop in ranges.tolist()]
@@ -308,7 +308,7 @@ def test_elements_take_some_bytes_each_where_they_lie() -> None:
     tracemalloc.start()
     try:
         ranges = element_ranges(handle, state, source)
-        found = sum(len(starts) for _, starts, _, _ in element_pieces(source, ranges, False))
+        found = sum(len(starts) for _, starts, _, _ in element_chunks(source, ranges, False))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
