@@ -133,7 +133,7 @@ def snappy_blocks(
     source: ByteSource, ranges: Sequence[KeyGroupRange], lead: int = 0, size: int | None = None
 ) -> BlockStream:
     """Compressed key groups; the first ``lead`` bytes of each are plain. Small groups share blocks."""
-    held, size = _BlockAssembler(), size or _block_bytes(source)
+    held, size = _DecompressedBlock(), size or _block_bytes(source)
     file_at, wanted = 0, size
     for item in ranges:
         if not held.parts:
@@ -150,7 +150,7 @@ def snappy_blocks(
         yield held.block(file_at, True)
 
 
-class _BlockAssembler:
+class _DecompressedBlock:
     """Collect decompressed chunks for the next block."""
 
     def __init__(self) -> None:

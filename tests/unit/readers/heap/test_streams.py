@@ -211,14 +211,14 @@ def test_an_entry_of_a_thousand_blocks_is_read_and_copied_a_few_times_only(
     monkeypatch.setattr(heap, "plain_blocks", partial(plain_blocks, size=BLOCK))
     monkeypatch.setattr(heap, "snappy_blocks", partial(snappy_blocks, size=BLOCK))
     fed = 0
-    feed = heap._Walk.feed
+    feed = heap._SectionDecoder.feed
 
     def counting(self: Any, block: Any) -> Any:
         nonlocal fed
         fed += len(block.data)
         return feed(self, block)
 
-    monkeypatch.setattr(heap._Walk, "feed", counting)
+    monkeypatch.setattr(heap._SectionDecoder, "feed", counting)
     states = [_state("first", 0), _state("second", 1)]
     ranges = [KeyGroupRange(5, 0, len(data))]
     (batch,) = heap_batches(source, ranges, states, states[0], LayoutContext(), compressed=compressed)

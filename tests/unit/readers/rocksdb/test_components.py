@@ -189,7 +189,7 @@ def test_another_order_of_keys_is_said_so() -> None:
     with pytest.raises(UnsupportedSnapshot, match="ordered by rocksdb") as caught:
         family_files(files, "state")
     assert caught.value.advice
-    with pytest.raises(CorruptSnapshot, match="smallest key is behind"):
+    with pytest.raises(CorruptSnapshot, match="smallest key is greater"):
         family_files([manifest(b"leveldb.BytewiseComparator")], "state")
 
 
