@@ -75,7 +75,7 @@ def conformed(array: pa.Array, wanted: pa.DataType | None) -> pa.Array:
     if pa.types.is_struct(found) and pa.types.is_struct(wanted):
         names = [field.name for field in found]
         like = [wanted.get_field_index(name) for name in names]
-        if _is_numbered(wanted) and found.num_fields == wanted.num_fields:
+        if has_positional_names([field.name for field in wanted]) and found.num_fields == wanted.num_fields:
             names, like = [field.name for field in wanted], list(range(wanted.num_fields))
         parts = [
             conformed(array.field(index), wanted.field(other).type if other >= 0 else None)
@@ -94,8 +94,8 @@ def conformed(array: pa.Array, wanted: pa.DataType | None) -> pa.Array:
     return array
 
 
-def _is_numbered(kind: pa.StructType) -> bool:
-    names = [field.name for field in kind]
+def has_positional_names(names: list[str]) -> bool:
+    """Return whether names of struct fields are positions only: f0, f1 … or _1, _2 …"""
     return names in ([f"f{n}" for n in range(len(names))], [f"_{n}" for n in range(1, len(names) + 1)])
 
 

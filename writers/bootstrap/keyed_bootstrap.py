@@ -24,6 +24,7 @@ from stateproc.writers.bootstrap.validation import (
     check_time,
     check_whole,
     column_type,
+    state_type,
     type_of,
 )
 
@@ -168,7 +169,7 @@ class KeyedBootstrap:
                 where=Where(state=name),
                 advice=f"gather them: frame.groupBy(…).agg(collect_list('{value}').alias('{value}'))",
             )
-        found = type_of(element_type, column.elementType)
+        found = state_type(element_type, column.elementType, name)
         declared, columns = self._registered(
             name, StateKind.LIST, frame, found, None, ttl, last_access, namespace, namespace_type
         )
@@ -216,7 +217,8 @@ class KeyedBootstrap:
                     advice="give a map column, or map_key='…', map_value='…' with a row for each entry",
                 )
             pair, roles = (column.keyType, column.valueType), {VALUE: value}
-        user_key, user_value = type_of(map_key_type, pair[0]), type_of(map_value_type, pair[1])
+        user_key = state_type(map_key_type, pair[0], name)
+        user_value = state_type(map_value_type, pair[1], name)
         declared, columns = self._registered(
             name, StateKind.MAP, frame, user_value, user_key, ttl, last_access, namespace, namespace_type
         )
@@ -263,7 +265,7 @@ class KeyedBootstrap:
         self, name: str, kind: StateKind, frame: DataFrame, value: str, type_: Type, ttl: bool,
         last_access: str | None, namespace: str | None, namespace_type: Type,
     ) -> Self:  # fmt: skip
-        found = type_of(type_, column_type(frame, value, name))
+        found = state_type(type_, column_type(frame, value, name), name)
         declared, columns = self._registered(
             name, kind, frame, found, None, ttl, last_access, namespace, namespace_type
         )
@@ -286,7 +288,7 @@ class KeyedBootstrap:
         columns = {KEY: self._key}
         key = column_type(frame, self._key, name)
         if self._key_type is None:
-            self._key_type = type_of(None, key)
+            self._key_type = state_type(None, key, name)
         space: Serializer = VOID_NAMESPACE
         if namespace is not None:
             space = type_of(namespace_type, column_type(frame, namespace, name))

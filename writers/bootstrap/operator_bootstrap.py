@@ -22,7 +22,7 @@ from stateproc.writers.bootstrap.validation import (
     check_name,
     check_whole,
     column_type,
-    type_of,
+    state_type,
 )
 from stateproc.writers.bootstrap.windows import (
     CONTENTS,
@@ -138,8 +138,8 @@ class OperatorBootstrap(KeyedBootstrap):
             self.list_state(CONTENTS, rows, HELD, element_type=type_, **space)
         else:
             elements = cast(StructType, cast(ArrayType, rows.schema[HELD].dataType).elementType)
-            column = elements["value"].dataType
-            self.list_state(CONTENTS, rows, HELD, element_type=StreamElement(type_of(type_, column)), **space)
+            element = StreamElement(state_type(type_, elements["value"].dataType, CONTENTS))
+            self.list_state(CONTENTS, rows, HELD, element_type=element, **space)
 
     def operator_list_state(
         self, name: str, frame: DataFrame, value: str = VALUE, *, type: Type = None, subtask: str | None = None
@@ -227,8 +227,8 @@ class OperatorBootstrap(KeyedBootstrap):
             InvalidOption: a column has a type that the state cannot have.
         """
         check_name(name, "a state")
-        key = type_of(map_key_type, column_type(frame, map_key, name))
-        value = type_of(map_value_type, column_type(frame, map_value, name))
+        key = state_type(map_key_type, column_type(frame, map_key, name), name)
+        value = state_type(map_value_type, column_type(frame, map_value, name), name)
         columns = {KEY: map_key, VALUE: map_value}
         self.operator.append(OperatorRows(name, "BROADCAST", value, key, frame, columns))
         return self
@@ -237,7 +237,7 @@ class OperatorBootstrap(KeyedBootstrap):
         self, name: str, mode: DistributionMode, frame: DataFrame, value: str, type_: Type, subtask: str | None
     ) -> OperatorBootstrap:
         check_name(name, "a state")
-        found = type_of(type_, column_type(frame, value, name))
+        found = state_type(type_, column_type(frame, value, name), name)
         columns = {VALUE: value} if subtask is None else {VALUE: value, "subtask": subtask}
         if subtask is not None:
             check_whole(frame, subtask, name, "a subtask")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -24,6 +26,7 @@ from pyspark.sql.types import (
 from stateproc import types
 from stateproc.errors import InvalidOption, Where, not_found
 from stateproc.serializers import Serializer
+from stateproc.writers.bootstrap.column_types import has_positional_names
 
 Type: TypeAlias = "Serializer | str | pa.DataType | DataType | None"
 """A type of stateproc.types, its text, an Arrow or Spark type for its default, or None for that of the column."""
@@ -104,6 +107,37 @@ def type_of(given: Type, column: Any = None) -> Serializer:
             advice="cast the column, to a number of months for instance",
         ) from error
     return types.of_arrow(arrow)
+
+
+def state_type(given: Type, column: Any, state: str) -> Serializer:
+    """The type given for a state, or the default of its column; warns if that loses the names of struct fields.
+
+    Raises:
+        InvalidOption: the column has no default type.
+    """
+    lost = [] if given is not None else list(_lost_names(column))
+    if lost:
+        warnings.warn(
+            f"state '{state}': struct fields are written as fields of Flink's Row, by position: the names "
+            f"{', '.join(lost)} are not stored; give a type with names (types.Pojo, types.RowData) to keep them, or "
+            "types.Row to write the fields without names",
+            stacklevel=4,
+        )
+    return type_of(given, column)
+
+
+def _lost_names(kind: Any) -> Iterator[str]:
+    """The names of struct fields other than f0, f1 … and _1, _2 …, which name positions."""
+    if isinstance(kind, StructType):
+        if not has_positional_names(kind.names):
+            yield from kind.names
+        for field in kind:
+            yield from _lost_names(field.dataType)
+    elif isinstance(kind, MapType):
+        yield from _lost_names(kind.keyType)
+        yield from _lost_names(kind.valueType)
+    elif isinstance(kind, ArrayType):
+        yield from _lost_names(kind.elementType)
 
 
 def _has_variants(kind: Any) -> bool:
