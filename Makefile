@@ -36,8 +36,8 @@ demo: setup ## open a savepoint of a real job: catalog, values, maps, windows, t
 test: setup ## all tests
 	$(PYTEST) -n $(JOBS) --dist loadfile tests
 
-test-fast: setup ## unit tests only: no JVM, no Spark, under a minute
-	$(PYTEST) -n $(JOBS) --dist worksteal tests/unit
+test-fast: setup ## unit tests: no JVM, no Spark; of the fixtures one of each kind
+	$(PYTEST) -n $(JOBS) --dist worksteal -m "not exhaustive" tests/unit
 
 test-spark: setup ## the Spark data source, writing from DataFrames, and stores
 	$(PYTEST) tests/integration/spark tests/integration/stores

@@ -7,6 +7,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,12 @@ class Fixture:
 
 def fixtures(*kinds: str) -> list[Fixture]:
     """All fixtures, every snapshot of every chain; of those with a layout in ``kinds`` if any are given."""
-    found = [item for path in sorted(FIXTURES.glob("*/*/manifest.json")) for item in fixtures_in(path.parent)]
-    return [item for item in found if not kinds or item.manifest["kind"] in kinds]
+    return [item for item in _every_fixture() if not kinds or item.manifest["kind"] in kinds]
+
+
+@cache
+def _every_fixture() -> tuple[Fixture, ...]:
+    return tuple(item for path in sorted(FIXTURES.glob("*/*/manifest.json")) for item in fixtures_in(path.parent))
 
 
 def fixtures_in(path: Path) -> list[Fixture]:
@@ -308,3 +313,15 @@ _CHECKS: dict[str, Callable[..., Iterator[str]]] = {
     "channels": _channels,
     "master": _master,
 }
+
+
+@cache
+def representatives() -> frozenset[str]:
+    """Return the names of the fixtures that `make test-fast` reads: of each case of a job that of the newest release.
+
+    Of a chain it is the last snapshot. All others are marked `exhaustive` (see tests/conftest.py).
+    """
+    newest: dict[tuple[str, str], Fixture] = {}
+    for fixture in sorted(fixtures(), key=lambda item: [int(part) for part in item.path.parent.name.split(".")]):
+        newest[fixture.manifest["job"], fixture.path.name] = fixture
+    return frozenset(fixture.name for fixture in newest.values())

@@ -146,7 +146,12 @@ def replace_module(patch: pytest.MonkeyPatch, user: ModuleType, module: ModuleTy
     """Have a module use another one with some functions replaced, under whatever name it imports it."""
     shim = ModuleType(module.__name__)
     shim.__dict__.update(vars(module), **replaced)
-    (name,) = (name for name, value in vars(user).items() if value is module)
+    named = (
+        name
+        for name, value in vars(user).items()
+        if isinstance(value, ModuleType) and value.__name__ == module.__name__
+    )
+    (name,) = named
     patch.setattr(user, name, shim)
 
 
@@ -348,7 +353,7 @@ def checked_kernels() -> Iterator[Memory]:
     patch.setattr(machine_module.Machine, "_run_vectorized", driven_vectorized)
     replace_module(patch, canonical_module, scanning_module, scan=scan)
     patch.setattr(maps_module, "_new_keys", new_keys)
-    patch.setattr(Columns, "_FIRST_ROOM", 16)
+    patch.setattr(Columns, "_INITIAL_CAPACITY", 16)
     try:
         yield MEMORY
     finally:
