@@ -142,7 +142,7 @@ def test_a_schema_narrows_and_widens() -> None:
         (
             StructType([StructField("value", StructType([StructField("nam", StringType())]))]),
             NotFound,
-            "no field in column 'value' 'nam'",
+            "no field 'nam' in column 'value'",
         ),
     ],
 )
