@@ -1,4 +1,4 @@
-"""Snapshots of many subtasks, files and elements: what is planned, and what a task gets, stays in proportion."""
+"""Snapshots of many subtasks, files and elements: plans and tasks contain only what they need."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ SCALAR = {row[0]: Scalar(*row) for row in SCALARS}
 
 
 def with_subtasks(snapshot: Snapshot, subtasks: int) -> Snapshot:
-    """The snapshot with so many subtasks in each operator, all with the first one's state."""
+    """Return the snapshot with ``subtasks`` subtasks in each operator, all with the first one's state."""
     operators = tuple(
         replace(
             item,
@@ -66,7 +66,7 @@ def with_subtasks(snapshot: Snapshot, subtasks: int) -> Snapshot:
 
 
 @pytest.mark.parametrize("case", ["kitchen-rocksdb-incremental", "kitchen-hashmap-canonical"])
-def test_a_header_that_subtasks_have_in_common_is_read_once(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_header_shared_by_subtasks_is_parsed_once(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     one = stateproc.open(str(FIXTURES / "1.20" / case / "snapshot"))
     alone = next(item for item in one.operators if item.keyed_files)
     expected = [(state.name, state.schema()) for state in alone.keyed_states]
@@ -85,7 +85,7 @@ def test_a_header_that_subtasks_have_in_common_is_read_once(case: str, monkeypat
 
 
 def database(directory: Path, tables: int) -> IncrementalHandle:
-    """A database with ten keys for each of 128 key groups, in so many tables one behind the other."""
+    """Write a database with ten keys for each of 128 key groups, in ``tables`` tables of ascending keys."""
     (operator,) = (item for item in stateproc.open(str(KITCHEN)).operators[:1])
     handle = operator.keyed_files[0].handle
     assert isinstance(handle, IncrementalHandle)
@@ -126,7 +126,7 @@ def keys_of(splits: list[RocksDbSplit]) -> int:
     return sum(len(batch.key_groups) for split in splits for batch in split.raw_entries())
 
 
-def test_a_split_of_a_database_knows_its_own_tables_only(tmp_path: Path) -> None:
+def test_a_split_of_a_database_contains_only_its_own_tables(tmp_path: Path) -> None:
     (tmp_path / "few").mkdir()
     (tmp_path / "many").mkdir()
     sizes = []
@@ -142,7 +142,9 @@ def test_a_split_of_a_database_knows_its_own_tables_only(tmp_path: Path) -> None
     assert sizes[1] < 1.2 * sizes[0]
 
 
-def test_a_database_s_manifest_is_read_once_for_all_its_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_manifest_of_a_database_is_parsed_once_for_all_states(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     handle = database(tmp_path, 4)
     read: list[str] = []
     parse = rocksdb_database.read_manifest
@@ -157,7 +159,7 @@ def test_a_database_s_manifest_is_read_once_for_all_its_states(tmp_path: Path, m
     assert len(read) == 1
 
 
-def test_a_database_without_the_wanted_key_groups_is_not_read(tmp_path: Path) -> None:
+def test_a_database_without_the_requested_key_groups_is_not_read(tmp_path: Path) -> None:
     handle = database(tmp_path, 4)
     gone = replace(handle, shared=tuple((name, FileHandle("file:/nowhere/x", 9)) for name, _ in handle.shared))
     with pytest.raises(MissingFile):
@@ -166,8 +168,8 @@ def test_a_database_without_the_wanted_key_groups_is_not_read(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("case", ["1.20/sql-sessions-hashmap-canonical", "2.3/windows-rocksdb-canonical"])
-def test_window_contents_in_databases_find_their_windows(case: str, tmp_path: Path) -> None:
-    """Splits with the tables of two states: the contents, and the windows under which they lie."""
+def test_window_contents_in_databases_are_joined_with_their_windows(case: str, tmp_path: Path) -> None:
+    """A split includes the tables of two states: the window contents and the windows."""
     heap = stateproc.open(str(FIXTURES / case / "snapshot"))
     write_native(heap, tmp_path / "native", "1.20" if case.startswith("1.20") else "2.3", TableOptions())
     native = stateproc.open(str(tmp_path / "native"))
@@ -186,8 +188,8 @@ def test_window_contents_in_databases_find_their_windows(case: str, tmp_path: Pa
     assert compared
 
 
-def test_what_tells_the_key_of_a_changelog_is_a_header_without_a_database() -> None:
-    told = 0
+def test_key_handles_of_a_changelog_refer_to_no_database_files() -> None:
+    checked = 0
     for case in ("chain-changelog", "chain-changelog-by-and-by"):
         for path in sorted((FIXTURES / "1.20" / case).glob("**/_metadata")):
             for operator in stateproc.open(str(path.parent)).operators:
@@ -198,12 +200,12 @@ def test_what_tells_the_key_of_a_changelog_is_a_header_without_a_database() -> N
                         for item in file.key_handles
                         if isinstance(item, IncrementalHandle)
                     )
-                    told += len(file.key_handles)
-    assert told
+                    checked += len(file.key_handles)
+    assert checked
 
 
 def map_entries(sizes: list[list[int]]) -> RawEntries:
-    """Keys 0, 1 … with so many entries each, whose user keys are strings of these lengths."""
+    """Return map entries of keys 0, 1, … whose user keys are strings of the lengths in ``sizes[key]``."""
     parts = []
     for key, lengths in enumerate(sizes):
         for number, length in enumerate(lengths):
@@ -219,20 +221,20 @@ def maps() -> KeyedState:
     return KeyedState("s", StateKind.MAP, 0, SCALAR["Long"], VOID_NAMESPACE, SCALAR["Long"], SCALAR["String"])
 
 
-def test_a_map_that_no_value_can_hold_is_refused_before_all_of_it_is_held() -> None:
-    """Batch after batch of one key's entries; within one batch there is never too much."""
-    given = 0
+def test_a_map_above_the_value_limit_is_refused_before_it_is_read_completely() -> None:
+    """The entries of one key span several batches, each of which is below the limit."""
+    consumed = 0
 
     def chunks() -> Iterator[RawEntries]:
-        nonlocal given
-        for given in range(1, 6):  # noqa: B007  (the test looks how far it came)
+        nonlocal consumed
+        for consumed in range(1, 6):  # noqa: B007  (the test checks how many chunks were consumed)
             yield map_entries([[20, 20]])
 
     (batch,) = decode_entries(chunks(), maps(), LayoutContext(), most=300)
     assert len(batch["value"][0]) == 10
     with pytest.raises(UnsupportedSnapshot, match="a map of 180 bytes") as caught:
         list(decode_entries(chunks(), maps(), LayoutContext(), most=179))
-    assert given == 3
+    assert consumed == 3
     assert "flatten=true" in (caught.value.advice or "")
     assert caught.value.where.state == "s"
     flat = decode_entries(chunks(), maps(), LayoutContext(), flatten=True, most=1)
@@ -240,10 +242,10 @@ def test_a_map_that_no_value_can_hold_is_refused_before_all_of_it_is_held() -> N
 
 
 @pytest.mark.parametrize("flatten", [False, True])
-def test_a_value_of_which_a_column_would_hold_too_much_is_no_damage(
+def test_a_column_above_arrows_limit_is_reported_as_unsupported_not_corrupt(
     flatten: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Unless there are too few bytes for such a value to be sound."""
+    """It is reported as corrupt only if the entry has too few bytes for a value of that length."""
     state = KeyedState("s", StateKind.VALUE, 0, SCALAR["Long"], VOID_NAMESPACE, SCALAR["String"])
     data = bytes(9) + b"\x89\x27" + b"x" * 5000
     ranges = np.array([[0], [9], [9], [len(data)]])
@@ -261,7 +263,7 @@ def test_a_value_of_which_a_column_would_hold_too_much_is_no_damage(
     assert caught.value.advice
 
 
-def test_batches_reach_spark_in_portions() -> None:
+def test_batches_are_divided_into_portions_for_spark() -> None:
     batch = pa.record_batch({"a": pa.array(range(1000)), "b": pa.array(["x" * 92] * 1000)})
     parts = list(portions(batch, most=batch.nbytes // 10))
     assert pa.Table.from_batches(parts) == pa.Table.from_batches([batch])
@@ -272,13 +274,13 @@ def test_batches_reach_spark_in_portions() -> None:
 
 
 def ranges_one_by_one(handle: OperatorStreamHandle, partition: StatePartition, size: int) -> list[list[int]]:
-    """As `element_ranges`: from the last element on, each offset's bytes go to whoever comes first."""
+    """Compute `element_ranges` element by element, from the last one on; an offset's bytes belong to the first taker."""
     everything = sorted({offset for other in handle.states for offset in other.offsets} | {size})
-    behind = dict(itertools.pairwise(everything))
-    return [[offset, behind.pop(offset, offset)] for offset in reversed(partition.offsets)][::-1]
+    next_offset = dict(itertools.pairwise(everything))
+    return [[offset, next_offset.pop(offset, offset)] for offset in reversed(partition.offsets)][::-1]
 
 
-def test_ranges_of_elements_are_those_found_one_by_one() -> None:
+def test_element_ranges_equal_the_reference_implementation() -> None:
     rng = random.Random(5)
     for _ in range(300):
         size = rng.randrange(1, 30)
@@ -299,8 +301,8 @@ def test_ranges_of_elements_are_those_found_one_by_one() -> None:
             assert pieces == [source.data[start:stop] for start, stop in ranges.tolist()]
 
 
-def test_elements_take_some_bytes_each_where_they_lie() -> None:
-    """No object of Python for an element: a list state may have tens of millions."""
+def test_element_ranges_need_less_than_100_bytes_per_element() -> None:
+    """No Python object is made for an element, because a list state may have tens of millions."""
     elements = 200_000
     state = StatePartition("s", "SPLIT_DISTRIBUTE", tuple(range(0, 8 * elements, 8)))
     source = InlineSource("n", bytes(8 * elements))
@@ -316,7 +318,7 @@ def test_elements_take_some_bytes_each_where_they_lie() -> None:
     assert peak < 100 * elements
 
 
-def test_headers_that_differ_are_kept_apart() -> None:
+def test_different_headers_are_parsed_separately() -> None:
     shared = headers.SharedHeaders(_number)
     assert [shared.whole(data, "file") for data in (b"\1", b"\2", b"\1")] == [(1,), (2,), (1,)]
 

@@ -1,4 +1,4 @@
-"""Changelog files: offsets, compression, several tasks in one file, truncation, logs larger than memory."""
+"""Reading changelog files: offsets, compression, files shared by tasks, truncation, and logs larger than memory."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def rows(directory: Path, segments: list[tuple[int, bytes]], kind: int = 13) -> 
 @pytest.mark.parametrize("compressed", [False, True])
 @pytest.mark.parametrize("kind", [10, 13])
 def test_segments_are_read_at_their_offsets(tmp_path: Path, compressed: bool, kind: int) -> None:
-    """Other tasks' segments before, between and behind are not this handle's; the order is the handle's."""
+    """Segments of other tasks before, between and after the handle's are skipped; the handle defines the order."""
     content = OTHERS + LATER + OTHERS + MINE + OTHERS
     path = log_file(tmp_path / "log", content, compressed=compressed)
     late, mine = len(OTHERS), len(OTHERS + LATER + OTHERS)
@@ -69,12 +69,12 @@ def test_segments_of_several_files_follow_one_another(tmp_path: Path, compressed
     assert rows(tmp_path, [segments[0], segments[1], (0, file(first, len(MINE)))]) == [("a", 1), ("b", 2)]
 
 
-def test_a_segment_may_stand_in_the_metadata(tmp_path: Path) -> None:
+def test_a_segment_stored_inline_in_the_metadata_is_read(tmp_path: Path) -> None:
     assert rows(tmp_path, [(0, inline("log", b"\0" + MINE))]) == [("a", 1), ("b", 2)]
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-def test_a_cut_off_file_is_never_a_shorter_result(tmp_path: Path, compressed: bool) -> None:
+def test_every_truncation_of_a_file_is_refused_with_file_and_offset(tmp_path: Path, compressed: bool) -> None:
     path = Path(log_file(tmp_path / "log", MINE, compressed=compressed))
     whole = path.read_bytes()
     for length in range(len(whole)):
@@ -85,7 +85,7 @@ def test_a_cut_off_file_is_never_a_shorter_result(tmp_path: Path, compressed: bo
         assert caught.value.where.offset is not None and caught.value.where.offset <= length
 
 
-def test_damage_of_files_is_told_by_place(tmp_path: Path) -> None:
+def test_damage_is_reported_with_file_and_offset(tmp_path: Path) -> None:
     path = tmp_path / "log"
     handle = file(str(path), len(MINE))
 
@@ -107,7 +107,7 @@ def test_damage_of_files_is_told_by_place(tmp_path: Path) -> None:
         rows(tmp_path, [(0, handle)])
 
 
-def test_the_file_of_a_change_is_told_when_its_bytes_are_damaged(tmp_path: Path) -> None:
+def test_a_damaged_change_is_reported_with_file_state_and_offset(tmp_path: Path) -> None:
     content = segment_content([declared(0, INFO), (5, b"\x01\0\0\x09abc")])
     path = log_file(tmp_path / "log", content)
     with pytest.raises(CorruptSnapshot, match="needs more bytes") as caught:
@@ -116,7 +116,7 @@ def test_the_file_of_a_change_is_told_when_its_bytes_are_damaged(tmp_path: Path)
     assert caught.value.where.offset is not None and abs(caught.value.where.offset - len(content)) < 8
 
 
-def test_compressed_content_is_read_again_to_go_back(tmp_path: Path) -> None:
+def test_seeking_backwards_in_compressed_content_decompresses_it_again(tmp_path: Path) -> None:
     plain = bytes(range(256)) * 2000
     path = log_file(tmp_path / "log", plain, compressed=True)
     location = SnapshotLocation(str(tmp_path), str(tmp_path / "_metadata"))
@@ -130,7 +130,7 @@ def test_compressed_content_is_read_again_to_go_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("memory", [0, 1000, 1 << 30])
-def test_changes_come_back_in_order_from_memory_and_from_files(memory: int) -> None:
+def test_changes_are_returned_in_order_from_memory_and_from_files(memory: int) -> None:
     groups = list(range(10, 150))
     added = [
         Change(10 + index * 7 % 140, bytes([index % 251]) * (index % 5), f"f{index % 3}", index) for index in range(900)
@@ -183,8 +183,8 @@ def _changelog_of(snapshot: Snapshot, handle: KeyGroupsHandle | IncrementalHandl
         "1.20/windows-hashmap-canonical",
     ],
 )
-def test_what_is_materialized_reads_as_before(name: str) -> None:
-    """All states taken apart into keys and values and put together again, and read without a detour."""
+def test_materialized_state_replayed_without_changes_equals_a_direct_read(name: str) -> None:
+    """Compare all states split into raw keys and values and decoded again with the same states read directly."""
     snapshot = _fixture(name).open(classes=CLASSES)
     compared = 0
     for operator in snapshot.operators:

@@ -1,4 +1,4 @@
-"""Every operation of the changelog on every kind of state; what is materialized and what the log adds."""
+"""Replay of every changelog operation on every kind of state, with and without materialized state."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Changes = list[tuple[int, bytes]]
 
 
 def contents(directory: Path, info: bytes, changes: Changes, **options: Any) -> list[dict[str, Any]]:
-    """The rows of the only state after the log."""
+    """Return the rows of the only state after the log is replayed."""
     log = in_memory_changelog([declared(0, info), *changes])
     state = opened(directory, [empty_materialized()], [log]).state("s")
     return [row for batch in state.batches(**options) for row in batch.to_pylist()]
@@ -60,7 +60,7 @@ def values(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", ["VALUE", "REDUCING", "AGGREGATING"])
 @pytest.mark.parametrize("code", [SET, SET_INTERNAL])
-def test_values_are_what_was_set_last(tmp_path: Path, kind: str, code: int) -> None:
+def test_a_value_is_the_last_one_set(tmp_path: Path, kind: str, code: int) -> None:
     rows = contents(
         tmp_path,
         state_info("s", kind, LONG),
@@ -81,7 +81,7 @@ def test_values_are_what_was_set_last(tmp_path: Path, kind: str, code: int) -> N
     ]  # fmt: skip
 
 
-def test_lists_grow_in_order(tmp_path: Path) -> None:
+def test_list_elements_are_appended_in_log_order(tmp_path: Path) -> None:
     rows = contents(
         tmp_path,
         state_info("s", "LIST", LIST),
@@ -102,7 +102,7 @@ def test_lists_grow_in_order(tmp_path: Path) -> None:
     assert values(rows) == {"a": ["one", "two", "three,"], "b": ["x", "", ","]}
 
 
-def test_maps_lose_their_last_entry_with_their_row(tmp_path: Path) -> None:
+def test_removing_the_last_entry_of_a_map_removes_its_row(tmp_path: Path) -> None:
     changes = [
         change(ADD_OR_UPDATE, "a", fstr("x") + long(1)),
         change(ADD_ELEMENT, "a", fstr("y") + long(2)),
@@ -125,8 +125,8 @@ def test_maps_lose_their_last_entry_with_their_row(tmp_path: Path) -> None:
     assert len(flat) == 3
 
 
-def test_timers_come_and_go(tmp_path: Path) -> None:
-    """Nothing is materialized: that keys are strings is told by the timers' serializer."""
+def test_timers_are_added_and_removed(tmp_path: Path) -> None:
+    """Nothing is materialized, so the key's type is derived from the timers' serializer."""
     info = state_info("_timer_state/event_user-timers", "", TIMER)
     log = in_memory_changelog(
         [
@@ -158,7 +158,7 @@ def test_an_empty_changelog_has_no_states(tmp_path: Path) -> None:
     assert operator.states == () and operator.problems == ()
 
 
-def test_ids_hold_until_they_are_declared_again(tmp_path: Path) -> None:
+def test_a_state_id_is_valid_until_it_is_declared_again(tmp_path: Path) -> None:
     one, two = state_info("one", "VALUE", LONG), state_info("two", "VALUE", LONG)
     log = in_memory_changelog(
         [
@@ -177,7 +177,7 @@ def test_ids_hold_until_they_are_declared_again(tmp_path: Path) -> None:
     assert values(operator.state("two").to_arrow().to_pylist()) == {"a": 2, "b": 3}
 
 
-def test_ttl_and_default_values_stand_before_the_id(tmp_path: Path) -> None:
+def test_ttl_and_default_value_are_stored_before_the_state_id(tmp_path: Path) -> None:
     info = state_info("s", "VALUE", composite(TTL, 1, LONG, LONG))
     log = in_memory_changelog(
         [
@@ -191,8 +191,8 @@ def test_ttl_and_default_values_stand_before_the_id(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 255, 256, 70_000])
-def test_lengths_are_little_endian_without_zeros(length: int) -> None:
-    """Between key and namespace, where both have any length (CompositeKeySerializationUtils)."""
+def test_lengths_of_ambiguous_keys_are_little_endian_without_leading_zeros(length: int) -> None:
+    """They follow key and namespace if both have variable length (Flink's CompositeKeySerializationUtils)."""
     suffix = {0: "00", 1: "01", 255: "ff", 256: "0001", 70_000: "701101"}[length]
     data = np.frombuffer(b"k" * length + b"ns", dtype=np.uint8)
     at = np.array([data.ctypes.data])
@@ -239,7 +239,7 @@ def test_merged_lists_are_appended_in_the_order_of_their_namespaces(tmp_path: Pa
 
 
 @pytest.mark.parametrize("kind", ["REDUCING", "AGGREGATING"])
-def test_one_value_alone_moves_when_namespaces_merge(tmp_path: Path, kind: str) -> None:
+def test_merging_namespaces_moves_a_single_value(tmp_path: Path, kind: str) -> None:
     info = state_info("s", kind, LONG, STRING)
     moved = [under("from", SET, long(5)), under("to", MERGE_NS, merged("none", "from"))]
     assert by_namespace(contents(tmp_path, info, moved)) == {"to": 5}
@@ -248,7 +248,7 @@ def test_one_value_alone_moves_when_namespaces_merge(tmp_path: Path, kind: str) 
 
 
 @pytest.mark.parametrize("kind", ["REDUCING", "AGGREGATING"])
-def test_two_values_merge_only_by_the_jobs_function(tmp_path: Path, kind: str) -> None:
+def test_merging_two_values_is_refused_because_it_needs_the_jobs_function(tmp_path: Path, kind: str) -> None:
     info = state_info("s", kind, LONG, STRING)
     two = [under("from", SET, long(5)), under("to", SET, long(6)), under("to", MERGE_NS, merged("from"))]
     with pytest.raises(UnsupportedSnapshot, match=r"MERGE_NS.*own function") as caught:
@@ -257,7 +257,7 @@ def test_two_values_merge_only_by_the_jobs_function(tmp_path: Path, kind: str) -
     both = [under("a", SET, long(5)), under("b", SET, long(6)), under("to", MERGE_NS, merged("a", "b"))]
     with pytest.raises(UnsupportedSnapshot, match="MERGE_NS"):
         contents(tmp_path, info, both)
-    # What is unknown stays so when it is merged on, and is known again once it is set or cleared.
+    # An unknown value stays unknown when it is merged again, and is known again once it is set or cleared.
     assert by_namespace(contents(tmp_path, info, [*two, under("to", SET_INTERNAL, long(11))])) == {"to": 11}
     assert by_namespace(contents(tmp_path, info, [*both, under("to", CLEAR)])) == {}
     with pytest.raises(UnsupportedSnapshot, match="MERGE_NS"):
@@ -265,10 +265,10 @@ def test_two_values_merge_only_by_the_jobs_function(tmp_path: Path, kind: str) -
         contents(tmp_path, info, [*two, under("on", MERGE_NS, on)])
 
 
-# --- the materialized part -----------------------------------------------------------------------------------
+# --- materialized state --------------------------------------------------------------------------------------
 
 
-def test_changes_fall_upon_canonical_entries(tmp_path: Path) -> None:
+def test_changes_are_applied_to_canonical_entries(tmp_path: Path) -> None:
     info = state_info("s", "LIST", LIST)
     entries = [(fstr("a") + b"\0", fstr("1") + b"," + fstr("2")), (fstr("b") + b"\0", fstr("3"))]
     changes = [change(ADD_ELEMENT, "a", fstr("4")), change(CLEAR, "b"), change(SET, "c", strings("5"))]
@@ -279,7 +279,7 @@ def test_changes_fall_upon_canonical_entries(tmp_path: Path) -> None:
     assert values(untouched.state("s").to_arrow().to_pylist()) == {"a": ["1", "2"], "b": ["3"]}
 
 
-def test_map_entries_are_removed_from_canonical_entries_under_ambiguous_keys(tmp_path: Path) -> None:
+def test_map_entries_with_ambiguous_keys_are_removed_from_canonical_entries(tmp_path: Path) -> None:
     info = state_info("s", "MAP", MAP, STRING)
     scope = fstr("key") + b"\x04" + fstr("ns") + b"\x03"
     entries = [(scope + fstr("x"), b"\0" + long(1)), (scope + fstr("y"), b"\0" + long(2))]
@@ -288,7 +288,7 @@ def test_map_entries_are_removed_from_canonical_entries_under_ambiguous_keys(tmp
     assert (row["key"], row["namespace"], dict(row["value"])) == ("key", "ns", {"y": 2})
 
 
-def test_changes_fall_upon_native_heap_entries(tmp_path: Path) -> None:
+def test_changes_are_applied_to_native_heap_entries(tmp_path: Path) -> None:
     infos = (
         state_info("list", "LIST", LIST),
         state_info("map", "MAP", MAP),
@@ -321,11 +321,11 @@ def test_changes_fall_upon_native_heap_entries(tmp_path: Path) -> None:
     ((key, value),) = values(operator.state("map").to_arrow().to_pylist()).items()
     assert (key, dict(value)) == ("a", {"x": 1, "y": None, "z": 3})
     assert operator.state("value").to_arrow().to_pylist() == []
-    (left,) = operator.timers("event").to_arrow().to_pylist()
-    assert (left["timestamp"], left["key"]) == (2, "b")
+    (remaining,) = operator.timers("event").to_arrow().to_pylist()
+    assert (remaining["timestamp"], remaining["key"]) == (2, "b")
 
 
-def test_another_serializer_than_the_materialized_one_is_refused(tmp_path: Path) -> None:
+def test_a_serializer_that_differs_from_the_materialized_one_is_refused(tmp_path: Path) -> None:
     log = in_memory_changelog([declared(0, state_info("s", "VALUE", STRING)), change(SET, "a", fstr("text"))])
     handle = canonical(5, [(fstr("a") + b"\0", long(1))], state_info("s", "VALUE", LONG))
     with pytest.raises(UnsupportedSnapshot, match="serializer changed") as caught:
@@ -336,13 +336,13 @@ def test_another_serializer_than_the_materialized_one_is_refused(tmp_path: Path)
 # --- splits and damage ---------------------------------------------------------------------------------------
 
 
-def test_key_groups_of_others_are_skipped(tmp_path: Path) -> None:
+def test_key_groups_of_other_subtasks_are_skipped(tmp_path: Path) -> None:
     info = state_info("s", "VALUE", LONG)
     outside = [change(SET, "out", b"not even a long", group=group) for group in (64, 127)]
     assert values(contents(tmp_path, info, [*outside, change(SET, "in", long(1), group=63)])) == {"in": 1}
 
 
-def test_splits_cover_each_key_group_once_and_travel(tmp_path: Path) -> None:
+def test_splits_cover_each_key_group_once_and_can_be_pickled(tmp_path: Path) -> None:
     info = state_info("s", "VALUE", LONG)
     changes = [change(SET, f"k{group}", long(group), group=group) for group in range(64)]
     log = in_memory_changelog([declared(0, info), *changes])
@@ -375,7 +375,7 @@ def test_splits_cover_each_key_group_once_and_travel(tmp_path: Path) -> None:
         ([(-1, declared(1, state_info("t", "VALUE", LONG), queue=True)[1])], "byte"),
     ],
 )
-def test_damage_is_told_by_place(tmp_path: Path, changes: Changes, message: str) -> None:
+def test_damage_is_reported_with_its_location(tmp_path: Path, changes: Changes, message: str) -> None:
     with pytest.raises(CorruptSnapshot, match=message) as caught:
         contents(tmp_path, state_info("s", "VALUE", LONG), changes)
     assert caught.value.where.file is not None and "_metadata" in caught.value.where.file

@@ -1,4 +1,4 @@
-"""Changes applied all at once leave what they leave one after another: random logs, on every kind of state."""
+"""Equivalence of applying random changelogs in bulk and change by change, for every kind of state."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KINDS = [kind for kind in StateKind if kind in OPERANDS]
 
 
 def text(rng: random.Random, n: int) -> bytes:
-    """A StringValue, of one of ``n`` texts; some are prefixes of others, some hold commas."""
+    """Return a StringValue with one of ``n`` texts; some are prefixes of others, some contain commas."""
     chosen = ["", ",", "a", "ab", "abc", "b,", "c" * 40, *map(str, range(n))][rng.randrange(n)]
     return bytes([len(chosen) + 1]) + chosen.encode()
 
@@ -91,7 +91,7 @@ def composite(state: KeyedState, key: bytes, namespace: bytes) -> bytes:
 
 
 def before(rng: random.Random, state: KeyedState) -> list[RawEntries]:
-    """Entries as RocksDB would have them, in two parts."""
+    """Return entries in RocksDB's layout, in two batches."""
     held: Contents = {}
     for _ in range(rng.choice([0, 30])):
         if state.kind.is_queue:
@@ -121,7 +121,7 @@ def contents(entries: list[RawEntries]) -> Contents:
 
 @pytest.mark.parametrize("namespace", [VOID_NAMESPACE, LONG, STRING], ids=["void", "fixed", "any length"])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.value)
-def test_all_at_once_is_one_after_another(kind: StateKind, namespace: Serializer) -> None:
+def test_bulk_replay_of_raw_entries_equals_sequential_replay(kind: StateKind, namespace: Serializer) -> None:
     state = state_of(kind, namespace)
     for seed in range(60):
         rng = random.Random(seed)
@@ -139,7 +139,7 @@ def test_all_at_once_is_one_after_another(kind: StateKind, namespace: Serializer
 
 
 def heap_columns(rng: random.Random, state: KeyedState) -> Columns:
-    """What a native heap file's program gives: groups ascending, keys and namespaces as bytes, values whole."""
+    """Return the columns decoded from a native heap file: ascending key groups, keys and namespaces as bytes, values."""
     held: dict[tuple[int, bytes, bytes], Any] = {}
     for _ in range(30):
         group = rng.randrange(3)
@@ -169,7 +169,7 @@ def heap_columns(rng: random.Random, state: KeyedState) -> Columns:
 
 @pytest.mark.parametrize("namespace", [VOID_NAMESPACE, LONG, STRING], ids=["void", "fixed", "any length"])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.value)
-def test_upon_heap_files_too(kind: StateKind, namespace: Serializer) -> None:
+def test_bulk_replay_on_heap_columns_equals_sequential_replay(kind: StateKind, namespace: Serializer) -> None:
     state = state_of(kind, namespace)
     for seed in range(30):
         rng = random.Random(seed)
@@ -192,7 +192,7 @@ def _keys(batch: RawEntries) -> list[bytes]:
     return [data[start:stop] for start, stop in batch.ranges[:2].T.tolist()]
 
 
-def test_entries_of_one_map_are_neighbours() -> None:
+def test_entries_of_one_map_are_adjacent() -> None:
     state = state_of(StateKind.MAP, VOID_NAMESPACE)
     rng = random.Random(1)
     changes = [change(rng, state, at) for at in range(500)]
@@ -203,7 +203,7 @@ def test_entries_of_one_map_are_neighbours() -> None:
 
 
 def merge(rng: random.Random, state: KeyedState, at: int) -> Change:
-    """Some namespaces of a key become one of them; sources may be nothing, absent, named twice, or the target."""
+    """Return a merge of a key's namespaces; sources may be empty, absent, repeated or equal to the target."""
     key, spaces = part(rng, state.key, 3), [part(rng, state.namespace, 4) for _ in range(rng.randrange(5))]
     target = part(rng, state.namespace, 4)
     body = key + target + target + struct.pack(">i", len(spaces)) + b"".join(spaces)
@@ -212,7 +212,7 @@ def merge(rng: random.Random, state: KeyedState, at: int) -> Change:
 
 @pytest.mark.parametrize("namespace", [LONG, STRING], ids=["fixed", "any length"])
 @pytest.mark.parametrize("kind", MERGING, ids=lambda kind: kind.value)
-def test_merged_namespaces_hold_what_they_would_one_after_another(kind: StateKind, namespace: Serializer) -> None:
+def test_bulk_merge_of_namespaces_equals_sequential_merge(kind: StateKind, namespace: Serializer) -> None:
     state = state_of(kind, namespace)
     settled, unsettled = 0, 0
     for seed in range(200):
@@ -240,8 +240,8 @@ def test_merged_namespaces_hold_what_they_would_one_after_another(kind: StateKin
     assert settled > 30 and (unsettled > 30 or kind is StateKind.LIST)
 
 
-def test_many_merges() -> None:
-    """Each key's two sessions become one, whose value is then set."""
+def test_merging_60000_namespaces_takes_linear_time() -> None:
+    """The two sessions of each key are merged into one, whose value is then set."""
     state = state_of(StateKind.REDUCING, LONG)
     one, two = struct.pack(">q", 1), struct.pack(">q", 2)
     changes = []
@@ -262,10 +262,10 @@ def test_many_merges() -> None:
 
 
 @pytest.mark.parametrize("kind", [StateKind.VALUE, StateKind.MAP, StateKind.LIST, StateKind.EVENT_TIMERS])
-def test_damage_is_told_as_by_the_replay(kind: StateKind) -> None:
+def test_bulk_replay_reports_damage_like_sequential_replay(kind: StateKind) -> None:
     state = state_of(kind, VOID_NAMESPACE)
     rng = random.Random(3)
-    told = 0
+    reported = 0
     for seed in range(300):
         changes = [change(rng, state, 1000 * at) for at in range(6)]
         at = rng.randrange(6)
@@ -287,11 +287,11 @@ def test_damage_is_told_as_by_the_replay(kind: StateKind) -> None:
                 return error.message, error.where
 
         assert outcome(True) == outcome(False), seed
-        told += isinstance(outcome(True), tuple)
-    assert told > 20
+        reported += isinstance(outcome(True), tuple)
+    assert reported > 20
 
 
-def test_many_batches() -> None:
+def test_150000_changes_are_returned_in_batches_of_65536() -> None:
     state = state_of(StateKind.VALUE, VOID_NAMESPACE)
     changes = [
         Change(at % 4, bytes([Operation.SET, 0, 7]) + b"\x07%06d\0" % at + b"\x03ab", "log", at)

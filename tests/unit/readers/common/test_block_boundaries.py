@@ -1,4 +1,4 @@
-"""Entries do not care where blocks end: blocks of a few bytes give the rows that large ones give."""
+"""Independence of the rows from the size of the blocks in which a file is read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CASES = ("1.20/kitchen-hashmap-canonical", "2.3/tiny-rocksdb-canonical-1024", "1
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("size", [1, 7, 64, 1000])
-def test_any_size_of_blocks_gives_the_same_rows(case: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_do_not_depend_on_the_block_size(case: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     fixture = next(item for item in fixtures() if item.name == case)
     states = [state for operator in fixture.open().operators for state in operator.keyed_states]
     whole = [state.to_arrow().to_pylist() for state in states]
@@ -26,7 +26,7 @@ def test_any_size_of_blocks_gives_the_same_rows(case: str, size: int, monkeypatc
     assert [state.to_arrow().to_pylist() for state in states] == whole
 
 
-def test_unused_bytes_come_again_and_blocks_grow_when_nothing_fits() -> None:
+def test_unconsumed_bytes_are_returned_again_and_blocks_grow_if_nothing_is_consumed() -> None:
     data = bytes(range(20))
     source = InlineSource("data", data)
     ranges = [KeyGroupRange(3, 2, 8), KeyGroupRange(4, 8, 20)]

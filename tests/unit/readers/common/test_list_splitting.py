@@ -1,4 +1,4 @@
-"""Lists longer than one Arrow value can hold: their elements as rows are the same, however they are cut."""
+"""Flattening of lists longer than Arrow's 2 GiB offset limit: the rows do not depend on where a list is split."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCALAR = {row[0]: Scalar(*row) for row in SCALARS}
 
 
 def list_states() -> Iterator[tuple[KeyedStateView, RocksDbSplit]]:
-    """List states in RocksDB checkpoints, whose operands only merging joins."""
+    """Yield list states of RocksDB checkpoints, whose values are stored as merge operands."""
     for release in ("1.9/tiny", "1.20/kitchen", "2.3/kitchen"):
         snapshot = stateproc.open(str(FIXTURES / f"{release}-rocksdb-incremental/snapshot"))
         for operator in snapshot.operators:
@@ -36,7 +36,7 @@ def list_states() -> Iterator[tuple[KeyedStateView, RocksDbSplit]]:
 
 
 @pytest.mark.parametrize("longest", [0, 1, 7, 20, 40])
-def test_flattened_rows_of_real_lists_are_the_same(longest: int) -> None:
+def test_flattened_rows_of_real_lists_do_not_depend_on_the_limit(longest: int) -> None:
     cut = 0
     for state, split in list_states():
         whole = pa.Table.from_batches(list(split.read()), state.schema(flatten=True))
@@ -71,7 +71,7 @@ def rows(chunk: RawEntries, element: str, **options: int) -> list[tuple[int, int
 
 
 @pytest.mark.parametrize("longest", [0, 3, 10, 64, 1 << 20])
-def test_elements_may_hold_commas(longest: int) -> None:
+def test_elements_that_contain_commas_are_not_split(longest: int) -> None:
     lists = [[text(",,"), text(""), text("a,b")], [text("c" * 43)], [text(",") for _ in range(100)], [text("d")]]
     wanted = [
         (key, index, element[1:].decode())
@@ -81,19 +81,19 @@ def test_elements_may_hold_commas(longest: int) -> None:
     assert rows(entries(lists), "String", longest=longest) == wanted
 
 
-def test_numbers_whose_bytes_are_commas() -> None:
+def test_integers_whose_bytes_are_commas_are_not_split() -> None:
     lists = [[(0x2C2C2C2C).to_bytes(4, "big")] * 1000, [(44).to_bytes(4, "big")]]
     found = rows(entries(lists), "Int", longest=50)
     assert found == [(0, index, 0x2C2C2C2C) for index in range(1000)] + [(1, 0, 44)]
 
 
-def test_batches_are_about_as_long_as_told() -> None:
+def test_batches_have_about_the_specified_length() -> None:
     chunk = entries([[text("x" * 9)] * 1000])
     sizes = [len(batch) for batch in decode_entries([chunk], state_of("String"), CTX, flatten=True, longest=110)]
     assert sum(sizes) == 1000 and set(sizes[:-1]) == {10}
 
 
-def test_one_value_that_is_too_long_is_refused_with_the_way_out() -> None:
+def test_a_value_above_the_limit_is_refused_with_the_advice_to_flatten() -> None:
     chunk = entries([[text("a")], [text("x" * 40)] * 3])
     with pytest.raises(UnsupportedSnapshot, match="a list of 125 bytes") as caught:
         list(decode_entries([chunk], state_of("String"), CTX, most=124))
@@ -103,7 +103,7 @@ def test_one_value_that_is_too_long_is_refused_with_the_way_out() -> None:
 
 
 @pytest.mark.parametrize("damage", [b";", b""])
-def test_damage_inside_a_long_list_has_its_place(damage: bytes) -> None:
+def test_damage_inside_a_long_list_is_reported_with_its_offset(damage: bytes) -> None:
     chunk = entries([[text("abc")] * 10])
     data = bytearray(chunk.data.tobytes())
     at = 9 + 5 * 6 + 4

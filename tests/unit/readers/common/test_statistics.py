@@ -1,4 +1,4 @@
-"""Counting entries without decoding them agrees with reading them, and refuses damage."""
+"""Entry counts of canonical files: agreement with a full scan, and refusal of damaged files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def measure(file: KeyedFile) -> EntryCounts:
 
 
 @pytest.mark.parametrize("name", CANONICAL)
-def test_the_counts_are_those_of_the_scan(name: str) -> None:
+def test_counts_equal_those_of_a_full_scan(name: str) -> None:
     for file in keyed_files(name):
         header = file.header
         assert header is not None
@@ -56,7 +56,7 @@ def test_the_counts_are_those_of_the_scan(name: str) -> None:
                 assert (found.entries[row, state], found.bytes[row, state]) == counted.get(key_group, (0, 0))
 
 
-def test_every_byte_of_a_plain_file_is_counted_or_framing() -> None:
+def test_counted_bytes_and_framing_add_up_to_the_size_of_a_plain_file() -> None:
     for file in keyed_files("demo"):
         found = measure(file)
         runs = int((found.entries > 0).sum())
@@ -64,19 +64,19 @@ def test_every_byte_of_a_plain_file_is_counted_or_framing() -> None:
         assert file.data_bytes == int(found.bytes.sum()) + 2 * runs + 2 * len(file.ranges)
 
 
-def test_progress_is_told_of_all_bytes() -> None:
+def test_progress_is_reported_for_all_bytes() -> None:
     file = keyed_files("demo")[0]
-    told: list[int] = []
+    advanced: list[int] = []
     header = file.header
     assert header is not None
     measure_canonical(
-        file.source, file.ranges, compressed=False, prefix=1, n_states=len(file.states), advance=told.append
+        file.source, file.ranges, compressed=False, prefix=1, n_states=len(file.states), advance=advanced.append
     )
-    assert sum(told) == file.data_bytes
+    assert sum(advanced) == file.data_bytes
 
 
 class Bytes:
-    """A source of given bytes."""
+    """A source with the specified bytes."""
 
     name = "memory"
 
@@ -101,7 +101,7 @@ def measured(data: bytes, n_states: int = 2) -> EntryCounts:
     return measure_canonical(source, ranges, compressed=False, prefix=1, n_states=n_states)  # type: ignore[arg-type]
 
 
-def test_a_key_group_by_hand() -> None:
+def test_counts_of_a_handwritten_key_group() -> None:
     found = measured(GROUP)
     assert found.key_groups == (5,)
     assert found.entries.tolist() == [[2, 1]]
@@ -123,7 +123,7 @@ def test_every_truncation_is_refused(cut: int) -> None:
         (len(GROUP) - 1, 7, "of a state that the header does not list"),
     ],
 )
-def test_damage_is_told(at: int, byte: int, says: str) -> None:
+def test_damage_is_reported_with_its_offset(at: int, byte: int, says: str) -> None:
     damaged = bytearray(GROUP)
     damaged[at] = byte
     with pytest.raises(CorruptSnapshot, match=says) as error:

@@ -1,4 +1,4 @@
-"""Counting native heap state: as many entries as rows, sizes that add up to the file."""
+"""Entry counts of native heap files: as many entries as rows, and sizes that add up to the file's size."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("fixture", CASES, ids=lambda item: item.name)
-def test_entries_are_rows_and_bytes_add_up(fixture) -> None:
+def test_entry_counts_equal_row_counts_and_bytes_add_up(fixture) -> None:
     snapshot = fixture.open()
     measured = 0
     for operator in snapshot.operators:
@@ -43,7 +43,7 @@ def test_entries_are_rows_and_bytes_add_up(fixture) -> None:
     assert measured > 0
 
 
-def test_damage_is_told() -> None:
+def test_damaged_state_ids_and_short_ranges_are_refused() -> None:
     file = next(file for operator in CASES[0].open().operators for file in operator.keyed_files)
     context = CASES[0].open().options.context
     data = bytearray(file.source.read_all(1 << 30))

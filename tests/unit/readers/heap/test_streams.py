@@ -1,4 +1,4 @@
-"""Native heap key groups as streams: what hides what, where blocks end, and how often bytes are read and copied."""
+"""Streaming of native heap key groups: unreadable states, block boundaries, and the number of reads and copies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _target(fixture: str) -> Target:
 
 
 def _unknown(target: Target, state: str) -> dict[str, Any]:
-    """State → rows or error, when the first POJO class behind ``state`` in the header is one nobody knows."""
+    """Return rows or error by state after the first POJO class after ``state`` in the header is made unknown."""
     at = target.data.index(b"PojoSerializerSnapshot", target.data.index(state.encode()))
     assert at < target.body
     assert target.read_all is not None
@@ -41,7 +41,7 @@ def _unknown(target: Target, state: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("release", ["1.20", "2.3"])
-def test_a_state_that_nothing_decodes_hides_no_other_in_a_compressed_snapshot(release: str) -> None:
+def test_an_undecodable_state_leaves_others_readable_in_a_compressed_snapshot(release: str) -> None:
     target = _target(f"{release}/tiny-hashmap-checkpoint-snappy")
     before = {name.split(".")[1]: rows for name, rows in target.all_rows.items()}
     assert len(before) == 9
@@ -52,7 +52,7 @@ def test_a_state_that_nothing_decodes_hides_no_other_in_a_compressed_snapshot(re
         assert {name: repr(rows) for name, rows in found.items() if name != state}.items() <= before.items()
 
 
-def test_without_compression_it_hides_what_stands_behind_it() -> None:
+def test_an_undecodable_state_makes_later_states_unreadable_without_compression() -> None:
     found = _unknown(_target("1.20/tiny-hashmap-checkpoint-inline"), "addresses")
     hidden = found["products"]
     assert isinstance(hidden, UnsupportedSnapshot)
@@ -62,7 +62,7 @@ def test_without_compression_it_hides_what_stands_behind_it() -> None:
     assert hidden.where.offset
 
 
-def test_a_value_of_a_class_that_is_not_listed_hides_what_stands_behind_it() -> None:
+def test_a_value_of_an_undescribed_class_makes_later_states_unreadable() -> None:
     fixture = next(item for item in fixtures() if item.name == "1.20/edges-hashmap-checkpoint")
     operator = fixture.open(classes={"fixtures.Edges$Generic": CLASSES["fixtures.Edges$Generic"]}).operator(
         "edges-generic"
@@ -102,7 +102,7 @@ def test_states_that_cannot_be_read_are_reported_before_any_task_reads_them() ->
     assert all(state.problem is None for operator in described.operators for state in operator.states)
 
 
-def test_key_groups_without_the_class_stay_readable() -> None:
+def test_key_groups_without_the_undescribed_class_stay_readable() -> None:
     fixture = next(item for item in fixtures() if item.name == "1.20/edges-hashmap-checkpoint")
     classes = {"fixtures.Edges$Generic": CLASSES["fixtures.Edges$Generic"]}
     state = fixture.open(classes=classes).operator("edges-generic").state("basket")
@@ -119,7 +119,7 @@ def test_key_groups_without_the_class_stay_readable() -> None:
     assert readable
 
 
-def test_in_a_compressed_snapshot_it_does_not() -> None:
+def test_a_value_of_an_undescribed_class_leaves_later_states_readable_with_compression() -> None:
     sections = [
         b"\0\0" + (1).to_bytes(4, "big") + bytes(16) + b"\x04\0\3a.C" + b"?",
         b"\0\1" + (1).to_bytes(4, "big") + bytes(16) + (2).to_bytes(4, "big") + b"ab",
@@ -138,7 +138,7 @@ def test_in_a_compressed_snapshot_it_does_not() -> None:
 
 
 @pytest.mark.parametrize("size", [7, 64, 1000])
-def test_any_size_of_compressed_blocks_gives_the_same_rows(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_do_not_depend_on_the_size_of_compressed_blocks(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     fixture = next(item for item in fixtures() if item.name == "1.20/tiny-hashmap-checkpoint-snappy")
     states = [state for operator in fixture.open().operators for state in operator.keyed_states]
     whole = [state.to_arrow().to_pylist() for state in states]
@@ -150,7 +150,7 @@ def test_any_size_of_compressed_blocks_gives_the_same_rows(size: int, monkeypatc
 
 
 class _Counted(InlineSource):
-    """Counts the bytes that are read of it."""
+    """An inline source that counts the bytes read from it."""
 
     count = 0
 
@@ -174,7 +174,7 @@ def _state(name: str, state_id: int, values: Any = None) -> KeyedState:
 
 
 def _heap_group(value: bytes, compress: bool) -> bytes:
-    """Key group 5 of two states: the first holds one entry of ``value``, the second is empty."""
+    """Return key group 5 with two states: the first has one entry with ``value``, the second is empty."""
     entry = (9).to_bytes(8, "big") + (7).to_bytes(8, "big") + len(value).to_bytes(4, "big") + value
     sections = [b"\0\0" + (1).to_bytes(4, "big") + entry, b"\0\1" + bytes(4)]
     packed = [bytes(cramjam.snappy.compress(item)) if compress else item for item in sections]
@@ -183,7 +183,7 @@ def _heap_group(value: bytes, compress: bool) -> bytes:
 
 @pytest.fixture
 def copied(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Bytes of every array that blocks are joined to."""
+    """Record the size in bytes of each array into which blocks are concatenated."""
     sizes: list[int] = []
     join = np.concatenate
 
@@ -201,7 +201,7 @@ BLOCK = 1 << 12
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-def test_an_entry_of_a_thousand_blocks_is_read_and_copied_a_few_times_only(
+def test_a_heap_entry_of_a_thousand_blocks_is_read_and_copied_only_a_few_times(
     compressed: bool, copied: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     value = np.random.default_rng(1).integers(0, 256, SIZE, np.uint8).tobytes()
@@ -232,7 +232,7 @@ def test_an_entry_of_a_thousand_blocks_is_read_and_copied_a_few_times_only(
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-def test_a_canonical_entry_of_a_thousand_blocks_too(
+def test_a_canonical_entry_of_a_thousand_blocks_is_read_and_copied_only_a_few_times(
     compressed: bool, copied: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import stateproc.readers.canonical.reader as canonical
@@ -264,8 +264,8 @@ def test_a_canonical_entry_of_a_thousand_blocks_too(
     assert sum(copied) < 4 * len(data)
 
 
-def test_a_compressed_key_group_of_nothing_but_its_identifier_is_damage() -> None:
-    """A file cut off right behind the identifier of its last key group."""
+def test_a_compressed_key_group_that_ends_after_its_identifier_is_refused() -> None:
+    """The file is truncated right after the identifier of its last key group."""
     group = b"\0\0" + (10).to_bytes(4, "big") + b"\x85" + bytes(9) + bytes(4) + b"\xff\xff"
     whole = bytes(cramjam.snappy.compress(group))
     data = whole + b"\xff\x06\0\0sNaPpY"

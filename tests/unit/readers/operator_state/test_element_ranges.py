@@ -1,4 +1,4 @@
-"""Where the elements of operator state lie: in their order, empty ones before what they share an offset with."""
+"""Byte ranges of operator state elements: in the order of the offsets, empty elements first at a shared offset."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from stateproc.readers.operator_state.reader import element_ranges
 from stateproc.storage import InlineSource
 
 
-def test_ranges_come_in_the_order_of_the_offsets() -> None:
+def test_ranges_have_the_order_of_the_offsets() -> None:
     first = StatePartition("first", "SPLIT_DISTRIBUTE", (10, 10, 14))
     second = StatePartition("second", "UNION", (19, 17, 20))
     handle = OperatorStreamHandle(4, (first, second), ByteStreamHandle("n", bytes(20)))

@@ -1,4 +1,4 @@
-"""Elements that take no bytes: several of them stand at one offset, and each is an element."""
+"""Elements of zero bytes: each of several at one offset counts as an element."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def _opened(directory: Path, data: bytes, offsets: list[int], value: bytes) -> s
 
 
 @pytest.mark.parametrize("count", [1, 2, 1000])
-def test_as_many_elements_as_offsets(tmp_path: Path, count: int) -> None:
+def test_each_offset_is_one_element(tmp_path: Path, count: int) -> None:
     (state,) = _opened(tmp_path, b"", [0] * count, scalar("NullValue")).states
     assert state.to_arrow().to_pylist() == [{"subtask": 0, "value": None}] * count
 
 
-def test_an_element_that_needs_bytes_and_has_none_is_damage(tmp_path: Path) -> None:
+def test_an_empty_element_of_a_type_that_needs_bytes_is_refused(tmp_path: Path) -> None:
     (state,) = _opened(tmp_path, bytes(8), [0, 0], scalar("Long")).states
     with pytest.raises(CorruptSnapshot) as caught:
         state.to_arrow()
@@ -37,8 +37,8 @@ def test_an_element_that_needs_bytes_and_has_none_is_damage(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("names", ["sz", "zs"])
 @pytest.mark.parametrize("count", [1, 3])
-def test_the_elements_that_follow_are_another_state_s(tmp_path: Path, names: str, count: int) -> None:
-    """Elements without bytes begin where those of the next state do."""
+def test_zero_sized_elements_may_share_an_offset_with_the_next_state(tmp_path: Path, names: str, count: int) -> None:
+    """Elements without bytes have the same offset as the first element of the next state."""
     types = {"z": scalar("NullValue"), "s": scalar("Long")}
     head = i32(6) + b"\0" + len(names).to_bytes(2, "big") + b"".join(_info(name, types[name]) for name in names)
     head += b"\0\0"

@@ -1,4 +1,4 @@
-"""Parts of the RocksDB reader against known values and slow twins."""
+"""Components of the RocksDB reader, compared with known values and slow reference implementations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def masked(crc: int) -> int:
 
 
 def crc32c(data: bytes) -> int:
-    """Bit by bit."""
+    """Compute CRC-32C bit by bit, as a reference."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc ^= byte
@@ -55,14 +55,14 @@ def test_crc32c() -> None:
 def test_other_checksums() -> None:
     assert checksum(XXHASH32, b"abc") == 0x32D153FF
     assert checksum(XXHASH64, b"abc") == 0x44BC2CF5AD770999 & 0xFFFFFFFF
-    # The last byte is mixed in behind the hash of the others.
+    # XXH3 checksums mix in the last byte after the hash of the others.
     assert checksum(XXH3, b"abc\0") == 0x78AF5F94892F3950 & 0xFFFFFFFF
     assert checksum(XXH3, b"abc\2") == (0x78AF5F94892F3950 & 0xFFFFFFFF) ^ (2 * 0x6B9083D9 & 0xFFFFFFFF)
     assert context_modifier(0, 12345) == 0
     assert context_modifier(0xFF00FF00, (5 << 32) + 0xF) == 0xFF00FF00 ^ 0x14
 
 
-def test_varints() -> None:
+def test_varints_are_decoded() -> None:
     assert varint(b"\x00", 0) == (0, 1)
     assert varint(b"\xac\x02\x07", 0) == (300, 2)
     assert varint(b"\xff" * 9 + b"\x01", 0) == ((1 << 64) - 1, 10)
@@ -73,7 +73,7 @@ def test_varints() -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_fragments_equal_the_newest_tombstone_at_every_place(seed: int) -> None:
+def test_fragments_equal_the_newest_tombstone_at_every_key(seed: int) -> None:
     rnd = random.Random(seed)
     places = [(bytes([key]), MAX_SEQUENCE - sequence) for key in range(6) for sequence in (9, 5, 2, 0)]
     tombstones = []
@@ -114,7 +114,7 @@ def test_index_finds_the_blocks_of_a_range() -> None:
     assert [index.part(np.array([0, 3])).separator(k) for k in (0, 1)] == [b"b", b"f"]
 
 
-def test_spans() -> None:
+def test_spans_are_merged() -> None:
     offsets, sizes = np.array([0, 10, 20, 100]), np.array([5, 5, 60, 5])
     assert spans(offsets, sizes, 15) == [slice(0, 2), slice(2, 3), slice(3, 4)]
     assert spans(offsets, sizes, 1000) == [slice(0, 4)]
@@ -128,7 +128,7 @@ def test_key_spans() -> None:
     assert key_spans([range(255, 256)], 1) == [(b"\xff", None)]
     assert key_spans([range(255, 257)], 2) == [(b"\x00\xff", b"\x01\x01")]
     assert key_spans([range(0), range(2, 3)], 1, []) == []
-    # Of these keys one is in no key group that is wanted, one is a prefix of another, one has nothing behind it.
+    # One of these keys is in no requested key group, one is a prefix of another, one is the last of its key group.
     keys = [b"\x04b", b"\x05a", b"\x04b\x00", b"\x03\xff\xff", b"\x04a\xff"]
     assert key_spans([range(3, 5)], 1, keys) == [
         (b"\x03\xff\xff", b"\x04"),
@@ -147,7 +147,7 @@ def record(kind: int, content: bytes) -> bytes:
     return crc.to_bytes(4, "little") + len(content).to_bytes(2, "little") + bytes([kind]) + content
 
 
-def test_log_records_join_their_parts() -> None:
+def test_fragments_of_log_records_are_joined() -> None:
     whole = record(1, b"one") + record(2, b"tw") + record(3, b"") + record(4, b"o")
     assert [content for _, content in log_records(whole, "MANIFEST-1")] == [b"one", b"two"]
     filler = record(1, b"x" * (32768 - 7 - 3))
@@ -167,13 +167,13 @@ def test_log_records_join_their_parts() -> None:
         (record(9, b"zstd"), UnsupportedSnapshot, "type 9"),
     ],
 )
-def test_damaged_logs(data: bytes, error: type[Exception], message: str) -> None:
+def test_damaged_logs_are_refused(data: bytes, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         list(log_records(data, "MANIFEST-1"))
 
 
-def test_another_order_of_keys_is_said_so() -> None:
-    """A factory of options may set a comparator; the files of such a column family have their bounds the other way."""
+def test_a_comparator_other_than_bytewise_is_refused() -> None:
+    """An options factory may set a comparator; the key bounds of that column family's files are then reversed."""
 
     def sliced(item: bytes) -> bytes:
         return bytes([len(item)]) + item
@@ -194,7 +194,7 @@ def test_another_order_of_keys_is_said_so() -> None:
 
 
 @pytest.mark.parametrize(("kind", "packed"), [(2, zlib.compress(PLAIN)[2:-4]), (3, bz2.compress(PLAIN))])
-def test_zlib_and_bzip2_blocks_of_old_tables_tell_no_size(kind: int, packed: bytes) -> None:
+def test_zlib_and_bzip2_blocks_of_old_tables_store_no_decompressed_size(kind: int, packed: bytes) -> None:
     raw = np.frombuffer(packed + bytes([kind]), dtype=np.uint8)
     plain, bounds = decompressed(raw, np.array([0]), np.array([len(packed)]), "x.sst", np.array([0]), 0)
     assert (plain.tobytes(), bounds.tolist()) == (PLAIN, [0, 600])
@@ -209,7 +209,7 @@ def test_other_compressions_are_refused() -> None:
         decompressed(raw, np.array([0]), np.array([4]), "x.sst", np.array([0]), 5)
 
 
-def test_footers_that_are_none() -> None:
+def test_invalid_footers_are_refused() -> None:
     with pytest.raises(CorruptSnapshot, match="magic"):
         read_footer(b"\0" * 60, "x.sst", 60)
     with pytest.raises(CorruptSnapshot, match="a table of 3 bytes"):

@@ -1,4 +1,4 @@
-"""Real Flink's checkpoints with a file damaged, cut off or missing: the error with its place, never fewer rows."""
+"""Damaged, truncated or missing files of Flink's checkpoints: a typed error with its location, never fewer rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STATES = ("profile", "products", "spent")
     params=["1.9/tiny-rocksdb-incremental", "1.20/kitchen-rocksdb-incremental", "2.3/kitchen-rocksdb-incremental"]
 )
 def checkpoint(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A copy of an incremental checkpoint of real Flink."""
+    """Return a copy of an incremental checkpoint that Flink wrote."""
     shutil.copytree(FIXTURES / request.param / "snapshot", tmp_path / "snapshot")
     return tmp_path / "snapshot"
 
@@ -34,7 +34,7 @@ def states(path: Path) -> Iterator[State]:
 
 
 def tables(path: Path, state: State) -> Iterator[DatabaseFile]:
-    """The tables of a state, by the MANIFESTs."""
+    """Yield the tables of a state that the MANIFESTs list."""
     snapshot = stateproc.open(str(path))
     for file in snapshot.operator(state.operator.operator_id).keyed_files:
         assert isinstance(file.handle, IncrementalHandle)
@@ -44,7 +44,7 @@ def tables(path: Path, state: State) -> Iterator[DatabaseFile]:
 
 
 def refused(path: Path, state: State, kind: type[SnapshotError] = CorruptSnapshot) -> SnapshotError:
-    """The error of reading the state; it names the state."""
+    """Return the error of reading the state, which has to name the state."""
     operator = stateproc.open(str(path)).operator(state.operator.operator_id)
     with pytest.raises(kind) as caught:
         operator.state(state.name).to_arrow()
@@ -65,7 +65,7 @@ def test_a_flipped_bit_in_any_block_names_file_and_block(checkpoint: Path) -> No
             path, index = stored(file), open_table(file.source).index()
             good = path.read_bytes()
             for offset, size in zip(index.offsets.tolist(), index.sizes.tolist(), strict=True):
-                # In the block, in the byte that tells its compression, in its checksum.
+                # In the block, in its compression type byte, in its checksum.
                 for at in (offset, offset + size // 2, offset + size, offset + size + TRAILER_SIZE - 1):
                     path.write_bytes(good[:at] + bytes([good[at] ^ 0x20]) + good[at + 1 :])
                     error = refused(checkpoint, state)
@@ -76,7 +76,7 @@ def test_a_flipped_bit_in_any_block_names_file_and_block(checkpoint: Path) -> No
     assert tried >= 12
 
 
-def test_a_table_cut_off_or_replaced_is_told(checkpoint: Path) -> None:
+def test_a_truncated_or_replaced_table_is_refused(checkpoint: Path) -> None:
     for state in states(checkpoint):
         for file in tables(checkpoint, state):
             path = stored(file)
@@ -104,7 +104,7 @@ def test_a_missing_file_of_the_database_is_named(checkpoint: Path) -> None:
         ]
         for file in (*tables(checkpoint, state), *manifest):
             if not hasattr(file.source, "uri"):
-                continue  # it stands in _metadata
+                continue  # stored inline in _metadata
             path = stored(file)
             path.rename(path.with_suffix(".away"))
             error = refused(checkpoint, state, MissingFile)
@@ -113,7 +113,7 @@ def test_a_missing_file_of_the_database_is_named(checkpoint: Path) -> None:
         assert stateproc.open(str(checkpoint)).state(state.operator.operator_id, state.name).to_arrow() == whole
 
 
-def test_a_file_that_goes_while_it_is_read(checkpoint: Path) -> None:
+def test_a_file_deleted_after_planning_is_named(checkpoint: Path) -> None:
     state = next(iter(states(checkpoint)))
     splits = state.splits()
     path = stored(next(iter(tables(checkpoint, state))))
@@ -128,14 +128,14 @@ def test_a_file_that_goes_while_it_is_read(checkpoint: Path) -> None:
 
 @pytest.fixture(params=["1.20/tiny-hashmap-changelog", "1.20/chain-changelog-never", "2.3/chain-changelog"])
 def changelog(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A copy of a checkpoint, and all around it; its log is in files."""
+    """Return a copy of a checkpoint whose changelog is stored in files, with the directories that it refers to."""
     shutil.copytree(FIXTURES / request.param / "snapshot", tmp_path / "snapshot")
     found = sorted(tmp_path.glob("snapshot/*/chk-*"))
     return next(path for path in reversed(found) if segments(path))
 
 
 def segments(path: Path) -> set[str]:
-    """The names of the log's files."""
+    """Return the names of the changelog's files."""
     found = set()
     for operator in stateproc.open(str(path)).operators:
         for file in operator.keyed_files:
@@ -147,7 +147,7 @@ def segments(path: Path) -> set[str]:
 
 
 def logs(path: Path) -> list[Path]:
-    """The log's files."""
+    """Return the changelog's files."""
     names = segments(path)
     found = [file for file in path.parent.rglob("*") if file.name in names]
     assert len(found) == len(names) > 0
@@ -155,7 +155,7 @@ def logs(path: Path) -> list[Path]:
 
 
 def outcomes(path: Path) -> dict[tuple[str, str], object]:
-    """Rows of every state, or the error."""
+    """Return the rows of every state, or the error."""
     found: dict[tuple[str, str], object] = {}
     for operator in stateproc.open(str(path)).operators:
         for error in operator.problems:
@@ -168,10 +168,10 @@ def outcomes(path: Path) -> dict[tuple[str, str], object]:
     return found
 
 
-def test_a_segment_cut_off_anywhere_is_told(changelog: Path) -> None:
+def test_every_truncation_of_a_segment_is_reported_with_file_and_offset(changelog: Path) -> None:
     whole = outcomes(changelog)
     assert whole and not any(isinstance(item, SnapshotError) for item in whole.values())
-    told = 0
+    reported = 0
     for log in logs(changelog):
         good = log.read_bytes()
         for size in [*range(0, len(good), max(1, len(good) // 6)), len(good) - 1]:
@@ -181,12 +181,12 @@ def test_a_segment_cut_off_anywhere_is_told(changelog: Path) -> None:
                 if isinstance(item, SnapshotError):
                     assert item.where.file is not None and Path(item.where.file).name == log.name
                     assert item.where.offset is not None
-                    told += 1
+                    reported += 1
                 else:
                     assert item == whole[place]
             assert any(isinstance(item, SnapshotError) for item in found.values()), size
         log.write_bytes(good)
-    assert told
+    assert reported
 
 
 def test_a_missing_segment_is_named(changelog: Path) -> None:

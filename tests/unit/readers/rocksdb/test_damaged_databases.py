@@ -1,4 +1,4 @@
-"""Damaged databases: always a typed error or the right contents, never a crash, a hang or a wrong value."""
+"""Damaged databases: a typed error or the correct contents, never a crash, a hang or a wrong value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.helpers.rocksdb.databases import FORMS, contents, in_memory, inline, 
 
 @pytest.fixture(scope="module", params=list(FORMS))
 def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """A small database with puts, deletes and a deleted range, in two tables."""
+    """Return the files of a small database with puts, deletes and a deleted range, in two tables."""
     rows = {b"%c%04d" % (k % 5, k): b"value %d " % k * (1 + k % 4) for k in range(200)}
     directory = tmp_path_factory.mktemp(request.param)
     deleted = b"%c%04d" % (3, 13)
@@ -27,7 +27,7 @@ def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def damaged(data: bytes, rng: np.random.Generator, *, keep_size: bool) -> bytes:
-    """A few bytes changed, a stretch overwritten or zeroed, or the end cut off."""
+    """Change a few bytes, overwrite or zero a range, or truncate the data."""
     raw = bytearray(data)
     kind = rng.integers(3 if keep_size else 4)
     at = int(rng.integers(len(raw)))
@@ -46,7 +46,7 @@ def damaged(data: bytes, rng: np.random.Generator, *, keep_size: bool) -> bytes:
 
 
 def outcome(files: dict[str, bytes], verify: bool) -> dict[bytes, bytes] | None:
-    """Contents, or None for a typed error that names a file."""
+    """Return the contents, or None for a typed error that names a file."""
     try:
         return contents(inline(files), "default", verify=verify)
     except SnapshotError as error:
@@ -95,13 +95,13 @@ def test_damaged_manifests(files: dict[str, bytes]) -> None:
     for _ in range(300):
         data = damaged(files[name], rng, keep_size=False)
         try:
-            # Cut off exactly between two changes, a manifest is one of an earlier time.
+            # A manifest truncated between two version edits is valid and describes an earlier version.
             assert read_manifest(data, name) == right or files[name].startswith(data)
         except SnapshotError as error:
             assert error.where.file == name and error.where.offset is not None
 
 
-def test_a_block_that_claims_too_much_is_refused_at_once(files: dict[str, bytes]) -> None:
+def test_an_impossible_decompressed_size_is_refused_before_allocation(files: dict[str, bytes]) -> None:
     from stateproc.readers.rocksdb.compression import decompressed
 
     most = b"\xff\xff\xff\xff\x0f"

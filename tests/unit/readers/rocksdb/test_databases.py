@@ -1,4 +1,4 @@
-"""Tables and databases that RocksDB 9.8 writes (through rocksdict), in every form the options allow."""
+"""Tables and databases that RocksDB 9.8 writes (through rocksdict) with each option that changes their format."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def options(table: BlockBasedOptions | None = None, compression: DBCompressionTy
 
 
 def write(directory: Path, made: Options, *, seed: int = 1, keys: int = 3000) -> Contents:
-    """Four flushes of puts and deletes of keys in 16 key groups, compacted once in the middle."""
+    """Write puts and deletes of keys in 16 key groups in four flushes, with one compaction in the middle."""
     rnd, wanted = random.Random(seed), {}
     db = Rdict(str(directory), made)
     for flush in range(4):
@@ -113,13 +113,13 @@ def delta_index(made: Options, table: BlockBasedOptions) -> None:
     table.set_index_block_restart_interval(8)
 
 
-def every_key_whole(made: Options, table: BlockBasedOptions) -> None:
+def restart_at_every_key(made: Options, table: BlockBasedOptions) -> None:
     table.set_block_restart_interval(1)
 
 
-@pytest.mark.parametrize("form", [hash_search, partitioned, hashed_blocks, delta_index, every_key_whole])
+@pytest.mark.parametrize("form", [hash_search, partitioned, hashed_blocks, delta_index, restart_at_every_key])
 @pytest.mark.parametrize("version", [2, 5])
-def test_forms_of_index_and_blocks(
+def test_index_and_block_types(
     form: Callable[[Options, BlockBasedOptions], None], version: int, tmp_path: Path
 ) -> None:
     table = BlockBasedOptions()
@@ -155,7 +155,7 @@ def test_a_key_without_its_key_group_is_refused(tmp_path: Path) -> None:
         contents(database(tmp_path), "default", range(1000), 2)
 
 
-def test_ranges_deleted_over_several_files(tmp_path: Path) -> None:
+def test_range_deletions_apply_across_files(tmp_path: Path) -> None:
     made = options()
     made.set_target_file_size_base(4000)
     db = Rdict(str(tmp_path), made)
@@ -179,7 +179,7 @@ def test_ranges_deleted_over_several_files(tmp_path: Path) -> None:
         contents(without, "default")
 
 
-def test_ingested_files_count_from_when_they_came(tmp_path: Path) -> None:
+def test_ingested_files_use_their_global_sequence_number(tmp_path: Path) -> None:
     db = Rdict(str(tmp_path / "db"), options())
     wanted = {bytes([1, k]): b"first" for k in range(100)}
     for key, value in wanted.items():
@@ -209,7 +209,7 @@ def test_large_keys_and_values_outgrow_the_buffers(tmp_path: Path) -> None:
     assert contents(database(tmp_path), "default") == wanted
 
 
-def test_batches_hold_65536_entries(tmp_path: Path) -> None:
+def test_batches_contain_65536_entries(tmp_path: Path) -> None:
     db = Rdict(str(tmp_path), options())
     for k in range(70_000):
         db[b"\x01%05d" % k] = b"v"
@@ -221,7 +221,7 @@ def test_batches_hold_65536_entries(tmp_path: Path) -> None:
     assert not any(batch.exact for batch in batches)
 
 
-def test_column_families_have_their_own_files(tmp_path: Path) -> None:
+def test_column_families_are_read_from_their_own_files(tmp_path: Path) -> None:
     db = Rdict(str(tmp_path), options())
     for name in ("first", "empty", "dropped"):
         db.create_column_family(name, options())
@@ -243,7 +243,7 @@ def test_column_families_have_their_own_files(tmp_path: Path) -> None:
     assert [(family.name, len(family.files)) for family in families] == [("default", 1), ("first", 1), ("empty", 0)]
 
 
-def test_without_a_manifest_properties_tell_the_column_family(tmp_path: Path) -> None:
+def test_without_a_manifest_the_column_family_is_read_from_table_properties(tmp_path: Path) -> None:
     wanted = write(tmp_path, options(), keys=200)
     files = [file for file in database(tmp_path) if file.name.endswith(".sst")]
     assert column_families(files) is None
@@ -310,7 +310,7 @@ def test_properties(tmp_path: Path) -> None:
 
 
 class Counting:
-    """A source that counts what is read."""
+    """A source that counts the bytes read."""
 
     def __init__(self, source: FileSource) -> None:
         self.source, self.name, self.size, self.read_bytes = source, source.uri, source.size, 0
@@ -323,7 +323,7 @@ class Counting:
         return self.read(0, self.size)
 
 
-def test_only_blocks_of_the_key_groups_are_read(tmp_path: Path) -> None:
+def test_only_blocks_of_the_requested_key_groups_are_read(tmp_path: Path) -> None:
     db = Rdict(str(tmp_path), options(compression=DBCompressionType.none()))
     wanted = {b"%c%06d" % (group, k): b"v" * 100 for group in range(100) for k in range(200)}
     for key, value in wanted.items():
@@ -351,7 +351,7 @@ def test_sizes_per_key_group(tmp_path: Path) -> None:
     assert key_group_sizes(database(tmp_path), "default", range(3, 4), 1) == pytest.approx([440_000], rel=0.06)
 
 
-def test_splits_end_at_key_groups() -> None:
+def test_splits_end_at_key_group_boundaries() -> None:
     sizes = np.array([5, 5, 30, 0, 1, 9])
     assert split_key_groups(range(4, 10), sizes, 10) == [range(4, 6), range(6, 7), range(7, 10)]
     assert split_key_groups(range(4, 10), sizes, 100) == [range(4, 10)]

@@ -1,4 +1,4 @@
-"""What is fetched of RocksDB files: little for a key, each table's end once, several requests at a time."""
+"""Requests for RocksDB files: few bytes for a key, each table's end once, several requests concurrently."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def key_groups_of(keys: range) -> list[int]:
 
 @pytest.fixture(scope="module")
 def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint of real Flink whose state "profile" of Long keys has been given many more keys, in five tables."""
+    """Return a checkpoint of Flink whose state "profile" of Long keys is extended by many keys, in five tables."""
     root = tmp_path_factory.mktemp("big")
     snapshot = stateproc.open(str(KITCHEN), uids=UIDS)
     operator = snapshot.operator("kitchen-long")
@@ -79,7 +79,7 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def opened(path: Path) -> Any:
-    # Files that _metadata names by file: URIs are looked for in the snapshot's own storage.
+    # Files that _metadata names by file: URIs are searched in the snapshot's own storage.
     mapping = {f"file:{path.parent}": counted(path.parent)}
     return stateproc.open(counted(path), uids=UIDS, path_mapping=mapping).state("kitchen-long", "profile")
 
@@ -88,7 +88,7 @@ def size(path: Path) -> int:
     return sum(file.stat().st_size for file in (path.parent / "db").glob("*.sst"))
 
 
-def test_one_key_takes_a_fiftieth_of_the_state(big: Path) -> None:
+def test_reading_one_key_fetches_at_most_a_fiftieth_of_the_state(big: Path) -> None:
     with counting() as count:
         table = opened(big).to_arrow(keys=[4242])
     assert table.column("key").to_pylist() == [4242]
@@ -96,7 +96,7 @@ def test_one_key_takes_a_fiftieth_of_the_state(big: Path) -> None:
     assert len(count.requests) < 25
 
 
-def test_where_and_options_and_filters_reach_as_far(big: Path) -> None:
+def test_where_options_and_filters_on_one_key_fetch_at_most_a_fiftieth_of_the_state(big: Path) -> None:
     with counting() as count:
         rows = FilteredScan(opened(big), "key = 4242")
         assert [row["key"] for batch in rows.batches(lambda _: None) for row in batch.to_pylist()] == [4242]
@@ -114,7 +114,7 @@ def test_where_and_options_and_filters_reach_as_far(big: Path) -> None:
         assert count.bytes <= size(big) // 50
 
 
-def test_a_key_that_is_not_there(big: Path) -> None:
+def test_reading_an_absent_key_fetches_at_most_a_fiftieth_of_the_state(big: Path) -> None:
     with counting() as count:
         assert opened(big).to_arrow(keys=[KEYS + 7]).num_rows == 0
     assert count.bytes <= size(big) // 50
@@ -129,7 +129,7 @@ def test_scattered_key_groups_open_each_table_once(big: Path) -> None:
     ends = 32 << 10
     tables = {path.name: path.stat().st_size for path in (big.parent / "db").glob("*.sst")}
     assert [sum(name == file and read == ends for file, read in count.requests) for name in tables] == [1] * 5
-    # An eighth of the key groups is an eighth of the bytes, and what blocks at their edges and the index have more.
+    # An eighth of the key groups is an eighth of the bytes, plus the index and the blocks at their boundaries.
     assert all(sum(read for file, read in count.requests if file == name) < 0.2 * tables[name] for name in tables)
 
 
@@ -140,7 +140,7 @@ def test_the_whole_state_is_fetched_once(big: Path) -> None:
     assert len(count.requests) <= 5 * (3 + size(big) // 5 // (2 << 20))
 
 
-def test_several_requests_are_under_way_at_a_time(big: Path) -> None:
+def test_several_requests_run_concurrently(big: Path) -> None:
     with counting(seconds=0.01) as count:
         assert opened(big).to_arrow(columns=["key"]).num_rows == KEYS
     assert 4 <= count.most_at_once <= 8
@@ -148,7 +148,7 @@ def test_several_requests_are_under_way_at_a_time(big: Path) -> None:
     assert all(count.times(name) for name in local)
 
 
-def test_an_error_in_a_thread_is_the_typed_error(big: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_a_prefetch_thread_is_raised_as_a_typed_error(big: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*arguments: Any, **options: Any) -> bytes:
         raise PermissionError("no")
 
@@ -160,7 +160,7 @@ def test_an_error_in_a_thread_is_the_typed_error(big: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("release", ["1.20", "2.3"])
-def test_every_key_is_found_by_itself(release: str) -> None:
+def test_every_key_can_be_read_alone(release: str) -> None:
     snapshot = stateproc.open(str(FIXTURES / release / "kitchen-rocksdb-incremental/snapshot"), uids=UIDS)
     looked_up = 0
     for operator in snapshot.operators:
@@ -180,7 +180,7 @@ def test_every_key_is_found_by_itself(release: str) -> None:
     assert looked_up > 20
 
 
-def test_keys_as_bytes_are_prefixes(tmp_path: Path) -> None:
+def test_keys_given_as_bytes_match_as_prefixes(tmp_path: Path) -> None:
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     db = Rdict(str(tmp_path), options)

@@ -1,4 +1,4 @@
-"""RocksDB snapshots of real Flink, 1.8 to 2.3: the rows are those that the job wrote down."""
+"""RocksDB snapshots of Flink 1.8 to 2.3: the rows equal those that the job recorded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FULL = FIXTURES / "1.20" / "tiny-rocksdb-full"
 
 
 def opened(case: Path) -> tuple[SnapshotLocation, list[tuple[str, int, IncrementalHandle]]]:
-    """The snapshot, and (operator id, max parallelism, handle) of each subtask with a database."""
+    """Return the snapshot, and (operator id, max parallelism, handle) of each subtask with a database."""
     location = locate(str(case / json.loads((case / "manifest.json").read_text())["snapshot"]))
     metadata = read_metadata(Path(location.metadata_uri).read_bytes(), file=location.metadata_uri)
     return location, [
@@ -60,7 +60,7 @@ def rows(case: Path, uid: str, state: str, split_bytes: int = 1 << 28, **filters
 
 
 def expected(case: Path) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """(uid, state) → the lines that the job wrote."""
+    """Return the lines that the job recorded by (uid, state)."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for line in (case / "expected.jsonl").read_text("utf-8").splitlines():
         item = json.loads(line)
@@ -73,12 +73,12 @@ def index(key: Any, namespace: Any) -> str:
     return json.dumps([key, namespace], sort_keys=True)
 
 
-def test_there_is_a_snapshot_of_every_release() -> None:
+def test_fixtures_cover_every_release() -> None:
     assert {case.parent.name for case in CASES} >= set(RELEASES)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}-{case.name}")
-def test_rows(case: Path) -> None:
+def test_rows_equal_those_that_the_job_recorded(case: Path) -> None:
     checked = 0
     for (uid, state), lines in expected(case).items():
         ours = {index(row["key"], row.get("namespace")): row for row in map(plain, rows(case, uid, state))}
@@ -90,7 +90,7 @@ def test_rows(case: Path) -> None:
     assert checked > 0
 
 
-def test_small_splits_hold_the_same_rows() -> None:
+def test_small_splits_return_the_same_rows() -> None:
     whole = rows(FULL, "kitchen-string", "addresses")
     assert whole and rows(FULL, "kitchen-string", "addresses", split_bytes=1) == whole
     group = whole[0]["key_group"]
@@ -98,7 +98,7 @@ def test_small_splits_hold_the_same_rows() -> None:
     assert rows(FULL, "kitchen-string", "addresses", key_groups=frozenset({127, group})) == part
 
 
-def test_old_tables_are_of_format_version_0() -> None:
+def test_tables_of_old_releases_have_format_version_0() -> None:
     versions = {}
     for release in ("1.8", "1.13", "1.14", "2.3"):
         case = next(case for case in CASES if case.parent.name == release)
@@ -126,11 +126,11 @@ def test_a_missing_shared_file_is_named() -> None:
             rocksdb_splits(broken, location, SplitRequest(StateScan(info.name, "x", 128, ReadOptions())))
 
 
-def test_two_files_of_one_name_are_refused_with_their_place() -> None:
+def test_two_files_with_the_same_name_are_refused_with_their_offset() -> None:
     location, handles = opened(FULL)
     handle = handles[0][2]
     assert handle.offset is not None and handle.offset > 0
-    # The type byte stands there, and the checkpoint's id behind it.
+    # The type byte is at this offset, and the checkpoint's id follows it.
     raw = Path(location.metadata_uri).read_bytes()
     assert raw[handle.offset] == handle.type_byte
     assert int.from_bytes(raw[handle.offset + 1 : handle.offset + 9], "big") == handle.checkpoint_id

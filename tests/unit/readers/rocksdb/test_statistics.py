@@ -1,4 +1,4 @@
-"""Statistics of databases, from properties and the MANIFEST."""
+"""Statistics of databases from table properties and the MANIFEST."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.helpers.rocksdb.databases import database
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """A family with 100 puts at the lowest level, and 30 puts, 10 deletes and a deleted range in a newer file."""
+    """Write a column family: 100 puts at the lowest level; 30 puts, 10 deletes and a deleted range in a newer file."""
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.set_disable_auto_compactions(True)
@@ -36,7 +36,7 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_numbers_per_state(directory: Path) -> None:
+def test_statistics_per_state(directory: Path) -> None:
     counts, empty = database_statistics(database(directory))
     assert (counts.state, counts.files, counts.range_deletions) == ("counts", 2, 1)
     assert sum(counts.levels.values()) == 2 and counts.levels[0] == 1
@@ -54,7 +54,7 @@ def test_numbers_per_state(directory: Path) -> None:
     )
 
 
-def test_without_a_manifest_there_are_no_levels(directory: Path) -> None:
+def test_without_a_manifest_levels_are_unknown(directory: Path) -> None:
     files = [file for file in database(directory) if file.name.endswith(".sst")]
     (counts,) = database_statistics(files)
     assert (counts.state, counts.files, counts.levels) == ("counts", 2, {})
@@ -66,12 +66,12 @@ def handle(**streams: StreamHandle) -> IncrementalHandle:
     return IncrementalHandle(5, 1, "backend", 0, 128, None, meta, shared, (("MANIFEST-000004", meta),))
 
 
-def test_new_tables() -> None:
+def test_new_tables_are_those_absent_from_the_earlier_checkpoint() -> None:
     files = {name: FileHandle(f"hdfs://host/shared/{name}", 10) for name in "abc"}
     now = handle(a=files["a"], b=files["b"], c=files["c"])
     assert new_tables(now, []) == {"a.sst", "b.sst", "c.sst"}
     assert new_tables(now, [now]) == set()
-    # Local names say nothing: after rescaling, files of two databases are one database's.
+    # Local names do not identify files: after rescaling, files of two databases belong to one database.
     assert new_tables(now, [handle(b=files["a"]), handle(x=files["c"])]) == {"b.sst"}
     merged = SegmentHandle("hdfs://host/merged", 0, 10, "SHARED", "1")
     assert new_tables(handle(a=merged), [handle(a=replace(merged, start=10))]) == {"a.sst"}

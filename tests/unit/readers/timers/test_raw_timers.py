@@ -1,4 +1,4 @@
-"""Heap timers in raw keyed state."""
+"""Reading of heap timers in raw keyed state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stateproc.storage import open_handle
 from tests.helpers.fixtures import fixtures
 
 
-def test_key_groups_that_are_too_large_are_refused_and_not_called_damaged() -> None:
+def test_oversized_key_groups_are_reported_as_unsupported_not_corrupt() -> None:
     fixture = next(item for item in fixtures() if item.name == "1.20/tiny-rocksdb-full-heaptimers")
     snapshot = fixture.open()
     checked = 0
