@@ -142,7 +142,7 @@ def test_a_split_of_a_database_contains_only_its_own_tables(tmp_path: Path) -> N
     assert sizes[1] < 1.2 * sizes[0]
 
 
-def test_the_manifest_of_a_database_is_parsed_once_for_all_states(
+def test_the_manifest_of_a_database_is_parsed_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handle = database(tmp_path, 4)
@@ -274,7 +274,7 @@ def test_batches_are_divided_into_portions_for_spark() -> None:
 
 
 def ranges_one_by_one(handle: OperatorStreamHandle, partition: StatePartition, size: int) -> list[list[int]]:
-    """Compute `element_ranges` element by element, from the last one on; an offset's bytes belong to the first taker."""
+    """Compute `element_ranges` element by element; the last element at an offset has the offset's bytes."""
     everything = sorted({offset for other in handle.states for offset in other.offsets} | {size})
     next_offset = dict(itertools.pairwise(everything))
     return [[offset, next_offset.pop(offset, offset)] for offset in reversed(partition.offsets)][::-1]

@@ -139,7 +139,7 @@ def test_bulk_replay_of_raw_entries_equals_sequential_replay(kind: StateKind, na
 
 
 def heap_columns(rng: random.Random, state: KeyedState) -> Columns:
-    """Return the columns decoded from a native heap file: ascending key groups, keys and namespaces as bytes, values."""
+    """Return columns as decoded from a native heap file: ascending key groups, keys and namespaces as bytes, values."""
     held: dict[tuple[int, bytes, bytes], Any] = {}
     for _ in range(30):
         group = rng.randrange(3)
