@@ -142,9 +142,7 @@ def test_a_split_of_a_database_contains_only_its_own_tables(tmp_path: Path) -> N
     assert sizes[1] < 1.2 * sizes[0]
 
 
-def test_the_manifest_of_a_database_is_parsed_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_manifest_of_a_database_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     handle = database(tmp_path, 4)
     read: list[str] = []
     parse = rocksdb_database.read_manifest

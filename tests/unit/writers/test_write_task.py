@@ -1,4 +1,4 @@
-"""Tasks and the commit without Spark: attempts that come twice, rows that come twice, none at all, many runs."""
+"""Write tasks and the commit without Spark: repeated attempts, duplicate rows, no rows, and several sorted runs."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ NO_ROWS = pa.table({"key": pa.array([], pa.int64()), "value": pa.array([], pa.st
 
 
 def people(n: int = ROWS, start: int = 0) -> pa.Table:
-    """n rows in an order that no file has."""
+    """Return ``n`` rows in an order that differs from the order in files."""
     keys = pc.add(pc.bit_wise_xor(pa.array(range(n), pa.int64()), 21), start)
     return pa.table({"key": keys, "value": pc.binary_join_element_wise("a name like", keys.cast(pa.string()), " ")})
 
 
 def begun(target: Path, rows: pa.Table, overwrite: bool = False, run_bytes: int | None = None, **more: Any) -> Any:
-    """The writer as tasks get it, of a savepoint in three files."""
+    """Return the writer of a savepoint in three files, as tasks receive it."""
     options = {"path": str(target), "uid": "op", "state": "name", "parallelism": "3", **more}
     options = {name: text for name, text in options.items() if text is not None}
     writer = writer_of(options, from_arrow_schema(rows.schema), overwrite)
@@ -59,7 +59,7 @@ def write(target: Path, rows: pa.Table, run_bytes: int | None = None, **options:
 
 
 def found(target: Path) -> dict[Any, Any]:
-    """The state's entries by key, each of which is there once."""
+    """Return the state's entries by key, after a check that keys are unique."""
     table = stateproc.open(target).operator("op").state("name").to_arrow()
     keys = table.column("key").to_pylist()
     assert len(set(keys)) == len(keys)
@@ -75,7 +75,7 @@ def names(target: Path) -> list[str]:
 
 
 def task(rows: pa.Table, plain: PlainWriter, number: int) -> WrittenTarget:
-    """What the task of one file tells the driver."""
+    """Return the message that the task of one file sends to the driver."""
     every = pa.Table.from_batches(plain._encoding(batches(rows)), TARGETED)
     mine = every.filter(pc.equal(every.column(TARGET), number))
     order = [(name, "ascending") for name in TARGETED.names[:4]]
@@ -84,8 +84,8 @@ def task(rows: pa.Table, plain: PlainWriter, number: int) -> WrittenTarget:
     return written
 
 
-def test_two_attempts_of_a_task_of_which_one_is_committed(tmp_path: Path) -> None:
-    """A file is not named twice, and the other attempt's goes with the commit."""
+def test_one_of_two_attempts_of_a_task_is_committed(tmp_path: Path) -> None:
+    """The snapshot refers to one file, and the commit removes the other attempt's file."""
     rows = people()
     plain = begun(tmp_path / "s", rows)
     first = [task(rows, plain, number) for number in range(3)]
@@ -107,7 +107,7 @@ def test_both_attempts_of_a_task_in_one_commit_are_refused(tmp_path: Path) -> No
     assert not (tmp_path / "s").exists()
 
 
-def test_an_attempt_that_ends_after_the_commit_leaves_nothing(tmp_path: Path) -> None:
+def test_an_attempt_that_ends_after_the_commit_leaves_no_files(tmp_path: Path) -> None:
     rows = people()
     plain = begun(tmp_path / "s", rows)
     finish(plain._job, plain._commit, [task(rows, plain, number) for number in range(3)])
@@ -120,7 +120,7 @@ def test_an_attempt_that_ends_after_the_commit_leaves_nothing(tmp_path: Path) ->
     assert found(tmp_path / "s") == expected(rows)
 
 
-def test_two_attempts_of_runs_of_which_one_is_committed(tmp_path: Path) -> None:
+def test_one_of_two_attempts_with_sorted_runs_is_committed(tmp_path: Path) -> None:
     rows = people()
     plain = begun(tmp_path / "s", rows, run_bytes=20_000)
     messages = [[plain.write(batches(part)) for part in parts(rows)] for _ in range(2)]
@@ -131,7 +131,7 @@ def test_two_attempts_of_runs_of_which_one_is_committed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["name", "list", "map", "timers", "union"])
-def test_many_runs_make_the_files_that_one_does(tmp_path: Path, kind: str) -> None:
+def test_files_do_not_depend_on_the_number_of_sorted_runs(tmp_path: Path, kind: str) -> None:
     rows = people()
     options: dict[str, Any] = {}
     if kind == "list":
@@ -156,8 +156,8 @@ def test_many_runs_make_the_files_that_one_does(tmp_path: Path, kind: str) -> No
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-def test_no_rows_at_all_register_the_state(tmp_path: Path, format_: str) -> None:
-    """As a job of Flink's does whose state holds nothing."""
+def test_a_write_without_rows_registers_the_state(tmp_path: Path, format_: str) -> None:
+    """A Flink job with empty state registers it, too."""
     writer = begun(tmp_path / "s", NO_ROWS, snapshotFormat=format_)
     writer.commit([writer.write(iter(())), writer.write(batches(NO_ROWS))])
     assert found(tmp_path / "s") == {}
@@ -178,7 +178,7 @@ def test_subtasks_without_rows_register_the_state(tmp_path: Path, format_: str) 
 
 
 @pytest.mark.parametrize("kind", ["operator-list", "union", "broadcast"])
-def test_operator_state_without_elements(tmp_path: Path, kind: str) -> None:
+def test_operator_state_without_elements_is_written(tmp_path: Path, kind: str) -> None:
     rows = pa.table({"map_key": pa.array([], pa.int32()), "map_value": pa.array([], pa.string())})
     rows = rows if kind == "broadcast" else NO_ROWS.select(["value"])
     write(tmp_path / "s", rows, stateKind=kind)
@@ -186,7 +186,7 @@ def test_operator_state_without_elements(tmp_path: Path, kind: str) -> None:
     assert operator.state("name").to_arrow().num_rows == 0
     for subtask in operator.metadata.subtasks:
         (state,) = subtask.managed_operator.states
-        # Flink goes to the first offset of a broadcast state without asking whether there is one.
+        # Flink seeks to the first offset of a broadcast state without a check that there is one.
         assert len(state.offsets) == (kind == "broadcast")
 
 
@@ -204,7 +204,7 @@ def test_a_key_in_two_partitions_is_refused_and_shown(tmp_path: Path, format_: s
     assert not (tmp_path / "s").exists()
 
 
-def test_a_map_key_that_comes_twice_is_shown(tmp_path: Path) -> None:
+def test_a_duplicate_map_key_is_refused_and_shown(tmp_path: Path) -> None:
     rows = pa.table({"key": ["a", "a", "b"], "map_key": [7, 7, 1], "map_value": [1.5, None, 2.5]})
     writer = begun(tmp_path / "s", rows, stateKind="map")
     with pytest.raises(DuplicateKey, match=r"key='a', map_key=7, map_value=None"):
@@ -230,7 +230,7 @@ def test_a_map_key_that_comes_twice_is_shown(tmp_path: Path) -> None:
         ({}, {"stateKind": "union"}, NotFound, ["'value'"]),
     ],
 )  # fmt: skip
-def test_what_cannot_be_a_state_is_said_before_anything_is_written(
+def test_invalid_states_are_refused_before_anything_is_written(
     tmp_path: Path, rows: Any, options: Any, error: Any, texts: list[str]
 ) -> None:
     with pytest.raises(error) as caught:
@@ -253,7 +253,7 @@ def test_what_cannot_be_a_state_is_said_before_anything_is_written(
         ({"key": [1], "value": [1 << 40]}, {"valueType": "Int"}, ["column 'value'", "1099511627776"]),
     ],
 )
-def test_rows_that_do_not_fit_are_shown(tmp_path: Path, rows: Any, options: Any, texts: list[str]) -> None:
+def test_rows_that_do_not_fit_the_type_are_shown(tmp_path: Path, rows: Any, options: Any, texts: list[str]) -> None:
     writer = begun(tmp_path / "s", pa.table(rows), **options)
     with pytest.raises(InvalidRows) as caught:
         writer.write(batches(pa.table(rows)))
@@ -265,8 +265,8 @@ def test_rows_that_do_not_fit_are_shown(tmp_path: Path, rows: Any, options: Any,
 
 
 @pytest.mark.parametrize("version", ["1.20", "2.3"])
-def test_kryo_values_in_native_heap_files_of_either_kryo(tmp_path: Path, version: str) -> None:
-    """Kryo 2 and 5 lay the same value out in different ways; heap files need to know where each ends."""
+def test_kryo_values_in_native_heap_files_of_both_kryo_versions(tmp_path: Path, version: str) -> None:
+    """Kryo 2 and 5 encode the same value differently; the end of each value has to be known in heap files."""
     days = [[], [datetime.date(1, 1, 1)], [datetime.date(2020, 2, 29), datetime.date(9999, 12, 31)]]
     rows = pa.table({"key": pa.array(range(3), pa.int64()), "value": days})
     write(
@@ -278,7 +278,7 @@ def test_kryo_values_in_native_heap_files_of_either_kryo(tmp_path: Path, version
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("version", ["1.13", "1.15", "1.20", "2.0", "2.3"])
-def test_master_states_stay_whatever_the_format_and_the_release(tmp_path: Path, format: str, version: str) -> None:
+def test_master_states_are_kept_in_every_format_and_release(tmp_path: Path, format: str, version: str) -> None:
     states = (
         MasterState("hook é", 7, b"\0\xff\x80"),
         MasterState("empty", -1, b""),

@@ -1,4 +1,4 @@
-"""Keys of new state: the key group of a row follows from the value, however its column tells it."""
+"""Key columns of new state: the key group of a row depends on the value, not on the column's type."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stateproc.writers.bootstrap.state_registration import RegisteredState
 
 MOMENT = dt.datetime(2024, 2, 29, 12, 30, 0, 123456, dt.timezone.utc)
 JAVA_HASHES = {"LocalTime": 1_627_650_284, "LocalDate": 4_145_309}
-"""LocalTime.of(12, 30, 0, 1).hashCode(), LocalDate.of(2024, 2, 29).hashCode()."""
+"""Java's LocalTime.of(12, 30, 0, 1).hashCode() and LocalDate.of(2024, 2, 29).hashCode()."""
 
 
 def entries(type_: str, keys: pa.Array) -> pa.RecordBatch:
@@ -38,7 +38,7 @@ def entries(type_: str, keys: pa.Array) -> pa.RecordBatch:
         ("java.util.Date", "1969-12-31T23:59:59.999Z", pa.array([-1], pa.timestamp("ms", "UTC"))),
     ],
 )
-def test_dates_and_times_as_text_are_the_same_keys(type_: str, text: str, value: pa.Array) -> None:
+def test_dates_and_times_as_text_are_encoded_to_the_same_keys(type_: str, text: str, value: pa.Array) -> None:
     assert entries(type_, pa.array([text])) == entries(type_, value)
     pair = f"Tuple2<Long, {type_}>"
     texts = pa.StructArray.from_arrays([pa.array([7]), pa.array([text])], ["f0", "f1"])
@@ -47,16 +47,16 @@ def test_dates_and_times_as_text_are_the_same_keys(type_: str, text: str, value:
 
 
 @pytest.mark.parametrize(("type_", "text"), [("LocalTime", "12:30:00.000000001"), ("LocalDate", "2024-02-29")])
-def test_key_groups_are_those_of_java(type_: str, text: str) -> None:
+def test_key_groups_equal_those_of_javas_hash_codes(type_: str, text: str) -> None:
     assert entries(type_, pa.array([text])).column("key_group").to_pylist() == [
         int(key_group_of_hash(pa.array([JAVA_HASHES[type_]], pa.int32()).to_numpy(), 128)[0])
     ]
 
 
-def test_text_that_is_no_time_is_refused_with_its_row() -> None:
+def test_text_that_is_not_a_time_is_refused_with_its_row() -> None:
     with pytest.raises(Exception, match="'noon' is no time in ISO-8601 form"):
         entries("LocalTime", pa.array(["12:00", "noon"]))
 
 
-def test_text_keys_stay_text() -> None:
+def test_text_keys_of_type_string_are_not_converted() -> None:
     assert len(entries("String", pa.array(["2024-02-29"]))) == 1

@@ -1,4 +1,4 @@
-"""Rows that would lose something on their way into state are refused and shown."""
+"""Refusal of rows whose values the state's type cannot store without loss; the error shows the row."""
 
 from __future__ import annotations
 
@@ -19,28 +19,30 @@ INNER = pa.struct([("a", pa.int64())])
 
 
 def values(target: Path, rows: pa.Array, type_: str) -> list[Any]:
-    """What is read back of values written."""
+    """Write the values as state and return those read back."""
     table = pa.table({"key": range(len(rows)), "value": rows})
     found = written(target, table, valueType=type_).operator("op").state("s").to_arrow().sort_by("key")
     return found.column("value").to_pylist()
 
 
 @pytest.mark.parametrize(
-    ("type_", "array", "found"),
+    ("type_", "array", "expected"),
     [
         ("LocalDate", pa.array([MIDNIGHT, datetime(1, 1, 1), datetime(9999, 12, 31)]), [
             date(2026, 1, 2), date(1, 1, 1), date(9999, 12, 31)]),
         ("LocalDate", pa.array([MIDNIGHT], pa.timestamp("ns")), [date(2026, 1, 2)]),
-        # Midnight where the session is, as Spark's own cast has it.
+        # Midnight in the session's time zone, as in Spark's own cast.
         ("LocalDate", pa.array([datetime(2026, 1, 2, 5)], NEW_YORK), [date(2026, 1, 2)]),
         ("ROW<d DATE>", pa.array([{"d": MIDNIGHT}]), [{"f0": date(2026, 1, 2)}]),
         ("java.sql.Date", pa.array([date(2026, 1, 2)]), [MIDNIGHT]),
         ("LocalTime", pa.array([datetime(1970, 1, 1, 3, 4, 5)]), [time(3, 4, 5)]),
     ],
 )  # fmt: skip
-def test_midnights_are_dates(tmp_path: Path, type_: str, array: pa.Array, found: list[Any]) -> None:
+def test_timestamps_at_midnight_are_converted_to_dates(
+    tmp_path: Path, type_: str, array: pa.Array, expected: list[Any]
+) -> None:
     got = values(tmp_path / "s", array, type_)
-    assert [item.replace(tzinfo=None) if isinstance(item, datetime) else item for item in got] == found
+    assert [item.replace(tzinfo=None) if isinstance(item, datetime) else item for item in got] == expected
 
 
 @pytest.mark.parametrize(
@@ -57,7 +59,7 @@ def test_midnights_are_dates(tmp_path: Path, type_: str, array: pa.Array, found:
         ("DECIMAL(5, 2)", pa.array([Decimal("1.234")]), "does not fit"),
     ],
 )
-def test_times_that_would_lose_something(tmp_path: Path, type_: str, array: pa.Array, message: str) -> None:
+def test_times_that_would_lose_precision_are_refused(tmp_path: Path, type_: str, array: pa.Array, message: str) -> None:
     with pytest.raises(InvalidRows, match=message) as raised:
         values(tmp_path / "s", array, type_)
     assert f"row: key={len(array) - 1}, value=" in str(raised.value)
@@ -77,7 +79,7 @@ def test_times_that_would_lose_something(tmp_path: Path, type_: str, array: pa.A
         ("SQL MAP<INT, STRING NOT NULL>", pa.array([[(1, "x")], [(1, None)]], pa.map_(pa.int32(), pa.string()))),
     ],
 )
-def test_nulls_where_the_type_is_not_null(tmp_path: Path, type_: str, array: pa.Array) -> None:
+def test_nulls_in_not_null_types_are_refused(tmp_path: Path, type_: str, array: pa.Array) -> None:
     with pytest.raises(InvalidRows, match="a null, where the type is NOT NULL") as raised:
         values(tmp_path / "s", array, type_)
     assert "row: key=1, value=" in str(raised.value)
@@ -92,7 +94,7 @@ def test_nulls_where_the_type_is_not_null(tmp_path: Path, type_: str, array: pa.
     ],
 )
 @pytest.mark.parametrize("type_", ["Either<String, Long>", "Either<Long?, Long?>"])
-def test_a_side_of_an_either_is_set(tmp_path: Path, type_: str, row: dict[str, Any], message: str) -> None:
+def test_an_either_needs_exactly_one_side(tmp_path: Path, type_: str, row: dict[str, Any], message: str) -> None:
     side = pa.string() if "String" in type_ else pa.int64()
     row = {name: 5 if value == "x" and side == pa.int64() else value for name, value in row.items()}
     rows = [{"left": None, "right": 7}, row]

@@ -1,4 +1,4 @@
-"""Columns on their way into state: times before the epoch, and columns that are of no use, told by their names."""
+"""Conversion of input columns to state: times before the epoch, struct fields, and errors that name the column."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def written(target: Path, rows: pa.Table, **options: str) -> stateproc.Snapshot:
     return stateproc.open(target)
 
 
-def test_timers_before_the_epoch(tmp_path: Path) -> None:
-    """Rounded down, as Java's Instant.toEpochMilli does: a timer does not fire late."""
+def test_timers_before_the_epoch_are_rounded_down(tmp_path: Path) -> None:
+    """Java's Instant.toEpochMilli rounds down, too, so that no timer fires late."""
     rows = pa.table({"key": range(6), "timestamp": pa.array(MICROS, pa.timestamp("us", "UTC"))})
     snapshot = written(tmp_path / "s", rows, stateKind="event-timers", state="")
     found = snapshot.operator("op").timers("event").to_arrow().sort_by("key")
     assert found.column("timestamp").to_pylist() == MILLIS
 
 
-def test_last_access_and_windows_before_the_epoch(tmp_path: Path) -> None:
+def test_last_access_and_windows_before_the_epoch_are_rounded_down(tmp_path: Path) -> None:
     moments = pa.array(MICROS, pa.timestamp("us", "UTC"))
     later = pa.array([micros + 5000 for micros in MICROS], pa.timestamp("us", "UTC"))
     windows = pa.StructArray.from_arrays([moments, later], ["start", "end"])
@@ -58,15 +58,15 @@ def test_last_access_and_windows_before_the_epoch(tmp_path: Path) -> None:
         ({"key": ["x"], "value": [1], "hash": ["none"]}, {}, "hash"),
     ],
 )
-def test_columns_of_no_use_are_named(
+def test_columns_of_unusable_types_are_named_in_the_error(
     tmp_path: Path, columns: dict[str, Any], options: dict[str, str], message: str
 ) -> None:
     with pytest.raises((InvalidRows, InvalidOption), match=message):
         written(tmp_path / "s", pa.table(columns), **options)
 
 
-def test_structs_of_named_fields_go_by_name_of_numbered_ones_by_position(tmp_path: Path) -> None:
-    """Whatever else is in the row, and whatever order Spark has the fields in."""
+def test_struct_fields_are_matched_by_name_and_tuple_fields_by_position(tmp_path: Path) -> None:
+    """Additional fields are ignored, and the order of the fields in Spark's struct does not matter."""
     pairs = [{"x": 1, "y": 2}, {"x": 3, "y": 4}]
     values = pa.StructArray.from_arrays(
         [pa.array(pairs), pa.array([{"p": 5, "q": 6}, {"p": 7, "q": 8}]), pa.array(["extra", None])], ["b", "a", "more"]
@@ -79,8 +79,8 @@ def test_structs_of_named_fields_go_by_name_of_numbered_ones_by_position(tmp_pat
     ]  # fmt: skip
 
 
-def test_a_column_of_last_accesses_without_a_time_to_live(tmp_path: Path) -> None:
-    """ttl=false says that there is none, whatever columns there are."""
+def test_ttl_false_ignores_a_last_access_column(tmp_path: Path) -> None:
+    """Without the option ttl, a last_access column makes a state with time to live."""
     rows = pa.table({"key": [0], "value": [1], "last_access": pa.array([5], pa.timestamp("ms", "UTC"))})
     assert written(tmp_path / "with", rows).operator("op").state("s").keyed.ttl
     assert not written(tmp_path / "without", rows, ttl="false").operator("op").state("s").keyed.ttl
@@ -90,7 +90,9 @@ def test_a_column_of_last_accesses_without_a_time_to_live(tmp_path: Path) -> Non
     ("options", "message"),
     [({"uid": "", "uidHash": "xyz"}, "32 hex digits"), ({"uid": "op", "uidHash": "0" * 32}, "both given")],
 )
-def test_an_operator_is_named_once(tmp_path: Path, options: dict[str, str], message: str) -> None:
+def test_an_operator_is_specified_either_by_uid_or_by_uid_hash(
+    tmp_path: Path, options: dict[str, str], message: str
+) -> None:
     options = {name: text for name, text in options.items() if text}
     full = {"path": str(tmp_path / "s"), "state": "s", **options}
     with pytest.raises(InvalidOption) as caught:
@@ -99,7 +101,7 @@ def test_an_operator_is_named_once(tmp_path: Path, options: dict[str, str], mess
     assert not (tmp_path / "s").exists()
 
 
-def test_memory_of_one_process_is_no_place() -> None:
+def test_an_in_memory_path_is_refused() -> None:
     options = {"path": "memory://no-place/s", "uid": "op", "state": "s"}
     rows = pa.table({"key": [1], "value": [2]})
     with pytest.raises(InvalidOption, match="memory of one process"):
@@ -110,7 +112,7 @@ def test_memory_of_one_process_is_no_place() -> None:
 @pytest.mark.parametrize(
     ("kind", "type_"), [("value", "VARIANT"), ("value", "ROW<v VARIANT>"), ("operator-list", "VARIANT")]
 )
-def test_what_is_read_only_is_told_with_its_state(tmp_path: Path, kind: str, type_: str) -> None:
+def test_read_only_types_are_reported_with_operator_and_state(tmp_path: Path, kind: str, type_: str) -> None:
     texts = pa.array(['{"a": 1}'])
     values = pa.StructArray.from_arrays([texts], ["v"]) if "ROW" in type_ else texts
     rows = pa.table({"key": [1], "value": values})

@@ -1,4 +1,4 @@
-"""Writes completed, ended, killed, late, in each other's way; disks that fill: never half a snapshot or a mixed one."""
+"""Commit protocol: aborted, killed, late and concurrent writes and full disks never leave a partial snapshot."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def state_file(staging: Staging, data: bytes = BIG) -> Handle:
 
 
 def write_snapshot(target: Path | str, *, overwrite: bool = False, checkpoint_id: int = 1) -> list[str]:
-    """A snapshot of one file and one handle with the data in it; the names of the files."""
+    """Write a snapshot with one file handle and one inline handle; return the names of its files."""
     begun = Commit.begin(target, overwrite=overwrite)
     handles = [state_file(begun.staging), state_file(begun.staging, b"small")]
     assert begun.complete(metadata(*handles, checkpoint_id=checkpoint_id), 4) == ()
@@ -60,7 +60,7 @@ def checkpoint_id(directory: Path) -> int:
     return read_metadata((directory / "_metadata").read_bytes(), file="").checkpoint_id
 
 
-def test_a_write_from_begin_to_end(tmp_path: Path) -> None:
+def test_a_completed_write(tmp_path: Path) -> None:
     target = tmp_path / "a" / "savepoint"
     begun = Commit.begin(target)
     staging = pickle.loads(pickle.dumps(begun.staging))
@@ -82,18 +82,18 @@ def test_a_write_from_begin_to_end(tmp_path: Path) -> None:
     assert names(target) == ["_metadata", file.path]
 
 
-def test_aborted(tmp_path: Path) -> None:
-    for target, left in ((tmp_path / "new", []), (tmp_path / "there", [])):
+def test_an_aborted_write_leaves_no_files(tmp_path: Path) -> None:
+    for target, expected in ((tmp_path / "new", []), (tmp_path / "there", [])):
         if target.name == "there":
             target.mkdir()
         begun = Commit.begin(target)
         state_file(begun.staging)
         begun.abort()
-        assert names(target) == left
+        assert names(target) == expected
         assert target.exists() == (target.name == "there")
 
 
-def test_a_task_that_comes_late_leaves_nothing(tmp_path: Path) -> None:
+def test_a_task_that_ends_after_the_abort_leaves_no_files(tmp_path: Path) -> None:
     begun = Commit.begin(tmp_path / "s")
     open_file, unused = begun.staging.new_file(), begun.staging.new_file()
     open_file.write(BIG)
@@ -107,7 +107,7 @@ def test_a_task_that_comes_late_leaves_nothing(tmp_path: Path) -> None:
     assert names(tmp_path / "s") == []
 
 
-def test_a_task_late_for_a_snapshot_that_is_complete(tmp_path: Path) -> None:
+def test_a_task_that_ends_after_the_commit_leaves_no_files(tmp_path: Path) -> None:
     begun = Commit.begin(tmp_path / "s")
     file, late = state_file(begun.staging), begun.staging.new_file()
     late.write(BIG)
@@ -118,10 +118,10 @@ def test_a_task_late_for_a_snapshot_that_is_complete(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("moment", ["_metadata", "marker"])
-def test_an_attempt_that_ends_while_the_snapshot_is_completed(
+def test_files_of_an_attempt_that_ends_during_the_commit_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    """Beside the file that the commit has seen, it may make others until it is told that the write is over."""
+    """An attempt may create further files until it learns that the write is over."""
     target = tmp_path / "savepoint"
     begun = Commit.begin(target)
     file, late = state_file(begun.staging), pickle.loads(pickle.dumps(begun.staging))
@@ -185,7 +185,7 @@ def killed(target: Path, mode: str, moment: str) -> None:
 
 
 @pytest.mark.parametrize("moment", ["files", "metadata"])
-def test_killed_writes_are_no_snapshots_and_the_next_one_cleans_up(tmp_path: Path, moment: str) -> None:
+def test_a_killed_write_leaves_no_snapshot_and_the_next_write_removes_its_files(tmp_path: Path, moment: str) -> None:
     target = tmp_path / "s"
     killed(target, "error", moment)
     killed(target, "error", moment)
@@ -211,7 +211,7 @@ def test_a_killed_overwrite_leaves_the_old_snapshot(tmp_path: Path, moment: str)
     assert checkpoint_id(target) == 2
 
 
-def test_overwrite_keeps_what_is_not_the_snapshots(tmp_path: Path) -> None:
+def test_overwrite_keeps_files_that_do_not_belong_to_the_snapshot(tmp_path: Path) -> None:
     target = tmp_path / "s"
     write_snapshot(target)
     (target / "notes.txt").write_text("mine")
@@ -219,7 +219,7 @@ def test_overwrite_keeps_what_is_not_the_snapshots(tmp_path: Path) -> None:
     assert names(target) == sorted(["_metadata", "notes.txt", *new])
 
 
-def test_places_that_are_taken(tmp_path: Path) -> None:
+def test_existing_snapshots_files_and_directories_are_not_overwritten(tmp_path: Path) -> None:
     write_snapshot(tmp_path / "s")
     with pytest.raises(InvalidOption, match="a snapshot is here already") as caught:
         Commit.begin(tmp_path / "s")
@@ -233,7 +233,7 @@ def test_places_that_are_taken(tmp_path: Path) -> None:
     assert names(tmp_path / "other") == ["notes.txt"]
 
 
-def test_sources_are_not_written_to(tmp_path: Path) -> None:
+def test_writing_to_a_source_of_the_snapshot_is_refused(tmp_path: Path) -> None:
     source = tmp_path / "s"
     write_snapshot(source)
     (tmp_path / "link").symlink_to(source)
@@ -246,8 +246,8 @@ def test_sources_are_not_written_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_a_directory_around_a_source_is_not_written_to(tmp_path: Path, overwrite: bool) -> None:
-    """As a checkpoint's root, which holds chk-N and the files that all of a job's checkpoints share."""
+def test_writing_to_a_parent_directory_of_a_source_is_refused(tmp_path: Path, overwrite: bool) -> None:
+    """An example is a checkpoint's root, which contains chk-N and the files that a job's checkpoints share."""
     root = tmp_path / "job"
     write_snapshot(root / "chk-3")
     (tmp_path / "link").symlink_to(root)
@@ -261,7 +261,7 @@ def test_a_directory_around_a_source_is_not_written_to(tmp_path: Path, overwrite
         Commit.begin("memory://bucket/job", overwrite=overwrite, sources=["memory://bucket/job/chk-3"])
 
 
-def test_a_snapshot_that_cannot_be_read_loses_none_of_its_files(tmp_path: Path) -> None:
+def test_beginning_an_overwrite_removes_no_files_of_an_unreadable_snapshot(tmp_path: Path) -> None:
     target = tmp_path / "s"
     (old,) = write_snapshot(target)
     (target / "_metadata").write_bytes(b"damaged")
@@ -271,7 +271,7 @@ def test_a_snapshot_that_cannot_be_read_loses_none_of_its_files(tmp_path: Path) 
     assert names(target) == ["_metadata", old]
 
 
-def test_the_later_of_two_writes_wins(tmp_path: Path) -> None:
+def test_the_later_of_two_concurrent_writes_is_committed(tmp_path: Path) -> None:
     target = tmp_path / "s"
     first = Commit.begin(target)
     handle = state_file(first.staging)
@@ -286,7 +286,9 @@ def test_the_later_of_two_writes_wins(tmp_path: Path) -> None:
     assert names(target) == sorted(["_metadata", handle.path])  # type: ignore[union-attr]
 
 
-def test_a_write_taken_over_while_it_completes_withdraws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_superseded_during_its_commit_publishes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target = tmp_path / "s"
     first = Commit.begin(target)
     handle = state_file(first.staging)
@@ -307,7 +309,7 @@ def test_a_write_taken_over_while_it_completes_withdraws(tmp_path: Path, monkeyp
     assert checkpoint_id(target) == 2
 
 
-def test_files_must_be_there_as_long_as_their_handles_say(tmp_path: Path) -> None:
+def test_missing_files_and_files_of_another_size_are_refused(tmp_path: Path) -> None:
     target = tmp_path / "s"
     begun = Commit.begin(target)
     handle = state_file(begun.staging)
@@ -320,7 +322,7 @@ def test_files_must_be_there_as_long_as_their_handles_say(tmp_path: Path) -> Non
     assert "_metadata" not in names(target)
 
 
-def test_metadata_that_no_reader_takes(tmp_path: Path) -> None:
+def test_invalid_metadata_is_refused(tmp_path: Path) -> None:
     begun = Commit.begin(tmp_path / "s")
     more = replace(metadata(), operators=(OperatorState(UID, 129, 128),))
     with pytest.raises(WriteFailed, match=r"the snapshot would be none: operator .* of parallelism 129") as caught:
@@ -330,10 +332,10 @@ def test_metadata_that_no_reader_takes(tmp_path: Path) -> None:
 
 
 class Full:
-    """A file system whose disk is full after ``room`` bytes; at ``closing``, only when a file is closed."""
+    """A file system with a disk of ``capacity`` free bytes; with ``closing``, errors are raised only by `flush`."""
 
-    def __init__(self, room: int, closing: bool = False) -> None:
-        self.room, self.closing = room, closing
+    def __init__(self, capacity: int, closing: bool = False) -> None:
+        self.capacity, self.closing = capacity, closing
         self.local = fsspec.filesystem("file")
 
     def __getattr__(self, name: str) -> Any:
@@ -351,30 +353,32 @@ class _FullFile:
         return getattr(self._file, name)
 
     def write(self, data: bytes) -> None:
-        taken = min(len(data), self._disk.room)
-        self._disk.room -= taken
+        taken = min(len(data), self._disk.capacity)
+        self._disk.capacity -= taken
         self._file.write(bytes(data[:taken]))
         if taken < len(data) and not self._disk.closing:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def flush(self) -> None:
         self._file.flush()
-        if self._disk.room == 0 and self._disk.closing:
+        if self._disk.capacity == 0 and self._disk.closing:
             raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
 
 
 @pytest.mark.parametrize("closing", [False, True])
-def test_a_disk_that_fills_at_any_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closing: bool) -> None:
+def test_a_disk_that_is_full_after_any_byte_keeps_the_old_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closing: bool
+) -> None:
     target = tmp_path / "s"
     write_snapshot(target)
     before = {name: (target / name).read_bytes() for name in names(target)}
     disk = Full(1 << 40)
     monkeypatch.setattr(writing, "filesystem", lambda uri, options=None: (disk, uri))
     write_snapshot(tmp_path / "measured")
-    needed = (1 << 40) - disk.room
-    rooms = [0, 1, 100, 200, 5_000, len(BIG), needed - 400, needed - 50, needed - 1]
-    for room in rooms:
-        disk.room, disk.closing = room, closing
+    needed = (1 << 40) - disk.capacity
+    capacities = [0, 1, 100, 200, 5_000, len(BIG), needed - 400, needed - 50, needed - 1]
+    for capacity in capacities:
+        disk.capacity, disk.closing = capacity, closing
         begun = None
         with pytest.raises(WriteFailed, match=r"No space left|quota") as caught:
             begun = Commit.begin(target, overwrite=True)
@@ -384,7 +388,7 @@ def test_a_disk_that_fills_at_any_byte(tmp_path: Path, monkeypatch: pytest.Monke
         if begun is not None:
             begun.abort()
         assert {name: (target / name).read_bytes() for name in names(target)} == before
-    disk.room = 1 << 40
+    disk.capacity = 1 << 40
     write_snapshot(target, overwrite=True, checkpoint_id=2)
     assert checkpoint_id(target) == 2 and len(names(target)) == 2
 
@@ -406,21 +410,21 @@ except WriteFailed as error:
 """
 
 
-def test_a_limit_of_the_operating_system(tmp_path: Path) -> None:
+def test_the_file_size_limit_of_the_operating_system_is_reported(tmp_path: Path) -> None:
     command = [sys.executable, "-c", LIMITED, str(tmp_path / "s")]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     assert "File too large" in done.stdout and "free space" in done.stdout
     assert not (tmp_path / "s").exists()
 
 
-def test_directories_that_cannot_be_made_or_written(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(WriteFailed, match="cannot be written"):
         Commit.begin(tmp_path / "file" / "below")
 
 
-def test_object_stores(request: pytest.FixtureRequest) -> None:
-    """No rename, no directories: each file is put whole, ``_metadata`` last."""
+def test_commit_on_an_object_store(request: pytest.FixtureRequest) -> None:
+    """Object stores have no rename and no directories: each file is uploaded whole, ``_metadata`` last."""
     target = f"memory://bucket/{request.node.name}"
     store = fsspec.filesystem("memory")
     path = f"/bucket/{request.node.name}"
@@ -441,7 +445,7 @@ def test_object_stores(request: pytest.FixtureRequest) -> None:
     assert sorted(store.find(path)) == [f"{path}/_metadata", f"{path}/{handle.path}"]
 
 
-def test_a_file_used_without_with(tmp_path: Path) -> None:
+def test_a_file_can_be_closed_twice_and_discarded_without_a_context_manager(tmp_path: Path) -> None:
     begun = Commit.begin(tmp_path / "s")
     make: Callable[[], StateFile] = begun.staging.new_file
     file = make()

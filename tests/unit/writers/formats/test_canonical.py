@@ -1,4 +1,4 @@
-"""Canonical files written: RocksDB's own byte for byte, all others entry for entry, and what is refused."""
+"""Writing canonical files: byte for byte those of RocksDB, entry for entry all others; refusal of invalid entries."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def written(
 
 
 def rewritten(file: KeyedFile, entries: list[Entry], size: int) -> Written:
-    """The file of these entries under the header of ``file``."""
+    """Write the entries to a file with the header of ``file``."""
     header = header_of(file)
     return written(
         entries, key_groups=handle_of(file).key_groups, max_parallelism=file.max_parallelism,
@@ -65,7 +65,7 @@ def rewritten(file: KeyedFile, entries: list[Entry], size: int) -> Written:
 
 
 def plain_groups(data: bytes, offsets: tuple[int, ...]) -> list[tuple[int, bytes]]:
-    """Key groups of a compressed file as (key group, plain bytes)."""
+    """Return the key groups of a compressed file as (key group, decompressed bytes)."""
     source = InlineSource("data", data)
     return [
         (item.key_group, b"".join(block.data.tobytes() for block in snappy_blocks(source, [item])))
@@ -74,15 +74,15 @@ def plain_groups(data: bytes, offsets: tuple[int, ...]) -> list[tuple[int, bytes
 
 
 def by_rocksdb(snapshot: Path) -> bool:
-    """Whether RocksDB wrote all of the snapshot's keyed state: heap timers come in the heap's order."""
+    """Return whether RocksDB wrote all of the snapshot's keyed state; heap timers are in the heap's order."""
     directory = next(path for path in (snapshot, *snapshot.parents) if (path / "manifest.json").exists())
     manifest = json.loads((directory / "manifest.json").read_text())
     return manifest["backend"] == "rocksdb" and "heaptimers" not in manifest["mode"]
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_files_of_real_flink(release: str) -> None:
-    """RocksDB's files, whose entries stand in order, are written again byte for byte; the heap's entry for entry."""
+def test_files_that_flink_wrote_are_reproduced(release: str) -> None:
+    """RocksDB's files, whose entries are sorted, are reproduced byte for byte, the heap's entry for entry."""
     for snapshot in snapshots(release):
         for file in keyed_files(snapshot, "canonical"):
             found, header, flinks = entries_of(file), header_of(file), file.source.read(0, file.source.size)
@@ -103,7 +103,7 @@ def test_files_of_real_flink(release: str) -> None:
                     assert (data, offsets) == (flinks, handle_of(file).offsets), snapshot
 
 
-def test_the_worked_example() -> None:
+def test_the_example_of_the_format_description() -> None:
     """Key group 5, Tuple1<Long>(7) in VoidNamespace, the Long 9."""
     key, value = (7).to_bytes(8, "big") + b"\0", (9).to_bytes(8, "big")
     entry = bytes.fromhex("0000000a 85 000000000000000700 00000008 0000000000000009 ffff".replace(" ", ""))
@@ -134,7 +134,7 @@ def test_states_and_key_groups(max_parallelism: int, groups: tuple[int, ...], co
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-def test_random_entries_in_any_batches(compressed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_do_not_depend_on_the_batches_of_entries(compressed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(4)
     whole: list[Written] = []
     entries = sorted(
@@ -154,7 +154,7 @@ def test_random_entries_in_any_batches(compressed: bool, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-def test_large_values(compressed: bool) -> None:
+def test_large_values_are_written(compressed: bool) -> None:
     value = random.Random(1).randbytes(11 << 20) + bytes(1 << 20)
     entries = [(3, 0, b"a", value), (3, 0, b"b", b""), (3, 1, b"a", value[::-1]), (4, 0, b"a", b"end")]
     for size in (1, 4):
@@ -162,7 +162,7 @@ def test_large_values(compressed: bool) -> None:
         assert entries_written(data, offsets, range(128), 128, 2, compressed) == entries
 
 
-def test_a_file_without_entries_is_its_header() -> None:
+def test_a_file_without_entries_contains_only_its_header() -> None:
     for rows in ([], [pa.RecordBatch.from_pylist([], schema=RAW_ENTRIES)]):
         sink = io.BytesIO()
         writer = CanonicalWriter(sink, b"header", ("s",), range(2, 4), 128)
@@ -171,7 +171,7 @@ def test_a_file_without_entries_is_its_header() -> None:
         assert (writer.close(), sink.getvalue()) == ((0, 0), b"header")
 
 
-def test_slices_and_large_binary() -> None:
+def test_sliced_batches_and_large_binary_columns_are_written() -> None:
     entries = [(1, 0, bytes([i]), b"v" * i) for i in range(10)]
     batch = next(batches(entries))
     large = pa.record_batch(
@@ -188,7 +188,7 @@ def test_slices_and_large_binary() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2])
-def test_keys_twice(size: int) -> None:
+def test_duplicate_keys_are_refused(size: int) -> None:
     key = bytes(range(40))
     with pytest.raises(DuplicateKey) as caught:
         written([(1, 1, key, b"x"), (1, 1, key, b"y")], size=size)
@@ -211,13 +211,13 @@ def test_keys_twice(size: int) -> None:
         ((9, 1, b"z", b""), "in a file of the key groups 0 to 8"),
     ],
 )
-def test_entries_that_do_not_belong(second: Entry, message: str, size: int) -> None:
+def test_entries_out_of_order_or_of_unknown_states_are_refused(second: Entry, message: str, size: int) -> None:
     with pytest.raises(InvalidEntries, match=message) as caught:
         written([(1, 1, b"abc", b""), second], key_groups=range(9), size=size)
     assert not isinstance(caught.value, DuplicateKey)
 
 
-def test_batches_that_are_none() -> None:
+def test_batches_of_another_schema_or_with_nulls_are_refused() -> None:
     good = next(batches([(1, 0, b"k", b"v")]))
     writer = CanonicalWriter(io.BytesIO(), b"", ("s",), range(9), 128)
     with pytest.raises(InvalidEntries, match="need a column 'value' of large_binary, not None"):
@@ -231,8 +231,8 @@ def test_batches_that_are_none() -> None:
 
 
 @pytest.mark.parametrize("size", [(1 << 31) - 1, 1 << 40])
-def test_values_of_two_gibibytes(size: int) -> None:
-    """Lengths are i32; the value itself is not touched before it is refused."""
+def test_values_of_two_gibibytes_are_refused(size: int) -> None:
+    """Lengths are i32; the value is refused before its bytes are accessed."""
     key = byte_column(pa.array([b"k"]))
     value = ByteColumn(0, np.array([0, size]), pa.array([b""]))
     columns = EntryColumns(np.zeros(1, np.int32), np.zeros(1, np.int32), key, value)

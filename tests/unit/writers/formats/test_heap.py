@@ -1,4 +1,4 @@
-"""Native heap files written: the entries of Flink's own, in files of the same size."""
+"""Writing native heap files: the same entries as in Flink's own files, and files of the same size."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.helpers.writers.keyed_entries import (
 
 Written = tuple[bytes, tuple[int, ...]]
 Objects = list[tuple[int, int, bytes, bytes, Any]]
-"""Key group, state id, namespace, key, value: bytes, a list of these, or a dict of them."""
+"""Key group, state id, namespace, key and value; a value is bytes, a list of bytes or a dict of bytes."""
 
 
 def context(file: KeyedFile, snapshot: Path) -> LayoutContext:
@@ -50,7 +50,7 @@ def objects_in(
     ctx: LayoutContext,
     compressed: bool,
 ) -> Objects:
-    """All objects of a native heap file."""
+    """Return all objects of a native heap file."""
     found: Objects = []
     for state_id, state in enumerate(states):
         assert isinstance(state, KeyedState)
@@ -67,12 +67,12 @@ def objects_in(
 
 
 def suffix(part: bytes) -> bytes:
-    """The length as CompositeKeySerializationUtils writes it."""
+    """Return the length as Flink's CompositeKeySerializationUtils writes it."""
     return len(part).to_bytes(max(1, (len(part).bit_length() + 7) // 8), "little")
 
 
 def raw_entries(objects: Objects, states: list[KeyedState | str]) -> list[Entry]:
-    """Objects as canonical entries, in order."""
+    """Convert objects to canonical entries, sorted."""
     entries: list[Entry] = []
     for group, state_id, namespace, key, value in objects:
         state = states[state_id]
@@ -113,7 +113,7 @@ def written(
     return sink.getvalue(), offsets, writer
 
 
-def test_files_of_real_flink() -> None:
+def test_files_that_flink_wrote_are_reproduced() -> None:
     found = 0
     for snapshot in snapshots():
         for file in keyed_files(snapshot, "heap"):
@@ -122,7 +122,7 @@ def test_files_of_real_flink() -> None:
             try:
                 objects = objects_in(file.source, ranges, states, ctx, header.compressed)
             except UnsupportedSnapshot:
-                continue  # values whose end bytes alone do not tell
+                continue  # values whose end cannot be derived from their bytes
             entries = raw_entries(objects, states)
             kept = [item for item in objects if not (isinstance(item[4], list | dict) and not item[4])]
             for size in (2, 1 << 20):
@@ -143,8 +143,8 @@ def test_files_of_real_flink() -> None:
 
 
 @pytest.mark.parametrize("name", ["kitchen", "windows"])
-def test_canonical_entries_of_rocksdb_make_heap_files(name: str) -> None:
-    """What RocksDB wrote canonically becomes what the heap backend holds: counted lists, whole maps."""
+def test_canonical_entries_of_rocksdb_are_converted_to_heap_entries(name: str) -> None:
+    """Entries that RocksDB wrote canonically become the heap backend's objects: lists with a count, whole maps."""
     snapshot = FIXTURES / f"1.20/{name}-rocksdb-canonical/snapshot"
     for file in keyed_files(snapshot, "canonical"):
         states, ctx, entries = list(file.states), context(file, snapshot), entries_of(file)
@@ -207,7 +207,7 @@ PLAIN = [
 
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
 @pytest.mark.parametrize("in_memory", [1, 1 << 20])
-def test_bytes(size: int, in_memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_of_every_kind_of_state(size: int, in_memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heap, "_IN_MEMORY", in_memory)
     data, offsets, writer = written(ENTRIES, STATES, range(5), LayoutContext(), size=size)
     assert data == b"header" + b"".join(PLAIN)
@@ -216,7 +216,7 @@ def test_bytes(size: int, in_memory: int, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("size", [1, 100])
-def test_compressed_states_are_streams_of_their_own(size: int) -> None:
+def test_each_compressed_state_is_a_stream_of_its_own(size: int) -> None:
     data, offsets, _ = written(ENTRIES, STATES, range(5), LayoutContext(), compressed=True, size=size)
     assert data.count(b"sNaPpY") == 3 * 5
     for item, plain in zip(group_ranges(0, offsets, len(data), "", empty=-1), PLAIN, strict=True):
@@ -224,14 +224,14 @@ def test_compressed_states_are_streams_of_their_own(size: int) -> None:
         assert block.data.tobytes() == plain
 
 
-def test_a_file_without_entries() -> None:
+def test_a_file_without_entries_is_written() -> None:
     data, offsets, _ = written([], STATES, range(2, 4), LayoutContext())
     empty = b"\0\0" + i32(0) + b"\0\1" + i32(0) + b"\0\2" + i32(0)
     assert (data, offsets) == (b"header" + i32(2) + empty + i32(3) + empty, (6, 28))
     assert written([], [], range(2), LayoutContext())[0] == b"header" + i32(0, 1)
 
 
-def test_a_large_map_and_a_large_list(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_map_and_a_large_list_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heap, "_IN_MEMORY", 1 << 10)
     pairs = sorted(fstr(f"{i:05}") for i in range(20_000))
     entries = [(0, 1, scope("a", "n"), b",".join(i32(i) for i in range(50_000)))]
@@ -257,12 +257,12 @@ def test_a_large_map_and_a_large_list(monkeypatch: pytest.MonkeyPatch) -> None:
         ([(1, 3, b"\0", i32(1))], Undecodable, "the serializers of state 'unknown' are unknown"),
     ],
 )
-def test_entries_that_do_not_fit(entries: list[Entry], error: type[Exception], message: str) -> None:
+def test_invalid_entries_are_refused(entries: list[Entry], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         written(entries, [*STATES, "unknown"], range(5), LayoutContext())
 
 
-def test_slices_and_large_binary() -> None:
+def test_sliced_batches_and_large_binary_columns_are_written() -> None:
     batch = next(batches(ENTRIES))
     large = pa.record_batch(
         [*batch.columns[:2], *(column.cast(pa.large_binary()) for column in batch.columns[2:])],

@@ -1,4 +1,4 @@
-"""Operator state written: Flink's own files byte for byte, compressed ones element for element."""
+"""Writing operator state: byte for byte Flink's own files, element for element compressed ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def info(name: str, mode: str = "SPLIT_DISTRIBUTE", backend_type: str = OPERATOR
 
 
 def write_again(file: OperatorFile) -> tuple[bytes, tuple[StatePartition, ...], bool]:
-    """The file written from its elements, in their order in the file; whether it is compressed."""
+    """Write the file's elements again in their order; return data, partitions and whether it is compressed."""
     source = file.source
     header = read_operator_header(Cursor(source.read(0, source.size)))
     elements = contents(source, file.handle.states, header.compressed)
@@ -48,7 +48,7 @@ def write_again(file: OperatorFile) -> tuple[bytes, tuple[StatePartition, ...], 
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_files_of_real_flink(release: str) -> None:
+def test_files_that_flink_wrote_are_reproduced(release: str) -> None:
     found = 0
     for snapshot in snapshots(release):
         for operator in stateproc.open(str(snapshot)).operators:
@@ -68,7 +68,7 @@ def test_files_of_real_flink(release: str) -> None:
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-def test_elements_and_entries(compressed: bool) -> None:
+def test_list_elements_and_broadcast_entries_are_written(compressed: bool) -> None:
     big = bytes(range(256)) * 1000
     sink = io.BytesIO()
     states = [info("list"), info("union", "UNION"), info("never")]
@@ -93,7 +93,7 @@ def test_elements_and_entries(compressed: bool) -> None:
     }
 
 
-def test_an_empty_broadcast_state_has_a_count() -> None:
+def test_an_empty_broadcast_state_is_written_with_its_count() -> None:
     sink = io.BytesIO()
     writer = OperatorStateWriter(sink, [], [info("map", "BROADCAST", BROADCAST)], version=5)
     writer.entries("map", pa.array([], pa.binary()), pa.array([], pa.binary()))
@@ -110,7 +110,7 @@ def test_an_empty_broadcast_state_has_a_count() -> None:
         (lambda writer: [writer.entries("map", pa.array([b""]), pa.array([b""])) for _ in "12"], "written already"),
     ],
 )
-def test_what_is_refused(call: Any, message: str) -> None:
+def test_invalid_calls_are_refused(call: Any, message: str) -> None:
     writer = OperatorStateWriter(io.BytesIO(), [info("list")], [info("map", "BROADCAST", BROADCAST)], version=6)
     with pytest.raises(InvalidOption, match=message):
         call(writer)

@@ -1,4 +1,4 @@
-"""RocksDB databases written: what the reader, and RocksDB itself, find in them."""
+"""Writing RocksDB databases, checked by the project's reader."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def handle(files: tuple[LocalFile, ...], groups: range) -> IncrementalHandle:
 
 
 def found(files: Sequence[DatabaseFile], states: Sequence[str], max_parallelism: int = 128) -> list[Entry]:
-    """All entries, through the reader."""
+    """Return all entries that the reader returns."""
     entries: list[Entry] = []
     for state_id, name in enumerate(states):
         for batch in rocksdb_entries(files, name, range(max_parallelism), prefix_width(max_parallelism)):
@@ -64,7 +64,7 @@ def found(files: Sequence[DatabaseFile], states: Sequence[str], max_parallelism:
 
 
 def random_entries(seed: int, n: int, states: int, groups: int) -> list[Entry]:
-    """Keys that share beginnings, with bytes at the edges; values empty, short, larger than blocks."""
+    """Return entries with keys of common prefixes and extreme bytes; values are empty, short or larger than blocks."""
     rng = random.Random(seed)
     alphabet = [0, 0, 0, 1, 127, 128, 254, 255]
     keys = {
@@ -81,7 +81,7 @@ def random_entries(seed: int, n: int, states: int, groups: int) -> list[Entry]:
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("max_parallelism", [128, 129, 32768])
-def test_what_is_read_is_what_was_written(staging: Staging, max_parallelism: int, compression: str) -> None:
+def test_entries_read_equal_those_written(staging: Staging, max_parallelism: int, compression: str) -> None:
     states = ["a", "empty", "né", "_timer_state/event_user-timers"]
     entries = [entry for entry in random_entries(max_parallelism, 3000, 4, max_parallelism) if entry[1] != 1]
     options = dataclasses.replace(SMALL, compression_per_level=("NO_COMPRESSION", compression), bloom_bits_per_key=10.0)
@@ -99,14 +99,14 @@ def test_what_is_read_is_what_was_written(staging: Staging, max_parallelism: int
         assert all(a[1] < b[0] for a, b in itertools.pairwise(bounds))
 
 
-def test_any_cut_into_batches_gives_the_same_entries(staging: Staging) -> None:
+def test_entries_do_not_depend_on_the_batches(staging: Staging) -> None:
     entries = random_entries(1, 800, 2, 5)
     for at_once in (1, 7, 800):
         made, _ = written(staging, entries, ["a", "b"], at_once=at_once)
         assert found(database_files(made, staging.location), ["a", "b"]) == entries
 
 
-def test_flinks_own_entries(staging: Staging) -> None:
+def test_entries_of_canonical_files_of_flink(staging: Staging) -> None:
     compared = 0
     for snapshot in snapshots("1.20", "2.3"):
         for file in keyed_files(snapshot, "canonical"):
@@ -121,14 +121,14 @@ def test_flinks_own_entries(staging: Staging) -> None:
     assert compared
 
 
-def test_nothing_at_all(staging: Staging) -> None:
+def test_a_database_without_entries(staging: Staging) -> None:
     made, _ = written(staging, [], ["a"])
     files = database_files(made, staging.location)
     assert [file.name for file in files] == ["MANIFEST-000004", "CURRENT", "OPTIONS-000007"]
     assert found(files, ["a"]) == []
 
 
-def test_properties_say_what_rocksdbs_own_say(staging: Staging) -> None:
+def test_table_properties_have_the_values_that_rocksdb_writes(staging: Staging) -> None:
     entries = [(group, 0, struct.pack(">q", key), b"value") for group in range(3) for key in range(50)]
     options = dataclasses.replace(SMALL, bloom_bits_per_key=8.0)
     made, _ = written(staging, entries, ["counts"], options=options)
@@ -146,7 +146,7 @@ def test_properties_say_what_rocksdbs_own_say(staging: Staging) -> None:
     assert properties.data_size + properties.index_size + properties.filter_size < table.source.size
 
 
-def test_memory_ends_tables_early(staging: Staging) -> None:
+def test_the_memory_limit_starts_new_tables(staging: Staging) -> None:
     entries = [(0, 0, struct.pack(">q", key), b"") for key in range(40_000)]
     options = TableOptions(block_size=64, memory=1 << 20)
     made, _ = written(staging, entries, ["a"], options=options, at_once=1 << 20)
@@ -155,7 +155,7 @@ def test_memory_ends_tables_early(staging: Staging) -> None:
     assert found(files, ["a"]) == entries
 
 
-def test_a_key_twice_is_refused_and_nothing_stays(staging: Staging) -> None:
+def test_a_duplicate_key_is_refused_and_all_files_are_removed(staging: Staging) -> None:
     entries = [(0, 0, b"k", b"v" * 30_000), (0, 0, b"l", b"1")]
     directory = Path(staging.directory_uri)
     before = sorted(directory.iterdir())
@@ -165,7 +165,7 @@ def test_a_key_twice_is_refused_and_nothing_stays(staging: Staging) -> None:
     assert sorted(directory.iterdir()) == before
 
 
-def test_a_state_called_default_is_refused(staging: Staging) -> None:
+def test_a_state_with_the_name_default_is_refused(staging: Staging) -> None:
     with pytest.raises(InvalidOption, match="default"):
         RocksDbWriter(staging.new_file, ["default"], range(128), 128, SMALL)
 
@@ -186,7 +186,7 @@ def test_verification_finds_damage_and_wrong_counts(staging: Staging) -> None:
         verify_rocksdb(made, staging.location, writer.entries, ["a"], 128)
 
 
-def test_a_manifest_longer_than_a_block_of_its_log() -> None:
+def test_a_manifest_longer_than_a_log_block() -> None:
     tables = [WrittenTable(n, 1000, b"%06d" % n * 50, b"%06d" % n * 51, 1_700_000_000) for n in range(8, 400)]
     long = WrittenTable(400, 1000, b"x" * 70_000, b"y" * 70_000, 1_700_000_000)
     data = manifest([WrittenFamily(1, "a", [*tables, long])], 401)
@@ -198,7 +198,7 @@ def test_a_manifest_longer_than_a_block_of_its_log() -> None:
         column_families([DatabaseFile("MANIFEST-000004", InlineSource("m", data[:-1]))])
 
 
-def test_options_are_called_as_in_flink() -> None:
+def test_options_have_the_names_of_flinks_configuration() -> None:
     assert rocksdb_options() == TableOptions()
     options = rocksdb_options(
         {
@@ -215,7 +215,7 @@ def test_options_are_called_as_in_flink() -> None:
     assert options.bytes_at_once(64) == 512 << 10 and (options.most_held(4) or 0) == (128 << 20) // 40
 
 
-def test_predefined_options_stand_behind_those_given() -> None:
+def test_explicit_options_override_predefined_options() -> None:
     key = "state.backend.rocksdb."
     options = rocksdb_options({key + "predefined-options": "SPINNING_DISK_OPTIMIZED_HIGH_MEM"})
     assert (options.block_size, options.target_file_size) == (128 << 10, 256 << 20)
@@ -226,7 +226,7 @@ def test_predefined_options_stand_behind_those_given() -> None:
         rocksdb_options({key + "predefined-options": name})
 
 
-def test_a_factory_has_the_last_word() -> None:
+def test_an_options_factory_overrides_all_other_options() -> None:
     given = {"state.backend.rocksdb.block.blocksize": "8kb"}
     options = rocksdb_options(given, lambda current: dataclasses.replace(current, block_size=2 * current.block_size))
     assert options.block_size == 16 << 10
@@ -258,7 +258,7 @@ def test_wrong_options_are_refused(key: str, value: str, error: type[Exception],
     assert text in str(caught.value)
 
 
-def test_batches_of_wide_offsets(staging: Staging) -> None:
+def test_batches_with_64_bit_offsets(staging: Staging) -> None:
     entries: list[Entry] = [(1, 0, b"a", b"1"), (1, 0, b"b", b"2")]
     (batch,) = batches(entries)
     columns = [batch.column(0), batch.column(1), *(batch.column(n).cast(pa.large_binary()) for n in (2, 3))]

@@ -1,4 +1,4 @@
-"""Databases that were written, opened by RocksDB itself (rocksdict) as a part of their verification."""
+"""Verification of written databases by RocksDB itself (rocksdict)."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def staging(tmp_path: Path) -> Staging:
 
 @pytest.fixture(params=["iterated", "properties"])
 def counting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways in which RocksDB counts."""
+    """Select one of the two methods by which RocksDB counts entries."""
     if request.param == "properties":
         monkeypatch.setattr(library_check, "MAX_ITERATED_ENTRIES", 0)
     return str(request.param)
 
 
 def many(staging: Staging) -> tuple[IncrementalHandle, dict[str, int]]:
-    """A database of some hundred tables, and its entries by state."""
+    """Return a database of several hundred tables and its number of entries by state."""
     entries = [entry for entry in random_entries(7, 4000, 4, 300) if entry[1] != 2]
     handle, writer = written(staging, entries, STATES, 1000, SMALL, at_once=1000)
     return handle, dict(zip(STATES, writer.entries.sum(axis=0).tolist(), strict=True))
@@ -68,7 +68,7 @@ def test_rocksdb_counts_what_was_written(staging: Staging, counting: str) -> Non
             check(handle, staging, wrong)
 
 
-def test_damaged_blocks_are_found_where_entries_are_iterated(staging: Staging) -> None:
+def test_damaged_blocks_are_found_when_entries_are_iterated(staging: Staging) -> None:
     handle, entries = one_table(staging)
     path = table_of(handle, staging)
     whole = path.read_bytes()
@@ -78,8 +78,8 @@ def test_damaged_blocks_are_found_where_entries_are_iterated(staging: Staging) -
             check(handle, staging, entries)
 
 
-def test_damaged_metadata_of_tables_is_found(staging: Staging, counting: str) -> None:
-    """Of a table that is not iterated over, RocksDB reads footer, index and properties."""
+def test_damaged_table_metadata_is_found(staging: Staging, counting: str) -> None:
+    """RocksDB reads footer, index and properties of tables over which it does not iterate."""
     handle, entries = one_table(staging)
     path = table_of(handle, staging)
     whole = path.read_bytes()
@@ -100,7 +100,9 @@ def test_a_damaged_manifest_is_found(staging: Staging) -> None:
         check_with_library(files, entries, staging.directory_uri)
 
 
-def test_databases_on_no_local_disk_are_opened_up_to_a_limit(staging: Staging, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_databases_on_remote_storage_are_opened_up_to_a_size_limit(
+    staging: Staging, monkeypatch: pytest.MonkeyPatch
+) -> None:
     handle, entries = one_table(staging)
     monkeypatch.setattr(library_check, "scheme_of", lambda uri: "s3")
     check(handle, staging, entries)

@@ -1,4 +1,4 @@
-"""What was written is read back: a file that lost or gained anything is told before it becomes a snapshot."""
+"""Verification of written files: lost or additional entries are reported before the snapshot is committed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_canonical_files(compressed: bool) -> None:
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-def test_canonical_files_that_lost_bytes(compressed: bool, tmp_path: Path) -> None:
+def test_truncated_and_changed_canonical_files_are_refused(compressed: bool, tmp_path: Path) -> None:
     handle, writer = canonical(compressed)
     assert isinstance(handle.stream, ByteStreamHandle)
     location = SnapshotLocation(str(tmp_path), str(tmp_path / "_metadata"))
@@ -72,7 +72,7 @@ def test_canonical_files_that_lost_bytes(compressed: bool, tmp_path: Path) -> No
         damaged = bytearray(handle.stream.data)
         damaged[at] ^= 0x40
         (tmp_path / "file").write_bytes(damaged)
-        # Damage inside of plain values is not looked for, nor what makes a stream's identifier padding.
+        # Damage inside uncompressed values is not detected, nor damage that turns a stream's identifier into padding.
         try:
             verify_canonical(in_file, location, writer.entries, NAMES, 128, compressed=compressed)
         except WriteFailed as error:

@@ -1,4 +1,4 @@
-"""Operators carried over unchanged: each file once, beside the new `_metadata`, wherever that is moved to."""
+"""Copying the files of unchanged operators: each file once, next to a relocatable new `_metadata`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def files_of(directory: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("one", KINDS, ids=lambda one: one.name)
-def test_copies_hold_what_the_jobs_told_wherever_they_are(one: Fixture, tmp_path: Path) -> None:
+def test_a_moved_copy_contains_the_states_that_the_job_recorded(one: Fixture, tmp_path: Path) -> None:
     snapshot = one.open()
     there = copied(snapshot, tmp_path / "copy")
     for before, after in zip(_filled(snapshot), _filled(there), strict=True):
@@ -66,7 +66,7 @@ def test_copies_hold_what_the_jobs_told_wherever_they_are(one: Fixture, tmp_path
 
 
 def _filled(snapshot: Snapshot) -> list[StreamUse]:
-    """All streams but the empty segments of merged files."""
+    """Return all streams except empty segments of merged files."""
     return [use for use in walk_stream_handles(snapshot.metadata) if not isinstance(use.handle, EmptySegmentHandle)]
 
 
@@ -77,7 +77,7 @@ def _same_bytes(before: StreamHandle, at: SnapshotLocation, after: StreamHandle,
     assert isinstance(after, ByteStreamHandle | EmptySegmentHandle) or ours.size >= theirs.size
 
 
-def test_files_that_several_handles_share_are_copied_once(tmp_path: Path) -> None:
+def test_files_shared_by_several_handles_are_copied_once(tmp_path: Path) -> None:
     snapshot = fixture("1.20/chain-changelog-rescaled").open()
     plan = copy_plan(snapshot.metadata.operators, snapshot.location)
     places = [(copy.source.uri, copy.source.base) for copy in plan.copies]
@@ -92,8 +92,8 @@ def test_files_that_several_handles_share_are_copied_once(tmp_path: Path) -> Non
     assert len(files_of(tmp_path / "copy")) == len(places)
 
 
-def test_segments_of_merged_files_are_cut_out(tmp_path: Path) -> None:
-    """What is copied is what handles mean, not the merged files of all tasks."""
+def test_segments_of_merged_files_are_extracted(tmp_path: Path) -> None:
+    """Only the segments of the handles are copied, not the merged files of all tasks."""
     snapshot = fixture("2.3/operators-hashmap-filemerging").open()
     segments = {
         use.handle: use.handle.size
@@ -108,7 +108,7 @@ def test_segments_of_merged_files_are_cut_out(tmp_path: Path) -> None:
     assert {handle.type_byte for handle in operators if handle is not None} == {4}
 
 
-def test_handles_keep_all_but_their_streams(tmp_path: Path) -> None:
+def test_handles_keep_all_fields_except_their_streams(tmp_path: Path) -> None:
     snapshot = fixture("1.20/chain-changelog").open()
     there = copied(snapshot, tmp_path / "copy")
     found = 0
@@ -142,7 +142,7 @@ def test_records_in_flight_are_refused_or_dropped(release: str, tmp_path: Path) 
     assert [operator.operator_id for operator in operators] == [o.operator_id for o in snapshot.metadata.operators]
 
 
-def test_inline_and_empty_state_stays_where_it_is(tmp_path: Path) -> None:
+def test_inline_and_empty_state_stays_in_the_metadata(tmp_path: Path) -> None:
     location = SnapshotLocation(str(tmp_path), str(tmp_path / "_metadata"))
     (tmp_path / "file").write_bytes(b"0123456789")
     (tmp_path / "nothing").write_bytes(b"")
@@ -180,7 +180,7 @@ def test_inline_and_empty_state_stays_where_it_is(tmp_path: Path) -> None:
         plan.finish(handles[:2])
 
 
-def test_a_file_that_is_gone_leaves_nothing(tmp_path: Path) -> None:
+def test_a_missing_file_leaves_no_files(tmp_path: Path) -> None:
     location = SnapshotLocation(str(tmp_path), str(tmp_path / "_metadata"))
     handle = KeyGroupsHandle(12, 0, (), RelativeFileHandle("gone", 10), "id")
     plan = copy_plan([OperatorState("0" * 32, 1, 128, subtasks=(SubtaskState(0, managed_keyed=handle),))], location)
@@ -191,10 +191,10 @@ def test_a_file_that_is_gone_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("refused", [errno.EXDEV, errno.EOPNOTSUPP, None])
-def test_what_the_system_does_not_copy_is_read_and_written(
+def test_files_are_read_and_written_if_the_system_call_cannot_copy_them(
     refused: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between file systems, on old kernels, on systems without such a call, and where the call stops half-way."""
+    """The call fails between file systems and on old kernels, is absent on some systems, or copies only a part."""
     data = bytes(range(256)) * 70_000
     (tmp_path / "file").write_bytes(data)
     real, calls = os.copy_file_range, itertools.count()
@@ -217,7 +217,7 @@ def test_what_the_system_does_not_copy_is_read_and_written(
     assert (tmp_path / "new" / again.path).read_bytes() == data[50:-50]
 
 
-def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_bytes(b"0123456789")
 
     def full(*_: int) -> int:

@@ -1,4 +1,4 @@
-"""State of Kryo does not cross between Flink 1.x and 2.x; all other state does."""
+"""Refusal to carry Kryo state over between Flink 1.x and 2.x, whose Kryo versions are incompatible."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def operator_of(name: str, uid: str) -> Operator:
 
 
 def refused(operator: Operator, to: str) -> list[str | None]:
-    """The states that cannot be carried over, one after another left out."""
+    """Return the states that cannot be carried over, found by omitting one after another."""
     found: list[str | None] = []
     while True:
         try:
@@ -34,13 +34,13 @@ def refused(operator: Operator, to: str) -> list[str | None]:
 
 @pytest.mark.parametrize("kind", ["hashmap-canonical", "hashmap-checkpoint", "rocksdb-canonical"])
 @pytest.mark.parametrize(("written", "to"), [("1.20", "2.3"), ("1.20", "2.0"), ("2.3", "1.20"), ("2.3", "1.13")])
-def test_states_of_kryo_stay(kind: str, written: str, to: str) -> None:
-    """A generic type, and a POJO that has a field of one; a POJO's subclass is no matter of Kryo."""
+def test_kryo_states_are_refused_between_major_versions(kind: str, written: str, to: str) -> None:
+    """Generic types and POJOs with a field of a generic type use Kryo; subclasses of POJOs do not."""
     assert sorted(map(str, refused(operator_of(f"{written}/edges-{kind}", GENERIC), to))) == ["basket", "generic"]
 
 
 @pytest.mark.parametrize(("written", "to"), [("1.20", "1.13"), ("1.13", "1.20"), ("2.3", "2.0")])
-def test_they_go_where_kryo_is_the_same(written: str, to: str) -> None:
+def test_kryo_states_are_carried_over_if_the_kryo_version_is_the_same(written: str, to: str) -> None:
     name = "kitchen-hashmap-canonical" if written == "1.13" else "edges-hashmap-canonical"
     for operator in fixtures_in(FIXTURES / written / name)[0].open().operators:
         assert refused(operator, to) == []
@@ -49,14 +49,14 @@ def test_they_go_where_kryo_is_the_same(written: str, to: str) -> None:
 @pytest.mark.parametrize(
     "name", ["edges-hashmap-canonical", "kitchen-hashmap-checkpoint", "operators-rocksdb-canonical"]
 )
-def test_other_states_go_anywhere(name: str) -> None:
+def test_states_without_kryo_are_carried_over_to_every_release(name: str) -> None:
     for operator in fixtures_in(FIXTURES / "1.20" / name)[0].open().operators:
         if operator.display != GENERIC:
             assert refused(operator, "2.3") == []
 
 
-def test_keys_of_kryo() -> None:
-    """They are keys of every state of the operator: it is carried as a whole, or not at all."""
+def test_an_operator_with_kryo_keys_is_refused() -> None:
+    """The key type is common to all states of the operator, so none of them can be carried over."""
     operator = operator_of("1.20/kitchen-hashmap-canonical", "kitchen-string")
     file, header = operator.keyed_files[0], operator.keyed_files[0].header
     assert header is not None and refused(operator, "2.3") == []

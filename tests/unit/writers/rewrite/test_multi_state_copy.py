@@ -1,4 +1,4 @@
-"""States of one canonical file are read in one pass, and are what each is when it is read by itself."""
+"""Reading several states of a canonical file in one pass: the entries equal those of each state read alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def fixture(name: str) -> Fixture:
 
 
 def splits_of(operator: Operator, size: int) -> list[CarriedSplit]:
-    """Of all keyed states, each with a number that is not the one in the file."""
+    """Return splits of all keyed states, with state ids that differ from those in the file."""
     names = merged_header(operator).names
     return [
         split for number, name in enumerate(names)
@@ -36,7 +36,7 @@ def splits_of(operator: Operator, size: int) -> list[CarriedSplit]:
 
 
 def entries(parts: list[Any]) -> dict[int, dict[tuple[int, bytes], bytes]]:
-    """By state."""
+    """Return the entries by state id."""
     batches = [batch for part in parts for batch in pickle.loads(pickle.dumps(part)).read()]
     ids = {batch.column("state_id")[0].as_py() for batch in batches}
     assert all(len(set(batch.column("state_id").to_pylist())) == 1 for batch in batches)
@@ -45,7 +45,7 @@ def entries(parts: list[Any]) -> dict[int, dict[tuple[int, bytes], bytes]]:
 
 @pytest.mark.parametrize("size", [1, 1 << 28])
 @pytest.mark.parametrize("name", CANONICAL)
-def test_the_same_entries(name: str, size: int) -> None:
+def test_entries_equal_those_of_each_state_read_alone(name: str, size: int) -> None:
     for operator in fixture(name).open(classes=CLASSES).operators:
         splits, n_states = splits_of(operator, 1 << 28), len(merged_header(operator).names)
         if n_states:
@@ -58,7 +58,7 @@ def test_the_same_entries(name: str, size: int) -> None:
 
 @dataclass(frozen=True)
 class Counted:
-    """A source that counts how often each of its bytes is read."""
+    """A source that counts the reads of each of its bytes."""
 
     inner: Any
     reads: Counter[int]
@@ -88,7 +88,7 @@ def test_a_file_is_read_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_other_files_stay_apart(name: str) -> None:
+def test_states_of_non_canonical_files_are_read_separately(name: str) -> None:
     for operator in fixture(name).open(classes=CLASSES).operators:
         splits = splits_of(operator, 1 << 28)
         assert together(splits) == splits

@@ -1,4 +1,4 @@
-"""State carried over as bytes: what Flink itself writes canonically is what comes of its other snapshots."""
+"""Carrying state over as bytes: entries of every snapshot format equal those of Flink's canonical savepoints."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def operators(*names: str) -> Iterator[Operator]:
 
 
 def keyed_operator(name: str) -> Operator:
-    """The one operator with keyed state."""
+    """Return the only operator with keyed state."""
     (found,) = (operator for operator in operators(name) if operator.keyed_files)
     return found
 
 
 def same_contents(ours: Contents, theirs: Contents, context: LayoutContext) -> bool:
-    """Entry by entry; where the max parallelism is another one, in the key groups of that."""
+    """Compare entry by entry, after assigning key groups anew if the max parallelism differs."""
     state, max_parallelism, entries = ours
     _, wanted, others = theirs
     if max_parallelism != wanted:
@@ -69,15 +69,15 @@ def same_contents(ours: Contents, theirs: Contents, context: LayoutContext) -> b
 
 
 @pytest.mark.parametrize("name", twins())
-def test_entries_are_those_that_flink_writes_canonically(name: str) -> None:
-    """Of incremental, native, changelog snapshots and checkpoints of the heap, whose jobs held equal state."""
+def test_entries_equal_those_of_flinks_canonical_savepoints(name: str) -> None:
+    """Compare incremental, native, changelog and heap snapshots of jobs with equal state."""
     contents = [(one, keyed_contents(one)) for one in twins()[name]]
     oracles = [found for one, found in contents if one.manifest["kind"] == "canonical"]
     for one, found in contents:
         if one.manifest["kind"] == "canonical":
             continue
         context = context_of(one)
-        # Two oracles may differ in what jobs do not tell, the kinds of SQL's rows.
+        # Two oracles may differ in the RowKind of SQL rows, which jobs do not record.
         assert any(
             oracle.keys() == found.keys() and all(same_contents(found[at], oracle[at], context) for at in found)
             for oracle in oracles
@@ -85,14 +85,14 @@ def test_entries_are_those_that_flink_writes_canonically(name: str) -> None:
 
 
 @pytest.mark.parametrize("one", SINGLE, ids=lambda one: one.name)
-def test_snapshots_written_of_carried_entries_hold_what_the_jobs_told(one: Fixture, tmp_path: Path) -> None:
+def test_rewritten_snapshots_contain_the_states_that_the_jobs_recorded(one: Fixture, tmp_path: Path) -> None:
     options: dict[str, Any] = {"classes": CLASSES, "temporal": "exact"}
     snapshot = one.open(**options)
     uids = {line["uid"] for line in one.expected() if line["uid"]}
     assert differences(one, Rewrite().write(snapshot, tmp_path / "new", uids=uids, **options)) == []
 
 
-def test_some_key_groups() -> None:
+def test_only_the_requested_key_groups_are_read() -> None:
     for operator in operators("1.20/tiny-rocksdb-native", "1.20/tiny-hashmap-checkpoint-1024", "2.3/tiny-rocksdb-full"):
         header = merged_header(operator)
         for name in header.names:
@@ -105,7 +105,7 @@ def test_some_key_groups() -> None:
             assert all(set(split.key_groups) <= set(chosen) for split in splits)
 
 
-def test_a_state_that_is_not_there() -> None:
+def test_an_unknown_state_is_refused() -> None:
     operator = keyed_operator("1.20/tiny-rocksdb-native")
     with pytest.raises(NotFound, match="nothing"):
         carried_splits(operator, "nothing", 0)
@@ -118,7 +118,7 @@ def test_a_state_that_is_not_there() -> None:
 # --- headers -----------------------------------------------------------------------------------------------
 
 
-def test_snapshots_of_serializers_stay_bytes() -> None:
+def test_serializer_snapshots_are_copied_byte_for_byte() -> None:
     for operator in operators("1.20/kitchen-rocksdb-incremental", "1.8/kitchen-hashmap-checkpoint"):
         header = merged_header(operator)
         for file in operator.keyed_files:
@@ -129,8 +129,8 @@ def test_snapshots_of_serializers_stay_bytes() -> None:
 
 
 @pytest.mark.parametrize("release", ["1.20", "2.3"])
-def test_heap_timers_become_the_queues_that_flink_writes(release: str) -> None:
-    """The header of timers beside RocksDB, against that of timers in RocksDB, of the same job."""
+def test_heap_timers_are_converted_to_the_priority_queues_that_flink_writes(release: str) -> None:
+    """Compare the header of heap timers with that of timers in RocksDB of the same job."""
     ours = keyed_operator(f"{release}/tiny-rocksdb-full-heaptimers")
     theirs = keyed_operator(f"{release}/tiny-rocksdb-native")
     header, oracle = merged_header(ours), merged_header(theirs)
@@ -143,8 +143,8 @@ def test_heap_timers_become_the_queues_that_flink_writes(release: str) -> None:
 
 
 @pytest.mark.parametrize("release", ["1.20", "2.3"])
-def test_a_changelog_without_header_has_the_key_of_its_timers(release: str) -> None:
-    """The header of an equal job beside it has the same bytes."""
+def test_the_key_of_a_changelog_without_header_is_derived_from_its_timers(release: str) -> None:
+    """The result has the same bytes as the header of an equal job."""
     ours, theirs = (fixtures_in(FIXTURES / release / name)[0] for name in ("chain-changelog-never", "chain-rescaled"))
     found = 0
     for operator in ours.open().operators:
@@ -158,7 +158,7 @@ def test_a_changelog_without_header_has_the_key_of_its_timers(release: str) -> N
 
 
 def of_v2(info: StateMetaInfo) -> StateMetaInfo:
-    """What the new state API registers for the same state."""
+    """Return the description that the new state API registers for the same state."""
     value = versioned_of(info.snapshots["VALUE_SERIALIZER"])
     snapshots = dict(info.snapshots)
     kind = info.options["KEYED_STATE_TYPE"]
@@ -174,8 +174,8 @@ def of_v2(info: StateMetaInfo) -> StateMetaInfo:
     return replace(info, backend_type=KEY_VALUE_V2, snapshots=snapshots)
 
 
-def test_states_of_forst_become_those_of_other_backends() -> None:
-    """The snapshots that come out are those that Flink writes for the classic states, byte for byte."""
+def test_forst_states_are_converted_to_those_of_other_backends() -> None:
+    """The serializer snapshots equal byte for byte those that Flink writes for the classic states."""
     kinds = set()
     for operator in operators("2.3/kitchen-hashmap-canonical", "2.3/windows-hashmap-checkpoint"):
         header = merged_header(operator)
@@ -190,7 +190,7 @@ def test_states_of_forst_become_those_of_other_backends() -> None:
     assert kinds >= set(itertools.product(("VALUE", "LIST", "MAP", "REDUCING", "AGGREGATING"), (False, True)))
 
 
-def test_subtasks_that_differ_are_refused() -> None:
+def test_subtasks_with_different_headers_are_refused() -> None:
     operator = fixture("1.20/kitchen-hashmap-native").open().operator("kitchen-long")
     _, other = operator.keyed_files
     assert other.header is not None
@@ -203,7 +203,7 @@ def test_subtasks_that_differ_are_refused() -> None:
         merged_header(operator)
 
 
-def test_raw_state_that_is_no_timers_is_refused() -> None:
+def test_raw_keyed_state_without_timers_is_refused() -> None:
     operator = keyed_operator("1.20/tiny-rocksdb-full-heaptimers")
     (subtask, *_) = operator.metadata.subtasks
     assert isinstance(subtask.managed_keyed, KeyGroupsHandle) is False
@@ -220,8 +220,8 @@ def test_raw_state_that_is_no_timers_is_refused() -> None:
 
 @pytest.mark.parametrize("one", [one for one in SINGLE if one.manifest["job"] in ("operators", "corners", "kafka")],
                          ids=lambda one: one.name)  # fmt: skip
-def test_elements_are_the_bytes_of_the_files(one: Fixture) -> None:
-    """Written again in their order, they make Flink's own files (compressed ones: their elements)."""
+def test_operator_state_written_again_equals_the_original_files(one: Fixture) -> None:
+    """Elements written again in their order result in Flink's own files; compressed files are skipped."""
     for operator in one.open().operators:
         header = merged_operator_header(operator)
         splits = {i.name: raw_elements(operator, i.name) for i in (*header.states, *header.broadcast)}
@@ -241,7 +241,7 @@ def test_elements_are_the_bytes_of_the_files(one: Fixture) -> None:
             assert sink.getvalue() == file.source.read(0, file.source.size)
 
 
-def test_a_broadcast_state_is_carried_once() -> None:
+def test_a_broadcast_state_is_carried_over_once() -> None:
     for operator in operators("1.20/operators-hashmap-canonical-snappy", "2.3/operators-hashmap-filemerging"):
         header = merged_operator_header(operator)
         for info in header.broadcast:
@@ -256,8 +256,8 @@ def test_a_broadcast_state_is_carried_once() -> None:
 
 
 @pytest.mark.parametrize("name", ["1.20/kitchen-rocksdb-canonical-snappy", "1.20/kitchen-rocksdb-incremental"])
-def test_values_of_unknown_types_are_carried_unread(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Canonical files and RocksDB tell where entries end; what is in them is nobody's concern."""
+def test_values_of_unknown_types_are_carried_over_without_decoding(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Canonical files and RocksDB store the lengths of entries, so that values need not be decoded."""
     states = ("profile", "addresses", "totals", "counter")
     known = fixture(name).open().operator("kitchen-string")
     oracle, header = {state: entries_of(carried_batches(known, state)) for state in states}, merged_header(known)
@@ -269,7 +269,7 @@ def test_values_of_unknown_types_are_carried_unread(name: str, monkeypatch: pyte
     assert [info.snapshots for info in again.states] == [info.snapshots for info in header.states]
 
 
-def test_values_of_unknown_types_have_no_end_in_heap_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_of_unknown_types_in_heap_snapshots_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(registry._READERS, POJO)
     operator = fixture("1.20/kitchen-hashmap-native").open().operator("kitchen-string")
     with pytest.raises(UnsupportedSnapshot, match="PojoSerializerSnapshot"):

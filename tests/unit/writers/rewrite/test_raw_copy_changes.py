@@ -1,4 +1,4 @@
-"""Carried entries changed on their way: other key groups, a time to live or none, expired entries dropped."""
+"""Changes to carried entries: new key groups, time to live added or removed, and expired entries dropped."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def moment(millis: int) -> bytes:
 
 
 @pytest.mark.parametrize("one", SINGLE, ids=lambda one: one.name)
-def test_key_groups_are_those_that_flink_gave(one: Fixture) -> None:
-    """Every entry's key, hashed again, is in the key group in which Flink put it."""
+def test_computed_key_groups_equal_those_that_flink_assigned(one: Fixture) -> None:
+    """Hash every entry's key again and compare the key group with the one in Flink's snapshot."""
     snapshot = one.open(classes=CLASSES)
     for operator in snapshot.operators:
         header = merged_header(operator)
@@ -77,7 +77,7 @@ def test_key_groups_are_those_that_flink_gave(one: Fixture) -> None:
             ]
 
 
-def test_keys_of_a_class_of_the_users_need_a_hash() -> None:
+def test_keys_of_a_user_defined_class_need_a_hash_function() -> None:
     pojo = Pojo("shop.Key", (("a", LONG), ("b", STRING)))
     state = replace(state_of(StateKind.VALUE), key=pojo)
     with pytest.raises(
@@ -85,7 +85,7 @@ def test_keys_of_a_class_of_the_users_need_a_hash() -> None:
     ) as e:
         rekey(state, 256, CONTEXT, operator="orders")
     assert "hash_function='Objects.hash'" in str(e.value) and "operator orders" in str(e.value)
-    # A POJO of just this class, a = 7 and b = "x", neither null; the namespace.
+    # A POJO of exactly this class with a = 7 and b = "x", neither null, followed by the namespace.
     key = b"\2" + b"\0" + moment(7) + b"\0" + b"\2x" + moment(0)
     batch = as_batch({(0, key): b""})
     of_fields = rekey(state, 256, CONTEXT, hash_function="Objects.hash")
@@ -99,7 +99,7 @@ def test_keys_of_a_class_of_the_users_need_a_hash() -> None:
     ]
 
 
-def test_damaged_keys() -> None:
+def test_damaged_keys_are_refused() -> None:
     with pytest.raises(CorruptSnapshot, match="needs more bytes"):
         list(rekeyed([as_batch({(0, b"\0\0"): b""})], state_of(StateKind.VALUE), 256, CONTEXT))
     assert [len(batch) for batch in rekeyed([as_batch({})], state_of(StateKind.VALUE), 256, CONTEXT)] == [0]
@@ -109,8 +109,8 @@ def test_damaged_keys() -> None:
 
 
 @pytest.mark.parametrize("name", ["1.20/kitchen-rocksdb-incremental", "2.3/kitchen-hashmap-native"])
-def test_states_with_time_to_live_are_those_of_flink(name: str) -> None:
-    """One function registers its states twice, without and with a time to live: one header becomes the other."""
+def test_headers_with_time_to_live_equal_those_of_flink(name: str) -> None:
+    """One function registers its states with and without time to live; each header is converted to the other."""
     plain, timed = (merged_header(operator_of(name, uid)) for uid in ("kitchen-long", "kitchen-ttl"))
     checked = 0
     for info in plain.states:
@@ -130,8 +130,8 @@ def test_states_with_time_to_live_are_those_of_flink(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["1.20/kitchen-rocksdb-incremental", "2.3/kitchen-hashmap-native"])
-def test_entries_get_and_lose_times_of_last_access(name: str) -> None:
-    """Flink's own entries with times, after off and on with one moment, differ in nothing but these eight bytes."""
+def test_last_access_times_are_added_and_removed(name: str) -> None:
+    """Flink's entries, after time to live is removed and added, differ only in the eight bytes of the last access."""
     operator = operator_of(name, "kitchen-ttl")
     context, header = operator.options.context, merged_header(operator)
     for info in header.states:
@@ -153,7 +153,7 @@ def test_entries_get_and_lose_times_of_last_access(name: str) -> None:
         assert entries_of(ttl_off(state, context).batches([as_batch(timed)])) == entries_of(bare)
 
 
-def test_values() -> None:
+def test_last_access_is_stored_before_a_value() -> None:
     off, on = state_of(StateKind.VALUE), state_of(StateKind.VALUE, ttl=True)
     timed = [moment(MOMENT) + b"\2x", moment(MOMENT)]
     assert values_of(ttl_on(off, CONTEXT, MOMENT).batches(entries(b"\2x", b""))) == timed
@@ -162,8 +162,8 @@ def test_values() -> None:
         list(ttl_off(on, CONTEXT).batches(entries(b"1234567")))
 
 
-def test_nulls_of_maps_are_nulls_in_ttl_values() -> None:
-    """TtlMapState wraps what is put, be it null; the TtlSerializer then writes the value serializer's own null."""
+def test_null_map_values_are_stored_inside_ttl_values() -> None:
+    """TtlMapState wraps null, too; the TtlSerializer then writes the value serializer's own null."""
     off, on = state_of(StateKind.MAP), state_of(StateKind.MAP, ttl=True)
     added = values_of(ttl_on(off, CONTEXT, 1).batches(entries(b"\0\2x", b"\1", b"\1\0", b"\0\1")))
     assert added == [b"\0" + moment(1) + b"\2x", *2 * [b"\0" + moment(1) + b"\0"], b"\0" + moment(1) + b"\1"]
@@ -180,9 +180,9 @@ def test_nulls_of_maps_are_nulls_in_ttl_values() -> None:
         list(timed.batches(entries(b"\1")))
 
 
-def test_elements_of_lists() -> None:
+def test_last_access_is_stored_before_each_list_element() -> None:
     off, on = state_of(StateKind.LIST), state_of(StateKind.LIST, ttl=True)
-    # A ',' within an element (a string of 43 characters) separates nothing.
+    # A ',' within an element (a string of 43 characters) is not a separator.
     long = b"\x2c" + b"," * 43
     given = [b"\2a,\2b", long + b"," + long, b"\1"]
     t = moment(0x2C2C2C2C2C)
@@ -193,8 +193,8 @@ def test_elements_of_lists() -> None:
         list(ttl_off(on, CONTEXT).batches(entries(t + b"\3a")))
 
 
-def test_what_has_expired_is_dropped() -> None:
-    """Expired is what Flink's TtlUtils calls so: last access + time to live <= now, and never beyond 64 bits."""
+def test_expired_entries_are_dropped() -> None:
+    """Expiry is defined by Flink's TtlUtils: last access + time to live <= now, limited to 64 bits."""
     now, ttl = MOMENT, 1000
     dead, alive = moment(now - ttl), moment(now - ttl + 1)
     future, ancient = moment(2**63 - 1), moment(-(2**63))
@@ -223,8 +223,8 @@ def test_what_has_expired_is_dropped() -> None:
     assert values_of(ttl_purge(value, CONTEXT, 1, now).batches(entries(dead))) == []
 
 
-def test_what_a_job_saw_as_expired_is_dropped() -> None:
-    """Chains of snapshots of a job whose state expired: what it still saw, and no more, is left."""
+def test_purging_keeps_the_entries_that_the_job_recorded_as_unexpired() -> None:
+    """Purge the snapshots of a job whose state expires; exactly the entries that the job still saw remain."""
     found = 0
     for path in sorted(FIXTURES.glob("*/chain-expiring")):
         for one in fixtures_in(path):
@@ -237,14 +237,14 @@ def test_what_a_job_saw_as_expired_is_dropped() -> None:
                 if not state.ttl:
                     continue
                 purge = ttl_purge(state, snapshot.options.context, one.manifest["time_to_live"], now)
-                left = entries_of(purge.batches(carried_batches(operator, name)))
-                told = [line["value"] for line in lines if (line["uid"], line["state"]) == (uid, name)]
-                assert len(left) == (sum(map(len, told)) if state.kind is StateKind.MAP else len(told))
+                remaining = entries_of(purge.batches(carried_batches(operator, name)))
+                recorded = [line["value"] for line in lines if (line["uid"], line["state"]) == (uid, name)]
+                assert len(remaining) == (sum(map(len, recorded)) if state.kind is StateKind.MAP else len(recorded))
                 found += 1
     assert found
 
 
-def test_what_cannot_be_done() -> None:
+def test_invalid_ttl_changes_are_refused() -> None:
     timers = replace(state_of(StateKind.VALUE), kind=StateKind.EVENT_TIMERS)
     with pytest.raises(InvalidOption, match="timers have no time to live"):
         ttl_on(timers, CONTEXT, 0)
@@ -257,7 +257,7 @@ def test_what_cannot_be_done() -> None:
         ttl_purge(state_of(StateKind.VALUE, ttl=True), CONTEXT, 0, 1)
 
 
-def test_rows_put_nulls_of_maps_as_carried_ones_are() -> None:
+def test_rows_encode_null_map_values_like_carried_entries() -> None:
     on = replace(state_of(StateKind.MAP, ttl=True), namespace=VOID_NAMESPACE)
     encoder = RowEncoder(on, 128, CONTEXT, key_hash_of(LONG), "operator", now=5)
     values = pa.array([[("a", None), ("b", "x")]], pa.map_(pa.string(), pa.string()))

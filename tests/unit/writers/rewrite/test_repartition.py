@@ -1,4 +1,4 @@
-"""Operator state of real Flink, dealt out to another number of subtasks."""
+"""Redistribution of Flink's operator state to another number of subtasks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def by_subtask(files: list[OperatorFile]) -> list[Elements]:
 
 
 def read(operator: Operator, parallelism: int, staging: Staging) -> list[OperatorFile]:
-    """The files of the new subtasks, one each."""
+    """Return the files of the new subtasks, one of each."""
     dealt = repartitioned(operator, operator.metadata, parallelism, release("1.20"), staging, verify=True)
     assert dealt.parallelism == parallelism
     handles = [subtask.managed_operator for subtask in dealt.subtasks if subtask.index < parallelism]
@@ -47,7 +47,7 @@ def known(handle: OperatorHandle | None) -> OperatorHandle:
 
 @pytest.mark.parametrize("item", OF_OPERATORS, ids=lambda item: item.name)
 @pytest.mark.parametrize("parallelism", PARALLELISMS)
-def test_every_element_is_there_once(item: Fixture, parallelism: int, tmp_path: Path) -> None:
+def test_every_element_is_assigned_to_one_subtask(item: Fixture, parallelism: int, tmp_path: Path) -> None:
     staging = Commit.begin(tmp_path / "s").staging
     for operator in item.open().operators:
         if not operator.operator_files:
@@ -77,11 +77,11 @@ def test_every_element_is_there_once(item: Fixture, parallelism: int, tmp_path: 
     ("held", "parallelism", "numbers"),
     [((3, 2), 1, [5]), ((3, 2), 2, [3, 2]), ((3, 2), 3, [2, 2, 1]), ((1, 0, 1), 5, [1, 1, 0, 0, 0]), ((0,), 2, [0, 0])],
 )
-def test_how_many_each_gets(held: tuple[int, ...], parallelism: int, numbers: list[int]) -> None:
+def test_number_of_elements_of_each_subtask(held: tuple[int, ...], parallelism: int, numbers: list[int]) -> None:
     file = OF_OPERATORS[0].open().operators[0].operator_files[0]
     parts = [RawElements(file, StatePartition("s", "SPLIT_DISTRIBUTE", tuple(range(n)))) for n in held]
-    dealt = distributed(parts, parallelism)
-    assert [sum(len(part) for part in parts) for parts in dealt] == numbers
+    partitions = distributed(parts, parallelism)
+    assert [sum(len(part) for part in parts) for parts in partitions] == numbers
 
 
 def test_raw_operator_state_is_refused(tmp_path: Path) -> None:

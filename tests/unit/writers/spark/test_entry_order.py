@@ -1,4 +1,4 @@
-"""The order that entries are put in before they are written: at once, and merged from runs on disk."""
+"""Sorting of entries before they are written: in memory, and by merging sorted runs from disk."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def batch(rows: Sequence[Row]) -> pa.RecordBatch:
 
 
 def batches(rows: Sequence[Row], n: int) -> list[pa.RecordBatch]:
-    """In ``n`` batches, some of them slices, so that bytes do not begin where buffers do."""
+    """Return the rows in ``n`` batches, some of them slices, whose bytes start at other offsets than their buffers."""
     whole = batch([rows[0], *rows])
     cuts = sorted(random.Random(n).choices(range(1, len(rows) + 2), k=n - 1))
     return [whole.slice(start, stop - start) for start, stop in zip([1, *cuts], [*cuts, len(rows) + 1], strict=True)]
@@ -40,10 +40,12 @@ def rows_of(found: Iterable[pa.RecordBatch]) -> list[Row]:
     return [tuple(row.values()) for part in found for row in part.to_pylist()]
 
 
-def mixed(keys: Sequence[bytes], places: int, seed: int = 1) -> list[Row]:
-    """The keys in places at random, no place with the same key twice."""
+def mixed(keys: Sequence[bytes], key_groups: int, seed: int = 1) -> list[Row]:
+    """Return the keys in random targets, key groups and states, without duplicates."""
     chance = random.Random(seed)
-    rows = {(chance.randrange(3), chance.randrange(places), chance.randrange(2), key) for key in keys for _ in range(2)}
+    rows = {
+        (chance.randrange(3), chance.randrange(key_groups), chance.randrange(2), key) for key in keys for _ in range(2)
+    }
     shuffled = sorted(rows)
     chance.shuffle(shuffled)
     return [(*row, b"v%d" % number) for number, row in enumerate(shuffled)]
@@ -53,30 +55,30 @@ KEYS = {
     "numbers": [(2**63 + k * 7919).to_bytes(8, "big") for k in range(-300, 300)],
     "extremes": [bytes(8), b"\xff" * 8, b"\x7f" + b"\xff" * 7, b"\x80" + bytes(7)],
     "prefixes of each other": [b"", *(b"a" * k for k in range(1, 30)), *(b"a" * k + bytes(3) for k in range(30))],
-    "alike far behind": [b"a customer's key of many bytes" + bytes(10) + b"%05d" % k for k in range(600)],
+    "long common prefix": [b"a customer's key of many bytes" + bytes(10) + b"%05d" % k for k in range(600)],
     "of all lengths": [random.Random(k).randbytes(k % 40) + b"%d" % k for k in range(600)],
     "one": [b"only"],
 }
 
 
 @pytest.mark.parametrize("name", KEYS)
-@pytest.mark.parametrize("places", [1, 7, 128, 32768])
-def test_entries_in_order(name: str, places: int) -> None:
-    rows = mixed(KEYS[name], places)
+@pytest.mark.parametrize("key_groups", [1, 7, 128, 32768])
+def test_entries_are_sorted_in_memory(name: str, key_groups: int) -> None:
+    rows = mixed(KEYS[name], key_groups)
     assert rows_of([in_order(batches(rows, 5))]) == sorted(rows)
 
 
-def test_more_places_than_16_bits_tell() -> None:
+def test_more_combinations_of_target_and_key_group_than_16_bits() -> None:
     chance = random.Random(3)
     rows: list[Row] = [(k % 9, chance.randrange(32768), k % 5, b"k%d" % k, b"") for k in range(5000)]
     assert rows_of([in_order(batches(rows, 3))]) == sorted(rows)
 
 
 @pytest.mark.parametrize("name", KEYS)
-@pytest.mark.parametrize("piece", [1, 200, 1 << 18])
-def test_runs_are_merged_to_the_same(name: str, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However much a run holds, and however few of its entries are at hand at a time."""
-    monkeypatch.setattr(runs, "_CHUNK_BYTES", piece)
+@pytest.mark.parametrize("chunk_bytes", [1, 200, 1 << 18])
+def test_merged_runs_are_sorted(name: str, chunk_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The result does not depend on the size of runs or of the chunks in which they are read."""
+    monkeypatch.setattr(runs, "_CHUNK_BYTES", chunk_bytes)
     rows = mixed(KEYS[name], 5)
     for run_bytes in (1, 3000, 1 << 30):
         assert rows_of(sorted_entries(batches(rows, min(len(rows), 40)), run_bytes)) == sorted(rows)
@@ -85,8 +87,10 @@ def test_runs_are_merged_to_the_same(name: str, piece: int, monkeypatch: pytest.
 @pytest.mark.parametrize("name", KEYS)
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize("held_bytes", [1, 5000, 40_000])
-def test_entries_wait_in_a_file(name: str, ordered: bool, held_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As blocks come, each by target and key group, or in any order; targets and key groups as high as they go."""
+def test_entries_are_spilled_to_a_file(
+    name: str, ordered: bool, held_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches are sorted by target and key group or unsorted; targets and key groups include the largest possible."""
     monkeypatch.setattr(waiting, "_FEW_BYTES", 1)
     rows = [(k * (2**31 - 1) // 2, (32767, 0, 77, 128, 129)[group], *more) for k, group, *more in mixed(KEYS[name], 5)]
     parts = batches(rows, min(len(rows), 20))
@@ -99,21 +103,21 @@ def test_entries_wait_in_a_file(name: str, ordered: bool, held_bytes: int, monke
             buffer.add(part)
         portions = [rows_of(portion) for portion in buffer.portions()]
     assert sorted(itertools.chain(*portions)) == sorted(rows)
-    places = [{row[:2] for row in portion} for portion in portions]
-    assert all(max(before) < min(after) for before, after in itertools.pairwise(places))
+    covered = [{row[:2] for row in portion} for portion in portions]
+    assert all(max(before) < min(after) for before, after in itertools.pairwise(covered))
 
 
 @pytest.mark.parametrize("run_bytes", [1, 1 << 30])
-def test_a_key_that_is_there_twice_stands_beside_itself(run_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that the writer of the file sees it, wherever pieces end."""
+def test_duplicate_keys_are_adjacent(run_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The writer of a file can then detect them, whatever the boundaries of chunks."""
     monkeypatch.setattr(runs, "_CHUNK_BYTES", 1)
     rows: list[Row] = [(0, 0, 0, b"key %03d" % (k % 50), b"%d" % k) for k in range(100)]
     found = [row[3] for row in rows_of(sorted_entries(batches(rows, 10), run_bytes))]
     assert found == sorted(row[3] for row in rows)
 
 
-def test_a_large_key_group_is_not_held_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """48 MB of one key group, in runs of 4 MB."""
+def test_a_large_key_group_is_not_held_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sort 48 MB of one key group in runs of 4 MB."""
     monkeypatch.setattr(runs, "_CHUNK_BYTES", 64 << 10)
     value = bytes(1000)
 
@@ -132,37 +136,37 @@ def test_a_large_key_group_is_not_held_whole(monkeypatch: pytest.MonkeyPatch) ->
     assert most < 24 << 20 and pa.total_allocated_bytes() - held < 1 << 20
 
 
-def test_blocks_come_in_little_pieces_while_batches_are_taken_in() -> None:
-    """A worker that writes much at once, and reads nothing meanwhile, can hang with the process that feeds it."""
+def test_small_blocks_are_emitted_while_batches_are_consumed() -> None:
+    """A worker that writes much output without reading can deadlock with the process that feeds it."""
     rows = [(k % 3, k % 128, 0, b"%08d" % k, bytes(200)) for k in range(60_000)]
-    taken, given = 0, []
+    consumed, consumed_at_block = 0, []
 
     def parts() -> Iterable[pa.RecordBatch]:
-        nonlocal taken
+        nonlocal consumed
         for start in range(0, len(rows), 1000):
-            taken += 1
+            consumed += 1
             yield batch(rows[start : start + 1000])
 
     blocks_ = []
     for block in packed(parts(), at_once=4 << 20):
-        given.append(taken)
+        consumed_at_block.append(consumed)
         assert block.nbytes < 2 << 20
         blocks_.append(block)
-    until_the_last = [number for number in given if number < 60]
+    until_the_last = [number for number in consumed_at_block if number < 60]
     assert len(set(until_the_last)) > 0.8 * len(until_the_last) > 4, "one or two at a time"
     assert max(map(len, pa.Table.from_batches(blocks_).column("slice").to_pylist())) == SLICE_BYTES
     found = rows_of(unpacked(blocks_))
     assert sorted(found) == sorted(rows)
-    places = [[row[:2] for row in rows_of([part])] for part in unpacked(blocks_)]
-    assert all(part == sorted(part) and len({target for target, _ in part}) == 1 for part in places)
+    covered = [[row[:2] for row in rows_of([part])] for part in unpacked(blocks_)]
+    assert all(part == sorted(part) and len({target for target, _ in part}) == 1 for part in covered)
 
 
 def slices_of(rows: list[Row]) -> list[dict[str, Any]]:
-    """The rows as BLOCKS."""
+    """Return the rows in the schema BLOCKS."""
     return [row for block in packed([batch(rows)]) for row in block.to_pylist()]
 
 
-def test_slices_of_blocks_come_in_any_order() -> None:
+def test_slices_of_blocks_are_unpacked_in_any_order() -> None:
     chance = random.Random(5)
     rows = [(0, k % 5, 1, b"%08d" % k, chance.randbytes(k % 300)) for k in range(3000)] + [(1, 0, 0, b"k", b"")]
     rows += [(0, 3, 1, b"large", chance.randbytes(10 << 20))]
@@ -185,7 +189,7 @@ def test_slices_of_blocks_come_in_any_order() -> None:
         (lambda slices: [slices[0][:12] + b"\0\0\0\1garbage"], "is damaged"),
     ],
 )
-def test_slices_that_are_no_blocks(damage: Callable[[list[bytes]], list[bytes]], message: str) -> None:
+def test_missing_and_damaged_slices_are_refused(damage: Callable[[list[bytes]], list[bytes]], message: str) -> None:
     whole = [row["slice"] for row in slices_of([(0, 0, 0, b"key", random.Random(1).randbytes(100_000))])]
     assert len(whole) > 3
     damaged = pa.RecordBatch.from_pylist([{"target": 0, "slice": data} for data in damage(whole)], BLOCKS)
