@@ -1,4 +1,4 @@
-"""The cache of compiled kernels: a private directory, and invalid as soon as any source of a kernel changes."""
+"""Cache of compiled kernels: it is private and invalid as soon as any source file of a kernel changes."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_changed_callee_is_compiled_into_its_callers(sources: Path, tmp_path: 
     assert _run(sources, STATEPROC_CACHE_DIR=cache) == ["42", "0"]
 
 
-def test_the_cache_is_for_its_owner_only_and_nowhere_else(sources: Path, tmp_path: Path) -> None:
+def test_the_cache_is_accessible_only_to_its_owner(sources: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     _run(sources, STATEPROC_CACHE_DIR=str(cache), NUMBA_CACHE_DIR=str(tmp_path / "numba"))
     assert stat.S_IMODE(cache.stat().st_mode) == 0o700
@@ -91,7 +91,7 @@ def test_the_cache_is_for_its_owner_only_and_nowhere_else(sources: Path, tmp_pat
         ({"HOME": ""}, "tmp/stateproc-UID"),
     ],
 )
-def test_without_a_setting_the_cache_is_in_the_users_own_folders(
+def test_the_default_cache_is_in_the_users_cache_folder(
     variables: dict[str, str], expected: str, sources: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "tmp").mkdir()
@@ -101,8 +101,8 @@ def test_without_a_setting_the_cache_is_in_the_users_own_folders(
     assert _machine_code(tmp_path) == _machine_code(root) != []
 
 
-def test_without_any_home_no_literal_tilde_is_made(sources: Path, tmp_path: Path) -> None:
-    """Neither HOME nor an entry in the passwd database: expanduser leaves ``~`` as it is."""
+def test_without_a_home_directory_no_folder_with_a_literal_tilde_is_created(sources: Path, tmp_path: Path) -> None:
+    """Without HOME and an entry in the passwd database, expanduser does not replace ``~``."""
     (tmp_path / "tmp").mkdir()
     caller = "import pwd\ndef getpwuid(uid): raise KeyError(uid)\npwd.getpwuid = getpwuid\n" + CALLER
     (sources / "caller.py").write_text(caller)
@@ -112,7 +112,7 @@ def test_without_any_home_no_literal_tilde_is_made(sources: Path, tmp_path: Path
 
 
 def _chosen_root(monkeypatch: pytest.MonkeyPatch, chosen: Path | str, fallback: Path) -> tuple[Path | None, list[str]]:
-    """The root that is chosen under STATEPROC_CACHE_DIR, and the warnings."""
+    """Return the root chosen with STATEPROC_CACHE_DIR, and the warnings."""
     monkeypatch.setenv("STATEPROC_CACHE_DIR", str(chosen))
     monkeypatch.setenv("XDG_CACHE_HOME", str(fallback))
     with warnings.catch_warnings(record=True) as caught:
@@ -181,7 +181,7 @@ def test_machine_code_of_old_sources_is_removed_after_a_month(tmp_path: Path, mo
     assert sorted(path.name for path in root.iterdir()) == sorted(["1" * 32, "something else", folder.name])
 
 
-def test_a_full_column_is_not_grown_for_ever() -> None:
+def test_a_column_at_its_limit_is_not_grown_endlessly() -> None:
     from stateproc.codec.columns import Columns
 
     columns = Columns(1)
@@ -189,7 +189,7 @@ def test_a_full_column_is_not_grown_for_ever() -> None:
     assert not columns.grow(0, 16)
 
 
-def test_every_file_with_kernels_counts_wherever_the_caller_is(tmp_path: Path) -> None:
+def test_every_file_with_kernels_is_hashed(tmp_path: Path) -> None:
     codec = Path(kernel_cache.__file__).parent
     with_kernels = {
         path.relative_to(codec).as_posix() for path in codec.rglob("*.py") if "\n@kernel\n" in path.read_text("utf-8")
@@ -200,7 +200,7 @@ def test_every_file_with_kernels_counts_wherever_the_caller_is(tmp_path: Path) -
 
 
 def test_kernels_use_only_files_that_the_cache_depends_on() -> None:
-    """What a kernel imports is in a file of its own folder or of the codec that is hashed into the cache's name."""
+    """A kernel may import only from files in its own folder or the codec that are hashed into the cache's name."""
     project = Path(kernel_cache.__file__).parents[2]
     codec = {f"stateproc.codec.{Path(name).with_suffix('').as_posix().replace('/', '.')}" for name in _codec_files()}
     outside = []
@@ -219,7 +219,7 @@ def _codec_files() -> list[str]:
 
 
 def _names_used_by_kernels(path: Path) -> set[str]:
-    """The imported names that the kernels of a file use, dotted."""
+    """Return the dotted imported names that the kernels of a file use."""
     source = path.read_text("utf-8")
     if "\n@kernel\n" not in source and "\n@inlined\n" not in source:
         return set()

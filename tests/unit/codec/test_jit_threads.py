@@ -1,4 +1,4 @@
-"""Kernels called for the first time by several threads at once."""
+"""First calls of kernels by several threads at the same time."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _run(folder: Path, program: str) -> str:
     return done.stdout.strip()
 
 
-def test_no_thread_gets_a_kernel_whose_callees_are_still_placeholders(tmp_path: Path) -> None:
+def test_no_thread_calls_a_kernel_whose_callees_are_placeholders(tmp_path: Path) -> None:
     """One thread activates the kernels, slowly; another calls each kernel as soon as it is replaced."""
     program = """
 import caller
@@ -90,7 +90,7 @@ print(results, failures)
 
 
 def test_a_module_imported_while_kernels_are_activated_has_no_placeholders(tmp_path: Path) -> None:
-    """The module takes its loads from jit before they are replaced, and defines its kernel afterwards."""
+    """The module imports functions from jit before they are replaced, and defines its kernel afterwards."""
     program = """
 import caller
 builtins.ARRIVED, builtins.GO_ON = threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""Values inside of what is null, and values that say nothing in a null's place: bytes that Flink 1.20 wrote."""
+"""Values inside nulls, and values without content as opposed to nulls, in bytes that Flink 1.20 wrote."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ ARRAY = "Tuple1<Tuple2<LocalDate, LocalDateTime>>[]"
         ("Row<Row<LocalDate>>", "20", "f0"),
     ],
 )
-def test_dates_inside_of_a_null_are_no_damage(text: str, data: str, field: str | None, temporal: str) -> None:
+def test_invalid_dates_inside_a_null_are_ignored(text: str, data: str, field: str | None, temporal: str) -> None:
     value = parse(text).decode(bytes.fromhex(data), temporal=temporal)
     assert value[field] is None if field else value == [None, None]
 
 
-def test_parts_that_make_no_date_stay_damage_beside_nulls() -> None:
+def test_invalid_dates_outside_nulls_are_refused() -> None:
     pair = parse("Tuple1<Tuple1<LocalDate>>[]")
     leap_day = bytes.fromhex("00000002" + "00" + "01" + "000007e8021d")
     assert pair.decode(leap_day) == [None, {"f0": {"f0": dt.date(2024, 2, 29)}}]
@@ -54,14 +54,14 @@ def test_parts_that_make_no_date_stay_damage_beside_nulls() -> None:
         ("Tuple1<Tuple0>", "2a", {"f0": None}),
     ],
 )
-def test_a_value_that_says_nothing_is_told_from_a_null(text: str, data: str, value: Any) -> None:
+def test_a_value_without_content_is_distinguished_from_null(text: str, data: str, value: Any) -> None:
     serializer = parse(text)
     assert serializer.decode(bytes.fromhex(data)) == value
     layout = serializer.layout(LayoutContext(row_kind=True))
     assert layout.encode(pa.array([value], layout.arrow_type)).data.tobytes().hex() == data
 
 
-def test_false_is_no_value_of_a_type_that_has_only_one() -> None:
+def test_false_is_refused_as_value_of_a_type_with_only_one_value() -> None:
     layout = types.Nullable(types.UNIT).layout(LayoutContext())
     with pytest.raises(Unencodable, match="one value only") as failure:
         layout.encode(pa.array([True, None, False]))

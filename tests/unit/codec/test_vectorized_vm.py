@@ -1,4 +1,4 @@
-"""The vectorized VM decodes the same values and reports the same errors as the row-by-row VM."""
+"""Equivalence of the vectorized VM and the row-by-row VM, in values and errors."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Decoder:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equal failures, or equal values; NaN equals itself, -0.0 is not 0.0."""
+    """Return whether failures or values are equal; NaN equals itself, -0.0 differs from 0.0."""
     if isinstance(one, tuple) or isinstance(other, tuple):
         return type(one) is type(other) and one == other
     return one.equals(other) or (one.type == other.type and repr(one.to_pylist()) == repr(other.to_pylist()))
@@ -78,7 +78,7 @@ def _decoders(entry: dict[str, Any]) -> tuple[Decoder, Decoder] | None:
 
 
 @pytest.mark.parametrize("entry", _entries())
-def test_vectorized_and_row_by_row_decode_alike(entry: dict[str, Any]) -> None:
+def test_both_vms_decode_the_same_values(entry: dict[str, Any]) -> None:
     decoders = _decoders(entry)
     if decoders is None:
         return
@@ -93,7 +93,7 @@ def test_vectorized_and_row_by_row_decode_alike(entry: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("entry", _entries())
-def test_damage_in_one_row_is_reported_alike(entry: dict[str, Any]) -> None:
+def test_both_vms_report_the_same_error_of_a_damaged_row(entry: dict[str, Any]) -> None:
     decoders = _decoders(entry)
     if decoders is None:
         return
@@ -112,8 +112,8 @@ def test_damage_in_one_row_is_reported_alike(entry: dict[str, Any]) -> None:
         assert same(fast.outcome(values), slow.outcome(values))
 
 
-def test_plain_records_stay_vectorized(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nulls here and there in a POJO's fields do not send it to the row-by-row VM."""
+def test_pojos_with_nulls_are_decoded_by_the_vectorized_vm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nulls in the fields of a POJO do not cause a fallback to the row-by-row VM."""
     pojo = _pojo()
     rows = [b"\x02" + bytes([k % 3 == 0]) + (b"" if k % 3 == 0 else bytes(8)) + bytes([k % 5 == 0])
             + (b"" if k % 5 == 0 else b"\x03ab") for k in range(ROWS)]  # fmt: skip

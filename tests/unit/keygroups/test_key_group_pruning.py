@@ -1,4 +1,4 @@
-"""Keys and the key groups they are in: what is pruned for a key is where real Flink put it."""
+"""Key group pruning: the key groups computed for a key contain the one to which Flink assigned it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.helpers.fixtures import Fixture, fixtures
 
 MICROS, EXACT = LayoutContext(temporal="micros"), LayoutContext(temporal="exact")
 NEVER = {"Enum", "Pojo", "Kryo"}
-"""Keys whose hash is the user's own or the JVM's."""
+"""Types of keys whose hash code is defined by user code or by the JVM."""
 
 
 def groups(serializer: Serializer, *keys: Any, ctx: LayoutContext = EXACT, version: int = 4) -> set[int] | None:
@@ -42,7 +42,7 @@ def in_group(kind: str, *values: Any) -> set[int]:
 
 
 EXACTLY = ("corners-hashmap-canonical", "edges-hashmap-canonical", "kitchen-hashmap-canonical", "sql-rocksdb-canonical")
-# The snapshots of a chain are of one job, with the same keys.
+# The snapshots of a chain belong to one job and have the same keys.
 CASES = [
     (fixture, "micros") for fixture in fixtures() if fixture.part in ("", "1-checkpoint-by-1", "1-checkpoint-by-2")
 ]
@@ -50,7 +50,7 @@ CASES += [(fixture, "exact") for fixture in fixtures() if fixture.path.name in E
 
 
 @pytest.mark.parametrize(("fixture", "mode"), CASES, ids=lambda item: getattr(item, "name", item))
-def test_every_row_is_in_a_key_group_that_is_read_for_its_key(fixture: Fixture, mode: str) -> None:
+def test_the_key_groups_of_a_key_include_that_of_its_row(fixture: Fixture, mode: str) -> None:
     for operator in fixture.open(temporal=mode).operators:
         for state in operator.keyed_states:
             try:
@@ -77,8 +77,8 @@ def _is_never_pruned(key: Serializer, mode: str) -> bool:
     return any(name in key.type_name for name in hidden)
 
 
-def test_sql_keys_are_looked_up() -> None:
-    """Keys of SQL operators are rows; each of the fixtures' is in one key group."""
+def test_each_sql_key_has_one_key_group() -> None:
+    """Keys of SQL operators are rows, whose key group is the one in the snapshot."""
     looked_up = 0
     for fixture in fixtures():
         if "/sql-" not in fixture.name:
@@ -104,7 +104,7 @@ def temporal(name: str) -> Temporal:
 
 
 @pytest.mark.parametrize("name", ["Double", "Float"])
-def test_zero_is_two_keys_and_nan_is_one(name: str) -> None:
+def test_zero_has_two_key_groups_and_nan_one(name: str) -> None:
     kind = name.lower()
     arrow = pa.float64() if name == "Double" else pa.float32()
     both = in_group(kind, pa.array([0.0, -0.0], arrow))
@@ -121,7 +121,7 @@ def test_zero_is_two_keys_and_nan_is_one(name: str) -> None:
     assert groups(scalar(name), True) is None
 
 
-def test_zeros_inside_of_a_tuple_are_every_combination() -> None:
+def test_zeros_in_a_tuple_have_the_key_groups_of_all_combinations() -> None:
     pair = TupleOf("org.apache.flink.api.java.tuple.Tuple2", (scalar("Double"), scalar("Double")))
     arrow = pa.struct([("f0", pa.float64()), ("f1", pa.float64())])
     every = pa.array([{"f0": a, "f1": b} for a in (0.0, -0.0) for b in (0.0, -0.0)], arrow)
@@ -132,7 +132,7 @@ def test_zeros_inside_of_a_tuple_are_every_combination() -> None:
     assert groups(pair, 1.0) is None
 
 
-def test_a_lost_surrogate_is_looked_for_everywhere() -> None:
+def test_a_replacement_character_disables_pruning() -> None:
     assert groups(scalar("String"), "tea") == in_group("string", "tea")
     assert groups(scalar("String"), "tea\ufffd") is None
 
@@ -140,7 +140,7 @@ def test_a_lost_surrogate_is_looked_for_everywhere() -> None:
 INSTANT = "2024-02-29T12:30:00.123456789Z"
 
 
-def test_instants_are_found_where_nanoseconds_show() -> None:
+def test_times_with_nanoseconds_are_pruned_only_in_exact_mode() -> None:
     parts = pa.array([{"seconds": 1709209800, "nanos": 123456789}])
     assert groups(temporal("Instant"), INSTANT) == in_group("instant", parts)
     assert groups(temporal("LocalDateTime"), INSTANT[:-1]) == in_group("local_date_time", parts)
@@ -156,7 +156,7 @@ def test_instants_are_found_where_nanoseconds_show() -> None:
 
 
 @pytest.mark.parametrize("name", ["Date", "SqlDate", "SqlTime", "SqlTimestamp"])
-def test_javas_old_dates_are_hashed_by_their_milliseconds(name: str) -> None:
+def test_java_util_and_sql_dates_are_hashed_by_milliseconds(name: str) -> None:
     moment = dt.datetime(1969, 12, 31, 23, 59, 59, 999_500, tzinfo=dt.timezone.utc)
     for ctx in (MICROS, EXACT):
         assert groups(temporal(name), moment, ctx=ctx) == in_group("epoch_millis", -1)
@@ -186,7 +186,7 @@ def sql_row(*types: LogicalType) -> RowData:
         (LogicalType("ROW", names=("a",), children=(LogicalType("INTEGER"),)), {"a": 7}),
     ],
 )  # fmt: skip
-def test_a_field_of_a_sql_key_is_found_as_object_and_as_json(type_: LogicalType, value: Any) -> None:
+def test_a_sql_key_is_accepted_as_object_and_as_json(type_: LogicalType, value: Any) -> None:
     row = sql_row(type_)
     found = groups(row, {"f0": value}, ctx=MICROS)
     assert found is not None
@@ -195,13 +195,13 @@ def test_a_field_of_a_sql_key_is_found_as_object_and_as_json(type_: LogicalType,
     assert groups(row, {"f0": text}) == found
 
 
-def test_a_sql_key_as_its_vector_has_it() -> None:
+def test_the_key_group_of_a_sql_key_equals_that_of_its_vector() -> None:
     row = sql_row(LogicalType("INTEGER"), *[LogicalType("VARCHAR")] * 13)
     key = {**{f"f{index}": None for index in range(14)}, "f0": 1, "f1": "ab"}
     assert groups(row, key) == {int(key_group_of_hash(506912217, 128))}
 
 
-def test_sql_keys_that_columns_do_not_show_wholly() -> None:
+def test_sql_keys_with_ambiguous_values_are_not_pruned() -> None:
     nanos = sql_row(LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=9))
     assert groups(nanos, {"f0": dt.datetime(2024, 1, 1)}, ctx=MICROS) is None
     assert groups(nanos, {"f0": "2024-01-01T00:00:00.000000001"}) is not None
@@ -213,7 +213,7 @@ def test_sql_keys_that_columns_do_not_show_wholly() -> None:
     assert groups(sql_row(LogicalType("DECIMAL", precision=3, scale=0)), {"f0": 12345}) is None
 
 
-def test_a_row_is_looked_for_under_every_row_kind_and_release() -> None:
+def test_a_row_has_the_key_groups_of_every_row_kind_and_release() -> None:
     row = RowOf((scalar("Int"), PlainArray("Byte", next(_layouts()))), True)
     current = groups(row, {"f0": 1, "f1": b"ab"})
     assert current is not None and 1 < len(current) <= 4
@@ -245,7 +245,7 @@ def _layouts() -> Any:
     yield Blob(ops.LENGTH_I32)
 
 
-def test_other_keys() -> None:
+def test_keys_of_other_types() -> None:
     assert groups(Big(True), "1.50") == in_group("big_decimal", "1.50") != groups(Big(True), "1.5")
     assert groups(NullableOf(scalar("Long"), 0), None) == {int(key_group_of_hash(0, 128))}
     assert groups(scalar("Long"), 2**63) is None
@@ -254,10 +254,10 @@ def test_other_keys() -> None:
     assert groups(TupleOf("scala.Tuple2", (scalar("Long"),)), [1]) is None
 
 
-def test_fields_that_conditions_tell() -> None:
+def test_keys_are_combined_from_the_fields_that_conditions_specify() -> None:
     kind = pa.struct([("a", pa.int64()), ("b", pa.struct([("c", pa.string())]))])
-    told = {("key", "a"): [1, 2], ("key", "b", "c"): ["x"]}
-    assert keys_of_fields(kind, lambda path, _: told.get(path)) == [
+    specified = {("key", "a"): [1, 2], ("key", "b", "c"): ["x"]}
+    assert keys_of_fields(kind, lambda path, _: specified.get(path)) == [
         {"a": 1, "b": {"c": "x"}},
         {"a": 2, "b": {"c": "x"}},
     ]
@@ -275,12 +275,12 @@ def test_fields_that_conditions_tell() -> None:
         ("+12024-02-29", (317278684800, 0)),
     ],
 )
-def test_moments(text: str, expected: tuple[int, int]) -> None:
+def test_text_is_parsed_as_instant(text: str, expected: tuple[int, int]) -> None:
     assert seconds_and_nanos(text) == expected
 
 
 @pytest.mark.parametrize("text", ["2024-02-30T00:00:00", "2024-01-01T24:00", "2024-01-01T00:00:00+02:00", 5, b""])
-def test_texts_that_are_no_moments(text: Any) -> None:
+def test_text_that_is_not_an_instant_is_refused(text: Any) -> None:
     for read in (seconds_and_nanos, days, nanos_of_day):
         with pytest.raises(ValueError, match=r"no|cannot"):
             read(text)

@@ -1,4 +1,4 @@
-"""Key groups, operator ids and hash codes against what real Flink computed (tests/vectors)."""
+"""Key groups, operator ids and hash codes equal those that Flink computed (tests/vectors)."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def vectors(part: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("vector", [v for v in vectors("hashes") if "keyGroupOf128" in v.values[0]])
-def test_key_group_is_flinks(vector: dict[str, Any]) -> None:
+def test_key_groups_equal_flinks(vector: dict[str, Any]) -> None:
     assert key_group_of_hash(vector["hashCode"], 128) == vector["keyGroupOf128"]
 
 
 @pytest.mark.parametrize("vector", vectors("max_parallelism"))
-def test_default_max_parallelism_is_flinks(vector: list[int]) -> None:
+def test_default_max_parallelism_equals_flinks(vector: list[int]) -> None:
     assert default_max_parallelism(vector[0]) == vector[1]
 
 
-# Published values of the hash, both halves as little-endian bytes; real Flink's ids: test_keygroups_flink.
+# Published values of the hash, both halves as little-endian bytes; for Flink's ids see test_key_hash_vectors.py.
 PUBLISHED_IDS = [
     ("", "00" * 16),
     ("The quick brown fox jumps over the lazy dog", "6c1b07bc7bbc4be347939ac4a93c437a"),
@@ -85,7 +85,7 @@ SCALAR_TYPES = {
 
 
 @pytest.mark.parametrize("vector", [v for v in vectors("hashes") if v.values[0]["type"] in SCALAR_TYPES])
-def test_scalar_hash_codes_are_flinks(vector: dict[str, Any]) -> None:
+def test_scalar_hash_codes_equal_flinks(vector: dict[str, Any]) -> None:
     arrow, kind, parse = SCALAR_TYPES[vector["type"]]
     array = pa.array(
         np.array([parse(vector["printed"])])
@@ -97,11 +97,11 @@ def test_scalar_hash_codes_are_flinks(vector: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("vector", [v for v in vectors("hashes") if v.values[0]["type"] == "BinaryRow"])
-def test_binary_row_hash_is_flinks(vector: dict[str, Any]) -> None:
+def test_binary_row_hashes_equal_flinks(vector: dict[str, Any]) -> None:
     assert binary_row_hash([bytes.fromhex(vector["printed"])]).tolist() == [vector["hashCode"]]
 
 
-# Values whose printed form does not tell their type; the hash codes are from shared-flink-1.20.5.json.
+# Values whose printed form does not determine their type; the hash codes are from shared-flink-1.20.5.json.
 COMPOSITES = [
     ({"a": "a", "b": 1}, row(a=pa.string(), b=pa.int32()), KeyHash("row", (STRING, INT)), 4961),
     (
@@ -124,19 +124,21 @@ COMPOSITES = [
 
 
 @pytest.mark.parametrize(("value", "arrow", "kind", "expected"), COMPOSITES)
-def test_composite_hash_codes_are_flinks(value: Any, arrow: pa.DataType, kind: KeyHash, expected: int) -> None:
+def test_composite_hash_codes_equal_flinks(value: Any, arrow: pa.DataType, kind: KeyHash, expected: int) -> None:
     assert hash_codes(pa.array([value], arrow), kind).tolist() == [expected]
 
 
-def test_a_sql_keys_binary_row_hashes_as_flinks() -> None:
-    """The 14-field BinaryRow of the vectors: 1, 'ab' and twelve nulls."""
+def test_the_hash_of_a_sql_keys_binary_row_equals_flinks() -> None:
+    """The row is the BinaryRow of 14 fields in the vectors: 1, 'ab' and twelve nulls."""
     arrow = pa.struct([("f0", pa.int32()), ("f1", pa.string())] + [(f"n{i}", pa.string()) for i in range(12)])
     kind = KeyHash("rowdata", (INT, STRING, *[STRING] * 12))
     assert hash_codes(pa.array([{"f0": 1, "f1": "ab"}], arrow), kind).tolist() == [506912217]
 
 
 @pytest.mark.parametrize(("max_parallelism", "parallelism"), [(128, 1), (128, 3), (128, 128), (32768, 777), (7, 5)])
-def test_ranges_cover_all_key_groups_and_agree_with_their_owner(max_parallelism: int, parallelism: int) -> None:
+def test_key_group_ranges_cover_all_key_groups_and_match_the_assigned_subtask(
+    max_parallelism: int, parallelism: int
+) -> None:
     owners = [
         (group, subtask)
         for subtask in range(parallelism)
@@ -146,7 +148,7 @@ def test_ranges_cover_all_key_groups_and_agree_with_their_owner(max_parallelism:
     assert all(subtask_of_key_group(max_parallelism, parallelism, group) == owner for group, owner in owners)
 
 
-def test_ranges_of_three_subtasks() -> None:
+def test_key_group_ranges_of_three_subtasks() -> None:
     assert [key_group_range(128, 3, i) for i in range(3)] == [range(43), range(43, 86), range(86, 128)]
 
 
@@ -171,7 +173,7 @@ def test_parallelism_over_max_parallelism_and_unknown_subtasks_are_refused() -> 
         default_max_parallelism(0)
 
 
-def test_what_cannot_be_pruned_is_none() -> None:
+def test_keys_without_a_known_hash_have_no_key_groups() -> None:
     assert composite("tuple", [INT, None]) is None
     assert composite("tuple", [INT, LONG]) == KeyHash("tuple", (INT, LONG))
     assert not is_reproducible(None)

@@ -1,4 +1,4 @@
-"""Hash codes against slow plain-Python twins of Java's definitions, on random input."""
+"""Hash codes equal slow reference implementations of Java's definitions on random input."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ TEXTS = ["", "a", "😀", *[random_text() for _ in range(300)]]
 def check(values: list[Any], arrow: pa.DataType, kind: KeyHash, expected: list[int]) -> None:
     array = pa.array(values, arrow)
     assert hash_codes(array, kind).tolist() == expected
-    # A slice has other buffers' offsets, a chunked array other chunks: the hash may not see it.
+    # The hash does not depend on the offset of a slice or the chunks of a chunked array.
     assert hash_codes(array[3:], kind).tolist() == expected[3:]
     assert hash_codes(pa.chunked_array([array[:2], array[2:]]), kind).tolist() == expected
 
@@ -114,7 +114,7 @@ def test_key_groups() -> None:
     assert [key_group_of_hash(code, 1000) for code in INTS] == expected
 
 
-def test_long() -> None:
+def test_long_hash() -> None:
     check(LONGS, pa.int64(), LONG, [long_hash(v) for v in LONGS])
 
 
@@ -130,7 +130,7 @@ def test_boolean_and_boolean_value() -> None:
     check([True, False, None, True], pa.bool_(), KeyHash("boolean_value"), [1, 0, 0, 1])
 
 
-def test_every_nan_hashes_as_the_canonical_one() -> None:
+def test_every_nan_has_the_hash_of_the_canonical_nan() -> None:
     odd = np.array([0x7FF8000000000001, 0xFFF8000000000000 - (1 << 64)], np.int64).view(np.float64)
     assert hash_codes(pa.array(odd), KeyHash("double")).tolist() == [0x7FF80000] * 2
     odd32 = np.array([0x7FC00001], np.int32).view(np.float32)
@@ -142,7 +142,7 @@ def test_string(arrow: pa.DataType) -> None:
     check([*TEXTS, None], arrow, STRING, [*map(string_hash, TEXTS), 0])
 
 
-def test_string_whose_last_character_is_cut_off_reads_nothing_behind_it() -> None:
+def test_hashing_a_string_with_a_truncated_character_reads_no_byte_after_it() -> None:
     offsets = pa.py_buffer(np.array([0, 1, 2], np.int32))
     array = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"\xf0\xe2")])
     assert hash_codes(array, STRING).tolist() == [0xF0, 0xE2]
@@ -165,7 +165,7 @@ def test_big_integer() -> None:
     check([str(v) for v in values], pa.string(), KeyHash("big_integer"), [expected(v) for v in values])
 
 
-def test_big_decimal_counts_its_scale() -> None:
+def test_the_hash_of_a_big_decimal_includes_its_scale() -> None:
     # java.math.BigDecimal: 31 * hash of the unscaled value + scale
     cases = {
         "1.5": 31 * 15 + 1,
@@ -179,7 +179,7 @@ def test_big_decimal_counts_its_scale() -> None:
 
 
 @pytest.mark.parametrize("bad", ["", "NaN", "Infinity", "1e", "0x1", "1_000", "1E99999999999", "１"])
-def test_what_is_no_decimal_number_is_refused(bad: str) -> None:
+def test_text_that_is_not_a_decimal_number_is_refused(bad: str) -> None:
     with pytest.raises(InvalidOption):
         hash_codes(pa.array([bad]), KeyHash("big_decimal"))
     with pytest.raises(InvalidOption):
@@ -216,7 +216,7 @@ def test_local_date_time_and_instant_before_and_after_1970() -> None:
     check(parts, pa.struct([("s", pa.int64()), ("n", pa.int32())]), KeyHash("instant"), instants)
 
 
-def test_epoch_millis_round_down_and_refuse_what_lost_the_instant() -> None:
+def test_epoch_millis_are_rounded_down_and_date32_is_refused() -> None:
     check(
         [-1, 1999, -1001, 0],
         pa.timestamp("us"),
@@ -228,7 +228,7 @@ def test_epoch_millis_round_down_and_refuse_what_lost_the_instant() -> None:
         hash_codes(pa.array([1], pa.date32()), KeyHash("epoch_millis"))
 
 
-def test_time_window_mixes_the_sum_of_its_bounds() -> None:
+def test_time_window_hash_mixes_the_sum_of_its_bounds() -> None:
     def mixed(value: int) -> int:
         mask = (1 << 64) - 1
         x = value & mask
@@ -263,8 +263,8 @@ def test_list_and_map_outside_a_row() -> None:
     check([list(m.items()) for m in maps], arrow, KeyHash("map", (STRING, INT)), expected)
 
 
-def test_row_looks_into_lists_maps_and_arrays() -> None:
-    """RowUtils.deepHashCodeInternal: a scalar counts 31 more, a map starts at 1, null is 0."""
+def test_row_hash_includes_elements_of_lists_maps_and_arrays() -> None:
+    """Flink's RowUtils.deepHashCodeInternal adds 31 to a scalar's hash, starts a map at 1, and maps null to 0."""
     arrow = pa.struct(
         [
             ("l", pa.list_(pa.int32())),
@@ -300,7 +300,7 @@ def test_row_looks_into_lists_maps_and_arrays() -> None:
     check(rows, arrow, kind, expected)
 
 
-def test_legacy_row_looks_into_arrays_only() -> None:
+def test_legacy_row_hash_includes_elements_of_arrays_only() -> None:
     arrow = pa.struct([("l", pa.list_(pa.int32())), ("b", pa.binary()), ("s", pa.string())])
     kind = KeyHash("legacy_row", (KeyHash("list", (INT,)), KeyHash("array", (BYTE,)), STRING))
     rows = [{"l": [1, 2], "b": b"\x01", "s": "a"}, {"l": None, "b": None, "s": None}]
@@ -309,7 +309,7 @@ def test_legacy_row_looks_into_arrays_only() -> None:
 
 
 def test_binary_row_bytes() -> None:
-    """Layout of BinaryRowData: null bits behind the RowKind byte, 8-byte slots, variable part padded to 8."""
+    """BinaryRowData has null bits after the RowKind byte, 8-byte slots, and a variable-length part padded to 8."""
     arrow = pa.struct(
         [
             ("flag", pa.bool_()),
@@ -390,7 +390,7 @@ def test_binary_row_of_57_fields_has_two_words_of_null_bits() -> None:
     assert row[:9] == b"\x00\xfe\xff\xff\xff\xff\xff\xff\x01"
 
 
-def test_binary_rows_refuse_what_has_no_single_form() -> None:
+def test_values_without_a_unique_binary_row_form_are_refused() -> None:
     wide = KeyHash("rowdata", (KeyHash("timestamp", precision=9),))
     with pytest.raises(InvalidOption, match="null TIMESTAMP"):
         binary_rows(pa.array([{"t": None}], pa.struct([("t", pa.timestamp("us"))])), wide)

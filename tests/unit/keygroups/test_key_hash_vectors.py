@@ -1,4 +1,4 @@
-"""Hash codes and key groups of the values in tests/vectors/flink-<release>.json, written by running Flink."""
+"""Hash codes and key groups equal those that Flink computed (tests/vectors/flink-<release>.json)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stateproc.keygroups.ranges import default_max_parallelism, key_group_of_has
 from tests.helpers.paths import VECTORS
 
 _FILES = [json.loads(path.read_text("utf-8")) for path in sorted(VECTORS.glob("flink-*.json"))]
-# The files of other releases hold differences only; how Row.hashCode changed is tested apart, below.
+# The files of other releases contain differences only; changes of Row.hashCode are tested separately below.
 RELEASES = [release for release in _FILES if "same_as" not in release]
 HASHES: list[dict[str, Any]] = [vector for release in RELEASES for vector in release.get("hashes", [])]
 
@@ -60,7 +60,7 @@ def dates(values: list[str]) -> pa.Array:
 
 
 def date_times(values: list[str]) -> list[pa.Array]:
-    """One array each: year -5 does not fit into nanoseconds."""
+    """Return one array for each value, because the year -5 does not fit into nanoseconds."""
     arrays = []
     for value in values:
         day, _, time = value.partition("T")
@@ -105,12 +105,12 @@ TEXTS = {
 
 def vectors_of(kind: str) -> list[dict[str, Any]]:
     found = [vector for vector in HASHES if vector["type"] == kind]
-    # Arrow's dates and microseconds end long before Java's.
+    # Arrow's dates and microseconds have a smaller range than Java's.
     return [v for v in found if "999999999-" not in str(v["value"])]
 
 
 @pytest.mark.parametrize("java", SCALARS)
-def test_scalars(java: str) -> None:
+def test_scalar_hash_codes_equal_flinks(java: str) -> None:
     kind, to_arrow = SCALARS[java]
     vectors = vectors_of(java)
     assert vectors
@@ -119,10 +119,10 @@ def test_scalars(java: str) -> None:
 
 
 @pytest.mark.parametrize("java", TEXTS)
-def test_texts(java: str) -> None:
+def test_string_hash_codes_equal_flinks(java: str) -> None:
     vectors = vectors_of(java)
     assert vectors
-    # Lone surrogates stand as three bytes, as they do in the strings decoded from state.
+    # Lone surrogates are encoded as three bytes, as in the strings decoded from state.
     encoded = [v["value"].encode("utf-8", "surrogatepass") for v in vectors]
     offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int32)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]
@@ -130,7 +130,7 @@ def test_texts(java: str) -> None:
     assert hash_codes(array, KeyHash(TEXTS[java])).tolist() == [v["hash"] for v in vectors]
 
 
-def test_local_date_times() -> None:
+def test_local_date_time_hash_codes_equal_flinks() -> None:
     vectors = vectors_of("LocalDateTime")
     assert vectors
     arrays = date_times([v["value"] for v in vectors])
@@ -155,7 +155,7 @@ def tuple_of(*children: KeyHash) -> KeyHash:
     return KeyHash("tuple", children)
 
 
-# (type in the vectors, value there, value for Arrow, Arrow type, KeyHash). Mixed lists have no Arrow type.
+# (type and value in the vectors, value for Arrow, Arrow type, KeyHash). Mixed lists have no Arrow type.
 COMPOSITES: list[tuple[str, Any, Any, pa.DataType, KeyHash]] = [
     ("Tuple", {}, {}, struct(), tuple_of()),
     ("Tuple", {"f0": 7}, {"f0": 7}, struct(pa.int32()), tuple_of(INT)),
@@ -254,14 +254,16 @@ COMPOSITES: list[tuple[str, Any, Any, pa.DataType, KeyHash]] = [
     COMPOSITES,
     ids=[f"{java}-{json.dumps(value)}" for java, value, *_ in COMPOSITES],
 )
-def test_composites(java: str, value: Any, plain_value: Any, arrow: pa.DataType, kind: KeyHash) -> None:
+def test_composite_hash_codes_equal_flinks(
+    java: str, value: Any, plain_value: Any, arrow: pa.DataType, kind: KeyHash
+) -> None:
     expected = [v["hash"] for v in vectors_of(java) if v["value"] == value]
     assert len(expected) >= len(RELEASES)
     codes = hash_codes(pa.array([plain_value], arrow), kind).tolist()
     assert codes * len(expected) == expected
 
 
-# Computed by running each release on: Row("a", 1), Row(Row(1), "z"), Row(List(1, 2)), Row(Map("k", 1)),
+# Computed by each release for: Row("a", 1), Row(Row(1), "z"), Row(List(1, 2)), Row(Map("k", 1)),
 # Row(int[]{1, -1}), Row(String[]{"a", null}). Row.hashCode changed with 1.12 and again with 1.13.
 ROWS_BY_RELEASE = {
     ("1.8.3", "legacy_row"): [3969, 2075, 1025, 137, 1022, 3999],
@@ -272,7 +274,7 @@ ROWS_BY_RELEASE = {
 
 
 @pytest.mark.parametrize(("release", "kind"), ROWS_BY_RELEASE)
-def test_rows_of_each_release(release: str, kind: str) -> None:
+def test_row_hash_codes_of_each_release(release: str, kind: str) -> None:
     rows: list[tuple[dict[str, Any], pa.DataType, tuple[KeyHash, ...]]] = [
         ({"f0": "a", "f1": 1}, struct(pa.string(), pa.int32()), (STRING, INT)),
         (
@@ -293,7 +295,7 @@ def test_rows_of_each_release(release: str, kind: str) -> None:
     ("kind", "expected"),
     [("legacy_row_with_kind", 131), ("row_1_12_with_kind", 131), ("row_with_kind", 162)],
 )
-def test_deleted_row_of_each_release(kind: str, expected: int) -> None:
+def test_hash_code_of_a_deleted_row_of_each_release(kind: str, expected: int) -> None:
     arrow = pa.struct([("kind", pa.string()), ("f0", pa.int32())])
     codes = hash_codes(pa.array([{"kind": "-D", "f0": 7}], arrow), KeyHash(kind, (INT,)))
     assert codes.tolist() == [expected]

@@ -1,4 +1,4 @@
-"""Changelogs that do not hold the type of their keys: the user tells it, and what is told is held against the log."""
+"""Changelogs without a key type: the user specifies it, and it is validated against the log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def members(release: str) -> list[Fixture]:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_without_being_told_there_is_advice(release: str) -> None:
+def test_a_missing_key_type_is_reported_with_advice(release: str) -> None:
     for member in members(release):
         operator = member.open(key_type=None).operator("chain")
         problem = operator.problems[0]
@@ -45,23 +45,23 @@ def test_without_being_told_there_is_advice(release: str) -> None:
             operator.state("text")
 
 
-TOLD: list[Any] = [
+KEY_TYPES: list[Any] = [
     "String", types.STRING, pa.string(), {"chain": "String"}, {operator_id("chain"): types.STRING},
     ' {"chain": "String"}',
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("told", TOLD, ids=repr)
-def test_a_type_is_told_for_all_operators_or_for_one(told: Any) -> None:
+@pytest.mark.parametrize("key_type", KEY_TYPES, ids=repr)
+def test_a_key_type_is_specified_for_all_operators_or_for_one(key_type: Any) -> None:
     for release in RELEASES:
         for member in members(release):
-            snapshot = member.open(key_type=told)
+            snapshot = member.open(key_type=key_type)
             assert differences(member, snapshot) == []
             assert {state.name for state in snapshot.operator("chain").keyed_states} >= STATES - {"late"}
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_all_states_as_one_table_and_flattened(release: str) -> None:
+def test_joined_and_flattened_states_with_a_specified_key_type(release: str) -> None:
     member = members(release)[-1]
     operator = member.open().operator("chain")
     table = operator.wide().to_arrow()
@@ -83,7 +83,7 @@ def test_only_the_key_group_of_a_key_is_read(release: str) -> None:
         assert row in found and {item["key_group"] for item in found} == {row["key_group"]}
 
 
-def test_splits_travel() -> None:
+def test_splits_can_be_pickled() -> None:
     member = members("2.3")[-1]
     splits: list[Split] = pickle.loads(pickle.dumps(member.open().state("chain", "text").splits(split_bytes=100)))
     rows = [row for split in splits for batch in split.read() for row in batch.to_pylist()]
@@ -91,7 +91,7 @@ def test_splits_travel() -> None:
     assert len(splits) > 8 and {row["key"]: row["value"] for row in rows} == wanted
 
 
-def test_on_the_command_line(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_key_type_is_an_option_of_the_command_line(capfd: pytest.CaptureFixture[str]) -> None:
     member = members("1.20")[-1]
     arguments = ["read", member.snapshot, "--uid", "chain", "--state", "sum", "--format", "jsonl"]
     assert main([*arguments, "--key-type", "String"]) == 0
@@ -107,10 +107,10 @@ WRONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("told", WRONG)
+@pytest.mark.parametrize("key_type", WRONG)
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_wrong_type_is_refused_with_advice(release: str, told: str) -> None:
-    operator = members(release)[-1].open(key_type=told).operator("chain")
+def test_a_wrong_key_type_is_refused_with_advice(release: str, key_type: str) -> None:
+    operator = members(release)[-1].open(key_type=key_type).operator("chain")
     for state in operator.keyed_states:
         with pytest.raises((InvalidOption, CorruptSnapshot)) as caught:
             state.to_arrow()
@@ -120,8 +120,8 @@ def test_a_wrong_type_is_refused_with_advice(release: str, told: str) -> None:
                 list(split.read())
 
 
-def test_bytes_that_fit_another_type_are_told_apart_by_their_key_groups(tmp_path: Path) -> None:
-    """Eight bytes may be a Long or two Integers; only one of them is hashed to where the log has it."""
+def test_a_wrong_key_type_of_the_same_length_is_detected_by_key_groups(tmp_path: Path) -> None:
+    """Eight bytes may be a Long or two Integers; only one of them has the hash that fits the log's key group."""
     numbers = [number * 0x2_0000_0007 for number in range(1, 100)]
     groups = key_group_of_hash(hash_codes(pa.array(numbers), KeyHash("long")), 128).tolist()
     rows = [
@@ -140,15 +140,15 @@ def test_bytes_that_fit_another_type_are_told_apart_by_their_key_groups(tmp_path
     assert caught.value.where.state == "v" and "keyType" in (caught.value.advice or "")
 
 
-def test_keys_without_a_hash_that_can_be_told_are_read_as_told(tmp_path: Path) -> None:
-    """A POJO's hashCode is its own."""
+def test_keys_of_an_unknown_hash_are_read_without_validation(tmp_path: Path) -> None:
+    """The hashCode of a POJO is user code."""
     rows = [(group, bytes([SET, 0, 0]) + b"\x02\0" + long(group) + b"\0" + long(7)) for group in (3, 9)]
     opened(tmp_path, [], [in_memory_changelog([declared(0, state_info("v", "VALUE", LONG)), *rows])])
     snapshot = stateproc.open(str(tmp_path), key_type=types.Pojo("com.acme.Id", {"id": types.LONG}))
     assert [row["key"] for row in arrow_rows(snapshot, snapshot.operators[0].state("v"))] == [{"id": 3}, {"id": 9}]
 
 
-def test_what_the_snapshot_tells_goes_before(tmp_path: Path) -> None:
+def test_the_key_type_in_the_snapshot_overrides_the_specified_one(tmp_path: Path) -> None:
     (member, *_) = fixtures_in(FIXTURES / "1.20" / "chain-changelog-never")
     assert differences(member, member.open(key_type="Long")) == []
     (demo,) = fixtures_in(FIXTURES / "1.20" / "demo")
@@ -156,7 +156,7 @@ def test_what_the_snapshot_tells_goes_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "error", "match"),
+    ("key_type", "error", "match"),
     [
         ("Strin", InvalidOption, "Strin"),
         ("{not json", InvalidOption, "not a JSON object"),
@@ -165,14 +165,14 @@ def test_what_the_snapshot_tells_goes_before(tmp_path: Path) -> None:
         ({"chian": "String"}, NotFound, "chian"),
     ],
 )
-def test_what_tells_nothing_is_refused(told: Any, error: type[SnapshotError], match: str) -> None:
+def test_an_invalid_key_type_is_refused(key_type: Any, error: type[SnapshotError], match: str) -> None:
     with pytest.raises(error, match=match):
-        members("1.20")[0].open(key_type=told)
+        members("1.20")[0].open(key_type=key_type)
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_carried_over_the_header_has_the_snapshot_that_flink_writes(release: str) -> None:
-    """An equal job beside it has materialized parts, whose header is by Flink."""
+def test_the_rewritten_header_has_the_key_serializer_snapshot_that_flink_writes(release: str) -> None:
+    """An equal job has materialized state, whose header Flink wrote."""
     oracle = merged_header(fixtures_in(FIXTURES / release / "chain-changelog-by-and-by")[-1].open().operator("chain"))
     ours = merged_header(members(release)[-1].open().operator("chain"))
     assert ours.key_snapshot == oracle.key_snapshot

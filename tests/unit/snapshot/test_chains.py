@@ -1,5 +1,4 @@
-"""Chains of snapshots that real Flink wrote: each holds what it is there for (its rows are compared in
-test_fixtures), and one job's canonical, native and incremental snapshots are the same tables."""
+"""Chains of snapshots of one job: each has the features for which it was recorded (rows: test_fixtures.py)."""
 
 from __future__ import annotations
 
@@ -40,13 +39,13 @@ from tests.helpers.fixtures import FIXTURES, Fixture, differences, fixtures_in
 
 NEWEST = ("1.20", "2.3")
 CHANGELOGS = ("1.15", "1.16", "1.17", *NEWEST)
-"""The releases with chains of changelogs in files: never materialized, now and then, rescaled, on and off."""
+"""The releases with changelogs in files: never or sometimes materialized, rescaled, enabled and disabled."""
 CHAINS = sorted(path.parent for path in FIXTURES.glob("*/chain-*/manifest.json"))
 
 
 @dataclass(frozen=True)
 class Table:
-    """A live sst file of a chain's member. ``outside``: of its bounds one is in no key group of the handle."""
+    """A live SST file; ``outside``: one of its key bounds is in no key group of the handle."""
 
     name: str
     level: int
@@ -70,7 +69,7 @@ def keyed_handles(snapshot: Snapshot) -> Iterator[KeyedHandle]:
 
 
 def tables(fixture: Fixture) -> list[Table]:
-    """The live files of all databases of a snapshot."""
+    """Return the live files of all databases of a snapshot."""
     snapshot = fixture.open()
     width = 1 if fixture.manifest["max_parallelism"] <= 128 else 2
     found = []
@@ -92,19 +91,19 @@ def changelogs(fixture: Fixture) -> list[ChangelogHandle]:
 
 
 def materialized_and_logged(fixture: Fixture) -> tuple[bool, bool]:
-    """Whether there is a materialized part, and a log."""
+    """Return whether there is materialized state, and whether there is a log."""
     handles = changelogs(fixture)
     return any(handle.materialized for handle in handles), any(handle.non_materialized for handle in handles)
 
 
 def rows(state: State) -> pa.Table:
-    """A state's rows in an order of their own, whatever the files' order."""
+    """Return a state's rows, sorted, so that they do not depend on the order of the files."""
     table = state.to_arrow()
     return table.take(pa.array(sorted(range(len(table)), key=lambda row: repr(table.slice(row, 1).to_pylist()))))
 
 
 @pytest.mark.parametrize("path", CHAINS, ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_a_chain_is_five_checkpoints_or_more_and_each_differs_from_the_next(path: Path) -> None:
+def test_a_chain_has_at_least_five_checkpoints_and_each_differs_from_the_next(path: Path) -> None:
     members = [item for item in fixtures_in(path) if item.manifest["kind"] == "checkpoint"]
     assert len(members) >= 5
     texts = [sorted(str(line) for line in member.expected()) for member in members]
@@ -112,7 +111,7 @@ def test_a_chain_is_five_checkpoints_or_more_and_each_differs_from_the_next(path
 
 
 @pytest.mark.parametrize("release", NEWEST)
-def test_a_chain_shares_files_over_many_levels(release: str) -> None:
+def test_a_chain_shares_files_in_many_levels(release: str) -> None:
     members = checkpoints(release, "rocksdb")
     found = [tables(member) for member in members]
     names = [{table.name for table in member} for member in found]
@@ -128,14 +127,14 @@ def test_a_chain_shares_files_over_many_levels(release: str) -> None:
     ("release", "mode"),
     [("1.20", "rescaled"), ("1.20", "rescaled-delete-files"), ("2.3", "rescaled-ingest")],
 )
-def test_rescaled_databases_hold_range_deletions_and_key_groups_of_others(release: str, mode: str) -> None:
+def test_rescaled_databases_contain_range_deletions_and_foreign_key_groups(release: str, mode: str) -> None:
     found = [tables(member) for member in checkpoints(release, mode) if member.manifest["parallelism"] == 3]
     assert any(table.properties.range_deletions for member in found for table in member)
     assert any(table.outside for member in found for table in member)
 
 
 @pytest.mark.parametrize(("release", "mode"), [("1.20", "rescaled"), ("2.3", "rescaled-ingest"), ("2.3", "forst")])
-def test_rescaled_databases_are_cut_at_key_groups(release: str, mode: str) -> None:
+def test_rescaled_databases_are_restricted_to_their_key_groups(release: str, mode: str) -> None:
     member = next(item for item in checkpoints(release, mode) if item.manifest["parallelism"] == 3)
     for state in member.open().operators[-1].keyed_states:
         splits = state.splits(split_bytes=64)
@@ -182,19 +181,19 @@ def test_expired_entries_are_read_until_a_compaction_drops_them(release: str) ->
         for member in members
     ]
     assert counts[:2] == expected[:2]
-    assert any(read[name] > told[name] for read, told in zip(counts, expected, strict=True) for name in read)
+    assert any(read[name] > recorded[name] for read, recorded in zip(counts, expected, strict=True) for name in read)
     assert counts[4]["items"] < counts[1]["items"]
 
 
 @pytest.mark.parametrize("release", NEWEST)
-def test_heap_timers_stand_beside_rocksdb(release: str) -> None:
+def test_heap_timers_are_stored_next_to_rocksdb(release: str) -> None:
     for member in checkpoints(release, "heaptimers"):
         operators = member.open().metadata.operators
         assert any(subtask.raw_keyed is not None for operator in operators for subtask in operator.subtasks)
 
 
 @pytest.mark.parametrize("release", NEWEST)
-def test_merged_files_hold_segments_of_several_checkpoints(release: str) -> None:
+def test_merged_files_contain_segments_of_several_checkpoints(release: str) -> None:
     places: list[set[str]] = []
     for member in checkpoints(release, "filemerging"):
         handles = [handle for handle in keyed_handles(member.open()) if isinstance(handle, IncrementalHandle)]
@@ -204,7 +203,7 @@ def test_merged_files_hold_segments_of_several_checkpoints(release: str) -> None
     assert any(earlier & later for earlier, later in pairwise(places))
 
 
-def test_forst_writes_asynchronous_states_and_leaves_its_files_where_it_works() -> None:
+def test_forst_writes_asynchronous_states_and_keeps_files_in_its_working_directory() -> None:
     for mode, kind, working in (
         ("forst", KEY_VALUE_V2, True),
         ("forst-local", KEY_VALUE_V2, False),
@@ -223,13 +222,13 @@ def test_forst_writes_asynchronous_states_and_leaves_its_files_where_it_works() 
 
 
 def streams(fixture: Fixture) -> list[StreamHandle]:
-    """The sst files of a snapshot's databases."""
+    """Return the SST files of a snapshot's databases."""
     handles = [handle for handle in keyed_handles(fixture.open()) if isinstance(handle, IncrementalHandle)]
     return [stream for handle in handles for name, stream in (*handle.shared, *handle.private) if name.endswith(".sst")]
 
 
 @pytest.mark.parametrize("release", NEWEST)
-def test_claimed_checkpoints_leave_files_in_the_former_job_s_directory(release: str) -> None:
+def test_checkpoints_after_claim_refer_to_files_of_the_former_job(release: str) -> None:
     members = checkpoints(release, "claimed")
     former, job = (member.manifest["snapshot"].split("/")[1] for member in (members[0], members[-1]))
     assert former != job
@@ -239,13 +238,13 @@ def test_claimed_checkpoints_leave_files_in_the_former_job_s_directory(release: 
 
 
 @pytest.mark.parametrize("release", NEWEST)
-def test_small_tables_lie_in_the_metadata(release: str) -> None:
+def test_small_tables_are_stored_in_the_metadata(release: str) -> None:
     for member in checkpoints(release, "inline"):
         assert {type(stream) for stream in streams(member)} == {ByteStreamHandle}
 
 
 @pytest.mark.parametrize("release", CHANGELOGS)
-def test_changelogs_of_which_nothing_is_materialized(release: str) -> None:
+def test_changelogs_without_materialized_state(release: str) -> None:
     assert {materialized_and_logged(member) for member in chain(release, "changelog-never")} == {(False, True)}
 
 
@@ -256,7 +255,7 @@ def test_changelogs_of_which_nothing_is_materialized(release: str) -> None:
     + [(release, "changelog-heap") for release in NEWEST]
     + [(release, "changelog-memory") for release in ("1.16", "1.17")],
 )
-def test_changelogs_with_nothing_materialized_yet_a_part_and_everything(release: str, mode: str) -> None:
+def test_changelogs_with_no_partial_and_complete_materialization(release: str, mode: str) -> None:
     found = [materialized_and_logged(member) for member in checkpoints(release, mode)]
     assert found[0] == (False, True)
     assert {(True, True), (True, False)} <= set(found)
@@ -277,7 +276,7 @@ def test_changelogs_with_nothing_materialized_yet_a_part_and_everything(release:
 def test_handles_of_changelogs_in_files_and_in_memory(
     release: str, mode: str, kind: type, handle_type: int, segments_type: int | None
 ) -> None:
-    """Flink 1.15 wrote types of its own, without the checkpoint's number and the storage's name."""
+    """Flink 1.15 wrote other handle types, without the checkpoint's id and the storage's name."""
     handles = [handle for member in checkpoints(release, mode) for handle in changelogs(member)]
     assert {(handle.type_byte, handle.checkpoint_id is None) for handle in handles} == {(handle_type, handle_type == 8)}
     parts = [part for handle in handles for part in handle.non_materialized]
@@ -289,7 +288,7 @@ def test_handles_of_changelogs_in_files_and_in_memory(
 
 
 def merges(fixture: Fixture) -> Counter[str]:
-    """How many changes of the logs merge namespaces, by the kind of their state."""
+    """Return the number of logged changes that merge namespaces, by kind of state."""
     found: Counter[str] = Counter()
     location = fixture.open().location
     for handle in changelogs(fixture):
@@ -305,7 +304,7 @@ def merges(fixture: Fixture) -> Counter[str]:
 
 
 @pytest.mark.parametrize("release", NEWEST)
-def test_sessions_merge_in_changelogs_before_and_after_materialization(release: str) -> None:
+def test_changelogs_merge_sessions_before_and_after_materialization(release: str) -> None:
     never = chain(release, "changelog-sessions")
     assert {materialized_and_logged(member) for member in never} == {(False, True)}
     found = merges(never[-1])
@@ -315,7 +314,7 @@ def test_sessions_merge_in_changelogs_before_and_after_materialization(release: 
 
 
 @pytest.mark.parametrize("release", NEWEST)
-def test_subtasks_materialize_one_after_another_and_one_tells_the_others_keys(release: str) -> None:
+def test_one_materialized_subtask_determines_the_key_type_of_the_others(release: str) -> None:
     found = [{bool(handle.materialized) for handle in changelogs(m)} for m in chain(release, "changelog-by-and-by")]
     assert found[0] == {False, True}
     for member in chain(release, "changelog-by-and-by"):
@@ -323,14 +322,14 @@ def test_subtasks_materialize_one_after_another_and_one_tells_the_others_keys(re
 
 
 @pytest.mark.parametrize("release", CHANGELOGS)
-def test_changelogs_are_enabled_and_disabled(release: str) -> None:
-    """By way of canonical savepoints in 1.15, which restores nothing else."""
+def test_chains_enable_and_disable_the_changelog(release: str) -> None:
+    """Flink 1.15 does so through canonical savepoints, the only snapshots that it restores with another setting."""
     found = [bool(changelogs(member)) for member in checkpoints(release, "changelog-switched")]
     assert found == [False, False, True, True, True, False, False]
 
 
-def test_a_file_named_as_beside_the_metadata_is_read_where_the_user_says(tmp_path: Path) -> None:
-    """Checkpoints with a changelog may name a savepoint's file as if it lay beside them."""
+def test_a_relative_file_is_read_from_the_mapped_path(tmp_path: Path) -> None:
+    """Checkpoints with a changelog may name a savepoint's file by a relative name, as if it were in their directory."""
     member = next(item for item in chain("1.15", "changelog-switched") if item.manifest["kind"] == "canonical")
     shutil.copy(Path(member.snapshot) / "_metadata", tmp_path)
     (problem,) = stateproc.open(str(tmp_path)).operators[-1].problems
@@ -340,8 +339,8 @@ def test_a_file_named_as_beside_the_metadata_is_read_where_the_user_says(tmp_pat
 
 
 @pytest.mark.parametrize("release", CHANGELOGS)
-def test_a_rescaled_changelog_repeats_changes_of_key_groups_that_a_segment_is_not_for(release: str) -> None:
-    """As Flink does: it asks for the subtask's key groups, not for the segment's."""
+def test_a_rescaled_changelog_replays_all_changes_of_the_subtasks_key_groups(release: str) -> None:
+    """Flink filters changes by the subtask's key groups, not by the segment's."""
     handles = changelogs(checkpoints(release, "changelog-rescaled")[-1])
     parts = [part for handle in handles for part in handle.non_materialized if isinstance(part, FileChangelogHandle)]
     first = [(part.segments[0], part.key_groups) for part in parts]
@@ -350,7 +349,7 @@ def test_a_rescaled_changelog_repeats_changes_of_key_groups_that_a_segment_is_no
 
 
 @pytest.mark.parametrize("release", NEWEST)
-def test_canonical_native_and_incremental_snapshots_of_one_job_are_the_same_tables(release: str) -> None:
+def test_canonical_native_and_incremental_snapshots_of_one_job_have_equal_tables(release: str) -> None:
     *_, checkpoint, canonical, native = chain(release, "rocksdb")
     assert [item.manifest["kind"] for item in (checkpoint, canonical, native)] == ["checkpoint", "canonical", "native"]
     snapshots = [item.open(temporal="exact") for item in (checkpoint, canonical, native)]

@@ -1,4 +1,4 @@
-"""Every snapshot that real Flink wrote reads equal, row by row, to what its job wrote down."""
+"""Every snapshot that Flink wrote has, row by row, the states that its job recorded."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from tests.helpers.fixtures import CLASSES, Fixture, differences, fixtures
 
 
 @pytest.mark.parametrize("fixture", fixtures(), ids=lambda fixture: fixture.name)
-def test_every_row_is_what_the_job_wrote(fixture: Fixture) -> None:
+def test_every_row_equals_the_one_that_the_job_recorded(fixture: Fixture) -> None:
     snapshot = fixture.open(classes=CLASSES, temporal="exact")
     assert differences(fixture, snapshot) == []

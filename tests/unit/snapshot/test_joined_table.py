@@ -1,4 +1,4 @@
-"""All keyed states of an operator as one table: every state's value stands in its key's row."""
+"""Joined table of all keyed states of an operator: one row per key with the values of all states."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_every_state_is_a_column(case: str, uid: str) -> None:
     assert rows.keys() == keys
 
 
-def test_states_under_windows_are_joined_by_key_and_window() -> None:
+def test_window_states_are_joined_by_key_and_window() -> None:
     fixture = next(item for item in fixtures() if item.name == "1.20/windows-hashmap-canonical")
     operator = fixture.open().operator("tumbling-reduce")
     table = operator.wide().to_arrow()
@@ -61,7 +61,7 @@ def test_states_under_windows_are_joined_by_key_and_window() -> None:
     assert table.column("count").null_count == table.column("window-contents").null_count == 0
 
 
-def test_no_flattening_and_no_unknown_namespace() -> None:
+def test_flattening_and_unknown_namespaces_are_refused() -> None:
     fixture = next(item for item in fixtures() if item.name == "1.20/windows-hashmap-canonical")
     operator = fixture.open().operator("tumbling-reduce")
     with pytest.raises(stateproc.InvalidOption, match="cannot be flattened"):
@@ -72,7 +72,7 @@ def test_no_flattening_and_no_unknown_namespace() -> None:
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("uid", ["kitchen-long", "kitchen-string", "kitchen-tuple", "kitchen-ttl"])
-def test_a_selection_of_columns_has_the_rows_of_all(case: str, uid: str) -> None:
+def test_selected_columns_have_the_same_rows_as_all_columns(case: str, uid: str) -> None:
     wide = next(item for item in fixtures() if item.name == case).open().operator(uid).wide()
     whole = wide.to_arrow()
     names = wide.schema().names
@@ -100,7 +100,7 @@ def test_only_selected_states_are_decoded(case: str, monkeypatch: pytest.MonkeyP
         wide.to_arrow()
 
 
-def test_a_damaged_value_does_no_harm_where_its_column_is_not_selected(
+def test_a_damaged_value_of_an_unselected_column_is_not_decoded(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     snapshot = _snapshot_of(tmp_path, ["good", "bad"], damaged="bad")
@@ -118,14 +118,14 @@ def test_a_damaged_value_does_no_harm_where_its_column_is_not_selected(
     assert json.loads(capsys.readouterr().out) == {"key": 7}
 
 
-def test_rows_are_cut_at_key_groups() -> None:
+def test_splits_end_at_key_group_boundaries() -> None:
     batches = [pa.RecordBatch.from_pydict({"key_group": part}) for part in ([1, 1, 2], [2, 2], [], [5])]
     found = [(group, sum(len(part) for part in parts)) for group, parts in by_key_group(batches)]
     assert found == [(1, 2), (2, 3), (5, 1)]
 
 
 def _snapshot_of(directory: Path, names: list[str], damaged: str | None = None) -> stateproc.Snapshot:
-    """Write a canonical savepoint of one key group: each of these Long states has its index as value, for key 7.
+    """Write a canonical savepoint of one key group: each of the Long states has its index as value of key 7.
 
     The value of ``damaged`` has three bytes instead of eight.
     """
@@ -147,7 +147,7 @@ def _snapshot_of(directory: Path, names: list[str], damaged: str | None = None) 
     return stateproc.open(str(directory))
 
 
-def test_states_that_are_named_like_other_columns(tmp_path: Path) -> None:
+def test_states_with_the_names_of_other_columns(tmp_path: Path) -> None:
     names = ["key", "Key_Group", "namespace", "key_state", "value", "", "a b"]
     (found,) = _snapshot_of(tmp_path, names).operators
     assert [found.state(name).to_arrow()["value"].to_pylist() for name in names] == [[n] for n in range(7)]

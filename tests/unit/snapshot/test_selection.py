@@ -1,4 +1,4 @@
-"""One selector for Spark, the command line and Python: which operator, which of its states."""
+"""Selection of an operator and its states, common to Spark, the command line and Python."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def _selected(snapshot: Snapshot, single: bool = False, interface: Interface = I
     return select_state(select_operator(snapshot, selection), selection, single=single).name
 
 
-def test_states_by_name(demo: Snapshot) -> None:
+def test_states_are_selected_by_name(demo: Snapshot) -> None:
     assert _selected(demo, uid=UID, state="profile") == "profile"
     assert _selected(demo, uid=UID) == UID
 
 
-def test_unknown_states_are_named_before_their_operator(demo: Snapshot) -> None:
+def test_an_unknown_state_is_reported_before_a_missing_operator(demo: Snapshot) -> None:
     with pytest.raises(NotFound) as caught:
         _selected(demo, uid=UID, state="profle")
     assert caught.value.message == f"no state 'profle' in operator '{UID}'"
@@ -44,7 +44,7 @@ def test_unknown_states_are_named_before_their_operator(demo: Snapshot) -> None:
     assert caught.value.message == f"no timers 'idle' in operator '{UID}'"
 
 
-def test_an_operator_must_be_named_where_several_have_states(demo: Snapshot) -> None:
+def test_an_operator_must_be_specified_if_several_have_states(demo: Snapshot) -> None:
     with pytest.raises(InvalidOption) as caught:
         select_operator(demo, StateSelection(interface=Interface.CLI))
     assert caught.value.message == "which operator?"
@@ -62,13 +62,13 @@ def test_an_operator_must_be_named_where_several_have_states(demo: Snapshot) -> 
         ({"timers": "event"}, Interface.SPARK, "option timers needs an operator"),
     ],
 )
-def test_contradictions_are_refused(values: dict[str, str], interface: Interface, message: str) -> None:
+def test_contradictory_options_are_refused(values: dict[str, str], interface: Interface, message: str) -> None:
     with pytest.raises(InvalidOption) as caught:
         StateSelection.of(values, interface)
     assert message in caught.value.message
 
 
-def test_choices_are_spelled_as_the_interface_writes_them(demo: Snapshot) -> None:
+def test_errors_spell_options_like_the_interface(demo: Snapshot) -> None:
     operator = next(item for item in demo.operators if any(state.name == "profile" for state in item.states))
     profile = operator.state("profile")
     assert state_choice(profile, Interface.CLI) == "--state profile"
@@ -77,7 +77,7 @@ def test_choices_are_spelled_as_the_interface_writes_them(demo: Snapshot) -> Non
     assert label.startswith(f"--uid-hash {operator.operator_id}  (")
 
 
-def test_the_only_state_is_selected_where_that_is_wanted(demo: Snapshot) -> None:
+def test_the_only_state_is_selected_by_default(demo: Snapshot) -> None:
     for operator in demo.operators:
         if not operator.states:
             continue
@@ -89,7 +89,7 @@ def test_the_only_state_is_selected_where_that_is_wanted(demo: Snapshot) -> None
         assert select_state(operator, selection, single=True).name == expected
 
 
-def test_looking_an_operator_up_does_not_rename_it(demo: Snapshot) -> None:
+def test_looking_up_an_operator_does_not_change_its_name(demo: Snapshot) -> None:
     before = [(operator.uid, operator.display) for operator in demo.operators]
     found = demo.operator(UID)
     assert (found.uid, found.display) == (UID, UID)

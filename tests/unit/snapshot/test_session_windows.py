@@ -1,4 +1,4 @@
-"""Session windows of the DataStream APIs: contents stand under the windows that users know, whatever their name."""
+"""Session windows of the DataStream APIs: contents are returned with the merged windows that users see."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ V2_NAMES = ("window-state", "two-input-window-left-state", "two-input-window-rig
 
 
 @pytest.mark.parametrize("name", V2_NAMES)
-def test_contents_of_windows_of_the_api_v2(name: str, tmp_path: Path) -> None:
-    """They lie as the old API's do, but for the name (as a job on Flink 2.3 has shown)."""
+def test_window_contents_of_the_datastream_api_v2(name: str, tmp_path: Path) -> None:
+    """They are stored like those of the old API under another state name, as a job on Flink 2.3 has shown."""
     expected = _windows(FIXTURE.snapshot, "window-contents")
     assert len({row["namespace"]["end"] - row["namespace"]["start"] for row in expected}) > 1, "no session has merged"
     assert _windows(str(renamed(FIXTURE, "window-contents", name, tmp_path)), name) == expected
@@ -33,7 +33,7 @@ def _windows(path: str, name: str) -> list[dict[str, Any]]:
 
 
 def renamed(fixture: Fixture, old: str, new: str, directory: Path) -> Path:
-    """The fixture's keyed states of the name ``old`` under another one, all in its ``_metadata``."""
+    """Copy the fixture with its keyed states ``old`` renamed to ``new``, all stored in ``_metadata``."""
     metadata = read_metadata((Path(fixture.snapshot) / "_metadata").read_bytes(), file="_metadata")
 
     def subtask(state: SubtaskState) -> SubtaskState:

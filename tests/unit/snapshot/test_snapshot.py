@@ -1,4 +1,4 @@
-"""The snapshot's own properties, and its states as pandas DataFrames."""
+"""Properties of a snapshot, and its states as pandas DataFrames."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.helpers.fixtures import fixtures
 @pytest.mark.parametrize(
     "name", ["1.20/kitchen-hashmap-canonical", "1.20/kitchen-rocksdb-incremental", "2.3/kitchen-hashmap-canonical"]
 )
-def test_pandas_keeps_every_value(name: str) -> None:
+def test_pandas_data_frames_keep_every_value(name: str) -> None:
     fixture = next(item for item in fixtures() if item.name == name)
     compared = 0
     for state in fixture.open().states:
@@ -34,7 +34,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_the_kind_is_known_without_reading_state_files(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kind_is_derived_without_reading_state_files(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot = next(item for item in fixtures() if item.name == name).open()
 
     def read(*_: object) -> bytes:

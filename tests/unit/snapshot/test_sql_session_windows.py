@@ -1,4 +1,4 @@
-"""SQL's session windows: aggregates and their data views stand under the windows that users know."""
+"""SQL session windows: aggregates and their data views are returned with the merged windows that users see."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CASES = [item for item in fixtures() if "/sql-sessions-" in item.name]
 
 
 @pytest.mark.parametrize("fixture", CASES, ids=lambda fixture: fixture.name)
-def test_data_views_lie_under_the_windows_of_their_aggregates(fixture: Any) -> None:
+def test_data_views_have_the_windows_of_their_aggregates(fixture: Any) -> None:
     snapshot = fixture.open()
     (operator,) = [item for item in snapshot.operators if any(state.name == "window-aggs" for state in item.states)]
     windows = {(line["key"]["product"], *line["namespace"].values()): line["value"] for line in fixture.expected()}
@@ -25,7 +25,7 @@ def test_data_views_lie_under_the_windows_of_their_aggregates(fixture: Any) -> N
 
 
 @pytest.mark.parametrize("fixture", CASES, ids=lambda fixture: fixture.name)
-def test_timers_fire_at_the_ends_of_the_windows_that_users_know(fixture: Any) -> None:
+def test_timers_are_set_to_the_ends_of_the_merged_windows(fixture: Any) -> None:
     snapshot = fixture.open()
     (operator,) = [item for item in snapshot.operators if any(state.name == "window-aggs" for state in item.states)]
     windows = {(line["key"]["product"], *line["namespace"].values()) for line in fixture.expected()}

@@ -1,4 +1,4 @@
-"""Numbers that nothing tells the unit or the meaning of are refused, not guessed."""
+"""Refusal of numbers whose unit or meaning is ambiguous."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ def encoded(type_: str, array: pa.Array) -> list[bytes]:
         ("SQL TIMESTAMP(3)", pa.array([None, 5])),
     ],
 )
-def test_times_are_no_numbers(type_: str, array: pa.Array) -> None:
+def test_numbers_are_refused_as_times(type_: str, array: pa.Array) -> None:
     with pytest.raises(Unencodable, match="nothing tells the unit") as raised:
         encoded(f"Nullable<{type_}>", array)
     assert raised.value.row in (0, 1)
     assert len(encoded(f"Nullable<{type_}>", pa.nulls(2, array.type))) == 2
 
 
-def test_doubles_beyond_floats() -> None:
+def test_doubles_out_of_range_of_float_are_refused() -> None:
     with pytest.raises(Unencodable, match="double does not fit float: out of range") as raised:
         encoded("Float", pa.array([1.5, -math.inf, -1e39]))
     assert raised.value.row == 2
     assert len(encoded("Float", pa.array([math.inf, -math.inf, math.nan, 3.4e38, 0.1]))) == 5
 
 
-def test_what_is_read_only_is_told_as_such() -> None:
+def test_read_only_types_are_reported_as_such() -> None:
     with pytest.raises(stateproc.UnsupportedSnapshot, match="read only") as raised:
         encoded("VARIANT", pa.array(['{"a": 1}']))
     assert "another type" in str(raised.value)

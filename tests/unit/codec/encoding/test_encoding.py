@@ -1,4 +1,4 @@
-"""Encoding: extremes, nulls, refusals, joins. For bytes of real Flink see test_encoding_{vectors,fixtures}.py."""
+"""Encoding of extreme values, nulls and composite keys, and refusals (Flink's bytes: test_vectors, test_fixtures)."""
 
 from __future__ import annotations
 
@@ -110,11 +110,11 @@ def pieces(*rows: bytes) -> RowBytes:
         (Marked(TEXT), None, "01"),
     ],
 )
-def test_values(layout: Layout, value: Any, data: str) -> None:
+def test_values_are_encoded(layout: Layout, value: Any, data: str) -> None:
     assert one(layout, value) == data
 
 
-def test_a_nan_is_javas_in_dataoutput_and_keeps_its_bits_in_binary_rows() -> None:
+def test_a_nan_is_canonical_in_dataoutput_and_keeps_its_bits_in_binary_rows() -> None:
     bits = np.array([0xFFF8000000000001, 0x7FF0000000000001, 0x3FF0000000000000], dtype=np.uint64)
     array = pa.array(bits.view(np.float64))
     assert [row.hex() for row in encoded(F64, array)] == ["7ff8000000000000", "7ff8000000000000", "3ff0000000000000"]
@@ -124,7 +124,7 @@ def test_a_nan_is_javas_in_dataoutput_and_keeps_its_bits_in_binary_rows() -> Non
     assert encoded(F32, single) == [bytes.fromhex("7fc00000")]
 
 
-def test_strings_of_every_width_equal_a_plain_twin() -> None:
+def test_strings_of_every_width_equal_a_reference_implementation() -> None:
     rng = random.Random(7)
     alphabet = ["a", "~", "\0", "\x7f", "\x80", "߿", "ࠀ", "㿿", "䀀", "퟿", "", "￿", "𐀀", "\U0010ffff"]
     texts = ["".join(rng.choices(alphabet, k=rng.choice([0, 1, 7, 8, 9, 20, 126, 127, 200]))) for _ in range(500)]
@@ -152,7 +152,7 @@ def test_text_that_is_not_utf8_is_refused(raw: bytes) -> None:
         assert failure.value.row == 1
 
 
-def test_long_values() -> None:
+def test_long_values_are_encoded() -> None:
     text = "é" * (10 << 20)
     (data,) = encoded(TEXT, pa.array([text]))
     assert data == (len(text) + 1 & 0x7F | 0x80).to_bytes(1, "big") + data[1:4] + b"\xe9\x01" * len(text)
@@ -209,8 +209,8 @@ def _filler(layout: Layout, n: int) -> pa.Array:
     return pa.array([values.get(type(layout), [])] * n, layout.arrow_type)
 
 
-def test_rows_under_a_null_are_not_looked_at() -> None:
-    # The null list has an item that no int32 could be refused for, and the null struct a null field.
+def test_values_inside_a_null_are_not_encoded() -> None:
+    # The null list has an item that would be refused, and the null struct has a null field.
     offsets = pa.py_buffer(np.array([0, 1, 3, 4], np.int32))
     mask = pa.py_buffer(bytes([0b101]))
     items = pa.array([1, None, None, 4], pa.int32())
@@ -224,7 +224,7 @@ def test_rows_under_a_null_are_not_looked_at() -> None:
     assert [row.hex() for row in encoded(Marked(StructLayout((("a", I32),))), fields)] == ["0000000001", "01"]
 
 
-def test_a_refusal_names_the_field_and_the_outer_row() -> None:
+def test_an_error_names_the_field_and_the_outer_row() -> None:
     layout = StructLayout((("lists", Marked(Counted(StructLayout((("number", I32),))))),))
     good = {"lists": [{"number": 1}, {"number": 2}]}
     array = pa.array([good, {"lists": None}, {"lists": []}, {"lists": [{"number": 3}, {"number": None}]}, good])
@@ -233,7 +233,7 @@ def test_a_refusal_names_the_field_and_the_outer_row() -> None:
     assert failure.value.row == 2
 
 
-# --- what is refused -----------------------------------------------------------------------------------------
+# --- refusals ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -266,13 +266,13 @@ def test_a_refusal_names_the_field_and_the_outer_row() -> None:
         (MaskedRow((), True, True), pa.array([{"row_kind": "+I"}, {"row_kind": "x"}]), "a row's kind is x"),
     ],
 )
-def test_what_no_bytes_stand_for_is_refused(layout: Layout, values: pa.Array, message: str) -> None:
+def test_values_without_an_encoding_are_refused(layout: Layout, values: pa.Array, message: str) -> None:
     with pytest.raises(Unencodable, match=message) as failure:
         layout.encode(values)
     assert failure.value.row == 1
 
 
-def test_read_only_layouts_are_told_from_wrong_values() -> None:
+def test_read_only_layouts_are_distinguished_from_invalid_values() -> None:
     kryo = read_snapshot(_snapshot("Kryo Map")).layout(LayoutContext(tail=True))
     with pytest.raises(Unwritable):
         kryo.encode(pa.nulls(1, kryo.arrow_type))
@@ -287,7 +287,7 @@ def _snapshot(name: str) -> bytes:
 # --- choices, POJOs ------------------------------------------------------------------------------------------
 
 
-def test_the_choice_nothing_is_set_of_is_the_one_whose_values_can_be_null() -> None:
+def test_a_choice_without_a_set_option_is_the_nullable_option() -> None:
     either = Choice((ChoiceOption(1, "left", AlwaysNull(1)), ChoiceOption(0, "right", I32)))
     array = pa.array([{"left": None, "right": 5}, {"left": None, "right": None}], either.arrow_type)
     assert [row.hex() for row in encoded(either, array)] == ["0000000005", "0100"]
@@ -301,7 +301,7 @@ def _animals() -> Layout:
     )
 
 
-def test_pojos_are_written_by_their_class() -> None:
+def test_pojos_are_encoded_by_their_class() -> None:
     rows = [
         {"class": "x.Animal", "name": "a", "legs": None, "lives": None},
         {"class": "x.Dog", "name": "b", "legs": 4, "lives": None},
@@ -320,7 +320,7 @@ def test_pojos_are_written_by_their_class() -> None:
 
 
 @pytest.mark.parametrize("row", [{"class": "x.Cow"}, {"class": "x.Dog", "lives": 9}])
-def test_a_pojo_of_no_known_class_is_refused(row: dict[str, Any]) -> None:
+def test_a_pojo_of_an_unknown_class_is_refused(row: dict[str, Any]) -> None:
     layout = _animals()
     with pytest.raises(Unencodable, match=f"'x.Animal', 'x.Dog', 'x.Cat'.*{row['class']}") as failure:
         layout.encode(pa.array([{"class": "x.Dog"}, row], layout.arrow_type))
@@ -331,7 +331,7 @@ def test_a_pojo_of_no_known_class_is_refused(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("ctx", [MICROS, EXACT], ids=["micros", "exact"])
-def test_times_are_taken_in_any_form(ctx: LayoutContext) -> None:
+def test_times_are_accepted_in_any_unit(ctx: LayoutContext) -> None:
     by_name = {kind.name: temporal_layout(kind, ctx) for kind in TEMPORAL}
     stamp = by_name["SqlTimestamp"]
     nanos = pa.array([-1], pa.timestamp("ns"))
@@ -359,7 +359,7 @@ def test_binary_rows_inline_seven_bytes_and_pad_eight() -> None:
     assert one(row, {"a": None}) == "00000010" + "0001000000000000" + "00" * 8
 
 
-def test_projected_rows_keep_room_for_null_decimals_and_timestamps() -> None:
+def test_projected_rows_reserve_space_for_null_decimals_and_timestamps() -> None:
     types = [pa.decimal128(38, 2), pa.int32()]
     wide = decimal_layout(38, 2, I64, VariableSlot(Blob(ops.LENGTH_REST), reserved=16))
     fields = (("a", wide), ("b", Number(pa.int32(), False)))
@@ -383,7 +383,7 @@ def _whole(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("entry", _composites())
-def test_composite_keys_are_those_of_flinks_key_builder(entry: dict[str, Any]) -> None:
+def test_composite_keys_equal_those_of_flinks_key_builder(entry: dict[str, Any]) -> None:
     key, namespace = (read_snapshot(bytes.fromhex(entry[f"{name}_serializer"])) for name in ("key", "namespace"))
     user = entry.get("user_key_serializer")
 
@@ -404,7 +404,7 @@ def test_composite_keys_are_those_of_flinks_key_builder(entry: dict[str, Any]) -
     assert keys.to_arrow().to_pylist() == [bytes.fromhex(data)[width:]] * 2
 
 
-def test_a_length_of_three_bytes() -> None:
+def test_a_composite_key_with_a_length_of_three_bytes() -> None:
     long = bytes(1 << 16)
     keys = composite_keys(pieces(long, b"", b"a"), pieces(b"n", b"", long[:256]), pieces(b"u", b"", b"v"), True)
     assert keys.to_arrow().to_pylist() == [

@@ -1,4 +1,4 @@
-"""Every entry of every keyed state that real Flink wrote is decoded, and encoded to the very bytes again."""
+"""Every entry of every keyed state that Flink wrote is decoded and encoded to the same bytes."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from tests.unit.snapshot.test_fixtures import CLASSES
 
 Compared = tuple[str, list[bytes], list[bytes]]
 ENTRY = ("namespace", "key", "value")
-# Half of a surrogate pair is read as U+FFFD, for UTF-8 has none: so it is written.
+# Half of a surrogate pair is read as U+FFFD, because UTF-8 cannot encode it, and is written as U+FFFD.
 HALVES = {("08bcb00320616c6f6e65", "08fdff0320616c6f6e65"), ("d83c", "fffd")}
 
 
 def _read_only(state: KeyedState) -> bool:
-    """Whether the state's values (or keys) may be of classes that only Kryo or Java know, which are read only."""
+    """Return whether the state's values or keys may be of Kryo or Java classes that can only be read."""
     pending = [state.key, state.namespace, state.value, *([state.user_key] if state.user_key else [])]
     while pending:
         serializer = pending.pop()
@@ -53,12 +53,12 @@ def _read_only(state: KeyedState) -> bool:
 
 
 def _stored_entries() -> list[Fixture]:
-    """Those with entries in files: a changelog's are put together again when they are read (test_changelog.py)."""
+    """Return the fixtures with entries in files, which changelogs do not have (see readers/changelog)."""
     return [fixture for fixture in fixtures() if "changelog" not in fixture.manifest.get("mode", "")]
 
 
 @pytest.mark.parametrize("fixture", _stored_entries(), ids=lambda fixture: fixture.name)
-def test_every_entry_is_encoded_to_what_flink_wrote(fixture: Fixture) -> None:
+def test_every_entry_is_encoded_to_the_bytes_that_flink_wrote(fixture: Fixture) -> None:
     snapshot = fixture.open(classes=CLASSES, temporal="exact", row_kind=True)
     ctx = snapshot.options.context
     for operator in snapshot.operators:
@@ -75,7 +75,7 @@ def test_every_entry_is_encoded_to_what_flink_wrote(fixture: Fixture) -> None:
 
 
 def _compared(split: KeyedSplit, name: str, ctx: LayoutContext) -> Iterator[Compared]:
-    """(part, its real bytes, the bytes made of it) of a state's entries, chunk by chunk."""
+    """Yield (component, Flink's bytes, encoded bytes) of a state's entries, chunk by chunk."""
     state = split.target()
     assert state is not None and state.name == name
     if isinstance(split, HeapSplit):
@@ -105,7 +105,7 @@ def _composite_pairs(state: KeyedState, ctx: LayoutContext, chunk: RawEntries) -
         yield "timer", keys, _encoded(state.value.layout(ctx.inner), columns["timer"])
         return
     if state.kind is StateKind.MAP:
-        # Canonical savepoints of the heap backend write what the serializer makes of null behind the mark of a null.
+        # Canonical savepoints of the heap backend write the serializer's encoding of null after the null mark.
         values = [value[:1] if value[0] else value for value in values]
     yield "value", values, _encoded(composite_value(state, ctx), columns["value"])
     parts = [key_layout(state, ctx).encode(columns["key"])]
@@ -132,7 +132,7 @@ def _layouts(state: KeyedState, ctx: LayoutContext) -> dict[str, Layout]:
 
 
 def _spanned(state: KeyedState, ctx: LayoutContext) -> EntryProgram:
-    """The state's entries, each part with its bytes beside it (as ``"<part> bytes"``)."""
+    """Return the state's program with an additional column ``"<component> bytes"`` for each component."""
     b = Builder()
     columns: dict[str, Assembler] = {}
     for name, layout in _layouts(state, ctx).items():
@@ -150,7 +150,7 @@ def _span(lengths: int, data: int) -> Assembler:
 
 
 class _HeapPairs:
-    """The pairs of a chunk of heap entries."""
+    """Decodes and encodes chunks of heap entries."""
 
     def __init__(self, state: KeyedState, ctx: LayoutContext) -> None:
         self._layouts = _layouts(state, ctx)

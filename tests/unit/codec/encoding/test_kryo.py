@@ -1,4 +1,4 @@
-"""Kryo values are encoded to the bytes real Flink wrote, where their type tells their class; the rest is refused."""
+"""Kryo values are encoded to Flink's bytes if their type determines their class, and refused otherwise."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.helpers.paths import VECTORS
 
 _LIST, _MAP = "java.util.ArrayList", "java.util.HashMap"
 _POINT, _PRIMITIVES = "stateproc.vectors.KryoClasses$Point", "stateproc.vectors.KryoClasses$Primitives"
-# (vector, type its values have, which of its cases are of that type: a test of the JSON value, how many they are)
+# (vector, type of its values, predicate that selects the cases of that type by JSON value, number of these cases)
 TYPED: list[tuple[str, str, Any, int]] = [
     ("Kryo String", "java.lang.String", lambda v: v is not None and v.isprintable(), 20),
     ("Kryo Integer", "java.lang.Integer", lambda v: True, 26),
@@ -62,7 +62,9 @@ def _layout(entry: dict[str, Any], release: str, type_name: str) -> Layout:
 @pytest.mark.parametrize(
     ("name", "type_name", "fits", "least"), TYPED, ids=lambda item: "" if callable(item) else str(item)[:40]
 )
-def test_values_are_encoded_to_what_flink_wrote(name: str, type_name: str, fits: Any, least: int, release: str) -> None:
+def test_values_are_encoded_to_the_bytes_that_flink_wrote(
+    name: str, type_name: str, fits: Any, least: int, release: str
+) -> None:
     entries = json.loads((VECTORS / f"flink-{release}.json").read_text())["serializers"]
     entry = next(item for item in entries if item["name"] == name)
     layout = _layout(entry, release, type_name)
@@ -98,7 +100,7 @@ def _of(type_name: str, kryo: int, registrations: tuple[str, ...] = (), **classe
         ("java.util.Map<Integer, java.util.UUID>", [[(1, "55a54008-ad1b-3589-aa21-0d2629c1df41"), (2, None)]]),
     ],
 )
-def test_collections_decode_to_what_was_encoded(type_name: str, values: list[Any], kryo: int) -> None:
+def test_encoded_collections_decode_to_the_same_values(type_name: str, values: list[Any], kryo: int) -> None:
     layout = _of(type_name, kryo)
     array = pa.array([*values, None], layout.arrow_type)
     pieces = layout.encode(array)
@@ -108,7 +110,7 @@ def test_collections_decode_to_what_was_encoded(type_name: str, values: list[Any
 
 
 @pytest.mark.parametrize("kryo", [2, 5])
-def test_an_enum_and_a_registered_class(kryo: int) -> None:
+def test_an_enum_and_a_registered_class_are_encoded(kryo: int) -> None:
     enum = _of("x.Color", kryo, ("x.Color",), **{"x.Color": ["RED", "GREEN"]})
     mark = "" if kryo == 5 else "01"
     assert [row.hex() for row in enum.encode(pa.array(["GREEN", None])).to_arrow().to_pylist()] == [f"57{mark}02", "00"]
@@ -128,7 +130,7 @@ def test_an_enum_and_a_registered_class(kryo: int) -> None:
         ("java.lang.Object", "1"),
     ],
 )
-def test_what_the_type_does_not_tell_is_read_only(type_name: str, value: Any, kryo: int) -> None:
+def test_types_that_do_not_determine_the_class_are_read_only(type_name: str, value: Any, kryo: int) -> None:
     layout = _of(type_name, kryo)
     with pytest.raises(Unwritable, match="read only"):
         layout.encode(pa.array([value], layout.arrow_type))

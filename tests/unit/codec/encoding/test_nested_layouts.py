@@ -1,4 +1,4 @@
-"""Random values of nested layouts decode to what was encoded, whatever the slice."""
+"""Round trips of random values of nested layouts, whole and sliced."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ NESTED: tuple[Layout, ...] = (
 
 
 def _random(layout: Layout, type_: pa.DataType, rng: random.Random, nullable: bool) -> Any:
-    """A random value; ``nullable``: a null may stand here."""
+    """Return a random value, which may be null if ``nullable``."""
     if isinstance(layout, Marked):
         return _random(layout.inner, type_, rng, True)
     if nullable and rng.random() < 0.3:
@@ -104,7 +104,7 @@ def _random(layout: Layout, type_: pa.DataType, rng: random.Random, nullable: bo
 
 
 @pytest.mark.parametrize("layout", NESTED, ids=lambda layout: type(layout).__name__)
-def test_nested_values_decode_to_what_was_encoded_whatever_the_slice(layout: Layout) -> None:
+def test_encoded_nested_values_decode_to_the_same_values_in_every_slice(layout: Layout) -> None:
     rng = random.Random(11)
     values = [_random(layout, layout.arrow_type, rng, isinstance(layout, Choice)) for _ in range(300)]
     array = pa.array(values, layout.arrow_type)

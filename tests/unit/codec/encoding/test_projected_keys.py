@@ -1,6 +1,6 @@
-"""Keys of SQL jobs are made by generated projections, whose binary rows keep room for null decimals and timestamps.
+"""Keys of SQL jobs: binary rows of generated projections reserve space for null decimals and timestamps.
 
-The bytes are those of Flink 1.20.3's ProjectionCodeGenerator for the fields below, all null but the INT, then none.
+The bytes are those of Flink 1.20.3's ProjectionCodeGenerator for the fields below: all null but the INT, then no nulls.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PROJECTED = (
     "9000000000000009700000000000000000000000000000005000000000000006c6f6e676572207468616e20736576656e00000000000000"
     "ffffffffffffffff",
 )
-# RowDataSerializer.toBinaryRow, which writes all other rows, leaves nothing behind a null.
+# RowDataSerializer.toBinaryRow, which writes all other rows, reserves no space for a null.
 SERIALIZED = "007d000000000000" + "00" * 8 + "0100000000000000" + "00" * 40
 
 
@@ -48,9 +48,9 @@ def _encoded(ctx: LayoutContext) -> list[str]:
     return [row[4:].hex() for row in rows]
 
 
-def test_projected_rows_are_those_of_generated_code() -> None:
+def test_projected_rows_equal_those_of_generated_code() -> None:
     assert _encoded(LayoutContext(temporal="exact", projected=True)) == list(PROJECTED)
 
 
-def test_serialized_rows_have_no_room_for_nulls() -> None:
+def test_serialized_rows_reserve_no_space_for_nulls() -> None:
     assert _encoded(LayoutContext(temporal="exact")) == [SERIALIZED, PROJECTED[1]]

@@ -1,4 +1,4 @@
-"""Every value of the serializer vectors is encoded to the very bytes real Flink wrote, alone, in a batch and sliced."""
+"""Every value of the serializer vectors is encoded to Flink's bytes, alone, in a batch and sliced."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stateproc.serializers.core.base import LayoutContext, Undecodable
 from stateproc.serializers.java.class_descriptions import parse_classes
 from tests.helpers.vectors import VECTORS, read_vectors
 
-# Kinds with values that cannot be encoded, and why. Whatever else they hold is compared.
+# Kinds with values that cannot be encoded, and the reason. Their other values are compared.
 READ_ONLY = {
     "Kryo": "object graphs",
     "Java": "Java object streams",
@@ -31,7 +31,7 @@ READ_ONLY = {
     "Pojo": "a field of its own class, and a subclass that is no POJO, are Kryo's",
     "Record nested": "a field of its own class is Kryo's",
 }
-# Kinds with values that cannot be decoded with what the vector tells.
+# Kinds with values that cannot be decoded with the vector's information.
 UNTOLD = {
     "Kryo": "classes without descriptions",
     "Value of a user class": "the class's own code writes the bytes",
@@ -73,7 +73,7 @@ def encoded(layout: Layout, array: pa.Array) -> list[bytes]:
 
 
 def lost(value: Any, data: bytes, name: str, temporal: str) -> str | None:
-    """Why decoding loses what would make the very bytes again; None if it loses nothing."""
+    """Return why the decoded value cannot be encoded to the same bytes, or None if it can."""
     text = json.dumps(value, ensure_ascii=False)
     if any("\ud800" <= character <= "\udfff" for character in text):
         return "half of a surrogate pair is read as U+FFFD, for UTF-8 has none"
@@ -89,7 +89,7 @@ def _named(names: dict[str, str], name: str, release: str) -> bool:
 
 
 @pytest.mark.parametrize(("file", "index", "temporal"), _entries())
-def test_values_are_encoded_to_what_flink_wrote(file: str, index: int, temporal: str) -> None:
+def test_values_are_encoded_to_the_bytes_that_flink_wrote(file: str, index: int, temporal: str) -> None:
     vectors = read_vectors(file)
     entry = vectors["serializers"][index]
     name, release = entry["name"], vectors["flink"]
