@@ -8,11 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stateproc.errors import InvalidOption
+from stateproc.wire.limits import MAX_KEY_GROUPS
 
 Ints: TypeAlias = NDArray[np.int32]
-
-MAX_PARALLELISM_LIMIT = 1 << 15
-"""KeyGroupRangeAssignment.UPPER_BOUND_MAX_PARALLELISM."""
 
 _DEFAULT_MAX_PARALLELISM = 1 << 7
 _INT_MIN = np.int32(-(1 << 31))
@@ -76,10 +74,10 @@ def subtask_of_key_group(max_parallelism: int, parallelism: int, key_group: int)
 
 def default_max_parallelism(parallelism: int) -> int:
     """Max parallelism that Flink chooses for a parallelism (computeDefaultMaxParallelism)."""
-    if not 0 < parallelism <= MAX_PARALLELISM_LIMIT:
-        raise InvalidOption(f"parallelism {parallelism} is not in 1..{MAX_PARALLELISM_LIMIT}")
+    if not 0 < parallelism <= MAX_KEY_GROUPS:
+        raise InvalidOption(f"parallelism {parallelism} is not in 1..{MAX_KEY_GROUPS}")
     rounded_up = 1 << (parallelism + parallelism // 2 - 1).bit_length()
-    return min(max(rounded_up, _DEFAULT_MAX_PARALLELISM), MAX_PARALLELISM_LIMIT)
+    return min(max(rounded_up, _DEFAULT_MAX_PARALLELISM), MAX_KEY_GROUPS)
 
 
 def prefix_width(max_parallelism: int) -> int:
@@ -92,9 +90,9 @@ def check_max_parallelism(max_parallelism: int) -> None:
     """Raise InvalidOption unless Flink allows this max parallelism."""
     if not isinstance(max_parallelism, int):
         raise InvalidOption(f"max parallelism {max_parallelism!r} is no whole number")
-    if not 0 < max_parallelism <= MAX_PARALLELISM_LIMIT:
+    if not 0 < max_parallelism <= MAX_KEY_GROUPS:
         raise InvalidOption(
-            f"max parallelism {max_parallelism} is not in 1..{MAX_PARALLELISM_LIMIT}",
+            f"max parallelism {max_parallelism} is not in 1..{MAX_KEY_GROUPS}",
             advice="give the job's: env.setMaxParallelism(…), or what Flink derives of the parallelism, 128 at least",
         )
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from typing import Literal, NoReturn, TypeAlias
 
 from stateproc.wire.cursor import Cursor
+from stateproc.wire.limits import MAX_KEY_GROUPS
 from stateproc.wire.output import Output
 
-MAX_KEY_GROUPS = 1 << 15
-"""KeyGroupRangeAssignment.UPPER_BOUND_MAX_PARALLELISM."""
 TAKE_AGAIN = "the file is damaged; take the snapshot again or restore it from a copy"
 
 

@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-MAX_KEY_GROUPS = 1 << 15
-"""Flink's upper bound of the max parallelism (KeyGroupRangeAssignment.UPPER_BOUND_MAX_PARALLELISM)."""
+from stateproc.wire.limits import MAX_KEY_GROUPS
+
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 

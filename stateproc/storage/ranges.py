@@ -1,4 +1,9 @@
-"""Ranged reads, coalesced: few large requests instead of many small ones."""
+"""Read many byte ranges with few requests: neighbouring ranges are coalesced, remote requests run concurrently.
+
+fsspec's own functions do not fit: ``cat_ranges`` neither coalesces (``max_gap`` is not implemented) nor reads
+concurrently where a file system is synchronous (HDFS, WebHDFS), and ``merge_offset_ranges`` of the older supported
+releases shrinks a range that contains another.
+"""
 
 from __future__ import annotations
 
