@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+from pyspark.sql import DataFrame
 
 from stateproc.errors import InvalidOption, Where
 from stateproc.flink_versions import Release
@@ -32,6 +34,11 @@ class NewOperator:
         self.operator_id = self.id_of(uid)
         self.uid: str | None = None if uid.lower() == self.operator_id else uid
         self._state = state
+
+    @property
+    def shared_frames(self) -> Sequence[DataFrame]:
+        """The user's DataFrames from which those of several states are derived."""
+        return self._state.shared
 
     @staticmethod
     def id_of(uid: str) -> str:

@@ -74,6 +74,8 @@ class OperatorBootstrap(KeyedBootstrap):
     ) -> None:
         super().__init__(key, key_type=key_type, hash_column=hash_column, hash=hash)
         self.operator: list[OperatorRows] = []
+        self.shared: list[DataFrame] = []
+        """DataFrames from which those of several states are derived."""
         self.source: KafkaRows | None = None
 
     def window_state(
@@ -84,7 +86,8 @@ class OperatorBootstrap(KeyedBootstrap):
         """Add the states and timers of a window operator (WindowOperator).
 
         Args:
-            frame: one row per key and window. States derived from it evaluate it once each.
+            frame: one row per key and window. It is persisted during the write, because several states are derived
+                from it: contents, timers, the merging window set.
             value: the column of contents; null: the window has none (any more).
             assigner: ``tumbling``, ``sliding``, ``session`` or ``global``.
             contents: ``list`` for the elements of ``process`` or ``apply`` (an array), ``evict`` for those of a window
@@ -118,6 +121,8 @@ class OperatorBootstrap(KeyedBootstrap):
         space: dict[str, Any] = {"namespace_type": windowing.namespace}
         under, stored = (space, space) if windowing.is_global else (
             {**space, "namespace": WINDOW}, {**space, "namespace": STORED})  # fmt: skip
+        if made.timers is not None or made.merging is not None:
+            self.shared.append(frame)
         self._contents(made.rows, windowing.contents, type, stored)
         if made.merging is not None:
             self.list_state(MERGING, made.merging, PAIRS, element_type=WINDOW_PAIR)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 
 from stateproc.errors import InvalidOption, Where, not_found
 from stateproc.flink_versions import Release
@@ -82,6 +83,11 @@ class ExistingOperator:
         self.uid = operator.uid
         self.edits = Edits()
         self._bootstrapped: tuple[tuple[Callable[[OperatorBootstrap], object], ...], OperatorBootstrap] | None = None
+
+    @property
+    def shared_frames(self) -> Sequence[DataFrame]:
+        """The user's DataFrames from which those of several states are derived."""
+        return self._bootstrap().shared if self.edits.states else ()
 
     def check_state(self, name: str) -> None:
         """Raise NotFound unless the operator has a keyed state of this name."""

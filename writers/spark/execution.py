@@ -29,6 +29,7 @@ from stateproc.writers.rewrite.repartition import repartitioned
 from stateproc.writers.spark.arrow_batching import batches_limited
 from stateproc.writers.spark.entry_frames import by_target, entry_blocks
 from stateproc.writers.spark.progress import described_jobs, reported_progress
+from stateproc.writers.spark.shared_frames import persisted
 from stateproc.writers.spark.snapshot_sink import save
 from stateproc.writers.write_plan import OperatorJob, WriteJob, check_parallelism
 
@@ -108,7 +109,8 @@ def _write(spark: SparkSession, scaled: Sequence[_ScaledOperator], job: WriteJob
             finish(job, commit, [])
             return
         commit.staging.check_shared()
-        with batches_limited(spark, by_rows=all(item.bounded for item in blocks)):
+        shared = [frame for item in scaled for frame in item.operator.shared_frames]
+        with persisted(shared), batches_limited(spark, by_rows=all(item.bounded for item in blocks)):
             save(by_target(blocks, len(job.targets)), job, commit)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -235,3 +236,35 @@ def test_what_windows_are_told_is_checked_first(minutes: DataFrame) -> None:
         told(assigner="global", state_window="window_end")
     with pytest.raises(InvalidOption, match="sessions"):
         told(state_window="window_end")
+
+
+@pytest.mark.parametrize("assigner", ["tumbling", "session"])
+def test_the_dataframe_of_windows_is_evaluated_once(spark: SparkSession, tmp_path: Path, assigner: str) -> None:
+    counter = spark.sparkContext.accumulator(0)
+
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            counter.add(batch.num_rows)
+            yield batch
+
+    span = F.struct((F.col("id") * 1000).alias("start"), (F.col("id") * 1000 + 1000).alias("end"))
+    rows = spark.range(500).select((F.col("id") % 50).alias("key"), span.alias("window"), F.array("id").alias("value"))
+    frame = rows.mapInArrow(count, rows.schema)
+    state = OperatorBootstrap().window_state(frame, assigner=assigner, allowed_lateness=5)
+    written = SavepointWriter.new_savepoint(spark).with_operator("windows", state).write(tmp_path / "s")
+    assert counter.value == 500
+    assert not frame.is_cached
+    windows = stateproc.open(written).operator("windows")
+    assert windows.state("window-contents").to_arrow().num_rows == 500
+    assert windows.timers("event").to_arrow().num_rows == 1000
+
+
+def test_a_persisted_dataframe_of_windows_stays_persisted(spark: SparkSession, tmp_path: Path) -> None:
+    span = F.struct(F.lit(0).cast("bigint").alias("start"), F.lit(1000).cast("bigint").alias("end"))
+    frame = (
+        spark.range(5).select(F.col("id").alias("key"), span.alias("window"), F.array("id").alias("value")).persist()
+    )
+    state = OperatorBootstrap().window_state(frame)
+    SavepointWriter.new_savepoint(spark).with_operator("windows", state).write(tmp_path / "s")
+    assert frame.storageLevel.useMemory
+    frame.unpersist()
