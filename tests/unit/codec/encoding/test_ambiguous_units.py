@@ -40,7 +40,7 @@ def encoded(type_: str, array: pa.Array) -> list[bytes]:
     ],
 )
 def test_numbers_are_refused_as_times(type_: str, array: pa.Array) -> None:
-    with pytest.raises(Unencodable, match="nothing tells the unit") as raised:
+    with pytest.raises(Unencodable, match="the unit is unknown") as raised:
         encoded(f"Nullable<{type_}>", array)
     assert raised.value.row in (0, 1)
     assert len(encoded(f"Nullable<{type_}>", pa.nulls(2, array.type))) == 2
