@@ -1,4 +1,4 @@
-"""Fixtures are packed to equal bytes whenever their files are equal, and unpacked as they were."""
+"""Archives of fixtures: equal files are packed to equal bytes and unpacked unchanged."""
 
 from __future__ import annotations
 

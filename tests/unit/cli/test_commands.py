@@ -1,4 +1,4 @@
-"""The commands on savepoints that real Flink wrote."""
+"""Commands of the command line on savepoints that Flink wrote."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.helpers.paths import FIXTURES
 DEMO = str(FIXTURES / "1.20/demo/snapshot")
 ROCKSDB = str(FIXTURES / "1.20/kitchen-rocksdb-incremental/snapshot")
 CUSTOMERS = ["--uid", "orders-per-customer"]
-# Of a chain the last snapshot.
+# Only the last snapshot of a chain.
 LAST_OF_1_20 = list({item.path: item for item in fixtures() if item.path.parent.name == "1.20"}.values())
 
 
@@ -31,7 +31,7 @@ def expected(uid: str, state: str, kind: str) -> list[dict[str, Any]]:
 
 
 class Ran:
-    """What a command printed, and its exit status."""
+    """Output and exit status of a command."""
 
     def __init__(self, status: int, out: str, err: str) -> None:
         self.status, self.out, self.err = status, out, err
@@ -54,14 +54,14 @@ def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> A
     return runner
 
 
-def test_values_are_those_of_the_job(run: Any) -> None:
+def test_values_equal_those_that_the_job_recorded(run: Any) -> None:
     rows = run("read", DEMO, *CUSTOMERS, "--state", "profile").rows
     wanted = {row["key"]: row["value"] for row in expected("orders-per-customer", "profile", "value")}
     assert len(rows) == 300
     assert {row["key"]: row["value"] for row in rows} == wanted
 
 
-def test_maps_flattened(run: Any) -> None:
+def test_maps_are_flattened(run: Any) -> None:
     rows = run("read", DEMO, *CUSTOMERS, "--state", "spent-per-product", "--flatten", "--where", "key IN (7, 8)").rows
     found = {key: {row["map_key"]: row["map_value"] for row in rows if row["key"] == key} for key in (7, 8)}
     wanted = {row["key"]: row["value"] for row in expected("orders-per-customer", "spent-per-product", "map")}
@@ -69,7 +69,7 @@ def test_maps_flattened(run: Any) -> None:
     assert len(rows) == sum(len(mapping) for mapping in found.values())
 
 
-def test_a_condition_on_the_key_reads_its_key_group_only() -> None:
+def test_a_condition_on_the_key_reads_only_its_key_group() -> None:
     import stateproc
     from stateproc.cli.filtered_scan import FilteredScan
 
@@ -123,13 +123,13 @@ def test_all_states_of_one_namespace_type(run: Any) -> None:
     assert [row["window-contents"] for row in rows] == [row["value"] for row in contents]
 
 
-def test_without_a_state_one_row_per_key(run: Any) -> None:
+def test_without_a_state_there_is_one_row_per_key(run: Any) -> None:
     (row,) = run("read", DEMO, *CUSTOMERS, "--where", "key = 42").rows
     assert list(row) == ["key_group", "key", "profile", "spent-per-product"]
     assert row["profile"]["name"] == "customer № 42"
 
 
-def test_source_splits_opened_and_raw(run: Any) -> None:
+def test_source_splits_are_read_decoded_and_raw(run: Any) -> None:
     rows = run("read", DEMO, "--uid", "orders-from-kafka").rows
     wanted = [
         {"subtask": row["subtask"], **row["value"]}
@@ -155,7 +155,7 @@ def test_offsets(run: Any) -> None:
     assert "not assigned" in run("offsets", DEMO).out
 
 
-def test_offsets_of_a_snapshot_without_any(run: Any) -> None:
+def test_offsets_of_a_snapshot_without_sources(run: Any) -> None:
     ran = run("offsets", str(FIXTURES / "1.20/windows-hashmap-canonical/snapshot"))
     assert ran.status == 1
     assert "no Kafka offsets" in ran.err
@@ -177,7 +177,7 @@ def test_inspect_json(run: Any) -> None:
         "profile": 300, "spent-per-product": sum(len(row["value"]) for row in maps), "event timers": 300,
         "processing timers": 300,
     }  # fmt: skip
-    # Two bytes of state id where a key group begins, and two after each state of it.
+    # Two bytes of state id at the start of a key group, and two after each of its states.
     framing = sum(customers["key_group_bytes"].values()) - sum(state["bytes"] for state in states.values())
     assert framing % 2 == 0 and 0 < framing <= 2 * 5 * len(customers["key_group_bytes"])
     assert states["profile"]["columns"]["key"] == "int64"
@@ -191,7 +191,7 @@ def test_inspect_of_one_operator(run: Any) -> None:
     assert [operator["uid"] for operator in report["operators"]] == ["orders-per-customer"]
 
 
-def test_inspect_for_people(run: Any) -> None:
+def test_inspect_as_text(run: Any) -> None:
     ran = run("inspect", DEMO)
     assert "106 of 128 hold data" in ran.out
     assert "Map<String, Double>" in ran.out
@@ -200,7 +200,7 @@ def test_inspect_for_people(run: Any) -> None:
     assert all(line == line.rstrip() for line in ran.out.splitlines())
 
 
-def test_inspect_names_the_checkpoint_it_chose(run: Any) -> None:
+def test_inspect_names_the_selected_checkpoint(run: Any) -> None:
     report = json.loads(run("inspect", ROCKSDB, "--json").out)
     assert report["path"].endswith("/chk-2")
     assert "chk-2" in report["note"]
@@ -219,7 +219,7 @@ def test_inspect_reads_every_fixture(fixture: Fixture, run: Any) -> None:
 
 
 @pytest.mark.parametrize("form", ["parquet", "arrow", "csv", "jsonl"])
-def test_files(form: str, run: Any, tmp_path: Path) -> None:
+def test_read_writes_files(form: str, run: Any, tmp_path: Path) -> None:
     target = tmp_path / f"profiles.{form}"
     ran = run("read", DEMO, *CUSTOMERS, "--state", "profile", "--output", str(target))
     assert ran.status == 0
@@ -256,7 +256,7 @@ def test_a_failed_write_leaves_no_file(run: Any, tmp_path: Path) -> None:
         (["inspect", DEMO, "--plugins", "no.such.module"], "no.such.module"),
     ],
 )
-def test_errors_are_advice(arguments: list[str], says: str, run: Any) -> None:
+def test_errors_are_printed_with_advice(arguments: list[str], says: str, run: Any) -> None:
     ran = run(*arguments)
     assert ran.status == 1
     assert ran.out == ""
@@ -265,14 +265,14 @@ def test_errors_are_advice(arguments: list[str], says: str, run: Any) -> None:
     assert "Traceback" not in ran.err
 
 
-def test_a_broken_pipe_is_quiet() -> None:
+def test_a_broken_pipe_prints_no_error() -> None:
     command = f"{sys.executable} -m stateproc.cli read {DEMO} --uid orders-per-customer --state profile | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=os.environ, check=False)
     assert done.stderr == ""
     assert len(done.stdout.splitlines()) == 1
 
 
-def test_a_condition_reads_the_metadata_once(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_with_a_condition_reads_the_metadata_once(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from stateproc.snapshot.snapshot import Snapshot
 
     built = []
@@ -282,7 +282,7 @@ def test_a_condition_reads_the_metadata_once(run: Any, monkeypatch: pytest.Monke
     assert len(built) == 1
 
 
-def test_operators_are_offered_with_what_is_known_of_them(run: Any) -> None:
+def test_a_missing_uid_lists_the_operators_with_their_properties(run: Any) -> None:
     offered = run("read", DEMO, "--uids", "orders-per-customer").err.splitlines()
     (customers,) = (line for line in offered if "--uid orders-per-customer" in line)
     assert "parallelism 2" in customers and "states: profile, spent-per-product" in customers
@@ -290,12 +290,12 @@ def test_operators_are_offered_with_what_is_known_of_them(run: Any) -> None:
     assert source.strip().startswith("--uid-hash 7dbbd28ecda0a6fc7393b23ce693e230")
 
 
-def test_numbers_and_nouns_agree(run: Any) -> None:
+def test_counts_are_printed_with_singular_or_plural(run: Any) -> None:
     assert "1 operator, 4 states" in run("inspect", DEMO, "--uid", "orders-per-customer").out
     assert "3 operators, 8 states" in run("inspect", DEMO).out
 
 
-def test_sizes_that_are_not_counted_have_a_reason(run: Any) -> None:
+def test_inspect_explains_missing_sizes(run: Any) -> None:
     changelog = str(FIXTURES / "1.20/tiny-hashmap-changelog/snapshot")
     assert "a changelog has to be replayed" in run("inspect", changelog).out
     assert "--rocksdb shows the statistics" in run("inspect", ROCKSDB).out
@@ -303,7 +303,7 @@ def test_sizes_that_are_not_counted_have_a_reason(run: Any) -> None:
     assert [operator["notes"] for operator in demo["operators"]] == [[], [], []]
 
 
-def test_views_in_accumulators_are_explained(run: Any) -> None:
+def test_inspect_explains_map_views_in_accumulators(run: Any) -> None:
     shown = run("inspect", str(FIXTURES / "1.20/sql-hashmap-canonical/snapshot")).out
     assert "RAW(…MapView) is a view of a map state of this operator" in " ".join(shown.split())
 

@@ -1,4 +1,4 @@
-"""``inspect --rocksdb``, its table in the catalog, and reading without checksums: at the public face."""
+"""``inspect --rocksdb``, the metadata table "rocksdb", and reading without verification of checksums."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def handles(path: Path) -> list[IncrementalHandle]:
     return [handle for handle in found if isinstance(handle, IncrementalHandle)]
 
 
-def test_numbers_of_a_real_checkpoint(run: Any) -> None:
+def test_statistics_of_a_checkpoint_that_flink_wrote(run: Any) -> None:
     status, out, err = run("inspect", "--rocksdb", str(KITCHEN), "--json", "--uids", "kitchen-string")
     assert status == 0, err
     report = json.loads(out)
@@ -59,7 +59,7 @@ def test_numbers_of_a_real_checkpoint(run: Any) -> None:
     assert operator["problems"] == []
     states = {state["state"]: state for state in operator["states"]}
     products = states["products"]
-    # Every element of a list is an operand of its own until RocksDB compacts.
+    # Every element of a list is a separate merge operand until RocksDB compacts.
     assert (products["entries"], products["merge_operands"], products["levels"]) == (25, 25, {"0": 2})
     assert (products["files"], products["subtasks"], products["compressions"]) == (2, 1, ["Snappy"])
     assert products["bytes"] == sum(table["bytes"] for table in products["tables"])
@@ -70,7 +70,7 @@ def test_numbers_of_a_real_checkpoint(run: Any) -> None:
     assert products["new_files"] is None and products["tables"][0]["new"] is None
 
 
-def test_sums_are_those_of_the_tables() -> None:
+def test_sums_equal_the_sizes_of_the_tables() -> None:
     table = CATALOGS["rocksdb"].table(stateproc.open(str(KITCHEN)))
     rows = table.to_pylist()
     stored = sum(
@@ -87,15 +87,15 @@ def test_sums_are_those_of_the_tables() -> None:
     assert profile["oldest_key_time"].tzinfo is not None
 
 
-def test_the_table_in_spark_has_the_catalogs_columns() -> None:
+def test_the_spark_table_has_the_columns_of_the_catalog() -> None:
     options = source_options({"path": str(KITCHEN), "table": "rocksdb"})
     (split,) = relation(options).splits(lambda _: None)
     (batch,) = split.read()
     assert batch.schema == CATALOGS["rocksdb"].schema and batch.num_rows > 10
 
 
-def test_files_that_an_earlier_checkpoint_lacks(run: Any, copied: Path) -> None:
-    # The earlier checkpoint has everything but one file: there its handle names another one.
+def test_files_absent_from_an_earlier_checkpoint_are_new(run: Any, copied: Path) -> None:
+    # The earlier checkpoint has all files but one, for which its handle names another file.
     (metadata,) = copied.glob("*/chk-2/_metadata")
     name, stream = handles(copied)[0].shared[0]
     written = stream.path.encode()  # type: ignore[union-attr]
@@ -118,7 +118,7 @@ def test_files_that_an_earlier_checkpoint_lacks(run: Any, copied: Path) -> None:
 
 
 @pytest.mark.parametrize("release", ["1.20", "2.3"])
-def test_along_a_chain_what_is_new_is_what_was_uploaded(release: str, run: Any) -> None:
+def test_new_files_in_a_chain_are_those_that_were_uploaded(release: str, run: Any) -> None:
     chain = fixtures_in(FIXTURES / release / "chain-rocksdb")
     checkpoints = [item.snapshot for item in chain if item.manifest["kind"] == "checkpoint"]
     shared_ones = 0
@@ -145,26 +145,26 @@ def name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def test_nothing_is_new_since_itself(run: Any) -> None:
+def test_a_checkpoint_has_no_new_files_since_itself(run: Any) -> None:
     _, out, _ = run("inspect", "--rocksdb", str(KITCHEN), "--since", str(KITCHEN), "--json")
     states = [state for operator in json.loads(out)["operators"] for state in operator["states"]]
     assert {state["new_files"] for state in states} == {0} and {state["new_bytes"] for state in states} == {0}
 
 
-def test_the_materialized_part_of_a_changelog_has_tables_too(run: Any) -> None:
+def test_materialized_state_of_a_changelog_has_tables(run: Any) -> None:
     status, out, _ = run("inspect", "--rocksdb", str(FIXTURES / "1.20/tiny-rocksdb-changelog/snapshot"), "--json")
     assert status == 0
     assert any(state["files"] for operator in json.loads(out)["operators"] for state in operator["states"])
 
 
-def test_advice_where_it_makes_no_sense(run: Any) -> None:
+def test_inapplicable_options_are_refused_with_advice(run: Any) -> None:
     status, out, err = run("inspect", "--rocksdb", str(FIXTURES / "1.20/demo/snapshot"))
     assert (status, out) == (1, "") and "no RocksDB databases" in err
     status, _, err = run("inspect", str(KITCHEN), "--since", str(KITCHEN))
     assert status == 1 and "--rocksdb" in err
 
 
-def test_a_damaged_table_is_reported_and_hides_no_other_operator(run: Any, copied: Path) -> None:
+def test_a_damaged_table_is_reported_and_other_operators_are_shown(run: Any, copied: Path) -> None:
     handle = handles(copied)[0]
     (table,) = copied.rglob(Path(handle.shared[0][1].path).name)  # type: ignore[union-attr]
     table.write_bytes(table.read_bytes()[:-1] + b"\0")
@@ -180,7 +180,7 @@ def test_a_damaged_table_is_reported_and_hides_no_other_operator(run: Any, copie
 
 @pytest.fixture()
 def miscounted(copied: Path) -> tuple[Path, str, str]:
-    """A checkpoint in which one data block's checksum is wrong, though the block is not: path, operator, state."""
+    """Return path, operator and state of a checkpoint with a wrong checksum of an intact data block."""
     location = stateproc.open(str(copied)).location
     for operator in stateproc.open(str(copied)).operators:
         for file in operator.keyed_files:
@@ -209,7 +209,7 @@ def test_checksums_are_checked_by_default(miscounted: tuple[Path, str, str]) -> 
     assert stateproc.open(str(path), verify=False).state(operator, state).to_arrow() == whole
 
 
-def test_no_verify_on_the_command_line(run: Any, miscounted: tuple[Path, str, str]) -> None:
+def test_no_verify_disables_checksums_on_the_command_line(run: Any, miscounted: tuple[Path, str, str]) -> None:
     path, operator, state = miscounted
     arguments = ("read", str(path), "--uid-hash", operator, "--state", state, "--format", "jsonl")
     assert run(*arguments)[0] == 1
@@ -218,7 +218,7 @@ def test_no_verify_on_the_command_line(run: Any, miscounted: tuple[Path, str, st
     assert out == run("read", str(KITCHEN), *arguments[2:])[1]
 
 
-def test_verify_travels_to_spark_s_executors(miscounted: tuple[Path, str, str]) -> None:
+def test_the_verify_option_is_sent_to_sparks_executors(miscounted: tuple[Path, str, str]) -> None:
     path, operator, state = miscounted
     for text, fails in (("true", True), ("FALSE", False)):
         options = source_options({"path": str(path), "uidhash": operator, "state": state, "verify": text})

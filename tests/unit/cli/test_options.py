@@ -1,4 +1,4 @@
-"""Arguments of the command line: names from the option table, earlier names, start-up without heavy imports."""
+"""Arguments of the command line: names from the option table, former names, and start-up without heavy imports."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_read_has_every_option_of_the_table(option: OptionDefinition) -> None:
 
 
 @pytest.mark.parametrize("option", CLI_OPTIONS, ids=lambda option: option.name)
-def test_earlier_names_are_accepted_and_not_shown(option: OptionDefinition) -> None:
+def test_former_names_are_accepted_and_not_shown(option: OptionDefinition) -> None:
     read = commands()["read"]
     for alias in option.cli_aliases:
         assert alias not in read.format_help().replace(option.flag, "")
@@ -66,21 +66,21 @@ def test_repeated_mappings_are_merged() -> None:
     assert values["storage_options"] == {"anon": True}
 
 
-def test_defaults_are_those_of_the_table() -> None:
+def test_defaults_equal_those_of_the_option_table() -> None:
     parsed = commands()["read"].parse_args(["path"])
     assert option_values(parsed, OPEN_OPTIONS) == {option.name: option.default for option in OPEN_OPTIONS}
     assert option_values(Namespace(), OPEN_OPTIONS) == {option.name: option.default for option in OPEN_OPTIONS}
     assert commands()["read"].parse_args(["path", "--no-verify"]).verify is False
 
 
-def test_files_are_found_under_prefixes_with_equals_signs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_path_mappings_may_contain_equals_signs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", DEMO, "--path-mapping", "s3://old/date=2024/=s3://new/date=2025/"]) == 0
     assert main(["inspect", DEMO, "--path-mapping", "a=b=c"]) == 1
     assert "--path-mapping a=b=c" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("count", ["-1", "many", "1.5", ""])
-def test_a_limit_is_a_number_of_rows(count: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_limit_is_refused(count: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(["read", DEMO, "--uid", "orders-per-customer", "--state", "profile", "--limit", count])
     assert stopped.value.code == 2
@@ -96,7 +96,7 @@ def test_a_limit_is_a_number_of_rows(count: str, capsys: pytest.CaptureFixture[s
         (["read", DEMO, "--uid", "orders-from-kafka", "--limit", "1"], ["sqlglot", "pyspark"]),
     ],
 )
-def test_imports_are_those_that_a_command_needs(arguments: list[str], unneeded: list[str]) -> None:
+def test_a_command_imports_only_the_packages_that_it_needs(arguments: list[str], unneeded: list[str]) -> None:
     program = (
         "import sys\nfrom stateproc.cli import main\ntry:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
         f"sys.stderr.write(' '.join(name for name in {unneeded} if name in sys.modules))"

@@ -1,4 +1,4 @@
-"""Rows as JSON, CSV, Parquet, Arrow; bars; what values look like."""
+"""Output of rows as JSON, CSV, Parquet and Arrow, tables for terminals, and bars."""
 
 from __future__ import annotations
 
@@ -59,24 +59,24 @@ D = decimal.Decimal
         (pa.array([{}, None], pa.struct([])), [{}, None]),
     ],
 )
-def test_values(array: pa.Array, values: list[object]) -> None:
+def test_arrow_values_are_converted_to_json_values(array: pa.Array, values: list[object]) -> None:
     assert json_values(array) == values
-    # A slice is converted as itself, not as what it was cut from.
+    # Only the rows of a slice are converted, not its whole buffers.
     assert json_values(array.slice(1)) == values[1:]
 
 
-def test_negative_zero_stays() -> None:
+def test_negative_zero_keeps_its_sign() -> None:
     for kind in (pa.float32(), pa.float64()):
         (value,) = json_values(pa.array([-0.0], kind))
         assert math.copysign(1, value) == -1
 
 
-def test_nested_slices() -> None:
+def test_slices_of_nested_arrays_are_converted() -> None:
     array = pa.array([[{"a": [1]}], [{"a": [2, 3]}, None], None, [{"a": None}]])
     assert json_values(array.slice(1, 2)) == [[{"a": [2, 3]}, None], None]
 
 
-def test_json_lines_read_back() -> None:
+def test_json_lines_can_be_read_again() -> None:
     batch = pa.RecordBatch.from_pydict(
         {"k": [1, 2], "v": pa.array([[("a", math.nan)], None], pa.map_(pa.string(), pa.float64()))}
     )
@@ -103,23 +103,23 @@ def written(form: str, stream: io.BytesIO | None = None) -> bytes:
     return stream.getvalue()
 
 
-def test_csv() -> None:
+def test_csv_output() -> None:
     assert written("csv").decode() == (
         'k,s,v,b\r\n1,"a ""b"", c","{""x"": [1]}",true\r\n2,,,\r\n3,"","{""x"": []}",false\r\n'
     )
 
 
-def test_jsonl() -> None:
+def test_json_lines_output() -> None:
     rows = [json.loads(line) for line in written("jsonl").splitlines()]
     assert rows[2] == {"k": 3, "s": "", "v": {"x": []}, "b": False}
 
 
-def test_arrow_file() -> None:
+def test_arrow_file_output() -> None:
     table = pa.ipc.open_file(io.BytesIO(written("arrow"))).read_all()
     assert table.equals(pa.Table.from_batches(BATCHES))
 
 
-def test_arrow_in_a_pipe_is_a_stream() -> None:
+def test_arrow_output_to_a_pipe_is_a_stream() -> None:
     class Pipe(io.BytesIO):
         def seekable(self) -> bool:
             return False
@@ -128,13 +128,13 @@ def test_arrow_in_a_pipe_is_a_stream() -> None:
     assert table.equals(pa.Table.from_batches(BATCHES))
 
 
-def test_parquet() -> None:
+def test_parquet_output() -> None:
     table = pa.parquet.read_table(io.BytesIO(written("parquet")))
     assert table.to_pylist() == pa.Table.from_batches(BATCHES).to_pylist()
 
 
 def test_structs_without_fields_are_written_to_parquet() -> None:
-    """Parquet has no such structs; SQL's global aggregates have them as keys, multi-way joins as keys of maps."""
+    """Parquet has no such structs; SQL global aggregates have them as keys, multi-way joins as map keys."""
     none = pa.struct([])
     map_type, list_type = pa.map_(none, pa.int64()), pa.list_(pa.struct([("x", pa.int64()), ("y", none)]))
     columns = {
@@ -156,7 +156,7 @@ def test_structs_without_fields_are_written_to_parquet() -> None:
     ]
 
 
-def test_table() -> None:
+def test_table_output() -> None:
     text = plain(rows_table(BATCHES[0].schema, BATCHES))
     lines = [line.split() for line in text.strip().splitlines()]
     assert lines[0] == ["k", "s", "v", "b"]
@@ -167,7 +167,7 @@ def test_table() -> None:
     ]
 
 
-def test_a_table_shows_no_control_characters_and_no_markup() -> None:
+def test_a_table_escapes_control_characters_and_markup() -> None:
     batch = pa.RecordBatch.from_pydict({"s": ["\x1b[31mred", "[bold]not[/bold]", "x" * 1000]})
     text = plain(rows_table(batch.schema, [batch]))
     assert "\x1b" not in text
@@ -185,16 +185,16 @@ def test_a_table_shows_no_control_characters_and_no_markup() -> None:
         (None, None, False, "jsonl"),
     ],
 )
-def test_format(name: str | None, output: str | None, terminal: bool, form: str) -> None:
+def test_choice_of_the_output_format(name: str | None, output: str | None, terminal: bool, form: str) -> None:
     assert choose_format(name, output, terminal=terminal) == form
 
 
-def test_a_file_name_without_a_known_suffix() -> None:
+def test_a_file_name_without_a_known_suffix_is_refused() -> None:
     with pytest.raises(InvalidOption, match="--format"):
         choose_format(None, "x.txt", terminal=True)
 
 
-def test_bars() -> None:
+def test_bars_and_sparklines() -> None:
     assert bar(0, 4) == "    "
     assert bar(1e-9, 4) == "▏   "
     assert bar(0.5, 4) == "██  "
@@ -205,7 +205,7 @@ def test_bars() -> None:
     assert sparkline([]) == ""
 
 
-def test_bytes_for_people() -> None:
+def test_sizes_are_formatted_with_units() -> None:
     assert [human_bytes(n) for n in (None, 0, 1023, 1024, 5 << 30, 3 << 50)] == [
         "–", "0 B", "1023 B", "1.0 KiB", "5.0 GiB", "3072.0 TiB",
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The language of --where: what it says, what it refuses, which rows it keeps, which key groups it needs."""
+"""The language of --where: syntax, errors, selected rows, and key group pruning."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ D = decimal.Decimal
         ("key = DATE '2024-02-29'", "key = CAST('2024-02-29' AS DATE)"),
     ],
 )
-def test_spellings_of_one_condition(text: str, meant: str) -> None:
+def test_equivalent_spellings_of_a_condition(text: str, meant: str) -> None:
     def shape(condition: str) -> str:
         tree = parse(condition, ["key", "value", "a", "b", "c"]).tree.unnest().copy()
         for paren in list(tree.find_all(exp.Paren)):
@@ -58,11 +58,11 @@ def test_spellings_of_one_condition(text: str, meant: str) -> None:
         ("größe", "größe = 1"),
     ],
 )
-def test_names_of_columns(column: str, text: str) -> None:
+def test_column_names_are_parsed(column: str, text: str) -> None:
     assert kept(text, pa.RecordBatch.from_pydict({column: [0, 1]})) == [1]
 
 
-def test_a_hyphen_is_a_minus_where_no_column_has_the_name() -> None:
+def test_a_hyphen_is_a_minus_if_no_column_has_the_name() -> None:
     assert kept("a-b = 1", pa.RecordBatch.from_pydict({"a": [3, 3], "b": [2, 3]})) == [0]
     assert kept("a-b = 1", pa.RecordBatch.from_pydict({"a": [3, 3], "b": [2, 3], "a-b": [0, 1]})) == [1]
 
@@ -112,7 +112,7 @@ def test_a_hyphen_is_a_minus_where_no_column_has_the_name() -> None:
         ("CAST(TRUE AS DOUBLE) = 1", "not a number"),
     ],
 )
-def test_what_is_not_understood_is_pointed_at(text: str, says: str) -> None:
+def test_syntax_errors_name_the_unknown_token(text: str, says: str) -> None:
     with pytest.raises(InvalidOption) as error:
         kept(text, pa.RecordBatch.from_pydict({"key": [1]}))
     assert says in str(error.value)
@@ -202,7 +202,7 @@ def kept(text: str, rows: pa.RecordBatch = ROWS, typed: pa.Schema | None = None)
         ("n = 1 AND s IS NULL OR b = FALSE", [2]),
     ],
 )
-def test_rows_kept(text: str, rows: list[int]) -> None:
+def test_conditions_select_the_expected_rows(text: str, rows: list[int]) -> None:
     assert kept(text) == rows
 
 
@@ -218,13 +218,13 @@ def test_rows_kept(text: str, rows: list[int]) -> None:
         ("s", "string is not a boolean"),
     ],
 )
-def test_columns_and_literals_that_do_not_fit(text: str, says: str) -> None:
+def test_literals_that_do_not_fit_the_column_are_refused(text: str, says: str) -> None:
     with pytest.raises(InvalidOption) as error:
         kept(text)
     assert says in str(error.value)
 
 
-def test_text_compared_with_a_number_must_be_numbers() -> None:
+def test_text_compared_with_a_number_must_be_numeric() -> None:
     with pytest.raises(InvalidOption, match="single quotes"):
         kept("s = 1")
 
@@ -409,7 +409,7 @@ def test_arrow_times_and_dates() -> None:
         kept("d = 20240229", batch)
 
 
-def test_random_conditions_keep_what_a_database_keeps() -> None:
+def test_random_conditions_select_the_same_rows_as_a_database() -> None:
     chance = random.Random(1)
     values = [(chance.choice([None, *range(-3, 4)]), chance.choice([None, "a", "b", ""])) for _ in range(200)]
     database = sqlite3.connect(":memory:")
@@ -474,7 +474,7 @@ def _condition(chance: random.Random, depth: int) -> str:
         ("value = 1", pa.struct([]), None),
     ],
 )
-def test_keys_that_prune(text: str, kind: pa.DataType, keys: list[object] | None) -> None:
+def test_keys_derived_from_conditions(text: str, kind: pa.DataType, keys: list[object] | None) -> None:
     assert keys_in(parse(text), kind) == keys
 
 
@@ -492,5 +492,5 @@ def test_keys_that_prune(text: str, kind: pa.DataType, keys: list[object] | None
         ("key_group = 200", set()),
     ],
 )
-def test_key_groups_that_prune(text: str, groups: set[int] | None) -> None:
+def test_key_groups_derived_from_conditions(text: str, groups: set[int] | None) -> None:
     assert key_groups_in(parse(text), 128) == groups

@@ -1,4 +1,4 @@
-"""Well-known byte formats, built here as Flink's and the Kafka connector's serializers write them."""
+"""Decoding of well-known byte formats, built here like Flink's and the Kafka connector's serializers do."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ KAFKA_COLUMNS = pa.struct(
 )
 
 
-def test_unwrap_takes_the_whole_value() -> None:
+def test_unwrap_consumes_the_whole_value() -> None:
     assert unwrap(versioned(3, b"abc")) == Versioned(3, b"abc")
 
 
@@ -63,13 +63,13 @@ def test_unwrap_takes_the_whole_value() -> None:
         b"\0" * 4 + b"\xff" * 4,
     ],
 )
-def test_unwrap_refuses_what_is_not_versioned_bytes(bad: bytes) -> None:
+def test_unwrap_refuses_bytes_without_a_valid_version_and_length(bad: bytes) -> None:
     with pytest.raises(CorruptSnapshot) as error:
         unwrap(bad, file="op-1")
     assert error.value.where.file == "op-1"
 
 
-def test_kafka_offsets_of_a_savepoint_are_a_table() -> None:
+def test_kafka_offsets_of_a_savepoint_are_returned_as_a_table() -> None:
     values = splits(
         kafka_split("orders", 0, 1234),
         kafka_split("orders", 11, (1 << 63) - 1, 0),
@@ -89,7 +89,7 @@ def test_kafka_offsets_of_a_savepoint_are_a_table() -> None:
     ]
 
 
-def test_arrow_arrays_and_nulls_keep_their_places() -> None:
+def test_rows_have_the_order_of_the_input_including_nulls() -> None:
     (value,) = splits(kafka_split("t", 1, 2, 3))
     for values in (
         [None, value],
@@ -118,14 +118,14 @@ NOT_KAFKA = {
 
 
 @pytest.mark.parametrize("other", NOT_KAFKA.values(), ids=NOT_KAFKA.keys())
-def test_one_split_that_is_not_kafkas_makes_all_of_them_version_and_payload(other: bytes) -> None:
+def test_splits_with_one_of_another_connector_are_returned_as_version_and_payload(other: bytes) -> None:
     good = kafka_split("t", 0, 0)
     table = connector_columns("SourceReaderState", splits(good, other))
     assert table is not None
     assert table.to_pylist() == [{"version": 0, "payload": good}, {"version": 0, "payload": other}]
 
 
-def test_a_split_version_from_the_future_stays_bytes() -> None:
+def test_a_split_of_an_unknown_version_is_returned_as_bytes() -> None:
     payload = kafka_split("t", 0, 0)
     table = connector_columns("SourceReaderState", splits(payload, version=1))
     assert table is not None
@@ -138,14 +138,14 @@ def test_no_splits_give_an_empty_table() -> None:
     assert table.to_pylist() == []
 
 
-def test_other_states_and_other_bytes_are_left_alone() -> None:
+def test_other_states_and_other_bytes_are_not_decoded() -> None:
     good = splits(kafka_split("t", 0, 0))
     assert connector_columns("my-list", good) is None
     assert connector_columns("SourceReaderState", [*good, b"no versioned bytes"]) is None
 
 
 def nullable(text: str | None) -> bytes:
-    """StringUtils.writeNullableString of ASCII."""
+    """Encode ASCII text like Flink's StringUtils.writeNullableString."""
     return b"\0" if text is None else b"\1" + bytes([len(text) + 1]) + text.encode()
 
 
@@ -159,7 +159,7 @@ def file_path(scheme: str, host: str | None, port: int, path: str) -> bytes:
 HOSTS = struct.pack(">i", 2) + utf("h1") + utf("h2")
 
 
-def test_file_splits() -> None:
+def test_file_splits_are_decoded() -> None:
     positioned = (
         utf("0001") + file_path("hdfs", "nn", 8020, "/in/a.csv")
         + struct.pack(">qqqq", 5, 10, 1700000000000, 99)
@@ -194,7 +194,7 @@ def test_file_splits() -> None:
     ]
 
 
-def test_file_splits_without_the_files_time_and_size() -> None:
+def test_file_splits_of_version_1_have_no_file_time_and_size() -> None:
     old = utf("1") + file_path("file", None, -1, "/b") + struct.pack(">qq", 0, 1) + HOSTS + b"\0"
     table = connector_columns("SourceReaderState", splits(old, version=1))
     assert table is not None
@@ -237,7 +237,7 @@ ENUMERATORS = {
 
 
 @pytest.mark.parametrize("version", ENUMERATORS)
-def test_kafka_enumerators(version: int) -> None:
+def test_kafka_enumerators_are_decoded(version: int) -> None:
     payload, partitions, finished = ENUMERATORS[version]
     assert read_coordinator(struct.pack(">i", 1) + versioned(version, payload), "_metadata") == {
         "kind": "source",
@@ -251,7 +251,7 @@ def test_kafka_enumerators(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", ENUMERATORS)
-def test_a_cut_enumerator_is_not_decoded(version: int) -> None:
+def test_a_truncated_enumerator_is_not_decoded(version: int) -> None:
     payload = ENUMERATORS[version][0]
     for end in range(len(payload)):
         state = read_coordinator(struct.pack(">i", 1) + versioned(version, payload[:end]))
@@ -259,12 +259,12 @@ def test_a_cut_enumerator_is_not_decoded(version: int) -> None:
 
 
 @pytest.mark.parametrize(("version", "size"), [(0, 8), (1, 4), (2, 5), (3, 9)])
-def test_an_enumerator_without_partitions_could_be_any_sources(version: int, size: int) -> None:
+def test_an_enumerator_without_partitions_is_not_decoded_as_kafka(version: int, size: int) -> None:
     state = read_coordinator(struct.pack(">i", 1) + versioned(version, bytes(size)))
     assert (state["kind"], state["format"], state["decoded"]) == ("source", None, None)
 
 
-def test_serde_version_0_has_assignments_after_the_enumerator() -> None:
+def test_serde_version_0_stores_assignments_after_the_enumerator() -> None:
     state = read_coordinator(bytes(4) + versioned(9, b"enum") + b"rest")
     assert (state["serde_version"], state["enumerator_version"], state["enumerator"]) == (0, 9, b"enum")
     assert (state["decoded"], state["assignments"]) == (None, b"rest")
@@ -280,11 +280,11 @@ def test_serde_version_0_has_assignments_after_the_enumerator() -> None:
         struct.pack(">iii", 1, 0, 2147483647),
     ],
 )
-def test_other_coordinators_are_bytes(other: bytes) -> None:
+def test_other_coordinators_are_returned_as_bytes(other: bytes) -> None:
     assert read_coordinator(other) == {"kind": "bytes", "data": other}
 
 
-def test_kafka_writers() -> None:
+def test_kafka_writers_are_decoded() -> None:
     v2 = utf("tx-2") + struct.pack(">iiii", 3, 4, 1, 1) + utf("tx-2-3-9") + struct.pack(">q", 9)
     unknown = utf("tx-3") + struct.pack(">iiii", -1, -1, 0, 0)
     table = connector_columns("writer_raw_states", [versioned(1, utf("tx-1")), versioned(2, v2), versioned(2, unknown)])
@@ -296,7 +296,7 @@ def test_kafka_writers() -> None:
     ]
 
 
-def test_other_writers_are_version_and_payload() -> None:
+def test_other_writers_are_returned_as_version_and_payload() -> None:
     table = connector_columns("writer_raw_states", [versioned(1, b"\0\0\0\5hello")])
     assert table is not None
     assert table.to_pylist() == [{"version": 1, "payload": b"\0\0\0\5hello"}]
@@ -310,7 +310,7 @@ def committable(transactional_id: str, producer: int, epoch: int) -> bytes:
 
 
 def collector(payload: bytes, *, newest: bool, committable_version: int = 1) -> bytes:
-    """CommittableCollectorSerializer of Flink 1.15 to 1.20, or (newest) of 2.x: one request, two retries."""
+    """Encode one request with two retries like CommittableCollectorSerializer of Flink 1.15 to 1.20 or 2.x (newest)."""
     request = versioned(committable_version, payload) + struct.pack(">ii", 2, 1)
     requests = versioned_list(0, [request])
     if newest:
@@ -322,7 +322,7 @@ def collector(payload: bytes, *, newest: bool, committable_version: int = 1) -> 
 
 
 @pytest.mark.parametrize("newest", [False, True])
-def test_committables_of_kafka(newest: bool) -> None:
+def test_committables_of_kafka_are_decoded(newest: bool) -> None:
     payload = committable("tx-0-1", 1001, 3)
     table = connector_columns("streaming_committer_raw_states", [collector(payload, newest=newest)])
     assert table is not None
@@ -347,7 +347,7 @@ def test_committables_of_kafka(newest: bool) -> None:
     ]
 
 
-def test_committables_of_an_unknown_sink_and_of_flink_1_13() -> None:
+def test_committables_of_an_unknown_sink_and_of_flink_1_13_are_version_and_payload() -> None:
     old = versioned(1, MAGIC + versioned_list(4, [b"one", b"two"]))
     table = connector_columns("streaming_committer_raw_states", [old, collector(b"three", newest=True)])
     assert table is not None
@@ -358,7 +358,7 @@ def test_committables_of_an_unknown_sink_and_of_flink_1_13() -> None:
     assert "transactional_id" not in second["committables"][0]
 
 
-def test_a_prepared_transaction_of_committable_version_2() -> None:
+def test_a_prepared_transaction_of_committable_version_2_is_decoded() -> None:
     payload = committable("tx", 1, 0) + b"\1" + utf("prepared")
     table = connector_columns(
         "streaming_committer_raw_states", [collector(payload, newest=True, committable_version=2)]
@@ -368,7 +368,7 @@ def test_a_prepared_transaction_of_committable_version_2() -> None:
 
 
 @pytest.mark.parametrize("newest", [False, True])
-def test_a_damaged_committer_state_stays_bytes_at_every_cut(newest: bool) -> None:
+def test_every_truncation_of_a_committer_state_is_returned_as_bytes(newest: bool) -> None:
     whole = unwrap(collector(committable("tx", 1, 0), newest=newest)).payload
     for end in range(len(whole)):
         table = connector_columns("streaming_committer_raw_states", [versioned(2, whole[:end])])

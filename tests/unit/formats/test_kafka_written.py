@@ -1,4 +1,4 @@
-"""Splits and coordinators of Kafka sources, written as the connector wrote them."""
+"""Writing splits and coordinators of Kafka sources in the connector's bytes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ RELEASES = ("1.20", "2.3")
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_bytes_of_the_connector(release: str) -> None:
-    """What the connector wrote, from the rows that reading it gives, in the order of its hash set."""
+def test_written_bytes_equal_those_of_the_connector(release: str) -> None:
+    """Write the rows that were read from the connector's state, in the order of its hash set."""
     path = FIXTURES / release / "kafka-rocksdb-canonical" / "snapshot"
     operator = stateproc.open(str(path), uids=["orders-from-kafka"]).operator("orders-from-kafka")
     state, coordinator = operator.state("SourceReaderState"), operator.metadata.coordinator
@@ -37,7 +37,7 @@ def test_bytes_of_the_connector(release: str) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_every_version_is_read_as_what_it_was(version: int) -> None:
+def test_a_written_coordinator_of_every_version_is_decoded(version: int) -> None:
     splits = [KafkaSplit("a", 3, 7), KafkaSplit("b.c", 0, -2, 2**63 - 1)]
     decoded = read_coordinator(written_coordinator(splits, version))
     assert (decoded["serde_version"], decoded["enumerator_version"], decoded["format"]) == (1, version, "kafka")

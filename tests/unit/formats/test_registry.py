@@ -1,4 +1,4 @@
-"""Every format in the table of connector formats: its samples decode, damage to them is no sample of the format.
+"""Decoding of samples of every connector format in the table, and refusal of damaged samples.
 
 The samples are tests/vectors/connector-formats.json: one object per version of each format, as the connector's
 SimpleVersionedSerializer writes it, and the row that it holds.
@@ -45,13 +45,13 @@ def test_names_are_unique_within_a_role() -> None:
     assert sum(len(formats_of(role)) for role in FormatRole) == len(CONNECTOR_FORMATS)
 
 
-def test_every_sample_is_of_a_format_in_the_table() -> None:
+def test_every_sample_belongs_to_a_format_in_the_table() -> None:
     known = {(known.name, known.role.name, version) for known, version in VERSIONS}
     assert {(sample["format"], sample["role"], sample["version"]) for sample in SAMPLES} == known
 
 
 @pytest.mark.parametrize(("known", "version"), VERSIONS, ids=name_of)
-def test_samples_decode_to_rows_of_the_declared_type(known: ConnectorFormat, version: int) -> None:
+def test_samples_are_decoded_to_rows_of_the_declared_type(known: ConnectorFormat, version: int) -> None:
     for payload, row in samples_of(known, version):
         decoded = known.read(Versioned(version, payload))
         assert decoded == row
@@ -59,7 +59,7 @@ def test_samples_decode_to_rows_of_the_declared_type(known: ConnectorFormat, ver
 
 
 @pytest.mark.parametrize(("known", "version"), VERSIONS, ids=name_of)
-def test_the_first_format_that_accepts_a_sample_is_its_own(known: ConnectorFormat, version: int) -> None:
+def test_a_sample_is_accepted_first_by_its_own_format(known: ConnectorFormat, version: int) -> None:
     for payload, _ in samples_of(known, version):
         accepting = [other for other in formats_of(known.role) if other.read(Versioned(version, payload)) is not None]
         assert accepting[0] is known

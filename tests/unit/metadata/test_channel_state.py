@@ -1,4 +1,4 @@
-"""Records in flight in unaligned checkpoints, as real Flink wrote them: one file holds those of several subtasks."""
+"""In-flight records of Flink's unaligned checkpoints, of which one file stores those of several subtasks."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from tests.helpers.fixtures import Fixture, fixtures
 IN_FLIGHT = [fixture for fixture in fixtures() if fixture.manifest["job"] == "inflight"]
 
 
-def test_both_ways_to_write_channel_handles_are_among_the_fixtures() -> None:
+def test_fixtures_contain_both_kinds_of_channel_handles() -> None:
     assert {fixture.open().metadata.version for fixture in IN_FLIGHT} == {4, 6}
 
 
 @pytest.mark.parametrize("fixture", IN_FLIGHT, ids=lambda fixture: fixture.name)
-def test_channels_share_a_file_and_are_counted_once(fixture: Fixture) -> None:
+def test_a_file_shared_by_channels_is_counted_once(fixture: Fixture) -> None:
     snapshot = fixture.open()
     uses = [use for use in walk_stream_handles(snapshot.metadata) if use.role.startswith("channel")]
     files = {use.handle.path: use.handle.size for use in uses}
     assert len(files) < len(uses)
     for path, size in files.items():
-        # A channel file begins with the format's version.
+        # A channel file starts with the format's version.
         assert sum(use.bytes for use in uses if use.handle.path == path) + 4 == size
 
 
 @pytest.mark.parametrize("fixture", IN_FLIGHT, ids=lambda fixture: fixture.name)
-def test_an_operators_total_size_is_its_own_part(fixture: Fixture) -> None:
+def test_the_size_of_an_operator_includes_only_its_own_segments(fixture: Fixture) -> None:
     snapshot = fixture.open()
     totals = CATALOGS["operators"].table(snapshot).column("operator-total-size-in-bytes").to_pylist()
     assert all(total > 0 for total in totals)

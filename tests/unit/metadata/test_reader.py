@@ -1,4 +1,4 @@
-"""``_metadata`` V2 to V6: every version and handle type, and bytes that no Flink writes."""
+"""Parsing ``_metadata`` V2 to V6: every version and handle type, and damaged or unknown bytes."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ MERGED_OPERATOR_BYTES = mb.operator_handle([("u", 1, [])], mb.EMPTY_SEGMENT, ("o
 
 
 def _master(length: int) -> bytes:
-    """A master state of 12 bytes that declares another length."""
+    """Return a master state of 12 bytes that declares another length."""
     state = mb.master_state(1, "m", b"p")
     return state[:4] + mb.i32(length) + state[8:]
 
@@ -115,7 +115,7 @@ def parse(data: bytes) -> Any:
 
 
 def everything(version: int) -> bytes:
-    """A snapshot with every handle type that may stand in this version."""
+    """Return a snapshot with every handle type that this version may contain."""
     subtasks = [
         mb.subtask(version, 0, OPERATOR_BYTES, MERGED_OPERATOR_BYTES, KEYED[8][1], KEYED[3][1]),
         mb.subtask(version, 1, managed_keyed=KEYED[9][1], raw_keyed=KEYED[4][1]),
@@ -138,7 +138,7 @@ def everything(version: int) -> bytes:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_frame_of_every_version(version: int) -> None:
+def test_header_and_footer_of_every_version(version: int) -> None:
     found = parse(
         mb.metadata(
             version,
@@ -231,8 +231,8 @@ def test_savepoint_properties(savepoint_format: str) -> None:
 
 
 @pytest.mark.parametrize("release", ["1.16.3", "1.20.5", "2.3.0"])
-def test_properties_that_real_flink_wrote(release: str) -> None:
-    """forSavepoint(true, NATIVE), forSavepoint(false, CANONICAL), forCheckpoint(RETAIN_ON_CANCELLATION)."""
+def test_properties_that_flink_wrote(release: str) -> None:
+    """They are forSavepoint(true, NATIVE), forSavepoint(false, CANONICAL), forCheckpoint(RETAIN_ON_CANCELLATION)."""
     written = json.loads((VECTORS / "checkpoint_properties.json").read_text())[release]
     found = {
         kind: parse(mb.metadata(4, [], properties=bytes.fromhex(text))).properties for kind, text in written.items()
@@ -268,7 +268,7 @@ def test_flink_version_range(data: bytes, expected: str) -> None:
     assert flink_version_range(parse(data)) == expected
 
 
-def test_walk_names_the_role_of_every_stream() -> None:
+def test_every_stream_has_a_role() -> None:
     roles = [(use.subtask, use.role, use.handle) for use in walk_stream_handles(parse(everything(4)))]
     assert roles == [
         (None, "coordinator", META),
@@ -295,7 +295,7 @@ def test_metadata_pickles() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_truncation_anywhere_and_bytes_left_over(version: int) -> None:
+def test_every_truncation_and_trailing_bytes_are_refused(version: int) -> None:
     data = everything(version)
     parse(data)
     for length in range(len(data)):
@@ -354,25 +354,25 @@ def test_mutations_raise_only_snapshot_errors() -> None:
         (mb.metadata(3, [], master_states=(bytes(9),)), "magic number"),
         (mb.metadata(2, [], master_states=(_master(-1),)), "bytes of a master state"),
         (mb.metadata(3, [], master_states=(_master(0x7FFFFFFF),)), "bytes of a master state"),
-        # The payload ends after the state that it belongs to, in bytes that are those of another state.
+        # The payload extends beyond its state into the next one.
         (mb.metadata(4, [], master_states=(_master(11), _master(11))), "1 bytes needed where 0"),
         (mb.metadata(6, [], master_states=(_master(14),)), "master state"),
         (mb.metadata(4, [], properties=bytes.fromhex("aced00057400017a")), "checkpoint properties are expected"),
     ],
 )
-def test_what_no_flink_writes(data: bytes, message: str) -> None:
+def test_invalid_metadata_is_refused(data: bytes, message: str) -> None:
     with pytest.raises(CorruptSnapshot, match=message):
         parse(data)
 
 
 @pytest.mark.parametrize("version", [-1, 0, 1, 7, 0x7FFFFFFF])
-def test_unknown_versions(version: int) -> None:
+def test_unknown_versions_are_refused(version: int) -> None:
     with pytest.raises(UnsupportedSnapshot, match=f"_metadata version {version} ") as caught:
         parse(mb.metadata(version, []))
     assert ("Flink 1.3" if version == 1 else "newer stateproc") in str(caught.value)
 
 
-def test_unknown_handle_type_and_state_of_1_1() -> None:
+def test_unknown_handle_types_and_state_of_1_1_are_refused() -> None:
     with pytest.raises(UnsupportedSnapshot, match="keyed state handle type 18"):
         parse(one(6, [mb.subtask(6, 0, managed_keyed=b"\x12")]))
     data = one(2, [mb.i32(0) + mb.i64(0) + mb.i32(1) + bytes(20)])
@@ -392,14 +392,14 @@ def test_nested_changelogs(levels: int) -> None:
         parse(data)
 
 
-def test_nested_key_groups_as_streams() -> None:
+def test_key_groups_handles_nested_as_streams() -> None:
     start = b"\x03" + mb.i32(0, 0)
     data = one(3, [mb.subtask(3, 0, mb.operator_handle([], start * 100_000 + META_BYTES))])
     with pytest.raises(CorruptSnapshot, match="nested over 64 levels"):
         parse(data)
 
 
-def test_many_files_parse_in_seconds() -> None:
+def test_metadata_with_many_files_is_parsed_in_seconds() -> None:
     files = [(f"{i:06}.sst", mb.file(f"s3://bucket/checkpoints/job/shared/{i:036}", i)) for i in range(1000)]
     handle = mb.incremental(11, mb.inline("meta", bytes(20_000)), files, [])
     subtasks = [mb.subtask(4, i, managed_keyed=handle) for i in range(50)]
@@ -410,7 +410,7 @@ def test_many_files_parse_in_seconds() -> None:
     assert sum(1 for _ in walk_stream_handles(found)) == 50 * 1001
 
 
-def test_every_kind_of_handle_as_flink_2_3_wrote_it() -> None:
+def test_every_kind_of_handle_that_flink_2_3_wrote() -> None:
     """Written by MetadataHandles.java through Flink's own Checkpoints.storeCheckpointMetadata."""
     found = parse(bytes.fromhex((VECTORS / "metadata_2_3_0.hex").read_text()))
     first, second, third = found.operators[0].subtasks
@@ -443,7 +443,7 @@ def test_every_kind_of_handle_as_flink_2_3_wrote_it() -> None:
     assert found.operators[1].finished and found.operators[1].uid is None
 
 
-def test_snapshots_of_real_flink_parse_to_the_last_byte() -> None:
+def test_snapshots_that_flink_wrote_are_parsed_completely() -> None:
     assert METADATA_FILES
     for path in METADATA_FILES:
         found = read_metadata(path.read_bytes(), file=str(path))

@@ -1,4 +1,4 @@
-"""``_metadata`` and backend headers written: byte for byte what real Flink wrote, for everything it wrote."""
+"""Writing ``_metadata`` and backend headers: byte for byte as Flink wrote them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def snapshots(release: str) -> list[Path]:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_metadata_of_real_flink_is_written_as_flink_wrote_it(release: str) -> None:
+def test_metadata_of_flink_is_reproduced(release: str) -> None:
     paths = snapshots(release)
     assert paths
     for path in paths:
@@ -49,13 +49,13 @@ def test_metadata_of_real_flink_is_written_as_flink_wrote_it(release: str) -> No
             assert write_metadata(found, found.version) == data, path
 
 
-def test_every_kind_of_handle_is_written_as_flink_2_3_wrote_it() -> None:
+def test_every_kind_of_handle_of_flink_2_3_is_reproduced() -> None:
     data = bytes.fromhex((VECTORS / "metadata_2_3_0.hex").read_text())
     assert write_metadata(read_metadata(data, file=""), 6) == data
 
 
 @pytest.mark.parametrize("version", WRITTEN)
-def test_every_kind_of_handle_of_every_version(version: int) -> None:
+def test_every_kind_of_handle_of_every_version_is_reproduced(version: int) -> None:
     data = reading.everything(version)
     assert write_metadata(reading.parse(data), version) == data
 
@@ -73,7 +73,7 @@ def test_stream_handles(expected: Any, stream: bytes) -> None:
 
 
 @pytest.mark.parametrize(("kind", "handle_id"), [(7, "id"), (3, "id"), (12, None)])
-def test_ids_belong_to_types(kind: int, handle_id: str | None) -> None:
+def test_handle_ids_are_required_or_refused_by_handle_type(kind: int, handle_id: str | None) -> None:
     out, handle = Output(), KeyGroupsHandle(kind, 0, (0,), reading.META, handle_id)
     with pytest.raises(InvalidOption, match=f"a keyed state handle of type {kind} (has no|needs an) id"):
         write_keyed_handle(out, handle)
@@ -92,7 +92,7 @@ def test_merged_channels_finished_subtasks_and_text() -> None:
     assert reading.parse(write_metadata(named, 6)) == named
 
 
-def test_what_a_version_does_not_know_is_left_out() -> None:
+def test_fields_that_a_version_does_not_support_are_omitted() -> None:
     found = reading.parse(reading.everything(6))
     for version in WRITTEN[:-1]:
         expected = replace(found, version=version, properties=None)
@@ -101,7 +101,7 @@ def test_what_a_version_does_not_know_is_left_out() -> None:
         assert reading.parse(write_metadata(found, version)) == expected
 
 
-def test_properties_are_those_that_were_read_or_null() -> None:
+def test_properties_are_copied_or_null() -> None:
     raw = mb.savepoint_properties("CANONICAL")
     found = reading.parse(mb.metadata(4, [], properties=raw))
     assert found.properties.raw == raw
@@ -110,13 +110,13 @@ def test_properties_are_those_that_were_read_or_null() -> None:
 
 
 @pytest.mark.parametrize("version", [2, 7])
-def test_other_versions_are_not_written(version: int) -> None:
+def test_writing_other_versions_is_refused(version: int) -> None:
     with pytest.raises(InvalidOption, match=f"version {version} cannot be written"):
         write_metadata(reading.parse(mb.metadata(4, [])), version)
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_headers_of_real_flink_are_written_as_flink_wrote_them(release: str) -> None:
+def test_backend_headers_of_flink_are_reproduced(release: str) -> None:
     keyed = operator = 0
     for path in snapshots(release):
         for found in stateproc.open(str(path)).operators:
@@ -150,7 +150,7 @@ def state(name: str, **snapshots: bytes) -> StateMetaInfo:
     return StateMetaInfo(name, "KEY_VALUE", {"KEYED_STATE_TYPE": "VALUE"}, read, snapshots)
 
 
-def test_a_header_made_up() -> None:
+def test_a_synthetic_header_is_written() -> None:
     made = state("s\0", NAMESPACE_SERIALIZER=INT, VALUE_SERIALIZER=INT)
     data = write_keyed_header(INT, [made], compressed=True)
     key = read_snapshot(INT)
@@ -159,7 +159,7 @@ def test_a_header_made_up() -> None:
     assert data.startswith(mb.i32(6) + b"\1" + INT + b"\0\1\0\3s\xc0\x80" + mb.i32(0, 1))
 
 
-def test_headers_that_cannot_be_written() -> None:
+def test_invalid_headers_are_refused() -> None:
     bare = replace(state("s", VALUE_SERIALIZER=INT), snapshots={})
     with pytest.raises(InvalidOption, match=r"without the bytes of their snapshots .*state 's'"):
         write_keyed_header(INT, [bare], compressed=False)

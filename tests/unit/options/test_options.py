@@ -1,4 +1,4 @@
-"""Options: one name in three spellings, text and Python values, errors in the spelling of the interface."""
+"""Options: one name in three spellings, text and Python values, and errors in the spelling of the interface."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_every_name_is_unique_in_every_spelling() -> None:
     assert all(option.help for option in OPTIONS)
 
 
-def test_open_has_the_options_of_the_table() -> None:
+def test_open_has_the_options_of_the_option_table() -> None:
     assert set(open.__kwdefaults__) == {option.name for option in OPEN_OPTIONS}
     assert {name: value or None for name, value in open.__kwdefaults__.items()} == {
         option.name: option.default or None for option in OPEN_OPTIONS
@@ -68,13 +68,15 @@ def test_text_and_python_values(name: str, given: Any, value: Any) -> None:
         ("storage_options", "anon", Interface.CLI, "--storage-options anon", "give NAME=VALUE, or a JSON object"),
     ],
 )
-def test_refused_values(name: str, given: Any, interface: Interface, message: str, advice: str) -> None:
+def test_invalid_values_are_refused_in_the_spelling_of_the_interface(
+    name: str, given: Any, interface: Interface, message: str, advice: str
+) -> None:
     with pytest.raises(InvalidOption) as caught:
         BY_NAME[name].value(given, interface)
     assert caught.value.message == message
     assert (caught.value.advice or "").startswith(advice)
 
 
-def test_the_table_is_imported_without_arrow() -> None:
+def test_the_option_table_is_imported_without_arrow() -> None:
     program = "import sys, stateproc.options; print([m for m in ('pyarrow', 'numba', 'numpy') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "[]\n"

@@ -1,4 +1,4 @@
-"""Avro in Flink's encoding by hand-made bytes: unions, blocks, logical types, recursion, damage."""
+"""Avro in Flink's encoding with handwritten bytes: unions, blocks, logical types, recursion and damage."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAME = "org.apache.flink.formats.avro.typeutils.AvroSerializerSnapshot"
 
 
 def avro(schema: Any) -> Serializer:
-    """A snapshot of version 2, whose strings are plain."""
+    """Return the serializer of a version 2 snapshot, whose strings are plain."""
     return read(versioned(NAME, 2, utf("com.acme.User") + utf(json.dumps(schema))))
 
 
@@ -31,7 +31,7 @@ def text(value: str) -> bytes:
     return i32(len(value.encode())) + value.encode()
 
 
-def test_numbers_are_fixed_in_width_and_strings_sized() -> None:
+def test_numbers_have_fixed_width_and_strings_a_length() -> None:
     serializer = avro(record("R", a="int", b="long", c="string", d="boolean", e="null"))
     assert serializer.decode(i32(-1) + i64(2) + text("é") + b"\x01") == {
         "a": -1, "b": 2, "c": "é", "d": True, "e": None,
@@ -39,7 +39,7 @@ def test_numbers_are_fixed_in_width_and_strings_sized() -> None:
     assert serializer.type_name == "Avro R"
 
 
-def test_version_1_has_only_the_schema() -> None:
+def test_snapshot_version_1_contains_only_the_schema() -> None:
     assert read(versioned(NAME, 1, utf('"int"'))).decode(i32(5)) == 5
     with pytest.raises(UnsupportedSnapshot, match="version 4"):
         read(versioned(NAME, 4))
@@ -56,11 +56,11 @@ def test_a_union_of_null_and_one_type_is_that_type(schema: Any, data: bytes, exp
     assert avro(schema).decode(data) == expected
 
 
-def test_the_arrow_type_of_a_nullable_is_plain() -> None:
+def test_the_arrow_type_of_a_nullable_union_is_that_of_the_value() -> None:
     assert avro(["null", "long"]).layout(LayoutContext()).arrow_type == pa.int64()
 
 
-def test_other_unions_are_structs_of_which_one_field_is_set() -> None:
+def test_other_unions_are_structs_with_one_field_set() -> None:
     schema = ["null", "int", "string", record("a.X", n="int"), record("b.X", n="int")]
     serializer = avro(schema)
     none = {"int": None, "string": None, "X": None, "b.X": None}
@@ -71,7 +71,7 @@ def test_other_unions_are_structs_of_which_one_field_is_set() -> None:
         serializer.decode(i32(5))
 
 
-def test_arrays_and_maps_come_in_blocks() -> None:
+def test_arrays_and_maps_are_read_in_blocks() -> None:
     assert avro({"type": "array", "items": "int"}).decode(b"\x02" + i32(1, 2) + b"\x01" + i32(3) + b"\x00") == [1, 2, 3]
     assert avro({"type": "array", "items": "int"}).decode(b"\x00") == []
     assert avro({"type": "map", "values": "int"}).decode(b"\x01" + text("k") + i32(5) + b"\x00") == [("k", 5)]
@@ -82,7 +82,7 @@ def test_arrays_and_maps_come_in_blocks() -> None:
 
 
 @pytest.mark.parametrize("items", ["int", "null"])
-def test_a_block_of_absurdly_many_items_is_damage(items: str) -> None:
+def test_a_block_with_an_impossible_number_of_items_is_refused(items: str) -> None:
     with pytest.raises(CorruptSnapshot):
         avro({"type": "array", "items": items}).decode(b"\xff\xff\xff\xff\x07" + bytes(64))
 
@@ -109,7 +109,7 @@ def test_logical_types(kind: str, logical: str, data: bytes, expected: Any) -> N
     assert avro({"type": kind, "logicalType": logical}).decode(data) == expected
 
 
-def test_a_time_outside_of_the_day_is_damage() -> None:
+def test_a_time_of_24_hours_or_more_is_refused() -> None:
     with pytest.raises(CorruptSnapshot):
         avro({"type": "long", "logicalType": "time-micros"}).decode(i64(86_400_000_000))
 
@@ -129,7 +129,7 @@ def test_decimals_of_any_precision(precision: int) -> None:
     assert avro(fixed).decode(b"\xff\x85") == Decimal("-1.23")
 
 
-def test_a_decimal_that_makes_no_sense_stays_bytes() -> None:
+def test_an_invalid_decimal_type_is_read_as_bytes() -> None:
     schema = {"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 3}
     assert avro(schema).decode(i32(1) + b"\x05") == b"\x05"
 
@@ -168,12 +168,12 @@ def test_json_text_of_every_kind() -> None:
     }  # fmt: skip
 
 
-def test_a_type_that_holds_itself_without_end_is_refused() -> None:
+def test_an_infinitely_recursive_type_is_refused() -> None:
     with pytest.raises(SnapshotError):
         avro(record("A", a="A")).decode(b"")
 
 
-def test_a_small_schema_that_means_a_huge_one_is_refused() -> None:
+def test_a_small_schema_that_expands_to_a_huge_one_is_refused() -> None:
     fields: dict[str, Any] = {"l0": record("T0", a="int", b="int")}
     for level in range(1, 30):
         fields[f"l{level}"] = record(f"T{level}", a=f"T{level - 1}", b=f"T{level - 1}")
@@ -187,12 +187,12 @@ def test_a_small_schema_that_means_a_huge_one_is_refused() -> None:
     '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}, {"name": "a", "type": "int"}]}',
     '[{"type": "fixed", "name": "F", "size": 1}, {"type": "fixed", "name": "F", "size": 1}]', "[" * 5000,
 ])  # fmt: skip
-def test_a_malformed_schema_is_damage(schema: str) -> None:
+def test_a_malformed_schema_is_refused(schema: str) -> None:
     with pytest.raises(CorruptSnapshot):
         read(versioned(NAME, 1, utf(schema)))
 
 
-def test_a_schema_nested_too_deep_is_refused() -> None:
+def test_a_too_deeply_nested_schema_is_refused() -> None:
     deep: Any = "int"
     for _ in range(100):
         deep = {"type": "array", "items": deep}

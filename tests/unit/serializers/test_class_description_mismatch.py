@@ -1,4 +1,4 @@
-"""Class descriptions that do not fit: the error names the class, the field and what to change."""
+"""Errors of class descriptions that do not fit the data: they name the class, the field and the correction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def decode(fields: dict[str, str], data: bytes = POINT, **more: Any) -> Any:
     return serializer.decode(data, kryo=5, classes={"com.acme.Point": fields, **more})
 
 
-def test_a_field_too_many_at_the_end_is_named() -> None:
+def test_an_additional_last_field_is_named() -> None:
     with pytest.raises(InvalidOption) as caught:
         decode({"x": "int", "y": "int", "z": "int"})
     assert caught.value.message == (
@@ -30,17 +30,17 @@ def test_a_field_too_many_at_the_end_is_named() -> None:
     assert caught.value.where.offset == 0
 
 
-def test_a_field_too_many_in_the_middle_is_named() -> None:
+def test_an_additional_middle_field_is_named() -> None:
     with pytest.raises(InvalidOption, match="declares 3 fields, but the bytes hold 2: they fit without 'xx'"):
         decode({"x": "int", "xx": "String", "y": "int"})
 
 
-def test_several_fields_too_many_are_counted() -> None:
+def test_several_additional_fields_are_counted() -> None:
     with pytest.raises(InvalidOption, match="declares 5 fields, but the bytes hold 2"):
         decode({"x": "int", "y": "int", "z1": "int", "z2": "int", "z3": "String"})
 
 
-def test_a_missing_field_leaves_bytes() -> None:
+def test_a_missing_field_is_reported_as_remaining_bytes() -> None:
     with pytest.raises(InvalidOption) as caught:
         decode({"x": "int"})
     assert caught.value.message == (
@@ -69,7 +69,7 @@ def test_a_nested_class_is_named() -> None:
         line.decode(bytes.fromhex("570101020401" + "0608"), kryo=5, classes=classes)
 
 
-def test_damage_without_descriptions_stays_damage() -> None:
+def test_damage_without_descriptions_is_reported_as_corruption() -> None:
     with pytest.raises(CorruptSnapshot, match="a reference to object"):
         Kryo("java.lang.Object", ("java.lang.Object",)).decode(bytes.fromhex("5709"), kryo=5)
 

@@ -1,4 +1,4 @@
-"""Descriptions of user classes: the type language, JSON, POJO serializers made from them."""
+"""Descriptions of user classes: the type language, JSON, and POJO serializers derived from them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ STRING = FieldType("java.lang.String")
                                      FieldType("java.util.List", (FieldType("[]", (FieldType("byte"),)),))))),
     ],
 )  # fmt: skip
-def test_types(text: str, type_: FieldType) -> None:
+def test_type_texts_are_parsed(text: str, type_: FieldType) -> None:
     assert parse_type(text) == type_
 
 
@@ -50,12 +50,12 @@ def test_types(text: str, type_: FieldType) -> None:
     "text",
     ["", "list<", "list<>", "map<String>", "int<String>", "a b", "list<int>>", "array", "x!", "[]", ","],
 )
-def test_texts_that_are_no_types(text: str) -> None:
+def test_invalid_type_texts_are_refused(text: str) -> None:
     with pytest.raises(InvalidOption, match="is no type"):
         parse_type(text)
 
 
-def test_types_nested_without_end_are_refused() -> None:
+def test_too_deeply_nested_types_are_refused() -> None:
     with pytest.raises(InvalidOption, match="too deep"):
         parse_type("list<" * 100 + "int" + ">" * 100)
 
@@ -63,7 +63,7 @@ def test_types_nested_without_end_are_refused() -> None:
 SPEC = {"com.acme.X": {"a": "int", "b": "com.acme.Color"}, "com.acme.Color": ["RED", "GREEN"]}
 
 
-def test_dict_text_and_file_say_the_same(tmp_path: Path) -> None:
+def test_descriptions_as_dict_text_and_file_are_equal(tmp_path: Path) -> None:
     file = tmp_path / "classes.json"
     file.write_text(json.dumps(SPEC), encoding="utf-8")
     parsed = parse_classes(SPEC)
@@ -79,7 +79,7 @@ def test_dict_text_and_file_say_the_same(tmp_path: Path) -> None:
     assert parse_classes(None) == parse_classes("") == {}
 
 
-def test_type_variables_are_declared_or_seen() -> None:
+def test_type_variables_are_declared_or_inferred() -> None:
     assert parse_classes({"a.Pair<V, K>": {"k": "K", "v": "V"}})["a.Pair"].variables == ("V", "K")
     assert parse_classes({"a.Box": {"content": "T", "more": "list<U>"}})["a.Box"].variables == ("T", "U")
     assert parse_classes({"final a.B": {}})["a.B"].final is True
@@ -99,12 +99,12 @@ def test_type_variables_are_declared_or_seen() -> None:
         ([1], "must be a mapping"),
     ],
 )
-def test_descriptions_that_are_none(spec: object, message: str) -> None:
+def test_invalid_descriptions_are_refused(spec: object, message: str) -> None:
     with pytest.raises(InvalidOption, match=message):
         parse_classes(spec)
 
 
-def test_a_described_pojo_has_its_fields_by_name() -> None:
+def test_a_described_pojo_has_its_fields_sorted_by_name() -> None:
     pojo = described_pojo("a.X", {"a.X": {"z": "int", "b": "String", "e": "a.E"}, "a.E": ["P", "Q"]})
     assert pojo is not None
     assert [name for name, _ in pojo.fields] == ["b", "e", "z"]
@@ -115,7 +115,7 @@ def test_a_described_pojo_has_its_fields_by_name() -> None:
     assert described_pojo("a.Y", {}) is None
 
 
-def test_collections_of_pojos_changed_with_flink_2() -> None:
+def test_collections_in_pojos_have_another_serializer_in_flink_2() -> None:
     serializer = pojo_field_serializer(parse_type("list<int>"), {})
     assert serializer.decode(bytes.fromhex("00" + "00000001" + "00000005"), kryo=5) == [5]
     by_class = bytes.fromhex("5701010a").replace(b"\x0a", b"\x02\x0a")
@@ -126,20 +126,20 @@ def test_collections_of_pojos_changed_with_flink_2() -> None:
     assert strings.decode(encoded, kryo=5) == [("x", 5)]
 
 
-def test_classes_flink_does_not_know_are_left_to_kryo() -> None:
+def test_classes_without_a_flink_serializer_use_kryo() -> None:
     serializer = pojo_field_serializer(parse_type("LocalDate"), {})
     assert serializer == Kryo("java.time.LocalDate", ("java.time.LocalDate",))
     assert serializer.layout(LayoutContext(kryo=5)).min_size == 1
 
 
-def test_a_class_inside_itself_ends() -> None:
+def test_a_recursive_class_uses_kryo() -> None:
     pojo = described_pojo("a.Node", {"a.Node": {"next": "a.Node", "n": "int"}})
     assert pojo is not None
     assert dict(pojo.fields)["next"] == Kryo("a.Node", ("a.Node",))
 
 
-def test_which_fields_of_described_classes_are_left_to_kryo() -> None:
-    """What TypeInformation.of(Leaf.class) prints in Flink 1.20."""
+def test_fields_of_described_classes_that_use_kryo() -> None:
+    """The expected types are those that TypeInformation.of(Leaf.class) prints in Flink 1.20."""
     classes = {
         "Base": {"id": "int"},
         "Mid extends Base": {"id": "int"},
@@ -191,14 +191,14 @@ def test_which_fields_of_described_classes_are_left_to_kryo() -> None:
     }
 
 
-def test_fields_of_a_superclass_that_only_the_snapshot_lists_are_left_to_kryo() -> None:
+def test_fields_of_an_undescribed_superclass_use_kryo() -> None:
     classes = {"Leaf": {"id": "int", "inner": "Base", "many": "Base[]"}, "Base": {"id": "int"}}
     names = _type_names(described_pojo("Leaf", classes, ("Base",)))
     assert names == {"id": "Integer", "inner": "Kryo Base", "many": "Pojo Base[]"}
 
 
 def _type_names(serializer: Serializer | None) -> Any:
-    """Names of types; of POJOs of several fields, and arrays of such, what they consist of."""
+    """Return names of types; POJOs with several fields and their arrays are expanded."""
     assert serializer is not None
     if isinstance(serializer, Pojo) and len(serializer.fields) > 1:
         return {name: _type_names(field) for name, field in serializer.fields}
@@ -207,8 +207,8 @@ def _type_names(serializer: Serializer | None) -> Any:
     return serializer.type_name
 
 
-def test_collections_of_described_subclasses_have_the_types_described() -> None:
-    """So have those of subclasses that a snapshot lists: subtasks of one operator can differ in what they list."""
+def test_collections_of_described_subclasses_have_the_described_types() -> None:
+    """The same is true of subclasses in a snapshot, whose list may differ between subtasks of an operator."""
     classes = {"Leaf": {"id": "int", "tags": "list<String>"}}
     listed = Pojo("Base", (("id", SCALAR_INT),), (Subclass("Leaf", _leaf(Kryo("java.util.List", ())), None),))
     types = [

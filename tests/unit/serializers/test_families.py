@@ -1,4 +1,4 @@
-"""CEP, Scala, Java objects, variants, bitmaps and dropped serializers by hand-made bytes."""
+"""CEP, Scala, Java objects, variants, bitmaps and removed serializers with handwritten bytes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def edge_bytes(page: str) -> bytes:
 
 
 @pytest.mark.parametrize("with_lock", [True, False])
-def test_nodes_count_references_of_their_edges(with_lock: bool) -> None:
+def test_nodes_store_reference_counts_of_their_edges(with_lock: bool) -> None:
     edge = composite(BUFFER + "LockableTypeSerializerSnapshot", 1, EDGE) if with_lock else EDGE
     node = read(composite(BUFFER + "SharedBufferNodeSerializerSnapshotV2", 1, edge))
     assert node.decode(i32(1, 3) + edge_bytes("s")) == {
@@ -55,7 +55,7 @@ def test_nodes_count_references_of_their_edges(with_lock: bool) -> None:
     }
 
 
-def test_nodes_before_1_13_do_not() -> None:
+def test_nodes_before_1_13_store_no_reference_counts() -> None:
     edges = composite("org.apache.flink.api.common.typeutils.base.ListSerializerSnapshot", 1, EDGE)
     name = BUFFER + "SharedBufferNode$SharedBufferNodeSerializer$SharedBufferNodeSerializerSnapshot"
     decoded = read(composite(name, 1, edges)).decode(i32(1) + edge_bytes("s"))
@@ -97,14 +97,14 @@ class TestScala:
         attempt = read(composite(package + "ScalaTrySerializerSnapshot", 2, scalar("Int"), scalar("String")))
         assert attempt.decode(b"\x00\x02a") == {"success": None, "failure": "a"}
 
-    def test_enumerations_are_known_by_id(self, package: str) -> None:
+    def test_enumerations_are_decoded_by_id(self, package: str) -> None:
         payload = utf("Days$") + i32(2) + utf("Mon") + i32(7) + utf("Tue") + i32(-1)
         serializer = read(versioned(package + "ScalaEnumSerializerSnapshot", 3, payload))
         assert (serializer.decode(i32(-1)), serializer.length) == ("Tue", 4)
         with pytest.raises(CorruptSnapshot):
             serializer.decode(i32(0))
 
-    def test_traversables_mark_nulls_with_zero(self, package: str) -> None:
+    def test_traversables_encode_nulls_as_zero(self, package: str) -> None:
         name = package + "TraversableSerializerSnapshot"
         serializer = read(composite(name, 2, scalar("Int"), outer=utf("implicitly[Factory]")))
         assert serializer.decode(i32(2) + b"\x00\x01" + i32(5)) == [None, 5]
@@ -114,7 +114,7 @@ def java_serializer() -> Serializer:
     return read(versioned("org.apache.flink.runtime.state.JavaSerializer$JavaSerializerSnapshot", 3))
 
 
-def test_java_objects_are_plain_values() -> None:
+def test_java_objects_are_decoded_to_plain_values() -> None:
     serializer = java_serializer()
     assert serializer.decode(bytes.fromhex("aced0005740002c3a9")) == "é"
     double = b"\x72" + utf("java.lang.Double") + i64(0) + b"\x02\x00\x01D" + utf("value") + b"\x78\x70"
@@ -133,7 +133,7 @@ def variant(value: bytes, metadata: bytes = NO_KEYS) -> Any:
     ("00", None), ("08", False), ("0cff", -1), ("096869", "hi"), ("20020a000000", 0.1),
     ("1c000000000000f87f", "NaN"), ("2cffffffff", "1969-12-31"),
 ])  # fmt: skip
-def test_variants(value: str, expected: Any) -> None:
+def test_variants_are_decoded(value: str, expected: Any) -> None:
     assert variant(bytes.fromhex(value)) == expected
 
 
@@ -158,13 +158,13 @@ def test_variants_as_json_text(value: str, metadata: str, text: str) -> None:
     "3000000000000000",  # a timestamp of seven bytes
     "09c328",  # not UTF-8
 ])  # fmt: skip
-def test_damaged_variants(value: str) -> None:
+def test_damaged_variants_are_refused(value: str) -> None:
     with pytest.raises(CorruptSnapshot):
         variant(bytes.fromhex(value))
 
 
-def test_a_variant_whose_values_overlap_cannot_grow_without_end() -> None:
-    # Arrays of two, both elements at the same place, one inside the other: 2^n values in 5 n bytes.
+def test_a_variant_with_overlapping_values_is_refused() -> None:
+    # Nested arrays whose two elements have the same offset: 2^n values in 5 n bytes.
     value = b"\x00"
     for _ in range(40):
         size = len(value)
@@ -179,7 +179,7 @@ def bitmap(*containers: tuple[int, int, bytes]) -> bytes:
     return struct.pack("<II", 12346, len(containers)) + cards + offsets + b"".join(c for _, _, c in containers)
 
 
-def test_bitmaps_of_arrays_and_of_bits() -> None:
+def test_bitmaps_with_array_and_bitset_containers() -> None:
     bits = bytes([0b11111111] * 513) + bytes(8192 - 513)
     data = bitmap((0, 1, b"\x05\x00"), (2, 4104, bits))
     assert positions(data) == [5, *range(2 << 16, (2 << 16) + 4104)]
@@ -189,12 +189,12 @@ def test_bitmaps_of_arrays_and_of_bits() -> None:
     b"", struct.pack("<II", 12346, 1), struct.pack("<I", 7), struct.pack("<II", 12346, 2**31),
     bitmap((0, 4104, bytes(8192))), bitmap((0, 1, b"\x05\x00")) + b"\x00",
 ])  # fmt: skip
-def test_damaged_bitmaps(data: bytes) -> None:
+def test_damaged_bitmaps_are_refused(data: bytes) -> None:
     with pytest.raises(CorruptSnapshot):
         positions(data)
 
 
-def test_a_small_bitmap_of_very_many_positions_is_not_unrolled() -> None:
+def test_a_small_bitmap_of_too_many_positions_is_refused() -> None:
     runs = b"".join(struct.pack("<HHH", 1, 0, 65535) for _ in range(200))
     cards = b"".join(struct.pack("<HH", key, 65535) for key in range(200))
     data = struct.pack("<I", 12347 | 199 << 16) + b"\xff" * 25 + cards + bytes(800) + runs
@@ -232,7 +232,7 @@ def test_two_phase_commit_states(version: int, outer: bytes, data: bytes, pendin
     assert serializer.decode(data + i32(0) + b"\x00") == expected
 
 
-def test_a_snapshot_cut_off_anywhere_is_damage() -> None:
+def test_every_truncation_of_a_snapshot_is_refused() -> None:
     snapshot = composite(CEP + "NFAStateSerializerSnapshot", 2, DEWEY, NODE_ID, EVENT_ID, outer=b"\x01")
     for end in range(len(snapshot)):
         with pytest.raises(SnapshotError):

@@ -1,4 +1,4 @@
-"""Vectors of Flink ML, bytes built as its serializers write them."""
+"""Vectors of Flink ML, in the bytes that its serializers write."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TYPEINFO = "org.apache.flink.ml.linalg.typeinfo."
 DENSE = versioned(TYPEINFO + "DenseVectorSerializer$DenseVectorSerializerSnapshot", 3)
 DENSE_INT_DOUBLE = versioned(TYPEINFO + "DenseIntDoubleVectorSerializer$DenseVectorSerializerSnapshot", 3)
 SPARSE = versioned(TYPEINFO + "SparseVectorSerializer$SparseVectorSerializerSnapshot", 3)
-"""What SimpleTypeSerializerSnapshot writes: class name, version 3, nothing more."""
+"""Bytes that SimpleTypeSerializerSnapshot writes: class name and version 3."""
 
 DENSE_BYTES = struct.pack(">iddd", 3, 1.5, -0.0, float("inf"))
 SPARSE_BYTES = struct.pack(">iiidid", 100, 2, 7, 0.5, 99, -2.0)

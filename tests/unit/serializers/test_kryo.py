@@ -1,4 +1,4 @@
-"""Kryo: edges by hand, columns of described classes, damage."""
+"""Kryo: handwritten edge cases, columns of described classes, and damage."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_long_string_has_a_length_of_two_bytes() -> None:
     assert decode(OBJECT, data) == text
 
 
-def test_columns_of_jdk_classes() -> None:
+def test_column_types_of_jdk_classes() -> None:
     def type_of(class_name: str, temporal: str = "micros") -> pa.DataType:
         return Kryo(class_name).layout(LayoutContext(kryo=5, temporal=temporal)).arrow_type
 
@@ -103,7 +103,7 @@ ORDER_TYPE = pa.struct(
 
 
 def order_bytes() -> bytes:
-    """A com.acme.Order as Kryo 5 writes it, field by field in the order of their names."""
+    """Return a com.acme.Order as Kryo 5 writes it, with its fields sorted by name."""
     return b"".join(
         [
             b"\x57\x01",
@@ -140,14 +140,14 @@ LINE = {"a": "com.acme.Point", "b": "com.acme.Point"}
 
 
 @pytest.mark.parametrize("heading", ["com.acme.Point", "final com.acme.Point"])
-def test_a_final_class_is_found_out_by_fit(heading: str) -> None:
+def test_a_final_class_is_detected_from_the_data(heading: str) -> None:
     classes = {heading: POINT, "com.acme.Line": LINE}
     line = Kryo("com.acme.Line", ("com.acme.Line",))
     same = decode(line, "570101020403", classes=classes)
     assert same == {"a": {"x": 1, "y": 2}, "b": {"x": 1, "y": 2}}
 
 
-def test_an_open_class_names_its_values_classes() -> None:
+def test_values_of_an_open_class_are_stored_with_their_class() -> None:
     classes = {"open com.acme.Point": POINT, "com.acme.Line": LINE}
     line = Kryo("com.acme.Line", ("com.acme.Line", "com.acme.Point"))
     assert decode(line, "5701" + "58010204" + "00", classes=classes) == {"a": {"x": 1, "y": 2}, "b": None}
@@ -169,19 +169,19 @@ def test_registered_ids_with_and_without_the_registrar() -> None:
     assert decode(serializer, "0c0101020a", kryo=2) == [5]
 
 
-def test_an_unknown_class_is_bytes_where_its_end_is_known() -> None:
+def test_an_unknown_class_is_read_as_bytes_if_its_end_is_known() -> None:
     serializer = Kryo("com.acme.Secret", ("com.acme.Secret",))
     assert serializer.decode(b"\x57\x01abc") == b"\x57\x01abc"
     with pytest.raises(Undecodable, match=r"com\.acme\.Secret.*\n.*classes=\{\"com\.acme\.Secret\""):
         serializer.layout(LayoutContext(kryo=5))
 
 
-def test_an_unknown_class_inside_says_how_to_describe_it() -> None:
+def test_a_nested_unknown_class_is_reported_with_advice_to_describe_it() -> None:
     with pytest.raises(UnsupportedSnapshot, match=r"com\.acme\.Secret.*\n.*classes=\{\"com\.acme\.Secret\""):
         OBJECT.decode(by_name("com.acme.Secret") + b"\x01\x05", kryo=5)
 
 
-def test_a_class_with_its_own_serializer_is_not_guessed() -> None:
+def test_a_class_with_a_custom_serializer_is_refused() -> None:
     classes = {"a.B": {"n": "int"}}
     serializer = Kryo("java.lang.Object", ("a.B",), (("a.B", "a.BSerializer"),))
     with pytest.raises(UnsupportedSnapshot, match=r"serializer of its own \(a\.BSerializer\)"):
@@ -208,13 +208,13 @@ def test_a_class_with_its_own_serializer_is_not_guessed() -> None:
         ("0509", "boolean"),
     ],
 )
-def test_damage_is_described(data: str, message: str) -> None:
+def test_damage_is_refused_with_its_cause(data: str, message: str) -> None:
     serializer = Kryo("java.util.ArrayList", ("java.util.ArrayList",))
     with pytest.raises(SnapshotError, match=message):
         decode(serializer, data)
 
 
-def test_nesting_is_bounded() -> None:
+def test_nesting_depth_is_limited() -> None:
     deep = b"\x57\x01\x82" * 300
     with pytest.raises(UnsupportedSnapshot, match="nested over"):
         OBJECT_LIST.decode(b"\x57\x01\x02" * 300 + deep, kryo=5)
@@ -223,8 +223,8 @@ def test_nesting_is_bounded() -> None:
 OBJECT_LIST = Kryo("java.lang.Object", ("java.util.ArrayList",))
 
 
-def test_shared_objects_cannot_blow_up() -> None:
-    """A list of twice the list before it, 40 times: little input, endless output."""
+def test_exponentially_repeated_references_are_refused() -> None:
+    """Each of 40 lists contains the next one twice: a short input with 2^40 elements."""
     level = b"\x57\x01\x03"
     data = level * 40 + b"\x03\x01\x81" + b"\x03\x2a"
     for index in range(39, 0, -1):
@@ -254,7 +254,7 @@ def test_every_truncation_is_refused() -> None:
                 read_kryo(Cursor(data[:length]), setting, True)
 
 
-def test_random_damage_gives_typed_errors_only() -> None:
+def test_random_damage_raises_only_typed_errors() -> None:
     rng = random.Random(20)
     known = vectors()
     decoded = 0
@@ -271,6 +271,6 @@ def test_random_damage_gives_typed_errors_only() -> None:
     assert decoded < 2500
 
 
-def test_a_damaged_date_is_no_date() -> None:
+def test_an_invalid_date_is_refused() -> None:
     with pytest.raises(CorruptSnapshot, match="make no date"):
         decode(Kryo("java.time.LocalDate", ("java.time.LocalDate",)), "5701e80f021e")

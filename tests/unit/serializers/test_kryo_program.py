@@ -1,4 +1,4 @@
-"""Kryo values the VM reads by itself equal what the walker over Kryo graphs makes of them."""
+"""Equivalence of Kryo programs of the VM and the walker over Kryo object graphs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def no_walker(cursor: Cursor) -> Any:
 
 
 def by_itself(layout: KryoValue) -> KryoValue:
-    """The layout without its walker."""
+    """Return the layout without the fallback to the walker."""
     return replace(layout, read=no_walker)
 
 
@@ -74,7 +74,7 @@ def name(class_name: str) -> bytes:
 
 
 def plain(array: pa.Array) -> list[Any]:
-    """Values as Python objects; dates as days, since Python knows only some years."""
+    """Return values as Python objects, and dates as days, because Python's years are limited."""
     return list((array.cast(pa.int32()) if pa.types.is_date32(array.type) else array).to_pylist())
 
 
@@ -106,10 +106,10 @@ def test_layouts_compare_and_pickle() -> None:
     assert pickle.loads(pickle.dumps(layout)) == layout
 
 
-def test_in_lists_with_the_walker_between() -> None:
+def test_lists_with_values_that_need_the_walker() -> None:
     inner = Kryo("java.util.List", ("java.util.List",)).layout(LayoutContext(kryo=2))
     fast = name("java.util.ArrayList") + b"\x01\x01\x03\x01\x82x"
-    # A float of 17 digits, which the program leaves to the walker.
+    # A float of 17 digits, for which the program falls back to the walker.
     slow = name("java.util.ArrayList") + b"\x01\x01\x0a" + bytes.fromhex("3fd3333333333334")
     values = [b"\x00\x00\x00\x04" + fast + b"\x00" + slow + fast, bytes(4), b"\x00\x00\x00\x01" + slow]
     texts = ['["x"]', None, "[0.30000000000000004]", '["x"]']
@@ -148,14 +148,14 @@ JSON_VALUES: list[tuple[int, bytes, str | None]] = [
 
 
 @pytest.mark.parametrize(("kryo", "data", "text"), JSON_VALUES)
-def test_json(kryo: int, data: bytes, text: str | None) -> None:
+def test_values_as_json(kryo: int, data: bytes, text: str | None) -> None:
     layout = program("java.lang.Object", kryo)
     assert walked(layout, data) == text
     assert decode(layout, [data, data]).to_pylist() == [text, text]
 
 
-def test_json_needs_no_walker() -> None:
-    # The one with a key of another class after a string is read by the walker.
+def test_json_is_written_without_the_walker() -> None:
+    # The value with a key of another class after a string needs the walker.
     own = [case for case in JSON_VALUES if "\x02\x02\x02\x02" not in case[1].decode("latin-1")]
     for kryo in (2, 5):
         mine = [(data, text) for version, data, text in own if version == kryo]
@@ -163,7 +163,7 @@ def test_json_needs_no_walker() -> None:
         assert decoded.to_pylist() == [text for _, text in mine]
 
 
-def test_floats_are_written_as_python_writes_them() -> None:
+def test_floats_have_pythons_repr() -> None:
     rng = random.Random(3)
     numbers = [
         rng.choice([1, -1]) * round(rng.random() * 10 ** rng.randint(-3, 15), rng.randint(0, 9)) for _ in range(3000)
@@ -267,7 +267,7 @@ def outcome(layout: KryoValue, data: bytes) -> Any:
         return "refused"
 
 
-def test_values_of_real_flink() -> None:
+def test_values_that_flink_wrote_equal_those_of_the_walker() -> None:
     compared = 0
     for _, layout, data in vectors():
         good = [(value, expected) for value in data if (expected := outcome(layout, value)) != "refused"]
@@ -287,7 +287,7 @@ BY_ITSELF = {
 }  # fmt: skip
 
 
-def test_what_the_walker_is_not_needed_for() -> None:
+def test_listed_types_are_decoded_without_the_walker() -> None:
     seen = set()
     for name_, layout, data in vectors():
         if layout.column.kind != "json" and layout.type.name == BY_ITSELF.get(name_):
@@ -317,8 +317,8 @@ def run(decoder: ValueDecoder, data: bytes) -> pa.Array:
     return decoder.decode(padded, np.array([0], np.int64), np.array([len(data)], np.int64))
 
 
-def test_random_damage() -> None:
-    """The same value, or both refuse."""
+def test_random_damage_has_the_same_result_as_in_the_walker() -> None:
+    """Both return the same value, or both refuse the data."""
     rng = random.Random(11)
     kept = 0
     for _, layout, data in vectors():
@@ -334,13 +334,13 @@ def test_random_damage() -> None:
                 found = "refused"
             kept += found != "refused"
             if layout.column.kind == "json" and found != expected and "refused" not in (found, expected):
-                # A map with a key twice: both are written, the last one counts.
+                # A map with a duplicate key: both entries are written, and the last one is valid.
                 found, expected = json.loads(found), json.loads(expected)
             assert repr(found) == repr(expected), bytes(damaged).hex()
     assert kept > 300
 
 
-def test_a_pojo_of_real_flink_is_typed_by_its_description() -> None:
+def test_a_pojo_that_flink_wrote_has_the_types_of_its_description() -> None:
     classes = {"fixtures.Edges$Basket": {"items": "list<string>", "counts": "map<string, long>", "day": "date"}}
     snapshot = stateproc.open(str(FIXTURES / "1.20" / "edges-hashmap-canonical" / "snapshot"), classes=classes)
     state = snapshot.state("edges-generic", "basket")

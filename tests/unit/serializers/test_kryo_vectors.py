@@ -1,4 +1,4 @@
-"""Kryo values that real Flink wrote decode to what they stood for. Vectors: tests/vectors/README.md."""
+"""Kryo values that Flink wrote decode to the original values (vectors: tests/vectors/README.md)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENUMS = {
     "stateproc.vectors.Scalars$Color": ["RED", "GREEN", "BLUE", "ÜBER"],
     "stateproc.vectors.Scalars$Shape": ["ROUND", "SQUARE"],
 }
-# Their static type is one class, their values are another: only possible through raw types in Java.
+# The class of their values differs from their static type, which is possible only with raw types in Java.
 OTHER_CLASS = ("Kryo typed list of Point", "Kryo registered", "Kryo registered itself")
 
 
@@ -35,7 +35,7 @@ def cases() -> list[Any]:
 
 
 @pytest.mark.parametrize(("kryo", "entry"), cases())
-def test_values_of_real_flink(kryo: int, entry: dict[str, Any]) -> None:
+def test_values_decode_to_those_that_flink_wrote(kryo: int, entry: dict[str, Any]) -> None:
     serializer = read_snapshot(bytes.fromhex(entry["snapshot"]))
     assert isinstance(serializer, Kryo)
     if entry["name"] in OTHER_CLASS:
@@ -45,12 +45,12 @@ def test_values_of_real_flink(kryo: int, entry: dict[str, Any]) -> None:
         assert plain(decoded) == expected(case["value"], kryo), case["data"]
 
 
-def test_kryo_vectors_are_there() -> None:
+def test_vectors_contain_kryo_values() -> None:
     assert len(cases()) > 100
 
 
 def plain(value: Any) -> Any:
-    """Decoded values in the form of :func:`expected`."""
+    """Convert decoded values to the form that :func:`expected` returns."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else repr(value)
     if isinstance(value, bytes):
@@ -78,12 +78,12 @@ def entries(value: list[Any]) -> dict[str, Any] | None:
 
 
 def kept_entries(pairs: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
-    """Entries by key; decoded objects and maps look alike, and both lose their nulls."""
+    """Return entries by key, without nulls, because decoded objects and maps are alike."""
     return {key if isinstance(key, str) else json.dumps(key): item for key, item in pairs if item is not None}
 
 
 def expected(value: Any, kryo: int) -> Any:
-    """A vector's value: times with seconds, milliseconds as an instant, maps by their keys as JSON."""
+    """Convert a vector's value: times with seconds, milliseconds to an instant, map keys to JSON."""
     if isinstance(value, dict) and set(value) == {"millis"}:
         stamp = dt.datetime.fromtimestamp(value["millis"] / 1000, dt.timezone.utc)
         return instant(stamp.isoformat())
@@ -105,7 +105,7 @@ def expected(value: Any, kryo: int) -> Any:
 
 
 def instant(text: str) -> str:
-    """One form for times: whole characters, no zero seconds, no trailing zeros of fractions, Z for UTC."""
+    """Normalize text of a time: no zero seconds, no trailing zeros of fractions, Z for UTC."""
     text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     text = {"inf": "Infinity", "-inf": "-Infinity"}.get(text, text)
     if not re.match(r"^([+-]?\d{4,}-\d\d-\d\dT)?\d\d:\d\d", text):

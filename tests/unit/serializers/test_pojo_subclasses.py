@@ -1,4 +1,4 @@
-"""Subclasses of a POJO: inherited fields share the columns of the declaring class."""
+"""Columns of POJO subclasses: inherited fields share the columns of the declaring class."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def read(serializer: Serializer) -> Serializer:
 
 
 @pytest.mark.parametrize(("data", "label", "items"), [(EXACT, "a.Event", None), (SALE, "a.Sale", 7)])
-def test_inherited_dates_enums_and_pojos_are_one_column(data: bytes, label: str, items: int | None) -> None:
+def test_inherited_fields_share_one_column(data: bytes, label: str, items: int | None) -> None:
     serializer = read(EVENT)
     names = [field.name for field in serializer.arrow_type]
     assert names == ["class", "at", "color", "place", "items"]
@@ -46,14 +46,14 @@ def test_inherited_dates_enums_and_pojos_are_one_column(data: bytes, label: str,
     assert serializer.decode(data) == {"class": label, "at": WHEN, "color": "GREEN", "place": place, "items": items}
 
 
-def test_a_field_of_another_type_keeps_a_column_of_its_own() -> None:
+def test_a_field_of_another_type_has_a_separate_column() -> None:
     other = Pojo("a.Sale", (("at", INT), *BASE[1:]))
     serializer = read(Pojo("a.Event", BASE, (Subclass("a.Sale", other, None),)))
     assert [field.name for field in serializer.arrow_type] == ["class", "at", "color", "place", "Sale_at"]
 
 
-def test_fields_of_subclasses_of_one_name_in_two_packages_keep_columns_of_their_own() -> None:
-    """The same field, of three types."""
+def test_fields_of_subclasses_with_the_same_simple_name_have_separate_columns() -> None:
+    """The field has the same name and three types."""
     text, number = parse("STRING"), parse("LONG")
     classes = {"a.Sale": text, "b.Sale": number, "c.Sale": text}
     subclasses = tuple(Subclass(name, Pojo(name, (("at", field),)), None) for name, field in classes.items())
@@ -65,6 +65,6 @@ def test_fields_of_subclasses_of_one_name_in_two_packages_keep_columns_of_their_
     assert serializer.decode(b"\x04\0\x06c.Sale\x02\0\x02x") == text_of
 
 
-def test_a_field_listed_twice_is_damage() -> None:
+def test_a_duplicate_field_is_refused() -> None:
     with pytest.raises(CorruptSnapshot, match="two entries for 'at'"):
         read(Pojo("a.Event", (("at", INT), ("at", parse("STRING")))))

@@ -1,4 +1,4 @@
-"""Serializer snapshots are written as real Flink wrote them: every vector and every fixture, byte for byte."""
+"""Serializer snapshots of every vector and fixture are written byte for byte as Flink wrote them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stateproc.wire import Cursor
 from tests.helpers.paths import FIXTURES
 from tests.helpers.vectors import VECTORS, read_vectors
 
-# What is read but not written the same, and why.
+# Snapshots that are read but not written with the same bytes, and the reason.
 EXCEPTIONS = {
     "TtlAware ": "TtlAwareSerializer adds no bytes to values and no state holds its snapshot: Flink 2 takes it off",
 }
@@ -30,7 +30,7 @@ def _release(text: str) -> Release:
 
 
 def _snapshots() -> list[Any]:
-    """(snapshot, release), those of equal entries in another release's file too."""
+    """Return (snapshot, release), including equal entries of another release's file."""
     found = []
     for path in sorted(VECTORS.glob("flink-*.json")):
         vectors = read_vectors(path.name)
@@ -59,7 +59,7 @@ _PROXIED = re.compile(rb"\x00\x00\x00\x02(?=\x00[\x10-\xff][a-z]+\.[\w.$]+)")
 
 
 def snapshots_in(data: bytes) -> list[tuple[bytes, Serializer]]:
-    """Every proxied snapshot in the bytes of a file, found by how it begins."""
+    """Return every proxied snapshot in the bytes of a file, found by its first bytes."""
     found = []
     for match in _PROXIED.finditer(data):
         cursor = Cursor(data, pos=match.start())
@@ -84,10 +84,10 @@ def test_a_fixtures_snapshots_are_written_as_they_were_read(line: str) -> None:
     assert count > 0
 
 
-def test_scala_types_move_in_flink_2() -> None:
+def test_scala_types_are_in_another_package_in_flink_2() -> None:
     entries = {entry["name"]: entry for entry in read_vectors("flink-1.20.3.json")["serializers"]}
     moved = {entry["name"]: entry for entry in read_vectors("flink-2.3.0.json")["serializers"]}
-    # Kryo's settings name Flink classes that have moved, in bytes that are kept as they are.
+    # Kryo's settings name Flink classes that have moved, in bytes that are copied unchanged.
     names = [
         name
         for name, entry in entries.items()
@@ -103,7 +103,7 @@ HOLDER = b"org.apache.flink.api.common.ExecutionConfig$SerializableSerializer"
 
 
 def test_kryo_of_flink_1_is_written_for_flink_2() -> None:
-    """Without the objects that Flink 2 cannot read; the classes and their ids stay."""
+    """Serializer objects, which Flink 2 cannot read, are omitted; the classes and their ids are kept."""
     entries = read_vectors("flink-1.20.3.json")["serializers"]
     snapshots = [data for entry in entries if HOLDER in (data := bytes.fromhex(entry["snapshot"]))]
     assert len(snapshots) > 3
@@ -131,7 +131,7 @@ def kryo_parts(serializer: Serializer) -> list[Kryo]:
     return own + [part for inner in serializer.nested for part in kryo_parts(inner)]
 
 
-def test_what_is_only_read_is_refused() -> None:
+def test_writing_a_read_only_serializer_is_refused() -> None:
     with pytest.raises(UnsupportedSnapshot, match=r"no serializer snapshot can be written"):
         proxied_snapshot(Opaque("com.acme.Snapshot"), Release(1, 20))
     with pytest.raises(UnsupportedSnapshot, match=r"no serializer snapshot can be written"):

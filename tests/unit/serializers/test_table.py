@@ -1,4 +1,4 @@
-"""SQL serializers by hand-made bytes: slots, nulls, wide values, nesting, names, damage."""
+"""SQL serializers with handwritten bytes: slots, nulls, wide values, nesting, names and damage."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def test_a_row_with_nulls_has_names_from_version_4_on() -> None:
     assert read(row_data(INT, STRING, names=("id", "name"))).decode(data) == {"id": 7, "name": None}
 
 
-def test_type_name_is_sql() -> None:
+def test_type_names_are_sql_types() -> None:
     serializer = read(row_data(INT, STRING, DECIMAL_20_3, array_of(LTZ_9)))
     assert serializer.type_name == "ROW<f0 INT, f1 STRING, f2 DECIMAL(20, 3), f3 ARRAY<TIMESTAMP_LTZ(9)>>"
     assert serializer.length == -1
 
 
-def test_the_row_kind_is_kept_on_demand() -> None:
+def test_the_row_kind_is_read_on_request() -> None:
     serializer = read(row_data(INT))
     assert serializer.decode(slots(3, 0, 1)) == {"f0": 1, "row_kind": "-D"}
     assert serializer.decode(slots(3, 0, 1), row_kind=False) == {"f0": 1}
@@ -78,13 +78,13 @@ def test_the_row_kind_is_kept_on_demand() -> None:
         serializer.decode(slots(4, 0, 1))
 
 
-def test_strings_inline_and_after_the_slots() -> None:
+def test_strings_are_stored_inline_or_after_the_slots() -> None:
     serializer = read(row_data(STRING, STRING))
     data = slots(0, 0, ABC_INLINE, pointer(24, 9), tail="12345é78".encode() + bytes(7))
     assert serializer.decode(data) == {"f0": "abc", "f1": "12345é78"}
 
 
-def test_a_string_that_is_not_utf8_is_damage() -> None:
+def test_a_string_that_is_not_utf8_is_refused() -> None:
     with pytest.raises(CorruptSnapshot):
         read(row_data(STRING)).decode(slots(0, 0, 0x81 << 56 | 0xFF))
 
@@ -97,12 +97,12 @@ def test_compact_decimals(type_: tuple, unscaled: int, expected: Decimal) -> Non
     assert read(row_data(type_)).decode(slots(0, 0, unscaled & 2**64 - 1)) == {"f0": expected}
 
 
-def test_a_decimal_of_too_many_digits_is_damage() -> None:
+def test_a_decimal_with_too_many_digits_is_refused() -> None:
     with pytest.raises(CorruptSnapshot, match="more than 9 digits"):
         read(row_data(DECIMAL_9_2)).decode(slots(0, 0, 1_000_000_000))
 
 
-def test_wide_decimals_are_big_endian_and_keep_their_place_when_null() -> None:
+def test_wide_decimals_are_big_endian_and_reserve_space_when_null() -> None:
     raw = (-12345).to_bytes(2, "big", signed=True)
     serializer = read(row_data(DECIMAL_20_3, INT))
     assert serializer.decode(slots(0, 0, pointer(24, 2), 5, tail=raw + bytes(14))) == {
@@ -128,7 +128,7 @@ def test_timestamps_compact_and_wide() -> None:
     ]  # fmt: skip
 
 
-def test_nanoseconds_beyond_the_millisecond_are_damage() -> None:
+def test_nanoseconds_of_a_millisecond_or_more_are_refused() -> None:
     with pytest.raises(CorruptSnapshot):
         read(row_data(TIMESTAMP_9)).decode(slots(0, 0, pointer(16, 1_000_000), tail=bytes(8)))
 
@@ -163,7 +163,7 @@ def test_arrays_of_rows_of_arrays() -> None:
     array = struct.pack("<iIQ", 2, 0b10, pointer(24, len(inner_row))) + bytes(8) + inner_row
     nested_row = sql_type("RowType", "ROW", fields=None)
     del nested_row[1]["fields"]
-    # A RowType without fields reads as a row of none: the slot's bytes are then not looked into.
+    # A RowType without fields is a row without columns, so that the slot's bytes are not read.
     data = slots(0, 0, pointer(16, len(array)), tail=array)
     assert read(row_data(array_of(nested_row))).decode(data) == {"f0": [{}, None]}
 
@@ -182,7 +182,7 @@ def test_maps_and_multisets_in_rows() -> None:
     (int_array(1, None), int_array(1, 2)),
     (int_array(1, 2), int_array(1)),
 ])  # fmt: skip
-def test_maps_arrow_cannot_hold_or_that_are_uneven(keys: bytes, values: bytes) -> None:
+def test_maps_with_null_keys_or_uneven_arrays_are_refused(keys: bytes, values: bytes) -> None:
     body = struct.pack("<i", len(keys)) + keys + values
     map_type = sql_type("MapType", "MAP", keyType=INT, valueType=INT)
     with pytest.raises(SnapshotError):
@@ -190,19 +190,19 @@ def test_maps_arrow_cannot_hold_or_that_are_uneven(keys: bytes, values: bytes) -
 
 
 @pytest.mark.parametrize("count", [-1, 3, 2**31 - 1])
-def test_an_absurd_number_of_elements_is_damage(count: int) -> None:
+def test_an_impossible_number_of_elements_is_refused(count: int) -> None:
     array = struct.pack("<iI", count, 0) + bytes(8)
     with pytest.raises(CorruptSnapshot):
         read(row_data(array_of(INT))).decode(slots(0, 0, pointer(16, len(array)), tail=array))
 
 
 @pytest.mark.parametrize("slot", [pointer(17, 8), pointer(2**30, 8), pointer(16, 9), pointer(0, 2**31)])
-def test_a_slot_that_points_outside_of_its_row_is_damage(slot: int) -> None:
+def test_a_slot_with_an_offset_outside_its_row_is_refused(slot: int) -> None:
     with pytest.raises(CorruptSnapshot, match=r"outside|bytes"):
         read(row_data(STRING)).decode(slots(0, 0, slot, tail=bytes(8)))
 
 
-def test_every_truncation_of_a_row_is_damage() -> None:
+def test_every_truncation_of_a_row_is_refused() -> None:
     serializer = read(row_data(INT, STRING))
     data = slots(0, 0, 1, pointer(24, 8), tail=b"12345678")
     assert serializer.decode(data) == {"f0": 1, "f1": "12345678"}
@@ -211,36 +211,36 @@ def test_every_truncation_of_a_row_is_damage() -> None:
             serializer.decode(data[:end])
 
 
-def test_every_truncation_of_a_row_snapshot_is_damage() -> None:
+def test_every_truncation_of_a_row_snapshot_is_refused() -> None:
     snapshot = row_data(INT, STRING, names=("id", "name"))
     for end in range(len(snapshot)):
         with pytest.raises(CorruptSnapshot):
             read(snapshot[:end])
 
 
-def test_rows_with_names_that_repeat_keep_all_their_fields() -> None:
+def test_rows_with_duplicate_names_keep_all_fields() -> None:
     serializer = read(row_data(INT, INT, names=("a", "a")))
     assert serializer.decode(slots(0, 0, 1, 2)) == {"a": 1, "a_2": 2}
 
 
-def test_a_row_version_nobody_wrote_is_unsupported() -> None:
+def test_an_unknown_row_version_is_unsupported() -> None:
     with pytest.raises(UnsupportedSnapshot, match="version 5"):
         read(versioned(TYPEUTILS + "RowDataSerializer$RowDataSerializerSnapshot", 5, i32(0) + nested()))
 
 
-def test_a_java_object_that_is_no_sql_type_is_refused() -> None:
+def test_a_java_object_that_is_not_a_sql_type_is_refused() -> None:
     snapshot = row_data(("com.acme.MyType", {"size": 3}))
     with pytest.raises(UnsupportedSnapshot, match=r"com\.acme\.MyType"):
         read(snapshot)
 
 
-def test_a_sql_type_without_a_binary_form_says_which() -> None:
+def test_a_sql_type_without_a_binary_form_is_named() -> None:
     serializer = read(row_data(sql_type("SymbolType", "SYMBOL")))
     with pytest.raises(UnsupportedSnapshot, match="SYMBOL"):
         serializer.decode(slots(0, 0, 0))
 
 
-def test_a_sql_type_nested_too_deep_is_refused() -> None:
+def test_a_too_deeply_nested_sql_type_is_refused() -> None:
     type_ = INT
     for _ in range(100):
         type_ = array_of(type_)
@@ -252,7 +252,7 @@ def test_a_sql_type_nested_too_deep_is_refused() -> None:
     (3, i64(-1), 8, dt.datetime(1969, 12, 31, 23, 59, 59, 999_000)),
     (4, i64(5) + i32(600_000), 12, dt.datetime(1970, 1, 1, 0, 0, 0, 5_600)),
 ])  # fmt: skip
-def test_timestamps_of_their_own(precision: int, data: bytes, length: int, expected: dt.datetime) -> None:
+def test_timestamps_outside_rows(precision: int, data: bytes, length: int, expected: dt.datetime) -> None:
     serializer = read(
         versioned(TYPEUTILS + "TimestampDataSerializer$TimestampDataSerializerSnapshot", 1, i32(precision))
     )
@@ -260,7 +260,7 @@ def test_timestamps_of_their_own(precision: int, data: bytes, length: int, expec
 
 
 @pytest.mark.parametrize("precision", [-1, 10])
-def test_a_timestamp_of_an_impossible_precision_is_damage(precision: int) -> None:
+def test_a_timestamp_with_an_impossible_precision_is_refused(precision: int) -> None:
     with pytest.raises(CorruptSnapshot):
         read(versioned(TYPEUTILS + "TimestampDataSerializer$TimestampDataSerializerSnapshot", 1, i32(precision)))
 
@@ -269,19 +269,19 @@ def test_a_timestamp_of_an_impossible_precision_is_damage(precision: int) -> Non
     (18, 2, i64(-125), Decimal("-1.25")),
     (38, 0, i32(1) + b"\x83", Decimal(-125)),
 ])  # fmt: skip
-def test_decimals_of_their_own(precision: int, scale: int, data: bytes, expected: Decimal) -> None:
+def test_decimals_outside_rows(precision: int, scale: int, data: bytes, expected: Decimal) -> None:
     name = TYPEUTILS + "DecimalDataSerializer$DecimalSerializerSnapshot"
     assert read(versioned(name, 3, i32(precision, scale))).decode(data) == expected
 
 
 @pytest.mark.parametrize(("precision", "scale"), [(0, 0), (39, 0), (5, 6), (5, -1)])
-def test_a_decimal_of_impossible_digits_is_damage(precision: int, scale: int) -> None:
+def test_a_decimal_with_an_impossible_precision_is_refused(precision: int, scale: int) -> None:
     name = TYPEUTILS + "DecimalDataSerializer$DecimalSerializerSnapshot"
     with pytest.raises(CorruptSnapshot):
         read(versioned(name, 3, i32(precision, scale)))
 
 
-def test_a_raw_value_is_what_its_own_serializer_writes() -> None:
+def test_a_raw_value_is_decoded_by_its_own_serializer() -> None:
     snapshot = composite(TYPEUTILS + "RawValueDataSerializer$RawValueDataSerializerSnapshot", 0, scalar("Long"))
     serializer = read(snapshot)
     assert serializer.decode(i32(8) + i64(-7)) == -7
@@ -289,7 +289,7 @@ def test_a_raw_value_is_what_its_own_serializer_writes() -> None:
         serializer.decode(i32(9) + i64(-7) + b"\0")
 
 
-def test_an_external_date_is_a_date_though_its_serializer_writes_ints() -> None:
+def test_an_external_date_is_decoded_from_its_int() -> None:
     date = sql_type("DateType", "DATE")
     data_type = java("org.apache.flink.table.types.AtomicDataType", {"logicalType": date})
     name = TYPEUTILS + "ExternalSerializer$ExternalSerializerSnapshot"
@@ -311,7 +311,7 @@ def test_linked_lists_with_and_without_null_masks(
     assert read(composite(name, outer_version, scalar("Int"), outer=outer)).decode(data) == expected
 
 
-def test_views_are_what_they_hold() -> None:
+def test_views_are_decoded_to_their_lists_and_maps() -> None:
     view = "org.apache.flink.table.dataview."
     of_list = composite("org.apache.flink.api.common.typeutils.base.ListSerializerSnapshot", 1, scalar("Int"))
     assert read(composite(view + "ListViewSerializerSnapshot", 1, of_list)).decode(i32(1, 7)) == [7]
@@ -320,12 +320,12 @@ def test_views_are_what_they_hold() -> None:
     assert decoded == [{"key": None, "value": 5}]
 
 
-def test_sorted_longs_have_their_sign_flipped() -> None:
+def test_sorted_longs_are_stored_with_inverted_sign_bit() -> None:
     name = "org.apache.flink.table.runtime.operators.sink.SortedLongSerializer$SortedLongSerializerSnapshot"
     assert read(versioned(name, 3)).decode(bytes.fromhex("7fffffffffffffff")) == -1
 
 
-def test_layouts_travel_to_executors() -> None:
+def test_layouts_can_be_pickled() -> None:
     types = (INT, STRING, DECIMAL_20_3, LTZ_9, array_of(TIMESTAMP_9), sql_type("VariantType", "VARIANT"))
     layout = read(row_data(*types)).layout(LayoutContext())
     there = pickle.loads(pickle.dumps(layout))
@@ -338,6 +338,6 @@ def test_layouts_travel_to_executors() -> None:
     assert arrays[1][0].as_py()["f4"] == [dt.datetime(1970, 1, 1, 0, 0, 0, 7), None]
 
 
-def test_the_rows_of_an_unknown_type_come_as_bytes() -> None:
+def test_rows_of_an_unknown_type_are_read_as_bytes() -> None:
     serializer = read(versioned(TYPEUTILS + "BinaryRowDataSerializer$BinaryRowDataSerializerSnapshot", 3, i32(1)))
     assert serializer.decode(slots(0, 0, 5)) == bytes(8) + struct.pack("<Q", 5)

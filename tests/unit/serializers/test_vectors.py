@@ -1,4 +1,4 @@
-"""Every serializer vector of real Flink decodes to the value it stands for, through the one codec."""
+"""Every serializer vector that Flink wrote decodes to its value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stateproc.serializers.java.class_descriptions import parse_classes
 from tests.helpers.value_comparison import plain, same
 from tests.helpers.vectors import VECTORS, read_vectors
 
-# Values that bytes and snapshot alone do not determine, and why. Everything else must be equal.
+# Values that bytes and snapshot alone do not determine, and the reason. All other values must be equal.
 UNDETERMINED = {
     "internal DATE": "IntSerializer's snapshot does not say which SQL type it serves",
     "internal TIME(0)": "as DATE",
@@ -49,7 +49,7 @@ def _entries() -> list[Any]:
 
 
 @pytest.mark.parametrize(("name", "index"), _entries())
-def test_values_decode_to_what_flink_wrote(name: str, index: int) -> None:
+def test_values_decode_to_those_that_flink_wrote(name: str, index: int) -> None:
     vectors = read_vectors(name)
     entry = vectors["serializers"][index]
     serializer = read_snapshot(bytes.fromhex(entry["snapshot"]))

@@ -1,4 +1,4 @@
-"""Finding a snapshot by the path given, and opening its files where they are now."""
+"""Locating a snapshot by path, and opening its files after it was moved."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_only_savepoint_in_a_directory(tmp_path: Path) -> None:
         locate(tmp_path)
 
 
-def test_missing_snapshots_name_what_is_there(tmp_path: Path) -> None:
+def test_errors_of_missing_snapshots_list_existing_files(tmp_path: Path) -> None:
     put(tmp_path / "savepoint-abc" / "_metadata")
     with pytest.raises(MissingFile, match=f"did you mean {tmp_path}/savepoint-abc"):
         locate(tmp_path / "savepoint-abd")
@@ -133,7 +133,7 @@ def test_unknown_and_uninstalled_file_systems() -> None:
         (NameError("a bug"), NameError, "a bug"),
     ],
 )
-def test_storage_errors_are_typed_and_bugs_stay_visible(
+def test_storage_errors_are_typed_and_other_errors_are_not_caught(
     raised: Exception, expected: type[Exception], text: str
 ) -> None:
     with pytest.raises(expected, match=text), explained("s3://bucket/file"):
@@ -165,7 +165,7 @@ def test_whole_files_and_segments(location: SnapshotLocation, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("start", "length"), [(-1, 1), (0, 11), (11, 0), (5, -1), (2**62, 2**62)])
-def test_reads_outside_are_refused(location: SnapshotLocation, tmp_path: Path, start: int, length: int) -> None:
+def test_reads_outside_a_file_are_refused(location: SnapshotLocation, tmp_path: Path, start: int, length: int) -> None:
     path = put(tmp_path / "abs", b"0123456789")
     for source in (InlineSource("i", b"0123456789"), FileSource(str(path), 10)):
         with pytest.raises(CorruptSnapshot, match="outside of 10 bytes"):
@@ -190,7 +190,7 @@ def test_relative_names_stay_in_the_directory(location: SnapshotLocation, name: 
         open_handle(RelativeFileHandle(name, 1), location)
 
 
-def test_foreign_storages_are_not_followed(location: SnapshotLocation) -> None:
+def test_handles_of_other_storages_are_not_opened(location: SnapshotLocation) -> None:
     with pytest.raises(UnsupportedSnapshot, match="http: is not a storage"):
         open_handle(FileHandle("http://host/x", 1), location)
     with pytest.raises(CorruptSnapshot, match="no absolute path"):
@@ -205,13 +205,13 @@ def test_moved_snapshots(location: SnapshotLocation, tmp_path: Path, old: str, t
     assert source.read_all(5) == b"found" and source.name == f"{tmp_path}/new/{tail}"
 
 
-def test_moved_savepoint_by_the_files_name(tmp_path: Path) -> None:
+def test_a_file_of_a_moved_savepoint_is_located_by_its_name(tmp_path: Path) -> None:
     put(tmp_path / "sp" / "_metadata")
     put(tmp_path / "sp" / "u", b"x")
     assert open_handle(FileHandle("/gone/savepoint-1/u", 1), locate(tmp_path / "sp")).read_all(1) == b"x"
 
 
-def test_path_mapping_goes_first_and_by_the_longest_prefix(tmp_path: Path) -> None:
+def test_path_mapping_has_precedence_and_uses_the_longest_prefix(tmp_path: Path) -> None:
     put(tmp_path / "sp" / "_metadata")
     put(tmp_path / "right" / "u", b"right")
     mapping = {"s3://b": "/wrong", "s3://b/in/": str(tmp_path / "right"), "s3://b/i": "/wrong"}
@@ -220,8 +220,8 @@ def test_path_mapping_goes_first_and_by_the_longest_prefix(tmp_path: Path) -> No
     assert open_handle(FileHandle("s3://b/in/u", 5), found).name == f"{tmp_path}/right/u"
 
 
-def test_files_beside_the_metadata_may_be_elsewhere_too(location: SnapshotLocation, tmp_path: Path) -> None:
-    """Flink's changelogs may name files beside a savepoint as if they were beside the checkpoint."""
+def test_relative_files_may_be_mapped_to_another_directory(location: SnapshotLocation, tmp_path: Path) -> None:
+    """Flink's changelogs may name files of a savepoint's directory relative to the checkpoint's directory."""
     put(tmp_path / "savepoint" / "u", b"there")
     beside = put(Path(location.directory_uri) / "v", b"here")
     with pytest.raises(MissingFile, match="path_mapping"):
@@ -234,15 +234,15 @@ def test_files_beside_the_metadata_may_be_elsewhere_too(location: SnapshotLocati
     assert caught.value.where.file == f"{tmp_path}/savepoint/w"
 
 
-def test_missing_files_say_where_they_were_looked_for(location: SnapshotLocation) -> None:
+def test_errors_of_missing_files_list_the_searched_paths(location: SnapshotLocation) -> None:
     source = open_handle(FileHandle("file:/old/shared/u", 5), location)
     with pytest.raises(MissingFile, match=r"also looked for .*/chk-4/u and in") as caught:
         source.read(0, 1)
     assert caught.value.where.file == "/old/shared/u" and "path_mapping" in str(caught.value)
 
 
-def test_every_file_of_real_snapshots_is_found_after_their_move() -> None:
-    """The fixtures' absolute handles still name the directory in which Flink wrote them."""
+def test_every_file_of_a_moved_snapshot_is_located() -> None:
+    """Absolute handles of the fixtures name the directory in which Flink wrote them."""
     snapshots = sorted(FIXTURES.glob("**/_metadata"))
     kinds = set()
     for path in snapshots:
@@ -255,7 +255,7 @@ def test_every_file_of_real_snapshots_is_found_after_their_move() -> None:
 
 
 class Counting:
-    """A source that keeps the requests made to it."""
+    """A source that records its requests."""
 
     name = "counting"
     size = 1000
@@ -273,7 +273,7 @@ class Counting:
 
 @pytest.fixture
 def remote(request: pytest.FixtureRequest) -> tuple[FileSource, bytes]:
-    """A file of 10 MiB on a file system that is not the local one, and what is in it."""
+    """Return a file of 10 MiB on a non-local file system, and its contents."""
     import fsspec
 
     data = bytes(range(251)) * (10 * (1 << 20) // 251)
@@ -283,7 +283,7 @@ def remote(request: pytest.FixtureRequest) -> tuple[FileSource, bytes]:
 
 
 @pytest.mark.parametrize(("start", "length"), [(0, 1), (7, 4 << 20), (1, (4 << 20) + 1), (5, (10 << 20) - 1000)])
-def test_large_reads_in_parts_are_whole(remote: tuple[FileSource, bytes], start: int, length: int) -> None:
+def test_large_reads_are_split_into_requests(remote: tuple[FileSource, bytes], start: int, length: int) -> None:
     source, data = remote
     target = bytearray(length)
     source.read_into(start, memoryview(target))
@@ -298,13 +298,13 @@ def test_large_reads_of_shorter_files_are_refused(remote: tuple[FileSource, byte
         longer.read_into(0, memoryview(bytearray(len(data) + 10)))
 
 
-def test_many_ranges_over_a_network(remote: tuple[FileSource, bytes]) -> None:
+def test_many_ranges_are_read_from_a_remote_file_system(remote: tuple[FileSource, bytes]) -> None:
     source, data = remote
     ranges = [(at, 4) for at in range(9 << 20, 0, -100_003)]
     assert [bytes(found) for found in read_ranges(source, ranges)] == [data[at : at + 4] for at, _ in ranges]
 
 
-def test_ranges_are_coalesced_and_come_in_their_order() -> None:
+def test_ranges_are_coalesced_and_returned_in_their_order() -> None:
     source = Counting()
     ranges = [(500, 10), (0, 10), (15, 5), (2, 3), (31, 4), (7, 0), (0, 10)]
     found = read_ranges(source, ranges, gap=5)
@@ -325,7 +325,7 @@ def test_list_directory(tmp_path: Path) -> None:
         list_directory(str(tmp_path / "c"))
 
 
-def test_import_stays_cheap() -> None:
+def test_import_does_not_load_heavy_packages() -> None:
     heavy = ("pyarrow", "pandas", "numba", "fsspec")
     code = f"import sys, stateproc.storage; print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.strip() == b"[]"

@@ -1,4 +1,4 @@
-"""stateproc.types: text that names types, defaults of columns, what words refuse, hashes of keys."""
+"""`stateproc.types`: text that names types, default types of columns, refusals, and hashes of keys."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "reason"), WRONG)
-def test_text_that_names_no_type_is_refused_with_advice(text: str, reason: str) -> None:
+def test_text_that_does_not_name_a_type_is_refused_with_advice(text: str, reason: str) -> None:
     with pytest.raises(InvalidOption, match=reason) as caught:
         types.parse(text)
     assert caught.value.advice
     assert len(str(caught.value)) < 1500
 
 
-def test_text_of_all_kinds_is_a_type_or_an_error() -> None:
+def test_random_text_is_a_type_or_raises_an_error_with_advice() -> None:
     pieces = ["Long", "Tuple2", "<", ">", ",", "Pojo a.B", "{", "}", ":", "a", "[]", "?", "ROW", "(", ")", " ", "Avro"]
     pieces += ['{"type":"int"}', "SQL", "`", "NOT NULL", "Enum a.E", "Kryo", "Option", "[", "]", "\0", "\ud800", "'"]
     state = 1
@@ -90,21 +90,21 @@ def test_text_of_all_kinds_is_a_type_or_an_error() -> None:
             assert error.advice
 
 
-# What a type calls itself does not hold all there is to know where these words stand in it.
+# Type names that contain these words do not describe the type completely.
 INCOMPLETE = ("Pojo ", "Avro ", "Enum ", "Kryo ", "TaggedUnion", "NFA", "Node", "Buffer", "Lockable", "Dewey")
 INCOMPLETE += ("?", "SortedMap", "LinkedList", "WindowKey", "Sqn", "Traversable", "Try[", "RAW(", "STRUCTURED")
 INCOMPLETE += ("BinaryRow", "TwoPhase", "CountWindow", "Value[]", "NULL", "Nothing", "Sorted", "Money", "BITMAP")
 INCOMPLETE += ("EventId", "Kafka", "INTERVAL")
 
 
-def test_names_of_types_read_back_as_the_type() -> None:
+def test_type_names_are_parsed_to_the_same_type() -> None:
     seen = 0
     for path in sorted(VECTORS.glob("flink-*.json")):
         for entry in json.loads(path.read_text())["serializers"]:
             serializer = read_snapshot(bytes.fromhex(entry["snapshot"]))
             name = serializer.type_name
             plain_case_class = "(" in name and not name.startswith("Tuple") and not name[0].isupper()
-            # Words such as STRING and DATE are Flink's own types in text; SQL's have "SQL " in front.
+            # Words such as STRING and DATE are Flink's own types in text; SQL types have the prefix "SQL ".
             sql_word = name.isupper() and name.isalpha()
             if sql_word or any(part in name for part in INCOMPLETE) or plain_case_class:
                 continue
@@ -143,7 +143,7 @@ def test_a_column_without_a_default_is_refused(arrow: pa.DataType) -> None:
         types.of_arrow(arrow)
 
 
-# --- what words refuse ---------------------------------------------------------------------------------------
+# --- refusals ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -161,18 +161,18 @@ def test_a_column_without_a_default_is_refused(arrow: pa.DataType) -> None:
         lambda: types.of(3),
     ],
 )
-def test_words_refuse_what_flink_cannot_have(make: Any) -> None:
+def test_types_that_flink_does_not_have_are_refused(make: Any) -> None:
     with pytest.raises(InvalidOption) as caught:
         make()
     assert caught.value.advice
 
 
-def test_a_set_is_of_flink_2() -> None:
+def test_a_set_requires_flink_2() -> None:
     with pytest.raises(UnsupportedSnapshot, match=r"of Flink 2\.0 and later, not of 1\.20"):
         proxied_snapshot(types.Set(types.LONG), Release(1, 20))
 
 
-def test_fields_of_a_superclass_are_declared_there() -> None:
+def test_fields_of_a_superclass_are_declared_in_the_superclass() -> None:
     declared = types.Pojo("com.acme.B", {"b": types.LONG, "a": types.STRING}, {"a": "com.acme.A"})
     extracted = types.Extracted(
         "com.acme.B",
@@ -195,10 +195,10 @@ UNHASHED += ["Tuple2<Long, Enum a.E {A}>", "ROW<a ARRAY<INT>>", 'Avro {"type": "
 
 
 @pytest.mark.parametrize("text", HASHED)
-def test_keys_of_the_type_have_a_hash_that_is_known(text: str) -> None:
+def test_key_types_with_a_known_hash(text: str) -> None:
     assert key_hash_of(types.parse(text)) is not None
 
 
 @pytest.mark.parametrize("text", UNHASHED)
-def test_keys_of_the_type_bring_their_hash_along(text: str) -> None:
+def test_key_types_without_a_known_hash(text: str) -> None:
     assert key_hash_of(types.parse(text)) is None

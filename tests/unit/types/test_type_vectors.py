@@ -1,4 +1,4 @@
-"""stateproc.types: what each word writes is what real Flink's TypeInformation writes (tests/vectors/types-*.json)."""
+"""Serializer snapshots of `stateproc.types` equal those of Flink's TypeInformation (tests/vectors/types-*.json)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLASSES = {
     f"{OUTER}Address": {"street": "String", "number": "short", "near": "List<String>"},
     f"{OUTER}Sets": {"numbers": "Set<Integer>", "places": f"List<{OUTER}Address>"},
 }  # fmt: skip
-# Vectors that no text names.
+# Vectors of types without a text form.
 BY_WORDS = {
     "Extracted Order": lambda: types.Extracted(f"{OUTER}Order", CLASSES),
     "Extracted Sets": lambda: types.Extracted(f"{OUTER}Sets", CLASSES),
@@ -52,11 +52,11 @@ def _release(text: str) -> Release:
 
 
 @pytest.mark.parametrize(("release", "name", "snapshot"), _vectors())
-def test_a_type_writes_what_flink_writes(release: str, name: str, snapshot: str) -> None:
+def test_the_serializer_snapshot_of_a_type_equals_flinks(release: str, name: str, snapshot: str) -> None:
     assert proxied_snapshot(_named(name), _release(release))[4:].hex() == snapshot
 
 
-# Made by Flink's own generators of serializer vectors: Scala's types, and what TTL wraps.
+# Written by Flink's generators of serializer vectors: Scala types, and types wrapped for TTL.
 WORDS = {
     "Ttl of LongSerializer": types.Ttl(types.LONG),
     "Ttl of ListSerializer": types.Ttl(types.List(types.STRING)),
@@ -71,7 +71,7 @@ WORDS = {
 
 @pytest.mark.parametrize("release", ["1.20.3", "2.3.0"])
 @pytest.mark.parametrize("name", WORDS)
-def test_a_word_writes_what_flinks_serializer_writes(name: str, release: str) -> None:
+def test_the_snapshot_of_a_scala_or_ttl_type_equals_flinks(name: str, release: str) -> None:
     vectors = json.loads((VECTORS / f"flink-{release}.json").read_text())["serializers"]
     (snapshot,) = [entry["snapshot"] for entry in vectors if entry["name"] == name]
     assert proxied_snapshot(WORDS[name], _release(release)).hex() == snapshot

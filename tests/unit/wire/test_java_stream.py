@@ -1,4 +1,4 @@
-"""Java object streams that a JVM wrote (JavaObjects.java), and ones that none would write."""
+"""Parsing of Java object streams that a JVM wrote (JavaObjects.java), and of invalid ones."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_plain_value_and_exact_end(name: str) -> None:
     assert bytes(cursor.take(cursor.remaining)) == b"tail"
 
 
-def test_object_keeps_the_fields_of_each_class_apart() -> None:
+def test_fields_of_an_object_are_grouped_by_class() -> None:
     value = read(STREAMS["object"])
     assert isinstance(value, JavaObject) and value.class_name == "JavaObjects$Sub"
     assert value.by_class["JavaObjects$Base"] == {"x": 7, "name": "base"}
@@ -118,13 +118,13 @@ def test_enums_classes_and_shared_references() -> None:
     assert values[0] is values[2]
 
 
-def test_lists_and_maps_of_other_things_are_none() -> None:
+def test_lists_and_maps_of_other_classes_are_not_converted() -> None:
     assert java_list(read(STREAMS["hash_map"])) is None
     assert java_map(read(STREAMS["array_list"])) is None
     assert java_list("text") is None and java_map(None) is None
 
 
-def test_failed_and_unmarked_streams_say_why() -> None:
+def test_failed_and_unmarked_streams_are_refused_with_their_cause() -> None:
     with pytest.raises(CorruptSnapshot, match=r"java\.io\.NotSerializableException"):
         read(STREAMS["failed"])
     with pytest.raises(UnsupportedSnapshot, match=r"JavaObjects\$Ext was written externally"):
@@ -166,13 +166,13 @@ def test_no_object_stream() -> None:
 
 
 def nested_arrays(depth: int) -> bytes:
-    """Object[] of one element, in each other."""
+    """Return nested Object[] of one element each."""
     described = bytes.fromhex("72") + b"\0\x02[L" + bytes(8) + bytes.fromhex("0200007870")
     again = bytes.fromhex("7571007e000000000001")
     return bytes.fromhex("aced000575") + described + b"\0\0\0\1" + again * depth + b"\x70"
 
 
-def test_nesting_bomb() -> None:
+def test_too_deep_nesting_is_refused() -> None:
     assert to_plain(read(nested_arrays(3))) == [[[[None]]]]
     with pytest.raises(UnsupportedSnapshot, match="levels deep"):
         read(nested_arrays(100_000))
@@ -187,7 +187,7 @@ def test_reference_bomb_is_refused_by_to_plain() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(STREAMS))
-def test_truncation_anywhere(name: str) -> None:
+def test_every_truncation_is_refused(name: str) -> None:
     data = STREAMS[name]
     for length in range(len(data)):
         with pytest.raises(SnapshotError):
