@@ -35,19 +35,6 @@ LITERAL_USES: dict[str, tuple[str, ...]] = {
 """File → regular expressions of lines in which a phrase is meant literally."""
 OUTSTANDING: tuple[str, ...] = (
     "tests/helpers/spark/plugins/frozen_worker.py",
-    "tests/integration/spark/test_data_source.py",
-    "tests/integration/spark/test_fixtures.py",
-    "tests/integration/spark/test_kafka_offsets.py",
-    "tests/integration/spark/test_metadata_tables.py",
-    "tests/integration/spark/test_plugins.py",
-    "tests/integration/spark/test_reader.py",
-    "tests/integration/spark/test_rewrite.py",
-    "tests/integration/spark/test_transform.py",
-    "tests/integration/spark/test_workers.py",
-    "tests/integration/spark/test_write.py",
-    "tests/integration/spark/test_write_arguments.py",
-    "tests/integration/spark/test_write_faults.py",
-    "tests/integration/spark/test_write_windows.py",
 )
 """Files and folders whose phrases are still to be replaced; remove each when it is done."""
 

@@ -1,4 +1,4 @@
-"""Rows on their way from Spark to Python: large ones sliced and reassembled, settings restored, one evaluation."""
+"""Arrow batches from Spark to Python: slicing of large rows, restored settings, and a single evaluation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ N = 9_000
 
 @pytest.fixture
 def settings_of_writes(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str | None]]:
-    """The session's Arrow settings while each write runs."""
+    """Record the session's Arrow settings during each write."""
     seen: list[dict[str, str | None]] = []
     inner = execution.save
 
@@ -46,7 +46,7 @@ UNSET = dict.fromkeys(ARROW_SETTINGS)
 
 
 def people(spark: SparkSession, large: int = -1, size: int = 0) -> DataFrame:
-    """Rows with two strings; those of key ``large`` have ``size`` bytes in all."""
+    """Return rows with two strings; those of key ``large`` have ``size`` bytes in total."""
     one = F.when(F.col("id") == large, F.repeat(F.lit("x"), size - 5)).otherwise(F.concat(F.lit("name "), F.col("id")))
     other = F.when(F.col("id") == large, F.lit("é é")).when(F.col("id") % 7 != 0, F.lit("y"))
     value = F.struct(one.alias("name"), other.alias("note"), (F.col("id") * 2).alias("number"))
@@ -60,7 +60,7 @@ def write(target: Path, frame: DataFrame) -> None:
 
 
 def assert_written(target: Path, frame: DataFrame) -> None:
-    """Each row once, and no file but the snapshot's."""
+    """Check that each row is stored once and that all files belong to the snapshot."""
     table = stateproc.open(target).state("op", "name").to_arrow()
     assert sorted(table.column("key").to_pylist()) == list(range(N))
     found = {row["key"]: tuple(row["value"].values()) for row in table.to_pylist()}
@@ -71,7 +71,7 @@ def assert_written(target: Path, frame: DataFrame) -> None:
 @pytest.mark.parametrize(
     ("large", "size"), [(-1, 0), (0, ROW_BYTES), (0, ROW_BYTES + 1), (4_567, 10_000_000), (N - 1, ROW_BYTES + 1)]
 )
-def test_rows_with_a_large_one(
+def test_rows_including_a_large_one_are_written(
     spark: SparkSession, tmp_path: Path, settings_of_writes: list[Any], large: int, size: int
 ) -> None:
     frame = people(spark, large, size)
@@ -82,7 +82,7 @@ def test_rows_with_a_large_one(
 
 
 def counting(frame: DataFrame, counter: Any) -> DataFrame:
-    """The same rows through Python, which counts them."""
+    """Return the same rows after Python has counted them."""
 
     def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -94,7 +94,7 @@ def counting(frame: DataFrame, counter: Any) -> DataFrame:
 
 @pytest.mark.parametrize("large", [-1, 4_567])
 def test_a_dataframe_is_evaluated_once(spark: SparkSession, tmp_path: Path, large: int) -> None:
-    """For all states of all operators that it fills, also with large rows in it."""
+    """It is evaluated once for all states of all operators, including large rows."""
     counter = spark.sparkContext.accumulator(0)
     frame = counting(people(spark, large, 3 << 20), counter).withColumn("seen", F.col("value.number"))
     one = OperatorBootstrap().value_state("name", frame).value_state("number", frame, "seen")
@@ -107,7 +107,7 @@ def test_a_dataframe_is_evaluated_once(spark: SparkSession, tmp_path: Path, larg
 
 
 @pytest.mark.parametrize("column", ["list", "map", "names that differ in case"])
-def test_columns_without_bounds_keep_the_limit_of_bytes(
+def test_columns_of_unbounded_size_keep_the_byte_limit_of_batches(
     spark: SparkSession, tmp_path: Path, settings_of_writes: list[Any], column: str
 ) -> None:
     frame = people(spark)
@@ -123,7 +123,7 @@ def test_columns_without_bounds_keep_the_limit_of_bytes(
 
 
 @pytest.mark.parametrize("name", list(ARROW_SETTINGS))
-def test_a_session_keeps_its_own_settings(
+def test_explicit_session_settings_are_kept(
     spark: SparkSession, tmp_path: Path, settings_of_writes: list[Any], name: str
 ) -> None:
     spark.conf.set(name, "1000")
@@ -144,8 +144,8 @@ def test_a_write_that_fails_restores_the_settings(spark: SparkSession, tmp_path:
     assert not (tmp_path / "s" / "_metadata").exists()
 
 
-def test_writes_at_the_same_time_share_the_settings(spark: SparkSession) -> None:
-    """The last one restores them; a write that needs the limit of bytes waits for those without it."""
+def test_concurrent_writes_share_the_settings(spark: SparkSession) -> None:
+    """The last one restores them; a write that needs the byte limit waits for writes without it."""
     order: list[str] = []
 
     def limited() -> None:
@@ -185,7 +185,7 @@ def test_large_rows_are_sliced_and_reassembled(spark: SparkSession) -> None:
             list(reassembled(damaged))
 
 
-def test_small_batches_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_batches_are_concatenated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrow_batching, "_ENCODED_BYTES", 100)
     edges = [0, 3, 12, 13, 53, 54, 55]
     batches = [pa.RecordBatch.from_pydict({"n": pa.array(range(*pair))}) for pair in itertools.pairwise(edges)]

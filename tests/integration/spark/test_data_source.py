@@ -1,4 +1,4 @@
-"""The data source in a real Spark session: found, read, filtered, described, and wrong in a helpful way."""
+"""The data source in a Spark session: registration, rows, filters, schemas and errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.helpers.spark.reader_contract import selecting
 DEMO = str(FIXTURES / "1.20" / "demo" / "snapshot")
 PROFILES = "orders-per-customer"
 DOG = '{"fixtures.Edges$Dog": {"legs": "int", "name": "String", "weight": "Double"}}'
-"""A subclass that heap snapshots do not list; the description has to reach the tasks."""
+"""Description of a subclass that heap snapshots do not list; it has to be sent to the tasks."""
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 READ = [
     "1.20/demo", "1.20/edges-hashmap-canonical", "1.20/sql-hashmap-canonical", "2.3/operators-hashmap-checkpoint",
@@ -45,7 +45,7 @@ def pushdown(spark: SparkSession) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", READ)
-def test_rows_are_the_cores(spark: SparkSession, name: str) -> None:
+def test_rows_equal_those_of_the_arrow_reader(spark: SparkSession, name: str) -> None:
     path = str(FIXTURES / name / "snapshot")
     for operator in stateproc.open(path, classes=DOG).operators:
         wide = [operator.wide()] if operator.keyed_states else []
@@ -60,7 +60,7 @@ def same_through_spark(frame: DataFrame, table: pa.Table) -> None:
         assert repr(through) == repr(core)
 
 
-def test_types_that_people_see(spark: SparkSession) -> None:
+def test_schema_of_a_state(spark: SparkSession) -> None:
     assert profiles(spark).schema.simpleString() == (
         "struct<key_group:int,key:bigint,value:struct<address:struct<house:smallint,street:string>,name:string,"
         "orders:bigint,products:array<string>,rank:int,total:double,vip:boolean>>"
@@ -77,7 +77,7 @@ def test_types_that_people_see(spark: SparkSession) -> None:
     assert {row.last_access.year for row in ttl.collect()} <= {dt.date.today().year, 2025, 2026}
 
 
-def test_wide_table(spark: SparkSession) -> None:
+def test_joined_table_of_an_operator(spark: SparkSession) -> None:
     frame = load(spark, uid=PROFILES)
     assert frame.columns == ["key_group", "key", "profile", "spent-per-product"]
     [row] = frame.where("key = 42").collect()
@@ -91,7 +91,7 @@ def test_flattened_map(spark: SparkSession) -> None:
     assert sorted(map(tuple, frame.drop("key_group").collect())) == sorted(map(tuple, nested.collect()))
 
 
-def test_catalog_is_what_one_gets_first(spark: SparkSession) -> None:
+def test_without_options_the_table_of_states_is_returned(spark: SparkSession) -> None:
     rows = load(spark, uids=PROFILES).where("uid is not null and kind = 'value'").collect()
     assert [row.asDict() for row in rows] == [
         {
@@ -109,7 +109,7 @@ def test_metadata_tables(spark: SparkSession, table: str, rows: int) -> None:
 
 
 @pytest.mark.usefixtures("pushdown")
-def test_a_pushed_key_reads_one_key_group_and_keeps_the_answer(spark: SparkSession) -> None:
+def test_a_pushed_key_filter_reads_one_key_group_and_returns_the_same_rows(spark: SparkSession) -> None:
     frame = profiles(spark, splitBytes="1k").where("key = 42")
     assert frame.rdd.getNumPartitions() == 1
     assert [row.value.name for row in frame.collect()] == ["customer № 42"]
@@ -119,7 +119,7 @@ def test_a_pushed_key_reads_one_key_group_and_keeps_the_answer(spark: SparkSessi
     assert profiles(spark).where("key_group < 0").collect() == []
 
 
-def test_without_pushdown_the_same_rows(spark: SparkSession) -> None:
+def test_without_pushdown_the_rows_are_the_same(spark: SparkSession) -> None:
     frame = profiles(spark, splitBytes="1k").where("key = 42")
     assert frame.rdd.getNumPartitions() > 20
     assert [row.value.name for row in frame.collect()] == ["customer № 42"]
@@ -168,7 +168,7 @@ def test_errors_at_load(spark: SparkSession, options: dict[str, str], texts: lis
 
 
 def test_errors_while_reading(spark: SparkSession, tmp_path: Path) -> None:
-    """A file that is damaged behind its header: the task's error names file, operator and state."""
+    """For a file damaged after its header, the task's error names file, operator and state."""
     source = FIXTURES / "1.20" / "demo" / "snapshot"
     snapshot = stateproc.open(str(source))
     [directory] = {Path(snapshot.location.metadata_uri).parent}
@@ -186,13 +186,13 @@ def test_errors_while_reading(spark: SparkSession, tmp_path: Path) -> None:
     assert "state 'profile'" in text
 
 
-def test_create_table_says_that_it_does_not_work(spark: SparkSession) -> None:
+def test_create_table_is_refused(spark: SparkSession) -> None:
     with pytest.raises(AnalysisException, match="CREATE TEMPORARY VIEW"):
         spark.sql(f"CREATE TABLE lost USING savepoint OPTIONS (path '{DEMO}')")
         spark.sql("SELECT * FROM lost").collect()
 
 
-def test_the_shim_is_featherlight() -> None:
+def test_the_shim_imports_no_heavy_packages() -> None:
     heavy = "{'numba', 'pyarrow', 'pandas', 'numpy', 'fsspec'}"
     code = f"import sys, pyspark_savepoint, stateproc; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

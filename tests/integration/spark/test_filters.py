@@ -1,4 +1,4 @@
-"""Which key groups are left by the filters that Spark pushes."""
+"""Key groups that remain after pruning by the filters that Spark pushes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def own_number(keys: Sequence[Any]) -> set[int]:
 
 
 @pytest.mark.parametrize(
-    ("filters", "left"),
+    ("filters", "expected"),
     [
         ([], None),
         ([EqualTo(GROUP, 3)], {3}),
@@ -57,15 +57,15 @@ def own_number(keys: Sequence[Any]) -> set[int]:
         ([EqualTo(KEY, 10), LessThan(GROUP, 3), EqualTo(("value",), 1)], {2}),
     ],
 )
-def test_left(filters: list[Filter], left: set[int] | None) -> None:
-    assert key_groups_of_filters(filters, 8, own_number) == left
+def test_key_groups_that_remain_after_filters(filters: list[Filter], expected: set[int] | None) -> None:
+    assert key_groups_of_filters(filters, 8, own_number) == expected
 
 
-def test_keys_of_unknown_hash_prune_nothing() -> None:
+def test_keys_of_unknown_hash_are_not_pruned() -> None:
     assert key_groups_of_filters([EqualTo(KEY, 10)], 8, lambda keys: None) is None
 
 
-def test_a_struct_is_known_when_every_field_of_it_is() -> None:
+def test_a_struct_key_is_pruned_if_every_field_is_filtered() -> None:
     kind = pa.struct([("f0", pa.int64()), ("f1", pa.struct([("x", pa.string())])), ("row_kind", pa.string())])
     asked: list[Any] = []
 

@@ -1,4 +1,4 @@
-"""What real Flink's jobs wrote down, row by row, through a Spark session: every fixture, the newest of every chain."""
+"""Rows that Flink jobs recorded, compared with a Spark session's for every fixture and the newest of every chain."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from tests.helpers.fixtures import CLASSES, FIXTURES, Fixture, differences, fixt
 from tests.helpers.spark.reader_contract import selecting_exact
 
 JOBS_AT_ONCE = 4
-"""Spark jobs from so many threads: a job of two tasks leaves its two cores idle while it is planned."""
+"""Number of threads that start Spark jobs; a single one would leave the two cores idle while it plans a job."""
 
 
 def _chosen() -> list[Fixture]:
-    """Every fixture; of each chain the snapshot taken last."""
+    """Return every fixture, of each chain only the last snapshot."""
     found = fixtures()
     last = {item.path: item for item in found}
     return [item for item in found if item is last[item.path]]
 
 
 def _through_spark(fixture: Fixture, spark: SparkSession) -> list[str]:
-    """What differs from the expected contents, or from the Arrow core's rows in any type."""
+    """Return the differences from the expected contents and from the rows and types of the Arrow reader."""
     retyped: list[str] = []
 
     def rows(_snapshot: Snapshot, state: State) -> list[dict[str, Any]]:
@@ -37,7 +37,7 @@ def _through_spark(fixture: Fixture, spark: SparkSession) -> list[str]:
         schema, table = to_arrow_schema(frame.schema, timezone="UTC"), frame.toArrow()
         own = [row for batch in state.batches() for row in aligned(batch, schema).to_pylist()]
         found = list(table.to_pylist())
-        # As texts, which tell types too, -0.0 from 0.0, and one NaN like another.
+        # Text distinguishes types and -0.0 from 0.0, and represents every NaN equally.
         if not table.schema.equals(schema) or repr(found) != repr(own):
             retyped.append(f"{state.name}: {table.schema} {found!r} is not {schema} {own!r}")
         return found
@@ -47,7 +47,7 @@ def _through_spark(fixture: Fixture, spark: SparkSession) -> list[str]:
 
 @pytest.fixture(scope="module")
 def outcomes(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[dict[str, Future[list[str]]]]:
-    """The differences of the fixtures that this run asks for, several at a time, in the order of the tests."""
+    """Compute the differences of the selected fixtures concurrently, in the order of the tests."""
     asked = [getattr(item, "callspec", None) for item in request.session.items if item.path == request.path]
     wanted = {
         call.params["fixture"].name: call.params["fixture"] for call in asked if call and "fixture" in call.params
@@ -58,12 +58,14 @@ def outcomes(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[di
 
 
 @pytest.mark.parametrize("fixture", _chosen(), ids=lambda fixture: fixture.name)
-def test_rows_through_spark_are_what_the_job_wrote(fixture: Fixture, outcomes: dict[str, Future[list[str]]]) -> None:
+def test_rows_in_spark_equal_those_that_the_job_recorded(
+    fixture: Fixture, outcomes: dict[str, Future[list[str]]]
+) -> None:
     assert outcomes[fixture.name].result() == []
 
 
 @pytest.mark.parametrize("state", ["text", "items", "entries", "sum", "totals", "late"])
-def test_one_job_s_snapshots_in_every_format_are_one_data_frame(state: str, spark: SparkSession) -> None:
+def test_snapshots_of_one_job_in_every_format_have_equal_rows(state: str, spark: SparkSession) -> None:
     *_, checkpoint, canonical, native = fixtures_in(FIXTURES / "1.20" / "chain-rocksdb")
     frames = [
         spark.read.format("savepoint").option("uid", "chain-ttl").option("state", state).load(item.snapshot)

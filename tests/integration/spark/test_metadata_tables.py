@@ -1,4 +1,4 @@
-"""The metadata tables: names, types and contents."""
+"""Names, types and contents of the metadata tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def snapshot(name: str, *uids: str) -> stateproc.Snapshot:
     return stateproc.open(str(FIXTURES / name / "snapshot"), uids=uids)
 
 
-def test_operators_has_the_columns_of_savepoint_metadata() -> None:
+def test_operators_has_the_columns_of_flinks_savepoint_metadata() -> None:
     table = CATALOGS["operators"].table(snapshot("1.20/demo", "orders-from-kafka"))
     assert table.column_names == [
         "checkpoint-id", "operator-name", "operator-uid", "operator-uid-hash", "operator-parallelism",
@@ -29,7 +29,7 @@ def test_operators_has_the_columns_of_savepoint_metadata() -> None:
     }  # fmt: skip
 
 
-def test_names_and_uids_of_flink_2_are_there_without_help() -> None:
+def test_names_and_uids_of_flink_2_are_read_from_the_snapshot() -> None:
     rows = CATALOGS["operators"].table(snapshot("2.3/kafka-rocksdb-canonical")).to_pylist()
     assert [(row["operator-uid"], row["operator-name"]) for row in rows] == [
         ("orders-per-customer", "Orders per customer"),
@@ -38,7 +38,7 @@ def test_names_and_uids_of_flink_2_are_there_without_help() -> None:
     ]
 
 
-def test_files_add_up_to_the_operators_sizes() -> None:
+def test_sizes_of_files_add_up_to_the_operators_sizes() -> None:
     opened = snapshot("1.20/demo")
     files = CATALOGS["files"].table(opened).group_by("operator_id").aggregate([("bytes", "sum")]).to_pylist()
     operators = CATALOGS["operators"].table(opened).to_pylist()
@@ -47,7 +47,7 @@ def test_files_add_up_to_the_operators_sizes() -> None:
     }
 
 
-def test_files_say_where_bytes_lie() -> None:
+def test_files_have_paths_and_ranges() -> None:
     rows = CATALOGS["files"].table(snapshot("1.20/demo")).to_pylist()
     assert {row["role"] for row in rows} == {"managed keyed", "managed operator", "coordinator"}
     for row in rows:
@@ -55,7 +55,7 @@ def test_files_say_where_bytes_lie() -> None:
         assert (row["subtask"] is None) == (row["role"] == "coordinator")
 
 
-def test_coordinators_tell_the_enumerators_state() -> None:
+def test_coordinators_contain_the_decoded_enumerator_state() -> None:
     [row] = CATALOGS["coordinators"].table(snapshot("1.20/demo")).to_pylist()
     assert (row["kind"], row["version"], row["format"]) == ("source", 2, "kafka")
     decoded = json.loads(row["decoded"])
@@ -63,7 +63,7 @@ def test_coordinators_tell_the_enumerators_state() -> None:
     assert decoded["initial_discovery_finished"] is True
 
 
-def test_elements_and_bytes_of_operator_states() -> None:
+def test_numbers_of_elements_and_bytes_of_operator_states() -> None:
     rows = CATALOGS["states"].table(snapshot("1.20/operators-hashmap-canonical")).to_pylist()
     found = {row["state"]: (row["kind"], row["distribution"], row["entries"] is None) for row in rows}
     assert found == {
@@ -74,7 +74,7 @@ def test_elements_and_bytes_of_operator_states() -> None:
     assert {row["state"]: row["entries"] for row in rows}["empty"] == 0
 
 
-def test_one_operator_only() -> None:
+def test_tables_of_a_selected_operator() -> None:
     opened = snapshot("1.20/demo", "orders-from-kafka")
     [row] = CATALOGS["states"].table(opened, [opened.operator("orders-from-kafka")]).to_pylist()
     assert (row["state"], row["entries"], row["value_type"]) == ("SourceReaderState", 5, "byte[]")

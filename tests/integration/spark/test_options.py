@@ -1,4 +1,4 @@
-"""What the options of the data source mean, and what is said of those that mean nothing."""
+"""Options of the data source: values, defaults, former names, and errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stateproc.spark.options import SourceOptions, source_options
 from tests.helpers.paths import ROOT
 
 
-def test_names_in_any_case_and_all_kinds_of_values() -> None:
+def test_option_names_are_case_insensitive_and_values_are_converted() -> None:
     options = source_options(
         {
             "path": "/p", "UIDHASH": "0123456789ABCDEF0123456789abcdef", "timers": "Event",
@@ -53,11 +53,11 @@ def test_defaults() -> None:
 
 
 @pytest.mark.parametrize("name", ["flatten", "flattenCollectionTypes", "FLATTENCOLLECTIONTYPES"])
-def test_the_earlier_name_of_an_option_is_accepted(name: str) -> None:
+def test_the_former_name_of_an_option_is_accepted(name: str) -> None:
     assert source_options({"path": "/p", name: "true"}).flatten
 
 
-def test_storage_options_as_json_and_one_by_one() -> None:
+def test_storage_options_are_given_as_json_or_one_by_one() -> None:
     raw = {"path": "/p", "storageOptions": '{"anon": true, "key": "1"}', "fs.key": "2"}
     assert source_options(raw).opening["storage_options"] == {"anon": True, "key": "2"}
 
@@ -66,7 +66,7 @@ def test_storage_options_as_json_and_one_by_one() -> None:
     ("text", "size"),
     [("1", 1), ("67108864", 64 << 20), ("64k", 64 << 10), ("64MB", 64 << 20), ("2GiB", 2 << 30)],
 )
-def test_sizes(text: str, size: int) -> None:
+def test_sizes_with_units_are_parsed(text: str, size: int) -> None:
     assert source_options({"path": "/p", "splitbytes": text}).split_bytes == size
 
 
@@ -97,7 +97,7 @@ def test_sizes(text: str, size: int) -> None:
         ({"uid": "u", "state": "s", "namespace": "n"}, "option namespace does not go with state", "wide"),
     ],
 )
-def test_refused(options: dict[str, str], message: str, advice: str) -> None:
+def test_invalid_options_are_refused_with_advice(options: dict[str, str], message: str, advice: str) -> None:
     with pytest.raises(InvalidOption) as raised:
         source_options({"path": "/p", **options})
     assert message in raised.value.message

@@ -1,4 +1,4 @@
-"""Parsers of a user's own, in a module that Spark's workers load."""
+"""User-defined parsers in a module that Spark's workers load."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from tests.helpers.fixtures import FIXTURES, fixtures_in
 UID = "kitchen-string"
 FLINKS = b"org.apache.flink.api.common.typeutils.base.LongSerializer$LongSerializerSnapshot"
 OWN = b"com.acme.state.serializers.xxxxxxxxxxxxxxxxxxxxxxx.OurOwnLongsSerializerSnapshot"
-"""What tests/workers/acme_parsers.py registers; as long as Flink's, so that it can stand in its place."""
+"""The class that tests/workers/acme_parsers.py registers; its name is as long as Flink's to replace it in place."""
 
 
 @pytest.fixture
 def foreign(tmp_path: Path) -> Path:
-    """A savepoint whose longs have a serializer snapshot of a class that nobody knows."""
+    """Return a savepoint whose longs have a serializer snapshot of an unknown class."""
     data = (Path(FIXTURE.snapshot) / "_metadata").read_bytes()
     assert FLINKS in data and len(FLINKS) == len(OWN)
     (tmp_path / "_metadata").write_bytes(data.replace(FLINKS, OWN))
     return tmp_path
 
 
-def test_values_of_an_unknown_class_are_their_bytes(foreign: Path) -> None:
-    """Where entries tell their lengths; the state's type names the class."""
+def test_values_of_an_unknown_class_are_returned_as_bytes(foreign: Path) -> None:
+    """Entries store their lengths, and the state's type contains the class name."""
     operator, known = (snapshot.operator(UID) for snapshot in (stateproc.open(foreign, uids=[UID]), FIXTURE.open()))
     assert operator.state("counter").keyed.value.type_name == "? OurOwnLongsSerializerSnapshot"
     found, wanted = (it.state("counter").to_arrow().sort_by("key") for it in (operator, known))
@@ -37,7 +37,7 @@ def test_values_of_an_unknown_class_are_their_bytes(foreign: Path) -> None:
 
 
 @pytest.mark.parametrize("state", ["counter", "reduced", "spent"])
-def test_a_plugin_teaches_sparks_workers_the_class(spark: SparkSession, foreign: Path, state: str) -> None:
+def test_a_plugin_registers_the_class_in_sparks_workers(spark: SparkSession, foreign: Path, state: str) -> None:
     options = {"uid": UID, "state": state, "plugins": "acme_parsers"}
     found = spark.read.format("savepoint").options(**options).load(str(foreign)).toArrow().sort_by("key")
     wanted = FIXTURE.open().operator(UID).state(state).to_arrow().sort_by("key")

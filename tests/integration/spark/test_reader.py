@@ -1,4 +1,4 @@
-"""Every state of fixtures of all kinds through the data source: the core's rows, exactly."""
+"""Rows of the data source equal those of the Arrow reader, for every state of fixtures of all kinds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PROFILES = "orders-per-customer"
 
 
 def same_rows(options: dict[str, str], state: State) -> None:
-    """Rows through the source and through the core are equal, or both fail with the same message."""
+    """Check that the data source and the Arrow reader return equal rows or fail with the same message."""
     flatten = options.get("flattencollectiontypes") == "true"
     try:
         table = state.to_arrow(flatten=flatten)
@@ -51,7 +51,7 @@ def same_rows(options: dict[str, str], state: State) -> None:
 
 
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: "/".join(path.parts[-3:-1]))
-def test_all_states(path: Path) -> None:
+def test_all_states_equal_those_of_the_arrow_reader(path: Path) -> None:
     snapshot = stateproc.open(str(path))
     assert snapshot.states or "changelog" in str(path)
     for state in snapshot.states:
@@ -65,7 +65,7 @@ def test_all_states(path: Path) -> None:
             same_rows({"path": str(path), "uidhash": operator.operator_id}, wide)
 
 
-def test_flattened() -> None:
+def test_flattened_states_equal_those_of_the_arrow_reader() -> None:
     state = stateproc.open(DEMO).state(PROFILES, "spent-per-product")
     options = {"path": DEMO, "uid": PROFILES, "state": "spent-per-product", "flattencollectiontypes": "true"}
     same_rows(options, state)
@@ -76,11 +76,11 @@ def profile(**options: str) -> dict[str, str]:
     return {"path": DEMO, "uid": PROFILES, "state": "profile", **options}
 
 
-def test_all_300_profiles() -> None:
+def test_the_rows_of_a_state_are_complete() -> None:
     assert sorted(rows(profile()).column("key").to_pylist()) == list(range(300))
 
 
-def test_a_key_filter_reads_its_key_group_only() -> None:
+def test_a_key_filter_reads_only_its_key_group() -> None:
     found = rows(profile(), filters=[EqualTo(("key",), 42)])
     assert 42 in found.column("key").to_pylist()
     assert set(found.column("key_group").to_pylist()) == {29}
@@ -90,7 +90,7 @@ def test_a_key_filter_reads_its_key_group_only() -> None:
     assert partition.value.bytes * 20 < whole
 
 
-def test_key_groups_by_filters_and_options() -> None:
+def test_key_groups_are_restricted_by_filters_and_options() -> None:
     assert set(rows(profile(), filters=[LessThan(("key_group",), 3)]).column("key_group").to_pylist()) <= {
         0,
         1,
@@ -106,7 +106,7 @@ def test_key_groups_by_filters_and_options() -> None:
     assert list(both.read(nothing)) == []
 
 
-def test_small_splits_make_more_partitions_of_the_same_rows() -> None:
+def test_small_splits_result_in_more_partitions_with_the_same_rows() -> None:
     parts = planned(profile(splitbytes="1k")).partitions()
     assert len(parts) > 20
     assert rows(profile(splitbytes="1k")).equals(rows(profile()))
@@ -114,19 +114,19 @@ def test_small_splits_make_more_partitions_of_the_same_rows() -> None:
     assert len(groups) == len(set(groups))
 
 
-def test_push_filters_passes_for_not_overridden() -> None:
-    """How Spark tells whether a reader overrides pushFilters; overriding fails with the setting off."""
+def test_push_filters_is_not_overridden_for_spark() -> None:
+    """Spark checks whether a reader overrides pushFilters, and fails if it does and the setting is off."""
     reader = planned(profile())
     assert reader.pushFilters.__func__ is DataSourceReader.pushFilters
 
 
-def test_columns_in_the_order_asked_for() -> None:
+def test_columns_have_the_requested_order() -> None:
     assert rows(profile(columns="value,key")).column_names == ["value", "key"]
     with pytest.raises(InvalidOption, match="no column 'valu'"):
         rows(profile(columns="valu"))
 
 
-def test_a_schema_narrows_and_widens() -> None:
+def test_a_schema_selects_and_casts_columns() -> None:
     fields = StructType([StructField("name", StringType()), StructField("rank", LongType())])
     found = rows(profile(keygroups="29"), StructType([StructField("value", fields), StructField("key", LongType())]))
     names = dict(zip(found.column("key").to_pylist(), found.column("value").to_pylist(), strict=True))
@@ -146,13 +146,13 @@ def test_a_schema_narrows_and_widens() -> None:
         ),
     ],
 )
-def test_a_schema_that_does_not_fit(schema: StructType, kind: type[SnapshotError], message: str) -> None:
+def test_a_schema_that_does_not_fit_is_refused(schema: StructType, kind: type[SnapshotError], message: str) -> None:
     with pytest.raises(kind) as raised:
         rows(profile(), schema)
     assert message in raised.value.message
 
 
-def test_raw_source_state_is_bytes() -> None:
+def test_raw_source_state_is_returned_as_bytes() -> None:
     options = {"path": DEMO, "uid": "orders-from-kafka", "state": "SourceReaderState"}
     raw = rows({**options, "raw": "true"})
     assert raw.column_names == ["subtask", "value"]

@@ -1,4 +1,4 @@
-"""What real Flink's jobs wrote down, row by row: every fixture through the reader as Spark's workers run it."""
+"""Rows that Flink jobs recorded, compared with those of the data source reader for every fixture."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.helpers.spark.reader_contract import rows, selecting_exact
 
 
 def _as_sent(table: pa.Table) -> pa.Table:
-    """The batches through an Arrow stream, as they go from Spark's workers to its JVM."""
+    """Send the batches through an Arrow stream, like Spark's workers send them to the JVM."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
@@ -22,7 +22,7 @@ def _as_sent(table: pa.Table) -> pa.Table:
 
 
 @pytest.mark.parametrize("fixture", fixtures(), ids=lambda fixture: fixture.name)
-def test_every_row_is_what_the_job_wrote(fixture: Fixture) -> None:
+def test_every_row_equals_the_one_that_the_job_recorded(fixture: Fixture) -> None:
     def through_reader(_snapshot: Snapshot, state: State) -> list[dict[str, Any]]:
         return list(_as_sent(rows(selecting_exact(fixture, state))).to_pylist())
 

@@ -1,4 +1,4 @@
-"""Existing snapshots rewritten: what is not named stays as it is, what is named changes."""
+"""Rewriting existing snapshots: named operators and states change, all others are copied unchanged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def uids_of(item: Fixture) -> list[str]:
 
 
 def contents(path: Any, **options: Any) -> dict[str, list[Any]]:
-    """All state of a snapshot: operator/state → rows without key groups, in an order of their own."""
+    """Return the rows of all states by operator/state, without key groups, sorted."""
     found = {}
     for operator in stateproc.open(path, **options).operators:
         for state in operator.states:
@@ -42,15 +42,17 @@ CASES = ("kitchen-hashmap-canonical", "kitchen-hashmap-checkpoint", "windows-roc
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_copy_holds_the_same(spark: SparkSession, tmp_path: Path, case: str) -> None:
+def test_a_copy_has_the_same_contents(spark: SparkSession, tmp_path: Path, case: str) -> None:
     item = fixture(case)
     SavepointWriter.from_existing_savepoint(spark, item.snapshot).write(tmp_path / "copy")
     moved = (tmp_path / "copy").rename(tmp_path / "moved")
     assert differences(item, stateproc.open(moved, uids=uids_of(item))) == []
 
 
-def test_a_source_is_found_by_every_spelling(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``file:/…`` is what Flink tells of a savepoint it has taken."""
+def test_a_source_is_located_by_every_spelling_of_its_path(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flink reports the path of a new savepoint as ``file:/…``."""
     source = Path(fixture("tiny-hashmap-canonical-inline").snapshot).resolve()
     monkeypatch.setenv("HOME", str(source.parent))
     for path in (f"file:{source}", f"file://{source}", f"~/{source.name}"):
@@ -58,7 +60,9 @@ def test_a_source_is_found_by_every_spelling(spark: SparkSession, monkeypatch: p
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.startswith("operators")])
-def test_canonical_with_other_key_groups_holds_the_same(spark: SparkSession, tmp_path: Path, case: str) -> None:
+def test_a_canonical_rewrite_with_other_key_groups_has_the_same_contents(
+    spark: SparkSession, tmp_path: Path, case: str
+) -> None:
     item = fixture(case)
     writer = SavepointWriter.from_existing_savepoint(spark, item.snapshot).with_format("canonical")
     path = writer.with_max_parallelism(1024).with_compression().write(tmp_path / "s")
@@ -68,7 +72,9 @@ def test_canonical_with_other_key_groups_holds_the_same(spark: SparkSession, tmp
 
 
 @pytest.mark.parametrize("case", ["kitchen-rocksdb-incremental", "windows-rocksdb-canonical"])
-def test_native_heap_of_other_formats_holds_the_same(spark: SparkSession, tmp_path: Path, case: str) -> None:
+def test_a_native_heap_rewrite_of_other_formats_has_the_same_contents(
+    spark: SparkSession, tmp_path: Path, case: str
+) -> None:
     item = fixture(case)
     writer = SavepointWriter.from_existing_savepoint(spark, item.snapshot).with_format("native-hashmap")
     written = stateproc.open(writer.with_compression().write(tmp_path / "s"), uids=uids_of(item))
@@ -97,7 +103,7 @@ def test_states_are_dropped_renamed_and_transformed(spark: SparkSession, tmp_pat
             assert after[name] == rows
 
 
-def test_what_cannot_be_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_invalid_changes_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     source = fixture("kitchen-hashmap-canonical").snapshot
     writer = SavepointWriter.from_existing_savepoint(spark, source)
     with pytest.raises(InvalidOption, match="made from"):
@@ -119,8 +125,8 @@ def test_what_cannot_be_is_refused(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("edit", ["enable_ttl", "rename_state"])
-def test_a_transformed_state_is_not_edited_in_silence(spark: SparkSession, tmp_path: Path, edit: str) -> None:
-    """What a DataFrame gives is not what was carried: edits of that would be lost."""
+def test_edits_of_a_transformed_state_are_refused(spark: SparkSession, tmp_path: Path, edit: str) -> None:
+    """A DataFrame replaces the carried entries, so that edits of them would be lost."""
     writer = SavepointWriter.from_existing_savepoint(spark, fixture("tiny-hashmap-canonical-inline").snapshot)
     uid = "kitchen-string"
     writer.transform_state(uid, "counter", lambda rows: rows.where("value > 1"))
@@ -134,8 +140,8 @@ def test_a_transformed_state_is_not_edited_in_silence(spark: SparkSession, tmp_p
     assert not (tmp_path / "s").exists()
 
 
-def test_states_of_keys_with_a_hash_of_their_own_are_transformed(spark: SparkSession, tmp_path: Path) -> None:
-    """Nothing tells the hashCode of a POJO: its rows stay in the key groups that they were found in."""
+def test_states_of_keys_with_an_unknown_hash_are_transformed(spark: SparkSession, tmp_path: Path) -> None:
+    """The hashCode of a POJO is unknown, so that its rows stay in the key groups in which they were stored."""
     frame = spark.range(200).select(
         F.struct(F.col("id").alias("n"), F.lit("t").alias("tenant")).alias("key"),
         F.col("id").alias("value"),
@@ -172,8 +178,8 @@ def rows_of(path: str) -> list[dict[str, Any]]:
     return rows
 
 
-def test_state_of_kryo_does_not_cross_to_flink_2(spark: SparkSession, tmp_path: Path) -> None:
-    """It is refused by name; left out, all else is carried over."""
+def test_kryo_state_is_refused_for_flink_2(spark: SparkSession, tmp_path: Path) -> None:
+    """The error names the state; without it, all other states are carried over."""
     item, uid = fixture("edges-hashmap-canonical"), "edges-generic"
     options = {"uids": ",".join(uids_of(item))}
     writer = SavepointWriter.from_existing_savepoint(spark, item.snapshot, options).with_flink_version("2.3")
@@ -192,8 +198,8 @@ def test_state_of_kryo_does_not_cross_to_flink_2(spark: SparkSession, tmp_path: 
     assert names == ["animal"]
 
 
-def test_described_values_of_kryo_are_transformed(spark: SparkSession, tmp_path: Path) -> None:
-    """Descriptions are for what is written, too; between Flink's lines values are written anew by the other Kryo."""
+def test_described_kryo_values_are_transformed(spark: SparkSession, tmp_path: Path) -> None:
+    """Class descriptions are used for writing, too; values for another major version use its Kryo version."""
     options = {"classes": {"com.acme.Thing": {"name": "String", "n": "int"}}}
     nothing = spark.range(5).selectExpr("id key", "X'00' value")
     state = OperatorBootstrap().value_state("v", nothing, type=types.Kryo("com.acme.Thing"))
@@ -223,7 +229,7 @@ REWRITES = {
 
 
 @pytest.mark.parametrize("kind", REWRITES)
-def test_states_of_hooks_on_the_job_manager_stay(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+def test_master_states_are_kept(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     item = fixture("hooks-hashmap-canonical")
     before = item.open().metadata.master_states
     assert [state.name for state in before] == ["offsets-hook", "names-hook é", "empty-hook"]
@@ -233,7 +239,7 @@ def test_states_of_hooks_on_the_job_manager_stay(spark: SparkSession, tmp_path: 
 
 
 def test_callbacks_run_once(spark: SparkSession, tmp_path: Path) -> None:
-    """A callback may count, log or read a table: it runs once per write, as does a function of rows."""
+    """A callback may count, log or read a table, so that it runs once per write, like a function of rows."""
     item = fixture("tiny-hashmap-canonical-inline")
     calls: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Sessions in which the data source cannot work: streams, and workers with another Python."""
+"""Refusal of sessions that the data source does not support: streams, and workers with another Python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.helpers import paths
 DEMO = str(paths.DEMO)
 
 
-def test_a_stream_is_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_streaming_read_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.readStream.format("savepoint").load(DEMO)
     query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
     with pytest.raises(StreamingQueryException) as caught:

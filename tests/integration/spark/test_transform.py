@@ -1,4 +1,4 @@
-"""States of an existing snapshot as rows: what stays of their types, what changes."""
+"""Transformation of states as rows: types that are kept, and changes of types, keys and time to live."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def point(text: str) -> Any:
     return F.struct(F.col(text).alias("x"), F.lit(7).cast("long").alias("y"))
 
 
-def test_types_stay_whatever_may_be_null(spark: SparkSession, source: str, tmp_path: Path) -> None:
-    """That a column holds no nulls makes no other type of it; nor do a map's new values of its keys."""
+def test_types_are_kept_whatever_the_nullability_of_columns(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    """A column without nulls keeps its type, and new values of a map keep the type of its keys."""
     writer = SavepointWriter.from_existing_savepoint(spark, source)
     writer.transform_state("op", "point", lambda rows: rows.withColumn("value", point("key")))
     writer.transform_state("op", "list", lambda rows: rows.withColumn("value", F.array(point("key"))))
@@ -62,8 +62,8 @@ def test_types_stay_whatever_may_be_null(spark: SparkSession, source: str, tmp_p
     assert sorted((row["key"], row["value"]) for row in rows) == [(n, [(str(n), n)]) for n in range(5)]
 
 
-def test_keys_of_another_type(spark: SparkSession, source: str, tmp_path: Path) -> None:
-    """The operator is told anew, by the rows of its states."""
+def test_keys_are_replaced_by_keys_of_another_type(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    """The rows of its states replace the operator."""
     rows = spark.read.format("savepoint").option("uid", "op").option("state", "point").load(source)
     named = OperatorBootstrap().value_state("point", rows.withColumn("key", F.concat(F.lit("k"), "key")), type=POINT)
     writer = SavepointWriter.from_existing_savepoint(spark, source).with_operator("op", named)
@@ -80,13 +80,15 @@ def test_keys_of_another_type(spark: SparkSession, source: str, tmp_path: Path) 
         (lambda rows: rows.drop("value"), "no column 'value'"),
     ],
 )
-def test_functions_that_give_no_rows(spark: SparkSession, source: str, function: Any, message: str) -> None:
+def test_functions_without_a_valid_dataframe_are_refused(
+    spark: SparkSession, source: str, function: Any, message: str
+) -> None:
     writer = SavepointWriter.from_existing_savepoint(spark, source)
     with pytest.raises(InvalidOption, match=message):
         writer.transform_state("op", "point", function)
 
 
-def test_a_map_that_is_none(spark: SparkSession, source: str, tmp_path: Path) -> None:
+def test_a_map_state_without_maps_is_refused(spark: SparkSession, source: str, tmp_path: Path) -> None:
     def lengths(rows: DataFrame) -> DataFrame:
         return rows.withColumn("value", F.size("value"))
 
@@ -96,10 +98,10 @@ def test_a_map_that_is_none(spark: SparkSession, source: str, tmp_path: Path) ->
     assert not (tmp_path / "s").exists()
 
 
-def test_a_relative_path_is_of_this_process(
+def test_a_relative_path_is_resolved_in_the_callers_process(
     spark: SparkSession, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark reads in processes that were started elsewhere."""
+    """Spark reads in processes with other working directories."""
     monkeypatch.chdir(Path(source).parent)
     writer = SavepointWriter.from_existing_savepoint(spark, Path(source).name)
     writer.transform_state("op", "point", lambda rows: rows.where("key < 2"))
@@ -108,7 +110,7 @@ def test_a_relative_path_is_of_this_process(
     assert stateproc.open(tmp_path / "made").state("op", "point").to_arrow().num_rows == 2
 
 
-def test_two_changes_of_a_time_to_live(spark: SparkSession, source: str) -> None:
+def test_two_changes_of_a_time_to_live_are_refused(spark: SparkSession, source: str) -> None:
     writer = SavepointWriter.from_existing_savepoint(spark, source).enable_ttl("op", "point")
     with pytest.raises(InvalidOption, match="changed twice") as raised:
         writer.disable_ttl("op", "point")
@@ -119,10 +121,10 @@ KEY = "Pojo com.acme.Point {x: Long, day: LocalDate}"
 
 
 def hash_function() -> Callable[[pa.Array], pa.Array]:
-    """A hashCode of a class's own, by value for Spark's workers."""
+    """Return the hashCode of a user class, as a closure that is pickled by value for Spark's workers."""
 
     def codes(keys: pa.Array) -> pa.Array:
-        # Days come as text, of rows as of entries that are carried over.
+        # Days are text, both in rows and in entries that are carried over.
         days = pc.cast(pc.struct_field(keys, "day"), pa.date32()).cast(pa.int32())
         return pc.add(pc.multiply(pc.cast(pc.struct_field(keys, "x"), pa.int32()), 31), days)
 
@@ -130,7 +132,7 @@ def hash_function() -> Callable[[pa.Array], pa.Array]:
 
 
 def in_the_groups_of_their_hashes(path: str, state: str) -> list[int]:
-    """The keys' x, of rows that are where Flink would look for them."""
+    """Return x of the keys, after a check that the rows are in the key groups where Flink searches them."""
     found = []
     opened = stateproc.open(path)
     for row in opened.state("op", state).to_arrow().to_pylist():
@@ -141,7 +143,7 @@ def in_the_groups_of_their_hashes(path: str, state: str) -> list[int]:
     return sorted(found)
 
 
-def test_a_hash_function_is_for_rows_too(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_hash_function_is_applied_to_rows(spark: SparkSession, tmp_path: Path) -> None:
     rows = spark.range(40).selectExpr(
         "named_struct('day', date_from_unix_date(cast(id as int)), 'x', id) key", "map(id, id, id + 1, id) value",
         "cast(id * 31 + id as int) code",
@@ -155,7 +157,7 @@ def test_a_hash_function_is_for_rows_too(spark: SparkSession, tmp_path: Path) ->
         return SavepointWriter.from_existing_savepoint(spark, path).with_hash_function("op", hash_function())
 
     def change(writer: SavepointWriter) -> SavepointWriter:
-        """Rows with other keys, rows with columns in another order, timers."""
+        """Change keys, the order of columns, and timers."""
         writer.transform_state("op", "changed", lambda rows: rows.withColumn("key", further))
         writer.with_states("op", lambda op: op.value_state("new", rows.select(further.alias("key"), "code"), "code"))
         moments = rows.withColumn("at", F.col("code").cast("long"))

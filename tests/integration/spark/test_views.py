@@ -1,4 +1,4 @@
-"""attach: a view for everything in a snapshot."""
+"""`attach`: a view for every state, operator and metadata table of a snapshot."""
 
 from __future__ import annotations
 
@@ -40,31 +40,31 @@ def test_every_state_and_operator_has_a_view(spark: SparkSession) -> None:
     assert "<td>orders_per_customer</td>" in views._repr_html_()
 
 
-def test_without_uids_operators_go_by_their_hash(spark: SparkSession) -> None:
+def test_without_uids_views_are_named_by_the_operators_hash(spark: SparkSession) -> None:
     views = stateproc.attach(spark, DEMO)
     assert "op_25afd583__profile" in views.names
     assert spark.table("op_25afd583__profile").count() == 300
 
 
-def test_options_that_select_are_refused(spark: SparkSession) -> None:
+def test_options_that_select_states_are_refused(spark: SparkSession) -> None:
     with pytest.raises(InvalidOption, match="option uid does not go with attach"):
         stateproc.attach(spark, DEMO, uid="orders-from-kafka")
 
 
-def test_attach_twice_and_in_another_session(spark: SparkSession) -> None:
-    """attach registers the source itself, which must not quarrel with the one that Spark found."""
+def test_attach_works_twice_and_in_another_session(spark: SparkSession) -> None:
+    """`attach` registers the source, which must not conflict with the one that Spark has discovered."""
     other = spark.newSession()
     stateproc.attach(other, DEMO)
     stateproc.attach(other, DEMO)
     assert other.table("savepoint_files").count() == 7
 
 
-def test_a_wrong_path(spark: SparkSession) -> None:
+def test_a_wrong_path_is_refused(spark: SparkSession) -> None:
     with pytest.raises(MissingFile):
         stateproc.attach(spark, "/nowhere/at/all")
 
 
-def test_names_need_no_quotes_and_are_given_once() -> None:
+def test_view_names_need_no_quotes_and_are_unique() -> None:
     names = Names()
     assert names.unique("my op: Über (1)") == "my_op_ber_1"
     assert names.unique("My Op -> ber 1") == "My_Op_ber_1_2"

@@ -1,4 +1,4 @@
-"""Python workers that live on between tasks; see stateproc/spark/workers.py."""
+"""Garbage collection in Python workers that are reused for several tasks (see stateproc/spark/workers.py)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pyspark.sql import SparkSession
 from stateproc.spark.workers import keep_loaded
 
 
-def test_another_process_is_left_alone() -> None:
+def test_processes_other_than_workers_are_not_changed() -> None:
     before = gc.get_freeze_count()
     keep_loaded()
     assert gc.get_freeze_count() == before
 
 
-def test_workers_do_not_collect_what_is_loaded(spark: SparkSession, fixtures: Path) -> None:
-    """Once in a worker: what comes later is garbage like any other."""
+def test_workers_exclude_loaded_modules_from_garbage_collection(spark: SparkSession, fixtures: Path) -> None:
+    """They do so once per worker; later objects are collected as usual."""
 
-    def told(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def freeze_counts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             counts = []
             for _ in range(2):
@@ -29,7 +29,7 @@ def test_workers_do_not_collect_what_is_loaded(spark: SparkSession, fixtures: Pa
                 counts.append(gc.get_freeze_count())
             yield pa.RecordBatch.from_pydict({"counts": pa.array([counts], pa.list_(pa.int64()))})
 
-    rows = spark.range(4, numPartitions=4).mapInArrow(told, "counts array<bigint>").collect()
+    rows = spark.range(4, numPartitions=4).mapInArrow(freeze_counts, "counts array<bigint>").collect()
     assert len(rows) == 4
     for row in rows:
         first, second = row.counts

@@ -1,4 +1,4 @@
-"""Savepoints written from DataFrames, read back: every kind of state, refusals, failures."""
+"""Writing savepoints from DataFrames and reading them: every kind of state, and refused rows and arguments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS = 300
 
 @pytest.fixture(scope="module")
 def people(spark: SparkSession) -> DataFrame:
-    """Rows in an order that no file has."""
+    """Return rows in an order that differs from the order in files."""
     return spark.range(ROWS).select(
         F.col("id").alias("key"),
         F.concat(F.lit("név-"), F.col("id")).alias("value"),
@@ -29,7 +29,7 @@ def people(spark: SparkSession) -> DataFrame:
 
 
 def rows(path: Any, state: str, columns: tuple[str, ...] = ("key", "value")) -> list[Any]:
-    """The state's rows by key."""
+    """Return the state's rows sorted by key."""
     table = stateproc.open(path).operator("op").state(state).to_arrow()
     return sorted(zip(*(table.column(name).to_pylist() for name in columns), strict=True), key=lambda row: str(row[0]))
 
@@ -93,7 +93,7 @@ def test_operator_states(spark: SparkSession, people: DataFrame, tmp_path: Path)
     assert {(row["map_key"], row["map_value"]) for row in found["rules"]} == {(k, f"név-{k}") for k in range(7)}
 
 
-def test_nulls_and_empty_collections_are_no_state(spark: SparkSession, tmp_path: Path) -> None:
+def test_nulls_and_empty_collections_are_not_written(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.createDataFrame(
         [("a", None, [], {}), ("b", 1, [1], {"x": 1}), ("c", 2, None, None)],
         "key string, value int, list array<int>, map map<string, int>",
@@ -112,7 +112,7 @@ def test_nulls_and_empty_collections_are_no_state(spark: SparkSession, tmp_path:
         ([(1, 1), (2, 2), (1, 3)], "two entries with the same key"),
     ],
 )
-def test_rows_that_are_no_state_are_shown(spark: SparkSession, tmp_path: Path, rows_: Any, message: str) -> None:
+def test_invalid_rows_are_refused_and_shown(spark: SparkSession, tmp_path: Path, rows_: Any, message: str) -> None:
     state = OperatorBootstrap().value_state("v", spark.createDataFrame(rows_, "key long, value int"))
     with pytest.raises(Exception, match=message) as caught:
         SavepointWriter.new_savepoint(spark).with_operator("op", state).write(tmp_path / "s")
@@ -121,13 +121,13 @@ def test_rows_that_are_no_state_are_shown(spark: SparkSession, tmp_path: Path, r
 
 
 def test_structs_in_structs_with_nulls_at_every_level(spark: SparkSession, tmp_path: Path) -> None:
-    """Structs travel as columns of their fields: what is null, and where, has to come back."""
+    """Structs are sent as columns of their fields; nulls at every level have to be preserved."""
     schema = (
         "key struct<tenant: string not null, id: bigint not null> not null, "
         "value struct<Name: string, inner: struct<n: bigint, deep: struct<x: double, y: array<struct<a: int>>>>, "
         "`odd.name`: struct<b: boolean>, same: struct<a: int, A: int>, last: int>"
     )
-    # The session tells names apart that differ in case.
+    # The session distinguishes names that differ in case.
     spark.conf.set("spark.sql.caseSensitive", "true")
     try:
         same, whole = (1, None), (1.5, [(1,), (None,)])
@@ -152,13 +152,15 @@ def test_structs_in_structs_with_nulls_at_every_level(spark: SparkSession, tmp_p
 
 
 def plain(value: Any) -> Any:
-    """Structs as tuples of their fields."""
+    """Convert structs to tuples of their fields."""
     if isinstance(value, dict):
         return tuple(plain(part) for part in value.values())
     return [plain(item) for item in value] if isinstance(value, list) else value
 
 
-def test_a_snapshot_is_not_overwritten_unless_told(spark: SparkSession, people: DataFrame, tmp_path: Path) -> None:
+def test_a_snapshot_is_overwritten_only_in_mode_overwrite(
+    spark: SparkSession, people: DataFrame, tmp_path: Path
+) -> None:
     def write(frame: DataFrame, mode: Any) -> None:
         state = OperatorBootstrap().value_state("v", frame)
         SavepointWriter.new_savepoint(spark).with_operator("op", state).write(tmp_path / "s", mode)
@@ -171,7 +173,7 @@ def test_a_snapshot_is_not_overwritten_unless_told(spark: SparkSession, people: 
     assert len(rows(tmp_path / "s", "v")) == 1
 
 
-def test_arguments_are_checked_first(spark: SparkSession, people: DataFrame, tmp_path: Path) -> None:
+def test_arguments_are_checked_before_the_write(spark: SparkSession, people: DataFrame, tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="valu"):
         OperatorBootstrap().value_state("v", people, "valu")
     with pytest.raises(InvalidOption, match="array"):
@@ -188,8 +190,8 @@ def test_arguments_are_checked_first(spark: SparkSession, people: DataFrame, tmp
     assert not (tmp_path / "s").exists()
 
 
-def test_one_state_with_spark_alone(spark: SparkSession, people: DataFrame, tmp_path: Path) -> None:
-    """``df.write.format("savepoint")``, whatever the partitions."""
+def test_one_state_is_written_by_the_data_source(spark: SparkSession, people: DataFrame, tmp_path: Path) -> None:
+    """``df.write.format("savepoint")`` accepts rows in any partitioning."""
     path = str(tmp_path / "s")
     writing = people.repartition(5).write.format("savepoint").option("uid", "op").option("state", "v")
     writing.option("parallelism", 3).mode("append").save(path)
@@ -202,7 +204,7 @@ def test_one_state_with_spark_alone(spark: SparkSession, people: DataFrame, tmp_
         writing.mode("append").save(path)
 
 
-def test_operator_state_with_spark_alone(spark: SparkSession, people: DataFrame, tmp_path: Path) -> None:
+def test_operator_state_is_written_by_the_data_source(spark: SparkSession, people: DataFrame, tmp_path: Path) -> None:
     path = str(tmp_path / "s")
     few = people.limit(5).select(F.col("key").alias("value"))
     options = {"uid": "op", "state": "e", "stateKind": "union", "parallelism": "2"}

@@ -1,4 +1,4 @@
-"""What a bootstrap and a writer are told is checked before anything runs; rows that are none are shown."""
+"""Validation of the arguments of bootstraps and writers before the write, and of rows during it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyspark.sql.types import IntegerType
 import stateproc
 from stateproc import InvalidOption, OperatorBootstrap, SavepointWriter, types
 
-Tell = Callable[[OperatorBootstrap, DataFrame], object]
+AddState = Callable[[OperatorBootstrap, DataFrame], object]
 ONE = "select 1L key, 2L value"
 
 
@@ -26,17 +26,19 @@ def written(spark: SparkSession, tmp_path: Path, state: OperatorBootstrap) -> An
     return stateproc.open(path).operator("op")
 
 
-@pytest.mark.parametrize("told", [types.INT, "Integer", pa.int32(), IntegerType()], ids=str)
-def test_a_type_is_told_in_four_ways(spark: SparkSession, tmp_path: Path, told: Any) -> None:
-    operator = written(spark, tmp_path, OperatorBootstrap().value_state("s", spark.sql(ONE), type=told))
+@pytest.mark.parametrize("type_", [types.INT, "Integer", pa.int32(), IntegerType()], ids=str)
+def test_a_type_is_specified_as_flink_type_text_arrow_or_spark_type(
+    spark: SparkSession, tmp_path: Path, type_: Any
+) -> None:
+    operator = written(spark, tmp_path, OperatorBootstrap().value_state("s", spark.sql(ONE), type=type_))
     assert operator.state("s").value_type == "Integer"
     assert operator.state("s").to_arrow()["value"].to_pylist() == [2]
 
 
-@pytest.mark.parametrize("told", [int, 5, ["Long"]], ids=str)
-def test_what_is_no_type_is_refused(spark: SparkSession, told: Any) -> None:
+@pytest.mark.parametrize("type_", [int, 5, ["Long"]], ids=str)
+def test_values_that_are_not_types_are_refused(spark: SparkSession, type_: Any) -> None:
     with pytest.raises(InvalidOption, match="is no type"):
-        OperatorBootstrap().value_state("s", spark.sql(ONE), type=told)
+        OperatorBootstrap().value_state("s", spark.sql(ONE), type=type_)
 
 
 @pytest.mark.parametrize(
@@ -48,13 +50,13 @@ def test_what_is_no_type_is_refused(spark: SparkSession, told: Any) -> None:
         ("null", "type null has no Flink type"),
     ],
 )
-def test_columns_without_a_type_by_default(spark: SparkSession, column: str, message: str) -> None:
+def test_columns_without_a_default_type_are_refused(spark: SparkSession, column: str, message: str) -> None:
     with pytest.raises(InvalidOption, match=message):
         OperatorBootstrap().value_state("s", spark.sql(f"select 1L key, {column} value"))
 
 
 @pytest.mark.parametrize(
-    ("tell", "message"),
+    ("add_state", "message"),
     [
         (lambda op, rows: op.event_time_timers(rows, "text"), "'text' is string, where a timer's time is"),
         (lambda op, rows: op.event_time_timers(rows, "day"), "'day' is date"),
@@ -71,13 +73,13 @@ def test_columns_without_a_type_by_default(spark: SparkSession, column: str, mes
         (lambda op, rows: op.value_state("s", pa.table({"key": [1]})), "a Table, and no DataFrame"),
     ],
 )
-def test_columns_that_do_not_fit(spark: SparkSession, tell: Tell, message: str) -> None:
+def test_columns_of_unsuitable_types_are_refused(spark: SparkSession, add_state: AddState, message: str) -> None:
     rows = spark.sql(
         "select 1L key, 2L value, 'x' text, date'2020-01-01' day, 0.5D half, array(date'2020-01-01') days, "
         "array(1L) times, 1 twice, 2 twice"
     )
     with pytest.raises(InvalidOption, match=message) as raised:
-        tell(OperatorBootstrap(), rows)
+        add_state(OperatorBootstrap(), rows)
     assert raised.value.advice
 
 
@@ -85,20 +87,22 @@ def test_columns_that_do_not_fit(spark: SparkSession, tell: Tell, message: str) 
     ("hash_", "message"),
     [("'x'", "where a hash code is a whole number"), ("shiftleft(1L, 40)", "int64 does not fit int32")],
 )
-def test_hash_codes_are_ints(spark: SparkSession, tmp_path: Path, hash_: str, message: str) -> None:
+def test_hash_codes_that_are_not_ints_are_refused(
+    spark: SparkSession, tmp_path: Path, hash_: str, message: str
+) -> None:
     rows = spark.sql(f"select cast('a' as binary) key, 1L value, {hash_} code")
     with pytest.raises(Exception, match=message):
         written(spark, tmp_path, OperatorBootstrap(hash_column="code").value_state("s", rows))
 
 
-def test_a_broadcast_state_has_a_key_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_duplicate_key_of_a_broadcast_state_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     rows = spark.sql("select id % 3 map_key, id map_value from range(4)")
     with pytest.raises(Exception, match=r"DuplicateKey.*\n?.*key bytes 0000000000000000\)") as raised:
         written(spark, tmp_path, OperatorBootstrap().broadcast_state("rules", rows))
     assert "state 'rules'" in str(raised.value)
 
 
-def test_operator_state_of_structs(spark: SparkSession, tmp_path: Path) -> None:
+def test_operator_state_of_structs_is_written(spark: SparkSession, tmp_path: Path) -> None:
     rows = spark.sql("select struct(id as a, 'x' as b) map_key, array(struct(id as n)) map_value from range(2)")
     state = OperatorBootstrap().operator_list_state("pairs", rows, "map_key").broadcast_state("rules", rows)
     operator = written(spark, tmp_path, state)
@@ -108,8 +112,8 @@ def test_operator_state_of_structs(spark: SparkSession, tmp_path: Path) -> None:
     assert [(row["map_key"], row["map_value"]) for row in rules] == [(pair, [{"f0": pair["f0"]}]) for pair in pairs]
 
 
-def test_a_null_map_key_is_told_when_maps_are_read(spark: SparkSession, tmp_path: Path) -> None:
-    """As Flink's MapState, whose keys may be null if their serializer can write it."""
+def test_a_null_map_key_is_written_and_reported_when_maps_are_read(spark: SparkSession, tmp_path: Path) -> None:
+    """The keys of Flink's MapState may be null if their serializer can write null."""
     rows = spark.sql("select id key, if(id = 1, null, 'a') k, 2L v from range(3)")
     operator = written(spark, tmp_path, OperatorBootstrap().map_state("s", rows, map_key="k", map_value="v"))
     with pytest.raises(stateproc.UnsupportedSnapshot, match="a map has a null key") as raised:
@@ -120,7 +124,7 @@ def test_a_null_map_key_is_told_when_maps_are_read(spark: SparkSession, tmp_path
     assert [row["map_key"] for row in flat if row["key"] == 1] == [None]
 
 
-def test_what_a_writer_is_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_invalid_arguments_of_a_writer_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     any_: Any = spark.sql(ONE)
     state = OperatorBootstrap().value_state("s", any_)
     new = SavepointWriter.new_savepoint
@@ -133,9 +137,9 @@ def test_what_a_writer_is_told(spark: SparkSession, tmp_path: Path) -> None:
         (lambda it: new(spark).with_operator("op", state).with_parallelism("op", it).write(tmp_path / "x"), "2",
          "parallelism '2' of operator op"),
     ]  # fmt: skip
-    for call, told, message in wrong:
+    for call, value, message in wrong:
         with pytest.raises(InvalidOption, match=message):
-            call(told)
+            call(value)
     path = new(spark).with_operator("op", state).write(tmp_path / "y")
     existing = SavepointWriter.from_existing_savepoint(spark, path)
     with pytest.raises(InvalidOption, match="a time to live of 5"):
@@ -144,31 +148,32 @@ def test_what_a_writer_is_told(spark: SparkSession, tmp_path: Path) -> None:
         existing.enable_ttl("op", "s", datetime.now())  # type: ignore[arg-type]
     with pytest.raises(InvalidOption, match="the path 5"):
         SavepointWriter.from_existing_savepoint(spark, 5)  # type: ignore[arg-type]
-    told = {"verify": False, "uids": ["op"], "splitBytes": 1 << 20}
-    again = SavepointWriter.from_existing_savepoint(spark, path, told)
+    options = {"verify": False, "uids": ["op"], "splitBytes": 1 << 20}
+    again = SavepointWriter.from_existing_savepoint(spark, path, options)
     assert again.transform_state("op", "s", lambda rows: rows) is again
     assert existing.purge_expired("op", "s", timedelta(days=1)) is existing
 
 
 @pytest.mark.parametrize(
-    "told", [lambda keys: keys.to_pylist(), lambda keys: keys.slice(1), lambda keys: pa.nulls(len(keys), pa.int32())]
+    "function",
+    [lambda keys: keys.to_pylist(), lambda keys: keys.slice(1), lambda keys: pa.nulls(len(keys), pa.int32())],
 )
-def test_a_hash_function_that_gives_none(spark: SparkSession, tmp_path: Path, told: Any) -> None:
+def test_a_hash_function_without_a_valid_result_is_refused(spark: SparkSession, tmp_path: Path, function: Any) -> None:
     rows = spark.sql("select id key, id value from range(5)")
     state = OperatorBootstrap().value_state("s", rows)
     path = SavepointWriter.new_savepoint(spark).with_operator("op", state).write(tmp_path / "s")
-    writer = SavepointWriter.from_existing_savepoint(spark, path).with_hash_function("op", told)
+    writer = SavepointWriter.from_existing_savepoint(spark, path).with_hash_function("op", function)
     with pytest.raises(Exception, match="the hash function gave no hash codes"):
         writer.with_max_parallelism(64).write(tmp_path / "t")
 
 
-def test_memory_of_one_process_is_no_place(spark: SparkSession) -> None:
+def test_an_in_memory_path_is_refused(spark: SparkSession) -> None:
     state = OperatorBootstrap().value_state("s", spark.sql(ONE))
     with pytest.raises(InvalidOption, match="memory of one process"):
         SavepointWriter.new_savepoint(spark).with_operator("op", state).write("memory://no-place")
 
 
-def test_columns_of_no_use_have_any_type_that_spark_hands_over(spark: SparkSession, tmp_path: Path) -> None:
+def test_unused_columns_may_have_any_type_that_spark_can_send(spark: SparkSession, tmp_path: Path) -> None:
     rows = spark.sql(
         "select 1L key, make_dt_interval(1) days, 2L value, parse_json('1') any, null nothing, "
         "struct(interval '1' month m) inside, interval '1' year years"
@@ -182,7 +187,7 @@ def test_columns_of_no_use_have_any_type_that_spark_hands_over(spark: SparkSessi
         assert (row["key"], row["value"]) == (1, 2)
 
 
-def test_a_column_that_spark_cannot_hand_over_is_named(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_column_that_spark_cannot_send_is_named(spark: SparkSession, tmp_path: Path) -> None:
     rows = spark.sql("select 1L key, 2L value, interval '1-2' year to month years")
     sink = rows.write.format("savepoint").option("uid", "op").option("state", "s").mode("append")
     with pytest.raises(Exception, match=r"'years' is interval year to month, which .*\n?.*df\.drop\('years'\)"):

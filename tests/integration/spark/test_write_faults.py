@@ -1,6 +1,6 @@
-"""Writes whose tasks or driver die, fail or find the disk full: nothing that loads, nothing twice, the next succeeds.
+"""Writes whose tasks or driver are killed or fail, or whose disk is full: no partial snapshot, no duplicate entries.
 
-The faults are met by a Spark application of its own (``write_faults.py``), which retries and speculates tasks.
+The faults are injected into a separate Spark application (``write_faults.py``), which retries and speculates tasks.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from tests.helpers.paths import python_environment
 from tests.helpers.spark.attempt_races import note_of
 from tests.helpers.spark.write_faults import PARALLELISM, ROWS
 
-WAYS = ("writer", "plain")
+INTERFACES = ("writer", "plain")
 SCHEMA = StructType([StructField("key", LongType()), StructField("value", StringType())])
 MANY_ROWS = {key: f"a name of some length {key}" for key in range(ROWS)}
 
 
 def run(master: str, directory: Path, *scenarios: str) -> subprocess.CompletedProcess[str]:
-    """The application in a process group of its own, with what it has printed."""
+    """Run the application in a separate process group; return the completed process with its output."""
     command = [sys.executable, "-m", "tests.helpers.spark.write_faults", master, str(directory), *scenarios]
     return subprocess.run(
         command, text=True, capture_output=True, env=python_environment(), start_new_session=True, check=False
@@ -44,7 +44,7 @@ def names(target: Path) -> list[str]:
 
 
 def found(target: Path) -> dict[int, str]:
-    """The entries by key, each there once."""
+    """Return the entries by key, after a check that keys are unique."""
     table = stateproc.open(target).operator("op").state("name").to_arrow()
     keys = table.column("key").to_pylist()
     assert len(set(keys)) == len(keys)
@@ -59,7 +59,7 @@ def assert_complete(target: Path, rows: dict[int, str], n_files: int = PARALLELI
 
 
 def write_next(target: Path, overwrite: bool = False) -> dict[int, str]:
-    """The next write to a place; its rows."""
+    """Write again to the target; return the rows."""
     options = {"path": str(target), "uid": "op", "state": "name"}
     writer = writer_of(options, SCHEMA, overwrite)
     rows = {1: "x", 2: "y" * 50_000}
@@ -70,25 +70,25 @@ def write_next(target: Path, overwrite: bool = False) -> dict[int, str]:
 
 @pytest.fixture(scope="module")
 def faults(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """The directory with all targets, and the error of each scenario."""
+    """Return the directory with all targets, and the error of each scenario."""
     directory = tmp_path_factory.mktemp("faults")
     kinds = ("killed-once", "failed-once-written", "killed", "full-disk")
-    done = run("local[2,3]", directory, *(f"{kind}:{way}:error" for kind in kinds for way in WAYS))
+    done = run("local[2,3]", directory, *(f"{kind}:{interface}:error" for kind in kinds for interface in INTERFACES))
     assert done.returncode == 0, done.stderr
     reports = [json.loads(line) for line in done.stdout.splitlines()]
     return directory, {report["scenario"].removesuffix(":error"): report["error"] for report in reports}
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("interface", INTERFACES)
 @pytest.mark.parametrize("fault", ["killed-once", "failed-once-written"])
-def test_tasks_that_are_retried(faults: tuple[Path, dict[str, str]], fault: str, way: str) -> None:
-    """Python workers killed within a file, or failing behind it: entries are there once, files of one attempt only."""
+def test_retried_tasks_write_entries_once(faults: tuple[Path, dict[str, str]], fault: str, interface: str) -> None:
+    """Workers are killed within a file or fail after it; only the files of one attempt belong to the snapshot."""
     directory, errors = faults
-    assert errors[f"{fault}:{way}"] == ""
-    assert_complete(directory / f"{fault}-{way}", MANY_ROWS)
+    assert errors[f"{fault}:{interface}"] == ""
+    assert_complete(directory / f"{fault}-{interface}", MANY_ROWS)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("interface", INTERFACES)
 @pytest.mark.parametrize(
     ("fault", "texts"),
     [
@@ -96,14 +96,16 @@ def test_tasks_that_are_retried(faults: tuple[Path, dict[str, str]], fault: str,
         ("full-disk", ["cannot be written", "File too large", "the disk is full, or a quota", "free space"]),
     ],
 )
-def test_tasks_that_fail_for_good(faults: tuple[Path, dict[str, str]], fault: str, way: str, texts: list[str]) -> None:
+def test_permanently_failed_tasks_leave_no_snapshot(
+    faults: tuple[Path, dict[str, str]], fault: str, interface: str, texts: list[str]
+) -> None:
     directory, errors = faults
-    target = directory / f"{fault}-{way}"
+    target = directory / f"{fault}-{interface}"
     for text in texts:
-        assert text in errors[f"{fault}:{way}"]
-    # What a task left that ended after the write did is for the next one to remove.
-    left = names(target) if target.exists() else []
-    assert all(run_of_file(name) or run_of_marker(name) for name in left)
+        assert text in errors[f"{fault}:{interface}"]
+    # The next write removes files of a task that ended after the write.
+    remaining = names(target) if target.exists() else []
+    assert all(run_of_file(name) or run_of_marker(name) for name in remaining)
     with pytest.raises(MissingFile):
         stateproc.open(target)
     assert_complete(target, write_next(target), 1)
@@ -111,7 +113,7 @@ def test_tasks_that_fail_for_good(faults: tuple[Path, dict[str, str]], fault: st
 
 @pytest.fixture(scope="module")
 def races(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory with all targets of writes that had a task speculated."""
+    """Return the directory with all targets of writes with a speculated task."""
     directory = tmp_path_factory.mktemp("races")
     done = run("two-hosts", directory, *(f"{race}:error" for race in SPECULATED))
     assert done.returncode == 0, done.stderr
@@ -120,12 +122,12 @@ def races(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 SPECULATED = {"overtaken:writer": 1, "overtaken:plain": 1, "halfway:writer": 0, "halfway:plain": 0, "late:writer": 0}
-"""By scenario the attempt that is counted."""
+"""The number of the committed attempt by scenario."""
 
 
 @pytest.mark.parametrize("race", SPECULATED)
-def test_a_task_speculated_while_its_first_attempt_lives(races: Path, race: str) -> None:
-    """One attempt counts, whichever ends first: no file of the other is named, and none stays."""
+def test_one_of_two_concurrent_attempts_of_a_task_is_committed(races: Path, race: str) -> None:
+    """Whichever attempt ends first is committed; files of the other are removed and not referenced."""
     target, winner = races / race.replace(":", "-"), SPECULATED[race]
     ends = [note_of(target, attempt, "ended") for attempt in (0, 1)]
     assert ends[0]["process"] != ends[1]["process"]
@@ -138,30 +140,30 @@ def test_a_task_speculated_while_its_first_attempt_lives(races: Path, race: str)
     assert lost and not set(lost) & set(names(target))
     if race.endswith("writer"):
         assert set(ends[winner]["own"]) <= set(names(target))
-    else:  # of runs the commit makes files
+    else:  # the commit merges sorted runs to files
         assert set(ends[winner]["own"]).isdisjoint(names(target))
-    # Who goes on when the snapshot is there finds the write over.
+    # An attempt that continues after the commit detects that the write is over.
     assert ("the write is over" in ends[1]["error"]) is (winner == 0)
     assert ends[winner]["error"] == ""
 
 
-def kill_driver(directory: Path, way: str, mode: str) -> None:
-    done = run("local[2]", directory, f"driver:{way}:{mode}")
+def kill_driver(directory: Path, interface: str, mode: str) -> None:
+    done = run("local[2]", directory, f"driver:{interface}:{mode}")
     assert (done.returncode, done.stdout) == (-signal.SIGKILL, "")
 
 
-def test_a_driver_killed_before_it_commits(tmp_path: Path) -> None:
+def test_a_driver_killed_before_the_commit_leaves_no_snapshot(tmp_path: Path) -> None:
     kill_driver(tmp_path, "plain", "error")
     target = tmp_path / "driver-plain"
-    left = names(target)
-    assert sum(run_of_marker(name) is not None for name in left) == 1
-    assert sum(run_of_file(name) is not None for name in left) >= 3
+    remaining = names(target)
+    assert sum(run_of_marker(name) is not None for name in remaining) == 1
+    assert sum(run_of_file(name) is not None for name in remaining) >= 3
     with pytest.raises(MissingFile):
         stateproc.open(target)
     assert_complete(target, write_next(target), 1)
 
 
-def test_a_driver_killed_before_it_commits_an_overwrite(tmp_path: Path) -> None:
+def test_a_driver_killed_before_the_commit_of_an_overwrite_keeps_the_old_snapshot(tmp_path: Path) -> None:
     target = tmp_path / "driver-writer"
     before = write_next(target)
     kill_driver(tmp_path, "writer", "overwrite")
@@ -171,7 +173,7 @@ def test_a_driver_killed_before_it_commits_an_overwrite(tmp_path: Path) -> None:
 
 
 def test_save_modes(spark: SparkSession, tmp_path: Path) -> None:
-    """A savepoint is never added to: append writes a new one; Spark's default mode is one that it refuses itself."""
+    """Mode append writes a new savepoint and never adds to one; Spark refuses its default mode for this source."""
     target = tmp_path / "s"
     before = write_next(target)
     frame = spark.createDataFrame([(7, "z")], SCHEMA)
@@ -194,15 +196,15 @@ def test_save_modes(spark: SparkSession, tmp_path: Path) -> None:
     assert found(target) == {7: "z"}
 
 
-def test_no_rows_from_spark(spark: SparkSession, tmp_path: Path) -> None:
-    """Both ways: the state is registered, and holds nothing."""
+def test_a_write_without_rows_registers_the_state(spark: SparkSession, tmp_path: Path) -> None:
+    """Both the writer and the data source register the empty state."""
     rows: list[Any] = []
     frame = spark.createDataFrame(rows, SCHEMA)
     state = stateproc.OperatorBootstrap().value_state("name", frame)
     stateproc.SavepointWriter.new_savepoint(spark).with_operator("op", state).write(tmp_path / "writer")
     writing = frame.write.format("savepoint").option("uid", "op").option("state", "name")
     writing.mode("append").save(os.fspath(tmp_path / "plain"))
-    for way in WAYS:
-        assert_complete(tmp_path / way, {}, 0)
+    for interface in INTERFACES:
+        assert_complete(tmp_path / interface, {}, 0)
     read = spark.read.format("savepoint").option("uid", "op").option("state", "name").load(str(tmp_path / "writer"))
     assert read.count() == 0 and {"key", "value"} <= set(read.columns)

@@ -1,4 +1,4 @@
-"""Job descriptions and progress of a write; sessions that cannot write."""
+"""Job descriptions and progress of a write, and refusal of Spark Connect sessions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write(spark: SparkSession, target: Path) -> None:
     SavepointWriter.new_savepoint(spark).with_operator("op", state).with_parallelism("op", 2).write(target)
 
 
-def test_jobs_are_described(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_jobs_have_descriptions(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     context, seen = spark.sparkContext, []
     inner = execution.save
 
@@ -44,7 +44,7 @@ def test_jobs_are_described(spark: SparkSession, tmp_path: Path, monkeypatch: py
         context.setJobDescription(None)
 
 
-def test_progress_on_a_terminal(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_shown_on_a_terminal(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = Terminal()
     monkeypatch.setattr(progress, "_FIRST_SECONDS", 0.05)
     monkeypatch.setattr(progress, "_MOST_SECONDS", 0.05)
@@ -58,7 +58,7 @@ def test_progress_on_a_terminal(spark: SparkSession, tmp_path: Path, monkeypatch
     assert stateproc.open(tmp_path / "s").state("op", "double").to_arrow().num_rows == 5_000
 
 
-def test_no_progress_in_a_pipe(spark: SparkSession) -> None:
+def test_no_progress_is_shown_in_a_pipe(spark: SparkSession) -> None:
     with progress.reported_progress(spark, io.StringIO()) as rows:
         assert rows is None
 

@@ -1,4 +1,4 @@
-"""Native RocksDB snapshots through Spark: from DataFrames, and of other formats."""
+"""Writing native RocksDB snapshots with Spark from DataFrames and from snapshots in other formats."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEY = "state.backend.rocksdb."
 
 
 def tables(path: str) -> list[str]:
-    """The compression of each table of a snapshot."""
+    """Return the compression of each table of a snapshot."""
     snapshot = stateproc.open(path)
     found = []
     for operator in snapshot.metadata.operators:
@@ -29,7 +29,7 @@ def tables(path: str) -> list[str]:
     return found
 
 
-def test_states_from_dataframes(spark: SparkSession, tmp_path: Path) -> None:
+def test_states_are_written_from_dataframes(spark: SparkSession, tmp_path: Path) -> None:
     rows = spark.range(2000).select(
         F.col("id").alias("key"), F.concat(F.lit("név-"), "id").alias("value"), F.array("id", F.lit(7)).alias("numbers")
     )
@@ -54,7 +54,9 @@ def test_states_from_dataframes(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", ["kitchen-hashmap-native", "windows-hashmap-checkpoint", "tiny-rocksdb-changelog"])
-def test_other_formats_written_natively(spark: SparkSession, tmp_path: Path, case: str) -> None:
+def test_snapshots_in_other_formats_are_converted_to_native_rocksdb(
+    spark: SparkSession, tmp_path: Path, case: str
+) -> None:
     (item,) = fixtures_in(FIXTURES / "1.20" / case)
     writer = SavepointWriter.from_existing_savepoint(spark, item.snapshot).with_format("native-rocksdb")
     path = writer.write(tmp_path / "s")
@@ -63,12 +65,12 @@ def test_other_formats_written_natively(spark: SparkSession, tmp_path: Path, cas
     assert set(tables(path)) == {"Snappy"}
 
 
-def test_options_that_flink_does_not_have_are_refused(spark: SparkSession) -> None:
+def test_unknown_rocksdb_options_are_refused(spark: SparkSession) -> None:
     with pytest.raises(NotFound, match=r"did you mean 'state\.backend\.rocksdb\.block\.blocksize'"):
         SavepointWriter.new_savepoint(spark).with_rocksdb_options({KEY + "block.block-size": "4kb"})
 
 
-def test_one_state_with_spark_alone(spark: SparkSession, tmp_path: Path) -> None:
+def test_one_state_is_written_by_the_data_source(spark: SparkSession, tmp_path: Path) -> None:
     rows = spark.range(500).select(F.col("id").alias("key"), (F.col("id") * 2).alias("value"))
     sink = rows.write.format("savepoint").option("uid", "op").option("state", "double").mode("append")
     sink = sink.option("snapshotFormat", "native-rocksdb").option(KEY + "compression.per.level", "ZSTD_COMPRESSION")

@@ -1,4 +1,4 @@
-"""Windows written from DataFrames: what Flink's window operator would hold of the same rows, byte for byte."""
+"""Window state written from DataFrames equals byte for byte that of Flink's window operator for the same rows."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ WINDOWS: dict[str, dict[str, Any]] = {
     "global-count": {"assigner": "global", "type": ORDER, "count": "count"},
     "tumbling-evict": {"contents": "evict", "type": ORDER},
 }  # fmt: skip
-"""The window operators of the fixtures' job."""
+"""Arguments of `window_state` for the window operators of the fixtures' job."""
 
 
 def rows_of(operator: Operator, merged: bool) -> list[dict[str, Any]]:
-    """A row per key and window: what is told of it in several states."""
+    """Return one row per key and window, joined from the operator's states."""
     counts, stored = {}, {}
     if "count" in {state.name for state in operator.states}:
         counts = {_at(row): row["value"] for row in operator.state("count").to_arrow().to_pylist()}
@@ -65,12 +65,12 @@ def frame_of(spark: SparkSession, operator: Operator, merged: bool) -> DataFrame
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_the_bytes_are_those_of_flinks_own_window_operator(spark: SparkSession, tmp_path: Path, release: str) -> None:
+def test_written_bytes_equal_those_of_flinks_window_operator(spark: SparkSession, tmp_path: Path, release: str) -> None:
     theirs = stateproc.open(str(FIXTURES / release / "windows-hashmap-canonical" / "snapshot"), uids=list(WINDOWS))
     writer = SavepointWriter.new_savepoint(spark).with_flink_version(release)
-    for uid, told in WINDOWS.items():
-        frame = frame_of(spark, theirs.operator(uid), "state_window" in told)
-        writer.with_operator(uid, OperatorBootstrap().window_state(frame, **told)).with_parallelism(uid, 2)
+    for uid, options in WINDOWS.items():
+        frame = frame_of(spark, theirs.operator(uid), "state_window" in options)
+        writer.with_operator(uid, OperatorBootstrap().window_state(frame, **options)).with_parallelism(uid, 2)
     ours = stateproc.open(writer.write(tmp_path / "s"))
     for uid in WINDOWS:
         found, expected = (in_any_order(contents(side.operator(uid))) for side in (ours, theirs))
@@ -80,7 +80,7 @@ def test_the_bytes_are_those_of_flinks_own_window_operator(spark: SparkSession, 
 
 
 def in_any_order(states: dict[str, Any]) -> dict[str, Any]:
-    """The pairs of a merging window set come in the order of a hash map: 32 bytes each, and a delimiter."""
+    """Sort the pairs of merging window sets, which have the order of a hash map: 32 bytes each, and a delimiter."""
     pairs = states.get("merging-window-set", ())
     cut = [(*at, sorted(data[n : n + 32] for n in range(0, len(data), 33))) for *at, data in pairs]
     return {**states, "merging-window-set": cut} if pairs else states
@@ -92,7 +92,7 @@ def at(seconds: float) -> datetime:
 
 @pytest.fixture(scope="module")
 def minutes(spark: SparkSession) -> DataFrame:
-    """Windows of a minute, the second without contents."""
+    """Return windows of one minute, of which the second has no contents."""
     rows = [("a", at(0), at(60), [1, 2], False), ("a", at(60), at(120), None, True), ("b", at(-60), at(0), [3], None)]
     return spark.createDataFrame(
         rows, "key string, window_start timestamp, window_end timestamp, value array<int>, fired boolean"
@@ -108,8 +108,8 @@ def timers(operator: Operator, domain: str) -> list[tuple[Any, ...]]:
     return sorted((row["key"], row["namespace"]["start"], row["timestamp"], row["service"]) for row in rows)
 
 
-def test_timers_of_the_end_and_of_the_cleanup(spark: SparkSession, minutes: DataFrame, tmp_path: Path) -> None:
-    """EventTimeTrigger fires at the last millisecond; windows stay for late elements; what fired only waits for it."""
+def test_windows_have_end_and_cleanup_timers(spark: SparkSession, minutes: DataFrame, tmp_path: Path) -> None:
+    """EventTimeTrigger fires at the last millisecond; fired windows have only the timer of the delayed cleanup."""
     late = OperatorBootstrap().window_state(minutes, allowed_lateness=timedelta(seconds=5), fired="fired")
     operator = written(spark, late, tmp_path / "late")
     assert timers(operator, "event") == [
@@ -122,7 +122,7 @@ def test_timers_of_the_end_and_of_the_cleanup(spark: SparkSession, minutes: Data
     }  # fmt: skip
 
 
-def test_processing_time_has_no_lateness_and_counting_triggers_no_timer(
+def test_processing_time_has_no_lateness_and_count_triggers_have_no_timer(
     spark: SparkSession, minutes: DataFrame, tmp_path: Path
 ) -> None:
     counted = minutes.withColumn("n", F.size("value"))
@@ -139,15 +139,15 @@ def test_processing_time_has_no_lateness_and_counting_triggers_no_timer(
     ]  # fmt: skip
 
 
-def test_a_cleanup_behind_all_time_is_none(spark: SparkSession, minutes: DataFrame, tmp_path: Path) -> None:
-    """WindowOperator.cleanupTime: what overflows is never."""
+def test_a_cleanup_time_that_overflows_has_no_timer(spark: SparkSession, minutes: DataFrame, tmp_path: Path) -> None:
+    """Flink's WindowOperator.cleanupTime returns Long.MAX_VALUE on overflow, which is never reached."""
     state = OperatorBootstrap().window_state(minutes, allowed_lateness=2**63 - 1)
     assert [row[:3] for row in timers(written(spark, state, tmp_path / "s"), "event")] == [
         ("a", 0, 59_999), ("a", 60_000, 119_999), ("b", -60_000, -1), ("b", -60_000, 2**63 - 2),
     ]  # fmt: skip
 
 
-def test_sessions_of_keys_that_spark_takes_for_one(spark: SparkSession, tmp_path: Path) -> None:
+def test_sessions_of_keys_that_spark_treats_as_equal(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.createDataFrame(
         [(0.0, (0, 10), 1), (-0.0, (5, 20), 2), (0.0, (20, 30), 3), (float("nan"), (1, 2), 4)],
         "key double, window struct<start: long, end: long>, value long",
@@ -162,7 +162,7 @@ def test_sessions_of_keys_that_spark_takes_for_one(spark: SparkSession, tmp_path
 
 
 def test_sessions_of_keys_that_differ_in_microseconds(spark: SparkSession, tmp_path: Path) -> None:
-    """Keys with floats are grouped by their text, too, which has milliseconds only."""
+    """Keys with floats are also grouped by their text, which has only milliseconds."""
     first, second = (datetime(2024, 1, 1, 0, 0, 0, micros, timezone.utc) for micros in (1, 2))
     frame = spark.createDataFrame(
         [((zero, at), index, (start, start + 10), start)
@@ -178,7 +178,7 @@ def test_sessions_of_keys_that_differ_in_microseconds(spark: SparkSession, tmp_p
     assert found == {(zero, str(at)): [0, 20] for zero, at in (("0.0", first), ("0.0", second), ("-0.0", first))}
 
 
-def test_timestamps_without_zone_are_utc(spark: SparkSession, tmp_path: Path) -> None:
+def test_timestamps_without_time_zone_are_utc(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.sql(
         "select 1L key, timestamp_ntz'1969-12-31 23:59:00' as s, timestamp_ntz'1970-01-01 00:00:00.5' as e, 5 value"
     )
@@ -187,7 +187,7 @@ def test_timestamps_without_zone_are_utc(spark: SparkSession, tmp_path: Path) ->
     assert row["namespace"] == {"start": -60_000, "end": 500}
 
 
-def test_elements_with_and_without_their_times(spark: SparkSession, tmp_path: Path) -> None:
+def test_elements_with_and_without_timestamps(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.createDataFrame(
         [(1, (0, 10), [(at(0.003), "x"), (None, "y")])],
         "key long, window struct<start: long, end: long>, value array<struct<timestamp: timestamp, value: string>>",
@@ -207,35 +207,35 @@ def test_elements_with_and_without_their_times(spark: SparkSession, tmp_path: Pa
         ([(1, (0, 10), 1), (1, (0, 10), 2)], "two entries with the same key"),
     ],
 )
-def test_rows_that_are_no_windows_are_shown(spark: SparkSession, tmp_path: Path, rows: Any, message: str) -> None:
+def test_invalid_windows_are_refused(spark: SparkSession, tmp_path: Path, rows: Any, message: str) -> None:
     frame = spark.createDataFrame(rows, "key long, window struct<start: long, end: long>, value long")
     with pytest.raises(Exception, match=message):
         written(spark, OperatorBootstrap().window_state(frame, contents="reduce"), tmp_path / "s")
     assert not (tmp_path / "s").exists()
 
 
-def test_what_windows_are_told_is_checked_first(minutes: DataFrame) -> None:
-    def told(frame: DataFrame = minutes, **options: Any) -> None:
+def test_arguments_of_windows_are_checked_before_the_write(minutes: DataFrame) -> None:
+    def add_windows(frame: DataFrame = minutes, **options: Any) -> None:
         OperatorBootstrap().window_state(frame, **options)
 
     with pytest.raises(InvalidOption, match="no window assigner is called 'tumble'"):
-        told(assigner="tumble")
+        add_windows(assigner="tumble")
     with pytest.raises(InvalidOption, match="lateness of -1 ms"):
-        told(allowed_lateness=-1)
+        add_windows(allowed_lateness=-1)
     with pytest.raises(NotFound, match="window_ende"):
-        told(window=("window_start", "window_ende"))
+        add_windows(window=("window_start", "window_ende"))
     with pytest.raises(InvalidOption, match="where a window is struct"):
-        told(window="fired")
+        add_windows(window="fired")
     with pytest.raises(InvalidOption, match="a time that is boolean"):
-        told(window=("fired", "window_end"))
+        add_windows(window=("fired", "window_end"))
     with pytest.raises(InvalidOption, match="elements and their times"):
-        told(contents="evict")
+        add_windows(contents="evict")
     with pytest.raises(InvalidOption, match="array of all elements"):
-        told(value="fired")
+        add_windows(value="fired")
     with pytest.raises(InvalidOption, match="global windows do not merge"):
-        told(assigner="global", state_window="window_end")
+        add_windows(assigner="global", state_window="window_end")
     with pytest.raises(InvalidOption, match="sessions"):
-        told(state_window="window_end")
+        add_windows(state_window="window_end")
 
 
 @pytest.mark.parametrize("assigner", ["tumbling", "session"])
