@@ -1,8 +1,8 @@
-"""A plugin of the data source, for tests: what a Python worker of Spark has looked through once stays out of its sight.
+"""Data source plugin for tests: freeze objects that survive a full garbage collection of a Python worker.
 
-A worker collects garbage after each call, and nearly all that the collector walks are modules and kernels: with
-thousands of calls of a few milliseconds each, most of the time goes there. Plugins are loaded in every worker that
-plans or reads.
+A worker collects garbage after each call, and nearly all objects that the collector traverses are modules and
+kernels: with thousands of calls of a few milliseconds each, this dominates the run time. Plugins are loaded in every
+worker that plans or reads.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 OLDEST = 2
 
 
-def _freeze(phase: str, told: dict[str, Any]) -> None:
-    if phase == "stop" and told["generation"] == OLDEST:
+def _freeze(phase: str, info: dict[str, Any]) -> None:
+    if phase == "stop" and info["generation"] == OLDEST:
         gc.freeze()
 
 
