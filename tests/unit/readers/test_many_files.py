@@ -253,7 +253,7 @@ def test_a_column_above_arrows_limit_is_reported_as_unsupported_not_corrupt(
     monkeypatch.setattr(Columns, "LIMIT", 4096)
     with pytest.raises(CorruptSnapshot):
         list(decode_entries([entries], state, LayoutContext(), flatten=flatten))
-    monkeypatch.setattr(machine, "_LONG", 5000)
+    monkeypatch.setattr(machine, "_MIN_OVERSIZED", 5000)
     with pytest.raises(UnsupportedSnapshot, match="more than 2 GiB") as caught:
         list(decode_entries([entries], state, LayoutContext(), flatten=flatten))
     assert caught.value.where.file == "file"
