@@ -17,9 +17,9 @@ from tests.helpers.paths import ROOT
 MOST_LINES = 400
 MOST_ROOT_MODULES = 6
 KNOWN_CYCLES: list[list[str]] = []
-"""Cycles still to be removed, by the last part of their modules' names."""
+"""Import cycles that are still to be removed, by the last component of their modules' names."""
 REPEATED_CLASS_NAMES: set[str] = set()
-"""Class names still to be made unique."""
+"""Class names that are still to be made unique."""
 
 FILES = source_files()
 
@@ -40,7 +40,7 @@ def test_a_cycle_is_found() -> None:
     assert cycles(graph) == [["b", "c"]]
 
 
-def test_few_modules_are_outside_of_packages() -> None:
+def test_few_modules_are_outside_packages() -> None:
     modules = sorted(path.name for path in (ROOT / "stateproc").glob("*.py"))
     assert len(modules) <= MOST_ROOT_MODULES, modules
 
@@ -55,7 +55,7 @@ def test_no_file_edits_the_import_path() -> None:
     assert [path for path in python_files() if edits.search(path.read_text(encoding="utf-8"))] == []
 
 
-def test_each_class_has_a_name_of_its_own() -> None:
+def test_class_names_are_unique() -> None:
     files = defaultdict(list)
     for module, path in FILES.items():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

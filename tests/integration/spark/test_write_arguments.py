@@ -170,7 +170,7 @@ def test_a_hash_function_without_a_valid_result_is_refused(spark: SparkSession, 
 def test_an_in_memory_path_is_refused(spark: SparkSession) -> None:
     state = OperatorBootstrap().value_state("s", spark.sql(ONE))
     with pytest.raises(InvalidOption, match="memory of one process"):
-        SavepointWriter.new_savepoint(spark).with_operator("op", state).write("memory://no-place")
+        SavepointWriter.new_savepoint(spark).with_operator("op", state).write("memory://bucket")
 
 
 def test_unused_columns_may_have_any_type_that_spark_can_send(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Loads, stores and reinterpretations that kernels use: numba intrinsics written with llvmlite."""
+"""Numba intrinsics of kernels, written with llvmlite: loads, stores and bit casts."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _BYTES = bytes(range(0xF0, 0xFC))
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("offset", range(3))
-def test_loads_read_what_struct_reads_aligned_or_not(load: str, layout: str, offset: int) -> None:
+def test_loads_equal_those_of_struct_at_any_alignment(load: str, layout: str, offset: int) -> None:
     assert _load(load)(_data().ctypes.data + offset) == struct.unpack_from(layout, _BYTES, offset)[0]
 
 
 @pytest.mark.parametrize(("bits", "layout"), [(8, "<B"), (16, "<H"), (32, "<I"), (64, "<Q")])
 @pytest.mark.parametrize("offset", range(3))
-def test_stores_write_the_low_bits_and_nothing_else(bits: int, layout: str, offset: int) -> None:
+def test_stores_write_only_the_low_bits(bits: int, layout: str, offset: int) -> None:
     target = np.full(12, 0xAA, dtype=np.uint8)
     _store(bits)(target.ctypes.data + offset, -2)
     expected = bytearray(b"\xaa" * 12)
@@ -36,13 +36,13 @@ def test_stores_write_the_low_bits_and_nothing_else(bits: int, layout: str, offs
     assert target.tobytes() == bytes(expected)
 
 
-def test_bits_become_floats() -> None:
+def test_bits_are_cast_to_floats() -> None:
     assert float_of(0x3FC00000) == 1.5
     assert double_of(0x3FF8000000000000) == 1.5
     assert np.isnan(double_of(0x7FF8000000000000))
 
 
-def test_an_inlined_kernel_is_part_of_its_caller() -> None:
+def test_a_kernel_is_inlined_into_its_caller() -> None:
     """``forceinline`` is an option of numba.njit: a release without it would refuse the kernel."""
     assert calls_inlined(20) == 42
 

@@ -291,12 +291,12 @@ def test_element_ranges_equal_the_reference_implementation() -> None:
         for state in states:
             ranges = element_ranges(handle, state, source)
             assert ranges.tolist() == ranges_one_by_one(handle, state, size)
-            pieces = [
+            elements = [
                 data[start:stop].tobytes()
                 for data, starts, stops, _ in element_chunks(source, ranges, False)
                 for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
             ]
-            assert pieces == [source.data[start:stop] for start, stop in ranges.tolist()]
+            assert elements == [source.data[start:stop] for start, stop in ranges.tolist()]
 
 
 def test_element_ranges_need_less_than_100_bytes_per_element() -> None:

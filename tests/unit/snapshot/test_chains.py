@@ -194,13 +194,13 @@ def test_heap_timers_are_stored_next_to_rocksdb(release: str) -> None:
 
 @pytest.mark.parametrize("release", NEWEST)
 def test_merged_files_contain_segments_of_several_checkpoints(release: str) -> None:
-    places: list[set[str]] = []
+    paths: list[set[str]] = []
     for member in checkpoints(release, "filemerging"):
         handles = [handle for handle in keyed_handles(member.open()) if isinstance(handle, IncrementalHandle)]
         streams = [stream for handle in handles for _, stream in (*handle.shared, *handle.private)]
         assert {type(stream) for stream in streams} == {SegmentHandle}
-        places.append({stream.path for stream in streams if isinstance(stream, SegmentHandle)})
-    assert any(earlier & later for earlier, later in pairwise(places))
+        paths.append({stream.path for stream in streams if isinstance(stream, SegmentHandle)})
+    assert any(earlier & later for earlier, later in pairwise(paths))
 
 
 def test_forst_writes_asynchronous_states_and_keeps_files_in_its_working_directory() -> None:
@@ -344,8 +344,8 @@ def test_a_rescaled_changelog_replays_all_changes_of_the_subtasks_key_groups(rel
     handles = changelogs(checkpoints(release, "changelog-rescaled")[-1])
     parts = [part for handle in handles for part in handle.non_materialized if isinstance(part, FileChangelogHandle)]
     first = [(part.segments[0], part.key_groups) for part in parts]
-    again = [place for place, _ in first if [other for other, _ in first].count(place) > 1]
-    assert again
+    repeated = [segment for segment, _ in first if [other for other, _ in first].count(segment) > 1]
+    assert repeated
 
 
 @pytest.mark.parametrize("release", NEWEST)

@@ -135,11 +135,11 @@ def _snapshot_of(directory: Path, names: list[str], damaged: str | None = None) 
         header += utf(name) + i32(0, 1) + utf("KEYED_STATE_TYPE") + utf("VALUE") + i32(2)
         header += utf("NAMESPACE_SERIALIZER") + i32(2) + void + utf("VALUE_SERIALIZER") + i32(2) + scalar("Long")
     group = b"\0\0"
-    for place in range(len(names)):
+    for index in range(len(names)):
         key = bytes([0x85]) + (7).to_bytes(8, "big") + b"\0"
-        size = 3 if names[place] == damaged else 8
-        group += i32(len(key)) + key + i32(size) + place.to_bytes(size, "big")
-        group += (place + 1).to_bytes(2, "big") if place + 1 < len(names) else b"\xff\xff"
+        size = 3 if names[index] == damaged else 8
+        group += i32(len(key)) + key + i32(size) + index.to_bytes(size, "big")
+        group += (index + 1).to_bytes(2, "big") if index + 1 < len(names) else b"\xff\xff"
     offsets = [0] * 5 + [len(header)] + [0] * 122
     keyed = key_groups(7, 0, offsets, inline("keyed", header + group))
     body = metadata(4, [operator(4, [subtask(4, 0, managed_keyed=keyed)], parallelism=1)])

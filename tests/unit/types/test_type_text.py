@@ -76,14 +76,14 @@ def test_text_that_does_not_name_a_type_is_refused_with_advice(text: str, reason
 
 
 def test_random_text_is_a_type_or_raises_an_error_with_advice() -> None:
-    pieces = ["Long", "Tuple2", "<", ">", ",", "Pojo a.B", "{", "}", ":", "a", "[]", "?", "ROW", "(", ")", " ", "Avro"]
-    pieces += ['{"type":"int"}', "SQL", "`", "NOT NULL", "Enum a.E", "Kryo", "Option", "[", "]", "\0", "\ud800", "'"]
+    tokens = ["Long", "Tuple2", "<", ">", ",", "Pojo a.B", "{", "}", ":", "a", "[]", "?", "ROW", "(", ")", " ", "Avro"]
+    tokens += ['{"type":"int"}', "SQL", "`", "NOT NULL", "Enum a.E", "Kryo", "Option", "[", "]", "\0", "\ud800", "'"]
     state = 1
     for _ in range(3000):
         text = ""
         for _ in range(8):
             state = state * 6364136223846793005 + 1442695040888963407 & (1 << 64) - 1
-            text += pieces[(state >> 33) % len(pieces)]
+            text += tokens[(state >> 33) % len(tokens)]
         try:
             assert isinstance(types.parse(text), Serializer)
         except InvalidOption as error:

@@ -69,12 +69,12 @@ def one(layout: Layout, value: Any, type_: pa.DataType | None = None) -> str:
     return data.hex()
 
 
-def decoded(layout: Layout, pieces: RowBytes) -> pa.Array:
-    data = np.append(pieces.data, np.zeros(8, dtype=np.uint8))
-    return ValueDecoder(layout).decode(data, pieces.offsets[:-1].copy(), pieces.offsets[1:].copy())
+def decoded(layout: Layout, encoded_rows: RowBytes) -> pa.Array:
+    data = np.append(encoded_rows.data, np.zeros(8, dtype=np.uint8))
+    return ValueDecoder(layout).decode(data, encoded_rows.offsets[:-1].copy(), encoded_rows.offsets[1:].copy())
 
 
-def pieces(*rows: bytes) -> RowBytes:
+def row_bytes(*rows: bytes) -> RowBytes:
     offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
     return RowBytes(np.frombuffer(b"".join(rows), dtype=np.uint8), offsets)
 
@@ -406,7 +406,9 @@ def test_composite_keys_equal_those_of_flinks_key_builder(entry: dict[str, Any])
 
 def test_a_composite_key_with_a_length_of_three_bytes() -> None:
     long = bytes(1 << 16)
-    keys = composite_keys(pieces(long, b"", b"a"), pieces(b"n", b"", long[:256]), pieces(b"u", b"", b"v"), True)
+    keys = composite_keys(
+        row_bytes(long, b"", b"a"), row_bytes(b"n", b"", long[:256]), row_bytes(b"u", b"", b"v"), True
+    )
     assert keys.to_arrow().to_pylist() == [
         long + b"\0\0\1" + b"n" + b"\1" + b"u",
         b"\0" + b"\0",
@@ -415,7 +417,7 @@ def test_a_composite_key_with_a_length_of_three_bytes() -> None:
 
 
 def test_list_items_are_joined_by_commas() -> None:
-    items = pieces(b"skipped", b"a", b"bc", b"", b"d")
+    items = row_bytes(b"skipped", b"a", b"bc", b"", b"d")
     lists = delimited(items, np.array([1, 1, 3, 4, 5], dtype=np.int64))
     assert lists.to_arrow().to_pylist() == [b"", b"a,bc", b"", b"d"]
     assert one(Delimited(I32), [1, 2]) == "000000012c00000002"

@@ -103,9 +103,9 @@ def _of(type_name: str, kryo: int, registrations: tuple[str, ...] = (), **classe
 def test_encoded_collections_decode_to_the_same_values(type_name: str, values: list[Any], kryo: int) -> None:
     layout = _of(type_name, kryo)
     array = pa.array([*values, None], layout.arrow_type)
-    pieces = layout.encode(array)
-    data = np.append(pieces.data, np.zeros(8, dtype=np.uint8))
-    again = ValueDecoder(layout).decode(data, pieces.offsets[:-1].copy(), pieces.offsets[1:].copy())
+    encoded = layout.encode(array)
+    data = np.append(encoded.data, np.zeros(8, dtype=np.uint8))
+    again = ValueDecoder(layout).decode(data, encoded.offsets[:-1].copy(), encoded.offsets[1:].copy())
     assert again.equals(array)
 
 

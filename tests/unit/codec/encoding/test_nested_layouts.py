@@ -108,10 +108,10 @@ def test_encoded_nested_values_decode_to_the_same_values_in_every_slice(layout: 
     rng = random.Random(11)
     values = [_random(layout, layout.arrow_type, rng, isinstance(layout, Choice)) for _ in range(300)]
     array = pa.array(values, layout.arrow_type)
-    pieces = layout.encode(array)
-    rows = pieces.to_arrow().to_pylist()
-    data = np.append(pieces.data, np.zeros(8, dtype=np.uint8))
-    again = ValueDecoder(layout).decode(data, pieces.offsets[:-1].copy(), pieces.offsets[1:].copy())
+    encoded = layout.encode(array)
+    rows = encoded.to_arrow().to_pylist()
+    data = np.append(encoded.data, np.zeros(8, dtype=np.uint8))
+    again = ValueDecoder(layout).decode(data, encoded.offsets[:-1].copy(), encoded.offsets[1:].copy())
     assert again.to_pylist() == array.to_pylist()
     for start, length in ((1, 298), (100, 7), (299, 1), (150, 0)):
         assert layout.encode(array.slice(start, length)).to_arrow().to_pylist() == rows[start : start + length]

@@ -66,10 +66,10 @@ def _decoded(layout: Layout, data: bytes) -> pa.Array:
 
 
 def encoded(layout: Layout, array: pa.Array) -> list[bytes]:
-    pieces = layout.encode(array)
-    assert len(pieces) == len(array)
-    data = pieces.data.tobytes()
-    return [data[start:stop] for start, stop in zip(pieces.offsets, pieces.offsets[1:], strict=False)]
+    row_bytes = layout.encode(array)
+    assert len(row_bytes) == len(array)
+    data = row_bytes.data.tobytes()
+    return [data[start:stop] for start, stop in zip(row_bytes.offsets, row_bytes.offsets[1:], strict=False)]
 
 
 def lost(value: Any, data: bytes, name: str, temporal: str) -> str | None:

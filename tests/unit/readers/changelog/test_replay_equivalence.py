@@ -132,8 +132,8 @@ def test_bulk_replay_of_raw_entries_equals_sequential_replay(kind: StateKind, na
             store.load(entries)
         replay(store, changes, CTX)
         found = records(list(blocks_of(changes)))
-        ours = list(compacted_entries(state, earlier, found, CTX, "place"))
-        assert contents(ours) == contents(list(store.entries("place"))), seed
+        ours = list(compacted_entries(state, earlier, found, CTX, "file"))
+        assert contents(ours) == contents(list(store.entries("file"))), seed
         keys = [(int(group), key) for batch in ours for group, key in zip(batch.key_groups, _keys(batch), strict=True)]
         assert [group for group, _ in keys] == sorted(group for group, _ in keys)
 
@@ -181,10 +181,10 @@ def test_bulk_replay_on_heap_columns_equals_sequential_replay(kind: StateKind, n
         replay(store, changes, CTX)
         ours = list(
             compacted_entries(
-                state, [composite_entries(cut, state, "place")], records(list(blocks_of(changes))), CTX, "place"
+                state, [composite_entries(cut, state, "file")], records(list(blocks_of(changes))), CTX, "file"
             )
         )
-        assert contents(ours) == contents(list(store.entries("place"))), seed
+        assert contents(ours) == contents(list(store.entries("file"))), seed
 
 
 def _keys(batch: RawEntries) -> list[bytes]:
@@ -196,7 +196,7 @@ def test_entries_of_one_map_are_adjacent() -> None:
     state = state_of(StateKind.MAP, VOID_NAMESPACE)
     rng = random.Random(1)
     changes = [change(rng, state, at) for at in range(500)]
-    (batch,) = compacted_entries(state, before(rng, state), records(list(blocks_of(changes))), CTX, "place")
+    (batch,) = compacted_entries(state, before(rng, state), records(list(blocks_of(changes))), CTX, "file")
     maps = [(int(group), key[:-8]) for group, key in zip(batch.key_groups, _keys(batch), strict=True)]
     seen = [item for at, item in enumerate(maps) if at == 0 or maps[at - 1] != item]
     assert len(seen) == len(set(seen)) > 5
@@ -229,11 +229,11 @@ def test_bulk_merge_of_namespaces_equals_sequential_merge(kind: StateKind, names
         if kind is not StateKind.LIST and any(unknown.values()):
             group = min(group for group, count in unknown.items() if count)
             with pytest.raises(UnsupportedSnapshot, match=rf"MERGE_NS.* \({unknown[group]} in key group {group}\)"):
-                list(compacted_entries(state, earlier, found, CTX, "place"))
+                list(compacted_entries(state, earlier, found, CTX, "file"))
             unsettled += 1
             continue
-        ours = list(compacted_entries(state, earlier, found, CTX, "place"))
-        assert contents(ours) == contents(list(store.entries("place"))), seed
+        ours = list(compacted_entries(state, earlier, found, CTX, "file"))
+        assert contents(ours) == contents(list(store.entries("file"))), seed
         groups = [group for batch in ours for group in batch.key_groups.tolist()]
         assert groups == sorted(groups)
         settled += any(item.data[0] == Operation.MERGE_NS for item in changes)
@@ -254,9 +254,9 @@ def test_merging_60000_namespaces_takes_linear_time() -> None:
             Change(0, bytes([Operation.SET_INTERNAL, 0, 7]) + key + one + b"\x02c", "log", 0),
         ]
     found = records(list(blocks_of(changes)))
-    list(compacted_entries(state, [], records(list(blocks_of(changes[:4]))), CTX, "place"))
+    list(compacted_entries(state, [], records(list(blocks_of(changes[:4]))), CTX, "file"))
     began = time.process_time()
-    held = contents(list(compacted_entries(state, [], found, CTX, "place")))
+    held = contents(list(compacted_entries(state, [], found, CTX, "file")))
     assert time.process_time() - began < 3
     assert len(held) == 60_000 and set(held.values()) == {b"\x02c"}
 
@@ -279,10 +279,10 @@ def test_bulk_replay_reports_damage_like_sequential_replay(kind: StateKind) -> N
         def outcome(at_once: bool, changes: list[Change] = changes) -> object:
             try:
                 if at_once:
-                    return contents(list(compacted_entries(state, [], records(list(blocks_of(changes))), CTX, "place")))
+                    return contents(list(compacted_entries(state, [], records(list(blocks_of(changes))), CTX, "file")))
                 store = Store(state, CTX)
                 replay(store, changes, CTX)
-                return contents(list(store.entries("place")))
+                return contents(list(store.entries("file")))
             except CorruptSnapshot as error:
                 return error.message, error.where
 
@@ -298,7 +298,7 @@ def test_150000_changes_are_returned_in_batches_of_65536() -> None:
         for at in range(150_000)
     ]
     began = time.process_time()
-    batches = list(compacted_entries(state, [], records(list(blocks_of(changes))), CTX, "place"))
+    batches = list(compacted_entries(state, [], records(list(blocks_of(changes))), CTX, "file"))
     assert time.process_time() - began < 3
     assert [len(batch) for batch in batches] == [65536, 65536, 150_000 - 2 * 65536]
     assert len(contents(batches)) == 150_000

@@ -1,4 +1,4 @@
-"""Buffers are reused while nothing refers to them, and never while something does."""
+"""Reuse of buffers: a buffer is reused only if no view refers to it."""
 
 from __future__ import annotations
 

@@ -51,7 +51,9 @@ def test_zero_sized_elements_may_share_an_offset_with_the_next_state(tmp_path: P
     assert opened.state("s").to_arrow().to_pylist() == [{"subtask": 0, "value": 7}]
     assert opened.state("z").to_arrow().to_pylist() == [{"subtask": 0, "value": None}] * count
     carried = {
-        name: [item for split in raw_elements(opened, name) for piece in split.read() for item in piece.to_arrow()]
+        name: [
+            item for split in raw_elements(opened, name) for elements in split.read() for item in elements.to_arrow()
+        ]
         for name in names
     }
     assert {name: [item.as_py() for item in items] for name, items in carried.items()} == {

@@ -75,25 +75,25 @@ def test_varints_are_decoded() -> None:
 @pytest.mark.parametrize("seed", range(30))
 def test_fragments_equal_the_newest_tombstone_at_every_key(seed: int) -> None:
     rnd = random.Random(seed)
-    places = [(bytes([key]), MAX_SEQUENCE - sequence) for key in range(6) for sequence in (9, 5, 2, 0)]
+    positions = [(bytes([key]), MAX_SEQUENCE - sequence) for key in range(6) for sequence in (9, 5, 2, 0)]
     tombstones = []
     for _ in range(rnd.randrange(12)):
-        start, end = sorted(rnd.sample(places, 2))
+        start, end = sorted(rnd.sample(positions, 2))
         tombstones.append(Tombstone(start, end, rnd.randrange(1, 20)))
     made = fragments(tombstones)
     rows = made.table.tolist()
     keys = made.keys.tobytes()
 
-    def newest(place: tuple[bytes, int]) -> int:
+    def newest(position: tuple[bytes, int]) -> int:
         for at, size, sequence, end_at, end_size, end_sequence, newest in rows:
             start = (keys[at : at + size], MAX_SEQUENCE - sequence)
             end = (keys[end_at : end_at + end_size], MAX_SEQUENCE - end_sequence)
-            if start <= place < end:
+            if start <= position < end:
                 return int(newest)
         return 0
 
-    for place in places:
-        assert newest(place) == max((t.sequence for t in tombstones if t.start <= place < t.end), default=0)
+    for position in positions:
+        assert newest(position) == max((t.sequence for t in tombstones if t.start <= position < t.end), default=0)
 
 
 def test_index_finds_the_blocks_of_a_range() -> None:

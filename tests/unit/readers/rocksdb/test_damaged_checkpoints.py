@@ -177,13 +177,13 @@ def test_every_truncation_of_a_segment_is_reported_with_file_and_offset(changelo
         for size in [*range(0, len(good), max(1, len(good) // 6)), len(good) - 1]:
             log.write_bytes(good[:size])
             found = outcomes(changelog)
-            for place, item in found.items():
+            for state, item in found.items():
                 if isinstance(item, SnapshotError):
                     assert item.where.file is not None and Path(item.where.file).name == log.name
                     assert item.where.offset is not None
                     reported += 1
                 else:
-                    assert item == whole[place]
+                    assert item == whole[state]
             assert any(isinstance(item, SnapshotError) for item in found.values()), size
         log.write_bytes(good)
     assert reported

@@ -102,11 +102,11 @@ def test_an_operator_is_specified_either_by_uid_or_by_uid_hash(
 
 
 def test_an_in_memory_path_is_refused() -> None:
-    options = {"path": "memory://no-place/s", "uid": "op", "state": "s"}
+    options = {"path": "memory://unused/s", "uid": "op", "state": "s"}
     rows = pa.table({"key": [1], "value": [2]})
     with pytest.raises(InvalidOption, match="memory of one process"):
         writer_of(options, from_arrow_schema(rows.schema), False)
-    assert kind_of("memory://no-place/s") is None
+    assert kind_of("memory://unused/s") is None
 
 
 @pytest.mark.parametrize(

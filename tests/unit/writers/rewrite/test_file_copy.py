@@ -80,16 +80,16 @@ def _same_bytes(before: StreamHandle, at: SnapshotLocation, after: StreamHandle,
 def test_files_shared_by_several_handles_are_copied_once(tmp_path: Path) -> None:
     snapshot = fixture("1.20/chain-changelog-rescaled").open()
     plan = copy_plan(snapshot.metadata.operators, snapshot.location)
-    places = [(copy.source.uri, copy.source.base) for copy in plan.copies]
-    assert len(places) == len(set(places))
+    sources = [(copy.source.uri, copy.source.base) for copy in plan.copies]
+    assert len(sources) == len(set(sources))
     handles = [
         use.handle for use in walk_stream_handles(snapshot.metadata) if not isinstance(use.handle, ByteStreamHandle)
     ]
-    assert len(handles) > len(places)
+    assert len(handles) > len(sources)
     assert any(copy.to_end for copy in plan.copies)
     assert plan.bytes == sum(copy.bytes for copy in plan.copies) > 0
     copied(snapshot, tmp_path / "copy")
-    assert len(files_of(tmp_path / "copy")) == len(places)
+    assert len(files_of(tmp_path / "copy")) == len(sources)
 
 
 def test_segments_of_merged_files_are_extracted(tmp_path: Path) -> None:

@@ -234,8 +234,8 @@ def test_operator_state_written_again_equals_the_original_files(one: Fixture) ->
             for state in sorted(file.handle.states, key=lambda state: state.offsets[:1]):
                 for split in splits[state.name]:
                     if split.broadcast or split.subtask == file.subtask:
-                        for pieces in split.read():
-                            writer.carried(state.name, pieces)
+                        for elements in split.read():
+                            writer.carried(state.name, elements)
             by_name = {state.name: state for state in writer.close()}
             assert [by_name[state.name] for state in file.handle.states] == list(file.handle.states)
             assert sink.getvalue() == file.source.read(0, file.source.size)
@@ -246,13 +246,13 @@ def test_a_broadcast_state_is_carried_over_once() -> None:
         header = merged_operator_header(operator)
         for info in header.broadcast:
             (split,) = raw_elements(operator, info.name)
-            (pieces,) = split.read()
-            assert split.broadcast and len(pieces) == 1
+            (elements,) = split.read()
+            assert split.broadcast and len(elements) == 1
             writer = OperatorStateWriter(io.BytesIO(), header.states, header.broadcast, version=6)
-            writer.carried(info.name, pieces)
+            writer.carried(info.name, elements)
             with pytest.raises(Exception, match="has one element that holds all"):
-                writer.carried(info.name, pieces)
-            assert pa.types.is_large_binary(pieces.to_arrow().type)
+                writer.carried(info.name, elements)
+            assert pa.types.is_large_binary(elements.to_arrow().type)
 
 
 @pytest.mark.parametrize("name", ["1.20/kitchen-rocksdb-canonical-snappy", "1.20/kitchen-rocksdb-incremental"])

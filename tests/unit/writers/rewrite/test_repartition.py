@@ -31,9 +31,11 @@ def by_subtask(files: list[OperatorFile]) -> list[Elements]:
 
 def read(operator: Operator, parallelism: int, staging: Staging) -> list[OperatorFile]:
     """Return the files of the new subtasks, one of each."""
-    dealt = repartitioned(operator, operator.metadata, parallelism, release("1.20"), staging, verify=True)
-    assert dealt.parallelism == parallelism
-    handles = [subtask.managed_operator for subtask in dealt.subtasks if subtask.index < parallelism]
+    repartitioned_operator = repartitioned(
+        operator, operator.metadata, parallelism, release("1.20"), staging, verify=True
+    )
+    assert repartitioned_operator.parallelism == parallelism
+    handles = [subtask.managed_operator for subtask in repartitioned_operator.subtasks if subtask.index < parallelism]
     files = [OperatorFile(index, known(handle), open_handle(known(handle).stream, staging.location))
              for index, handle in enumerate(handles)]  # fmt: skip
     assert len(files) == parallelism
