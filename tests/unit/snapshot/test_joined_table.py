@@ -125,7 +125,7 @@ def test_splits_end_at_key_group_boundaries() -> None:
 
 
 def _snapshot_of(directory: Path, names: list[str], damaged: str | None = None) -> stateproc.Snapshot:
-    """Write a canonical savepoint of one key group: each of the Long states has its index as value of key 7.
+    """Write a canonical savepoint of one key group; the value of key 7 in each Long state is the state's index.
 
     The value of ``damaged`` has three bytes instead of eight.
     """

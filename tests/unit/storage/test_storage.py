@@ -42,7 +42,7 @@ def put(path: Path, data: bytes = b"m") -> Path:
     return path
 
 
-def test_directory_file_and_every_spelling_of_them(tmp_path: Path) -> None:
+def test_a_snapshot_is_located_by_directory_or_file_in_every_spelling(tmp_path: Path) -> None:
     directory = tmp_path / "savepoint-abcdef-0123456789ab"
     put(directory / "_metadata")
     expected = SnapshotLocation(str(directory), f"{directory}/_metadata")
@@ -73,7 +73,7 @@ def test_other_file_systems_and_their_options() -> None:
     assert open_handle(FileHandle("memory://store/chk-1/part", 10), found).read(9, 1) == b"9"
 
 
-def test_newest_completed_checkpoint(tmp_path: Path) -> None:
+def test_the_newest_completed_checkpoint_is_located(tmp_path: Path) -> None:
     for number in (9, 10, 2):
         put(tmp_path / JOB / f"chk-{number}" / "_metadata")
     (tmp_path / JOB / "chk-11").mkdir()
@@ -85,7 +85,7 @@ def test_newest_completed_checkpoint(tmp_path: Path) -> None:
         assert "not completed: chk-11" in found.note
 
 
-def test_only_savepoint_in_a_directory(tmp_path: Path) -> None:
+def test_the_only_savepoint_in_a_directory_is_located(tmp_path: Path) -> None:
     put(tmp_path / "savepoint-1" / "_metadata")
     found = locate(tmp_path)
     assert found.directory_uri == f"{tmp_path}/savepoint-1"

@@ -131,7 +131,7 @@ def test_failed_and_unmarked_streams_are_refused_with_their_cause() -> None:
         read(STREAMS["externalizable_v1"])
 
 
-def test_long_forms() -> None:
+def test_long_strings_and_block_data_are_parsed() -> None:
     text = "ab" * 40000
     data = bytes.fromhex("aced00057c") + len(text).to_bytes(8, "big") + text.encode()
     assert read(data) == text
@@ -160,7 +160,7 @@ def test_damaged_streams(tail: str, message: str) -> None:
     assert caught.value.where.file == "f" and caught.value.where.offset is not None
 
 
-def test_no_object_stream() -> None:
+def test_data_that_is_not_an_object_stream_is_refused() -> None:
     with pytest.raises(CorruptSnapshot, match="starts with ACED0005, not 00000000"):
         read(bytes(8))
 
@@ -178,7 +178,7 @@ def test_too_deep_nesting_is_refused() -> None:
         read(nested_arrays(100_000))
 
 
-def test_reference_bomb_is_refused_by_to_plain() -> None:
+def test_exponentially_repeated_references_are_refused_by_to_plain() -> None:
     level: Any = JavaArray("[L", [])
     for _ in range(40):
         level = JavaArray("[L", [level, level])

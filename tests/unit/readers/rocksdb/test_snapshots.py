@@ -141,7 +141,7 @@ def test_two_files_with_the_same_name_are_refused_with_their_offset() -> None:
     assert (caught.value.where.file, caught.value.where.offset) == (location.metadata_uri, handle.offset)
 
 
-def test_sizes_of_a_real_state() -> None:
+def test_sizes_of_a_state_that_flink_wrote() -> None:
     location, handles = opened(FULL)
     database = open_database(handles[0][2], location)
     sizes = key_group_sizes(database.files, "profile", database.key_groups, 1)
