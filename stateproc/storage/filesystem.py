@@ -217,13 +217,14 @@ def _read_concurrently(uri: str, start: int, target: memoryview, options: Storag
 def explained(uri: str) -> Iterator[None]:
     """Convert what fsspec and its client libraries raise into typed errors about ``uri``.
 
-    Errors of this code (NameError, AttributeError, AssertionError) are not storage errors and pass unchanged.
+    Clients refuse options of a wrong name or type by TypeError or AttributeError. NameError and AssertionError are bugs
+    and pass unchanged.
     """
     try:
         yield
-    except (SnapshotError, MemoryError, NameError, AttributeError, AssertionError):
+    except (SnapshotError, MemoryError, NameError, AssertionError):
         raise
-    except TypeError as error:
+    except (TypeError, AttributeError) as error:
         raise InvalidOption(
             f"{scheme_of(uri)}:// does not accept these storage options: {error}",
             where=Where(file=uri),

@@ -16,6 +16,9 @@ from stateproc.codec.layouts.numbers import AlwaysNull, Boolean, Number, Singlet
 from stateproc.codec.layouts.rows import MaskedList, MaskedRow
 from stateproc.codec.layouts.strings import Blob, FlinkString, JavaUtf
 
+Struct = StructLayout
+"""The name of the class in earlier releases, which users' parsers import."""
+
 __all__ = [
     "AlwaysNull",
     "AvroBlocks",
@@ -42,6 +45,7 @@ __all__ = [
     "Prefixed",
     "SingletonValue",
     "Sized",
+    "Struct",
     "StructLayout",
     "VarNumber",
     "VariableSlot",

@@ -84,9 +84,16 @@ def test_a_store_that_does_not_answer() -> None:
         Commit.begin(f"s3://{BUCKET}/s", storage_options=options)
 
 
-@pytest.mark.parametrize("options", [{"endpoint_url": "no address"}, {"surely_no_option": 1}, {"config_kwargs": 5}])
-def test_options_that_the_client_refuses(options: dict[str, Any]) -> None:
-    with pytest.raises(MissingFile, match="cannot be read: ") as caught:
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"endpoint_url": "no address"}, MissingFile, "cannot be read: "),
+        ({"surely_no_option": 1}, InvalidOption, "does not accept these storage options: .*surely_no_option"),
+        ({"config_kwargs": 5}, InvalidOption, "does not accept these storage options: "),
+    ],
+)
+def test_options_that_the_client_refuses(options: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text) as caught:
         locate(f"s3://{BUCKET}/s", options)
     assert "storage options" in str(caught.value.advice)
 

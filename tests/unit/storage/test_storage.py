@@ -129,8 +129,13 @@ def test_unknown_and_uninstalled_file_systems() -> None:
         (TypeError("unexpected keyword 'endpoint'"), InvalidOption, "does not accept these storage options"),
         (ImportError("No module named 's3fs'"), InvalidOption, "needs a package that is not installed"),
         (CorruptSnapshot("damaged"), CorruptSnapshot, "damaged"),
-        (AttributeError("a bug"), AttributeError, "a bug"),
+        (
+            AttributeError("'int' object has no attribute 'copy'"),
+            InvalidOption,
+            "does not accept these storage options",
+        ),
         (NameError("a bug"), NameError, "a bug"),
+        (AssertionError("a bug"), AssertionError, "a bug"),
     ],
 )
 def test_storage_errors_are_typed_and_other_errors_are_not_caught(
