@@ -19,7 +19,7 @@ from stateproc.writers.spark.entry_sort import in_order
 from stateproc.writers.spark.run_merge import RunChunk, SortedRun, merged
 from stateproc.writers.spark.spill_buffer import TEMPORARY, SpillBuffer, temporary_file
 
-RUN_BYTES, HELD_BYTES = 64 << 20, 16 << 20
+RUN_BYTES, HELD_BYTES = 64 << 20, 8 << 20
 """Bytes of entries in a staged run; bytes that a task buffers before it spills, and sorts at a time."""
 _CHUNK_BYTES = 256 << 10
 """Bytes of each run in memory while runs are merged."""
