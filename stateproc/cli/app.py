@@ -87,6 +87,7 @@ def _inspect_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--rocksdb", action="store_true", help="statistics of RocksDB's tables, per state")
     parser.add_argument("--since", metavar="CHECKPOINT", help="with --rocksdb: count files that this earlier one lacks")
     parser.add_argument("--scan", action="store_true", help="count entries and bytes of files over 64 MiB, too")
+    add_options(parser, (BY_NAME["threads"],))
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
 
 

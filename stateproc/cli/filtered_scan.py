@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from stateproc.cli.progress import Advance
+from stateproc.readers.common.splits import Split
 from stateproc.snapshot.connector_state import opened_state
+from stateproc.snapshot.parallel_scan import read_in_order, thread_count
 from stateproc.snapshot.schema_merging import aligned
 from stateproc.snapshot.state import State, narrowed
 
@@ -17,6 +20,13 @@ if TYPE_CHECKING:
     from stateproc.cli.where import RowFilter, WhereCondition
 
 _SPLIT_BYTES = 8 << 20
+
+_Step: TypeAlias = "pa.RecordBatch | int"
+"""Rows of a split; its bytes when it is done."""
+
+
+def _step_bytes(step: _Step) -> int:
+    return 0 if isinstance(step, int) else int(step.nbytes)
 
 
 class FilteredScan:
@@ -28,6 +38,7 @@ class FilteredScan:
         columns: Names of columns in the order wanted; None for all.
         flatten: One row per list element or map entry.
         raw: Source and sink states as their bytes.
+        threads: The number of threads that read, decode and filter; None for the cores that the process may use.
 
     Attributes:
         schema: The schema of the batches.
@@ -45,7 +56,9 @@ class FilteredScan:
         columns: Sequence[str] | None = None,
         flatten: bool = False,
         raw: bool = False,
+        threads: int | None = None,
     ) -> None:
+        self._threads = thread_count(threads)
         self._state = state if raw else opened_state(state)
         self._flatten, self._raw = flatten, raw
         self._full_schema = self._state.schema(flatten=flatten)
@@ -65,14 +78,28 @@ class FilteredScan:
             flatten=flatten, key_groups=key_groups, split_bytes=_SPLIT_BYTES, keys=keys, columns=needed
         )
 
-    def batches(self, advance: Advance) -> Iterator[pa.RecordBatch]:
-        """Yield the rows split by split; ``advance`` is called with the bytes of each split that is done."""
-        for split in self.splits:
-            for batch in split.read():
-                rows = aligned(batch, self._full_schema)
-                kept = rows if self._filter is None else self._filter.apply(rows)
-                yield kept.select(self.schema.names)
-            advance(split.bytes)
+    def batches(self, advance: Advance, *, at_once: bool = False) -> Generator[pa.RecordBatch, None, None]:
+        """Yield the rows split by split.
+
+        Args:
+            advance: Called with the bytes of each split that is done.
+            at_once: Start all threads before the first batch, because all rows are needed.
+        """
+        steps = read_in_order(self.splits, self._steps, self._threads, at_once=at_once, size_of=_step_bytes)
+        with closing(steps):
+            for step in steps:
+                if isinstance(step, int):
+                    advance(step)
+                else:
+                    yield step
+
+    def _steps(self, split: Split) -> Iterator[_Step]:
+        """Yield the rows of a split, filtered and projected, then its bytes."""
+        for batch in split.read():
+            rows = aligned(batch, self._full_schema)
+            kept = rows if self._filter is None else self._filter.apply(rows)
+            yield kept.select(self.schema.names)
+        yield split.bytes
 
     def _pruning(self, condition: WhereCondition) -> tuple[list[Any] | None, set[int] | None]:
         """Return the keys and the key groups that rows can have; None where the condition allows all."""

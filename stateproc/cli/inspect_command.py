@@ -6,11 +6,12 @@ import json
 import sys
 from argparse import Namespace
 
-from stateproc.cli.arguments import open_snapshot
+from stateproc.cli.arguments import open_snapshot, option_values
 from stateproc.cli.inspect_report import snapshot_report
 from stateproc.cli.progress import progress
 from stateproc.cli.state_sizes import OperatorSizes, is_countable, operator_sizes
 from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.options import BY_NAME
 from stateproc.snapshot.operator import Operator
 from stateproc.snapshot.snapshot import Snapshot
 
@@ -23,10 +24,11 @@ def inspect_command(arguments: Namespace) -> int:
         return _inspect_rocksdb(arguments, snapshot, operators)
     if arguments.since is not None:
         raise InvalidOption("--since without --rocksdb", advice="give --rocksdb, too, to compare two checkpoints")
+    threads = option_values(arguments, (BY_NAME["threads"],))["threads"]
     with progress("counting entries", _bytes_to_count(operators, arguments.scan)) as advance:
 
         def sizes(operator: Operator) -> OperatorSizes:
-            return operator_sizes(operator, scan=arguments.scan, advance=advance)
+            return operator_sizes(operator, scan=arguments.scan, advance=advance, threads=threads)
 
         report = snapshot_report(snapshot, operators, sizes)
     if arguments.json:

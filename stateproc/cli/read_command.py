@@ -7,7 +7,7 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import BinaryIO
 
 from stateproc.cli.arguments import open_snapshot, option_values
@@ -35,7 +35,7 @@ def read_command(arguments: Namespace) -> int:
     rows = option_values(arguments, ROW_OPTIONS)
     snapshot = open_snapshot(arguments, arguments.temporal or ("micros" if is_binary else "exact"))
     state = select_state(select_operator(snapshot, selection), selection, single=True)
-    scan = FilteredScan(state, arguments.where, rows["columns"], rows["flatten"], rows["raw"])
+    scan = FilteredScan(state, arguments.where, rows["columns"], rows["flatten"], rows["raw"], rows["threads"])
     limit = TABLE_ROWS if arguments.limit is None and format_name == "table" else arguments.limit
     started = time.monotonic()
     with (
@@ -51,15 +51,16 @@ def read_command(arguments: Namespace) -> int:
 def _write_rows(scan: FilteredScan, writer: RowWriter, advance: Advance, limit: int | None) -> tuple[int, bool]:
     """Write at most ``limit`` rows; return how many, and whether there are more."""
     written = 0
-    for batch in scan.batches(advance):
-        remaining = len(batch) if limit is None else limit - written
-        is_cut = remaining < len(batch)
-        rows = batch.slice(0, remaining) if is_cut else batch
-        if len(rows):
-            writer.write(rows)
-            written += len(rows)
-        if is_cut:
-            return written, True
+    with closing(scan.batches(advance, at_once=limit is None)) as batches:
+        for batch in batches:
+            remaining = len(batch) if limit is None else limit - written
+            is_cut = remaining < len(batch)
+            rows = batch.slice(0, remaining) if is_cut else batch
+            if len(rows):
+                writer.write(rows)
+                written += len(rows)
+            if is_cut:
+                return written, True
     return written, False
 
 

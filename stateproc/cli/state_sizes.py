@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from stateproc.errors import SnapshotError
-from stateproc.readers.common.keyed_file import KeyedFile, SizeRequest
+from stateproc.readers.common.keyed_file import KeyedFile, SizeRequest, StateSizes
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.snapshot.operator import Operator
+from stateproc.snapshot.parallel_scan import read_in_order, thread_count
 from stateproc.snapshot.state import State
 
 SMALL = 64 << 20
@@ -59,24 +60,41 @@ class OperatorSizes:
         return None
 
 
-def operator_sizes(operator: Operator, *, scan: bool, advance: Callable[[int], None] = lambda _: None) -> OperatorSizes:
+def operator_sizes(
+    operator: Operator,
+    *,
+    scan: bool,
+    advance: Callable[[int], None] = lambda _: None,
+    threads: int | None = None,
+) -> OperatorSizes:
     """Count the states of an operator.
 
     Args:
         operator: The operator.
         scan: Whether files of any size are read.
-        advance: Called with the number of further bytes that were read.
+        advance: Called with the number of further bytes that were read, by any of the threads.
+        threads: The number of files that are read at a time; None for the cores that the process may use.
     """
     result = OperatorSizes(operator)
     request = SizeRequest(operator.options, None if scan else SMALL, advance)
     is_complete = True
-    for file in operator.keyed_files:
+
+    def measured(file: KeyedFile) -> Iterator[tuple[str | None, StateSizes | SnapshotError]]:
+        layout = None
         try:
-            result.layouts = list(dict.fromkeys([*result.layouts, file.layout]))
-            sizes = file.sizes(request)
+            layout = file.layout
+            yield layout, file.sizes(request)
         except SnapshotError as error:
+            yield layout, error
+
+    files = operator.keyed_files
+    found = read_in_order(files, measured, thread_count(threads), at_once=True, size_of=lambda _: 0)
+    for file, (layout, sizes) in zip(files, found, strict=True):
+        if layout is not None and layout not in result.layouts:
+            result.layouts.append(layout)
+        if isinstance(sizes, SnapshotError):
             is_complete = False
-            result.problems.append(error.at(operator=operator.display))
+            result.problems.append(sizes.at(operator=operator.display))
             continue
         for key_group, size in sizes.key_groups.items():
             result.key_group_bytes[key_group] = result.key_group_bytes.get(key_group, 0) + size

@@ -131,6 +131,13 @@ def byte_size(text: str) -> int:
     return int(match[1]) * _UNITS[match[2]]
 
 
+def thread_count(text: str) -> int:
+    """Parse a number of threads."""
+    if not re.fullmatch(r"\d{1,4}", text) or int(text) == 0:
+        raise ValueError("a number of threads from 1 to 9999")
+    return int(text)
+
+
 def kryo_version(text: str) -> int:
     """Parse the major version of Kryo."""
     if text not in ("2", "5"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from stateproc.errors import InvalidOption
@@ -20,6 +20,7 @@ STORAGE_PREFIX = "fs."
 
 _PYTHON_AND_SPARK = frozenset({Interface.PYTHON, Interface.SPARK})
 _SPARK_AND_CLI = frozenset({Interface.SPARK, Interface.CLI})
+_PYTHON_AND_CLI = frozenset({Interface.PYTHON, Interface.CLI})
 _SPARK = frozenset({Interface.SPARK})
 
 PATH = OptionDefinition(
@@ -171,6 +172,14 @@ ROW_OPTIONS: tuple[OptionDefinition, ...] = (
         SPLIT_BYTES,
         interfaces=_PYTHON_AND_SPARK,
     ),
+    OptionDefinition(
+        "threads",
+        int,
+        parsers.thread_count,
+        "threads that read and decode; default: the cores that the process may use",
+        metavar="N",
+        interfaces=_PYTHON_AND_CLI,
+    ),
 )
 """Which rows and columns of the selected state, and how reading them is divided."""
 
@@ -178,12 +187,11 @@ OPTIONS: tuple[OptionDefinition, ...] = (PATH, *SELECT_OPTIONS, *ROW_OPTIONS, *O
 BY_NAME: Mapping[str, OptionDefinition] = {option.name: option for option in OPTIONS}
 
 
-def parse_options(given: Mapping[str, Any], definitions: Iterable[OptionDefinition] = OPTIONS) -> dict[str, Any]:
+def parse_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Parse the options of a Spark data source: names in any case, ``fs.…`` collected as storage options.
 
     Args:
         given: Spark spelling → text or value.
-        definitions: The options that are accepted.
 
     Returns:
         Python spelling → value; options that are not given have their default.
@@ -193,7 +201,8 @@ def parse_options(given: Mapping[str, Any], definitions: Iterable[OptionDefiniti
     """
     known = {
         name.lower(): option
-        for option in definitions
+        for option in OPTIONS
+        if Interface.SPARK in option.interfaces
         for name in (option.spark_name, option.name, *option.spark_aliases)
     }
     values: dict[str, Any] = {option.name: option.default for option in known.values()}

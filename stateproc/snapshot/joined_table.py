@@ -146,6 +146,10 @@ class WideState(State):
         self.key_type = states[0].key_type
         self.namespace_type = states[0].namespace_type
 
+    @property
+    def _stored_bytes(self) -> int | None:
+        return self._states[0]._stored_bytes
+
     def with_temporal(self, temporal: str) -> Self:
         twin = super().with_temporal(temporal)
         twin._states = tuple(state.with_temporal(temporal) for state in self._states)

@@ -67,6 +67,10 @@ class KeyedStateView(State):
         return None
 
     @property
+    def _stored_bytes(self) -> int | None:
+        return sum(part.file.data_bytes for part in self._parts)
+
+    @property
     def problem(self) -> SnapshotError | None:
         """Why the state cannot be read, by its types or by what a file contains before it; None if it can."""
         problem = super().problem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,9 @@ from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.common.splits import Split
 from stateproc.snapshot.operator_context import OperatorContext
+from stateproc.snapshot.parallel_scan import parallel_split_bytes, read_in_order, thread_count
 from stateproc.snapshot.schema_merging import aligned
+from stateproc.storage.filesystem import store_kind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,14 +116,19 @@ class State(ABC):
         columns: Sequence[str] | None = None,
         key_groups: Iterable[int] | None = None,
         keys: Sequence[Any] | None = None,
+        threads: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Read the rows, one bounded batch after another.
+        """Read the rows, one bounded batch after another, in the order of the splits.
+
+        The first batch is read in the calling thread, so that a caller who needs no more does not wait for others.
+        Then threads read ahead, up to 64 MB each, until the iterator is exhausted, closed or deleted.
 
         Args:
             flatten: One row per list element or map entry.
             columns: Only these columns, in this order.
             key_groups: Only these key groups.
             keys: Only what is needed to find these keys. Rows with other keys of the same key groups may be included.
+            threads: The number of threads that read and decode; default the cores that this process may use.
 
         Yields:
             Batches of the schema of :meth:`schema`, or of ``columns``.
@@ -130,15 +137,39 @@ class State(ABC):
             CorruptSnapshot: A file is damaged.
             MissingFile: A file does not exist.
             UnsupportedSnapshot: A value cannot be decoded.
-            InvalidOption: A column does not exist, or the state cannot be flattened.
+            InvalidOption: A column does not exist, the state cannot be flattened, or ``threads`` is not positive.
         """
+        return self._batches(flatten, columns, key_groups, keys, threads)
+
+    def _batches(
+        self,
+        flatten: bool = False,
+        columns: Sequence[str] | None = None,
+        key_groups: Iterable[int] | None = None,
+        keys: Sequence[Any] | None = None,
+        threads: int | None = None,
+        *,
+        at_once: bool = False,
+    ) -> Generator[pa.RecordBatch, None, None]:
+        """Read as :meth:`batches`; ``at_once``: all threads begin before the first batch is there."""
         with self._placed():
+            number = thread_count(threads)
             schema = self.schema(flatten=flatten)
             wanted = narrowed(schema, columns)
             groups = self._pruned(key_groups, keys)
-            for split in self.splits(flatten=flatten, key_groups=groups, keys=keys, columns=columns):
-                for batch in split.read():
-                    yield aligned(batch, wanted)
+            remote = store_kind(self.operator.location.directory_uri) != "file"
+            size = parallel_split_bytes(number, self._stored_bytes, SPLIT_BYTES, remote=remote)
+            splits = self.splits(flatten=flatten, key_groups=groups, split_bytes=size, keys=keys, columns=columns)
+
+            def rows(split: Split) -> Iterator[pa.RecordBatch]:
+                return (aligned(batch, wanted) for batch in split.read())
+
+            yield from read_in_order(splits, rows, number, at_once=at_once)
+
+    @property
+    def _stored_bytes(self) -> int | None:
+        """Bytes of the files that contain the state, perhaps besides others; None if not known."""
+        return None
 
     def with_temporal(self, temporal: str) -> Self:
         """Return the same state with another representation of dates and times: 'micros' or 'exact'."""
@@ -174,7 +205,7 @@ class State(ABC):
             SnapshotError: As in :meth:`batches`.
         """
         schema = narrowed(self.schema(flatten=options.get("flatten", False)), options.get("columns"))
-        return pa.Table.from_batches(list(self.batches(**options)), schema=schema)
+        return pa.Table.from_batches(list(self._batches(**options, at_once=True)), schema=schema)
 
     def to_pandas(self, **options: Any) -> pd.DataFrame:
         """Return all rows as a pandas DataFrame of Arrow-backed columns, which keep every value and type.

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from stateproc.errors import InvalidOption
-from stateproc.options import OPTIONS, SPLIT_BYTES, Interface, open_arguments, parse_options
+from stateproc.options import SPLIT_BYTES, Interface, open_arguments, parse_options
 from stateproc.snapshot.selection import StateSelection
 
-_SPARK_OPTIONS = tuple(option for option in OPTIONS if Interface.SPARK in option.interfaces)
 _SQL = "CREATE TEMPORARY VIEW v USING savepoint OPTIONS (path '…', uid '…', state '…')"
 _TABLE_PROPERTIES = frozenset({"location", "owner", "provider"})
 """What Spark passes instead of options for a table of its catalog."""
@@ -43,7 +42,7 @@ def source_options(raw: Mapping[str, str]) -> SourceOptions:
     """
     for name in raw:
         _check_name(name.lower())
-    values = parse_options(raw, _SPARK_OPTIONS)
+    values = parse_options(raw)
     path = values.pop("path")
     if not path:
         raise InvalidOption("no path given", advice=f'load("/path/of/savepoint"), or in SQL: {_SQL}')

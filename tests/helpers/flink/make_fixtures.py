@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from tests.helpers.fixture_archives import SUFFIX, pack
-from tests.helpers.flink.cases import FILES, INCREMENTAL, JOBS, RELEASES, ROCKSDB_TIMERS, Case, cases
+from tests.helpers.flink.cases import CHANGELOG, FILES, INCREMENTAL, JOBS, RELEASES, ROCKSDB_TIMERS, Case, cases
 from tests.helpers.flink.chains import Chain, Stage, chains
 from tests.helpers.flink.compilation import JAVA, fixtures_path
 from tests.helpers.flink.jars import line_number
@@ -70,12 +70,19 @@ def run(release: str, wanted: list[Case]) -> list[str]:
     return [case.name for case in wanted if case not in done]
 
 
-def write_big(release: str, keys: int, out: Path, *, incremental: bool = False) -> None:
-    """Writes one value state with `keys` keys to `out`, not to the repository: a canonical savepoint, or an incremental
-    RocksDB checkpoint."""
-    case = Case("big", "", "hashmap", "canonical", options=FILES)
-    if incremental:
-        case = Case("big", "", "rocksdb", "checkpoint", options=FILES + INCREMENTAL + ROCKSDB_TIMERS)
+BIG = {
+    "canonical": Case("big", "", "hashmap", "canonical", options=FILES),
+    "incremental": Case("big", "", "rocksdb", "checkpoint", options=FILES + INCREMENTAL + ROCKSDB_TIMERS),
+    "heap": Case("big", "", "hashmap", "checkpoint", options=FILES),
+    "changelog": Case("big", "", "hashmap", "checkpoint", options=FILES + CHANGELOG),
+}
+"""Formats of the snapshot of many keys: a canonical savepoint; checkpoints of RocksDB, of the heap, and of a changelog
+that contains every change."""
+
+
+def write_big(release: str, keys: int, out: Path, form: str = "canonical") -> None:
+    """Writes one value state with `keys` keys to `out`, not to the repository, in one of the formats of `BIG`."""
+    case = BIG[form]
     root = out.resolve()
     shutil.rmtree(root / "big", ignore_errors=True)
     root.mkdir(parents=True, exist_ok=True)
@@ -94,14 +101,15 @@ def main() -> int:
     parser.add_argument("--release", action="append", choices=list(RELEASES), help="default: all")
     parser.add_argument("--case", action="append", help="default: all cases of the release")
     parser.add_argument("--big", type=int, metavar="KEYS", help="write this many keys to --out")
-    parser.add_argument("--incremental", action="store_true", help="with --big: an incremental RocksDB checkpoint")
+    parser.add_argument("--format", choices=list(BIG), default="canonical", help="with --big")
+    parser.add_argument("--incremental", action="store_const", dest="format", const="incremental")
     parser.add_argument("--out", type=Path, help="where --big writes")
     arguments = parser.parse_args()
     if arguments.big is not None:
         if arguments.out is None:
             parser.error("--big needs --out")
         release = (arguments.release or ["1.20"])[0]
-        write_big(release, arguments.big, arguments.out, incremental=arguments.incremental)
+        write_big(release, arguments.big, arguments.out, arguments.format)
         return 0
     failed = []
     for release in arguments.release or list(RELEASES):

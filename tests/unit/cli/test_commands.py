@@ -87,6 +87,15 @@ def test_columns_and_limit(run: Any) -> None:
     assert run("read", DEMO, *CUSTOMERS, "--state", "profile", "--limit", "0").rows == []
 
 
+@pytest.mark.parametrize("more", [[], ["--where", "key < 200"], ["--limit", "250"]])
+def test_rows_and_counts_do_not_depend_on_the_number_of_threads(more: list[str], run: Any) -> None:
+    read = ["read", DEMO, *CUSTOMERS, "--state", "profile", *more]
+    assert len(run(*read, "--threads", "4").rows) == (300 if not more else int(more[-1].split()[-1]))
+    assert run(*read, "--threads", "4").out == run(*read, "--threads", "1").out
+    inspect = ["inspect", DEMO, "--scan", "--json"]
+    assert run(*inspect, "--threads", "4").out == run(*inspect, "--threads", "1").out
+
+
 def test_a_filter_may_use_columns_that_are_not_shown(run: Any) -> None:
     ran = run(
         "read",
@@ -253,6 +262,8 @@ def test_a_failed_write_leaves_no_file(run: Any, tmp_path: Path) -> None:
         (["read", DEMO, *CUSTOMERS, "--operator-state", "profile"], "there are none"),
         (["inspect", DEMO, "--classes", "/nowhere.json"], "class descriptions '/nowhere.json' cannot be read"),
         (["inspect", DEMO, "--path-mapping", "x"], "--path-mapping x"),
+        (["inspect", DEMO, "--threads", "0"], "--threads 0"),
+        (["read", DEMO, *CUSTOMERS, "--state", "profile", "--threads", "-1"], "a number of threads from 1 to 9999"),
         (["inspect", DEMO, "--plugins", "no.such.module"], "no.such.module"),
     ],
 )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stateproc.errors import InvalidOption
-from stateproc.options import BY_NAME, OPEN_OPTIONS, OPTIONS, Interface
+from stateproc.options import BY_NAME, OPEN_OPTIONS, OPTIONS, Interface, parse_options
 from stateproc.snapshot.snapshot import open
 
 
@@ -75,6 +75,12 @@ def test_invalid_values_are_refused_in_the_spelling_of_the_interface(
         BY_NAME[name].value(given, interface)
     assert caught.value.message == message
     assert (caught.value.advice or "").startswith(advice)
+
+
+def test_spark_refuses_options_of_other_interfaces() -> None:
+    assert parse_options({"keyGroups": "1"})["key_groups"] == {1}
+    with pytest.raises(InvalidOption, match="no option 'threads'"):
+        parse_options({"threads": "2"})
 
 
 def test_the_option_table_is_imported_without_arrow() -> None:
