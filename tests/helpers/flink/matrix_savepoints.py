@@ -18,7 +18,8 @@ from tests.helpers.flink.type_matrix import KEYS, MICROS, Family, Key, families
 from tests.helpers.value_comparison import plain
 
 ROWS = 8
-MAIN = "families"
+FAMILIES = 8
+"""Families in one operator: RocksDB lists all column families whenever it makes one, so that hundreds take minutes."""
 ACCESS = dt.datetime(2026, 1, 2, 3, 4, 5, 678000, dt.timezone.utc)
 ACCESS_MS = 1_767_323_045_678
 FIRST_TIMER = 1_700_000_000_000
@@ -91,8 +92,8 @@ KINDS: dict[str, Kind] = {
 }  # fmt: skip
 
 
-def cells(written: Written) -> Iterator[tuple[str, Family, Kind]]:
-    """The states of the main operator: (name, family, kind); only keyed ones have a time to live.
+def cells(written: Written) -> Iterator[tuple[str, str, Family, Kind]]:
+    """The states of the families: (uid, name, family, kind); only keyed ones have a time to live.
 
     What is reduced with a time to live is aggregated without, and the other way round.
     """
@@ -100,7 +101,7 @@ def cells(written: Written) -> Iterator[tuple[str, Family, Kind]]:
         other = "reducing" if number % 2 == written.ttl else "aggregating"
         for name, kind in KINDS.items():
             if name != other and (kind.keyed or not written.ttl):
-                yield f"{name}-{family.name}", family, kind
+                yield f"families-{number // FAMILIES}", f"{name}-{family.name}", family, kind
 
 
 def family_rows(release: str) -> pa.Table:
@@ -124,13 +125,16 @@ def key_rows(key: Key) -> pa.Table:
 
 
 def write(spark: SparkSession, written: Written, path: str) -> None:
-    """The savepoint, of one operator with all families, and one for each type of keys."""
+    """The savepoint: operators with some families each, and one operator for each type of keys."""
     rows = spark.createDataFrame(family_rows(written.release)).coalesce(1)
-    main = OperatorBootstrap()
-    for name, family, kind in cells(written):
-        kind.add(main, name, rows, family, {"ttl": True, "last_access": "at"} if written.ttl else {})
+    bootstraps: dict[str, OperatorBootstrap] = {}
+    for uid, name, family, kind in cells(written):
+        state = bootstraps.setdefault(uid, OperatorBootstrap())
+        kind.add(state, name, rows, family, {"ttl": True, "last_access": "at"} if written.ttl else {})
     writer = SavepointWriter.new_savepoint(spark, written.max_parallelism).with_flink_version(written.release)
-    writer.with_compression(written.compressed).with_operator(MAIN, main)
+    writer.with_compression(written.compressed)
+    for uid, state in bootstraps.items():
+        writer.with_operator(uid, state)
     for key in KEYS:
         frame = spark.createDataFrame(key_rows(key)).coalesce(1)
         hash_column = None if key.codes is None else "code"
@@ -143,19 +147,19 @@ def write(spark: SparkSession, written: Written, path: str) -> None:
 def operators(written: Written) -> list[Operator]:
     """All of them, as a job registers them."""
     ttl = HUNDRED_YEARS if written.ttl else None
-    states = [
-        State(name, kind.kind, kind.type.format(family.flink), ttl=ttl if kind.keyed else None)
-        for name, family, kind in cells(written)
-    ]
+    states: dict[str, list[State]] = {}
+    for uid, name, family, kind in cells(written):
+        state = State(name, kind.kind, kind.type.format(family.flink), ttl=ttl if kind.keyed else None)
+        states.setdefault(uid, []).append(state)
     keyed = [Operator(f"key-{key.name}", key.flink, (State("number", "value", "LONG"),), (Timers(),)) for key in KEYS]
-    return [Operator(MAIN, "LONG", states), *keyed]
+    return [*(Operator(uid, "LONG", listed) for uid, listed in states.items()), *keyed]
 
 
 def expected(written: Written) -> Iterator[Line]:
     """What a job has to find, as lines of expected.jsonl."""
-    for name, family, kind in cells(written):
+    for uid, name, family, kind in cells(written):
         for row in range(ROWS):
-            line = {"uid": MAIN, "state": name, "kind": kind.kind, "value": plain(kind.value(family, row))}
+            line = {"uid": uid, "state": name, "kind": kind.kind, "value": plain(kind.value(family, row))}
             line |= {"key": row, "namespace": None} if kind.keyed else {"key": row, "subtask": 0}
             yield line | ({"last_access": [ACCESS_MS, ACCESS_MS]} if written.ttl else {})
     for key in KEYS:
