@@ -6,8 +6,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO := tests/fixtures/1.20/demo/snapshot
 PYTEST := $(BIN)/python -m pytest
-# How many test files run side by side. Each may start a JVM of its own.
-JOBS ?= 2
+# How many test files run side by side. Each may start a JVM of its own, and wait for it: three keep two cores busy.
+JOBS ?= 3
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
@@ -33,8 +33,11 @@ demo: setup ## open a savepoint of a real job: catalog, values, maps, windows, t
 	$(BIN)/stateproc inspect $(DEMO) --uids orders-from-kafka,orders-per-customer,revenue-per-product
 	$(BIN)/python notebooks/demo.py
 
+# Files are handed out in this order: the long ones first, then many short ones to fill the gaps.
+LAYERS := tests/integration/flink tests/docs tests/integration tests/robustness tests/unit
+
 test: setup ## all tests
-	$(PYTEST) -n $(JOBS) --dist loadfile tests
+	$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder $(LAYERS)
 
 test-fast: setup ## unit tests: no JVM, no Spark; of the fixtures one of each kind
 	$(PYTEST) -n $(JOBS) --dist worksteal -m "not exhaustive" tests/unit

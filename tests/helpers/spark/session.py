@@ -23,6 +23,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .appName("stateproc tests")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
+        # Spark keeps the text of the plan of each query, which of hundreds of states has megabytes.
+        .config("spark.sql.ui.retainedExecutions", "10")
         .config("spark.driver.memory", "1g")
         # Nothing here runs long enough for the JVM's second compiler to pay.
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")

@@ -47,7 +47,9 @@ UNSET = dict.fromkeys(ARROW_SETTINGS)
 
 def people(spark: SparkSession, large: int = -1, size: int = 0) -> DataFrame:
     """Return rows with two strings; those of key ``large`` have ``size`` bytes in total."""
-    one = F.when(F.col("id") == large, F.repeat(F.lit("x"), size - 5)).otherwise(F.concat(F.lit("name "), F.col("id")))
+    # The length depends on the row, so that Spark does not make a literal of the string, in every text of the plan.
+    length = F.when(F.col("id") == large, F.lit(size - 5)).otherwise(0)
+    one = F.when(F.col("id") == large, F.repeat(F.lit("x"), length)).otherwise(F.concat(F.lit("name "), F.col("id")))
     other = F.when(F.col("id") == large, F.lit("é é")).when(F.col("id") % 7 != 0, F.lit("y"))
     value = F.struct(one.alias("name"), other.alias("note"), (F.col("id") * 2).alias("number"))
     return spark.range(N, numPartitions=3).select(F.col("id").alias("key"), value.alias("value"))
