@@ -19,6 +19,7 @@ from stateproc.storage.filesystem import kind_of
 from stateproc.storage.sources import FileSource
 
 _AT_ONCE = 4 << 20
+_SKIPPED_AT_ONCE = 1 << 14
 _FLAG = 1
 _LENGTH = 4
 _ADVICE = "the file is truncated or damaged; restore it from a copy or take the snapshot again"
@@ -122,6 +123,19 @@ class LogContent:
             places = np.full(n, before) if self._compressed else before + starts - _LENGTH
             yield self._held[first:reached], starts, ends, places
             count -= n
+
+    def skip_records(self, count: int) -> None:
+        """Pass the next ``count`` records without copying them."""
+        starts, ends = np.empty((2, min(count, _SKIPPED_AT_ONCE)), dtype=np.int64)
+        while count > 0:
+            held = np.frombuffer(self._held or b"\0", dtype=np.uint8)
+            n, reached = walk(held.ctypes.data, self._used, len(self._held), starts[:count], ends)
+            if n:
+                self._used = reached
+            else:
+                # Cut off by what is held, or damaged.
+                self.take(self.integer())
+            count -= max(n, 1)
 
     def _more(self, missing: int) -> bytes:
         """More plain bytes, at least one."""

@@ -67,10 +67,11 @@ def _segment(content: LogContent, offset: int, wanted: Callable[[int], bool], le
         key_group = content.integer()
         if leading and key_group != METADATA_GROUP:
             return
-        keep = key_group == METADATA_GROUP or wanted(key_group)
+        if key_group != METADATA_GROUP and not wanted(key_group):
+            content.skip_records(changes)
+            continue
         for data, starts, ends, places in content.records(changes):
-            if keep:
-                yield ChangeBlock(key_group, data, starts, ends, content.file, places)
+            yield ChangeBlock(key_group, data, starts, ends, content.file, places)
 
 
 def _count(content: LogContent, what: str) -> int:

@@ -195,7 +195,7 @@ def _sizes(file: KeyedFile, request: SizeRequest) -> StateSizes:
     return StateSizes(None, {})
 
 
-CHANGELOG = StateLayout(name="changelog", splits=_plan, split=_split, sizes=_sizes)
+CHANGELOG = StateLayout(name="changelog", splits=_plan, split=_split, sizes=_sizes, reads_whole_files=True)
 
 CHANGELOG_BACKEND = HandleBackend(
     layout=lambda _: CHANGELOG,

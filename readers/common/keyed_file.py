@@ -70,6 +70,7 @@ class StateLayout:
         sizes: Measures the states.
         scanned: Whether measuring reads the whole file.
         unreadable_states: Finds states whose data cannot be read although the header describes them.
+        reads_whole_files: Whether every split reads the whole file, so that few large splits are faster.
     """
 
     name: str
@@ -78,6 +79,7 @@ class StateLayout:
     sizes: Callable[[KeyedFile, SizeRequest], StateSizes]
     scanned: bool = False
     unreadable_states: Callable[[KeyedFile, ReadOptions], Mapping[str, ErrorsByKeyGroup]] = _no_errors
+    reads_whole_files: bool = False
 
 
 def _no_ranges(_: KeyedFile) -> tuple[KeyGroupRange, ...]:

@@ -178,7 +178,9 @@ class _SectionDecoder(Generic[Out]):
             return self._pass_stream(pos, limit, whole)
         while at.left:
             try:
-                rows, pos = machine.run_stream(data, pos, limit, min(at.left, _ROWS_AT_ONCE), append=wanted)
+                rows, pos = machine.run_stream(
+                    data, pos, limit, min(at.left, _ROWS_AT_ONCE), append=wanted, expected=_ROWS_AT_ONCE
+                )
             except HostFailure as failure:
                 if wanted or not isinstance(failure.error, UnsupportedSnapshot):
                     raise

@@ -74,8 +74,9 @@ class FilteredScan:
             self._filter = RowFilter(condition, self._full_schema, self._temporal_schema)
             keys, key_groups = self._pruning(condition)
             needed |= {name for name in self._full_schema.names if name.lower() in condition.names}
+        size = self._state.parallel_split_bytes(self._threads, _SPLIT_BYTES)
         self.splits = self._state.splits(
-            flatten=flatten, key_groups=key_groups, split_bytes=_SPLIT_BYTES, keys=keys, columns=needed
+            flatten=flatten, key_groups=key_groups, split_bytes=size, keys=keys, columns=needed
         )
 
     def batches(self, advance: Advance, *, at_once: bool = False) -> Generator[pa.RecordBatch, None, None]:

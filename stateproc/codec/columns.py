@@ -9,6 +9,10 @@ import numpy.typing as npt
 
 from stateproc.codec.array_types import Bytes
 
+_MARGIN = 1.1
+_MOST_EXPECTED = 16 << 20
+"""Bytes by which a column grows at most because of what is expected: the first rows may be longer than the others."""
+
 
 class Columns:
     """Columns of raw values. ``table[c]`` = (address, used, capacity), the last two in bytes."""
@@ -33,12 +37,17 @@ class Columns:
         self._data[column] = data
         self.table[column] = data.ctypes.data, used, capacity
 
-    def grow(self, column: int, need: int) -> bool:
-        """Grow ``column`` by at least ``need`` bytes; False if it would exceed 2 GiB."""
+    def grow(self, column: int, need: int, share: float = 0.0) -> bool:
+        """Grow ``column`` by at least ``need`` bytes; False if it would exceed 2 GiB.
+
+        ``share``: the share of all rows that the column has now, 0 if not known. It grows to the bytes of all rows at
+        this rate, because each growth interrupts the kernel and needs the interpreter's lock.
+        """
         used, capacity = int(self.table[column, 1]), int(self.table[column, 2])
         if used + need > self.LIMIT or capacity >= self.LIMIT:
             return False
-        self._allot(column, min(self.LIMIT, max(2 * capacity, used + need)))
+        expected = min(int(_MARGIN * used / share), used + _MOST_EXPECTED) if share else 4 * capacity
+        self._allot(column, min(self.LIMIT, max(2 * capacity, used + need, expected)))
         return True
 
     @property

@@ -44,6 +44,7 @@ class Machine:
         self._stack = np.zeros(ops.STACK_WORDS, dtype=np.int64)
         self._scratch = np.empty(vectorized.SCRATCH_WORDS if program.column_widths is not None else 1, dtype=np.int64)
         self._fallback_chunks = 0
+        self._appended = 0
         self._kryo = np.empty(BLOCK_WORDS if program.reads_kryo else 1, dtype=np.int64)
 
     def run(self, data: Bytes, starts: Longs, ends: Longs, first: int, last: int) -> int:
@@ -56,24 +57,27 @@ class Machine:
             return self._run_rows(data, np.ascontiguousarray(starts), np.ascontiguousarray(ends), last, False)
         return self._run_vectorized(data, starts, ends, first, last, self.program.column_widths)
 
-    def run_stream(self, data: Bytes, start: int, end: int, limit: int, *, append: bool = False) -> tuple[int, int]:
+    def run_stream(
+        self, data: Bytes, start: int, end: int, limit: int, *, append: bool = False, expected: int = 0
+    ) -> tuple[int, int]:
         """Decode at most ``limit`` rows that follow one another; (rows decoded, position after them).
 
         Stops early, without an error, where the next row needs bytes after ``end``. ``append``: the rows are appended
-        to those that the columns hold already.
+        to those that the columns hold already. ``expected``: how many rows the caller will append in all.
         """
         self._begin(0, append)
         span_start, span_end = np.array([[start]], np.int64), np.array([[end]], np.int64)
         if limit <= 0:
             return 0, start
         try:
-            rows = self._run_rows(data, span_start, span_end, limit, True)
+            rows = self._run_rows(data, span_start, span_end, limit, True, expected)
         except DecodeFailure as failure:
             if failure.code != ops.SHORT:
                 raise
             if isinstance(failure, HostFailure):
                 self._roll_back()
             rows = failure.row
+        self._appended += rows
         return rows, int(self._reg[ops.POS])
 
     def decoded(self) -> DecodedColumns:
@@ -88,6 +92,7 @@ class Machine:
 
     def clear(self) -> None:
         """Forget the rows decoded so far."""
+        self._appended = 0
         self._columns.clear()
         for values in self._python_values.values():
             values.clear()
@@ -123,7 +128,10 @@ class Machine:
                 self._scratch.ctypes.data,
             )
             if outcome == vectorized_ops.COLUMN_FULL:
-                if not (row > first and columns.is_large) and columns.grow(int(reg[ops.AUX]), int(reg[ops.NEED])):
+                share = (row - first) / (last - first)
+                if not (row > first and columns.is_large) and columns.grow(
+                    int(reg[ops.AUX]), int(reg[ops.NEED]), share
+                ):
                     continue
                 if row > first:
                     return row
@@ -139,7 +147,7 @@ class Machine:
                 self._fallback_chunks = 0
         return row
 
-    def _run_rows(self, data: Bytes, starts: Longs, ends: Longs, last: int, stream: bool) -> int:
+    def _run_rows(self, data: Bytes, starts: Longs, ends: Longs, last: int, stream: bool, expected: int = 0) -> int:
         columns, reg, program = self._columns, self._reg, self.program
         first = int(reg[ops.ROW])
         while True:
@@ -168,10 +176,11 @@ class Machine:
                 continue
             self._drop_unfinished()
             if status == ops.GROW:
-                done = int(reg[ops.ROW]) > first
-                if not (done and columns.is_large) and columns.grow(int(reg[ops.AUX]), int(reg[ops.NEED])):
+                done = int(reg[ops.ROW]) - first
+                share = (self._appended + done) / max(expected, last) if first == 0 else 1.0
+                if not (done and columns.is_large) and columns.grow(int(reg[ops.AUX]), int(reg[ops.NEED]), share):
                     continue
-                if int(reg[ops.ROW]) > first:
+                if done:
                     return int(reg[ops.ROW])
                 self._refuse_oversized(data)
                 raise DecodeFailure(ops.BAD_COUNT, int(reg[ops.ROW_POS]), int(reg[ops.ROW]))

@@ -66,8 +66,15 @@ class KeyedStateView(State):
             return sum(part.file.data_bytes for part in self._parts)
         return None
 
+    def parallel_split_bytes(self, threads: int, limit: int) -> int:
+        if any(part.file.state_layout.reads_whole_files for part in self._parts):
+            # One split per thread, whatever its size: a split of a changelog holds little of it in memory. Files of
+            # almost equal size, one per subtask, are not cut because of the difference.
+            return max(5 * self._stored_bytes // (4 * threads), 1)
+        return super().parallel_split_bytes(threads, limit)
+
     @property
-    def _stored_bytes(self) -> int | None:
+    def _stored_bytes(self) -> int:
         return sum(part.file.data_bytes for part in self._parts)
 
     @property

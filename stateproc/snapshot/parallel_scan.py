@@ -32,8 +32,6 @@ _ITEMS_AHEAD = 8
 bytes alone do not bound how far threads run ahead."""
 
 _SMALLEST_SPLIT, _LARGEST_SPLIT = 4 << 20, 32 << 20
-_REMOTE_SPLIT = 32 << 20
-"""The smallest split of a remote snapshot: each takes some requests to open its files."""
 _SPLITS_PER_THREAD = 4
 """Splits per thread where the state is large enough: with fewer, threads idle while the last splits are read."""
 
@@ -54,19 +52,19 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
-def parallel_split_bytes(threads: int, stored_bytes: int | None, limit: int, *, remote: bool = False) -> int:
+def parallel_split_bytes(threads: int, stored_bytes: int | None, limit: int, *, smallest: int | None = None) -> int:
     """Return a size of splits that keeps all threads busy.
 
     Args:
         threads: The number of threads.
         stored_bytes: Stored bytes of what is read, or an upper bound; None if not known.
         limit: The size for one thread, which is never exceeded.
-        remote: Whether each read is a request over a network.
+        smallest: The smallest size, where splits cost more than usual.
     """
     if threads < 2:
         return limit
     share = _LARGEST_SPLIT if stored_bytes is None else stored_bytes // (_SPLITS_PER_THREAD * threads)
-    return min(limit, max(_REMOTE_SPLIT if remote else _SMALLEST_SPLIT, min(share, _LARGEST_SPLIT)))
+    return min(limit, max(_SMALLEST_SPLIT if smallest is None else smallest, min(share, _LARGEST_SPLIT)))
 
 
 def _buffer_bytes(batch: Any) -> int:

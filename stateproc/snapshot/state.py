@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from typing_extensions import Self
 
+_REMOTE_SPLIT = 32 << 20
+"""The smallest split of a remote snapshot that threads read: opening its files takes some requests."""
+
 
 class State(ABC):
     """One state of one operator.
@@ -157,14 +160,26 @@ class State(ABC):
             schema = self.schema(flatten=flatten)
             wanted = narrowed(schema, columns)
             groups = self._pruned(key_groups, keys)
-            remote = store_kind(self.operator.location.directory_uri) != "file"
-            size = parallel_split_bytes(number, self._stored_bytes, SPLIT_BYTES, remote=remote)
+            size = self.parallel_split_bytes(number, SPLIT_BYTES)
             splits = self.splits(flatten=flatten, key_groups=groups, split_bytes=size, keys=keys, columns=columns)
 
             def rows(split: Split) -> Iterator[pa.RecordBatch]:
                 return (aligned(batch, wanted) for batch in split.read())
 
             yield from read_in_order(splits, rows, number, at_once=at_once)
+
+    def parallel_split_bytes(self, threads: int, limit: int) -> int:
+        """Return a size of splits with which threads of one process have enough splits each.
+
+        Args:
+            threads: The number of threads.
+            limit: The size for one thread, exceeded only where each split reads the whole state.
+
+        Raises:
+            SnapshotError: The sizes of the files cannot be determined.
+        """
+        remote = store_kind(self.operator.location.directory_uri) != "file"
+        return parallel_split_bytes(threads, self._stored_bytes, limit, smallest=_REMOTE_SPLIT if remote else None)
 
     @property
     def _stored_bytes(self) -> int | None:

@@ -243,7 +243,7 @@ def test_the_number_of_threads() -> None:
 )
 def test_splits_are_small_enough_for_all_threads(threads: int, stored: int | None, limit: int, size: int) -> None:
     assert parallel_split_bytes(threads, stored, limit) == size
-    assert parallel_split_bytes(threads, stored, limit, remote=True) == min(limit, max(size, 32 * MB))
+    assert parallel_split_bytes(threads, stored, limit, smallest=32 * MB) == min(limit, max(size, 32 * MB))
 
 
 STATES = [
