@@ -210,7 +210,7 @@ def open(
     values = {option.name: option.value(given[option.name]) for option in OPEN_OPTIONS}
     load_plugins(values["plugins"])
     location = locate(path, values["storage_options"], values["path_mapping"])
-    metadata = read_metadata(_metadata_bytes(location), file=location.metadata_uri)
+    metadata = read_metadata(metadata_bytes(location), file=location.metadata_uri)
     options = ReadOptions(
         temporal=values["temporal"],
         row_kind=values["row_kind"],
@@ -231,7 +231,8 @@ def _classes(spec: Any) -> Mapping[str, Any]:
     return parse_classes(spec)
 
 
-def _metadata_bytes(location: SnapshotLocation) -> bytes:
+def metadata_bytes(location: SnapshotLocation) -> bytes:
+    """Read ``_metadata``. Raises MissingFile, InvalidOption."""
     found = kind_of(location.metadata_uri, location.storage_options)
     size = found[1] if found else 0
     if size > _MAX_METADATA:

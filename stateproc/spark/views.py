@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,15 +19,18 @@ from stateproc.snapshot.metadata_tables import CATALOGS
 from stateproc.snapshot.operator import Operator
 from stateproc.snapshot.rocksdb_tables import has_databases
 from stateproc.snapshot.selection import state_option
-from stateproc.snapshot.snapshot import Snapshot, open
+from stateproc.snapshot.snapshot import Snapshot, metadata_bytes, open
 from stateproc.snapshot.state import State
 from stateproc.spark.options import source_options
 from stateproc.spark.types import spark_schema
+from stateproc.spark.view_cache import ViewCache, check_cache
 from stateproc.spark.workers import check_worker_python
+from stateproc.storage.filesystem import store_kind
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
+_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _SHORT_HASH = 8
 _MAX_NAME_LENGTH = 120
 _SELECTING = frozenset(
@@ -38,12 +42,16 @@ _SELECTING = frozenset(
 
 @dataclass(frozen=True)
 class View:
-    """A view: its name, the options that read it, and its columns; or why it cannot be read."""
+    """A view: its name, the options that read it, and its columns; or why it cannot be read.
+
+    ``state``: whether it is one of a single state.
+    """
 
     name: str
     options: Mapping[str, str]
     schema: pa.Schema | None = None
     problem: SnapshotError | None = None
+    state: bool = False
 
 
 class Views(Sequence[View]):
@@ -85,16 +93,21 @@ class Views(Sequence[View]):
         return f"<table><tr><th>view</th><th>columns</th></tr>{cells}</table>"
 
 
-def attach(spark: SparkSession, path: str, **options: Any) -> Views:
+def attach(spark: SparkSession, path: str, *, cache: str | os.PathLike[str] | None = None, **options: Any) -> Views:
     """Create a temporary view for every state and operator of a snapshot.
 
     Views are named ``<operator>__<state>`` for states, ``<operator>`` for all keyed states as one wide table, and
     ``savepoint_<table>`` for the metadata tables. Operators are named by uid, else name, else the first digits of the
     uid hash.
 
+    Filters on keys skip the other key groups: where the session has no value for
+    ``spark.sql.python.filterPushdown.enabled``, it is set to true.
+
     Args:
         spark: The session.
         path: The snapshot's directory, its ``_metadata``, or a checkpoint root.
+        cache: A directory in which the rows of each state are kept as Parquet files. What is missing there is written
+            now; what was kept of another snapshot at the same path is removed. None: views read the snapshot.
         **options: Options of the data source except those that select, as text or Python values.
 
     Returns:
@@ -103,6 +116,8 @@ def attach(spark: SparkSession, path: str, **options: Any) -> Views:
     Raises:
         InvalidOption: An option does not fit, or Spark's Python workers cannot import stateproc.
         SnapshotError: The snapshot cannot be opened.
+        PythonException: A state cannot be read that is to be cached (pyspark.errors).
+        WriteFailed: The cache cannot be written.
     """
     given = {name: _text(value) for name, value in options.items()}
     parsed = source_options({**given, "path": path})
@@ -111,16 +126,41 @@ def attach(spark: SparkSession, path: str, **options: Any) -> Views:
         raise InvalidOption(
             f"option {selecting[0]} does not go with attach", advice="every state gets a view of its own"
         )
+    if cache is not None:
+        check_cache(os.fspath(cache))
     check_worker_python(spark)
     snapshot = open(parsed.path, **parsed.opening)
     # Spark finds the source itself in an installed package, but not in an editable installation.
     spark.dataSource.register(DefaultSource)
+    if spark.conf.get(_PUSHDOWN, None) is None:
+        spark.conf.set(_PUSHDOWN, "true")
+    kept = None if cache is None else _cache(os.fspath(cache), path, snapshot, given)
     views = list(_views(snapshot, raw=parsed.raw, flatten=parsed.flatten))
     for view in views:
         if view.problem is None:
-            frame = spark.read.format("savepoint").options(**{**given, **view.options})
-            frame.schema(spark_schema(view.schema)).load(path).createOrReplaceTempView(view.name)
+            _frame(spark, path, view, given, kept).createOrReplaceTempView(view.name)
+    if kept is not None:
+        kept.remove_others()
     return Views(snapshot.path, views)
+
+
+def _cache(cache: str, path: str, snapshot: Snapshot, given: Mapping[str, str]) -> ViewCache:
+    location = snapshot.location
+    options = location.storage_options if store_kind(cache) == store_kind(snapshot.path) else {}
+    return ViewCache.of(cache, path, metadata_bytes(location), given, options)
+
+
+def _frame(spark: SparkSession, path: str, view: View, given: Mapping[str, str], kept: ViewCache | None) -> DataFrame:
+    """Return the rows of a view, from the cache if it is one of a state."""
+    schema = spark_schema(view.schema)
+    rows = spark.read.format("savepoint").options(**{**given, **view.options}).schema(schema).load(path)
+    if kept is None or not view.state:
+        return rows
+    found = kept.frame(spark, view.name, schema)
+    if found is None:
+        kept.store(view.name, rows)
+        found = kept.frame(spark, view.name, schema)
+    return rows if found is None else found
 
 
 def _text(value: Any) -> str:
@@ -144,7 +184,8 @@ def _views(snapshot: Snapshot, raw: bool, flatten: bool) -> Iterator[View]:
             yield _view(prefix, selected | {"flatten": "false"}, lambda of=operator: _wide(of))
         for state in operator.states:
             view_name = names.unique(f"{prefix}__{state.name}")
-            yield _view(view_name, selected | _selecting(state), lambda of=state: _columns(of, raw, flatten))
+            options = selected | _selecting(state)
+            yield replace(_view(view_name, options, lambda of=state: _columns(of, raw, flatten)), state=True)
 
 
 def _wide(operator: Operator) -> pa.Schema:

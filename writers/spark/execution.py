@@ -16,6 +16,7 @@ from stateproc.metadata.snapshot import OperatorState
 from stateproc.serializers import LayoutContext
 from stateproc.snapshot.operator import Operator
 from stateproc.snapshot.snapshot import Snapshot
+from stateproc.spark.job_description import described_jobs
 from stateproc.storage.filesystem import store_kind
 from stateproc.writers.assemble_metadata import finish
 from stateproc.writers.bootstrap.new_operator import NewOperator
@@ -28,7 +29,7 @@ from stateproc.writers.rewrite.file_copy import CopyPlan, copy_plan
 from stateproc.writers.rewrite.repartition import repartitioned
 from stateproc.writers.spark.arrow_batching import batches_limited
 from stateproc.writers.spark.entry_frames import by_target, entry_blocks
-from stateproc.writers.spark.progress import described_jobs, reported_progress
+from stateproc.writers.spark.progress import reported_progress
 from stateproc.writers.spark.shared_frames import persisted
 from stateproc.writers.spark.snapshot_sink import save
 from stateproc.writers.write_plan import OperatorJob, WriteJob, check_parallelism

@@ -1,4 +1,4 @@
-"""Describe a write's jobs in Spark's user interface, and report its progress on a terminal."""
+"""Report the progress of a write on a terminal."""
 
 from __future__ import annotations
 
@@ -7,27 +7,15 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO, cast
+from typing import TextIO
 
 from pyspark import Accumulator, StatusTracker
 from pyspark.sql import SparkSession
 
 _FIRST_SECONDS, _MOST_SECONDS = 5.0, 60.0
 """When the first line is printed, and the longest time between two; the time doubles until then."""
-_DESCRIPTION, _GROUP = "spark.job.description", "spark.jobGroup.id"
-"""The properties in which Spark keeps what setJobDescription and setJobGroup set."""
-
-
-@contextmanager
-def described_jobs(spark: SparkSession, description: str) -> Iterator[None]:
-    """Describe the jobs that this thread runs within the context; the description from before is restored."""
-    context = spark.sparkContext
-    previous = context.getLocalProperty(_DESCRIPTION)
-    context.setJobDescription(description)
-    try:
-        yield
-    finally:
-        context.setJobDescription(cast(str, previous))  # None removes the description
+_GROUP = "spark.jobGroup.id"
+"""The property in which Spark keeps what setJobGroup sets."""
 
 
 @contextmanager
