@@ -5,11 +5,10 @@ Format: org.apache.flink.runtime.state.FullSnapshotAsyncWriter; see docs for the
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from stateproc.codec.jit import kernel, load_be16, load_be32, load_u8
+from stateproc.codec.array_types import Ints, Longs, LongTable
+from stateproc.codec.jit import exported, load_be16, load_be32, load_u8
 
 # The scan's registers.
 POS, GROUP, STATE, KEY_GROUP = 0, 1, 2, 3
@@ -26,18 +25,18 @@ MESSAGES = {
 _END = 0xFFFF
 
 
-@kernel
+@exported
 def scan(
     source: int,
     size: int,
-    reg: Any,
-    groups: Any,
-    starts: Any,
+    reg: Longs,
+    groups: Ints,
+    starts: Longs,
     prefix: int,
     target: int,
     n_states: int,
-    out: Any,
-    key_groups: Any,
+    out: LongTable,
+    key_groups: Ints,
 ) -> tuple[int, int]:
     """Find entries of the state ``target`` from ``reg`` on; returns (outcome, number of entries found).
 

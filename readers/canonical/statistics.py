@@ -6,11 +6,11 @@ Format: org.apache.flink.runtime.state.FullSnapshotAsyncWriter, as in stateproc.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from typing import Any
 
 import numpy as np
 
-from stateproc.codec.jit import kernel, load_be16, load_be32, load_u8
+from stateproc.codec.array_types import Ints, Longs, LongTable
+from stateproc.codec.jit import exported, load_be16, load_be32, load_u8
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.readers.canonical.entry_scan import (
     ALL,
@@ -33,18 +33,18 @@ from stateproc.storage import ByteSource
 _END = 0xFFFF
 
 
-@kernel
+@exported
 def measure_block(
     source: int,
     size: int,
-    reg: Any,
-    groups: Any,
-    starts: Any,
+    reg: Longs,
+    groups: Ints,
+    starts: Longs,
     prefix: int,
     n_states: int,
-    rows: Any,
-    entries: Any,
-    sizes: Any,
+    rows: Longs,
+    entries: LongTable,
+    sizes: LongTable,
 ) -> int:
     """Count the entries of ``size`` bytes at ``source`` from ``reg`` on; returns an outcome of ``entry_scan``.
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from stateproc.codec.jit import copy_bytes, kernel, load_u8, store_8, store_32
-
-Longs = npt.NDArray[np.int64]
-Bytes = npt.NDArray[np.uint8]
+from stateproc.codec.array_types import Bytes, Flags, Longs, LongTable
+from stateproc.codec.jit import copy_bytes, exported, load_u8, store_8, store_32
 
 _PREFIX = 4
 _COMMA = 0x2C
@@ -32,15 +27,15 @@ def numbered(prefixes: Longs, at: Longs, sizes: Longs) -> tuple[Longs, int]:
     return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(encoded.dictionary)
 
 
-@kernel
-def _prefixed(prefixes: Any, at: Any, sizes: Any, out: int, offsets: Any) -> None:
+@exported
+def _prefixed(prefixes: Longs, at: Longs, sizes: Longs, out: int, offsets: Longs) -> None:
     for k in range(len(at)):
         store_32(out + offsets[k], prefixes[k])
         copy_bytes(out + offsets[k] + 4, at[k], sizes[k])
 
 
-@kernel
-def suffixed(starts: Any, middles: Any, ends: Any, out: int, offsets: Any) -> None:
+@exported
+def suffixed(starts: Longs, middles: Longs, ends: Longs, out: int, offsets: Longs) -> None:
     """Write key and namespace, each followed by its length, as CompositeKeySerializationUtils does where both have
     any length: lowest byte first, no zeros. starts, middles, ends: addresses. offsets: int64 [n + 1], filled in."""
     used = np.int64(0)
@@ -61,8 +56,8 @@ def suffixed(starts: Any, middles: Any, ends: Any, out: int, offsets: Any) -> No
     offsets[len(starts)] = used
 
 
-@kernel
-def join(at: Any, sizes: Any, bounds: Any, out: int, offsets: Any) -> None:
+@exported
+def join(at: Longs, sizes: Longs, bounds: Longs, out: int, offsets: Longs) -> None:
     """Join the rows ``bounds[k]`` to ``bounds[k + 1]`` by commas, to ``offsets[k]`` of ``out``."""
     for k in range(len(bounds) - 1):
         target = out + offsets[k]
@@ -86,8 +81,8 @@ def joined(at: Longs, sizes: Longs, bounds: Longs) -> tuple[Bytes, Longs, Longs]
     return data, data.ctypes.data + offsets[:-1], whole
 
 
-@kernel
-def equal(at: Any, sizes: Any, other: int, other_size: int, found: Any) -> None:
+@exported
+def equal(at: Longs, sizes: Longs, other: int, other_size: int, found: Flags) -> None:
     """Which rows are these bytes."""
     for k in range(len(at)):
         same = sizes[k] == other_size
@@ -98,10 +93,10 @@ def equal(at: Any, sizes: Any, other: int, other_size: int, found: Any) -> None:
         found[k] = same
 
 
-@kernel
+@exported
 def write_entries(
-    key_at: Any, key_sizes: Any, user_at: Any, user_sizes: Any, marks: Any, value_at: Any, value_sizes: Any,
-    first: int, last: int, limit: int, out: int, ranges: Any,
+    key_at: Longs, key_sizes: Longs, user_at: Longs, user_sizes: Longs, marks: Longs, value_at: Longs,
+    value_sizes: Longs, first: int, last: int, limit: int, out: int, ranges: LongTable,
 ) -> tuple[int, int]:  # fmt: skip
     """Write rows from ``first`` on as composite entries: key and user key, mark (if not NO_MARK) and value.
 

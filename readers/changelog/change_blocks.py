@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from stateproc.codec.jit import copy_bytes, kernel, load_be32
-
-Longs = npt.NDArray[np.int64]
+from stateproc.codec.array_types import Longs
+from stateproc.codec.jit import copy_bytes, exported, load_be32
 
 _LENGTH = 4
 
@@ -71,14 +69,14 @@ def blocks_of(changes: Iterable[Change]) -> Iterator[ChangeBlock]:
         yield ChangeBlock(group, b"".join(change.data for change in own), starts, ends, file, places)
 
 
-@kernel
-def _gather(source: int, starts: Any, sizes: Any, out: int, offsets: Any) -> None:
+@exported
+def _gather(source: int, starts: Longs, sizes: Longs, out: int, offsets: Longs) -> None:
     for k in range(len(starts)):
         copy_bytes(out + offsets[k], source + starts[k], sizes[k])
 
 
-@kernel
-def walk(source: int, at: int, size: int, starts: Any, ends: Any) -> tuple[int, int]:
+@exported
+def walk(source: int, at: int, size: int, starts: Longs, ends: Longs) -> tuple[int, int]:
     """Find complete records of i32 length and bytes from ``at`` on, as many as ``starts`` can hold.
 
     Returns (their number, the position after them)."""

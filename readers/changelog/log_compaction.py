@@ -280,7 +280,7 @@ class _RowCollector:
         places = _last(numbers, n)
         if self._state.kind is StateKind.LIST:
             heads, after = np.empty(n, dtype=np.int64), np.empty(len(rows), dtype=np.int64)
-            chained(rows.does, rows.order, keys, sources, heads, after)
+            chained(rows.does, rows.order, keys, sources, heads, after, np.empty(n, dtype=np.int64))
             which, bounds = np.empty(len(rows), dtype=np.int64), np.empty(n + 1, dtype=np.int64)
             which = which[: unchained(heads, after, which, bounds)]
             held = np.flatnonzero(np.diff(bounds))

@@ -10,9 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from stateproc.codec.array_types import Longs
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.metadata.handles import SegmentHandle, StreamHandle
-from stateproc.readers.changelog.change_blocks import Longs, walk
+from stateproc.readers.changelog.change_blocks import walk
 from stateproc.readers.common.snappy_framing import decompress_frames, whole_frames
 from stateproc.storage import ByteSource, SnapshotLocation, open_handle
 from stateproc.storage.filesystem import kind_of

@@ -7,16 +7,12 @@ the sources. Of several values only the job's own function knows what they becom
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-from stateproc.codec.jit import copy_bytes, kernel, store_8
+from stateproc.codec.array_types import Longs
+from stateproc.codec.jit import copy_bytes, exported, store_8
 from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
-
-Longs = npt.NDArray[np.int64]
 
 PUT, APPEND, REMOVE, CLEAR, MERGE = range(5)
 """What a row does: it sets all there is (of a map one user key), adds to a list, removes one user key or timer, removes
@@ -24,8 +20,8 @@ all, or moves what one source holds to the row's key."""
 NOTHING, UNSETTLED = -1, -2
 
 
-@kernel
-def last_values(does: Any, orders: Any, keys: Any, sources: Any, held: Any) -> None:
+@exported
+def last_values(does: Longs, orders: Longs, keys: Longs, sources: Longs, held: Longs) -> None:
     """Of each key the row of its value, NOTHING, or UNSETTLED where two values were merged.
 
     does, orders, keys, sources: int64 [rows] in their order; keys and sources are numbers below len(held). Rows of one
@@ -50,13 +46,12 @@ def last_values(does: Any, orders: Any, keys: Any, sources: Any, held: Any) -> N
             held[target] = found if held[target] == NOTHING else UNSETTLED
 
 
-@kernel
-def chained(does: Any, orders: Any, keys: Any, sources: Any, heads: Any, after: Any) -> None:
+@exported
+def chained(does: Longs, orders: Longs, keys: Longs, sources: Longs, heads: Longs, after: Longs, tails: Longs) -> None:
     """Of each key the rows that make its list, as a chain: heads int64 [keys] its first row or NOTHING, after int64
-    [rows] the row after a row, or NOTHING. The rest as in `last_values`."""
+    [rows] the row after a row, or NOTHING. tails: int64 [keys], scratch. The rest as in `last_values`."""
     heads[:] = NOTHING
     after[:] = NOTHING
-    tails = heads.copy()
     n = len(does)
     row = 0
     while row < n:
@@ -88,8 +83,8 @@ def chained(does: Any, orders: Any, keys: Any, sources: Any, heads: Any, after: 
             tails[key] = tail
 
 
-@kernel
-def unchained(heads: Any, after: Any, rows: Any, bounds: Any) -> int:
+@exported
+def unchained(heads: Longs, after: Longs, rows: Longs, bounds: Longs) -> int:
     """Write the chains one after another: rows int64 [all], bounds int64 [keys + 1]. Returns the number of rows."""
     used = 0
     for key in range(len(heads)):
@@ -103,9 +98,9 @@ def unchained(heads: Any, after: Any, rows: Any, bounds: Any) -> int:
     return used
 
 
-@kernel
+@exported
 def composed(
-    key_at: Any, key_sizes: Any, space_at: Any, space_sizes: Any, suffixes: bool, out: int, offsets: Any
+    key_at: Longs, key_sizes: Longs, space_at: Longs, space_sizes: Longs, suffixes: bool, out: int, offsets: Longs
 ) -> None:
     """Write keys and namespaces (by address and size) as composite keys; ``suffixes``: each followed by its length,
     lowest byte first, no zeros. offsets: int64 [n + 1], filled in."""

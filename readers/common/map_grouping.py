@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stateproc.codec.jit import kernel, load_u8
+from stateproc.codec.array_types import Flags, Longs
+from stateproc.codec.jit import exported, load_u8
 from stateproc.codec.layouts.base import offsets_of
 from stateproc.codec.layouts.collections import refuse_null_keys
 from stateproc.errors import UnsupportedSnapshot, Where
@@ -17,8 +17,8 @@ from stateproc.readers.common.entry_programs import Columns
 from stateproc.readers.common.raw_entries import RawEntries
 
 
-@kernel
-def _new_keys(source: int, starts: Any, stops: Any, out: Any) -> None:
+@exported
+def _new_keys(source: int, starts: Longs, stops: Longs, out: Flags) -> None:
     """out[i] = whether the bytes [starts[i], stops[i]) differ from those before; out[0] is left as it is."""
     for i in range(1, len(starts)):
         n = stops[i] - starts[i]

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from stateproc.codec.jit import kernel, load_le16, load_le32
+from stateproc.codec.array_types import Bytes, Longs
+from stateproc.codec.jit import exported, load_le16, load_le32
 from stateproc.readers.rocksdb.checksums import NONE, checksums, context_modifier
 from stateproc.readers.rocksdb.compression import Oversized, decompressed
 from stateproc.readers.rocksdb.format import MAX_BLOCK, TRAILER_SIZE, BlockHandle, Footer, damaged
 from stateproc.storage import ByteSource
-
-Bytes = npt.NDArray[np.uint8]
-Longs = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -146,8 +143,8 @@ def _words(raw: Bytes, at: Longs) -> npt.NDArray[np.uint32]:
     return np.asarray(parts[0] | parts[1] | parts[2] | parts[3], dtype=np.uint32)
 
 
-@kernel
-def entry_ends(plain: int, bounds: Any, ends: Any) -> int:
+@exported
+def entry_ends(plain: int, bounds: Longs, ends: Longs) -> int:
     """Where the entries of each block end: before its restart points and hash index; -1, or the bad block.
 
     After the entries: u32 per restart point; with the top bit of the last word set also u8 per hash bucket

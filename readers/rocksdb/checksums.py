@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import xxhash
 
-from stateproc.codec.jit import kernel, load_le32, load_u8
-
-Words = npt.NDArray[np.uint32]
-Longs = npt.NDArray[np.int64]
-Bytes = npt.NDArray[np.uint8]
+from stateproc.codec.array_types import Bytes, Longs, Words
+from stateproc.codec.jit import exported, load_le32, load_u8
 
 NONE, CRC32C, XXHASH32, XXHASH64, XXH3 = range(5)
 CHECKSUMS = {NONE: "none", CRC32C: "crc32c", XXHASH32: "xxhash", XXHASH64: "xxhash64", XXH3: "xxh3"}
@@ -36,8 +30,8 @@ def _crc_tables() -> Words:
 _TABLES = _crc_tables()
 
 
-@kernel
-def crc32c_all(source: int, starts: Any, ends: Any, tables: int, out: Any) -> None:
+@exported
+def crc32c_all(source: int, starts: Longs, ends: Longs, tables: int, out: Words) -> None:
     """Masked CRC-32C of each range [start, end) of the bytes at ``source``, which the caller has checked."""
     for k in range(len(starts)):
         at, stop = source + starts[k], source + ends[k]

@@ -14,11 +14,10 @@ import cramjam
 import numpy as np
 import numpy.typing as npt
 
-from stateproc.codec.jit import kernel, load_le64, load_u8
+from stateproc.codec.array_types import Longs
+from stateproc.codec.jit import exported, load_le64, load_u8
 from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.readers.rocksdb.format import damaged
-
-Longs = npt.NDArray[np.int64]
 
 NONE, SNAPPY, ZLIB, BZIP2, LZ4, LZ4HC, ZSTD = 0, 1, 2, 3, 4, 5, 7
 NAMES = {6: "xpress", 0x40: "zstd (not final)"}
@@ -43,9 +42,9 @@ class Oversized(Exception):
         self.parts = parts
 
 
-@kernel
+@exported
 def _claims(
-    source: int, starts: Any, ends: Any, ratios: Any, first: bool, kinds: Any, begins: Any, sizes: Any
+    source: int, starts: Longs, ends: Longs, ratios: Longs, first: bool, kinds: Longs, begins: Longs, sizes: Longs
 ) -> tuple[int, int]:
     """Per block: compression, where its compressed bytes begin, its size when decompressed; (block, outcome).
 

@@ -109,7 +109,7 @@ class _Merge:
                     self._rows.ctypes.data, len(self._sources), self._order, reg, self._prefix,
                     self._bounds, self._bound_keys.ctypes.data,
                     self._deleted.table, self._deleted.keys.ctypes.data,
-                    out.ctypes.data + used, size - used, ranges[:, filled:], key_groups[filled:],
+                    out.ctypes.data + used, size - used, ranges, key_groups, filled,
                 )  # fmt: skip
                 n = int(reg[merge_kernel.ENTRIES])
                 ranges[:, filled : filled + n] += used

@@ -10,18 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from stateproc.codec.jit import copy_bytes, kernel, load_u8
+from stateproc.codec.array_types import Bytes, Longs
+from stateproc.codec.jit import copy_bytes, exported, kernel, load_u8
 from stateproc.readers.rocksdb.blocks import BlockReader, PlainBlocks
 from stateproc.readers.rocksdb.format import BlockHandle, damaged
 from stateproc.readers.rocksdb.key_ranges import KeySpan
 from stateproc.readers.rocksdb.merge_cursors import compare
 from stateproc.readers.rocksdb.properties import FIRST_KEY, TWO_LEVEL, TableProperties
 from stateproc.storage.ranges import DEFAULT_GAP
-
-Longs = npt.NDArray[np.int64]
-Bytes = npt.NDArray[np.uint8]
 
 _MOST_KEYS, _EXPANSION = 64 << 20, 16
 """Keys share their beginnings: all of them may take so much, and so many times the bytes of the blocks."""
@@ -184,20 +181,20 @@ def _number(at: int, stop: int) -> tuple[int, int]:
     return np.int64(-1), at
 
 
-@kernel
+@exported
 def scan_index(
     plain: int,
-    starts: Any,
-    ends: Any,
+    starts: Longs,
+    ends: Longs,
     delta: bool,
     first_key: bool,
     trailer: int,
     scratch: int,
     keys: int,
     key_bytes: int,
-    offsets: Any,
-    sizes: Any,
-    key_offsets: Any,
+    offsets: Longs,
+    sizes: Longs,
+    key_offsets: Longs,
 ) -> tuple[int, int, int]:
     """Parse index blocks; returns (outcome, number of entries, block reached).
 

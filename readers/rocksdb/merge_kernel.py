@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from stateproc.codec.jit import copy_bytes, kernel, load_be16, load_u8, store_8
+from stateproc.codec.array_types import Ints, Longs, LongTable
+from stateproc.codec.jit import copy_bytes, exported, kernel, load_be16, load_u8, store_8
 from stateproc.readers.rocksdb.merge_cursors import (
     EMPTY,
     KEY,
@@ -55,28 +56,29 @@ def _at_or_after(key: int, size: int, sequence: int, keys: int, row: Any, at: in
     return bool(sequence <= row[at + 2])
 
 
-@kernel
+@exported
 def merge(
     rows: int,
     n_rows: int,
-    order: Any,
-    reg: Any,
+    order: Longs,
+    reg: Longs,
     prefix: int,
-    spans: Any,
+    spans: LongTable,
     span_keys: int,
-    fragments: Any,
+    fragments: LongTable,
     fragment_keys: int,
     out: int,
     out_size: int,
-    ranges: Any,
-    key_groups: Any,
+    ranges: LongTable,
+    key_groups: Ints,
+    first: int,
 ) -> int:
     """Merge until an outcome needs the caller; go on by calling again.
 
     rows: address of ``n_rows`` cursors. order: int64 per row, scratch kept between calls. Only keys in the
     spans (ascending, see entries._bounds) are given out; the first ``prefix`` bytes of a key are its key group.
     fragments: see tombstones.Fragments. out: address of ``out_size`` bytes for keys (without prefix) and values.
-    ranges: int64 [4, capacity], see RawEntries.
+    ranges: int64 [4, capacity], see RawEntries. first: the first entry to fill there and in key_groups.
 
     Invariants: order[:ACTIVE] are the rows that stand at entries, first entry last; the last one's entry is
     consumed only together with all its effects, so that a call cut short can be repeated.
@@ -85,7 +87,7 @@ def merge(
     state, seen, seen_size, last_sequence = reg[STATE], reg[SEEN], reg[SEEN_SIZE], reg[SEEN_SEQUENCE]
     stash_end = reg[STASH] + reg[STASH_CAPACITY]
     stash_size, fragment, span = reg[STASH_SIZE], reg[FRAGMENT], reg[SPAN]
-    used, n = np.int64(0), np.int64(0)
+    used, n = np.int64(0), first
     outcome = ALL
     while True:
         if pending >= 0:
@@ -213,6 +215,6 @@ def merge(
         pending = order[active]
     reg[PENDING], reg[STARTED], reg[ACTIVE] = pending, started, active
     reg[STATE], reg[SEEN_SIZE], reg[SEEN_SEQUENCE] = state, seen_size, last_sequence
-    reg[STASH_SIZE], reg[FRAGMENT], reg[OUT_USED], reg[ENTRIES] = stash_size, fragment, used, n
+    reg[STASH_SIZE], reg[FRAGMENT], reg[OUT_USED], reg[ENTRIES] = stash_size, fragment, used, n - first
     reg[SPAN] = span
     return outcome

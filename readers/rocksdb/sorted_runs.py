@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from stateproc.codec.array_types import Longs
 from stateproc.errors import UnsupportedSnapshot, Where
-from stateproc.readers.rocksdb.blocks import Longs, PlainBlocks
+from stateproc.readers.rocksdb.blocks import PlainBlocks
 from stateproc.readers.rocksdb.database import SstFile
 from stateproc.readers.rocksdb.format import damaged
 from stateproc.readers.rocksdb.index import spans

@@ -1,12 +1,15 @@
-"""Compile kernels with numba: one decorator, a cache on disk, numba imported at the first call.
+"""Declare kernels: functions over addresses and arrays that run as machine code.
 
-Spark imports this package in a new process for every planning phase, which calls no kernel; importing numba takes
-longer than all the rest. So kernels and the loads and stores they use are placeholders until one is called: then numba
-is imported, and the placeholders in the kernels' modules are replaced.
+A kernel that Python calls is ``exported``: its machine code is in the library that was compiled ahead of time, see
+``kernel_library``. Where that library does not fit, numba compiles kernels at their first call and caches them on disk.
+numba is imported then and not earlier: importing it takes longer than all the rest.
 """
 
 from __future__ import annotations
 
+import ctypes
+import functools
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -15,76 +18,113 @@ from typing import Any, TypeVar
 import numpy as np
 
 from stateproc.codec.kernel_cache import cache_folder
+from stateproc.codec.kernel_library import kernel_library, symbol_of
+from stateproc.codec.signatures import ArrayType, Signature, check_array, native_call, signature_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+COMPILING = "compiling kernels, once, about 25 s"
+EXPORTED: dict[str, Kernel] = {}
+"""The exported kernels of the modules imported so far, by their symbols in the library."""
+_lock = threading.RLock()
 
-class _Placeholder:
-    """Stand for a kernel or an intrinsic until the first kernel is called; ``make`` makes the real one."""
 
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
-        self._made: Any = None
+class Kernel:
+    """A function that runs as machine code, called from Python or, compiled by numba, from other kernels."""
 
-    def made(self) -> Any:
-        if self._made is None:
-            with _lock:
-                if self._made is None:
-                    self._made = self._make()
-        return self._made
+    def __init__(self, function: Callable[..., Any], *, inline: bool, exported: bool) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self._inline, self._exported = inline, exported
+        self._dispatcher: Any = None
+        self._call: Callable[..., Any] = self._first_call
 
     def __call__(self, *arguments: Any) -> Any:
-        activate_kernels()
-        return self.made()(*arguments)
+        return self._call(*arguments)
+
+    def _first_call(self, *arguments: Any) -> Any:
+        self._call = self._chosen()
+        return self._call(*arguments)
+
+    def _chosen(self) -> Callable[..., Any]:
+        """Return what runs the kernel: its function in the library, or numba."""
+        library = kernel_library().library if self._exported else None
+        entry = library.entry(symbol_of(self.function)) if library else None
+        if entry is not None:
+            return native_call(self.function.__name__, self.signature, entry)
+        self.announce()
+        if not self._exported:
+            return self.dispatcher  # type: ignore[no-any-return]
+        return functools.partial(_call_compiled, self.dispatcher, self.function.__name__, self.signature)
+
+    @property
+    def signature(self) -> Signature:
+        """The types of an exported kernel. Raises TypeError if its annotations do not declare them."""
+        return signature_of(self.function)
+
+    @property
+    def dispatcher(self) -> Any:
+        """numba's form of the kernel; it compiles when it is called."""
+        if self._dispatcher is None:
+            with _lock:
+                if self._dispatcher is None:
+                    self._dispatcher = _compiled(self.function, self._inline)
+        return self._dispatcher
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What numba asks an object for that a kernel uses: a kernel stands for its dispatcher."""
+        return self.dispatcher._numba_type_
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether the machine code that numba made is on disk."""
+        folder = Path(self.dispatcher.stats.cache_path or "/dev/null")
+        return any(folder.glob(f"*.{self.function.__name__}-*.nbi"))
+
+    def announce(self) -> None:
+        """Say on a terminal, once, that kernels are being compiled."""
+        global _announced
+        if not _announced and sys.stderr.isatty() and not self.is_cached:
+            _announced = True
+            print(COMPILING, file=sys.stderr, flush=True)
 
 
-_kernel_globals: list[dict[str, Any]] = []
-"""The globals of each module with kernels. A module comes after the modules whose kernels it imports."""
-_lock = threading.RLock()
-_active = False
-
-
-def activate_kernels() -> None:
-    """Import numba and replace placeholders by real kernels. Nothing is compiled before a kernel is called.
-
-    Other threads may call kernels meanwhile: they get either a placeholder, which waits here, or a kernel whose
-    module, and all modules whose kernels it calls, have no placeholder left. So everything is made before anything is
-    replaced, a module's globals are replaced in one step, and callees come before their callers.
-    """
-    global _active
-    with _lock:
-        if _active:
-            return
-        replacements = [_made_placeholders(module) for module in _kernel_globals]
-        for module, made in zip(_kernel_globals, replacements, strict=True):
-            module.update(made)
-        _active = True
-
-
-def _made_placeholders(module: dict[str, Any]) -> dict[str, Any]:
-    return {name: item.made() for name, item in list(module.items()) if isinstance(item, _Placeholder)}
+_announced = False
 
 
 def kernel(function: Function) -> Function:
-    """Compile ``function`` with numba at its first call; machine code is cached where there is a private directory."""
-    return _kernel(function, False)
+    """Declare a kernel that other kernels call."""
+    return Kernel(function, inline=False, exported=False)  # type: ignore[return-value]
 
 
 def inlined(function: Function) -> Function:
-    """Make a kernel that is inlined into its callers: for a step of a loop so hot that a call costs too much."""
-    return _kernel(function, True)
+    """Declare a kernel that is inlined into its callers: for a step of a loop so hot that a call costs too much."""
+    return Kernel(function, inline=True, exported=False)  # type: ignore[return-value]
 
 
-def _kernel(function: Function, inline: bool) -> Function:
-    module = function.__globals__
-    with _lock:
-        if _active:
-            # The module may have imported placeholders before another thread replaced them.
-            module.update(_made_placeholders(module))
-            return _compiled(function, inline)  # type: ignore[no-any-return]
-        if not any(known is module for known in _kernel_globals):
-            _kernel_globals.append(module)
-    return _Placeholder(lambda: _compiled(function, inline))  # type: ignore[return-value]
+def exported(function: Function) -> Function:
+    """Declare a kernel that Python calls; its annotations are its types, see ``signatures``."""
+    made = EXPORTED[symbol_of(function)] = Kernel(function, inline=False, exported=True)
+    return made  # type: ignore[return-value]
+
+
+def _call_compiled(dispatcher: Any, name: str, signature: Signature, *arguments: Any) -> Any:
+    """Call a kernel that numba compiles, with arguments of the types of its signature and no others."""
+    checked = []
+    for kind, argument in zip(signature.arguments, arguments, strict=True):
+        if isinstance(kind, ArrayType):
+            check_array(argument, kind, name)
+            checked.append(argument if argument.flags.writeable else _writeable(argument))
+        else:
+            checked.append(kind(argument))
+    return dispatcher(*checked)
+
+
+def _writeable(array: Any) -> Any:
+    """Return a view of an array that numba does not know as read-only: it would compile the kernel once more."""
+    memory = (ctypes.c_char * array.nbytes).from_address(array.ctypes.data)
+    return np.ndarray(array.shape, array.dtype, memory)
 
 
 def _compiled(function: Any, inline: bool) -> Any:
@@ -107,6 +147,25 @@ def _compiled(function: Any, inline: bool) -> Any:
     return numba.njit(nogil=True, forceinline=inline)(function)
 
 
+class Intrinsic:
+    """An operation of kernels on memory or bits, given to numba as LLVM code when a kernel that uses it is compiled."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._made: Any = None
+
+    @property
+    def _numba_type_(self) -> Any:
+        from numba.core.registry import cpu_target  # Lazy: start-up
+
+        context = cpu_target.typing_context
+        with _lock:
+            if self._made is None:
+                self._made = self._make()
+                context.refresh()
+        return context.resolve_value_type(self._made)
+
+
 def _load(bits: int, *, swap: bool = False, signed: bool = False) -> Any:
     """Make an intrinsic ``load(address)`` that reads an integer of ``bits``, aligned or not.
 
@@ -114,7 +173,7 @@ def _load(bits: int, *, swap: bool = False, signed: bool = False) -> Any:
     """
 
     def make() -> Any:
-        # Lazy: start-up (numba is imported at the first call of a kernel)
+        # Lazy: start-up (numba is imported where it compiles)
         from llvmlite import ir
         from numba import types
         from numba.extending import intrinsic
@@ -136,14 +195,14 @@ def _load(bits: int, *, swap: bool = False, signed: bool = False) -> Any:
 
         return intrinsic(typing)
 
-    return _Placeholder(make)
+    return Intrinsic(make)
 
 
 def _reinterpret(bits: int) -> Any:
     """Make an intrinsic ``number(value)`` that takes the low ``bits`` of value as an IEEE 754 number, as float64."""
 
     def make() -> Any:
-        # Lazy: start-up (numba is imported at the first call of a kernel)
+        # Lazy: start-up (numba is imported where it compiles)
         from llvmlite import ir
         from numba import types
         from numba.extending import intrinsic
@@ -158,14 +217,14 @@ def _reinterpret(bits: int) -> Any:
 
         return intrinsic(typing)
 
-    return _Placeholder(make)
+    return Intrinsic(make)
 
 
 def _store(bits: int) -> Any:
     """Make an intrinsic ``store(address, value)`` of the low ``bits`` of value: native byte order, aligned or not."""
 
     def make() -> Any:
-        # Lazy: start-up (numba is imported at the first call of a kernel)
+        # Lazy: start-up (numba is imported where it compiles)
         from llvmlite import ir
         from numba import types
         from numba.extending import intrinsic
@@ -183,7 +242,7 @@ def _store(bits: int) -> Any:
 
         return intrinsic(typing)
 
-    return _Placeholder(make)
+    return Intrinsic(make)
 
 
 # Kernels work on addresses rather than on arrays: passing arrays between kernels counts references, which costs

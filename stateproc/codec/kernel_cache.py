@@ -66,9 +66,14 @@ def kernel_files(kernel_folder: Path) -> dict[str, bytes]:
     files = {}
     for path in sorted({*codec.rglob("*.py"), *kernel_folder.glob("*.py")}):
         source = path.read_bytes()
-        if b"@kernel" in source or b"@inlined" in source or path in (codec / "jit.py", codec / "ops.py"):
+        if declares_kernels(source) or path in (codec / "jit.py", codec / "ops.py"):
             files[path.relative_to(codec).as_posix() if path.is_relative_to(codec) else path.name] = source
     return files
+
+
+def declares_kernels(source: bytes) -> bool:
+    """Whether a module declares kernels, so that machine code depends on it."""
+    return any(decorator in source for decorator in (b"@kernel", b"@inlined", b"@exported"))
 
 
 @lru_cache

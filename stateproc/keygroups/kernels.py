@@ -6,13 +6,13 @@ Invariant: offsets ascend and end within ``data``; `stateproc.keygroups.buffers`
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stateproc.codec.jit import kernel
+from stateproc.codec.array_types import Bytes, Ints, Longs
+from stateproc.codec.jit import exported
 
 
-@kernel
-def utf16_hashes(offsets: NDArray[np.int64], data: NDArray[np.uint8], out: NDArray[np.int32]) -> None:
+@exported
+def utf16_hashes(offsets: Longs, data: Bytes, out: Ints) -> None:
     """String.hashCode of UTF-8 strings: the polynomial over the UTF-16 units they have in Java."""
     for row in range(out.size):
         at, end = offsets[row], offsets[row + 1]
@@ -52,8 +52,8 @@ def utf16_hashes(offsets: NDArray[np.int64], data: NDArray[np.uint8], out: NDArr
         out[row] = np.int32(h)
 
 
-@kernel
-def polynomial_hashes(offsets: NDArray[np.int64], elements: NDArray[np.int32], out: NDArray[np.int32]) -> None:
+@exported
+def polynomial_hashes(offsets: Longs, elements: Ints, out: Ints) -> None:
     """Arrays.hashCode / List.hashCode: 31 * h + element, from 1, per row of elements."""
     for row in range(out.size):
         h = np.uint32(1)
@@ -62,8 +62,8 @@ def polynomial_hashes(offsets: NDArray[np.int64], elements: NDArray[np.int32], o
         out[row] = np.int32(h)
 
 
-@kernel
-def sums(offsets: NDArray[np.int64], elements: NDArray[np.int32], out: NDArray[np.int32]) -> None:
+@exported
+def sums(offsets: Longs, elements: Ints, out: Ints) -> None:
     """Wrapping int sum of each row's elements."""
     for row in range(out.size):
         h = np.uint32(0)
@@ -72,8 +72,8 @@ def sums(offsets: NDArray[np.int64], elements: NDArray[np.int32], out: NDArray[n
         out[row] = np.int32(h)
 
 
-@kernel
-def murmur3_hashes(offsets: NDArray[np.int64], data: NDArray[np.uint8], out: NDArray[np.int32]) -> None:
+@exported
+def murmur3_hashes(offsets: Longs, data: Bytes, out: Ints) -> None:
     """MurmurHashUtils.hashBytes, seed 42: little-endian words, then each byte left over as a word."""
     for row in range(out.size):
         at, end = offsets[row], offsets[row + 1]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stateproc.codec.jit import kernel, load_i64, load_u8, store_64
+from stateproc.codec.jit import exported, load_i64, load_u8, store_64
 from stateproc.writers.formats.common.byte_gather import gather_addresses
 from stateproc.writers.formats.common.entry_batches import TARGETED, ByteColumn, Longs, byte_column, cuts
 
@@ -137,7 +137,7 @@ def _heads(keys: ScatteredBytes) -> npt.NDArray[np.uint64]:
     return heads
 
 
-@kernel
+@exported
 def _put_heads(starts: int, sizes: int, n: int, heads: int) -> None:
     """starts, sizes: addresses of int64 addresses and sizes of ``n`` keys; heads: address of ``n`` 64-bit results."""
     common = load_i64(sizes) if n else 0

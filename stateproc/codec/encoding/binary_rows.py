@@ -16,7 +16,7 @@ from stateproc.codec.encoding.kernels import fill_zero, place_items
 from stateproc.codec.encoding.masks import mark
 from stateproc.codec.encoding.numbers import fixed, zeros
 from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, per_row
-from stateproc.codec.jit import kernel, load_i64, store_8, store_64
+from stateproc.codec.jit import exported, load_i64, store_8, store_64
 
 _MAX_INLINED = 7
 
@@ -36,7 +36,7 @@ class Slots:
     null_extra: int = 0
 
 
-@kernel
+@exported
 def place_slots(
     slots: int, bases: int, tails: int, lengths: int, extra: int, inlined: int, value_addresses: int, n: int
 ) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from stateproc.codec.ascii_scan import ascii_end
 from stateproc.codec.encoding.kernels import copy_short, put_varint, varint_size
-from stateproc.codec.jit import inlined, kernel, load_i64, load_le16, load_u8, store_8, store_16, store_64
+from stateproc.codec.jit import exported, inlined, kernel, load_i64, load_le16, load_u8, store_8, store_16, store_64
 
 NOT_UTF8 = -1
 
@@ -34,7 +34,7 @@ def utf8_point(pos: int, end: int) -> tuple[int, int]:
     return code, pos + more + 1
 
 
-@kernel
+@exported
 def measure_flink_strings(data: int, offsets: int, valid: int, bias: int, units: int, lengths: int, n: int) -> int:
     """UTF-16 units and encoded bytes of each row, as int64s; -1, or the first row that is not UTF-8.
 
@@ -77,7 +77,7 @@ def put_unit(target: int, unit: int) -> int:
     return target + 3
 
 
-@kernel
+@exported
 def put_flink_strings(data: int, offsets: int, bias: int, units: int, at: int, n: int) -> None:
     """StringValue.writeString (``bias`` 1) or StringValue.write (0) of rows that measure_fstr has measured."""
     for i in range(n):
@@ -109,7 +109,7 @@ def put_flink_strings(data: int, offsets: int, bias: int, units: int, at: int, n
         store_64(at + 8 * i, target)
 
 
-@kernel
+@exported
 def measure_modified_utf8(data: int, offsets: int, lengths: int, n: int) -> int:
     """The bytes of each row in modified UTF-8, without the length in front; -1, or the first row not UTF-8."""
     for i in range(n):
@@ -155,7 +155,7 @@ def put_wide_point(target: int, pos: int, end: int) -> tuple[int, int]:
     return put_wide_unit(target, 0xDC00 + ((code - 0x10000) & 0x3FF)), pos
 
 
-@kernel
+@exported
 def put_modified_utf8(data: int, offsets: int, lengths: int, at: int, n: int) -> None:
     """DataOutput.writeUTF of rows that measure_mutf has measured (``lengths``, below 65536)."""
     for i in range(n):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from stateproc.codec.jit import (
+    exported,
     kernel,
     load_be16,
     load_be32,
@@ -54,7 +55,7 @@ def fill_zero(target: int, n: int) -> None:
         k += 1
 
 
-@kernel
+@exported
 def put_same(source: int, size: int, at: int, n: int) -> None:
     """The same ``size`` bytes in every row."""
     if size == 1:
@@ -70,7 +71,7 @@ def put_same(source: int, size: int, at: int, n: int) -> None:
         store_64(at + 8 * i, target + size)
 
 
-@kernel
+@exported
 def put_numbers(source: int, width: int, swap: bool, at: int, n: int) -> None:
     """Numbers of 1, 2, 4 or 8 bytes stored at ``source``; ``swap``: in the other byte order."""
     if width == 8:
@@ -119,21 +120,21 @@ def put_varint(target: int, value: int) -> int:
     return target + 1
 
 
-@kernel
+@exported
 def put_varints(source: int, at: int, n: int) -> None:
     """int64s, none negative, as varints."""
     for i in range(n):
         store_64(at + 8 * i, put_varint(load_i64(at + 8 * i), load_i64(source + 8 * i)))
 
 
-@kernel
+@exported
 def varint_sizes(source: int, sizes: int, n: int) -> None:
     """The sizes of what put_varints writes, as int64s at ``sizes``."""
     for i in range(n):
         store_64(sizes + 8 * i, varint_size(load_i64(source + 8 * i)))
 
 
-@kernel
+@exported
 def put_blobs(data: int, offsets: int, at: int, n: int) -> None:
     """Row i: the bytes data[offsets[i]:offsets[i + 1]]."""
     for i in range(n):
@@ -144,7 +145,7 @@ def put_blobs(data: int, offsets: int, at: int, n: int) -> None:
         store_64(at + 8 * i, target + size)
 
 
-@kernel
+@exported
 def put_zeros(sizes: int, size: int, at: int, n: int) -> None:
     """Zero bytes: ``sizes`` the address of as many int64s, or 0 for ``size`` in every row."""
     for i in range(n):
@@ -154,7 +155,7 @@ def put_zeros(sizes: int, size: int, at: int, n: int) -> None:
         store_64(at + 8 * i, target + many)
 
 
-@kernel
+@exported
 def place_items(at: int, n: int, offsets: int, lengths: int, length: int, item_at: int, delimiter: int) -> None:
     """Addresses of the items offsets[i] to offsets[i + 1] of each row, which are written one after another.
 

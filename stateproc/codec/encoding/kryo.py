@@ -12,12 +12,12 @@ from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.encoding.flink_string import NOT_UTF8, put_wide_point, utf8_point
 from stateproc.codec.encoding.kernels import copy_short, put_varint
 from stateproc.codec.encoding.sized_writers import SizedWriter
-from stateproc.codec.jit import kernel, load_i64, load_u8, store_8, store_64
+from stateproc.codec.jit import exported, kernel, load_i64, load_u8, store_8, store_64
 
 _LAST = 8  # a long's ninth byte has no mark, and carries eight bits
 
 
-@kernel
+@exported
 def put_longs(source: int, sizes: int, at: int, n: int) -> None:
     """int64s as unsigned 64-bit varints of the measured sizes, nine bytes at most."""
     for i in range(n):
@@ -64,7 +64,7 @@ def put_flagged(target: int, value: int, flag: int) -> int:
     return put_varint(target + 1, value)
 
 
-@kernel
+@exported
 def measure_strings(data: int, offsets: int, longest: int, units: int, lengths: int, n: int) -> int:
     """UTF-16 units (negative: ASCII form) and bytes of each row; -1, or the first row that is not UTF-8."""
     for i in range(n):
@@ -93,7 +93,7 @@ def measure_strings(data: int, offsets: int, longest: int, units: int, lengths: 
     return -1
 
 
-@kernel
+@exported
 def put_strings(data: int, offsets: int, units: int, at: int, n: int) -> None:
     """Output.writeString of rows that measure_strings has measured."""
     for i in range(n):
@@ -135,7 +135,7 @@ def strings(array: pa.Array, longest_ascii: int) -> SizedWriter:
     return SizedWriter(lengths, write)
 
 
-@kernel
+@exported
 def put_flagged_counts(counts: int, flags: int, at: int, n: int) -> None:
     """Counts (int64), each with its flag (int64, 0 or 0x80)."""
     for i in range(n):

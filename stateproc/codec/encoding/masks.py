@@ -7,10 +7,10 @@ import numpy as np
 from stateproc.codec.array_types import Longs
 from stateproc.codec.encoding.numbers import zeros
 from stateproc.codec.encoding.sized_writers import SizedWriter
-from stateproc.codec.jit import kernel, load_i64, load_u8, store_8
+from stateproc.codec.jit import exported, load_i64, load_u8, store_8
 
 
-@kernel
+@exported
 def set_bits(at: int, bits: int, flip: int, n: int) -> None:
     """Set bit bits[i] (int64) of the bytes at at[i], counted from a byte's lowest bit, with ``flip`` 7 its highest."""
     for i in range(n):

@@ -8,12 +8,11 @@ Kryo value that an op cannot read is rolled back, too; the program resumes where
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from stateproc.codec import ops
-from stateproc.codec.jit import kernel, load_i64, load_u8, store_64
+from stateproc.codec.array_types import LongTable
+from stateproc.codec.jit import exported, load_i64, load_u8, store_64
 from stateproc.codec.vm.binary import array, enter, next_element, slot
 from stateproc.codec.vm.choices import mask_bit, null_if, skip_mask, switch, switch_name
 from stateproc.codec.vm.column_buffers import fill_nulls, operand, put
@@ -39,14 +38,14 @@ _MARGIN = 16
 """Words of the stack that ops may push without a check."""
 
 
-@kernel
+@exported
 def run(
     prog: int,
     fills: int,
     names: int,
     source: int,
-    starts: Any,
-    ends: Any,
+    starts: LongTable,
+    ends: LongTable,
     last_row: int,
     stream: bool,
     columns: int,

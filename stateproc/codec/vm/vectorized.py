@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from stateproc.codec import ops
-from stateproc.codec.jit import kernel, load_i32, load_i64, load_u8, store_8, store_32, store_64
+from stateproc.codec.jit import exported, kernel, load_i32, load_i64, load_u8, store_8, store_32, store_64
 from stateproc.codec.ops import (
     BOOL,
     BYTES,
@@ -62,7 +62,7 @@ SCRATCH_WORDS = (2 + _DEPTH + 1) * CHUNK + 2 * _DEPTH
 program position where the outer selection resumes and its size."""
 
 
-@kernel
+@exported
 def run(
     prog: int,
     fills: int,

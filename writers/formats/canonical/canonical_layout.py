@@ -5,11 +5,10 @@ Format: org.apache.flink.runtime.state.FullSnapshotAsyncWriter.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from stateproc.codec.jit import copy_bytes, kernel, load_u8, store_8
+from stateproc.codec.array_types import Ints, Longs, LongTable
+from stateproc.codec.jit import copy_bytes, exported, kernel, load_u8, store_8
 
 # Registers: the offset of the last entry, the end of the bytes, the last entry's key group (-1: none yet) and state,
 # the number of key groups that began.
@@ -28,22 +27,22 @@ def _put(target: int, value: int, n: int) -> None:
         store_8(target + k, (value >> (8 * (n - 1 - k))) & 0xFF)
 
 
-@kernel
+@exported
 def encode_entries(
     first: int,
     last: int,
-    groups: Any,
-    states: Any,
+    groups: Ints,
+    states: Ints,
     keys: int,
-    key_offsets: Any,
+    key_offsets: Longs,
     values: int,
-    value_offsets: Any,
+    value_offsets: Longs,
     first_group: int,
     prefix: int,
     out: int,
-    reg: Any,
-    began: Any,
-    counts: Any,
+    reg: Longs,
+    began: LongTable,
+    counts: LongTable,
 ) -> None:
     """Encode rows ``first`` to ``last`` (exclusive), which are in order, after the entry at the start of ``out``.
 

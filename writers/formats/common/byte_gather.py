@@ -8,14 +8,14 @@ import pyarrow as pa
 
 from stateproc.codec.byte_arrays import RowBytes, empty_row_bytes, row_bytes_of
 from stateproc.codec.encoding.kernels import copy_short
-from stateproc.codec.jit import kernel, load_i64
+from stateproc.codec.jit import exported, load_i64
 from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES
 
 Bytes = npt.NDArray[np.uint8]
 Longs = npt.NDArray[np.int64]
 
 
-@kernel
+@exported
 def _gather(source: int, starts: int, stops: int, n: int, target: int) -> None:
     """Copy ``n`` ranges of the bytes at ``source`` to ``target``, one after the other."""
     for row in range(n):

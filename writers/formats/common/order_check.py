@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from stateproc.codec.jit import kernel, load_u8
+from stateproc.codec.array_types import Ints, Longs
+from stateproc.codec.jit import exported, kernel, load_u8
 from stateproc.errors import DuplicateKey, InvalidEntries, Where
 from stateproc.writers.formats.common.entry_batches import EntryColumns
 
@@ -31,19 +31,19 @@ def compare(a: int, a_size: int, b: int, b_size: int) -> int:
     return -1 if a_size < b_size else 1
 
 
-@kernel
+@exported
 def check(
-    groups: Any,
-    states: Any,
+    groups: Ints,
+    states: Ints,
     keys: int,
-    key_offsets: Any,
-    value_offsets: Any,
+    key_offsets: Longs,
+    value_offsets: Longs,
     first_group: int,
     n_groups: int,
     n_states: int,
     last: int,
     last_size: int,
-    reg: Any,
+    reg: Longs,
 ) -> int:
     """Return the outcome for all rows; ``reg[_ROW]`` is the first row that is not in order.
 

@@ -6,12 +6,11 @@ its restarts (u32 each) and their number. At a restart, every 16 entries, a key 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from stateproc.codec.array_types import Ints, Longs
 from stateproc.codec.encoding.kernels import put_varint
-from stateproc.codec.jit import copy_bytes, kernel, load_u8, store_8, store_32, store_64
+from stateproc.codec.jit import copy_bytes, exported, load_u8, store_8, store_32, store_64
 
 # Registers: the start of the open block, the end of the bytes, the open block's number of restarts, the entries since
 # the last of them, the last entry's key group (-1: none), the number of closed blocks.
@@ -27,8 +26,8 @@ OVERHEAD = 15 + TRAILER + 8
 LEAST_ENTRY = 3 + TRAILER
 
 
-@kernel
-def close_block(out: int, restarts: Any, reg: Any, ends: Any, rows: Any, row: int) -> None:
+@exported
+def close_block(out: int, restarts: Longs, reg: Longs, ends: Longs, rows: Longs, row: int) -> None:
     """End the open block, whose last entry is ``row``, with its restarts and their number."""
     pos = reg[POS]
     for k in range(reg[RESTARTS]):
@@ -43,24 +42,24 @@ def close_block(out: int, restarts: Any, reg: Any, ends: Any, rows: Any, row: in
     reg[RESTARTS] = reg[RUN] = 0
 
 
-@kernel
+@exported
 def encode_blocks(
     first: int,
     last: int,
-    groups: Any,
+    groups: Ints,
     keys: int,
-    key_offsets: Any,
+    key_offsets: Longs,
     values: int,
-    value_offsets: Any,
+    value_offsets: Longs,
     prefix: int,
     block_size: int,
     before: int,
     before_size: int,
     out: int,
-    restarts: Any,
-    reg: Any,
-    ends: Any,
-    rows: Any,
+    restarts: Longs,
+    reg: Longs,
+    ends: Longs,
+    rows: Longs,
 ) -> None:
     """Encode rows ``first`` to ``last`` (exclusive), which are in order, as blocks of about ``block_size`` bytes.
 

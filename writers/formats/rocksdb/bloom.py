@@ -6,12 +6,11 @@ followed by the number of probes (one byte) and the number of lines (u32).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
-from stateproc.codec.jit import kernel, load_le32, load_u8, store_8
+from stateproc.codec.array_types import Ints, Longs, Words
+from stateproc.codec.jit import exported, kernel, load_le32, load_u8, store_8
 
 FILTER_POLICY = "rocksdb.BuiltinBloomFilter"
 _LINE = 64
@@ -38,9 +37,9 @@ def _hash(data: int, n: int) -> int:
     return h
 
 
-@kernel
+@exported
 def hash_keys(
-    first: int, last: int, groups: Any, keys: int, key_offsets: Any, prefix: int, buffer: int, out: Any
+    first: int, last: int, groups: Ints, keys: int, key_offsets: Longs, prefix: int, buffer: int, out: Words
 ) -> None:
     """Hash the keys of rows ``first`` to ``last`` with their prefixes; ``buffer`` holds the longest of them."""
     for row in range(first, last):
@@ -53,8 +52,8 @@ def hash_keys(
         out[row - first] = _hash(buffer, size + prefix)
 
 
-@kernel
-def _set_bits(hashes: Any, lines: int, probes: int, bits: int) -> None:
+@exported
+def _set_bits(hashes: Words, lines: int, probes: int, bits: int) -> None:
     for k in range(len(hashes)):
         h = np.int64(hashes[k])
         line = bits + (h % lines) * _LINE

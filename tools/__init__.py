@@ -1,0 +1,1 @@
+"""Programs that build what a release contains. Nothing in the packages imports them."""
