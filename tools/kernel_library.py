@@ -89,7 +89,7 @@ def compiled_modules(kernels: dict[str, jit.Kernel]) -> list[str]:
     from numba import carray, types
     from numba.extending import intrinsic
 
-    @intrinsic
+    @intrinsic  # type: ignore[untyped-decorator]
     def pointer(_context: Any, _address: Any) -> Any:
         def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
             return builder.inttoptr(args[0], ir.IntType(8).as_pointer())

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba.core.dispatcher import Dispatcher
 
 import stateproc.codec.machine as machine_module
 import stateproc.readers.canonical.entry_scan as scanning_module
@@ -96,6 +95,7 @@ def _fake_jit() -> ModuleType:
     fake.__dict__.update(
         kernel=lambda function: function,
         inlined=lambda function: function,
+        exported=lambda function: function,
         copy_bytes=copy_bytes,
         load_u8=load(8, "little"),
         load_i32=load(32, "little", True),
@@ -133,7 +133,7 @@ def plain_module(module: ModuleType, others: Mapping[str, ModuleType] = MappingP
         loaded = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = loaded  # dataclasses look their module up
         spec.loader.exec_module(loaded)
-        compiled = [name for name, item in vars(loaded).items() if isinstance(item, jit._Placeholder | Dispatcher)]
+        compiled = [name for name, item in vars(loaded).items() if isinstance(item, jit.Kernel | jit.Intrinsic)]
         assert not compiled, f"{module.__name__} calls kernels that are not checked: {compiled}"
         return loaded
     finally:

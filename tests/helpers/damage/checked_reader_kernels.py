@@ -80,7 +80,7 @@ def _scan_index(
 
 def _merge(
     rows: int, n_rows: int, order: Any, reg: Any, prefix: int, spans: Any, span_keys: int, fragments: Any,
-    fragment_keys: int, out: int, out_size: int, ranges: Any, key_groups: Any,
+    fragment_keys: int, out: int, out_size: int, ranges: Any, key_groups: Any, filled: int,
 ) -> int:  # fmt: skip
     fields = _words(rows, n_rows * cursors.FIELDS).reshape(n_rows, cursors.FIELDS)
     blocks = []
@@ -104,7 +104,7 @@ def _merge(
     with np.errstate(over="ignore"):
         outcome: int = _MERGING.merge(
             rows, n_rows, Checked(order), checked, prefix, Checked(spans), span_keys, _Rows(fragments), fragment_keys,
-            out, out_size, Checked(ranges), Checked(key_groups),
+            out, out_size, Checked(ranges), Checked(key_groups), filled,
         )  # fmt: skip
     return outcome
 

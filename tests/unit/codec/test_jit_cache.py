@@ -22,7 +22,7 @@ from stateproc.codec.jit import kernel
 def twice(n):
     return 2 * number(n)
 
-print(twice(1), sum(twice.stats.cache_hits.values()))
+print(twice(1), sum(twice.dispatcher.stats.cache_hits.values()))
 """
 INNER = """
 from stateproc.codec.jit import kernel
@@ -192,7 +192,9 @@ def test_a_column_at_its_limit_is_not_grown_endlessly() -> None:
 def test_every_file_with_kernels_is_hashed(tmp_path: Path) -> None:
     codec = Path(kernel_cache.__file__).parent
     with_kernels = {
-        path.relative_to(codec).as_posix() for path in codec.rglob("*.py") if "\n@kernel\n" in path.read_text("utf-8")
+        path.relative_to(codec).as_posix()
+        for path in codec.rglob("*.py")
+        if {"@kernel", "@inlined", "@exported"} & set(path.read_text("utf-8").splitlines())
     }
     files = kernel_cache.kernel_files(tmp_path)
     assert {"vm/dispatch.py", "encoding/kernels.py", "vm/column_buffers.py"} <= with_kernels <= files.keys()
@@ -221,7 +223,7 @@ def _codec_files() -> list[str]:
 def _names_used_by_kernels(path: Path) -> set[str]:
     """Return the dotted imported names that the kernels of a file use."""
     source = path.read_text("utf-8")
-    if "\n@kernel\n" not in source and "\n@inlined\n" not in source:
+    if not kernel_cache.declares_kernels(source.encode()):
         return set()
     tree = ast.parse(source)
     imported = {
@@ -234,7 +236,9 @@ def _names_used_by_kernels(path: Path) -> set[str]:
         node
         for node in tree.body
         if isinstance(node, ast.FunctionDef)
-        and any(isinstance(one, ast.Name) and one.id in ("kernel", "inlined") for one in node.decorator_list)
+        and any(
+            isinstance(one, ast.Name) and one.id in ("kernel", "inlined", "exported") for one in node.decorator_list
+        )
     ]
     names = {
         node.id for kernel in kernels for body in kernel.body for node in ast.walk(body) if isinstance(node, ast.Name)
