@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO := tests/fixtures/1.20/demo/snapshot
 PYTEST := $(BIN)/python -m pytest
+LIBRARY := stateproc/codec/kernels-linux-$(shell uname -m).so
+KERNEL_SOURCES := tools/kernel_library.py stateproc/codec/ops.py \
+	$(shell grep -rlE '^@(kernel|inlined|exported)$$' stateproc readers writers --include=*.py)
 # How many test files run side by side. Each may start a JVM of its own, and wait for it: three keep two cores busy.
 JOBS ?= 3
 export PATH := $(abspath $(VENV))/bin:$(PATH)
@@ -13,21 +16,27 @@ export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-spark test-flink test-docs lint format bench docs clean
+.PHONY: help setup kernels wheel demo test test-numba test-fast test-spark test-flink test-docs lint format bench docs clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## a virtual environment in .venv with everything in it
+setup: $(STAMP) kernels ## a virtual environment in .venv with everything in it, and the compiled kernels
 
-# Kernels are compiled once here, so that tests and Spark's workers find them in the cache.
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
-	$(BIN)/stateproc inspect $(DEMO) > /dev/null
-	$(BIN)/stateproc read $(DEMO) --uid orders-per-customer > /dev/null
 	touch $@
+
+# Without a C compiler there is no library: then numba compiles the kernels, here for tests and Spark's workers.
+kernels: $(LIBRARY) ## compile the kernels ahead of time, where there is a C compiler
+$(LIBRARY): $(STAMP) $(KERNEL_SOURCES)
+	$(BIN)/python -m tools.kernel_library
+	$(BIN)/stateproc warmup
+
+wheel: setup ## a wheel of this platform, with the compiled kernels, in dist
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 demo: setup ## open a savepoint of a real job: catalog, values, maps, windows, timers, Kafka offsets
 	$(BIN)/stateproc inspect $(DEMO) --uids orders-from-kafka,orders-per-customer,revenue-per-product
@@ -38,6 +47,9 @@ LAYERS := tests/integration/flink tests/docs tests/integration tests/robustness 
 
 test: setup ## all tests
 	$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder $(LAYERS)
+
+test-numba: setup ## all tests with kernels that numba compiles, as where the library does not fit
+	STATEPROC_KERNELS=numba $(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder $(LAYERS)
 
 test-fast: setup ## unit tests: no JVM, no Spark; of the fixtures one of each kind
 	$(PYTEST) -n $(JOBS) --dist worksteal -m "not exhaustive" tests/unit
@@ -70,4 +82,5 @@ docs: setup ## run the notebook, with its pictures, in place
 
 clean: ## remove the virtual environment and everything made
 	rm -rf $(VENV) .cache .import_linter_cache build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache spark-warehouse
+	rm -f stateproc/codec/kernels-*.so
 	find stateproc readers tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -9,7 +9,6 @@ the C compiler's linker as one object file.
 from __future__ import annotations
 
 import argparse
-import importlib
 import importlib.util
 import os
 import platform
@@ -24,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from stateproc.codec import jit
-from stateproc.codec.kernel_cache import CACHE_DIR_VARIABLE, declares_kernels
+from stateproc.codec.exports import exported_kernels, kernel_modules
+from stateproc.codec.kernel_cache import CACHE_DIR_VARIABLE
 from stateproc.codec.kernel_library import KERNELS_VARIABLE, PACKAGE, SOURCES_SYMBOL, library_name, sources_text
 from stateproc.codec.signatures import ArrayType, Signature
 
@@ -40,25 +40,6 @@ _UNUSED = "define void @NRT_MemInfo_call_dtor(ptr %info) {\n  ret void\n}\n"
 
 class CannotBuild(Exception):
     """Something that building needs is missing; the message says what."""
-
-
-def kernel_modules() -> dict[str, str]:
-    """Return the modules with kernels, or with their constants: file below the package → name of the module."""
-    found = {}
-    for folder, _, names in os.walk(PACKAGE, followlinks=True):
-        for path in (Path(folder, name) for name in names if name.endswith(".py")):
-            file = path.relative_to(PACKAGE).as_posix()
-            if declares_kernels(path.read_bytes()) or file in ("codec/jit.py", "codec/ops.py", "codec/signatures.py"):
-                found[file] = f"{PACKAGE.name}.{file.removesuffix('.py').replace('/', '.')}"
-    return found
-
-
-def exported_kernels() -> dict[str, jit.Kernel]:
-    """Import all modules with kernels and return the exported kernels by symbol, in order."""
-    for module in kernel_modules().values():
-        importlib.import_module(module)
-    mine = {symbol: item for symbol, item in jit.EXPORTED.items() if symbol.startswith(f"{PACKAGE.name}__")}
-    return dict(sorted(mine.items()))
 
 
 def wrapper_source(signature: Signature) -> str:

@@ -79,6 +79,9 @@ def _parser() -> ArgumentParser:
         add_open_options(command)
         add_arguments(command)
         command.set_defaults(command=_imported_when_run(module))
+    summary = "compile the kernels ahead of the first read, where there is no library of compiled ones"
+    command = commands.add_parser("warmup", help=summary, description=summary[0].upper() + summary[1:] + ".")
+    command.set_defaults(command=_imported_when_run("warmup_command"))
     return parser
 
 

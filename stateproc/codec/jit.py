@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from stateproc.codec.kernel_cache import cache_folder
-from stateproc.codec.kernel_library import kernel_library, symbol_of
+from stateproc.codec.kernel_library import native_entry, symbol_of
 from stateproc.codec.signatures import ArrayType, Signature, check_array, native_call, signature_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -48,8 +48,7 @@ class Kernel:
 
     def _chosen(self) -> Callable[..., Any]:
         """Return what runs the kernel: its function in the library, or numba."""
-        library = kernel_library().library if self._exported else None
-        entry = library.entry(symbol_of(self.function)) if library else None
+        entry = native_entry(self.function) if self._exported else None
         if entry is not None:
             return native_call(self.function.__name__, self.signature, entry)
         self.announce()

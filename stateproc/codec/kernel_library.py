@@ -85,6 +85,19 @@ def kernel_library() -> LibraryChoice:
         return LibraryChoice(None, str(error))
 
 
+def native_entry(function: Callable[..., Any]) -> Callable[[Any], int] | None:
+    """Return the function of an exported kernel in the library; None: numba compiles it.
+
+    Raises:
+        LibraryUnusable: ``STATEPROC_KERNELS=library`` requires a library, which does not fit or lacks the kernel.
+    """
+    library = kernel_library().library
+    entry = library.entry(symbol_of(function)) if library else None
+    if entry is None and os.environ.get(KERNELS_VARIABLE) == "library":
+        raise LibraryUnusable(f"{function.__qualname__} is not in {library and library.path}")
+    return entry
+
+
 def library_name(machine: str | None = None) -> str:
     """Return the file name of the library of a machine, as ``platform.machine()`` names it; None: of this one."""
     return f"kernels-{sys.platform}-{machine or platform.machine()}.so"

@@ -1,0 +1,171 @@
+"""The library of kernels compiled ahead of time: it is complete, and used only where it fits."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stateproc.codec import jit, kernel_library
+from stateproc.codec.array_types import Flags, Longs
+from stateproc.codec.exports import exported_kernels, kernel_modules
+from stateproc.codec.kernel_library import LibraryUnusable, library_name, open_library, sources_text
+from tests.helpers.fixtures import fixtures
+from tests.helpers.kernel_calls import declared_kernels, kernels_used_by_python
+from tests.helpers.kernel_library import require_library
+from tests.helpers.paths import ROOT
+
+PROGRAM = """
+import sys
+import stateproc
+from stateproc.cli import main
+
+for path in sys.argv[1:]:
+    snapshot = stateproc.open(path)
+    for operator in snapshot.operators:
+        for state in operator.states:
+            state.to_arrow()
+    assert main(["inspect", path, "--scan"]) == 0
+assert "numba" not in sys.modules
+"""
+READ = ("kitchen-hashmap-canonical-snappy", "kitchen-hashmap-native", "kitchen-rocksdb-incremental", "chain-changelog")
+
+
+def test_exactly_the_kernels_that_python_uses_are_exported() -> None:
+    used, exported = kernels_used_by_python(), declared_kernels("exported")
+    assert sorted(used - exported) == []
+    assert sorted(exported - used) == []
+    assert len(used) >= 50
+
+
+def test_every_exported_kernel_has_types_and_a_place_in_the_library() -> None:
+    kernels = exported_kernels()
+    assert set(kernels) == {name.replace(".", "__") for name in declared_kernels("exported")}
+    assert all(kernel.signature.words >= 1 for kernel in kernels.values())
+    require_library()
+    library = open_library(kernel_library.PACKAGE / "codec" / library_name())
+    assert [symbol for symbol in kernels if library.entry(symbol) is None] == []
+    assert library.sources == sources_text(kernel_modules())
+    assert library.entry("stateproc__codec__no_kernel") is None
+
+
+@pytest.mark.parametrize("name", READ)
+def test_reading_imports_no_numba(name: str, tmp_path: Path) -> None:
+    environment = require_library()
+    snapshots = [fixture.snapshot for fixture in fixtures() if fixture.path.name == name and "1.20" in fixture.name]
+    assert snapshots
+    command = [sys.executable, "-c", PROGRAM, *snapshots[-1:]]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def library() -> Path:
+    require_library()
+    return kernel_library.PACKAGE / "codec" / library_name()
+
+
+def test_another_cpu_does_not_load_it(library: Path, tmp_path: Path) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(
+        "processor\t: 0\nflags\t\t: fpu pni cx16 lahf_lm ssse3 sse4_1\n\nprocessor\t: 1\nflags\t\t: popcnt\n"
+    )
+    with pytest.raises(LibraryUnusable, match=r"^this CPU lacks popcnt, sse4_2$"):
+        open_library(library, cpuinfo)
+    with pytest.raises(LibraryUnusable, match="this CPU lacks "):
+        open_library(library, tmp_path / "none")
+
+
+def test_a_machine_without_a_library_does_not_load_it(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    with pytest.raises(LibraryUnusable, match="this CPU lacks a known CPU"):
+        open_library(library)
+
+
+def test_edited_sources_do_not_use_it(library: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for file in kernel_modules():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_bytes((kernel_library.PACKAGE / file).read_bytes())
+    monkeypatch.setattr(kernel_library, "PACKAGE", tmp_path)
+    open_library(library)
+    edited = tmp_path / "codec" / "ops.py"
+    edited.write_bytes(edited.read_bytes() + b"\n")
+    with pytest.raises(LibraryUnusable, match="was compiled from other sources"):
+        open_library(library)
+    edited.unlink()
+    with pytest.raises(LibraryUnusable, match="was compiled from other sources"):
+        open_library(library)
+
+
+def test_a_file_that_is_no_library_is_not_loaded(tmp_path: Path) -> None:
+    with pytest.raises(LibraryUnusable, match=r"^there is no "):
+        open_library(tmp_path / "kernels.so")
+    (tmp_path / "kernels.so").write_bytes(b"no library")
+    with pytest.raises(LibraryUnusable, match="cannot be loaded: "):
+        open_library(tmp_path / "kernels.so")
+
+
+CHOICE = """
+import sys
+from stateproc.codec.encoding.kernels import varint_sizes
+varint_sizes(0, 0, 0)
+print("numba" in sys.modules)
+"""
+
+
+def _choice(value: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "STATEPROC_KERNELS": value, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", CHOICE]
+    return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+
+
+def test_numba_can_be_forced(library: Path, tmp_path: Path) -> None:
+    assert _choice("numba", tmp_path).stdout == "True\n"
+    assert _choice("library", tmp_path).stdout == "False\n"
+    assert _choice("", tmp_path).stdout == "False\n"
+
+
+def test_an_unknown_choice_is_refused(tmp_path: Path) -> None:
+    assert "STATEPROC_KERNELS is 'fast'; it is numba, library, or not set" in _choice("fast", tmp_path).stderr
+
+
+def test_a_required_library_that_does_not_fit_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(kernel_library, "PACKAGE", tmp_path)
+    monkeypatch.setenv("STATEPROC_KERNELS", "library")
+    with pytest.raises(LibraryUnusable, match="there is no "):
+        kernel_library.kernel_library.__wrapped__()
+    monkeypatch.delenv("STATEPROC_KERNELS")
+    choice = kernel_library.kernel_library.__wrapped__()
+    assert choice.library is None
+    assert choice.reason == f"there is no {tmp_path / 'codec' / library_name()}"
+
+
+def _total(numbers: Longs, flags: Flags, bias: int, doubled: bool) -> tuple[int, bool]:
+    found = bias
+    for k in range(len(numbers)):
+        if flags[k]:
+            found += numbers[k] * 2 if doubled else numbers[k]
+    return found, found > 10
+
+
+def test_a_kernel_that_is_not_in_the_library_is_compiled_by_numba_for_its_types_alone() -> None:
+    kernel = jit.Kernel(_total, inline=False, exported=True)
+    numbers, flags = np.array([1, 2, 3]), np.array([True, False, True])
+    assert kernel(numbers, flags, 5, False) == (9, False)
+    read_only = np.frombuffer(numbers.tobytes(), dtype=np.int64)
+    assert kernel(read_only, flags, np.int32(5), 1) == (13, True)
+    assert kernel(np.empty(0, dtype=np.int64), np.frombuffer(b"", dtype=np.bool_), 5, False) == (5, False)
+    assert len(kernel.dispatcher.signatures) == 1
+    with pytest.raises(TypeError, match="_total: int64 in 1 dimensions, C order, is required, not int32 array"):
+        kernel(numbers.astype(np.int32), flags, 5, False)
+
+
+def test_a_kernel_missing_in_a_required_library_is_an_error(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STATEPROC_KERNELS", "library")
+    kernel = jit.Kernel(_total, inline=False, exported=True)
+    with pytest.raises(LibraryUnusable, match="_total is not in "):
+        kernel(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_), 5, False)
