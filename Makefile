@@ -66,7 +66,7 @@ test-docs: setup ## every command and snippet of README and docs, the demo and t
 lint: setup ## style, types, the order of the packages, the words
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy -p stateproc
+	$(BIN)/mypy -p stateproc -p tools
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.helpers.wording
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import pty
 import stat
 import subprocess
 import sys
@@ -71,6 +72,25 @@ def test_a_changed_callee_is_compiled_into_its_callers(sources: Path, tmp_path: 
     assert _run(sources, STATEPROC_CACHE_DIR=cache) == ["22", "1"]
     (sources / "inner.py").write_text(INNER.format(20))
     assert _run(sources, STATEPROC_CACHE_DIR=cache) == ["42", "0"]
+
+
+def test_a_terminal_is_told_that_kernels_are_compiled(sources: Path, tmp_path: Path) -> None:
+    environment, shown = _environment(STATEPROC_CACHE_DIR=str(tmp_path / "cache")), []
+    for _ in range(2):
+        terminal, stderr = pty.openpty()
+        subprocess.run(
+            [sys.executable, "caller.py"],
+            cwd=sources,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            check=True,
+        )
+        os.write(stderr, b".")
+        shown.append(os.read(terminal, 1000).decode().splitlines())
+        os.close(terminal)
+        os.close(stderr)
+    assert shown == [["compiling kernels, once, about 25 s", "."], ["."]]
 
 
 def test_the_cache_is_accessible_only_to_its_owner(sources: Path, tmp_path: Path) -> None:
