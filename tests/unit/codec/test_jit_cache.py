@@ -74,7 +74,7 @@ def test_a_changed_callee_is_compiled_into_its_callers(sources: Path, tmp_path: 
     assert _run(sources, STATEPROC_CACHE_DIR=cache) == ["42", "0"]
 
 
-def test_a_terminal_is_told_that_kernels_are_compiled(sources: Path, tmp_path: Path) -> None:
+def test_a_terminal_shows_that_kernels_are_compiled(sources: Path, tmp_path: Path) -> None:
     environment, shown = _environment(STATEPROC_CACHE_DIR=str(tmp_path / "cache")), []
     for _ in range(2):
         terminal, stderr = pty.openpty()
