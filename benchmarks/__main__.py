@@ -1,7 +1,8 @@
 """Run all benchmarks, one after another: ``make bench`` or ``python -m benchmarks [--keys N] [--without-flink]``.
 
-The snapshots (a canonical savepoint, an incremental RocksDB checkpoint) are made by real Flink once and kept in the
-cache ($STATEPROC_CACHE, default ~/.cache/stateproc).
+The snapshots (a canonical savepoint; checkpoints of RocksDB, of the heap and of a changelog) are made by real Flink
+once and kept in the cache ($STATEPROC_CACHE, default ~/.cache/stateproc). ``--threads`` runs the comparison of threads
+only.
 """
 
 from __future__ import annotations
@@ -18,17 +19,19 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+FORMATS = ("canonical", "incremental", "heap", "changelog")
 CACHE = Path(os.environ.get("STATEPROC_CACHE", Path.home() / ".cache" / "stateproc"))
 
 
-def snapshot(keys: int, *, incremental: bool) -> Path:
-    """Return the savepoint or incremental checkpoint of ``keys`` keys, written by Flink if it is not cached."""
-    out = CACHE / (f"big-incremental-{keys}" if incremental else f"big-{keys}")
-    pattern = "**/chk-*/_metadata" if incremental else "**/savepoint-*/_metadata"
+def snapshot(keys: int, form: str) -> Path:
+    """Return a snapshot of ``keys`` keys in a format of ``make_fixtures --big``, written by Flink if not cached."""
+    is_canonical = form == "canonical"
+    out = CACHE / (f"big-{keys}" if is_canonical else f"big-{form}-{keys}")
+    pattern = "**/savepoint-*/_metadata" if is_canonical else "**/chk-*/_metadata"
     found = sorted(out.glob(pattern))
     if not found:
         make = [sys.executable, "-m", "tests.helpers.flink.make_fixtures", "--big", str(keys)]
-        make += ["--out", str(out.resolve()), *(["--incremental"] if incremental else [])]
+        make += ["--out", str(out.resolve()), "--format", form]
         subprocess.run(make, check=True, cwd=ROOT)
         found = sorted(out.glob(pattern))
     return found[0].parent
@@ -63,14 +66,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keys", type=int, default=5_000_000)
     parser.add_argument("--without-flink", action="store_true", help="leave the State Processor API out")
+    parser.add_argument("--threads", action="store_true", help="compare one thread with several, and nothing else")
     arguments = parser.parse_args()
-    figures = {"codec": bench("bench", "codec")}
+    threads = {form: bench("threads", str(snapshot(arguments.keys, form))) for form in FORMATS}
+    if arguments.threads:
+        print(json.dumps(threads, indent=2))
+        return
+    figures: dict[str, Any] = {"threads": threads, "codec": bench("bench", "codec")}
     for name, backend in (("savepoint", "hashmap"), ("incremental checkpoint", "rocksdb")):
-        path = snapshot(arguments.keys, incremental=backend == "rocksdb")
+        path = snapshot(arguments.keys, "incremental" if backend == "rocksdb" else "canonical")
         figures[name] = {kind: bench("bench", kind, str(path)) for kind in ("spark", "memory", "lookup")}
         if not arguments.without_flink:
             figures[name]["state processor api"] = state_processor(figures[name]["spark"], path, backend)
-    figures["carry-over"] = bench("writing", "carry", str(snapshot(arguments.keys, incremental=False)))
+    figures["carry-over"] = bench("writing", "carry", str(snapshot(arguments.keys, "canonical")))
     figures["bootstrap"] = bootstrap(arguments.keys, () if arguments.without_flink else ("hashmap", "rocksdb"))
     print(json.dumps(figures, indent=2))
 

@@ -14,6 +14,7 @@ from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.common.splits import Split
 from stateproc.snapshot.operator_context import OperatorContext
+from stateproc.snapshot.pandas_frames import check_dtypes, to_frame
 from stateproc.snapshot.parallel_scan import parallel_split_bytes, read_in_order, thread_count
 from stateproc.snapshot.schema_merging import aligned
 from stateproc.storage.filesystem import store_kind
@@ -222,19 +223,43 @@ class State(ABC):
         schema = narrowed(self.schema(flatten=options.get("flatten", False)), options.get("columns"))
         return pa.Table.from_batches(list(self._batches(**options, at_once=True)), schema=schema)
 
-    def to_pandas(self, **options: Any) -> pd.DataFrame:
-        """Return all rows as a pandas DataFrame of Arrow-backed columns, which keep every value and type.
+    def to_pandas(self, *, dtypes: str = "arrow", **options: Any) -> pd.DataFrame:
+        """Return all rows as a pandas DataFrame that keeps every value: integers with nulls do not become floats.
 
         Args:
+            dtypes: ``arrow``: Arrow-backed columns. ``nullable``: pandas' own nullable types (``Int64``, ``Float64``,
+                ``boolean``, ``string``) where it has an exact one; dates, times, decimals, bytes, structs, lists and
+                maps stay Arrow-backed.
             **options: As in :meth:`batches`.
 
         Raises:
             SnapshotError: As in :meth:`batches`.
         """
-        import pandas as pd  # Lazy: optional, and slow to import
+        check_dtypes(dtypes)
+        return to_frame(self.to_arrow(**options), dtypes)
 
-        frame: pd.DataFrame = self.to_arrow(**options).to_pandas(types_mapper=pd.ArrowDtype)
-        return frame
+    def to_reader(self, **options: Any) -> pa.RecordBatchReader:
+        """Return a stream of the rows, in bounded memory, for what consumes Arrow streams.
+
+        Args:
+            **options: As in :meth:`batches`.
+
+        Raises:
+            SnapshotError: The schema cannot be determined; reading raises as :meth:`batches`.
+        """
+        schema = narrowed(self.schema(flatten=options.get("flatten", False)), options.get("columns"))
+        return pa.RecordBatchReader.from_batches(schema, self.batches(**options))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export all rows as an Arrow C stream, so that ``pa.table(state)``, polars and duckdb read the state.
+
+        Args:
+            requested_schema: A schema to cast the rows to, as a PyCapsule.
+
+        Raises:
+            SnapshotError: The schema cannot be determined.
+        """
+        return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
         return f"<{self.kind} state {self.name!r} of operator {self.operator.display!r}>"
