@@ -18,6 +18,7 @@ from stateproc.codec.array_types import Longs
 from stateproc.codec.jit import exported, load_le64, load_u8
 from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.readers.rocksdb.format import damaged
+from stateproc.readers.rocksdb.snappy_blocks import decompress_snappy
 
 NONE, SNAPPY, ZLIB, BZIP2, LZ4, LZ4HC, ZSTD = 0, 1, 2, 3, 4, 5, 7
 NAMES = {6: "xpress", 0x40: "zstd (not final)"}
@@ -123,14 +124,27 @@ def decompressed(
     if n == 1 and kinds[0] == NONE:
         return raw[starts[0] : ends[0]], bounds
     plain = np.empty(int(bounds[-1]), dtype=np.uint8)
+    lows, highs = bounds[:-1], bounds[1:]
+    quick = np.flatnonzero((kinds == NONE) | (kinds == SNAPPY))
+    bad = decompress_snappy(
+        raw.ctypes.data,
+        kinds[quick] == SNAPPY,
+        begins[quick],
+        ends[quick],
+        plain.ctypes.data,
+        lows[quick],
+        highs[quick],
+    )
+    if bad >= 0:
+        raise damaged(file, int(offsets[quick[bad]]), "a compressed block is damaged: it is not valid snappy")
     source, target = raw.data, plain.data
-    rows = zip(kinds.tolist(), begins.tolist(), ends.tolist(), bounds.tolist(), bounds[1:].tolist(), strict=False)
-    for k, (kind, begin, end, low, high) in enumerate(rows):
+    for k in np.flatnonzero((kinds != NONE) & (kinds != SNAPPY)).tolist():
+        stored, found = source[int(begins[k]) : int(ends[k])], target[int(lows[k]) : int(highs[k])]
         try:
             if k in unsized:
-                target[low:high] = unsized[k]
+                found[:] = unsized[k]
             else:
-                _decompress(kind, source[begin:end], target[low:high])
+                _decompress(int(kinds[k]), stored, found)
         except (cramjam.DecompressionError, zlib.error, OSError, ValueError, EOFError) as error:
             raise damaged(file, int(offsets[k]), f"a compressed block is damaged: {error}") from error
     return plain, bounds
@@ -165,14 +179,9 @@ def _inflater(kind: int) -> Any:
 
 def _decompress(kind: int, source: memoryview, target: memoryview) -> None:
     """Fill ``target`` exactly. Raises ValueError, or the library's error."""
-    if kind == NONE:
-        target[:] = source
-        return
     if not len(target):
         raise ValueError("nothing is in it")
-    if kind == SNAPPY:
-        done = cramjam.snappy.decompress_raw_into(source, target)
-    elif kind in (ZLIB, BZIP2):
+    if kind in (ZLIB, BZIP2):
         plain = _inflater(kind).decompress(source, len(target))
         done = len(plain)
         target[:done] = plain
