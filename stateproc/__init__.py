@@ -18,6 +18,7 @@ from stateproc.errors import (
     MissingFile,
     NotFound,
     SnapshotError,
+    UnreadableStateWarning,
     UnsupportedSnapshot,
     WriteFailed,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "SavepointWriter",
     "Snapshot",
     "SnapshotError",
+    "UnreadableStateWarning",
     "UnsupportedSnapshot",
     "WriteFailed",
     "attach",

@@ -116,6 +116,10 @@ class InvalidRows(SnapshotError):
     """Rows of a DataFrame cannot be written as state, e.g. because a key is null; the message shows them."""
 
 
+class UnreadableStateWarning(UserWarning):
+    """States that cannot be decoded are read as null, as ``on_error='null'`` asks; the message says which and why."""
+
+
 def not_found(what: str, name: str, known: Iterable[str], inside: str | None = None) -> NotFound:
     """Return the error for a name that does not exist, with the nearest names, or all if there are few.
 

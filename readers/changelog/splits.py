@@ -19,7 +19,6 @@ from stateproc.readers.changelog.materialized import materialized_file
 from stateproc.readers.changelog.records import records
 from stateproc.readers.changelog.segments import METADATA_GROUP, log_blocks
 from stateproc.readers.changelog.spill_buckets import Buckets
-from stateproc.readers.common.entry_decoder import decode_entries
 from stateproc.readers.common.keyed_file import (
     HandleBackend,
     KeyedFile,
@@ -29,7 +28,7 @@ from stateproc.readers.common.keyed_file import (
 )
 from stateproc.readers.common.raw_entries import RawEntries
 from stateproc.readers.common.splits import KeyedSplit, SplitRequest, StateScan
-from stateproc.readers.common.state_descriptor import KeyedState, find_state, keyed_state
+from stateproc.readers.common.state_descriptor import KeyedState, StateKind, find_state, keyed_state
 from stateproc.readers.materialized_backends import MATERIALIZED_BACKENDS
 from stateproc.serializers import Serializer
 from stateproc.serializers.core.plugins import load_plugins
@@ -95,10 +94,7 @@ class ChangelogSplit(KeyedSplit):
             self._collect(target, buckets)
             files = self._materialized(target)
             if buckets.count or scan.raw_keys:
-                entries = self._replayed(target, files, buckets)
-                yield from decode_entries(
-                    entries, target, scan.options.context, flatten=scan.flatten, raw_keys=scan.raw_keys
-                )
+                yield from scan.decoded(self._replayed(target, files, buckets), target)
                 return
             for file in files:
                 yield from file.split(scan, self.groups).read()
@@ -195,7 +191,17 @@ def _sizes(file: KeyedFile, request: SizeRequest) -> StateSizes:
     return StateSizes(None, {})
 
 
-CHANGELOG = StateLayout(name="changelog", splits=_plan, split=_split, sizes=_sizes, reads_whole_files=True)
+def _stores_lengths(file: KeyedFile, state: KeyedState) -> bool:
+    """Lists and maps are logged as a count and their items, which have no lengths."""
+    if state.kind in (StateKind.LIST, StateKind.MAP):
+        return False
+    parts = (materialized_file(handle, file.location) for handle in changelog_handle(file).materialized)
+    return all(part.stores_lengths(state) for part in parts)
+
+
+CHANGELOG = StateLayout(
+    name="changelog", splits=_plan, split=_split, sizes=_sizes, reads_whole_files=True, stores_lengths=_stores_lengths
+)
 
 CHANGELOG_BACKEND = HandleBackend(
     layout=lambda _: CHANGELOG,

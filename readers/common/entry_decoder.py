@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from stateproc.codec.machine import Machine
-from stateproc.readers.common.entry_programs import Columns, Form, entry_program
+from stateproc.codec.machine import HostFailure, Machine
+from stateproc.errors import SnapshotError, UnsupportedSnapshot
+from stateproc.readers.common.entry_programs import Columns, EntryProgram, Form, composite_value, entry_program
 from stateproc.readers.common.error_context import placed
 from stateproc.readers.common.list_splitting import (
     LONGEST,
@@ -34,6 +37,8 @@ from stateproc.readers.common.row_schema import (
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 
+Report: TypeAlias = Callable[[SnapshotError], None]
+
 
 def decode_entries(
     entries: Iterable[RawEntries],
@@ -44,25 +49,38 @@ def decode_entries(
     raw_keys: bool = False,
     longest: int = LONGEST,
     most: int = MOST_BYTES,
+    report: Report | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of the state's rows; ``raw_keys`` adds the bytes of key and namespace as a column ``raw_key``.
+    """Decode entries to batches of the state's rows.
 
-    ``longest``: flattened lists of more bytes are decoded in parts; ``most``: lists and maps of more bytes are
-    refused if they are not flattened. Raises CorruptSnapshot naming file and offset, UnsupportedSnapshot.
+    Args:
+        entries: The entries of the state.
+        state: The state.
+        ctx: Settings of layouts.
+        flatten: Whether each list element or map entry is a row.
+        raw_keys: Whether to add the bytes of key and namespace as a column ``raw_key``.
+        longest: Flattened lists of more bytes are decoded in parts.
+        most: Lists and maps of more bytes are refused if they are not flattened.
+        report: Called with the error of each value that cannot be decoded, which is null then; without it, the error
+            is raised.
+
+    Raises:
+        CorruptSnapshot: The entries are damaged; names file and offset.
+        UnsupportedSnapshot: A key cannot be decoded; or a value, without ``report``.
     """
     if state.kind is not StateKind.LIST:
-        yield from _decoded(entries, state, ctx, flatten=flatten, raw_keys=raw_keys, most=most)
+        yield from _decoded(entries, state, ctx, flatten=flatten, raw_keys=raw_keys, most=most, report=report)
         return
     if not flatten:
         checked = (check_lists(chunk, state, most) for chunk in entries)
-        yield from _decoded(checked, state, ctx, flatten=False, raw_keys=raw_keys)
+        yield from _decoded(checked, state, ctx, flatten=False, raw_keys=raw_keys, report=report)
         return
     cutter = ElementCutter(state, ctx)
     parts = (part for chunk in entries for part in cut_lists(chunk, longest))
     for long, run in groupby(parts, key=itemgetter(1)):
         chunks = (part for part, _ in run)
         if not long:
-            yield from _decoded(chunks, state, ctx, flatten=True, raw_keys=raw_keys)
+            yield from _decoded(chunks, state, ctx, flatten=True, raw_keys=raw_keys, report=report)
             continue
         for entry in chunks:
             before = 0
@@ -87,11 +105,13 @@ def _decoded(
     flatten: bool,
     raw_keys: bool,
     most: int = MOST_BYTES,
+    report: Report | None = None,
 ) -> Iterator[pa.RecordBatch]:
     program = entry_program(state, Form.COMPOSITE, ctx, raw_keys=raw_keys)
     machine = Machine(program.program)
     fields = state_fields(state, ctx, flatten)
     schema = pa.schema([*fields, pa.field(RAW_KEY, pa.binary())] if raw_keys else fields)
+    without_values = _ValueSkipper(state, ctx, raw_keys)
     grouper = MapGrouper(state.name, most) if state.kind is StateKind.MAP and not flatten else None
     chunk: RawEntries | None = None
     for chunk in entries:
@@ -99,20 +119,33 @@ def _decoded(
         starts, ends = chunk.ranges[0::2], chunk.ranges[1::2]
         while done < n:
             with placed(chunk.file, chunk.offset, state.name):
-                reached = machine.run(chunk.data, starts, ends, done, n)
-                taken = machine.decoded()
-                columns = program.assemble(taken)
+                ran, ran_machine = program, machine
+                try:
+                    reached = machine.run(chunk.data, starts, ends, done, n)
+                except HostFailure as failure:
+                    if report is None or not isinstance(failure.error, UnsupportedSnapshot):
+                        raise
+                    report(failure.error)
+                    if failure.row == done:
+                        ran, ran_machine = without_values.program, without_values.machine
+                    reached = ran_machine.run(chunk.data, starts, ends, done, max(failure.row, done + 1))
+                taken = ran_machine.decoded()
+                columns = ran.assemble(taken)
                 columns[KEY_GROUP] = key_group_array(chunk.key_groups[done:reached])
-                if program.raw_keys is not None:
-                    columns[RAW_KEY] = program.raw_keys(taken)
-                if grouper is None:
+                if ran.raw_keys is not None:
+                    columns[RAW_KEY] = ran.raw_keys(taken)
+                if grouper is None and ran is not program:
+                    yield _null_rows(columns, schema)
+                elif grouper is None:
                     yield record_batch(_rows(state, columns, flatten), schema)
                 else:
                     part = RawEntries(
                         chunk.data, chunk.key_groups[done:reached], chunk.ranges[:, done:reached], chunk.file,
                         chunk.file_at, chunk.exact,
                     )  # fmt: skip
-                    marks = taken.column(program.marks, np.int64)
+                    if ran is not program:
+                        columns["value"] = pa.nulls(reached - done, without_values.value_type)
+                    marks = taken.column(ran.marks, np.int64)
                     for rows in grouper.feed(part, columns, marks):
                         yield record_batch(finished_rows(state, rows, False), schema)
             done = reached
@@ -126,3 +159,30 @@ def _rows(state: KeyedState, columns: Columns, flatten: bool) -> Columns:
     if state.kind is StateKind.MAP:
         return flat_entries(state, columns)
     return finished_rows(state, columns, flatten)
+
+
+class _ValueSkipper:
+    """The program for entries whose values cannot be decoded, compiled when the first of them is met."""
+
+    def __init__(self, state: KeyedState, ctx: LayoutContext, raw_keys: bool) -> None:
+        self._state, self._ctx, self._raw_keys = state, ctx, raw_keys
+
+    @cached_property
+    def program(self) -> EntryProgram:
+        return entry_program(self._state, Form.COMPOSITE, self._ctx, raw_keys=self._raw_keys, values=False)
+
+    @cached_property
+    def machine(self) -> Machine:
+        return Machine(self.program.program)
+
+    @property
+    def value_type(self) -> pa.DataType:
+        return composite_value(self._state, self._ctx).arrow_type
+
+
+def _null_rows(columns: Columns, schema: pa.Schema) -> pa.RecordBatch:
+    """Return one row for each entry, with its keys and a null value; of a flattened list, a null element."""
+    if "user_key" in columns:
+        columns = {**columns, "map_key": columns["user_key"]}
+    rows = len(columns[KEY_GROUP])
+    return record_batch({field.name: columns.get(field.name, pa.nulls(rows, field.type)) for field in schema}, schema)

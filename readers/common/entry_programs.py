@@ -47,8 +47,13 @@ class EntryProgram:
         return {name: assembler(taken) for name, assembler in self.columns.items()}
 
 
-def entry_program(state: KeyedState, form: Form, ctx: LayoutContext, *, raw_keys: bool = False) -> EntryProgram:
-    """Compile the state's entries. Raises Undecodable naming the state's part that is not."""
+def entry_program(
+    state: KeyedState, form: Form, ctx: LayoutContext, *, raw_keys: bool = False, values: bool = True
+) -> EntryProgram:
+    """Compile the state's entries. Raises Undecodable naming the state's part that is not.
+
+    Without ``values``, those of composite entries are skipped, whatever their bytes: there is no column ``value``.
+    """
     b = Builder()
     columns: dict[str, Assembler] = {}
     marks = -1
@@ -74,7 +79,10 @@ def entry_program(state: KeyedState, form: Form, ctx: LayoutContext, *, raw_keys
             b.op(ops.PUSH_POS)
         marks, raw = emit_composite_key(b, state, ctx, columns, raw_keys)
         b.op(ops.SEGMENT, 1)
-        columns["value"] = composite_value(state, ctx).emit(b, False)
+        if values:
+            columns["value"] = composite_value(state, ctx).emit(b, False)
+        else:
+            Blob(ops.LENGTH_REST).skip(b)
     b.op(ops.ROW_END)
     return EntryProgram(b.build(), columns, marks, raw)
 

@@ -59,6 +59,10 @@ def _no_errors(_: KeyedFile, __: ReadOptions) -> Mapping[str, ErrorsByKeyGroup]:
     return {}
 
 
+def _always(_: KeyedFile, __: KeyedState) -> bool:
+    return True
+
+
 @dataclass(frozen=True)
 class StateLayout:
     """How entries are stored: one row of the table of layouts.
@@ -71,6 +75,7 @@ class StateLayout:
         scanned: Whether measuring reads the whole file.
         unreadable_states: Finds states whose data cannot be read although the header describes them.
         reads_whole_files: Whether every split reads the whole file, so that few large splits are faster.
+        stores_lengths: Whether the end of a state's entries is known even if their values cannot be decoded.
     """
 
     name: str
@@ -80,6 +85,7 @@ class StateLayout:
     scanned: bool = False
     unreadable_states: Callable[[KeyedFile, ReadOptions], Mapping[str, ErrorsByKeyGroup]] = _no_errors
     reads_whole_files: bool = False
+    stores_lengths: Callable[[KeyedFile, KeyedState], bool] = _always
 
 
 def _no_ranges(_: KeyedFile) -> tuple[KeyGroupRange, ...]:
@@ -233,11 +239,16 @@ class KeyedFile:
     def unreadable_states(self, options: ReadOptions) -> Mapping[str, ErrorsByKeyGroup]:
         """Return the states whose data cannot be read although the header describes them, and why, by key group.
 
-        Only the beginning of the file is looked at, and only where a state may contain values without known end.
+        Files are only read where a state may contain values without known end: their beginning, or all of them if
+        ``options.on_error`` is 'null'.
         """
         if options not in self._unreadable:
             self._unreadable[options] = self.state_layout.unreadable_states(self, options)
         return self._unreadable[options]
+
+    def stores_lengths(self, state: KeyedState) -> bool:
+        """Return whether the end of the state's entries is known even if their values cannot be decoded."""
+        return self.state_layout.stores_lengths(self, state)
 
     def split(self, scan: StateScan, key_groups: Collection[int]) -> KeyedSplit:
         """Return one split of these key groups, without reading the tables of databases to plan it."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.key_types import KeyTypes
-from stateproc.options import TEMPORAL
+from stateproc.options import ON_ERROR, OPAQUE, TEMPORAL
 from stateproc.serializers import LayoutContext
 
 
@@ -23,6 +23,8 @@ class ReadOptions:
         plugins: Modules to import before reading, which register parsers.
         kryo: 2 or 5, by the release that wrote the snapshot.
         verify: Whether the checksums of RocksDB blocks are checked.
+        on_error: 'fail' or 'null': whether a selected state that cannot be decoded is an error or null.
+        opaque: 'fail' or 'bytes': whether values of unknown types are errors or, where their end is known, their bytes.
         key_types: Key serializers for changelogs that do not contain them, by operator id.
     """
 
@@ -32,15 +34,23 @@ class ReadOptions:
     plugins: tuple[str, ...] = ()
     kryo: int = 2
     verify: bool = True
+    on_error: str = "fail"
+    opaque: str = "fail"
     key_types: KeyTypes = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        if self.temporal not in TEMPORAL:
-            raise InvalidOption(f"temporal={self.temporal!r}", advice=f"one of {', '.join(TEMPORAL)}")
+        for name, accepted in (("temporal", TEMPORAL), ("on_error", ON_ERROR), ("opaque", OPAQUE)):
+            if getattr(self, name) not in accepted:
+                raise InvalidOption(f"{name}={getattr(self, name)!r}", advice=f"one of {', '.join(accepted)}")
 
     @property
     def context(self) -> LayoutContext:
         """The context in which serializers build the layouts of values."""
         return LayoutContext(
-            kryo=self.kryo, classes=self.classes, temporal=self.temporal, row_kind=self.row_kind, tail=True
+            kryo=self.kryo,
+            classes=self.classes,
+            temporal=self.temporal,
+            row_kind=self.row_kind,
+            tail=True,
+            opaque=self.opaque == "bytes",
         )

@@ -10,15 +10,27 @@ from stateproc.codec.layouts import with_nulls
 from stateproc.codec.temporal import nulls
 from stateproc.readers.common.entry_programs import LAST_ACCESS_TYPE, Columns, key_layout, last_access, split_ttl
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
-from stateproc.serializers import LayoutContext
+from stateproc.serializers import LayoutContext, Serializer, Undecodable
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
 
 KEY_GROUP = "key_group"
 RAW_KEY = "raw_key"
 
 
-def state_fields(state: KeyedState, ctx: LayoutContext, flatten: bool) -> list[pa.Field]:
-    """The columns of a state's rows. Raises Undecodable."""
+def state_fields(
+    state: KeyedState, ctx: LayoutContext, flatten: bool, *, unknown: pa.DataType | None = None
+) -> list[pa.Field]:
+    """The columns of a state's rows.
+
+    Args:
+        state: The state.
+        ctx: Settings of layouts.
+        flatten: Whether each list element or map entry is a row.
+        unknown: The type of values, elements and user keys that cannot be decoded.
+
+    Raises:
+        Undecodable: The key or the namespace cannot be decoded; or a value, if ``unknown`` is None.
+    """
     fields = [pa.field(KEY_GROUP, pa.int32(), nullable=False)]
     if state.kind.is_queue:
         timer = state.value.layout(ctx.inner).arrow_type
@@ -27,16 +39,15 @@ def state_fields(state: KeyedState, ctx: LayoutContext, flatten: bool) -> list[p
     fields.append(pa.field("key", key_layout(state, ctx).arrow_type))
     if state.has_namespace:
         fields.append(pa.field("namespace", state.namespace.layout(ctx.inner).arrow_type))
-    fields += value_fields(state, ctx, flatten)
+    fields += _value_fields(state, ctx, flatten, unknown)
     return fields
 
 
-def value_fields(state: KeyedState, ctx: LayoutContext, flatten: bool) -> list[pa.Field]:
-    """The columns of a state's value."""
+def _value_fields(state: KeyedState, ctx: LayoutContext, flatten: bool, unknown: pa.DataType | None) -> list[pa.Field]:
     collected = state.kind in (StateKind.LIST, StateKind.MAP)
-    plain = state.value.layout(ctx if state.kind is not StateKind.LIST else ctx.inner).arrow_type
+    plain = _type(state.value, ctx if state.kind is not StateKind.LIST else ctx.inner, unknown)
     access: pa.DataType = LAST_ACCESS_TYPE
-    user_key = state.user_key.layout(ctx).arrow_type if state.user_key is not None else None
+    user_key = None if state.user_key is None else _type(state.user_key, ctx, unknown)
     if collected and flatten:
         if state.kind is StateKind.LIST:
             fields = [pa.field("list_index", pa.int32()), pa.field("list_element", plain)]
@@ -45,12 +56,26 @@ def value_fields(state: KeyedState, ctx: LayoutContext, flatten: bool) -> list[p
     elif state.kind is StateKind.LIST:
         fields, access = [pa.field("value", pa.list_(plain))], pa.list_(access)
     elif state.kind is StateKind.MAP:
-        fields, access = [pa.field("value", pa.map_(user_key, plain))], pa.map_(user_key, access)
+        fields, access = [pa.field("value", _map_type(user_key, plain))], _map_type(user_key, access)
     else:
         fields = [pa.field("value", plain)]
     if state.ttl:
         fields.append(pa.field(LAST_ACCESS, access))
     return fields
+
+
+def _map_type(user_key: pa.DataType | None, item: pa.DataType) -> pa.DataType:
+    """Return a map's type; of unknown keys the null type, which cannot be a map's key."""
+    return pa.null() if user_key == pa.null() else pa.map_(user_key, item)
+
+
+def _type(serializer: Serializer, ctx: LayoutContext, unknown: pa.DataType | None) -> pa.DataType:
+    try:
+        return serializer.layout(ctx).arrow_type
+    except Undecodable:
+        if unknown is None:
+            raise
+        return unknown
 
 
 def finished_rows(state: KeyedState, columns: Columns, flatten: bool) -> Columns:

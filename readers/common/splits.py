@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import pyarrow as pa
 
+from stateproc.errors import SnapshotError, UnreadableStateWarning
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.common.entry_decoder import decode_entries
 from stateproc.readers.common.key_group_blocks import KeyGroupRange
+from stateproc.readers.common.opaque_values import with_opaque_values
 from stateproc.readers.common.raw_entries import RawEntries
 from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.state_descriptor import KeyedState
@@ -31,6 +34,25 @@ class Split(Protocol):
         """Read the rows of the split. Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot."""
 
 
+@dataclass
+class NullValueWarning:
+    """Warns of the first value of a read that is null because it cannot be decoded; the splits of the read share it."""
+
+    given: bool = False
+
+    def of(self, operator: str, state: str) -> Callable[[SnapshotError], None]:
+        """Return a function that warns of an error of this state, unless there was a warning."""
+
+        def warn(error: SnapshotError) -> None:
+            if not self.given:
+                self.given = True
+                place = f"operator '{operator}': values of state '{state}'"
+                text = f"{place} that cannot be decoded are null: {error.message}"
+                warnings.warn(text, UnreadableStateWarning, stacklevel=2)
+
+        return warn
+
+
 @dataclass(frozen=True)
 class StateScan:
     """A keyed state and how to read it: the settings that all splits of one read share. Picklable.
@@ -42,6 +64,7 @@ class StateScan:
         options: The snapshot's read options.
         flatten: Whether each list element or map entry becomes a row of its own.
         raw_keys: Whether rows have a column ``raw_key`` with the serialized key and namespace.
+        null_warning: Warns of values that are null because they cannot be decoded.
     """
 
     state: str
@@ -50,6 +73,19 @@ class StateScan:
     options: ReadOptions = field(repr=False)
     flatten: bool = False
     raw_keys: bool = False
+    null_warning: NullValueWarning = field(default_factory=NullValueWarning, compare=False, repr=False)
+
+    def decoded(self, entries: Iterable[RawEntries], target: KeyedState) -> Iterator[pa.RecordBatch]:
+        """Decode entries of the state ``target``, with bytes or nulls for unknown values if options ask for them."""
+        context = self.options.context
+        yield from decode_entries(
+            entries,
+            with_opaque_values(target, context),
+            context,
+            flatten=self.flatten,
+            raw_keys=self.raw_keys,
+            report=self.null_warning.of(self.operator, self.state) if self.options.on_error == "null" else None,
+        )
 
     def for_state(self, state: str) -> StateScan:
         """Return the scan of another state, not flattened."""
@@ -133,9 +169,7 @@ class KeyedSplit(ABC):
         load_plugins(scan.options.plugins)
         target = self.target()
         if target is not None:
-            yield from decode_entries(
-                self.raw_entries(), target, scan.options.context, flatten=scan.flatten, raw_keys=scan.raw_keys
-            )
+            yield from scan.decoded(self.raw_entries(), target)
 
     def of_state(self, state: str) -> KeyedSplit:
         """Return a split of the same key groups of another state in these files, not flattened."""

@@ -19,7 +19,7 @@ from stateproc.readers.common.key_groups_file import (
 from stateproc.readers.common.keyed_file import ErrorsByKeyGroup, KeyedFile, SizeRequest, StateLayout, StateSizes
 from stateproc.readers.common.raw_entries import RawEntries
 from stateproc.readers.common.read_options import ReadOptions
-from stateproc.readers.common.state_descriptor import header_states
+from stateproc.readers.common.state_descriptor import KeyedState, header_states
 from stateproc.readers.heap.composite_entries import composite_entries, serialized_program
 from stateproc.readers.heap.reader import heap_batches, heap_entries
 from stateproc.readers.heap.statistics import measure_heap
@@ -92,7 +92,18 @@ def heap_unreadable_states(file: KeyedFile, options: ReadOptions) -> Mapping[str
     header = file.header
     if header is None:
         return {}
-    return unreadable_states(file.source, file.ranges, file.states, options.context, compressed=header.compressed)
+    return unreadable_states(
+        file.source,
+        file.ranges,
+        file.states,
+        options.context,
+        compressed=header.compressed,
+        whole=options.on_error == "null",
+    )
+
+
+def _stores_no_lengths(_: KeyedFile, __: KeyedState) -> bool:
+    return False
 
 
 HEAP = StateLayout(
@@ -102,4 +113,5 @@ HEAP = StateLayout(
     sizes=heap_sizes,
     scanned=True,
     unreadable_states=heap_unreadable_states,
+    stores_lengths=_stores_no_lengths,
 )

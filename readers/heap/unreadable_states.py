@@ -2,12 +2,14 @@
 
 Without the class of a value, where the value ends is unknown, and with it where the states begin that are stored after
 it in the same key group: an uncompressed file hides them. Classes that the header does not describe show only in the
-data, so the beginning of the file is walked, though only where a state may contain such values.
+data, so the beginning of the file is walked, though only where a state may contain such values; all of it if the caller
+must know every such state beforehand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,6 +21,7 @@ from stateproc.readers.common.entry_programs import skip_program
 from stateproc.readers.common.key_group_blocks import KeyGroupRange
 from stateproc.readers.common.keyed_file import ErrorsByKeyGroup
 from stateproc.readers.common.snappy_framing import decompress_frames, frames
+from stateproc.readers.common.splits import split_ranges
 from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext, Undecodable
 from stateproc.storage import ByteSource
@@ -57,9 +60,10 @@ def unreadable_states(
     ctx: LayoutContext,
     *,
     compressed: bool,
+    whole: bool = False,
     probe_bytes: int = PROBE_BYTES,
 ) -> Mapping[str, ErrorsByKeyGroup]:
-    """Walk the beginning of the file and report the states that cannot be read.
+    """Walk the beginning of the file, or all of it, and report the states that cannot be read.
 
     Args:
         source: The file.
@@ -67,7 +71,8 @@ def unreadable_states(
         states: All states of the header by id; the name only of one that is no keyed state.
         ctx: Settings of layouts, with the classes that the user describes.
         compressed: Whether the key groups are compressed; then no state hides another.
-        probe_bytes: How much of the file to read.
+        whole: Whether the whole file is walked.
+        probe_bytes: How much of the file to read at once; without ``whole``, to read at all.
 
     Returns:
         Of each unreadable state, the error by key group. Damage is not reported; reading reports it.
@@ -78,18 +83,26 @@ def unreadable_states(
     skippers = [_skipper(state, ctx) for state in states]
     if not ranges or not any(isinstance(item, SnapshotError) or item.program.hosts for item in skippers):
         return {}
-    start = ranges[0].start
-    data = source.read(start, min(probe_bytes, source.size - start))
     probe = _Probe(source.name, states, skippers, compressed)
-    for item in ranges:
-        raw = data[item.start - start : item.stop - start]
-        if len(raw) < GROUP_HEAD:
-            break
-        try:
+    # Damage ends the walk; reading reports it.
+    with suppress(CorruptSnapshot):
+        for item, raw in _read_groups(source, ranges, probe_bytes, whole):
             probe.walk(raw, item)
-        except CorruptSnapshot:
-            break
     return probe.errors
+
+
+def _read_groups(
+    source: ByteSource, ranges: Sequence[KeyGroupRange], probe_bytes: int, whole: bool
+) -> Iterator[tuple[KeyGroupRange, bytes]]:
+    """Read all key groups, about ``probe_bytes`` at once; without ``whole``, what the first so many bytes hold."""
+    for run in split_ranges(ranges, probe_bytes) if whole else (ranges,):
+        start, size = run[0].start, run[-1].stop - run[0].start
+        data = source.read(start, size if whole else min(size, probe_bytes))
+        for item in run:
+            raw = data[item.start - start : item.stop - start]
+            if len(raw) < GROUP_HEAD:
+                return
+            yield item, raw
 
 
 def _skipper(state: KeyedState | str, ctx: LayoutContext) -> Machine | SnapshotError:

@@ -20,6 +20,7 @@ from stateproc.errors import CorruptSnapshot, Where
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
 from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
 from stateproc.readers.common.error_context import placed
+from stateproc.readers.common.opaque_values import known_or_bytes
 from stateproc.readers.common.snappy_framing import decompress_frames, whole_frames
 from stateproc.serializers import LayoutContext
 from stateproc.storage import ByteSource
@@ -70,7 +71,7 @@ def list_elements(
     serializer = info.value_serializer
     if serializer is None:
         raise CorruptSnapshot(f"state '{info.name}' has no value serializer", where=Where(file=source.name, offset=0))
-    decoder = ValueDecoder(serializer.layout(ctx))
+    decoder = ValueDecoder(known_or_bytes(serializer, ctx).layout(ctx))
     for data, starts, stops, file_at in element_chunks(source, ranges, compressed):
         with placed(source.name, partial(add, file_at), info.name):
             yield decoder.decode(data, starts, stops)

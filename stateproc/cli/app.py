@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import warnings
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import stateproc
 from stateproc.cli.arguments import add_open_options, add_options
 from stateproc.cli.output_format import FORMATS
-from stateproc.errors import SnapshotError
+from stateproc.errors import SnapshotError, UnreadableStateWarning
 from stateproc.options import BY_NAME, ROW_OPTIONS, SELECT_OPTIONS
 
 _EXAMPLES = """\
@@ -37,11 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parsed = _parser().parse_args(arguments)
     try:
-        status: int = parsed.command(parsed)
+        with _printed_warnings():
+            status: int = parsed.command(parsed)
         sys.stdout.flush()
         return status
     except SnapshotError as error:
-        _print_error(str(error))
+        _print_line("error", "red", str(error))
         return 1
     except BrokenPipeError:
         # The reader closed the pipe. Python would report it again when it closes stdout.
@@ -51,14 +55,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 128 + signal.SIGINT
 
 
-def _print_error(text: str) -> None:
+@contextmanager
+def _printed_warnings() -> Iterator[None]:
+    """Print warnings about states without the line of code that issued them."""
+    with warnings.catch_warnings():
+        shown = warnings.showwarning
+        printed: set[str] = set()
+
+        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if issubclass(category, UnreadableStateWarning):
+                if str(message) not in printed:
+                    _print_line("warning", "yellow", str(message))
+                printed.add(str(message))
+            else:
+                shown(message, category, *place, **more)
+
+        warnings.simplefilter("always", UnreadableStateWarning)
+        warnings.showwarning = show
+        yield
+
+
+def _print_line(kind: str, color: str, text: str) -> None:
+    """Print an error or a warning on stderr."""
     if sys.stderr.isatty():
         from rich.console import Console
         from rich.text import Text
 
-        Console(stderr=True, highlight=False).print(Text("error: ", style="bold red") + Text(text), soft_wrap=True)
+        Console(stderr=True, highlight=False).print(
+            Text(f"{kind}: ", style=f"bold {color}") + Text(text), soft_wrap=True
+        )
     else:
-        print(f"error: {text}", file=sys.stderr)
+        print(f"{kind}: {text}", file=sys.stderr)
 
 
 def _parser() -> ArgumentParser:

@@ -9,6 +9,8 @@ from stateproc.options.parsers import storage_value
 from stateproc.options.table import (
     BY_NAME,
     METADATA_TABLES,
+    ON_ERROR,
+    OPAQUE,
     OPEN_OPTIONS,
     OPTIONS,
     PATH,
@@ -26,6 +28,8 @@ from stateproc.options.table import (
 __all__ = [
     "BY_NAME",
     "METADATA_TABLES",
+    "ON_ERROR",
+    "OPAQUE",
     "OPEN_OPTIONS",
     "OPTIONS",
     "PATH",

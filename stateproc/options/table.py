@@ -14,6 +14,8 @@ SPLIT_BYTES = 256 << 20
 """Target size of a split in bytes."""
 TEMPORAL = ("micros", "exact")
 TIME_DOMAINS = ("event", "processing")
+ON_ERROR = ("fail", "null")
+OPAQUE = ("fail", "bytes")
 METADATA_TABLES = ("states", "operators", "files", "coordinators", "rocksdb")
 STORAGE_PREFIX = "fs."
 """Spark options that begin with this prefix are keyword arguments of the fsspec file system."""
@@ -51,6 +53,22 @@ OPEN_OPTIONS: tuple[OptionDefinition, ...] = (
     ),
     OptionDefinition(
         "verify", bool, parsers.boolean, "whether checksums of RocksDB's blocks are checked, default true", True
+    ),
+    OptionDefinition(
+        "on_error",
+        str,
+        parsers.one_of(ON_ERROR),
+        "selected states that cannot be decoded: fail, or null columns and a warning; default fail",
+        "fail",
+        choices=ON_ERROR,
+    ),
+    OptionDefinition(
+        "opaque",
+        str,
+        parsers.one_of(OPAQUE),
+        "values of unknown types: fail, or their bytes where the files have their length; default fail",
+        "fail",
+        choices=OPAQUE,
     ),
     OptionDefinition(
         "key_type",

@@ -7,7 +7,7 @@ group of the operator, not with its state.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stateproc.errors import InvalidOption, NotFound
+from stateproc.errors import InvalidOption, NotFound, SnapshotError
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.common.key_decoder import read_keys
 from stateproc.readers.common.row_schema import KEY_GROUP, RAW_KEY
 from stateproc.readers.common.splits import KeyedSplit, Split
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
 from stateproc.snapshot.keyed_state import KeyedStateView
+from stateproc.snapshot.null_values import warn_of_nulls
 from stateproc.snapshot.operator_context import OperatorContext
 from stateproc.snapshot.schema_merging import aligned, aligned_array
 from stateproc.snapshot.state import State
@@ -135,14 +136,14 @@ def column_names(states: Sequence[State]) -> dict[str, str]:
 class WideState(State):
     """One row per key: key_group, key, [namespace], one column per state, ``<state>_last_access`` for TTL.
 
-    A state that has the name of another column gets the suffix ``_state``.
+    A state that has the name of another column gets the suffix ``_state``. A state that cannot be decoded has a column,
+    too; reading it is an error, or null if the option ``on_error`` is 'null'.
     """
 
-    def __init__(self, operator: OperatorContext, states: Sequence[KeyedStateView], left_out: Sequence[State]) -> None:
+    def __init__(self, operator: OperatorContext, states: Sequence[KeyedStateView]) -> None:
         super().__init__(operator, operator.display, "all keyed states", "keyed")
         self._states = tuple(states)
         self._columns = column_names(states)
-        self.left_out = tuple(left_out)
         self.key_type = states[0].key_type
         self.namespace_type = states[0].namespace_type
 
@@ -164,13 +165,24 @@ class WideState(State):
         head: list[pa.Field] = []
         body: list[pa.Field] = []
         for state in self._states:
-            schema = state.schema()
+            schema = state.partial_schema()
             head = head or [schema.field(name) for name in _HEAD if name in schema.names]
             body.append(pa.field(self._columns[state.name], schema.field("value").type))
             if state.ttl:
                 name = f"{self._columns[state.name]}_{LAST_ACCESS}"
                 body.append(pa.field(name, schema.field(LAST_ACCESS).type))
         return pa.schema(head + body)
+
+    @property
+    def problem(self) -> SnapshotError | None:
+        """Why a column cannot be read; None if all can."""
+        return next((problem for state in self._states if (problem := state.problem) is not None), None)
+
+    def readable_schema(self) -> pa.Schema:
+        """Return the schema without the columns that cannot be read."""
+        columns = {self._columns[state.name] for state in self._states if state.problem is not None}
+        hidden = columns | {f"{column}_{LAST_ACCESS}" for column in columns}
+        return pa.schema([field for field in self.schema() if field.name not in hidden])
 
     def splits(
         self,
@@ -182,26 +194,45 @@ class WideState(State):
         columns: Collection[str] | None = None,
     ) -> list[Split]:
         schema = self.schema(flatten=flatten)
-        read = frozenset(
-            column
-            for column in self._columns.values()
-            if columns is None or column in columns or f"{column}_{LAST_ACCESS}" in columns
-        )
         wanted = None if key_groups is None else set(key_groups)
+        found = ((state.name, state.problem_in(wanted)) for state in self._states)
+        errors = {name: error for name, error in found if error is not None}
+        selected = {
+            name
+            for name, column in self._columns.items()
+            if columns is None or column in columns or f"{column}_{LAST_ACCESS}" in columns
+        }
+        without_keys = [state.name for state in self._states if state.name in errors and not state.has_lengths]
+        self._report({name: error for name, error in errors.items() if name in selected}, without_keys)
+        read = frozenset(self._columns[name] for name in selected if name not in errors)
         cut: dict[tuple[str, tuple[int, ...]], list[tuple[str, KeyedSplit]]] = {}
         for state in self._states:
+            if state.name in without_keys:
+                continue
             for split in state.plain_splits(
                 key_groups=wanted, split_bytes=split_bytes, keys=keys, raw_keys=True, whole_databases=True
             ):
                 cut.setdefault((split.origin, split.key_groups), []).append((self._columns[state.name], split))
         return [WideSplit(tuple(parts), schema, read) for parts in cut.values()]
 
+    def _report(self, errors: Mapping[str, SnapshotError], without_keys: Collection[str]) -> None:
+        """Raise the first error of the selected states, or warn that they are null or that keys are missing."""
+        if errors and self.operator.options.on_error == "fail":
+            name, error = next(iter(errors.items()))
+            choices = "select other columns (option 'columns')"
+            if name in without_keys:
+                choices += ", or read it as null (on_error='null')"
+            advice = f"{error.advice}; or {choices}" if error.advice else choices
+            raise type(error)(error.message, where=error.where, advice=advice)
+        if errors or without_keys:
+            warn_of_nulls(self.operator.display, errors, without_keys)
+
     def key_groups_of(self, keys: Sequence[Any]) -> set[int] | None:
         return self._states[0].key_groups_of(keys)
 
 
 def wide_state(operator: OperatorContext, keyed: Sequence[KeyedStateView], namespace: str | None) -> WideState:
-    """Join the readable keyed states whose namespaces have one type.
+    """Join the keyed states whose namespaces have one type.
 
     Args:
         operator: The operator's context.
@@ -213,32 +244,35 @@ def wide_state(operator: OperatorContext, keyed: Sequence[KeyedStateView], names
         InvalidOption: No state has that namespace type.
         SnapshotError: No state can be read.
     """
+    if not keyed:
+        raise NotFound(f"operator '{operator.display}' has no keyed states")
     readable = [state for state in keyed if state.problem is None]
-    unreadable: list[State] = [state for state in keyed if state.problem is not None]
-    if not readable:
-        _raise_unreadable(operator, unreadable)
-    types = list(dict.fromkeys(state.namespace_type or "none" for state in readable))
-    chosen = namespace or ("none" if "none" in types else types[0])
+    types = list(dict.fromkeys(state.namespace_type or "none" for state in (*readable, *keyed)))
+    of_readable = {state.namespace_type or "none" for state in readable or keyed}
+    chosen = namespace or ("none" if "none" in of_readable else types[0])
     if chosen not in types:
         raise InvalidOption(f"no states with namespace {chosen!r}", advice=f"there are: {', '.join(types)}")
     # Contents of session windows have state windows as namespaces, which no other state has.
     inside = [
         state
-        for state in readable
+        for state in keyed
         if (state.namespace_type or "none") == chosen and (chosen == "none" or not state.under_state_windows)
     ]
     if not inside:
         raise NotFound(
             f"operator '{operator.display}' has no states to join under namespace {chosen!r}",
-            advice="read its window contents by name: " + ", ".join(repr(state.name) for state in readable),
+            advice="read its window contents by name: " + ", ".join(repr(state.name) for state in keyed),
         )
-    outside: list[State] = [state for state in readable if state not in inside]
-    return WideState(operator, inside, outside + unreadable)
+    _check_readable(operator, inside)
+    return WideState(operator, inside)
 
 
-def _raise_unreadable(operator: OperatorContext, unreadable: Sequence[State]) -> None:
-    for state in unreadable:
+def _check_readable(operator: OperatorContext, states: Sequence[KeyedStateView]) -> None:
+    """Raise the first state's error if none can be read, nor the keys of one whose values are to be null."""
+    problems = []
+    for state in states:
         problem = state.problem
-        if problem is not None:
-            raise problem
-    raise NotFound(f"operator '{operator.display}' has no keyed states")
+        if problem is None or (operator.options.on_error == "null" and state.has_lengths):
+            return
+        problems.append(problem)
+    raise problems[0]

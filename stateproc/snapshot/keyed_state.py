@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
-from stateproc.errors import SnapshotError
+from stateproc.errors import SnapshotError, UnsupportedSnapshot
 from stateproc.keygroups.key_group_pruning import key_groups
 from stateproc.keygroups.key_prefixes import key_prefixes
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.common.keyed_file import KeyedFile
+from stateproc.readers.common.opaque_values import with_opaque_values
 from stateproc.readers.common.row_schema import state_fields
 from stateproc.readers.common.splits import KeyedSplit, Split, SplitRequest, StateScan
 from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.readers.rocksdb.key_ranges import Prefixes
+from stateproc.serializers import Undecodable
+from stateproc.snapshot.null_values import NullSplit, warn_of_nulls, with_choices
 from stateproc.snapshot.operator_context import OperatorContext
 from stateproc.snapshot.schema_merging import merged_schema
 from stateproc.snapshot.session_windows import SessionSplit, window_mapping
@@ -79,27 +82,72 @@ class KeyedStateView(State):
 
     @property
     def problem(self) -> SnapshotError | None:
-        """Why the state cannot be read, by its types or by what a file contains before it; None if it can."""
-        problem = super().problem
-        if problem is not None:
-            return problem
+        """Why the state cannot be read, by its types or by what a file contains before it; None if it can.
+
+        The same whether ``on_error`` makes it null or not.
+        """
+        return self.problem_in(None)
+
+    def problem_in(self, key_groups: Collection[int] | None) -> SnapshotError | None:
+        """Return why these key groups of the state cannot be read (None: any of them); None if they can."""
+        try:
+            with self._placed():
+                self._schema(False, None)
+        except SnapshotError as undecodable:
+            return undecodable
         operator = self.operator
         try:
             for part in self._parts:
-                for error in part.file.unreadable_states(operator.options).get(self.name, {}).values():
-                    return error.at(operator=operator.display, state=self.name)
+                found = part.file.unreadable_states(operator.options).get(self.name, {})
+                for key_group, error in found.items():
+                    if key_groups is None or key_group in key_groups:
+                        return error.at(operator=operator.display, state=self.name)
         except SnapshotError:
             return None  # damaged or missing files are reported by the operator, or by reading
         return None
 
+    @property
+    def has_lengths(self) -> bool:
+        """Whether files store the length of each entry, so that keys can be read of values that cannot be decoded."""
+        return all(part.file.stores_lengths(part.state) for part in self._parts)
+
     def schema(self, *, flatten: bool = False) -> pa.Schema:
+        return self._schema(flatten, pa.null() if self._reads_nulls else None)
+
+    def partial_schema(self) -> pa.Schema:
+        """Return the schema with Arrow's null type for what cannot be decoded of values. Raises UnsupportedSnapshot."""
+        return self._schema(False, pa.null())
+
+    @property
+    def _reads_nulls(self) -> bool:
+        """Whether values are null because their types are unknown."""
+        return self.operator.options.on_error == "null" and self._undecodable is not None and self.has_lengths
+
+    @property
+    def _undecodable(self) -> Undecodable | None:
+        """Why the types of values are unknown; None if they are known."""
+        try:
+            self._schema(False, None)
+        except Undecodable as error:
+            return error
+        except UnsupportedSnapshot:
+            return None  # the subtasks' types do not fit together, which schema() reports
+        return None
+
+    def _schema(self, flatten: bool, unknown: pa.DataType | None) -> pa.Schema:
+        """Return the schema. Raises Undecodable if values cannot be decoded and ``unknown`` is no type for them."""
         context = self.operator.options.context
+        if context.opaque and not self.has_lengths:
+            context = replace(context, opaque=False)
         schema: pa.Schema | None = None
         # Most subtasks share one object: only distinct objects are compared by value.
         different = {id(part.state): part.state for part in self._parts}
-        for state in dict.fromkeys(different.values()):
+        for state in dict.fromkeys(with_opaque_values(state, context) for state in different.values()):
             with self._placed():
-                own = pa.schema(state_fields(state, context, flatten))
+                try:
+                    own = pa.schema(state_fields(state, context, flatten, unknown=unknown))
+                except Undecodable as error:
+                    raise with_choices(error, lengths=self.has_lengths) from error
             schema = own if schema is None else merged_schema(schema, own)
         assert schema is not None
         return schema
@@ -115,20 +163,24 @@ class KeyedStateView(State):
         raw_keys: bool = False,
     ) -> list[Split]:
         mapping = self._window_mapping
-        if raw_keys or mapping is None:
-            plain = self.plain_splits(
-                flatten=flatten, key_groups=key_groups, split_bytes=split_bytes, keys=keys, raw_keys=raw_keys
-            )
-            return list(plain)
-        contents = self.plain_splits(
+        undecodable = self._undecodable
+        if undecodable is not None:
+            if not self._reads_nulls:
+                raise undecodable
+            warn_of_nulls(self.operator.display, {self.name: undecodable})
+        plain = self.plain_splits(
             flatten=flatten,
             key_groups=key_groups,
             split_bytes=split_bytes,
             keys=keys,
-            raw_keys=True,
-            companions=(mapping,),
+            raw_keys=raw_keys or mapping is not None,
+            companions=() if mapping is None else (mapping,),
         )
-        return [SessionSplit(split, split.of_state(mapping)) for split in contents]
+        contents = [split if undecodable is None else NullSplit(split) for split in plain]
+        if raw_keys or mapping is None:
+            return list(contents)
+        windows = [split.of_state(mapping) for split in plain]
+        return [SessionSplit(*pair) for pair in zip(contents, windows, strict=True)]
 
     @property
     def under_state_windows(self) -> bool:

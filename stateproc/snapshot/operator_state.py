@@ -16,10 +16,13 @@ from stateproc.metadata.backend import OperatorHeader, StateMetaInfo, read_opera
 from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.common.header_reader import read_whole_header
+from stateproc.readers.common.opaque_values import known_or_bytes
 from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.splits import Split
 from stateproc.readers.operator_state.reader import broadcast_entries, element_ranges, list_elements, state_info
+from stateproc.serializers import Undecodable
 from stateproc.serializers.core.plugins import load_plugins
+from stateproc.snapshot.null_values import warn_of_nulls, with_choices
 from stateproc.snapshot.operator_context import OperatorContext
 from stateproc.snapshot.schema_merging import merged_schema
 from stateproc.snapshot.state import State
@@ -62,11 +65,16 @@ def operator_header(source: ByteSource, size: int) -> OperatorHeader:
 
 @dataclass(frozen=True)
 class OperatorSplit:
-    """One subtask's part of an operator state."""
+    """One subtask's part of an operator state.
+
+    Attributes:
+        nulls: Whether the elements are null, because they cannot be decoded.
+    """
 
     file: OperatorFile
     partition: StatePartition
     options: ReadOptions = field(repr=False)
+    nulls: bool = False
 
     @property
     def bytes(self) -> int:
@@ -87,6 +95,9 @@ class OperatorSplit:
                 where=Where(file=self.file.source.name, offset=0, state=self.partition.name),
             )
         ranges = element_ranges(self.file.handle, self.partition, self.file.source, info)
+        if self.nulls:
+            yield self._batch({}, len(ranges))
+            return
         arguments = (self.file.source, ranges, info, self.options.context, header.compressed)
         if self.partition.mode == "BROADCAST":
             for entries in broadcast_entries(*arguments):
@@ -100,8 +111,10 @@ class OperatorSplit:
         return pa.RecordBatch.from_pydict({SUBTASK: subtask, **columns})
 
 
-def operator_state_fields(info: StateMetaInfo, mode: str, options: ReadOptions) -> list[pa.Field]:
-    """The columns of an operator state. Raises Undecodable."""
+def operator_state_fields(
+    info: StateMetaInfo, mode: str, options: ReadOptions, *, unknown: pa.DataType | None = None
+) -> list[pa.Field]:
+    """The columns of an operator state. Raises Undecodable, unless ``unknown`` is the type of such elements."""
     context = options.context
     fields = [pa.field(SUBTASK, pa.int32())]
     if mode == "BROADCAST":
@@ -112,7 +125,13 @@ def operator_state_fields(info: StateMetaInfo, mode: str, options: ReadOptions) 
     for name, serializer in pairs:
         if serializer is None:
             raise CorruptSnapshot(f"state '{info.name}' lacks the serializer of its {name}")
-        fields.append(pa.field(name, serializer.layout(context).arrow_type))
+        try:
+            type_ = known_or_bytes(serializer, context).layout(context).arrow_type
+        except Undecodable as error:
+            if unknown is None:
+                raise with_choices(error, lengths=mode != "BROADCAST", canonical=False) from error
+            type_ = unknown
+        fields.append(pa.field(name, type_))
     return fields
 
 
@@ -164,12 +183,30 @@ class OperatorStateView(State):
         array = connector_columns(self.name, pa.chunked_array(values, type=pa.binary()))
         return None if array is None or len(array) == 0 else array.type
 
+    @property
+    def problem(self) -> SnapshotError | None:
+        """Why the state cannot be read, the same whether ``on_error`` makes it null or not; None if it can."""
+        try:
+            with self._placed():
+                self._schema(None)
+        except SnapshotError as error:
+            return error
+        return None
+
     def schema(self, *, flatten: bool = False) -> pa.Schema:
+        return self._schema(pa.null() if self._null_allowed else None)
+
+    @property
+    def _null_allowed(self) -> bool:
+        """Whether elements may be null: ``_metadata`` has the offset of each element, but not of broadcast entries."""
+        return self.operator.options.on_error == "null" and self._mode != "BROADCAST"
+
+    def _schema(self, unknown: pa.DataType | None) -> pa.Schema:
         options = self.operator.options
         schema: pa.Schema | None = None
         for (file, _), info in zip(self._parts, self._infos, strict=True):
             try:
-                own = pa.schema(operator_state_fields(info, self._mode, options))
+                own = pa.schema(operator_state_fields(info, self._mode, options, unknown=unknown))
             except CorruptSnapshot as error:
                 raise error.at(file=file.source.name, offset=0) from error
             schema = own if schema is None else merged_schema(schema, own)
@@ -188,4 +225,11 @@ class OperatorStateView(State):
         if self._mode != "BROADCAST":
             for error in self._unreadable:
                 raise error
-        return [OperatorSplit(file, partition, self.operator.options) for file, partition in self._chosen]
+        problem = self.problem
+        is_null = isinstance(problem, Undecodable)
+        if problem is not None and is_null:
+            if not self._null_allowed:
+                raise problem
+            warn_of_nulls(self.operator.display, {self.name: problem})
+        options = self.operator.options
+        return [OperatorSplit(file, partition, options, is_null) for file, partition in self._chosen]

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from stateproc.readers.common.row_schema import KEY_GROUP, RAW_KEY
 from stateproc.readers.common.splits import KeyedSplit
 from stateproc.readers.common.state_descriptor import TIMER_PREFIX
+from stateproc.snapshot.null_values import NullSplit
 
 WINDOW_SET = "merging-window-set"
 CONTENTS = ("window-contents", "window-state", "two-input-window-left-state", "two-input-window-right-state")
@@ -39,7 +40,7 @@ def window_mapping(state: str, others: Set[str]) -> str | None:
 class SessionSplit:
     """Window contents of some key groups, and the merging sets of the same key groups."""
 
-    contents: KeyedSplit
+    contents: KeyedSplit | NullSplit
     windows: KeyedSplit
 
     @property

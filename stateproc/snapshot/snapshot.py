@@ -163,6 +163,8 @@ def open(
     row_kind: bool = False,
     kryo: int | None = None,
     verify: bool = True,
+    on_error: str = "fail",
+    opaque: str = "fail",
     key_type: Any = None,
     storage_options: Mapping[str, Any] | None = None,
     path_mapping: Mapping[str, str] | None = None,
@@ -180,6 +182,9 @@ def open(
         row_kind: Whether Rows have a column with their RowKind.
         kryo: 2 or 5; default by the release that wrote the snapshot.
         verify: Whether checksums of RocksDB blocks are checked.
+        on_error: What a selected state is that cannot be decoded: an error ('fail'), or null with one warning ('null').
+        opaque: What values of unknown types are: an error ('fail'), or their bytes where the files contain their length
+            ('bytes': canonical savepoints and RocksDB).
         key_type: The type of keys where a changelog does not contain it: of ``stateproc.types``, its text, or a mapping
             from uids to types.
         storage_options: Keyword arguments of the fsspec file system.
@@ -203,6 +208,8 @@ def open(
         "row_kind": row_kind,
         "kryo": kryo,
         "verify": verify,
+        "on_error": on_error,
+        "opaque": opaque,
         "key_type": key_type,
         "storage_options": storage_options,
         "path_mapping": path_mapping,
@@ -218,6 +225,8 @@ def open(
         plugins=values["plugins"],
         kryo=values["kryo"] or (5 if metadata.version >= _FIRST_KRYO_5 else 2),
         verify=values["verify"],
+        on_error=values["on_error"],
+        opaque=values["opaque"],
         key_types=parse_key_types(values["key_type"], (item.operator_id for item in metadata.operators)),
     )
     return Snapshot(location, metadata, options, values["uids"])

@@ -16,6 +16,7 @@ from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.options import BY_NAME, PATH, SELECT_OPTIONS
 from stateproc.snapshot.connector_state import opened_state
 from stateproc.snapshot.metadata_tables import CATALOGS
+from stateproc.snapshot.null_values import warn_of_nulls
 from stateproc.snapshot.operator import Operator
 from stateproc.snapshot.rocksdb_tables import has_databases
 from stateproc.snapshot.selection import state_option
@@ -180,6 +181,7 @@ def _views(snapshot: Snapshot, raw: bool, flatten: bool) -> Iterator[View]:
     for operator in snapshot.operators:
         prefix = names.unique(operator.uid or operator.name or operator.operator_id[:_SHORT_HASH])
         selected = {"uidHash": operator.operator_id}
+        _warn_of_nulls(operator)
         if operator.keyed_states:
             yield _view(prefix, selected | {"flatten": "false"}, lambda of=operator: _wide(of))
         for state in operator.states:
@@ -188,8 +190,19 @@ def _views(snapshot: Snapshot, raw: bool, flatten: bool) -> Iterator[View]:
             yield replace(_view(view_name, options, lambda of=state: _columns(of, raw, flatten)), state=True)
 
 
+def _warn_of_nulls(operator: Operator) -> None:
+    """Warn of states that queries read as null: what they report themselves is in the driver's log."""
+    if operator.options.on_error == "null":
+        problems = ((state.name, state.problem) for state in operator.states)
+        errors = {name: problem for name, problem in problems if problem is not None}
+        if errors:
+            warn_of_nulls(operator.display, errors)
+
+
 def _wide(operator: Operator) -> pa.Schema:
-    return operator.wide().schema()
+    """Return the columns that queries can read: Spark asks for all columns of a view, whichever a query selects."""
+    wide = operator.wide()
+    return wide.schema() if operator.options.on_error == "null" else wide.readable_schema()
 
 
 def _columns(state: State, raw: bool, flatten: bool) -> pa.Schema:

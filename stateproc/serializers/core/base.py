@@ -26,6 +26,7 @@ class LayoutContext:
     temporal: 'micros' (timestamps, Spark's precision) or 'exact' (ISO-8601 strings with all nanoseconds).
     row_kind: keep the RowKind of Row and RowData values as a field ``row_kind``.
     tail: the value extends to the end of its entry, so that even unknown bytes have a known length.
+    opaque: with ``tail``, values of unknown types are their bytes; otherwise they are undecodable.
     within: described subclasses that enclose the value; they are not expanded again inside themselves.
     projected: for encoding: SQL rows are keys that generated projections make, see BinaryRow.reserve_nulls.
     """
@@ -35,8 +36,14 @@ class LayoutContext:
     temporal: str = "micros"
     row_kind: bool = False
     tail: bool = False
+    opaque: bool = True
     within: tuple[str, ...] = ()
     projected: bool = False
+
+    @property
+    def has_bytes(self) -> bool:
+        """Whether a value of an unknown type is its bytes."""
+        return self.tail and self.opaque
 
     @property
     def inner(self) -> LayoutContext:

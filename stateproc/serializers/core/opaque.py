@@ -22,7 +22,7 @@ class Opaque(Serializer):
     snapshot: bytes = field(default=b"", compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        if ctx.tail:
+        if ctx.has_bytes:
             return Blob(ops.LENGTH_REST)
         raise Undecodable(
             f"nothing is known of the serializer snapshot class {self.class_name!r}, so its values have no known end",

@@ -34,7 +34,7 @@ class Generic(Serializer):
         known = _KNOWN.get(self.class_name)
         if known is not None:
             return known.layout(ctx)
-        if ctx.tail:
+        if ctx.has_bytes:
             return Blob(ops.LENGTH_REST)
         raise Undecodable(
             f"values of {self.class_name!r} are written by that class itself, and the bytes do not show where they end",

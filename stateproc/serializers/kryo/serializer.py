@@ -64,7 +64,7 @@ class Kryo(Serializer):
         classes = parse_classes(ctx.classes)
         setting = self._setting(ctx)
         if not self._known(setting):
-            if ctx.tail:
+            if ctx.has_bytes:
                 return Blob(ops.LENGTH_REST)
             raise Undecodable(
                 f"Kryo values of class {self.class_name!r}: the bytes alone do not show where they end",

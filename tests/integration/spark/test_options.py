@@ -17,7 +17,8 @@ def test_option_names_are_case_insensitive_and_values_are_converted() -> None:
             "path": "/p", "UIDHASH": "0123456789ABCDEF0123456789abcdef", "timers": "Event",
             "flattencollectiontypes": "TRUE", "columns": "a, b", "keygroups": "0-2,7", "keys": '[1, "x"]',
             "splitbytes": "64m", "uids": '["a,b", "c"]', "plugins": "one,two", "temporal": "exact",
-            "rowkind": "false", "kryo": "5", "verify": "false", "pathmapping": '{"hdfs://a/": "s3://b/"}',
+            "rowkind": "false", "kryo": "5", "verify": "false", "onerror": "NULL",
+            "opaque": "bytes", "pathmapping": '{"hdfs://a/": "s3://b/"}',
             "fs.anon": "true", "fs.key": "12", "fs.client_kwargs": '{"region": "eu"}',
         }
     )  # fmt: skip
@@ -34,6 +35,8 @@ def test_option_names_are_case_insensitive_and_values_are_converted() -> None:
             "row_kind": False,
             "kryo": 5,
             "verify": False,
+            "on_error": "null",
+            "opaque": "bytes",
             "key_type": None,
             "path_mapping": {"hdfs://a/": "s3://b/"},
             "storage_options": {"anon": True, "key": "12", "client_kwargs": {"region": "eu"}},

@@ -51,7 +51,9 @@ def rows(case: Path, uid: str, state: str, split_bytes: int = 1 << 28, **filters
             handle,
             location,
             SplitRequest(
-                StateScan(state, uid, max_parallelism, ReadOptions(kryo=kryo)), split_bytes=split_bytes, **filters
+                StateScan(state, uid, max_parallelism, ReadOptions(kryo=kryo, opaque="bytes")),
+                split_bytes=split_bytes,
+                **filters,
             ),
         )
         for batch in split.read()
