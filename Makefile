@@ -35,7 +35,9 @@ $(LIBRARY): $(STAMP) $(KERNEL_SOURCES)
 	$(BIN)/python -m tools.kernel_library
 	$(BIN)/stateproc warmup
 
+# For another machine: STATEPROC_WHEEL_MACHINE=aarch64 make wheel, with aarch64-linux-gnu-gcc to link.
 wheel: setup ## a wheel of this platform, with the compiled kernels, in dist
+	rm -rf build
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 demo: setup ## open a savepoint of a real job: catalog, values, maps, windows, timers, Kafka offsets

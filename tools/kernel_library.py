@@ -25,7 +25,15 @@ from typing import Any
 from stateproc.codec import jit
 from stateproc.codec.exports import exported_kernels, kernel_modules
 from stateproc.codec.kernel_cache import CACHE_DIR_VARIABLE
-from stateproc.codec.kernel_library import KERNELS_VARIABLE, PACKAGE, SOURCES_SYMBOL, library_name, sources_text
+from stateproc.codec.kernel_library import (
+    KERNELS_VARIABLE,
+    PACKAGE,
+    SOURCES_SYMBOL,
+    LibraryUnusable,
+    library_name,
+    open_library,
+    sources_text,
+)
 from stateproc.codec.signatures import ArrayType, Signature
 
 CPUS = {"x86_64": "x86-64-v2", "aarch64": "generic"}
@@ -193,14 +201,26 @@ def build(target: Path, machine: str) -> None:
             beside.unlink(missing_ok=True)
 
 
+def is_current(path: Path) -> bool:
+    """Whether there is a library of this machine that was built of these sources."""
+    try:
+        return open_library(path).sources == sources_text(kernel_modules())
+    except LibraryUnusable:
+        return False
+
+
 def main() -> int:
     """Build; the exit status is 0 also where a compiler is missing, unless ``--required`` is given."""
     parser = argparse.ArgumentParser(description="Compile the kernels into a shared library.")
     parser.add_argument("--machine", default=platform.machine(), help="x86_64 or aarch64; default: this one")
     parser.add_argument("--folder", type=Path, default=PACKAGE / "codec", help="default: in the package")
+    parser.add_argument("--reuse", action="store_true", help="copy the library in the package, if it fits the sources")
     parser.add_argument("--required", action="store_true", help="fail where the library cannot be built")
     arguments = parser.parse_args()
     target = arguments.folder / library_name(arguments.machine)
+    if arguments.reuse and is_current(PACKAGE / "codec" / target.name):
+        shutil.copyfile(PACKAGE / "codec" / target.name, target)
+        return 0
     print("building the kernel library, about 40 s", flush=True)
     started = time.monotonic()
     try:

@@ -1,0 +1,95 @@
+"""The wheel: it contains the compiled kernels, and the first read from it compiles nothing and writes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.kernel_library import require_library
+from tests.helpers.paths import FIXTURES, ROOT
+
+SOURCES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "pyspark_savepoint.py", "stateproc", "tools")
+MEGABYTES = 150
+"""What the first read of the demo may take at its peak; numba alone would add 100."""
+
+MEASURED = """
+import json, resource, sys
+from stateproc.cli import main
+status = main(sys.argv[1:])
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(json.dumps([status, "numba" in sys.modules, used.ru_maxrss // 1024]), file=sys.stderr)
+"""
+
+
+def _wheel(folder: Path, path: str, *left_out: str) -> Path:
+    """Build a wheel from a copy of the sources without files of these patterns, with programs found in ``path``."""
+    sources = folder / "sources"
+    sources.mkdir()
+    for name in SOURCES:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, sources / name, ignore=shutil.ignore_patterns("__pycache__", *left_out))
+        else:
+            shutil.copy(ROOT / name, sources / name)
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, "."]
+    environment = {**os.environ, "PATH": path}
+    done = subprocess.run(command, cwd=sources, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    require_library()
+    return _wheel(tmp_path_factory.mktemp("wheel"), os.environ["PATH"])
+
+
+def test_the_wheel_is_for_one_platform_and_every_python(wheel: Path) -> None:
+    machine = platform.machine()
+    assert wheel.name.endswith(f"-py3-none-manylinux_2_17_{machine}.whl")
+    with zipfile.ZipFile(wheel) as content:
+        names = content.namelist()
+    libraries = [name for name in names if name.endswith(".so")]
+    assert libraries == [f"stateproc/codec/kernels-linux-{machine}.so"]
+    assert {"stateproc/readers/__init__.py", "stateproc/writers/__init__.py", "pyspark_savepoint.py"} <= set(names)
+    assert not [name for name in names if name.startswith(("tools/", "tests/", "build/"))]
+
+
+@pytest.mark.parametrize(
+    "command", [["read", "--uid", "orders-per-customer"], ["inspect"]], ids=lambda command: command[0]
+)
+def test_the_first_run_compiles_and_writes_nothing(wheel: Path, command: list[str], tmp_path: Path) -> None:
+    """Read-only packages, no HOME, empty caches: as in a container."""
+    packages, temporary = tmp_path / "packages", tmp_path / "tmp"
+    temporary.mkdir()
+    with zipfile.ZipFile(wheel) as content:
+        content.extractall(packages)
+    for path in (packages, *packages.rglob("*")):
+        path.chmod(path.stat().st_mode & ~0o222)
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(packages), "TMPDIR": str(temporary)}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    snapshot = str(FIXTURES / "1.20/demo/snapshot")
+    program = [sys.executable, "-c", MEASURED, command[0], snapshot, *command[1:]]
+    done = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    status, imports_numba, peak = json.loads(done.stderr.splitlines()[-1])
+    assert (status, imports_numba) == (0, False)
+    assert peak <= MEGABYTES
+    assert list(temporary.iterdir()) == []
+    assert len(done.stdout.splitlines()) > 20
+
+
+def test_without_a_c_compiler_the_wheel_is_pure(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    pure = _wheel(tmp_path, str(tmp_path / "bin"), "*.so")
+    assert pure.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(pure) as content:
+        assert not [name for name in content.namelist() if name.endswith(".so")]
