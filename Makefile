@@ -47,8 +47,13 @@ demo: setup ## open a savepoint of a real job: catalog, values, maps, windows, t
 # Files are handed out in this order: the long ones first, then many short ones to fill the gaps.
 LAYERS := tests/integration/flink tests/docs tests/integration tests/robustness tests/unit
 
-test: setup ## all tests
+# Tests that call each kind of kernel: all run with the library, and these with numba, too.
+KERNEL_TESTS := tests/unit/codec/encoding tests/unit/codec/test_vectorized_vm.py tests/unit/codec/test_nested_nulls.py \
+	tests/unit/keygroups tests/unit/readers
+
+test: setup ## all tests, and those of the kernels, codec and readers once more with numba forced
 	$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder $(LAYERS)
+	STATEPROC_KERNELS=numba $(PYTEST) -n $(JOBS) --dist loadfile -m "not exhaustive" $(KERNEL_TESTS)
 
 test-numba: setup ## all tests with kernels that numba compiles, as where the library does not fit
 	STATEPROC_KERNELS=numba $(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder $(LAYERS)

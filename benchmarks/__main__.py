@@ -37,10 +37,11 @@ def snapshot(keys: int, form: str) -> Path:
     return found[0].parent
 
 
-def bench(module: str, *arguments: str) -> dict[str, Any]:
-    """Run one benchmark in a process of its own."""
+def bench(module: str, *arguments: str, kernels: str = "") -> dict[str, Any]:
+    """Run one benchmark in a process of its own; ``kernels``: ``numba`` instead of the library."""
     command = [sys.executable, "-m", f"benchmarks.{module}", *arguments]
-    out = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
+    environment = {**os.environ, "STATEPROC_KERNELS": kernels}
+    out = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT, env=environment).stdout
     return dict(json.loads(out[out.index("{") :]))
 
 
@@ -72,7 +73,8 @@ def main() -> None:
     if arguments.threads:
         print(json.dumps(threads, indent=2))
         return
-    figures: dict[str, Any] = {"threads": threads, "codec": bench("bench", "codec")}
+    figures: dict[str, Any] = {"start-up": bench("start_up"), "threads": threads, "codec": bench("bench", "codec")}
+    figures["codec, numba"] = bench("bench", "codec", kernels="numba")
     for name, backend in (("savepoint", "hashmap"), ("incremental checkpoint", "rocksdb")):
         path = snapshot(arguments.keys, "incremental" if backend == "rocksdb" else "canonical")
         figures[name] = {kind: bench("bench", kind, str(path)) for kind in ("spark", "memory", "lookup")}

@@ -45,6 +45,8 @@ _FROM_LIBC = {"memcpy", "memmove", "memset"}
 _UNUSED = "define void @NRT_MemInfo_call_dtor(ptr %info) {\n  ret void\n}\n"
 """What numba's arrays call when nothing refers to their memory any more. These kernels allocate no memory."""
 
+_COUNTING = re.compile(r"^(define [^@]*@NRT_(?:incref|decref)\([^{]*\{)\n.*?^\}", re.M | re.S)
+
 
 class CannotBuild(Exception):
     """Something that building needs is missing; the message says what."""
@@ -95,6 +97,10 @@ def compiled_modules(kernels: dict[str, jit.Kernel]) -> list[str]:
         native = re.search(r"^define [^@]*i32 @(_ZN\w*call_with_words\w*)\(", text, re.M)
         if native is None:
             raise CannotBuild(f"numba {numba.__version__} has compiled {symbol} to a function that is not recognized")
+        # Of each module's own copies: they count references to memory that numba allocates, which kernels do not.
+        text = re.sub(
+            r"^(define [^@]*@NRT_(?:incref|decref)\([^{]*\{)\n.*?^\}", r"\1\n  ret void\n}", text, flags=re.M | re.S
+        )
         modules.append(text + _entry(symbol, native[1]))
     return modules
 
