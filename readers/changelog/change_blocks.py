@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import accumulate, groupby
 
 import numpy as np
 import numpy.typing as npt
@@ -63,10 +63,9 @@ def blocks_of(changes: Iterable[Change]) -> Iterator[ChangeBlock]:
     """Changes as blocks, in their order."""
     for (group, file), run in groupby(changes, key=lambda change: (change.key_group, change.file)):
         own = list(run)
-        ends = np.cumsum([len(change.data) for change in own])
-        starts = np.append(0, ends[:-1])
+        bounds = np.array([*accumulate((len(change.data) for change in own), initial=0)], dtype=np.int64)
         places = np.array([change.at for change in own], dtype=np.int64)
-        yield ChangeBlock(group, b"".join(change.data for change in own), starts, ends, file, places)
+        yield ChangeBlock(group, b"".join(change.data for change in own), bounds[:-1], bounds[1:], file, places)
 
 
 @exported

@@ -18,7 +18,7 @@ from stateproc.readers.common.entry_programs import skip_program
 from stateproc.readers.common.error_context import placed
 from stateproc.readers.common.key_group_blocks import KeyGroupRange, plain_blocks, snappy_blocks
 from stateproc.readers.common.state_descriptor import KeyedState
-from stateproc.readers.heap.unreadable_states import GROUP_HEAD, SECTION_HEAD
+from stateproc.readers.heap.unreadable_states import GROUP_HEAD, SECTION
 from stateproc.serializers import LayoutContext, Undecodable
 from stateproc.storage import ByteSource
 
@@ -70,16 +70,18 @@ def _sections(
     """Count the sections of one key group into the rows ``entries`` and ``sizes``."""
     pos = GROUP_HEAD
     for _ in machines:
-        state = int.from_bytes(data[pos : pos + 2].tobytes(), "big")
-        count = int.from_bytes(data[pos + 2 : pos + SECTION_HEAD].tobytes(), "big", signed=True)
-        if len(data) - pos < SECTION_HEAD or state >= len(machines) or count < 0 or entries[state]:
+        state, count = SECTION.unpack_from(data.data, pos) if len(data) - pos >= SECTION.size else (0, -1)
+        if state >= len(machines) or count < 0 or entries[state]:
             raise CorruptSnapshot("a key group's states are cut off or damaged", where=Where(file=file, offset=file_at))
         begin = pos
-        rows, pos = machines[state].run_stream(data, pos + SECTION_HEAD, len(data), count)
+        pos += SECTION.size
+        if not count:
+            continue
+        rows, pos = machines[state].run_stream(data, pos, len(data), count)
         if rows < count:
             raise CorruptSnapshot("a state's entries are cut off", where=Where(file=file, offset=file_at))
         entries[state] = count
-        sizes[state] += pos - begin if count else 0
+        sizes[state] += pos - begin
     if pos != len(data):
         raise CorruptSnapshot(
             "there are bytes after the last state of a key group", where=Where(file=file, offset=file_at)

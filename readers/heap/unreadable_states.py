@@ -8,6 +8,7 @@ must know every such state beforehand.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -28,8 +29,10 @@ from stateproc.storage import ByteSource
 
 PROBE_BYTES = 1 << 20
 """Bytes of a file that are walked: unknown classes mostly show in its first key groups."""
-GROUP_HEAD, SECTION_HEAD = 4, 6
-"""Bytes of a key group's number; of a state's id and its number of entries."""
+GROUP_HEAD = 4
+"""Bytes of a key group's number."""
+SECTION = struct.Struct(">Hi")
+"""What begins the entries of a state in a key group: the state's id, the number of entries."""
 
 
 def hidden_state_error(
@@ -134,13 +137,13 @@ class _Probe:
             raw = raw[:GROUP_HEAD] + decompress_frames(body, self.file, item.start)
             streams = tuple(GROUP_HEAD + at for at in whole.streams)
         data, pos, seen = np.frombuffer(raw, dtype=np.uint8), GROUP_HEAD, set[int]()
-        while pos + SECTION_HEAD <= len(raw):
+        while pos + SECTION.size <= len(raw):
             state = int.from_bytes(raw[pos : pos + 2], "big")
-            entries = int.from_bytes(raw[pos + 2 : pos + SECTION_HEAD], "big", signed=True)
+            entries = int.from_bytes(raw[pos + 2 : pos + SECTION.size], "big", signed=True)
             if state >= len(self.states) or state in seen or entries < 0:
                 return  # damaged
             seen.add(state)
-            begin, end = pos + SECTION_HEAD, self._end(state, entries, data, pos + SECTION_HEAD)
+            begin, end = pos + SECTION.size, self._end(state, entries, data, pos + SECTION.size)
             if isinstance(end, SnapshotError):
                 where = Where(self.file, item.start + (0 if self.compressed else begin))
                 self._report(state, entries, seen, end, item.key_group, where)

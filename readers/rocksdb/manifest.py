@@ -14,6 +14,9 @@ _MAX_LEVEL = 1 << 10
 _MAX_FILES = 1 << 17
 """Live files of a database: of 64 MiB each, as Flink's are, 8 TiB in one subtask."""
 _SAFE_TO_IGNORE = 1 << 13
+_IN_GROUP = 300
+_GROUP_TAG = b"\xac\x02"
+"""The varint of the field that says how many changes of a group follow: a record without it is a change by itself."""
 _PATH_ID = 65
 BYTEWISE = ("", "leveldb.BytewiseComparator")
 """The comparator of Flink databases, as manifests name it or not."""
@@ -75,7 +78,11 @@ class _Edit:
         self.data, self.at = data, 0
 
     def number(self, limit: int = (1 << 64) - 1) -> int:
-        value, self.at = varint(self.data, self.at)
+        if self.at < len(self.data) and (byte := self.data[self.at]) < 0x80:
+            # Most numbers have one byte.
+            value, self.at = byte, self.at + 1
+        else:
+            value, self.at = varint(self.data, self.at)
         if value > limit:
             raise ValueError(f"the number {value} is over {limit}")
         return value
@@ -107,7 +114,7 @@ def read_manifest(data: bytes, file: str) -> tuple[ColumnFamily, ...]:
     for offset, record in log_records(data, file):
         group.append((offset, record))
         try:
-            left = _left_in_group(record, file, offset)
+            left = _left_in_group(record, file, offset) if before or _GROUP_TAG in record else 0
             if before and left != before - 1:
                 raise ValueError(f"{left} changes of a group are left, where {before} were before this one")
             before = left
@@ -137,7 +144,7 @@ def _left_in_group(record: bytes, file: str, offset: int) -> int:
         nonlocal left
         left = remaining
 
-    _walk(_Edit(record), file, offset, {**_SKIPPED, 300: lambda edit: note(edit, edit.number())})
+    _walk(_Edit(record), file, offset, {**_SKIPPED, _IN_GROUP: lambda edit: note(edit, edit.number())})
     return left
 
 
@@ -233,7 +240,7 @@ _SKIPPED: dict[int, Callable[[_Edit], object]] = {
     201: lambda edit: edit.slice(),
     202: lambda edit: None,
     203: lambda edit: edit.number(),
-    300: lambda edit: edit.number(),
+    _IN_GROUP: lambda edit: edit.number(),
 }
 """How each known field (VersionEdit's Tag) is passed over."""
 

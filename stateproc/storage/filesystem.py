@@ -176,9 +176,21 @@ def read_range(uri: str, start: int, end: int, options: StorageOptions | None = 
     """Read bytes ``start`` to ``end`` of a file; fewer if it ends earlier. Raises MissingFile, InvalidOption."""
     if start == end:
         return b""
+    if scheme_of(uri) == "file":
+        return _read_local(uri, start, end)
     fs, path = filesystem(uri, options)
     with explained(uri):
         return bytes(fs.cat_file(path, start=start, end=end))
+
+
+def _read_local(uri: str, start: int, end: int) -> bytes:
+    """Read without fsspec, whose layers take three times as long as opening the file and reading a few bytes."""
+    parts = []
+    with explained(uri), open(normalize(uri), "rb", buffering=0) as file:
+        while start < end and (part := os.pread(file.fileno(), end - start, start)):
+            parts.append(part)
+            start += len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def read_into(uri: str, start: int, target: memoryview, options: StorageOptions | None = None) -> int:
