@@ -45,10 +45,12 @@ class Fixture:
     def snapshot(self) -> str:
         return str(self.path / self.manifest["snapshot"])
 
-    def expected(self) -> Iterator[dict[str, Any]]:
+    def expected_lines(self) -> list[str]:
         name = self.manifest.get("expected", "expected.jsonl")
-        for line in (self.path / name).read_text(encoding="utf-8").splitlines():
-            yield json.loads(line)
+        return (self.path / name).read_text(encoding="utf-8").splitlines()
+
+    def expected(self) -> Iterator[dict[str, Any]]:
+        return map(json.loads, self.expected_lines())
 
     def open(self, **options: Any) -> Snapshot:
         uids = {line["uid"] for line in self.expected() if line["uid"]}
@@ -56,9 +58,13 @@ class Fixture:
         return stateproc.open(self.snapshot, uids=uids, **declared | options)
 
 
-def fixtures(*kinds: str) -> list[Fixture]:
-    """All fixtures whose states can be read, every snapshot of every chain; of a kind in ``kinds`` if any are given."""
-    return [item for item in _every_fixture() if not kinds or item.manifest["kind"] in kinds]
+def fixtures(*kinds: str, backends: tuple[str, ...] = ()) -> list[Fixture]:
+    """All fixtures whose states can be read, every snapshot of every chain; of ``kinds`` and ``backends`` if given."""
+    return [
+        item
+        for item in _every_fixture()
+        if (not kinds or item.manifest["kind"] in kinds) and (not backends or item.manifest["backend"] in backends)
+    ]
 
 
 @cache

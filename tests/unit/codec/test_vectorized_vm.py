@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +16,7 @@ from stateproc.codec.machine import DecodeFailure, Machine
 from stateproc.codec.vm import vectorized
 from stateproc.serializers import read_snapshot
 from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable
-from tests.helpers.paths import VECTORS
+from tests.helpers.vectors import VECTORS, read_vectors, sweep_marks
 
 ROWS = 3 * vectorized.CHUNK + 17
 
@@ -61,9 +60,9 @@ def same(one: Any, other: Any) -> bool:
 
 def _entries() -> list[Any]:
     return [
-        pytest.param(entry, id=f"{path.stem}-{entry['name']}")
+        pytest.param(entry, id=f"{path.stem}-{entry['name']}", marks=sweep_marks(path.name, entry))
         for path in (VECTORS / "flink-1.20.3.json", VECTORS / "flink-2.3.0.json")
-        for entry in json.loads(path.read_text(encoding="utf-8"))["serializers"]
+        for entry in read_vectors(path.name)["serializers"]
         if entry["cases"]
     ]
 

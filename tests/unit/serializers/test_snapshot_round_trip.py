@@ -16,7 +16,7 @@ from stateproc.serializers.java.scalars import Scalar
 from stateproc.serializers.kryo.serializer import Kryo
 from stateproc.wire import Cursor
 from tests.helpers.paths import FIXTURES
-from tests.helpers.vectors import VECTORS, read_vectors
+from tests.helpers.vectors import VECTORS, read_vectors, sweep_marks
 
 # Snapshots that are read but not written with the same bytes, and the reason.
 EXCEPTIONS = {
@@ -45,6 +45,7 @@ def _snapshots() -> list[Any]:
                         bytes.fromhex(entry["snapshot"]),
                         _release(vectors["flink"]),
                         id=f"{vectors['flink']}-{entry['name']}",
+                        marks=sweep_marks(path.name, entry, by_snapshot=True),
                     )
                 )
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import random
 from pathlib import Path
 
@@ -19,8 +18,8 @@ from stateproc.writers.formats.canonical import writer as canonical
 from stateproc.writers.formats.canonical.writer import CanonicalWriter
 from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES, ByteColumn, EntryColumns, byte_column
 from stateproc.writers.formats.common.order_check import OrderCheck
+from tests.helpers.fixtures import Fixture, fixtures
 from tests.helpers.writers.keyed_entries import (
-    FIXTURES,
     Entry,
     batches,
     entries_of,
@@ -28,10 +27,8 @@ from tests.helpers.writers.keyed_entries import (
     handle_of,
     header_of,
     keyed_files,
-    snapshots,
 )
 
-RELEASES = sorted((path.name for path in FIXTURES.iterdir() if path.is_dir()), key=lambda name: name.split("."))
 Written = tuple[bytes, tuple[int, ...]]
 
 
@@ -73,34 +70,31 @@ def plain_groups(data: bytes, offsets: tuple[int, ...]) -> list[tuple[int, bytes
     ]
 
 
-def by_rocksdb(snapshot: Path) -> bool:
+def by_rocksdb(fixture: Fixture) -> bool:
     """Return whether RocksDB wrote all of the snapshot's keyed state; heap timers are in the heap's order."""
-    directory = next(path for path in (snapshot, *snapshot.parents) if (path / "manifest.json").exists())
-    manifest = json.loads((directory / "manifest.json").read_text())
-    return manifest["backend"] == "rocksdb" and "heaptimers" not in manifest["mode"]
+    return fixture.manifest["backend"] == "rocksdb" and "heaptimers" not in fixture.manifest["mode"]
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_files_that_flink_wrote_are_reproduced(release: str) -> None:
+@pytest.mark.parametrize("fixture", fixtures("canonical"), ids=lambda fixture: fixture.name)
+def test_files_that_flink_wrote_are_reproduced(fixture: Fixture) -> None:
     """RocksDB's files, whose entries are sorted, are reproduced byte for byte, the heap's entry for entry."""
-    for snapshot in snapshots(release):
-        for file in keyed_files(snapshot, "canonical"):
-            found, header, flinks = entries_of(file), header_of(file), file.source.read(0, file.source.size)
-            entries = sorted(found)
-            for size in (1, 7, 1 << 20):
-                data, offsets = rewritten(file, entries, size)
-                again = entries_written(
-                    data, offsets, handle_of(file).key_groups, file.max_parallelism, len(header.states),
-                    header.compressed,
-                )  # fmt: skip
-                assert again == entries, snapshot
-                if not by_rocksdb(snapshot):
-                    continue
-                assert found == entries, snapshot
-                if header.compressed:
-                    assert plain_groups(data, offsets) == plain_groups(flinks, handle_of(file).offsets), snapshot
-                else:
-                    assert (data, offsets) == (flinks, handle_of(file).offsets), snapshot
+    for file in keyed_files(Path(fixture.snapshot), "canonical"):
+        found, header, flinks = entries_of(file), header_of(file), file.source.read(0, file.source.size)
+        entries = sorted(found)
+        for size in (1, 7, 1 << 20):
+            data, offsets = rewritten(file, entries, size)
+            again = entries_written(
+                data, offsets, handle_of(file).key_groups, file.max_parallelism, len(header.states),
+                header.compressed,
+            )  # fmt: skip
+            assert again == entries
+            if not by_rocksdb(fixture):
+                continue
+            assert found == entries
+            if header.compressed:
+                assert plain_groups(data, offsets) == plain_groups(flinks, handle_of(file).offsets)
+            else:
+                assert (data, offsets) == (flinks, handle_of(file).offsets)
 
 
 def test_the_example_of_the_format_description() -> None:

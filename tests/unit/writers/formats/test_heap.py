@@ -23,6 +23,7 @@ from stateproc.storage import ByteSource, InlineSource
 from stateproc.writers.formats.heap import writer as heap
 from stateproc.writers.formats.heap.writer import HeapWriter
 from tests.helpers.byte_builders.metadata import i32
+from tests.helpers.fixtures import Fixture, fixtures
 from tests.helpers.writers.keyed_entries import (
     FIXTURES,
     Entry,
@@ -31,7 +32,6 @@ from tests.helpers.writers.keyed_entries import (
     handle_of,
     header_of,
     keyed_files,
-    snapshots,
 )
 
 Written = tuple[bytes, tuple[int, ...]]
@@ -113,33 +113,38 @@ def written(
     return sink.getvalue(), offsets, writer
 
 
-def test_files_that_flink_wrote_are_reproduced() -> None:
-    found = 0
-    for snapshot in snapshots():
-        for file in keyed_files(snapshot, "heap"):
-            states, ctx, header = list(file.states), context(file, snapshot), header_of(file)
-            ranges = list(file.ranges)
-            try:
-                objects = objects_in(file.source, ranges, states, ctx, header.compressed)
-            except UnsupportedSnapshot:
-                continue  # values whose end cannot be derived from their bytes
-            entries = raw_entries(objects, states)
-            kept = [item for item in objects if not (isinstance(item[4], list | dict) and not item[4])]
-            for size in (2, 1 << 20):
-                data, offsets, writer = written(
-                    entries, states, handle_of(file).key_groups, ctx, header=file.source.read(0, file.header_size),
-                    compressed=header.compressed, size=size,
-                )  # fmt: skip
-                source = InlineSource("written", data)
-                again = group_ranges(handle_of(file).first_key_group, offsets, len(data), "written", empty=-1)
-                assert order(objects_in(source, again, states, ctx, header.compressed)) == order(kept), snapshot
-                if not header.compressed and len(kept) == len(objects):
-                    assert len(data) == file.source.size, snapshot
-                    assert offsets == handle_of(file).offsets, snapshot
-                counts = measure_heap(source, again, states, ctx, compressed=header.compressed)
-                assert (counts.entries == writer.entries).all()
-            found += 1
-    assert found > 150
+@pytest.mark.parametrize("fixture", fixtures(backends=("hashmap", "jobmanager")), ids=lambda fixture: fixture.name)
+def test_files_that_flink_wrote_are_reproduced(fixture: Fixture) -> None:
+    """Compare every object; without compression also the size of the file and its offsets."""
+    snapshot = Path(fixture.snapshot)
+    files, found = keyed_files(snapshot, "heap"), 0
+    for file in files:
+        states, ctx, header = list(file.states), context(file, snapshot), header_of(file)
+        ranges = list(file.ranges)
+        try:
+            objects = objects_in(file.source, ranges, states, ctx, header.compressed)
+        except UnsupportedSnapshot:
+            continue  # values whose end cannot be derived from their bytes
+        entries = raw_entries(objects, states)
+        kept = [item for item in objects if not (isinstance(item[4], list | dict) and not item[4])]
+        for size in (2, 1 << 20):
+            data, offsets, writer = written(
+                entries, states, handle_of(file).key_groups, ctx, header=file.source.read(0, file.header_size),
+                compressed=header.compressed, size=size,
+            )  # fmt: skip
+            source = InlineSource("written", data)
+            again = group_ranges(handle_of(file).first_key_group, offsets, len(data), "written", empty=-1)
+            assert order(objects_in(source, again, states, ctx, header.compressed)) == order(kept)
+            if not header.compressed and len(kept) == len(objects):
+                assert len(data) == file.source.size
+                assert offsets == handle_of(file).offsets
+            counts = measure_heap(source, again, states, ctx, compressed=header.compressed)
+            assert (counts.entries == writer.entries).all()
+        found += 1
+    # Only savepoints of old releases are in the heap's format, others are canonical; some jobs have no keyed state.
+    manifest = fixture.manifest
+    if manifest["kind"] != "canonical" and manifest["job"] != "operators" and "changelog" not in manifest["mode"]:
+        assert found >= max(1, len(files) - 1)
 
 
 @pytest.mark.parametrize("name", ["kitchen", "windows"])
