@@ -12,11 +12,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from itertools import islice
+from functools import partial
 from typing import Any
 
 import stateproc
-from stateproc.cli.filtered_scan import FilteredScan
 from stateproc.snapshot.parallel_scan import available_cores
 from stateproc.snapshot.state import State
 
@@ -36,6 +35,13 @@ else:
 print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
 """
 
+_OPEN = """
+import sys
+from benchmarks.threads import opened
+from stateproc.cli.filtered_scan import FilteredScan
+FilteredScan(opened(sys.argv[1]))
+"""
+
 
 def opened(path: str) -> State:
     """Open the state. A changelog does not contain the type of its keys; elsewhere it is ignored."""
@@ -51,7 +57,7 @@ def rates(path: str, threads: int) -> dict[str, float]:
     seconds: dict[int, list[float]] = {1: [], threads: []}
     for _ in range(_ROUNDS):
         for number, found in seconds.items():
-            found.append(_seconds(lambda number=number: state.to_arrow(threads=number)))  # type: ignore[misc]
+            found.append(_seconds(partial(state.to_arrow, threads=number)))
     one, several = (statistics.median(found) for found in seconds.values())
     return {
         "rows": rows,
@@ -68,28 +74,30 @@ def peaks(path: str, threads: int) -> dict[str, float]:
     for what in ("table", "batches"):
         for number in (1, threads):
             command = [sys.executable, "-c", _PEAK, path, str(number), what]
-            out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-            found[f"{what}, {number} threads, peak MB"] = int(out) / 1024
+            found[f"{what}, {number} threads, peak MB"] = int(_run(command)) / 1024
     return found
 
 
 def first_rows(path: str) -> dict[str, float]:
-    """Compare opening the state, up to its splits, with opening it and reading the first rows."""
-
-    def opening() -> FilteredScan:
-        return FilteredScan(opened(path))
-
-    def reading() -> None:
-        rows = (row for batch in opening().batches(lambda _: None) for row in batch.slice(0, _LIMIT).to_pylist())
-        assert len(list(islice(rows, _LIMIT))) == _LIMIT
-
-    reading()
-    without, with_rows = (statistics.median(_seconds(action) for _ in range(_ROUNDS)) for action in (opening, reading))
+    """Compare two processes: one opens the state, up to its splits; ``stateproc read --limit 10`` also prints rows."""
+    read = [sys.executable, "-m", "stateproc.cli", "read", path, "--uids", _UID, "--uid", _UID, "--state", _STATE]
+    read += ["--key-type", "Long", "--limit", str(_LIMIT), "--format", "jsonl"]
+    commands = ([sys.executable, "-c", _OPEN, path], read)
+    assert len(_run(read).splitlines()) == _LIMIT
+    seconds: list[list[float]] = [[], []]
+    for _ in range(_ROUNDS):
+        for command, found in zip(commands, seconds, strict=True):
+            found.append(_seconds(partial(_run, command)))
+    opening, reading = map(statistics.median, seconds)
     return {
-        "opening, seconds": without,
-        f"opening and {_LIMIT} rows, seconds": with_rows,
-        "times the time of opening": with_rows / without,
+        "opening, seconds": opening,
+        f"reading {_LIMIT} rows, seconds": reading,
+        "times the time of opening": reading / opening,
     }
+
+
+def _run(command: list[str]) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def _seconds(action: Callable[[], Any]) -> float:
