@@ -53,9 +53,11 @@ KERNEL_TESTS := tests/unit/codec/encoding tests/unit/codec/test_vectorized_vm.py
 
 test: setup ## all tests, and those of the kernels, codec and readers once more with numba forced
 	$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder $(LAYERS)
+	STATEPROC_KERNELS=numba $(BIN)/stateproc warmup
 	STATEPROC_KERNELS=numba $(PYTEST) -n $(JOBS) --dist loadfile -m "not exhaustive" $(KERNEL_TESTS)
 
 test-numba: setup ## all tests with kernels that numba compiles, as where the library does not fit
+	STATEPROC_KERNELS=numba $(BIN)/stateproc warmup
 	STATEPROC_KERNELS=numba $(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder $(LAYERS)
 
 test-fast: setup ## unit tests: no JVM, no Spark; of the fixtures one of each kind
