@@ -76,7 +76,7 @@ class _RunCursor:
     @property
     def last(self) -> _Position:
         assert self._rows is not None
-        return _position(self._rows, self._rows.num_rows - 1)
+        return self._rows.column("state_id")[-1].as_py(), self._rows.column("key")[-1].as_py()
 
     def fill(self) -> bool:
         """Return whether rows are left; read the next chunk if those in memory are used up."""
@@ -90,13 +90,10 @@ class _RunCursor:
         assert rows is not None
         n = rows.num_rows
         if bound is not None:
-            n = bisect_right(range(n), bound, key=lambda row: _position(rows, row))
+            states, keys = rows.column("state_id"), rows.column("key")
+            n = bisect_right(range(n), bound, key=lambda row: (states[row].as_py(), keys[row].as_py()))
         self._rows = rows.slice(n)
         return rows.slice(0, n)
-
-
-def _position(rows: pa.RecordBatch, row: int) -> _Position:
-    return rows.column("state_id")[row].as_py(), rows.column("key")[row].as_py()
 
 
 def _read(chunk: RunChunk, run: SortedRun) -> pa.RecordBatch:
