@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 from stateproc.errors import SnapshotError
-from stateproc.serializers import UnknownSnapshotClass
+from stateproc.serializers import UnknownSnapshotClass, UnreadablePayload
 from stateproc.wire import Cursor
 
 Header = TypeVar("Header")
@@ -16,6 +16,8 @@ MAX_HEADER = 64 << 20
 _LONGEST_UNKNOWN = 1 << 16
 # What a search may cost, in bytes read again and again: well under a second.
 _COST, _COST_PER_TRY, _READINGS = 1 << 20, 256, 4
+_ROLE, _LAST_BACKEND_TYPE, _MOST_OPTIONS = b"_SERIALIZER", 4, 16
+"""What follows the names in a header: serializers have roles, states a type and a number of options."""
 _TEXT = re.compile(rb"[\x20-\x7e]{3,}")
 
 
@@ -23,7 +25,8 @@ def read_whole_header(data: bytes, file: str, read: Callable[[Cursor], Header]) 
     """Read a header that fills ``data`` exactly.
 
     A snapshot of an unknown class has no stored length; but the header's end is known, so the length is the one
-    with which all that follows can be read to that end. Raises UnknownSnapshotClass if none is found in bounded time.
+    with which all that follows can be read to that end. So it is with a state's snapshot that is damaged or of an
+    unknown version. Raises the error of the snapshot if no length is found in bounded time.
     """
     return _Search(data, file, read).run({})
 
@@ -49,11 +52,12 @@ class _Search(Generic[Header]):
     def __init__(self, data: bytes, file: str, read: Callable[[Cursor], Header]) -> None:
         self._data, self._file, self._read = data, file, read
         self._left = max(_COST, _READINGS * len(data))
+        self._reasons: dict[int, SnapshotError] = {}
 
     def run(self, sizes: dict[int, int]) -> Header:
         """Read with these sizes of unknown payloads (position → size); try sizes for the next unknown one."""
         cursor = Cursor(self._data, file=self._file)
-        cursor.assumed_sizes = sizes
+        cursor.assumed_sizes, cursor.reasons = sizes, self._reasons
         try:
             header = self._read(cursor)
             cursor.finish("the header")
@@ -62,31 +66,60 @@ class _Search(Generic[Header]):
             if unknown.payload_at in sizes:
                 raise
             self._left -= cursor.pos
-            return self._sized(unknown, sizes)
+            return self._sized(unknown.payload_at, unknown, self._likely_sizes(unknown.payload_at), sizes)
+        except UnreadablePayload as unreadable:
+            at, reason = unreadable.payload_at, unreadable.reason
+            if any(assumed >= at for assumed in sizes):
+                raise reason from unreadable  # the assumption is wrong, not the payload around it
+            self._left -= cursor.pos
+            self._reasons[at] = reason
+            return self._sized(at, reason, self._sizes_before_items(at), sizes)
         finally:
             self._left -= cursor.pos + _COST_PER_TRY
 
-    def _sized(self, unknown: UnknownSnapshotClass, sizes: dict[int, int]) -> Header:
-        for size in self._likely_sizes(unknown.payload_at):
+    def _sized(self, payload_at: int, reason: SnapshotError, tried: Iterable[int], sizes: dict[int, int]) -> Header:
+        for size in tried:
             if self._left <= 0:
                 break
             try:
-                return self.run({**sizes, unknown.payload_at: size})
+                return self.run({**sizes, payload_at: size})
             except SnapshotError:
                 continue
-        raise unknown
+        raise reason
 
     def _likely_sizes(self, start: int) -> Iterator[int]:
         """Yield sizes of a payload at ``start``: first those after which a text begins or nothing follows, then all."""
-        data = self._data
-        stop = min(len(data), start + _LONGEST_UNKNOWN)
-        likely: dict[int, None] = {0: None}
-        for text in _TEXT.finditer(data, start, stop):
-            # A UTF string: its u16 length stands before it, of which a printable low byte may look like text.
-            for at in (text.start() - 2, text.start() - 1):
-                if at >= start and 3 <= int.from_bytes(data[at : at + 2], "big") <= text.end() - at - 2:
-                    likely[at - start] = None
-        if stop == len(data):
+        stop = min(len(self._data), start + _LONGEST_UNKNOWN)
+        likely = dict.fromkeys([0, *(at - start for at, _ in self._texts(start, stop))])
+        if stop == len(self._data):
             likely[stop - start] = None
         yield from likely
         yield from (size for size in range(stop - start + 1) if size not in likely)
+
+    def _sizes_before_items(self, start: int) -> Iterator[int]:
+        """Yield sizes of a state's payload at ``start`` after which its next serializer, a state or the end follows.
+
+        A damaged header costs no more than these few tries. States of operator state follow in two lists, each after
+        its length.
+        """
+        data = self._data
+        stop = min(len(data), start + _LONGEST_UNKNOWN)
+        for at, length in self._texts(start, stop):
+            after = at + 2 + length
+            number = int.from_bytes(data[after : after + 4], "big")
+            if data[at + 2 : after].endswith(_ROLE):
+                yield at - start
+            elif number <= _LAST_BACKEND_TYPE and int.from_bytes(data[after + 4 : after + 8], "big") <= _MOST_OPTIONS:
+                yield from (at - start, at - 2 - start)
+        if stop == len(data):
+            yield from (stop - start, stop - 2 - start)
+
+    def _texts(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Yield (position, bytes) of UTF strings in these bytes of the header."""
+        data = self._data
+        for text in _TEXT.finditer(data, start, stop):
+            # Its u16 length stands before it, of which a printable low byte may look like text.
+            for at in (text.start() - 2, text.start() - 1):
+                length = int.from_bytes(data[at : at + 2], "big")
+                if at >= start and 3 <= length <= text.end() - at - 2:
+                    yield at, length

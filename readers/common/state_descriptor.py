@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from stateproc.metadata.backend import KEY_VALUE, KEY_VALUE_V2, PRIORITY_QUEUE, KeyedHeader, StateMetaInfo
 from stateproc.serializers import Serializer
+from stateproc.serializers.core.opaque import Opaque
 from stateproc.serializers.java.collections import ListOf, MapOf
 from stateproc.serializers.runtime.timers import Timer
 from stateproc.serializers.runtime.ttl import TtlSerializer
@@ -79,6 +80,10 @@ def keyed_state(info: StateMetaInfo, state_id: int, key: Serializer) -> KeyedSta
         element = value.element
     elif kind is StateKind.MAP and isinstance(value, MapOf):
         user_key, element = value.key, value.value
+    elif kind is StateKind.LIST and isinstance(value, Opaque):
+        element = value
+    elif kind is StateKind.MAP and isinstance(value, Opaque):
+        user_key = element = value
     elif kind in (StateKind.LIST, StateKind.MAP):
         return None
     else:

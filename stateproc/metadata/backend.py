@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from stateproc.errors import InvalidOption, Where
-from stateproc.serializers import Serializer, read_proxied
+from stateproc.errors import InvalidOption, SnapshotError, Where
+from stateproc.serializers import PROXY_VERSION, Serializer, UnknownSnapshotClass, UnreadablePayload, read_proxied
 from stateproc.wire import Cursor, Output
 
 KEY_VALUE, OPERATOR, BROADCAST = "KEY_VALUE", "OPERATOR", "BROADCAST"
@@ -149,7 +149,7 @@ def read_state_meta_info(cursor: Cursor) -> StateMetaInfo:
     if not 0 <= ordinal < len(_BACKEND_TYPES):
         cursor.corrupt(f"state {name!r} has the unknown backend type {ordinal}", at=at)
     options = {cursor.utf(): cursor.utf() for _ in range(cursor.count("state options", 4))}
-    read = {_serializer_key(cursor): _proxied(cursor) for _ in range(cursor.count("state serializers", 12))}
+    read = {_serializer_key(cursor): _state_serializer(cursor) for _ in range(cursor.count("state serializers", 12))}
     serializers = {key: serializer for key, (serializer, _) in read.items()}
     snapshots = {key: raw for key, (_, raw) in read.items()}
     return StateMetaInfo(name, _BACKEND_TYPES[ordinal], options, serializers, snapshots)
@@ -197,6 +197,24 @@ def _write_states(out: Output, states: Sequence[StateMetaInfo]) -> None:
     out.u16(len(states))
     for state in states:
         write_state_meta_info(out, state)
+
+
+def _state_serializer(cursor: Cursor) -> tuple[Serializer, bytes]:
+    """Read as `_proxied`; raise UnreadablePayload for a bad snapshot if the caller can find its end by other means."""
+    at = cursor.pos
+    try:
+        return _proxied(cursor)
+    except UnknownSnapshotClass:
+        raise
+    except SnapshotError as error:
+        if cursor.reasons is None:
+            raise
+        head = Cursor(cursor.data, file=cursor.file, base=cursor.base, pos=at, end=cursor.end)
+        if head.i32() != PROXY_VERSION:
+            raise
+        head.utf()
+        head.i32()
+        raise UnreadablePayload(head.pos, error) from error
 
 
 def _proxied(cursor: Cursor) -> tuple[Serializer, bytes]:

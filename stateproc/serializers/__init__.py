@@ -13,6 +13,7 @@ from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodab
 from stateproc.serializers.core.registry import (
     PROXY_VERSION,
     UnknownSnapshotClass,
+    UnreadablePayload,
     proxied_snapshot,
     read_versioned,
     register,
@@ -22,10 +23,12 @@ from stateproc.serializers.core.registry import (
 from stateproc.wire import Cursor
 
 __all__ = [
+    "PROXY_VERSION",
     "LayoutContext",
     "Serializer",
     "Undecodable",
     "UnknownSnapshotClass",
+    "UnreadablePayload",
     "proxied_snapshot",
     "read_proxied",
     "read_snapshot",

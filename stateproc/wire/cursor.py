@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import NoReturn
 
-from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
+from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot, Where
 
 _I8, _I16, _U16 = struct.Struct(">b"), struct.Struct(">h"), struct.Struct(">H")
 _I32, _I64 = struct.Struct(">i"), struct.Struct(">q")
@@ -20,6 +20,7 @@ class Cursor:
     ``file`` and ``base`` (the offset of ``data[0]`` in that file) only serve error messages.
     ``depth`` counts nested structures, see :meth:`nested`. ``starved``: more bytes were wanted than there are.
     ``assumed_sizes``: position → size of payloads whose size a caller has found out by other means.
+    ``reasons``: position → why the payload of an assumed size cannot be read; None if the caller assumes no sizes.
     """
 
     MAX_DEPTH = 64
@@ -41,6 +42,7 @@ class Cursor:
         self.depth = 0
         self.starved = False
         self.assumed_sizes: dict[int, int] = {}
+        self.reasons: dict[int, SnapshotError] | None = None
 
     @property
     def offset(self) -> int:
@@ -168,7 +170,7 @@ class Cursor:
         start = self.pos
         self.take(length, "a frame")
         inner = Cursor(self.data, file=self.file, base=self.base, pos=start, end=self.pos)
-        inner.depth, inner.assumed_sizes = self.depth, self.assumed_sizes
+        inner.depth, inner.assumed_sizes, inner.reasons = self.depth, self.assumed_sizes, self.reasons
         return inner
 
     def finish(self, what: str) -> None:

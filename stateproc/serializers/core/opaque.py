@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from stateproc.codec import ops
 from stateproc.codec.layouts import Blob, Layout
+from stateproc.errors import SnapshotError
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable, simple_name
 from stateproc.wire import Output
@@ -16,14 +17,22 @@ class Opaque(Serializer):
     """A serializer of an unknown snapshot class: values up to the end of their entry are bytes, others undecodable.
 
     ``snapshot``: the versioned snapshot as it was read; empty if the file has none.
+    ``reason``: why the snapshot of a known class cannot be read.
     """
 
     class_name: str
     snapshot: bytes = field(default=b"", compare=False)
+    reason: SnapshotError | None = field(default=None, compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
         if ctx.has_bytes:
             return Blob(ops.LENGTH_REST)
+        if self.reason is not None:
+            raise Undecodable(
+                f"the serializer snapshot of class {self.class_name!r} cannot be read: {self.reason.message}",
+                where=self.reason.where,
+                advice=self.reason.advice,
+            )
         raise Undecodable(
             f"nothing is known of the serializer snapshot class {self.class_name!r}, so its values have no known end",
             advice=f"register a parser: stateproc.serializers.register({self.class_name!r}, reader)",

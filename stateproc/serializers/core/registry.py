@@ -32,6 +32,15 @@ class UnknownSnapshotClass(UnsupportedSnapshot):
     payload_at = 0
 
 
+class UnreadablePayload(Exception):
+    """Internal: the payload at ``payload_at`` of a known snapshot class cannot be read, for the ``reason`` given."""
+
+    def __init__(self, payload_at: int, reason: SnapshotError) -> None:
+        super().__init__(payload_at, reason)
+        self.payload_at = payload_at
+        self.reason = reason
+
+
 def snapshot(*class_names: str) -> Callable[[SnapshotReader], SnapshotReader]:
     """Register a reader for these snapshot classes (decorator)."""
 
@@ -61,11 +70,12 @@ def read_versioned(cursor: Cursor) -> Serializer:
     class_name = cursor.utf()
     version = cursor.i32()
     reader = _READERS.get(class_name)
+    known_size = cursor.assumed_sizes.get(cursor.pos)
+    if known_size is not None:
+        reason = (cursor.reasons or {}).get(cursor.pos)
+        cursor.take(known_size, "an unknown snapshot")
+        return Opaque(class_name, bytes(cursor.data[at : cursor.pos]), reason)
     if reader is None:
-        known_size = cursor.assumed_sizes.get(cursor.pos)
-        if known_size is not None:
-            cursor.take(known_size, "an unknown snapshot")
-            return Opaque(class_name, bytes(cursor.data[at : cursor.pos]))
         raise _unknown(cursor, class_name, version, at)
     cursor.nested("serializer snapshots")
     try:
