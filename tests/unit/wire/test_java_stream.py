@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
-from stateproc.wire import Cursor
+from stateproc.wire import Cursor, java_plain
 from stateproc.wire.java_collections import java_list, java_map
 from stateproc.wire.java_plain import to_plain
 from stateproc.wire.java_stream import read_java_object
@@ -178,7 +178,9 @@ def test_too_deep_nesting_is_refused() -> None:
         read(nested_arrays(100_000))
 
 
-def test_exponentially_repeated_references_are_refused_by_to_plain() -> None:
+@pytest.mark.parametrize("most", [10_000, pytest.param(java_plain.MAX_NODES, marks=pytest.mark.exhaustive)])
+def test_exponentially_repeated_references_are_refused_by_to_plain(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java_plain, "MAX_NODES", most)
     level: Any = JavaArray("[L", [])
     for _ in range(40):
         level = JavaArray("[L", [level, level])

@@ -25,6 +25,7 @@ from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.java.scalars import SCALARS, VOID_NAMESPACE, Scalar
 from stateproc.serializers.runtime.timers import Timer
 from tests.helpers.changelog_replay import Store, length_suffix, load_heap, replay
+from tests.helpers.sweeps import sweep
 
 SCALAR = {row[0]: Scalar(*row) for row in SCALARS}
 LONG, STRING = SCALAR["Long"], SCALAR["String"]
@@ -36,11 +37,6 @@ KINDS = [kind for kind in StateKind if kind in OPERANDS]
 
 TEXTS = [bytes([len(text) + 1]) + text.encode() for text in ("", ",", "a", "ab", "abc", "b,", "c" * 40, "0", "1")]
 """StringValues; some are prefixes of others, some contain commas."""
-
-
-def seeds(n: int) -> list[Any]:
-    """Return the seeds below ``n`` in two ranges, the second for `make test` only."""
-    return [range(n // 3), pytest.param(range(n // 3, n), marks=pytest.mark.exhaustive)]
 
 
 def text(rng: random.Random, n: int) -> bytes:
@@ -129,7 +125,7 @@ def contents(entries: list[RawEntries]) -> Contents:
 
 @pytest.mark.parametrize("namespace", [VOID_NAMESPACE, LONG, STRING], ids=["void", "fixed", "any length"])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.value)
-@pytest.mark.parametrize("seeds", seeds(60), ids=str)
+@pytest.mark.parametrize("seeds", sweep(60), ids=str)
 def test_bulk_replay_of_raw_entries_equals_sequential_replay(
     seeds: range, kind: StateKind, namespace: Serializer
 ) -> None:
@@ -180,7 +176,7 @@ def heap_columns(rng: random.Random, state: KeyedState) -> Columns:
 
 @pytest.mark.parametrize("namespace", [VOID_NAMESPACE, LONG, STRING], ids=["void", "fixed", "any length"])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.value)
-@pytest.mark.parametrize("seeds", seeds(30), ids=str)
+@pytest.mark.parametrize("seeds", sweep(30), ids=str)
 def test_bulk_replay_on_heap_columns_equals_sequential_replay(
     seeds: range, kind: StateKind, namespace: Serializer
 ) -> None:
@@ -226,7 +222,7 @@ def merge(rng: random.Random, state: KeyedState, at: int) -> Change:
 
 @pytest.mark.parametrize("namespace", [LONG, STRING], ids=["fixed", "any length"])
 @pytest.mark.parametrize("kind", MERGING, ids=lambda kind: kind.value)
-@pytest.mark.parametrize("seeds", seeds(200), ids=str)
+@pytest.mark.parametrize("seeds", sweep(200), ids=str)
 def test_bulk_merge_of_namespaces_equals_sequential_merge(seeds: range, kind: StateKind, namespace: Serializer) -> None:
     state = state_of(kind, namespace)
     settled, unsettled = 0, 0
@@ -278,11 +274,12 @@ def test_merging_60000_namespaces_takes_linear_time() -> None:
 
 
 @pytest.mark.parametrize("kind", [StateKind.VALUE, StateKind.MAP, StateKind.LIST, StateKind.EVENT_TIMERS])
-def test_bulk_replay_reports_damage_like_sequential_replay(kind: StateKind) -> None:
+@pytest.mark.parametrize("seeds", sweep(300), ids=str)
+def test_bulk_replay_reports_damage_like_sequential_replay(seeds: range, kind: StateKind) -> None:
     state = state_of(kind, VOID_NAMESPACE)
-    rng = random.Random(3)
+    rng = random.Random(3 + seeds.start)
     reported = 0
-    for seed in range(300):
+    for seed in seeds:
         changes = [change(rng, state, 1000 * at) for at in range(6)]
         at = rng.randrange(6)
         data = bytearray(changes[at].data)
@@ -304,7 +301,7 @@ def test_bulk_replay_reports_damage_like_sequential_replay(kind: StateKind) -> N
 
         assert outcome(True) == outcome(False), seed
         reported += isinstance(outcome(True), tuple)
-    assert reported > 20
+    assert reported > len(seeds) / 15
 
 
 def test_150000_changes_are_returned_in_batches_of_65536() -> None:

@@ -16,7 +16,7 @@ CASES = ("1.20/kitchen-hashmap-canonical", "2.3/tiny-rocksdb-canonical-1024", "1
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("size", [1, 7, 64, 1000])
+@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.exhaustive), 7, 64, 1000])
 def test_rows_do_not_depend_on_the_block_size(case: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     fixture = next(item for item in fixtures() if item.name == case)
     states = [state for operator in fixture.open().operators for state in operator.keyed_states]

@@ -13,6 +13,7 @@ from stateproc.readers.rocksdb import column_families, open_table
 from stateproc.readers.rocksdb.manifest import read_manifest
 from stateproc.storage import InlineSource
 from tests.helpers.rocksdb.databases import FORMS, contents, in_memory, inline, write_database
+from tests.helpers.sweeps import sweep
 
 
 @pytest.fixture(scope="module", params=list(FORMS))
@@ -54,31 +55,33 @@ def outcome(files: dict[str, bytes], verify: bool) -> dict[bytes, bytes] | None:
         return None
 
 
-def test_damaged_tables_with_checksums(files: dict[str, bytes]) -> None:
-    rng = np.random.default_rng(1)
+@pytest.mark.parametrize("rounds", sweep(250), ids=str)
+def test_damaged_tables_with_checksums(rounds: range, files: dict[str, bytes]) -> None:
+    rng = np.random.default_rng([1, rounds.start])
     right = outcome(files, True)
     assert right and len(right) == 199 - 40
     names = [name for name in files if name.endswith(".sst")]
     refused = 0
-    for _ in range(250):
+    for _ in rounds:
         name = names[int(rng.integers(len(names)))]
         found = outcome(files | {name: damaged(files[name], rng, keep_size=True)}, True)
         refused += found is None
         assert found is None or found == right
-    assert refused > 150
+    assert refused > 0.6 * len(rounds)
 
 
-def test_damaged_tables_without_checksums(files: dict[str, bytes]) -> None:
-    rng = np.random.default_rng(2)
+@pytest.mark.parametrize("rounds", sweep(600), ids=str)
+def test_damaged_tables_without_checksums(rounds: range, files: dict[str, bytes]) -> None:
+    rng = np.random.default_rng([2, rounds.start])
     names = [name for name in files if name.endswith(".sst")]
     tables = {name: files[name] for name in names}
     refused = 0
-    for round_ in range(600):
+    for round_ in rounds:
         name = names[int(rng.integers(len(names)))]
         with_manifest = round_ % 2 == 0
         base = files if with_manifest else tables
         refused += outcome(base | {name: damaged(files[name], rng, keep_size=with_manifest)}, False) is None
-    assert refused > 100
+    assert refused > len(rounds) / 6
 
 
 def test_every_truncation_of_a_table_is_refused(files: dict[str, bytes]) -> None:
@@ -88,11 +91,12 @@ def test_every_truncation_of_a_table_is_refused(files: dict[str, bytes]) -> None
             open_table(InlineSource(name, data[:size]))
 
 
-def test_damaged_manifests(files: dict[str, bytes]) -> None:
-    rng = np.random.default_rng(3)
+@pytest.mark.parametrize("rounds", sweep(300), ids=str)
+def test_damaged_manifests(rounds: range, files: dict[str, bytes]) -> None:
+    rng = np.random.default_rng([3, rounds.start])
     name = next(name for name in files if name.startswith("MANIFEST-"))
     right = column_families(inline(files))
-    for _ in range(300):
+    for _ in rounds:
         data = damaged(files[name], rng, keep_size=False)
         try:
             # A manifest truncated between two version edits is valid and describes an earlier version.

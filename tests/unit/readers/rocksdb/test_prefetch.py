@@ -159,7 +159,7 @@ def test_an_error_in_a_prefetch_thread_is_raised_as_a_typed_error(big: Path, mon
         list(splits[0].read())
 
 
-@pytest.mark.parametrize("release", ["1.20", "2.3"])
+@pytest.mark.parametrize("release", [pytest.param("1.20", marks=pytest.mark.exhaustive), "2.3"])
 def test_every_key_can_be_read_alone(release: str) -> None:
     snapshot = stateproc.open(str(FIXTURES / release / "kitchen-rocksdb-incremental/snapshot"), uids=UIDS)
     looked_up = 0

@@ -128,7 +128,10 @@ def test_states_and_key_groups(max_parallelism: int, groups: tuple[int, ...], co
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-def test_files_do_not_depend_on_the_batches_of_entries(compressed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("several", [(50, 8 << 20), pytest.param((1, 1000, 8 << 20), marks=pytest.mark.exhaustive)])
+def test_files_do_not_depend_on_the_batches_of_entries(
+    several: tuple[int, ...], compressed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = random.Random(4)
     whole: list[Written] = []
     entries = sorted(
@@ -138,7 +141,7 @@ def test_files_do_not_depend_on_the_batches_of_entries(compressed: bool, monkeyp
         }.items()
     )
     rows = [(*key, value) for key, value in entries]
-    for at_once in (1, 50, 1000, 8 << 20):
+    for at_once in several:
         monkeypatch.setattr(canonical, "_AT_ONCE", at_once)
         for size in (1, 2, 999, 1 << 20):
             whole.append(written(rows, key_groups=range(40, 60), compressed=compressed, size=size))

@@ -7,6 +7,7 @@ import itertools
 import random
 import struct
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -64,6 +65,7 @@ def found(files: Sequence[DatabaseFile], states: Sequence[str], max_parallelism:
     return sorted(entries)
 
 
+@cache
 def random_entries(seed: int, n: int, states: int, groups: int) -> list[Entry]:
     """Return entries with keys of common prefixes and extreme bytes; values are empty, short or larger than blocks."""
     rng = random.Random(seed)
