@@ -14,6 +14,8 @@ JOBS ?= 3
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
+# Some images set it: then every process, Spark's workers too, compiles all sources again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup kernels wheel demo test test-numba test-fast test-spark test-flink test-docs lint format bench docs clean
