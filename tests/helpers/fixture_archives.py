@@ -79,7 +79,8 @@ def _unpack(archives: Path, target: Path) -> None:
         else:
             release.mkdir(parents=True, exist_ok=True)
             with tarfile.open(source, "r:xz") as file:
-                file.extractall(release, filter="data")
+                # Releases of Python 3.10 and 3.11 before August 2023 have no filters.
+                file.extractall(release, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
 
 
 def _remove_unused(cache: Path) -> None:

@@ -20,13 +20,15 @@ from stateproc.readers.rocksdb import db_iterator as entries_module
 from stateproc.readers.rocksdb import index as index_module
 from stateproc.readers.rocksdb import merge_cursors as cursors
 from stateproc.readers.rocksdb import merge_kernel as merging
+from stateproc.readers.rocksdb import snappy_blocks as snappy_module
 from tests.helpers.damage.checked_kernels import MEMORY, Checked, Memory, plain_module, replace_module
 
 _CURSORS = plain_module(cursors)
 _MERGING = plain_module(merging, {cursors.__name__: _CURSORS})
 _INDEX = plain_module(index_module, {cursors.__name__: _CURSORS})
 _BLOCKS = plain_module(blocks_module)
-_COMPRESSION = plain_module(compression_module)
+_SNAPPY = plain_module(snappy_module)
+_COMPRESSION = plain_module(compression_module, {snappy_module.__name__: _SNAPPY})
 _CHECKSUMS = plain_module(checksums_module)
 _MEASURING = plain_module(measuring_module)
 _HASHES = plain_module(hash_kernels)
@@ -50,6 +52,14 @@ def _claims(source: int, starts: Any, ends: Any, ratios: Any, first: bool, *out:
     _allow((source, _extent(starts, ends) + 1))
     kinds, begins, sizes = map(Checked, out)
     return _COMPRESSION._claims(source, Checked(starts), Checked(ends), Checked(ratios), first, kinds, begins, sizes)
+
+
+def _decompress_snappy(source: int, compressed: Any, begins: Any, ends: Any, plain: int, lows: Any, highs: Any) -> int:
+    _allow((source, _extent(begins, ends)), (plain, _extent(lows, highs), _WRITABLE))
+    bad: int = _SNAPPY.decompress_snappy(
+        source, Checked(compressed), Checked(begins), Checked(ends), plain, Checked(lows), Checked(highs)
+    )
+    return bad
 
 
 def _crc32c_all(source: int, starts: Any, ends: Any, tables: int, out: Any) -> None:
@@ -169,6 +179,7 @@ def checked_reader_kernels() -> Iterator[Memory]:
     """Run RocksDB's kernels, those that measure and those that hash as plain Python over checked memory."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compression_module, "_claims", _claims)
+        patch.setattr(compression_module, "decompress_snappy", _decompress_snappy)
         patch.setattr(checksums_module, "crc32c_all", _crc32c_all)
         patch.setattr(blocks_module, "entry_ends", _entry_ends)
         patch.setattr(index_module, "scan_index", _scan_index)

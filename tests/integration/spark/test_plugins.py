@@ -28,7 +28,8 @@ def foreign(tmp_path: Path) -> Path:
 
 def test_values_of_an_unknown_class_are_returned_as_bytes(foreign: Path) -> None:
     """Entries store their lengths, and the state's type contains the class name."""
-    operator, known = (snapshot.operator(UID) for snapshot in (stateproc.open(foreign, uids=[UID]), FIXTURE.open()))
+    opaque = stateproc.open(foreign, uids=[UID], opaque="bytes")
+    operator, known = (snapshot.operator(UID) for snapshot in (opaque, FIXTURE.open()))
     assert operator.state("counter").keyed.value.type_name == "? OurOwnLongsSerializerSnapshot"
     found, wanted = (it.state("counter").to_arrow().sort_by("key") for it in (operator, known))
     values = [value.to_bytes(8, "big", signed=True) for value in wanted.column("value").to_pylist()]

@@ -187,7 +187,8 @@ def test_kryo_state_is_refused_for_flink_2(spark: SparkSession, tmp_path: Path) 
         writer.write(tmp_path / "s")
     assert (refused.value.where.operator, refused.value.where.state) == (uid, "basket")
     assert not (tmp_path / "s").exists()
-    bytes_only = SavepointWriter.from_existing_savepoint(spark, item.snapshot, options).with_flink_version("2.3")
+    opaque = options | {"opaque": "bytes"}
+    bytes_only = SavepointWriter.from_existing_savepoint(spark, item.snapshot, opaque).with_flink_version("2.3")
     bytes_only.drop_state(uid, "basket").transform_state(uid, "generic", lambda rows: rows)
     with pytest.raises(UnsupportedSnapshot, match=r"fixtures.Edges\$Generic are but the bytes of Kryo 2") as refused:
         bytes_only.write(tmp_path / "s")

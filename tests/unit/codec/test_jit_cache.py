@@ -87,7 +87,10 @@ def test_a_terminal_shows_that_kernels_are_compiled(sources: Path, tmp_path: Pat
             check=True,
         )
         os.write(stderr, b".")
-        shown.append(os.read(terminal, 1000).decode().splitlines())
+        text = b""
+        while not text.endswith(b"."):
+            text += os.read(terminal, 1000)
+        shown.append(text.decode().splitlines())
         os.close(terminal)
         os.close(stderr)
     assert shown == [["compiling kernels, once, about 25 s", "."], ["."]]
