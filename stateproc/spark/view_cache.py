@@ -113,11 +113,11 @@ class ViewCache:
         return f"file:{uri}" if scheme_of(uri) == "file" else uri
 
 
-def check_cache(cache: str) -> None:
+def check_cache(cache: str, storage_options: Mapping[str, Any]) -> None:
     """Raise InvalidOption unless ``cache`` is the path of a directory, or of nothing."""
     if not cache.strip():
         raise InvalidOption("cache is empty", advice="give the path of a directory")
-    found = kind_of(absolute(cache))
+    found = kind_of(absolute(cache), storage_options)
     if found is not None and found[0] != "directory":
         raise InvalidOption(f"cache {cache} is a file", advice="give the path of a directory")
 

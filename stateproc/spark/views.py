@@ -127,8 +127,6 @@ def attach(spark: SparkSession, path: str, *, cache: str | os.PathLike[str] | No
         raise InvalidOption(
             f"option {selecting[0]} does not go with attach", advice="every state gets a view of its own"
         )
-    if cache is not None:
-        check_cache(os.fspath(cache))
     check_worker_python(spark)
     snapshot = open(parsed.path, **parsed.opening)
     # Spark finds the source itself in an installed package, but not in an editable installation.
@@ -148,6 +146,7 @@ def attach(spark: SparkSession, path: str, *, cache: str | os.PathLike[str] | No
 def _cache(cache: str, path: str, snapshot: Snapshot, given: Mapping[str, str]) -> ViewCache:
     location = snapshot.location
     options = location.storage_options if store_kind(cache) == store_kind(snapshot.path) else {}
+    check_cache(cache, options)
     return ViewCache.of(cache, path, metadata_bytes(location), given, options)
 
 
