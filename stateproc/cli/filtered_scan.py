@@ -86,7 +86,8 @@ class FilteredScan:
             advance: Called with the bytes of each split that is done.
             at_once: Start all threads before the first batch, because all rows are needed.
         """
-        steps = read_in_order(self.splits, self._steps, self._threads, at_once=at_once, size_of=_step_bytes)
+        threads = self._state.useful_threads(self._threads, self.splits)
+        steps = read_in_order(self.splits, self._steps, threads, at_once=at_once, size_of=_step_bytes)
         with closing(steps):
             for step in steps:
                 if isinstance(step, int):

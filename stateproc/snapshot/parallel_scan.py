@@ -35,6 +35,10 @@ _SMALLEST_SPLIT, _LARGEST_SPLIT = 4 << 20, 32 << 20
 _SPLITS_PER_THREAD = 4
 """Splits per thread where the state is large enough: with fewer, threads idle while the last splits are read."""
 
+SMALLEST_SCAN = 256 << 10
+"""Stored bytes in local files from which threads save time. Two threads for a state of 4 KB take 3.8 ms of CPU and
+4.8 ms in all where one takes 2.3 ms and 3.0 ms; 256 KB take one thread some milliseconds."""
+
 
 def thread_count(threads: int | None) -> int:
     """Return the number of threads for the option ``threads``: the available cores if it is None.
@@ -65,6 +69,11 @@ def parallel_split_bytes(threads: int, stored_bytes: int | None, limit: int, *, 
         return limit
     share = _LARGEST_SPLIT if stored_bytes is None else stored_bytes // (_SPLITS_PER_THREAD * threads)
     return min(limit, max(_SMALLEST_SPLIT if smallest is None else smallest, min(share, _LARGEST_SPLIT)))
+
+
+def useful_threads(threads: int, stored_bytes: int) -> int:
+    """Return the number of threads that read local files of this size in the least time: one for tiny ones."""
+    return threads if stored_bytes >= SMALLEST_SCAN else 1
 
 
 def _buffer_bytes(batch: Any) -> int:

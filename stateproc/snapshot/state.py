@@ -15,7 +15,7 @@ from stateproc.options import SPLIT_BYTES
 from stateproc.readers.common.splits import Split
 from stateproc.snapshot.operator_context import OperatorContext
 from stateproc.snapshot.pandas_frames import check_dtypes, to_frame
-from stateproc.snapshot.parallel_scan import parallel_split_bytes, read_in_order, thread_count
+from stateproc.snapshot.parallel_scan import parallel_split_bytes, read_in_order, thread_count, useful_threads
 from stateproc.snapshot.schema_merging import aligned
 from stateproc.storage.filesystem import store_kind
 
@@ -167,7 +167,7 @@ class State(ABC):
             def rows(split: Split) -> Iterator[pa.RecordBatch]:
                 return (aligned(batch, wanted) for batch in split.read())
 
-            yield from read_in_order(splits, rows, number, at_once=at_once)
+            yield from read_in_order(splits, rows, self.useful_threads(number, splits), at_once=at_once)
 
     def parallel_split_bytes(self, threads: int, limit: int) -> int:
         """Return a size of splits with which threads of one process have enough splits each.
@@ -179,8 +179,21 @@ class State(ABC):
         Raises:
             SnapshotError: The sizes of the files cannot be determined.
         """
-        remote = store_kind(self.operator.location.directory_uri) != "file"
-        return parallel_split_bytes(threads, self._stored_bytes, limit, smallest=_REMOTE_SPLIT if remote else None)
+        smallest = None if self._is_local else _REMOTE_SPLIT
+        return parallel_split_bytes(threads, self._stored_bytes, limit, smallest=smallest)
+
+    def useful_threads(self, threads: int, splits: Sequence[Split]) -> int:
+        """Return with how many threads these splits are read in the least time.
+
+        Args:
+            threads: The number of threads that may be used.
+            splits: The splits. Those of remote stores wait for requests, which threads make at the same time.
+        """
+        return useful_threads(threads, sum(split.bytes for split in splits)) if self._is_local else threads
+
+    @property
+    def _is_local(self) -> bool:
+        return store_kind(self.operator.location.directory_uri) == "file"
 
     @property
     def _stored_bytes(self) -> int | None:

@@ -45,9 +45,12 @@ class Fixture:
     def snapshot(self) -> str:
         return str(self.path / self.manifest["snapshot"])
 
+    @property
+    def expected_path(self) -> Path:
+        return self.path / str(self.manifest.get("expected", "expected.jsonl"))
+
     def expected_lines(self) -> list[str]:
-        name = self.manifest.get("expected", "expected.jsonl")
-        return (self.path / name).read_text(encoding="utf-8").splitlines()
+        return self.expected_path.read_text(encoding="utf-8").splitlines()
 
     def expected(self) -> Iterator[dict[str, Any]]:
         return map(json.loads, self.expected_lines())
@@ -332,11 +335,31 @@ _CHECKS: dict[str, Callable[..., Iterator[str]]] = {
 
 @cache
 def representatives() -> frozenset[str]:
-    """Return the names of the fixtures that `make test-fast` reads: of each case of a job that of the newest release.
+    """Return the names of the fixtures that `make test-fast` reads; tests/conftest.py marks all others `exhaustive`.
 
-    Of a chain it is the last snapshot. All others are marked `exhaustive` (see tests/conftest.py).
+    Of each case of a job only the newest release counts, and of a chain the last snapshot. Of these, every job is read
+    in each format that it was written in, and every mode (compressed, inline, with merged files …) of a format once,
+    written by the smallest job that has it.
     """
     newest: dict[tuple[str, str], Fixture] = {}
     for fixture in sorted(fixtures(), key=lambda item: [int(part) for part in item.path.parent.name.split(".")]):
         newest[fixture.manifest["job"], fixture.path.name] = fixture
-    return frozenset(fixture.name for fixture in newest.values())
+    chosen: dict[tuple[str, str, str], Fixture] = {}
+    for fixture in sorted(newest.values(), key=lambda item: (item.expected_path.stat().st_size, item.path.name)):
+        chosen.setdefault(("mode", _format(fixture), _mode(fixture)), fixture)
+    for fixture in sorted(newest.values(), key=lambda item: (_mode(item).count("-"), item.path.name)):
+        chosen.setdefault(("job", _format(fixture), fixture.manifest["job"]), fixture)
+    return frozenset(fixture.name for fixture in chosen.values())
+
+
+def _format(fixture: Fixture) -> str:
+    """Return what determines how the entries of keyed state are stored."""
+    if "changelog" in fixture.manifest.get("mode", ""):
+        return "changelog"
+    return "canonical" if fixture.manifest["kind"] == "canonical" else str(fixture.manifest["backend"])
+
+
+def _mode(fixture: Fixture) -> str:
+    """Return the mode in which the job was run, without the backend that holds its state."""
+    words = fixture.manifest.get("mode", "").split("-")
+    return "-".join(word for word in words if word not in ("hashmap", "rocksdb"))

@@ -31,7 +31,9 @@ from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.splits import SplitRequest, StateScan
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.readers.operator_state.reader import element_chunks, element_ranges
+from stateproc.readers.rocksdb import DatabaseFile
 from stateproc.readers.rocksdb import database as rocksdb_database
+from stateproc.readers.rocksdb.manifest import ColumnFamily
 from stateproc.readers.rocksdb.open_database import database_files
 from stateproc.readers.rocksdb.splits import RocksDbSplit, rocksdb_splits
 from stateproc.readers.rocksdb.statistics import database_statistics
@@ -155,6 +157,24 @@ def test_the_manifest_of_a_database_is_parsed_once(tmp_path: Path, monkeypatch: 
     found = database_statistics(database_files(handle, stateproc.open(str(KITCHEN)).location))
     assert [(item.state, item.files, item.entries) for item in found] == [("other", 4, 1280), ("wanted", 4, 1280)]
     assert len(read) == 1
+    assert keys_of(planned(handle, 1)) == 1280
+    assert len(read) == 1, "planning and reading parse the same bytes"
+
+
+def test_a_manifest_of_other_bytes_or_another_name_is_parsed_again(tmp_path: Path) -> None:
+    files = database_files(database(tmp_path, 1), stateproc.open(str(KITCHEN)).location)
+    (data,) = (file.source.read_all(1 << 20) for file in files if file.name.startswith("MANIFEST-"))
+
+    def families(name: str, content: bytes) -> tuple[ColumnFamily, ...] | None:
+        return rocksdb_database.column_families([DatabaseFile("MANIFEST-000004", InlineSource(name, content))])
+
+    known = families("a", data)
+    assert known is not None and families("a", data) is known
+    for name in ("a", "b"):
+        with pytest.raises(CorruptSnapshot) as caught:
+            families(name, data[:-1] + bytes([data[-1] ^ 1]))
+        assert caught.value.where.file == name
+    assert families("b", data) == known and families("b", data) is not known
 
 
 def test_a_database_without_the_requested_key_groups_is_not_read(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ DEMO = str(FIXTURES / "1.20/demo/snapshot")
 @pytest.fixture(autouse=True)
 def no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(parallel_scan, "_SMALLEST_SPLIT", 256)
+    monkeypatch.setattr(parallel_scan, "SMALLEST_SCAN", 0)
     yield
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("stateproc-scan")]
 

@@ -19,7 +19,7 @@ import pytest
 import stateproc
 from stateproc.errors import CorruptSnapshot, InvalidOption
 from stateproc.snapshot import parallel_scan
-from stateproc.snapshot.parallel_scan import parallel_split_bytes, read_in_order, thread_count
+from stateproc.snapshot.parallel_scan import parallel_split_bytes, read_in_order, thread_count, useful_threads
 from tests.helpers.paths import FIXTURES
 
 MB = 1 << 20
@@ -246,6 +246,24 @@ def test_splits_are_small_enough_for_all_threads(threads: int, stored: int | Non
     assert parallel_split_bytes(threads, stored, limit, smallest=32 * MB) == min(limit, max(size, 32 * MB))
 
 
+def test_tiny_local_states_start_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [useful_threads(4, size) for size in (0, (256 << 10) - 1, 256 << 10, 1 << 40)] == [1, 1, 4, 4]
+    assert useful_threads(1, 1 << 40) == 1
+    state = stateproc.open(str(FIXTURES / "1.20/demo/snapshot")).state("orders-per-customer", "profile")
+    splits, scans = state.splits(), []
+    assert len(splits) == 2
+    scan = parallel_scan._Scan
+    monkeypatch.setattr(parallel_scan, "_Scan", lambda *given: scans.append(given) or scan(*given))
+    rows = state.to_arrow(threads=4)
+    assert scans == []
+    monkeypatch.setattr(parallel_scan, "SMALLEST_SCAN", sum(split.bytes for split in splits))
+    assert state.to_arrow(threads=4) == rows
+    assert len(scans) == 1
+    # Threads wait for requests to a remote store at the same time, however few bytes they read.
+    monkeypatch.setattr("stateproc.snapshot.state.store_kind", lambda uri: "s3")
+    assert state.useful_threads(4, splits) == 4
+
+
 STATES = [
     ("1.20/demo/snapshot", "orders-per-customer", "profile", {}),
     ("1.20/kitchen-rocksdb-incremental/snapshot", "kitchen-string", "addresses", {}),
@@ -259,6 +277,7 @@ def test_rows_do_not_depend_on_the_number_of_threads(
     path: str, uid: str | None, name: str | None, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parallel_scan, "_SMALLEST_SPLIT", 256)
+    monkeypatch.setattr(parallel_scan, "SMALLEST_SCAN", 0)
     snapshot = stateproc.open(str(FIXTURES / path), **options)
     states = snapshot.states if uid is None else [snapshot.operator(uid).state(name or "")]
     for state in states:
@@ -272,6 +291,7 @@ def test_a_damaged_split_raises_the_same_error_with_any_number_of_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parallel_scan, "_SMALLEST_SPLIT", 256)
+    monkeypatch.setattr(parallel_scan, "SMALLEST_SCAN", 0)
     target = tmp_path / "snapshot"
     shutil.copytree(FIXTURES / "1.20/demo/snapshot", target)
     state = stateproc.open(str(target)).state("orders-per-customer", "profile")
