@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,6 +15,7 @@ from stateproc.readers.common.key_groups_file import (
     KeyGroupsSplit,
     plan_key_groups,
     scanned_sizes,
+    sizes_of_joined_files,
     split_of_key_groups,
 )
 from stateproc.readers.common.keyed_file import KeyedFile, SizeRequest, StateLayout, StateSizes
@@ -79,10 +80,26 @@ def canonical_sizes(file: KeyedFile, request: SizeRequest) -> StateSizes:
     return scanned_sizes(file, request, scan)
 
 
+def canonical_sizes_together(files: Sequence[KeyedFile], request: SizeRequest) -> StateSizes | None:
+    """Count the entries of canonical files with one header in one pass."""
+    header = files[0].header
+    if header is None:
+        return None
+    scan = partial(
+        measure_canonical,
+        compressed=header.compressed,
+        prefix=prefix_width(files[0].max_parallelism),
+        n_states=len(header.states),
+        advance=request.advance,
+    )
+    return sizes_of_joined_files(files, scan)
+
+
 CANONICAL = StateLayout(
     name="canonical",
     splits=partial(plan_key_groups, CanonicalSplit),
     split=partial(split_of_key_groups, CanonicalSplit),
     sizes=canonical_sizes,
+    sizes_together=canonical_sizes_together,
     scanned=True,
 )

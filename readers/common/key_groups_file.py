@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -16,7 +16,7 @@ from stateproc.readers.common.keyed_file import KeyedFile, SizeRequest, StateSiz
 from stateproc.readers.common.splits import KeyedSplit, SplitRequest, StateScan, split_ranges
 from stateproc.readers.common.state_descriptor import KeyedState, find_state
 from stateproc.serializers import Undecodable
-from stateproc.storage import ByteSource, open_handle
+from stateproc.storage import ByteSource, InlineSource, open_handle
 
 _MAX_HEADER = 256 << 20
 
@@ -124,6 +124,35 @@ def scanned_sizes(file: KeyedFile, request: SizeRequest, scan: Callable[[KeyedHe
         counts = scan(header)
     except Undecodable:
         return StateSizes(None, key_groups)
+    return StateSizes(_totals(file, counts), key_groups)
+
+
+def _totals(file: KeyedFile, counts: EntryCounts) -> dict[str, tuple[int, int | None]]:
+    """Return bytes and entries by the names of the states in the file's header."""
     names = [state if isinstance(state, str) else state.name for state in file.states]
     totals = zip(counts.bytes.sum(axis=0).tolist(), counts.entries.sum(axis=0).tolist(), strict=True)
-    return StateSizes(dict(zip(names, totals, strict=True)), key_groups)
+    return dict(zip(names, totals, strict=True))
+
+
+def sizes_of_joined_files(
+    files: Sequence[KeyedFile], scan: Callable[[ByteSource, Sequence[KeyGroupRange]], EntryCounts]
+) -> StateSizes | None:
+    """Measure files of one header by one ``scan`` of all their key groups, as if they were in one file.
+
+    Returns None for files that have key groups in common. Raises CorruptSnapshot, Undecodable.
+    """
+    parts: list[bytes] = []
+    ranges: list[KeyGroupRange] = []
+    at = 0
+    for file in files:
+        # Without headers the key groups follow each other, and are scanned as one block.
+        skipped, size = file.header_size, file.source.size
+        parts.append(file.source.read(skipped, size - skipped))
+        moved = at - skipped
+        ranges += [KeyGroupRange(item.key_group, moved + item.start, moved + item.stop) for item in file.ranges]
+        at += size - skipped
+    key_groups = {item.key_group: item.stop - item.start for item in ranges}
+    if len(key_groups) < len(ranges):
+        return None
+    counts = scan(InlineSource(files[0].source.name, b"".join(parts)), ranges)
+    return StateSizes(_totals(files[0], counts), key_groups)

@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
@@ -20,7 +21,7 @@ from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.splits import KeyedSplit, SplitRequest, StateScan
 from stateproc.readers.common.state_descriptor import KeyedState, header_states
 from stateproc.serializers import Serializer
-from stateproc.storage import ByteSource, SnapshotLocation
+from stateproc.storage import ByteSource, InlineSource, SnapshotLocation
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,10 @@ def _always(_: KeyedFile, __: KeyedState) -> bool:
     return True
 
 
+def _not_together(_: Sequence[KeyedFile], __: SizeRequest) -> StateSizes | None:
+    return None
+
+
 @dataclass(frozen=True)
 class StateLayout:
     """How entries are stored: one row of the table of layouts.
@@ -72,6 +77,8 @@ class StateLayout:
         splits: Plans the splits of a state.
         split: Returns one split of some key groups without reading anything for it.
         sizes: Measures the states.
+        sizes_together: Measures several files with one header, which are held in memory, and returns the sums; None
+            where it cannot. An error need not name the file.
         scanned: Whether measuring reads the whole file.
         unreadable_states: Finds states whose data cannot be read although the header describes them.
         reads_whole_files: Whether every split reads the whole file, so that few large splits are faster.
@@ -82,6 +89,7 @@ class StateLayout:
     splits: Callable[[KeyedFile, SplitRequest], list[KeyedSplit]]
     split: Callable[[KeyedFile, StateScan, Collection[int]], KeyedSplit]
     sizes: Callable[[KeyedFile, SizeRequest], StateSizes]
+    sizes_together: Callable[[Sequence[KeyedFile], SizeRequest], StateSizes | None] = _not_together
     scanned: bool = False
     unreadable_states: Callable[[KeyedFile, ReadOptions], Mapping[str, ErrorsByKeyGroup]] = _no_errors
     reads_whole_files: bool = False
@@ -129,11 +137,22 @@ class SharedStates:
     def __init__(self) -> None:
         self.headers = SharedHeaders(read_keyed_header)
         self._states: dict[int, tuple[KeyedHeader, tuple[KeyedState | str, ...]]] = {}
+        self._readable: dict[tuple[int, ReadOptions], bool] = {}
 
     def states(self, header: KeyedHeader) -> tuple[KeyedState | str, ...]:
         """Return the header's states by id; the name only of one that is no keyed state."""
         known = self._states.get(id(header))
         return (known or self._states.setdefault(id(header), (header, tuple(header_states(header)))))[1]
+
+    def are_readable(
+        self, header: KeyedHeader, options: ReadOptions, check: Callable[[Sequence[KeyedState | str]], bool]
+    ) -> bool:
+        """Return what ``check`` finds of the header's states, once for all files that have this header."""
+        states = self.states(header)  # keeps the header, so that its id belongs to no other
+        key = id(header), options
+        if key not in self._readable:
+            self._readable[key] = check(states)
+        return self._readable[key]
 
 
 @dataclass(frozen=True)
@@ -163,6 +182,8 @@ class KeyedFile:
         default_factory=dict, init=False, compare=False, repr=False
     )
 
+    _released: list[ByteSource] = field(default_factory=list, init=False, compare=False, repr=False)
+
     @property
     def backend(self) -> HandleBackend:
         """Return the row of the handle's type."""
@@ -182,6 +203,23 @@ class KeyedFile:
     def source(self) -> ByteSource:
         """Open the file of key groups, or the meta stream of an incremental handle."""
         return self.backend.source(self)
+
+    def load(self, limit: int) -> None:
+        """Hold the file in memory until `release`, so that its parts are read by one request.
+
+        A file that cannot be read, or has more than ``limit`` bytes, is left where it is.
+        """
+        with suppress(SnapshotError):  # whoever needs the file reads it again and reports why it cannot be read
+            source = self.source
+            data = source.read_all(limit)
+            # The cached property's value: a frozen dataclass does not assign attributes.
+            self.__dict__["source"] = InlineSource(source.name, data)
+            self._released.append(source)
+
+    def release(self) -> None:
+        """Forget the bytes that `load` holds."""
+        if self._released:
+            self.__dict__["source"] = self._released.pop()
 
     @cached_property
     def ranges(self) -> tuple[KeyGroupRange, ...]:
@@ -257,6 +295,11 @@ class KeyedFile:
     def sizes(self, request: SizeRequest) -> StateSizes:
         """Measure the states. Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot."""
         return self.state_layout.sizes(self, request)
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the header has been read already."""
+        return "header" in self.__dict__
 
     @property
     def header_problem(self) -> SnapshotError | None:

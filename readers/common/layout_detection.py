@@ -26,9 +26,15 @@ def is_canonical(type_byte: int, offsets: Sequence[int], source: ByteSource, ran
         return True
     if any(item.stop - item.start < _NUMBER for item in ranges):
         return True
+    if not is_remote(source):
+        return not all(_begins_with_number(source.read(item.start, _NUMBER), item) for item in ranges)
     # Most canonical files are known by the first key group.
     for items in (ranges[:1], ranges[1:]):
-        heads = read_ranges(source, [(item.start, _NUMBER) for item in items], _GAP if is_remote(source) else 0)
-        if any(int.from_bytes(head, "big") != item.key_group for head, item in zip(heads, items, strict=True)):
+        heads = read_ranges(source, [(item.start, _NUMBER) for item in items], _GAP)
+        if not all(_begins_with_number(head, item) for head, item in zip(heads, items, strict=True)):
             return True
     return False
+
+
+def _begins_with_number(head: bytes | memoryview, item: KeyGroupRange) -> bool:
+    return int.from_bytes(head, "big") == item.key_group

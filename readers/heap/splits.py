@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,10 +10,12 @@ import pyarrow as pa
 
 from stateproc.metadata.backend import KeyedHeader
 from stateproc.readers.common.entry_counts import EntryCounts
+from stateproc.readers.common.key_group_blocks import KeyGroupRange
 from stateproc.readers.common.key_groups_file import (
     KeyGroupsSplit,
     plan_key_groups,
     scanned_sizes,
+    sizes_of_joined_files,
     split_of_key_groups,
 )
 from stateproc.readers.common.keyed_file import ErrorsByKeyGroup, KeyedFile, SizeRequest, StateLayout, StateSizes
@@ -23,8 +25,9 @@ from stateproc.readers.common.state_descriptor import KeyedState, header_states
 from stateproc.readers.heap.composite_entries import composite_entries, serialized_program
 from stateproc.readers.heap.reader import heap_batches, heap_entries
 from stateproc.readers.heap.statistics import measure_heap
-from stateproc.readers.heap.unreadable_states import unreadable_states
+from stateproc.readers.heap.unreadable_states import have_known_ends, unreadable_states
 from stateproc.serializers.core.plugins import load_plugins
+from stateproc.storage import ByteSource
 
 
 @dataclass(frozen=True)
@@ -87,16 +90,29 @@ def heap_sizes(file: KeyedFile, request: SizeRequest) -> StateSizes:
     return scanned_sizes(file, request, scan)
 
 
+def heap_sizes_together(files: Sequence[KeyedFile], request: SizeRequest) -> StateSizes | None:
+    """Count the entries of native heap files with one header in one pass."""
+    header = files[0].header
+    if header is None:
+        return None
+
+    def scan(source: ByteSource, ranges: Sequence[KeyGroupRange]) -> EntryCounts:
+        states, context = files[0].states, request.options.context
+        return measure_heap(source, ranges, states, context, compressed=header.compressed, advance=request.advance)
+
+    return sizes_of_joined_files(files, scan)
+
+
 def heap_unreadable_states(file: KeyedFile, options: ReadOptions) -> Mapping[str, ErrorsByKeyGroup]:
     """Find states whose values have no known end, and states that are stored after them."""
-    header = file.header
-    if header is None:
+    header, context = file.header, options.context
+    if header is None or file.shared.are_readable(header, options, partial(have_known_ends, ctx=context)):
         return {}
     return unreadable_states(
         file.source,
         file.ranges,
         file.states,
-        options.context,
+        context,
         compressed=header.compressed,
         whole=options.on_error == "null",
     )
@@ -111,6 +127,7 @@ HEAP = StateLayout(
     splits=partial(plan_key_groups, HeapSplit),
     split=partial(split_of_key_groups, HeapSplit),
     sizes=heap_sizes,
+    sizes_together=heap_sizes_together,
     scanned=True,
     unreadable_states=heap_unreadable_states,
     stores_lengths=_stores_no_lengths,

@@ -6,7 +6,6 @@ Format: org.apache.flink.runtime.state.heap.HeapSnapshotStrategy, as in statepro
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import numpy as np
 
@@ -21,6 +20,9 @@ from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.readers.heap.unreadable_states import GROUP_HEAD, SECTION
 from stateproc.serializers import LayoutContext, Undecodable
 from stateproc.storage import ByteSource
+
+_READ_AT_ONCE = 1 << 20
+"""Bytes of key groups that are read without blocks, of which many little ones would each need some."""
 
 
 def measure_heap(
@@ -40,17 +42,18 @@ def measure_heap(
     machines = [_machine(state, ctx) for state in states]
     entries = np.zeros((len(ranges), len(states)), dtype=np.int64)
     sizes = np.zeros((len(ranges), len(states)), dtype=np.int64)
-    for row, item in enumerate(ranges):
-        data = _whole(source, item, compressed)
-        with placed(source.name, partial(_offset, item.start, compressed)):
+    row = 0
+
+    def offset(position: int) -> int:
+        """Return the file offset of a position; in compressed key groups only that of the group is known."""
+        return ranges[row].start + (0 if compressed else position)
+
+    with placed(source.name, offset):
+        for row, item in enumerate(ranges):
+            data = _whole(source, item, compressed)
             _sections(data, machines, entries[row], sizes[row], source.name, item.start)
-        advance(item.stop - item.start)
+            advance(item.stop - item.start)
     return EntryCounts(tuple(item.key_group for item in ranges), entries, sizes)
-
-
-def _offset(start: int, compressed: bool, position: int) -> int:
-    """Return the file offset of a position; in compressed key groups only that of the group is known."""
-    return start if compressed else start + position
 
 
 def _machine(state: KeyedState | str, ctx: LayoutContext) -> Machine:
@@ -60,6 +63,9 @@ def _machine(state: KeyedState | str, ctx: LayoutContext) -> Machine:
 
 
 def _whole(source: ByteSource, item: KeyGroupRange, compressed: bool) -> Bytes:
+    size = item.stop - item.start
+    if not compressed and size <= _READ_AT_ONCE:
+        return np.frombuffer(source.read(item.start, size), dtype=np.uint8)
     blocks = snappy_blocks(source, [item], GROUP_HEAD) if compressed else plain_blocks(source, [item])
     return np.concatenate([block.data for block in blocks])
 

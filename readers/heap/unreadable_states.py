@@ -84,7 +84,7 @@ def unreadable_states(
         MissingFile: The file does not exist.
     """
     skippers = [_skipper(state, ctx) for state in states]
-    if not ranges or not any(isinstance(item, SnapshotError) or item.program.hosts for item in skippers):
+    if not ranges or _all_end(skippers):
         return {}
     probe = _Probe(source.name, states, skippers, compressed)
     # Damage ends the walk; reading reports it.
@@ -92,6 +92,15 @@ def unreadable_states(
         for item, raw in _read_groups(source, ranges, probe_bytes, whole):
             probe.walk(raw, item)
     return probe.errors
+
+
+def have_known_ends(states: Sequence[KeyedState | str], ctx: LayoutContext) -> bool:
+    """Return whether the types of all states say where values end, so that nothing has to be read to find out."""
+    return _all_end([_skipper(state, ctx) for state in states])
+
+
+def _all_end(skippers: Sequence[Machine | SnapshotError]) -> bool:
+    return not any(isinstance(item, SnapshotError) or item.program.hosts for item in skippers)
 
 
 def _read_groups(

@@ -10,9 +10,13 @@ from stateproc.errors import CorruptSnapshot, MissingFile, UnsupportedSnapshot, 
 from stateproc.readers.rocksdb.format import damaged
 from stateproc.readers.rocksdb.key_ranges import EVERYTHING, KeySpan
 from stateproc.readers.rocksdb.manifest import BYTEWISE, ColumnFamily, LiveFile, read_manifest
+from stateproc.readers.rocksdb.prefetch import Fetcher
 from stateproc.readers.rocksdb.table import table_properties
-from stateproc.storage import ByteSource
+from stateproc.storage import ByteSource, FileSource
+from stateproc.storage.ranges import is_remote
 
+DEFAULT_FAMILY = "default"
+"""RocksDB's own column family, in which Flink stores nothing."""
 _MAX_MANIFEST = 1 << 29
 _MAX_CURRENT = 1 << 12
 _MAX_REMEMBERED = 1 << 16
@@ -79,6 +83,29 @@ def _remembered(data: bytes, file: str) -> tuple[ColumnFamily, ...]:
 def tables_of(files: Sequence[DatabaseFile]) -> dict[str, ByteSource]:
     """The sst files by their names."""
     return {file.name: file.source for file in files if file.name.endswith(".sst")}
+
+
+def tables_by_state(files: Sequence[DatabaseFile], *, verify: bool = True) -> dict[str, list[SstFile]]:
+    """The live sst files of every state by its name, without RocksDB's own column family ``default``.
+
+    Without a MANIFEST the properties of each table are read. Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile.
+    """
+    families, tables = column_families(files), tables_of(files)
+    if families is not None:
+        names = (family.name for family in families if family.name != DEFAULT_FAMILY)
+        return {name: live_files(families, files, tables, name) for name in names}
+    found: dict[str, list[SstFile]] = {}
+    for source in tables.values():
+        family = table_properties(source, verify=verify).column_family
+        found.setdefault(family or "", []).append(SstFile(source, None))
+    return found
+
+
+def check_exist(tables: Sequence[SstFile]) -> None:
+    """Check that files exist and have their lengths. Raises CorruptSnapshot, MissingFile."""
+    sources = [table.source for table in tables if isinstance(table.source, FileSource)]
+    with Fetcher(ahead=any(map(is_remote, sources))) as fetcher:
+        fetcher.map(FileSource.check_exists, sources)
 
 
 def family_files(

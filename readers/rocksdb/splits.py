@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -16,12 +16,12 @@ from stateproc.readers.common.keyed_file import KeyedFile, SizeRequest, StateLay
 from stateproc.readers.common.raw_entries import RawEntries
 from stateproc.readers.common.splits import KeyedSplit, SplitRequest, StateScan
 from stateproc.readers.common.state_descriptor import KeyedState, find_state
-from stateproc.readers.rocksdb.database import DatabaseFile, family_files, needed
+from stateproc.readers.rocksdb.database import DatabaseFile, SstFile, check_exist, family_files, needed, tables_by_state
 from stateproc.readers.rocksdb.db_iterator import rocksdb_entries
 from stateproc.readers.rocksdb.key_ranges import Prefixes, key_spans
 from stateproc.readers.rocksdb.open_database import database_files
 from stateproc.readers.rocksdb.planning import key_group_sizes, split_key_groups
-from stateproc.readers.rocksdb.statistics import database_statistics
+from stateproc.readers.rocksdb.table import table_properties
 from stateproc.storage import ByteSource, SnapshotLocation, open_handle
 
 _SMALLEST_PROFILED, _LARGEST_PROFILED = 4 << 20, 64 << 20
@@ -140,25 +140,34 @@ def _split(file: KeyedFile, scan: StateScan, key_groups: Collection[int]) -> Key
 
 
 def _sizes(file: KeyedFile, request: SizeRequest) -> StateSizes:
-    """Report what the tables' properties contain; the bytes of key groups where they are cheap to determine."""
+    """Report bytes by the MANIFEST; entries of single tables; the bytes of key groups where that is cheap.
+
+    Only of a state with one table do the table's properties contain the number of entries, so no others are read.
+    """
     handle, verify = incremental_handle(file), request.options.verify
     files, width = database_files(handle, file.location), prefix_width(file.max_parallelism)
-    statistics = {item.state: item for item in database_statistics(files, verify=verify)}
+    tables = tables_by_state(files, verify=verify)
     states: dict[str, tuple[int, int | None]] = {}
     key_groups: dict[int, int] = {}
     for name in file.state_names:
-        tables = statistics.get(name)
-        if tables is None:
-            states[name] = (0, 0)
-            continue
-        exact = tables.files == 1 and not (tables.deletions or tables.merge_operands)
-        states[name] = (tables.bytes, tables.entries if exact else None)
-        if _SMALLEST_PROFILED <= tables.bytes <= _LARGEST_PROFILED:
+        own = tables.get(name, ())
+        size = sum(table.source.size for table in own)
+        states[name] = (size, _entries(own, verify=verify))
+        if _SMALLEST_PROFILED <= size <= _LARGEST_PROFILED:
             sizes = key_group_sizes(files, name, handle.key_groups, width, verify=verify)
             for key_group, size in zip(handle.key_groups, sizes.tolist(), strict=True):
                 if size:
                     key_groups[key_group] = key_groups.get(key_group, 0) + size
     return StateSizes(states, key_groups)
+
+
+def _entries(tables: Sequence[SstFile], *, verify: bool) -> int | None:
+    """Return the number of entries of a state; None where several tables may have versions of one key."""
+    if len(tables) > 1:
+        check_exist(tables)
+        return None
+    found = [table_properties(table.source, verify=verify) for table in tables]
+    return None if any(item.deletions or item.merge_operands for item in found) else sum(item.entries for item in found)
 
 
 ROCKSDB = StateLayout(name="rocksdb", splits=_plan, split=_split, sizes=_sizes)

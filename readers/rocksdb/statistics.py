@@ -9,11 +9,17 @@ from dataclasses import dataclass
 
 from stateproc.metadata.handles import KeyGroupsHandle, StreamHandle
 from stateproc.metadata.keyed_handles import IncrementalHandle
-from stateproc.readers.rocksdb.database import DatabaseFile, SstFile, column_families, live_files, tables_of
+from stateproc.readers.rocksdb.database import (
+    DEFAULT_FAMILY,
+    DatabaseFile,
+    SstFile,
+    column_families,
+    live_files,
+    tables_of,
+)
 from stateproc.readers.rocksdb.properties import TableProperties
 from stateproc.readers.rocksdb.table import table_properties
 
-_DEFAULT_FAMILY = "default"
 _TABLES_AT_ONCE = 8
 
 
@@ -122,7 +128,7 @@ def database_statistics(files: Sequence[DatabaseFile], *, verify: bool = True) -
 
     with ThreadPoolExecutor(_TABLES_AT_ONCE) as pool:
         if families is not None:
-            wanted = [family.name for family in families if family.name != _DEFAULT_FAMILY]
+            wanted = [family.name for family in families if family.name != DEFAULT_FAMILY]
             sources = tables_of(files)
             parts = [(name, sst) for name in wanted for sst in live_files(families, files, sources, name)]
             tables: dict[str, list[TableStatistics]] = {name: [] for name in wanted}

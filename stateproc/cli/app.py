@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -27,6 +28,8 @@ examples:
 _EXCLUSIVE = (("uid", "uid_hash"), ("state", "timers", "operator_state"))
 """Options of which a command takes one at most."""
 
+_OBJECTS_PER_COLLECTION = 100_000
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command.
@@ -40,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parsed = _parser().parse_args(arguments)
     try:
-        with _printed_warnings():
+        with _printed_warnings(), _rare_collections():
             status: int = parsed.command(parsed)
         sys.stdout.flush()
         return status
@@ -53,6 +56,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Collect garbage rarely: of a large ``_metadata`` there are millions of objects, all of them in use."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(_OBJECTS_PER_COLLECTION, *thresholds[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from argparse import Namespace
 from stateproc.cli.arguments import open_snapshot, option_values
 from stateproc.cli.inspect_report import snapshot_report
 from stateproc.cli.progress import progress
-from stateproc.cli.state_sizes import OperatorSizes, is_countable, operator_sizes
+from stateproc.cli.state_sizes import OperatorSizes, is_small_enough, operator_sizes
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.options import BY_NAME
 from stateproc.snapshot.operator import Operator
@@ -63,7 +63,8 @@ def _bytes_to_count(operators: list[Operator], scan: bool) -> int:
     for operator in operators:
         for file in operator.keyed_files:
             try:
-                total += file.data_bytes if is_countable(file, scan) else 0
+                # Only files of key groups have ranges. Their layout, which does not matter, would be read from each.
+                total += file.data_bytes if file.ranges and is_small_enough(file, scan) else 0
             except SnapshotError:
                 continue  # the report lists it as a problem
     return total

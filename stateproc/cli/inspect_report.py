@@ -8,6 +8,7 @@ from typing import Any
 
 from stateproc.cli.state_sizes import OperatorSizes
 from stateproc.metadata import walk_stream_handles
+from stateproc.metadata.handles import StreamHandle
 from stateproc.snapshot.operator import Operator
 from stateproc.snapshot.operator_state import OperatorStateView
 from stateproc.snapshot.snapshot import Snapshot
@@ -40,6 +41,7 @@ def operator_report(operator: Operator, sizes: OperatorSizes) -> Report:
     """Report on one operator."""
     metadata = operator.metadata
     states = [state_report(state, sizes) for state in operator.states]
+    all_bytes, channel_bytes = _stream_bytes(operator)
     return {
         "uid": operator.uid,
         "uid_hash": operator.operator_id,
@@ -49,8 +51,8 @@ def operator_report(operator: Operator, sizes: OperatorSizes) -> Report:
         "finished": metadata.finished,
         "finished_subtasks": [subtask.index for subtask in metadata.subtasks if subtask.finished],
         "layouts": sizes.layouts,
-        "bytes": _stream_bytes(operator, ""),
-        "channel_bytes": _stream_bytes(operator, "channel"),
+        "bytes": all_bytes,
+        "channel_bytes": channel_bytes,
         "coordinator": _coordinator(operator),
         "key_group_bytes": sizes.key_group_bytes,
         "states": states,
@@ -109,12 +111,17 @@ def _data_views(states: list[Report]) -> Iterator[str]:
                 )
 
 
-def _stream_bytes(operator: Operator, role: str) -> int:
+def _stream_bytes(operator: Operator) -> tuple[int, int]:
+    """Return the bytes of all files of the operator, and those of channels; shared files count once."""
     from stateproc.metadata import SnapshotMetadata
 
-    own = SnapshotMetadata(0, 0, (), (operator.metadata,))
-    sizes = {use.handle: use.handle.size for use in walk_stream_handles(own) if use.role.startswith(role)}
-    return sum(sizes.values())
+    sizes: dict[StreamHandle, int] = {}
+    channels: dict[StreamHandle, int] = {}
+    for use in walk_stream_handles(SnapshotMetadata(0, 0, (), (operator.metadata,))):
+        sizes[use.handle] = use.handle.size
+        if use.role.startswith("channel"):
+            channels[use.handle] = use.handle.size
+    return sum(sizes.values()), sum(channels.values())
 
 
 def _coordinator(operator: Operator) -> Report | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from stateproc.errors import SnapshotError
-from stateproc.readers.common.keyed_file import KeyedFile, SizeRequest, StateSizes
+from stateproc.readers.common.keyed_file import KeyedFile, SizeRequest
+from stateproc.readers.common.small_files import MeasuredFiles, batches_of_files, measure_files
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.snapshot.operator import Operator
 from stateproc.snapshot.parallel_scan import read_in_order, thread_count
@@ -79,17 +80,15 @@ def operator_sizes(
     request = SizeRequest(operator.options, None if scan else SMALL, advance)
     is_complete = True
 
-    def measured(file: KeyedFile) -> Iterator[tuple[str | None, StateSizes | SnapshotError]]:
-        layout = None
-        try:
-            layout = file.layout
-            yield layout, file.sizes(request)
-        except SnapshotError as error:
-            yield layout, error
+    def measured(files: Sequence[KeyedFile]) -> Iterator[MeasuredFiles]:
+        return measure_files(files, request)
 
-    files = operator.keyed_files
-    found = read_in_order(files, measured, thread_count(threads), at_once=True, size_of=lambda _: 0)
-    for file, (layout, sizes) in zip(files, found, strict=True):
+    batches = batches_of_files(operator.keyed_files)
+    # Little files are a matter of the interpreter, whose lock several threads would only fight for.
+    large = sum(len(batch) == 1 for batch in batches)
+    number = min(thread_count(threads), max(large, 1))
+    for found in read_in_order(batches, measured, number, at_once=True, size_of=lambda _: 0):
+        file, layout, sizes = found.files[0], found.layout, found.sizes
         if layout is not None and layout not in result.layouts:
             result.layouts.append(layout)
         if isinstance(sizes, SnapshotError):
@@ -100,7 +99,9 @@ def operator_sizes(
             result.key_group_bytes[key_group] = result.key_group_bytes.get(key_group, 0) + size
         if sizes.states is None:
             is_complete = False
-            result.skipped_files += file.state_layout.scanned and not is_countable(file, scan)
+            result.skipped_files += sum(
+                other.state_layout.scanned and not is_small_enough(other, scan) for other in found.files
+            )
             continue
         queues = {state.name: _QUEUES.get(state.kind) for state in file.states if isinstance(state, KeyedState)}
         for name, (size, entries) in sizes.states.items():
@@ -110,9 +111,9 @@ def operator_sizes(
     return result
 
 
-def is_countable(file: KeyedFile, scan: bool) -> bool:
-    """Return whether the entries of ``file`` are counted by reading it."""
-    return file.state_layout.scanned and (scan or file.source.size <= SMALL)
+def is_small_enough(file: KeyedFile, scan: bool) -> bool:
+    """Return whether a file is read if that counts its entries. Raises CorruptSnapshot, UnsupportedSnapshot."""
+    return scan or file.source.size <= SMALL
 
 
 def _add(sizes: OperatorSizes, name: str, size: int, entries: int | None) -> None:

@@ -46,6 +46,11 @@ class Machine:
         self._fallback_chunks = 0
         self._appended = 0
         self._kryo = np.empty(BLOCK_WORDS if program.reads_kryo else 1, dtype=np.int64)
+        # Asking an array for its address takes longer than a kernel needs for a few rows. These arrays stay in place.
+        self._code_at, self._fills_at = _address(program.code), _address(program.fills)
+        self._names_at, self._kryo_at = _address(program.names), _address(self._kryo)
+        self._table_at, self._saved_at = _address(self._columns.table), _address(self._columns.saved)
+        self._reg_at, self._stack_at = _address(self._reg), _address(self._stack)
 
     def run(self, data: Bytes, starts: Longs, ends: Longs, first: int, last: int) -> int:
         """Decode rows ``first`` to ``last`` (exclusive); the row reached, less if columns are full.
@@ -148,24 +153,24 @@ class Machine:
         return row
 
     def _run_rows(self, data: Bytes, starts: Longs, ends: Longs, last: int, stream: bool, expected: int = 0) -> int:
-        columns, reg, program = self._columns, self._reg, self.program
+        columns, reg = self._columns, self._reg
         first = int(reg[ops.ROW])
         while True:
             status = dispatch.run(
-                program.code.ctypes.data,
-                program.fills.ctypes.data,
-                program.names.ctypes.data,
+                self._code_at,
+                self._fills_at,
+                self._names_at,
                 data.ctypes.data,
                 starts,
                 ends,
                 last,
                 stream,
-                columns.table.ctypes.data,
+                self._table_at,
                 len(columns.table),
-                columns.saved.ctypes.data,
-                reg.ctypes.data,
-                self._stack.ctypes.data,
-                self._kryo.ctypes.data,
+                self._saved_at,
+                self._reg_at,
+                self._stack_at,
+                self._kryo_at,
             )
             if status == ops.DONE:
                 return int(reg[ops.ROW])
@@ -219,6 +224,10 @@ class Machine:
         """Host values of a row that was taken back go too: as many stay as the column has marks."""
         for column, values in self._python_values.items():
             del values[int(np.count_nonzero(self._columns.view(column))) :]
+
+
+def _address(array: npt.NDArray[Any]) -> int:
+    return int(array.ctypes.data)
 
 
 class HostFailure(DecodeFailure):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from operator import attrgetter
 
 from stateproc.errors import NotFound, SnapshotError, not_found
 from stateproc.formats import read_coordinator
@@ -28,7 +27,7 @@ from stateproc.snapshot.state import State
 from stateproc.snapshot.timers import TimerView
 from stateproc.storage import SnapshotLocation, open_handle
 
-_HEADERS_AT_ONCE = 8
+_HEADERS_AT_ONCE, _HEADERS_PER_TASK = 8, 64
 
 
 class Operator:
@@ -129,14 +128,19 @@ class Operator:
     @cached_property
     def unreadable_keyed_files(self) -> tuple[tuple[KeyedFile, SnapshotError], ...]:
         """Files whose header cannot be read, and why. Reading any state of their key groups must fail."""
-        if len(self.keyed_files) == 1:
-            errors = [self.keyed_files[0].header_problem]
-        else:
+        files = self.keyed_files
+        unread = [file for file in files if not file.has_header]
+        if len(unread) > 1:
+            # Passing one file to a thread costs more than reading the header of a local one.
+            size = max(1, min(_HEADERS_PER_TASK, len(unread) // _HEADERS_AT_ONCE))
+            chunks = [unread[at : at + size] for at in range(0, len(unread), size)]
             with ThreadPoolExecutor(_HEADERS_AT_ONCE) as pool:
-                errors = list(pool.map(attrgetter("header_problem"), self.keyed_files))
+                errors = [error for found in pool.map(_header_problems, chunks) for error in found]
+        else:
+            errors = _header_problems(unread)
         return tuple(
             (file, error.at(operator=self.display))
-            for file, error in zip(self.keyed_files, errors, strict=True)
+            for file, error in zip(unread, errors, strict=True)
             if error is not None
         )
 
@@ -308,3 +312,7 @@ class Operator:
         n = len(self.states)
         counted = f"{n} state{'' if n == 1 else 's'}"
         return f"<operator {self.display!r}: parallelism {self.parallelism}, {counted}>"
+
+
+def _header_problems(files: Iterable[KeyedFile]) -> list[SnapshotError | None]:
+    return [file.header_problem for file in files]

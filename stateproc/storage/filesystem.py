@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -159,17 +160,31 @@ def list_directory(uri: str, options: StorageOptions | None = None) -> list[Entr
     return sorted(entries, key=lambda entry: entry.name)
 
 
-def kind_of(uri: str, options: StorageOptions | None = None) -> tuple[str, int] | None:
-    """Return ("file", size) or ("directory", 0) for what exists at ``uri``; None if nothing does."""
-    fs, path = filesystem(uri, options)
+def kind_of(uri: str, options: StorageOptions | None = None, *, fresh: bool = False) -> tuple[str, int] | None:
+    """Return ("file", size) or ("directory", 0) for what exists at ``uri``; None if nothing does.
+
+    ``fresh``: without what the file system's client remembers of earlier listings.
+    """
     try:
+        if scheme_of(uri) == "file" and "::" not in uri:
+            return _kind_of_local(uri)
+        fs, path = filesystem(uri, options)
         with explained(uri):
+            if fresh:
+                fs.invalidate_cache()
             info = fs.info(path)
     except MissingFile as error:
         if isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
             return None
         raise
     return ("directory", 0) if info["type"] == "directory" else ("file", int(info["size"]))
+
+
+def _kind_of_local(uri: str) -> tuple[str, int]:
+    """Ask the system itself: fsspec takes four times as long, which counts with a hundred thousand files."""
+    with explained(uri):
+        found = os.stat(normalize(uri))
+    return ("directory", 0) if stat.S_ISDIR(found.st_mode) else ("file", found.st_size)
 
 
 def read_range(uri: str, start: int, end: int, options: StorageOptions | None = None) -> bytes:

@@ -54,9 +54,11 @@ def _of_file(uri: str) -> SnapshotLocation:
 
 
 def _of_directory(uri: str, options: StorageOptions) -> SnapshotLocation:
-    entries = list_directory(uri, options)
-    if any(entry.name == METADATA and not entry.is_directory for entry in entries):
+    # Looked for by its name: the directory may contain a hundred thousand state files.
+    kind = kind_of(join(uri, METADATA), options, fresh=True)
+    if kind is not None and kind[0] == "file":
         return SnapshotLocation(directory_uri=uri, metadata_uri=join(uri, METADATA))
+    entries = list_directory(uri, options)
     directories = [entry.name for entry in entries if entry.is_directory]
     checkpoints = _checkpoints(directories)
     if checkpoints:

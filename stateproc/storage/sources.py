@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from stateproc.errors import CorruptSnapshot, MissingFile, SnapshotError, Where
 from stateproc.storage.filesystem import kind_of, read_into, read_range
 
+_SMALL = 1 << 20
 _TRUNCATED = "the file is truncated or was replaced; restore it from a copy or take the snapshot again"
 
 
@@ -86,7 +87,29 @@ class FileSource:
 
     def read_all(self, limit: int) -> bytes:
         check_limit(self, limit)
+        if not self._found and self.whole and not self.base and self.size <= _SMALL:
+            data = self._read_at_once()
+            if data is not None:
+                return data
         return self.read(0, self.size)
+
+    def _read_at_once(self) -> bytes | None:
+        """Read a small file without asking for its length first, which costs as much; None if it is not as expected.
+
+        One byte more than there should be is asked for, so that a longer file is noticed.
+        """
+        try:
+            data = read_range(self.uri, 0, self.size + 1, self.storage_options)
+        except SnapshotError:
+            return None  # perhaps it is elsewhere; else searching for it reports why it cannot be read
+        if len(data) != self.size:
+            return None
+        self._found.append(self.uri)
+        return data
+
+    def check_exists(self) -> None:
+        """Find the file, without reading it. Raises MissingFile; CorruptSnapshot if its length does not fit."""
+        self._resolve()
 
     def _resolve(self) -> str:
         if not self._found:
