@@ -29,6 +29,7 @@ from stateproc.codec.kernel_library import (
     KERNELS_VARIABLE,
     PACKAGE,
     SOURCES_SYMBOL,
+    TARGET_MACHINE_VARIABLE,
     LibraryUnusable,
     library_name,
     open_library,
@@ -183,6 +184,7 @@ def build(target: Path, machine: str) -> None:
     c_compiler(machine)
     if importlib.util.find_spec("numba") is None:
         raise CannotBuild("numba is not installed")
+    os.environ[TARGET_MACHINE_VARIABLE] = machine  # before modules with kernels are imported
     # Read before anything is compiled: what is edited meanwhile makes the library stale.
     sources = sources_text(kernel_modules())
     kernels = exported_kernels()

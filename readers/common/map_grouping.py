@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from stateproc.codec.array_types import Flags, Longs
 from stateproc.codec.jit import exported, load_u8
-from stateproc.codec.layouts.base import offsets_of
 from stateproc.codec.layouts.collections import refuse_null_keys
+from stateproc.codec.layouts.offsets import offsets_of
 from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.readers.common.entry_programs import Columns
 from stateproc.readers.common.raw_entries import RawEntries

@@ -6,7 +6,8 @@ import numpy as np
 import xxhash
 
 from stateproc.codec.array_types import Bytes, Longs, Words
-from stateproc.codec.jit import exported, load_le32, load_u8
+from stateproc.codec.jit import crc32c_word, exported, load_le32, load_le64, load_u8
+from stateproc.codec.kernel_library import has_crc32c
 
 NONE, CRC32C, XXHASH32, XXHASH64, XXH3 = range(5)
 CHECKSUMS = {NONE: "none", CRC32C: "crc32c", XXHASH32: "xxhash", XXHASH64: "xxhash64", XXH3: "xxh3"}
@@ -28,6 +29,7 @@ def _crc_tables() -> Words:
 
 
 _TABLES = _crc_tables()
+_HAS_INSTRUCTION = has_crc32c()
 
 
 @exported
@@ -36,6 +38,10 @@ def crc32c_all(source: int, starts: Longs, ends: Longs, tables: int, out: Words)
     for k in range(len(starts)):
         at, stop = source + starts[k], source + ends[k]
         crc = np.int64(0xFFFFFFFF)
+        if _HAS_INSTRUCTION:
+            while at + 8 <= stop:
+                crc = crc32c_word(crc, np.int64(load_le64(at)))
+                at += 8
         while at + 8 <= stop:
             low = crc ^ load_le32(at)
             high = load_le32(at + 4)

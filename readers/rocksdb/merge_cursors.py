@@ -19,7 +19,7 @@ FIELDS = 17
 ROW = 8 * FIELDS
 
 OK, EMPTY, GROW_KEY, BAD_ENTRY = 0, 1, 2, 3
-_SEQUENCES = (1 << 56) - 1
+SEQUENCES = (1 << 56) - 1
 
 
 @kernel
@@ -83,7 +83,7 @@ def advance(row: int) -> int:
     set_field(row, POS, at + unshared + length)
     trailer = np.int64(load_le64(key + size - 8))
     override = field(row, OVERRIDE)
-    set_field(row, SEQUENCE, (trailer >> 8) & _SEQUENCES if override < 0 else override)
+    set_field(row, SEQUENCE, (trailer >> 8) & SEQUENCES if override < 0 else override)
     set_field(row, KIND, trailer & 0xFF)
     return OK
 

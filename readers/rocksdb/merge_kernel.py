@@ -27,6 +27,7 @@ from stateproc.readers.rocksdb.merge_cursors import (
     compare,
     field,
 )
+from stateproc.readers.rocksdb.run_copy import copy_run
 
 # Registers. PENDING: the row to be moved, or -1. STARTED, ACTIVE: rows begun, rows at an entry. STATE: of the
 # present key. SEEN: buffer of the present key. STASH: buffer of operands, filled from its end. NEED: bytes
@@ -54,6 +55,18 @@ def _at_or_after(key: int, size: int, sequence: int, keys: int, row: Any, at: in
     if order != 0:
         return order > 0
     return bool(sequence <= row[at + 2])
+
+
+@kernel
+def _insert(rows: int, order: Longs, active: int, moved: int) -> int:
+    """Put the row ``moved`` into its place among the ``active`` rows that stand at entries; their new number."""
+    row = rows + moved * ROW
+    k = active
+    while k > 0 and before(rows + order[k - 1] * ROW, row):
+        order[k] = order[k - 1]
+        k -= 1
+    order[k] = moved
+    return active + 1
 
 
 @exported
@@ -94,12 +107,7 @@ def merge(
             row = rows + pending * ROW
             moved = advance(row)
             if moved == OK:
-                k = active
-                while k > 0 and before(rows + order[k - 1] * ROW, row):
-                    order[k] = order[k - 1]
-                    k -= 1
-                order[k] = pending
-                active += 1
+                active = _insert(rows, order, active, pending)
             elif moved != EMPTY or field(row, LAST) == 0:
                 outcome = moved
                 break
@@ -121,6 +129,31 @@ def merge(
             ):
                 span += 1
             over = span >= len(spans)
+        if (
+            not over
+            and state == DONE
+            and fragment >= len(fragments)
+            and compare(key, size, span_keys + spans[span, 0], spans[span, 1]) >= 0
+        ):
+            limit, limit_size = span_keys + spans[span, 2], spans[span, 3] if spans[span, 3] > 0 else np.int64(-1)
+            if active > 1:
+                rival = rows + order[active - 2] * ROW
+                rival_key, rival_size = field(rival, KEY), field(rival, KEY_SIZE) - 8
+                if limit_size < 0 or compare(rival_key, rival_size, limit, limit_size) < 0:
+                    limit, limit_size = rival_key, rival_size
+            n, used, seen_size, last, exhausted = copy_run(
+                row, limit, limit_size, seen, reg[SEEN_CAPACITY], seen_size, prefix, out, out_size, ranges, key_groups,
+                n, used,
+            )  # fmt: skip
+            if last >= 0:
+                last_sequence = last
+                # Read on, or put into its place among the others.
+                active -= 1
+                pending = order[active]
+                if not exhausted:
+                    active = _insert(rows, order, active, pending)
+                    pending = np.int64(-1)
+                continue
         if over:
             if state != MERGING:
                 outcome = ALL

@@ -11,6 +11,8 @@ from stateproc.codec.jit import copy_bytes, exported, inlined, load_i64, load_u8
 
 _LONGEST_IN_TAG = 60
 _MARGIN = 8
+_SPACE = 24
+"""Bytes after a piece's tag and in the output, with which a piece of up to 16 bytes needs no further checks."""
 
 
 @inlined
@@ -59,6 +61,27 @@ def decompress_snappy(
             tag = load_u8(at)
             at += 1
             kind = tag & 3
+            if stop - at >= _SPACE and limit - out >= _SPACE:
+                # Most pieces are short: two words, of which some bytes are overwritten by the next piece.
+                length = (tag >> 2) + 1
+                if kind == 0 and length <= 16:
+                    store_64(out, load_i64(at))
+                    store_64(out + 8, load_i64(at + 8))
+                    at += length
+                    out += length
+                    continue
+                distance = load_u8(at)
+                if kind == 1:
+                    length = 4 + ((tag >> 2) & 7)
+                    distance |= (tag >> 5) << 8
+                else:
+                    distance |= load_u8(at + 1) << 8
+                if (kind == 1 or kind == 2) and length <= 16 and 8 <= distance <= out - first:
+                    store_64(out, load_i64(out - distance))
+                    store_64(out + 8, load_i64(out - distance + 8))
+                    at += kind
+                    out += length
+                    continue
             if kind == 0:
                 length = (tag >> 2) + 1
                 extra = length - _LONGEST_IN_TAG

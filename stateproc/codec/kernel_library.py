@@ -20,6 +20,9 @@ from typing import Any
 KERNELS_VARIABLE = "STATEPROC_KERNELS"
 """Environment variable: ``numba`` or ``library`` forces the one or the other."""
 
+TARGET_MACHINE_VARIABLE = "STATEPROC_KERNEL_MACHINE"
+"""Environment variable: the machine that ``tools/kernel_library.py`` compiles for."""
+
 PACKAGE = Path(__file__).parents[1]
 SOURCES_SYMBOL = "stateproc_kernel_sources"
 """The text in the library that says which sources it was compiled from: their hash, then their paths, a line each."""
@@ -137,6 +140,14 @@ def sources_text(files: Iterable[str]) -> str:
 def symbol_of(function: Callable[..., Any]) -> str:
     """Return the name of a kernel's function in the library."""
     return f"{function.__module__}.{function.__qualname__}".replace(".", "__")
+
+
+def has_crc32c(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether kernels may be compiled to the CRC-32C instruction of x86-64-v2; a library for x86-64 always is."""
+    machine = os.environ.get(TARGET_MACHINE_VARIABLE)
+    return machine == "x86_64" or (
+        machine is None and platform.machine() == "x86_64" and "sse4_2" in _cpu_flags(cpuinfo)
+    )
 
 
 def _cpu_flags(cpuinfo: Path) -> set[str]:

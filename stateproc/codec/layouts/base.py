@@ -108,12 +108,3 @@ def validity_buffer(valid: npt.NDArray[np.bool_]) -> pa.Buffer | None:
     if valid.all():
         return None
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
-
-
-def offsets_of(lengths: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """Arrow offsets of items of these lengths; negative lengths (nulls) count as zero."""
-    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(np.maximum(lengths, 0), out=offsets[1:])
-    if offsets[-1] > 2**31 - 1:
-        raise OverflowError("over 2^31 items in one batch")
-    return offsets.astype(np.int32)

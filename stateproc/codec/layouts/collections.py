@@ -16,9 +16,10 @@ from stateproc.codec.encoding import list_encoding
 from stateproc.codec.encoding.numbers import fixed, varints
 from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, constant_bytes, locate_errors, scatter
 from stateproc.codec.errors import Unrepresentable
-from stateproc.codec.layouts.base import Layout, Unwritable, offsets_of, validity_buffer
+from stateproc.codec.layouts.base import Layout, Unwritable, validity_buffer
 from stateproc.codec.layouts.nesting import StructLayout
 from stateproc.codec.layouts.numbers import Boolean, Number
+from stateproc.codec.layouts.offsets import offsets_of
 
 
 def list_array(decoded: DecodedColumns, counts: int, items: Assembler, arrow_type: pa.DataType) -> pa.Array:

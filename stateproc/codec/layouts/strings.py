@@ -14,7 +14,8 @@ from stateproc.codec.encoding import strings
 from stateproc.codec.encoding.list_encoding import sized
 from stateproc.codec.encoding.numbers import fixed
 from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate
-from stateproc.codec.layouts.base import Layout, Unwritable, offsets_of, validity_buffer
+from stateproc.codec.layouts.base import Layout, Unwritable, validity_buffer
+from stateproc.codec.layouts.offsets import offsets_of
 
 
 def blob_columns(b: Builder) -> tuple[int, int]:

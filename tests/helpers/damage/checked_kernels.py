@@ -92,11 +92,18 @@ def _fake_jit() -> ModuleType:
         if n:
             ctypes.memmove(MEMORY.check(target, n, True), MEMORY.check(source, n, False), n)
 
+    def crc32c_word(crc: int, word: int) -> int:
+        crc = int(crc) ^ (int(word) & (2**64 - 1))
+        for _ in range(64):
+            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
+        return crc
+
     fake.__dict__.update(
         kernel=lambda function: function,
         inlined=lambda function: function,
         exported=lambda function: function,
         copy_bytes=copy_bytes,
+        crc32c_word=crc32c_word,
         load_u8=load(8, "little"),
         load_i32=load(32, "little", True),
         load_i64=load(64, "little", True),

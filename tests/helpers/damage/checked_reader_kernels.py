@@ -20,16 +20,18 @@ from stateproc.readers.rocksdb import db_iterator as entries_module
 from stateproc.readers.rocksdb import index as index_module
 from stateproc.readers.rocksdb import merge_cursors as cursors
 from stateproc.readers.rocksdb import merge_kernel as merging
+from stateproc.readers.rocksdb import run_copy as copying
 from stateproc.readers.rocksdb import snappy_blocks as snappy_module
 from tests.helpers.damage.checked_kernels import MEMORY, Checked, Memory, plain_module, replace_module
 
 _CURSORS = plain_module(cursors)
-_MERGING = plain_module(merging, {cursors.__name__: _CURSORS})
+_COPYING = plain_module(copying, {cursors.__name__: _CURSORS})
+_MERGING = plain_module(merging, {cursors.__name__: _CURSORS, copying.__name__: _COPYING})
 _INDEX = plain_module(index_module, {cursors.__name__: _CURSORS})
 _BLOCKS = plain_module(blocks_module)
 _SNAPPY = plain_module(snappy_module)
 _COMPRESSION = plain_module(compression_module, {snappy_module.__name__: _SNAPPY})
-_CHECKSUMS = plain_module(checksums_module)
+CHECKSUMS = plain_module(checksums_module)
 _MEASURING = plain_module(measuring_module)
 _HASHES = plain_module(hash_kernels)
 _WRITABLE = True
@@ -66,7 +68,7 @@ def _crc32c_all(source: int, starts: Any, ends: Any, tables: int, out: Any) -> N
     _allow((source, _extent(starts, ends)), (tables, 8 * 256 * 4))
     with np.errstate(over="ignore"):
         wide = np.zeros(len(out), np.int64)
-        _CHECKSUMS.crc32c_all(source, Checked(starts), Checked(ends), tables, Checked(wide))
+        CHECKSUMS.crc32c_all(source, Checked(starts), Checked(ends), tables, Checked(wide))
     out[:] = wide & 0xFFFFFFFF
 
 

@@ -25,6 +25,7 @@ from stateproc.readers.rocksdb.log_records import log_records
 from stateproc.readers.rocksdb.splits import runs_of
 from stateproc.readers.rocksdb.tombstones import Tombstone, fragments
 from stateproc.storage import InlineSource
+from tests.helpers.damage import checked_reader_kernels
 from tests.helpers.rocksdb.databases import contents, database
 
 PLAIN = b"plain " * 100
@@ -50,6 +51,16 @@ def test_crc32c() -> None:
     for size in [0, 1, 7, 8, 9, 15, 16, 17, 100, 1000]:
         data = rnd.randbytes(size)
         assert checksum(CRC32C, data) == masked(crc32c(data))
+
+
+@pytest.mark.parametrize("instruction", [True, False])
+def test_crc32c_with_and_without_the_instruction(instruction: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checked_reader_kernels.CHECKSUMS, "_HAS_INSTRUCTION", instruction)
+    rnd = random.Random(2)
+    with checked_reader_kernels.checked_reader_kernels():
+        for size in [0, 1, 7, 8, 9, 100]:
+            data = rnd.randbytes(size)
+            assert checksum(CRC32C, data) == masked(crc32c(data))
 
 
 def test_other_checksums() -> None:
