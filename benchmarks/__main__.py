@@ -80,6 +80,7 @@ def main() -> None:
         figures[name] = {kind: bench("bench", kind, str(path)) for kind in ("spark", "memory", "lookup")}
         if not arguments.without_flink:
             figures[name]["state processor api"] = state_processor(figures[name]["spark"], path, backend)
+    figures["many files"] = bench("many_files")
     figures["carry-over"] = bench("writing", "carry", str(snapshot(arguments.keys, "canonical")))
     figures["bootstrap"] = bootstrap(arguments.keys, () if arguments.without_flink else ("hashmap", "rocksdb"))
     print(json.dumps(figures, indent=2))
