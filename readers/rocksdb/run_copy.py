@@ -3,7 +3,7 @@
 Most entries of a database are the only version of their key, in a row of such keys. They need none of what the merge
 does for others: no second version, operand or deletion. The kernel stops before the first entry that does.
 
-A block stores of each key how many bytes it shares with the key before it, and the others. These numbers also tell,
+A block stores of each key how many bytes it shares with the key before it, and the others. These numbers also show,
 mostly without comparing keys, that keys ascend and remain below a limit.
 """
 
@@ -83,7 +83,7 @@ def copy_run(
         or (limit_size >= 0 and compare(key, user, limit, limit_size) >= 0)
     ):
         return n, used, seen_size, np.int64(-1), False
-    # Of the last key given out: where it stands in the output (without its key group), size, trailer.
+    # Of the last key given out: its place in the output (without its key group), size, trailer.
     last, trailer = out + used, np.int64(load_le64(key + user))
     group = np.int64(load_u8(key)) if prefix == 1 else np.int64(load_be16(key))
     copy_bytes(last, key + prefix, user - prefix)
