@@ -21,6 +21,7 @@ from stateproc.writers.file_assignment import Encoding, Source
 from stateproc.writers.formats.common.entry_batches import TARGET
 from stateproc.writers.rewrite.existing_operator import ExistingOperator, RawCopies
 from stateproc.writers.spark.arrow_batching import coalesced
+from stateproc.writers.spark.row_padding import can_be_padded, padded, unpadded
 from stateproc.writers.spark.row_slicing import is_bounded, reassembled, sliced
 from stateproc.writers.spark.shuffle_blocks import BLOCKS_SCHEMA, packed
 from stateproc.writers.spark.struct_flattening import FlatColumn, FlatField, SelectedColumn, flattened
@@ -72,7 +73,7 @@ class StateEncoding:
 
 @dataclass(frozen=True)
 class BlockEncoder:
-    """For mapInArrow: encodes rows of `sliced` into blocks of entries of all the states they fill."""
+    """For mapInArrow: encodes rows of `sliced` or `padded` into blocks of entries of all the states they fill."""
 
     states: tuple[StateEncoding, ...]
     rows: Accumulator[int] | None = None
@@ -84,7 +85,7 @@ class BlockEncoder:
             yield block
 
     def _entries(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in coalesced(reassembled(batches)):
+        for batch in coalesced(unpadded(reassembled(batches))):
             for state in self.states:
                 yield from state.entries(batch)
             if self.rows is not None:
@@ -152,9 +153,15 @@ def _encoded(sources: Sequence[Source], counter: Accumulator[int] | None) -> Ent
         columns.append((F.monotonically_increasing_id(), POSITION, LongType()))
     selected = frame.select(*(column.alias(name) for column, name, _ in columns))
     encoder = BlockEncoder(tuple(_state_encoding(source, flat) for source in sources), counter)
-    bounded = is_bounded(selected.schema)
-    rows = sliced(selected) if bounded else selected
+    rows, bounded = _bounded(selected)
     return EntryBlocks(rows.mapInArrow(encoder, BLOCKS_SCHEMA), bounded)
+
+
+def _bounded(frame: DataFrame) -> tuple[DataFrame, bool]:
+    """The rows such that a number of them has bounded bytes, and whether they could be bounded."""
+    if is_bounded(frame.schema):
+        return sliced(frame), True
+    return (padded(frame), True) if can_be_padded(frame.schema) else (frame, False)
 
 
 def _state_encoding(source: Source, flat: Mapping[str, FlatColumn]) -> StateEncoding:

@@ -37,8 +37,8 @@ ROW_BYTES = 32 << 10
 """The most bytes of strings and binaries in a row that is not sliced, and the size of each slice."""
 SLICE = "slice"
 """The column of slices: null for rows that are not sliced."""
-_VARIABLE = (StringType, BinaryType)
-_FIXED = (
+VARIABLE = (StringType, BinaryType)
+FIXED = (
     NumericType,
     BooleanType,
     DateType,
@@ -55,7 +55,7 @@ _NULL, _SEPARATOR, _END = "-", ",", "\n"
 
 def is_bounded(schema: StructType) -> bool:
     """Whether `sliced` bounds rows of this schema: there are no arrays, maps, structs or variants."""
-    return all(isinstance(field.dataType, (*_FIXED, *_VARIABLE)) for field in schema)
+    return all(isinstance(field.dataType, (*FIXED, *VARIABLE)) for field in schema)
 
 
 def sliced(frame: DataFrame) -> DataFrame:
@@ -69,7 +69,7 @@ def sliced(frame: DataFrame) -> DataFrame:
         have its columns of fixed width, and null strings; their slices are a header and the strings one after another.
         The last slice is shorter than ROW_BYTES, and may be empty.
     """
-    variable = [field.name for field in frame.schema if isinstance(field.dataType, _VARIABLE)]
+    variable = [field.name for field in frame.schema if isinstance(field.dataType, VARIABLE)]
     if not variable:
         return frame
     sizes = [F.coalesce(F.octet_length(name).cast("bigint"), F.lit(0)) for name in variable]
@@ -90,7 +90,7 @@ def _concatenated(names: Sequence[str]) -> Column:
 
 
 def _without_large(name: str, kind: DataType) -> Column:
-    return F.when(~F.col(_LARGE), F.col(name)).alias(name) if isinstance(kind, _VARIABLE) else F.col(name)
+    return F.when(~F.col(_LARGE), F.col(name)).alias(name) if isinstance(kind, VARIABLE) else F.col(name)
 
 
 def reassembled(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
