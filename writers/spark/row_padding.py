@@ -2,8 +2,8 @@
 
 Strings can be split into slices of bounded size (`row_slicing`), lists and maps of any type cannot. A row with them is
 followed by one empty row for each ROW_BYTES that it has: then a batch of n rows has at most n * ROW_BYTES, and one more
-row. Spark's limit of bytes guarantees as much, but for it Spark asks all columns for their size before each row: without
-it a million lists of five longs take 0.70 CPU seconds of the JVM instead of 0.85, maps of two longs 1.05 instead of 1.4.
+row. Spark's limit of bytes guarantees as much, but for it Spark asks all columns for their size before each row:
+without it a million lists of five longs cost the JVM 0.70 CPU seconds instead of 0.85, maps of two longs 1.05, not 1.4.
 """
 
 from __future__ import annotations
