@@ -348,8 +348,12 @@ def representatives() -> frozenset[str]:
     for fixture in sorted(newest.values(), key=lambda item: (item.expected_path.stat().st_size, item.path.name)):
         chosen.setdefault(("mode", _format(fixture), _mode(fixture)), fixture)
     for fixture in sorted(newest.values(), key=lambda item: (_mode(item).count("-"), item.path.name)):
-        chosen.setdefault(("job", _format(fixture), fixture.manifest["job"]), fixture)
+        chosen.setdefault(("job", _format(fixture), _SAME_STATES.get(job := fixture.manifest["job"], job)), fixture)
     return frozenset(fixture.name for fixture in chosen.values())
+
+
+_SAME_STATES = {"finished": "kitchen"}
+"""Jobs by the job that has the same states."""
 
 
 def _format(fixture: Fixture) -> str:

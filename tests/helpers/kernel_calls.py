@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -13,9 +14,14 @@ _DECORATORS = ("kernel", "inlined", "exported")
 
 
 @cache
-def _trees() -> dict[str, ast.Module]:
+def _sources() -> dict[str, str]:
     files = [path for folder in ("stateproc", "readers", "writers") for path in (ROOT / folder).rglob("*.py")]
-    return {_module(path): ast.parse(path.read_text("utf-8")) for path in files}
+    return {_module(path): path.read_text("utf-8") for path in files}
+
+
+@cache
+def _tree(module: str) -> ast.Module:
+    return ast.parse(_sources()[module])
 
 
 def _module(path: Path) -> str:
@@ -25,7 +31,8 @@ def _module(path: Path) -> str:
 
 def declared_kernels(*decorators: str) -> set[str]:
     """Return the dotted names of all kernels with one of these decorators."""
-    return {f"{module}.{item.name}" for module, tree in _trees().items() for item in _kernels(tree, decorators)}
+    declaring = [module for module, text in _sources().items() if any(f"@{name}" in text for name in decorators)]
+    return {f"{module}.{item.name}" for module in declaring for item in _kernels(_tree(module), decorators)}
 
 
 def _kernels(tree: ast.Module, decorators: tuple[str, ...] = _DECORATORS) -> Iterator[ast.FunctionDef]:
@@ -39,7 +46,9 @@ def _kernels(tree: ast.Module, decorators: tuple[str, ...] = _DECORATORS) -> Ite
 def kernels_used_by_python() -> set[str]:
     """Return the kernels that are named anywhere but in the bodies of kernels: called, or passed to be called."""
     declared = declared_kernels(*_DECORATORS)
-    return {name for module, tree in _trees().items() for name in _used(module, tree) if name in declared}
+    words = {name.rpartition(".")[2] for name in declared}
+    naming = [module for module, text in _sources().items() if not words.isdisjoint(re.findall(r"\w+", text))]
+    return {name for module in naming for name in _used(module, _tree(module)) if name in declared}
 
 
 def _used(module: str, tree: ast.Module) -> Iterator[str]:

@@ -9,5 +9,10 @@ import pytest
 
 def sweep(n: int) -> list[Any]:
     """Return the numbers below `n` as two ranges for `parametrize`; only `make test` runs the second, longer one."""
-    fast = -(-n // 4)
-    return [range(fast), pytest.param(range(fast, n), marks=pytest.mark.exhaustive)]
+    fast = -(-n // 8)
+    return [range(fast), exhaustive(range(fast, n))]
+
+
+def exhaustive(*values: Any) -> Any:
+    """Return a case for `parametrize` that only `make test` runs, because others of the same kind are cheaper."""
+    return pytest.param(*values, marks=pytest.mark.exhaustive)

@@ -6,14 +6,16 @@ import ast
 import os
 import pty
 import stat
-import subprocess
-import sys
 import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from stateproc.codec import kernel_cache
+from tests.helpers.numba_process import NumbaProcess
+
+Run = Callable[..., list[str]]
 
 CALLER = """
 from inner import number
@@ -37,20 +39,13 @@ def number(n):
 def _environment(**changes: str | None) -> dict[str, str]:
     names = {"STATEPROC_CACHE_DIR", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR", *changes}
     kept = {name: value for name, value in os.environ.items() if name not in names}
-    root = str(Path(kernel_cache.__file__).parents[2])
-    return {
-        **kept,
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONPATH": root,
-        **{name: value for name, value in changes.items() if value is not None},
-    }
+    return {**kept, **{name: value for name, value in changes.items() if value is not None}}
 
 
-def _run(folder: Path, **changes: str | None) -> list[str]:
-    environment = _environment(**changes)
-    done = subprocess.run([sys.executable, "caller.py"], cwd=folder, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+@pytest.fixture(scope="module")
+def numba_process() -> Iterator[NumbaProcess]:
+    with NumbaProcess() as process:
+        yield process
 
 
 @pytest.fixture
@@ -62,30 +57,29 @@ def sources(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def run(numba_process: NumbaProcess, sources: Path) -> Run:
+    """Return a function that runs the program, with changes of the environment, and returns its words."""
+    return lambda **changes: numba_process.run(sources / "caller.py", _environment(**changes)).split()
+
+
 def _machine_code(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.nbc"))
 
 
-def test_a_changed_callee_is_compiled_into_its_callers(sources: Path, tmp_path: Path) -> None:
+def test_a_changed_callee_is_compiled_into_its_callers(sources: Path, run: Run, tmp_path: Path) -> None:
     cache = str(tmp_path / "cache")
-    assert _run(sources, STATEPROC_CACHE_DIR=cache) == ["22", "0"]
-    assert _run(sources, STATEPROC_CACHE_DIR=cache) == ["22", "1"]
+    assert run(STATEPROC_CACHE_DIR=cache) == ["22", "0"]
+    assert run(STATEPROC_CACHE_DIR=cache) == ["22", "1"]
     (sources / "inner.py").write_text(INNER.format(20))
-    assert _run(sources, STATEPROC_CACHE_DIR=cache) == ["42", "0"]
+    assert run(STATEPROC_CACHE_DIR=cache) == ["42", "0"]
 
 
-def test_a_terminal_shows_that_kernels_are_compiled(sources: Path, tmp_path: Path) -> None:
+def test_a_terminal_shows_that_kernels_are_compiled(sources: Path, numba_process: NumbaProcess, tmp_path: Path) -> None:
     environment, shown = _environment(STATEPROC_CACHE_DIR=str(tmp_path / "cache")), []
     for _ in range(2):
         terminal, stderr = pty.openpty()
-        subprocess.run(
-            [sys.executable, "caller.py"],
-            cwd=sources,
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=stderr,
-            check=True,
-        )
+        numba_process.run(sources / "caller.py", environment, stderr=os.ttyname(stderr))
         os.write(stderr, b".")
         text = b""
         while not text.endswith(b"."):
@@ -96,9 +90,9 @@ def test_a_terminal_shows_that_kernels_are_compiled(sources: Path, tmp_path: Pat
     assert shown == [["compiling kernels, once, about 25 s", "."], ["."]]
 
 
-def test_the_cache_is_accessible_only_to_its_owner(sources: Path, tmp_path: Path) -> None:
+def test_the_cache_is_accessible_only_to_its_owner(run: Run, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    _run(sources, STATEPROC_CACHE_DIR=str(cache), NUMBA_CACHE_DIR=str(tmp_path / "numba"))
+    run(STATEPROC_CACHE_DIR=str(cache), NUMBA_CACHE_DIR=str(tmp_path / "numba"))
     assert stat.S_IMODE(cache.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in cache.iterdir()} == {0o700}
     assert _machine_code(tmp_path) == _machine_code(cache) != []
@@ -115,21 +109,23 @@ def test_the_cache_is_accessible_only_to_its_owner(sources: Path, tmp_path: Path
     ],
 )
 def test_the_default_cache_is_in_the_users_cache_folder(
-    variables: dict[str, str], expected: str, sources: Path, tmp_path: Path
+    variables: dict[str, str], expected: str, run: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "tmp").mkdir()
     changes = {name: value.format(tmp_path) for name, value in variables.items()}
-    _run(sources, TMPDIR=str(tmp_path / "tmp"), **changes)
+    run(TMPDIR=str(tmp_path / "tmp"), **changes)
     root = tmp_path / expected.replace("UID", str(os.geteuid()))
     assert _machine_code(tmp_path) == _machine_code(root) != []
 
 
-def test_without_a_home_directory_no_folder_with_a_literal_tilde_is_created(sources: Path, tmp_path: Path) -> None:
+def test_without_a_home_directory_no_folder_with_a_literal_tilde_is_created(
+    sources: Path, run: Run, tmp_path: Path
+) -> None:
     """Without HOME and an entry in the passwd database, expanduser does not replace ``~``."""
     (tmp_path / "tmp").mkdir()
     caller = "import pwd\ndef getpwuid(uid): raise KeyError(uid)\npwd.getpwuid = getpwuid\n" + CALLER
     (sources / "caller.py").write_text(caller)
-    _run(sources, TMPDIR=str(tmp_path / "tmp"), HOME=None)
+    run(TMPDIR=str(tmp_path / "tmp"), HOME=None)
     assert sorted(path.name for path in sources.iterdir()) == ["caller.py", "inner.py"]
     assert _machine_code(tmp_path) == _machine_code(tmp_path / "tmp" / f"stateproc-{os.geteuid()}") != []
 
@@ -183,11 +179,11 @@ def test_a_link_a_file_and_a_relative_path_are_refused(tmp_path: Path, monkeypat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder", "link", "own"]
 
 
-def test_without_a_safe_folder_kernels_are_compiled_without_a_cache(sources: Path, tmp_path: Path) -> None:
+def test_without_a_safe_folder_kernels_are_compiled_without_a_cache(run: Run, tmp_path: Path) -> None:
     (tmp_path / "tmp" / f"stateproc-{os.geteuid()}").mkdir(parents=True)
     (tmp_path / "tmp" / f"stateproc-{os.geteuid()}").chmod(0o777)
-    assert _run(sources, TMPDIR=str(tmp_path / "tmp"), HOME="") == ["22", "0"]
-    assert _run(sources, TMPDIR=str(tmp_path / "tmp"), HOME="") == ["22", "0"]
+    assert run(TMPDIR=str(tmp_path / "tmp"), HOME="") == ["22", "0"]
+    assert run(TMPDIR=str(tmp_path / "tmp"), HOME="") == ["22", "0"]
     assert _machine_code(tmp_path) == []
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-from tests.helpers.paths import ROOT
+import pytest
+
+from tests.helpers.numba_process import NumbaProcess
+from tests.helpers.paths import python_environment
 
 INNER = """
 from stateproc.codec.jit import kernel
@@ -56,34 +59,42 @@ def start(action):
 """
 
 
-def _run(folder: Path, program: str) -> str:
-    for name, text in (("inner", INNER), ("caller", CALLER), ("late", LATE)):
+@pytest.fixture(scope="module")
+def numba_process() -> Iterator[NumbaProcess]:
+    with NumbaProcess() as process:
+        yield process
+
+
+def _written(folder: Path, program: str) -> tuple[Path, dict[str, str]]:
+    """Write a program and the modules that it imports; return its path and its environment."""
+    for name, text in (("inner", INNER), ("caller", CALLER), ("late", LATE), ("program", START + program)):
         (folder / f"{name}.py").write_text(text)
-    root = str(ROOT)
-    environment = {**os.environ, "STATEPROC_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": root}
-    command = [sys.executable, "-c", START + program]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return folder / "program.py", python_environment({"STATEPROC_CACHE_DIR": str(folder / "cache")})
 
 
-def test_threads_that_compile_wait_for_kernels_that_others_declare_to_numba(tmp_path: Path) -> None:
+def _run(folder: Path, program: str, process: NumbaProcess) -> str:
+    return process.run(*_written(folder, program)).strip()
+
+
+def test_threads_that_compile_wait_for_kernels_that_others_declare_to_numba(
+    numba_process: NumbaProcess, tmp_path: Path
+) -> None:
     """Two threads call kernels with a common callee, which is slow to be declared; neither waits for ever."""
     program = """
 import caller
 compiled = jit._compiled
 def slowly(function, inline):
-    time.sleep(2 if function.__name__ == "_one" else 0)
+    time.sleep(0.5 if function.__name__ == "_one" else 0)
     return compiled(function, inline)
 jit._compiled = slowly
 threads = [start(lambda: caller.twice(1)), start(lambda: caller._one(1)), start(lambda: caller.twice(1))]
 [thread.join(60) for thread in threads]
 print(sorted(results), failures)
 """
-    assert _run(tmp_path, program) == "[1, 23, 23] []"
+    assert _run(tmp_path, program, numba_process) == "[1, 23, 23] []"
 
 
-def test_a_module_may_be_imported_while_kernels_are_compiled(tmp_path: Path) -> None:
+def test_a_module_may_be_imported_while_kernels_are_compiled(numba_process: NumbaProcess, tmp_path: Path) -> None:
     """The module imports functions from jit before another thread compiles, and declares its kernel afterwards."""
     program = """
 import caller
@@ -99,10 +110,11 @@ GO_ON.set()
 thread.join()
 print(results, failures)
 """
-    assert _run(tmp_path, program) == "[7] []"
+    assert _run(tmp_path, program, numba_process) == "[7] []"
 
 
 def test_many_threads_call_different_kernels_first(tmp_path: Path) -> None:
+    """They also import numba at the same time."""
     program = """
 import caller, inner
 sys.setswitchinterval(1e-6)
@@ -115,19 +127,23 @@ threads = [start(lambda kernel=kernel: call(kernel)) for kernel in kernels]
 [thread.join() for thread in threads]
 print(sorted(results), failures)
 """
-    assert _run(tmp_path, program) == "[11, 11, 11, 11, 23, 23, 23, 23] []"
+    path, environment = _written(tmp_path, program)
+    command = [sys.executable, str(path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[11, 11, 11, 11, 23, 23, 23, 23] []"
 
 
-def test_a_failed_start_is_tried_again(tmp_path: Path) -> None:
+def test_a_failed_start_is_tried_again(numba_process: NumbaProcess, tmp_path: Path) -> None:
     """An import of numba that fails leaves kernels that work once it succeeds."""
     program = """
 import caller
-sys.modules["numba"] = None
+numba, sys.modules["numba"] = sys.modules["numba"], None
 try:
     caller.twice(1)
 except ImportError:
     print("refused", end=" ")
-del sys.modules["numba"]
+sys.modules["numba"] = numba
 print(caller.twice(1))
 """
-    assert _run(tmp_path, program) == "refused 23"
+    assert _run(tmp_path, program, numba_process) == "refused 23"

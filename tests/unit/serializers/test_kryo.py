@@ -20,6 +20,7 @@ from stateproc.serializers.java.class_descriptions import parse_classes
 from stateproc.serializers.kryo.serializer import Kryo
 from stateproc.wire import Cursor
 from tests.helpers.paths import VECTORS
+from tests.helpers.sweeps import sweep
 
 OBJECT = Kryo("java.lang.Object", ("java.lang.Object",))
 
@@ -247,9 +248,12 @@ def vectors() -> list[tuple[Kryo, KryoSetting, bytes]]:
     return found
 
 
-def test_every_truncation_is_refused() -> None:
+@pytest.mark.parametrize("remainders", sweep(4), ids=str)
+def test_every_truncation_is_refused(remainders: range) -> None:
     for _, setting, data in vectors():
-        for length in range(0, len(data), 1 if len(data) < 300 else 41):
+        for length in (
+            length for length in range(0, len(data), 1 if len(data) < 300 else 41) if length % 4 in remainders
+        ):
             with pytest.raises(SnapshotError):
                 read_kryo(Cursor(data[:length]), setting, True)
 

@@ -32,6 +32,7 @@ from stateproc.storage import (
 )
 from stateproc.storage.filesystem import explained
 from tests.helpers.paths import FIXTURES
+from tests.helpers.sweeps import exhaustive
 
 JOB = "0123456789abcdef0123456789abcdef"
 
@@ -246,9 +247,10 @@ def test_errors_of_missing_files_list_the_searched_paths(location: SnapshotLocat
     assert caught.value.where.file == "/old/shared/u" and "path_mapping" in str(caught.value)
 
 
-def test_every_file_of_a_moved_snapshot_is_located() -> None:
+@pytest.mark.parametrize("release", ["2.3", exhaustive("*")])
+def test_every_file_of_a_moved_snapshot_is_located(release: str) -> None:
     """Absolute handles of the fixtures name the directory in which Flink wrote them."""
-    snapshots = sorted(FIXTURES.glob("**/_metadata"))
+    snapshots = sorted(FIXTURES.glob(f"{release}/**/_metadata"))
     kinds = set()
     for path in snapshots:
         location = locate(path)

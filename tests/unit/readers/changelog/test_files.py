@@ -37,6 +37,7 @@ from tests.helpers.byte_builders.changelog import (
 )
 from tests.helpers.byte_builders.metadata import file, file_changelog, inline
 from tests.helpers.fixtures import Fixture, fixtures
+from tests.helpers.sweeps import exhaustive, sweep
 
 INFO = state_info("s", "VALUE", LONG)
 MINE = segment_content([declared(0, INFO), change(SET, "a", long(1)), change(SET, "b", long(2), group=9)])
@@ -74,10 +75,13 @@ def test_a_segment_stored_inline_in_the_metadata_is_read(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-def test_every_truncation_of_a_file_is_refused_with_file_and_offset(tmp_path: Path, compressed: bool) -> None:
+@pytest.mark.parametrize("remainders", sweep(4), ids=str)
+def test_every_truncation_of_a_file_is_refused_with_file_and_offset(
+    tmp_path: Path, remainders: range, compressed: bool
+) -> None:
     path = Path(log_file(tmp_path / "log", MINE, compressed=compressed))
     whole = path.read_bytes()
-    for length in range(len(whole)):
+    for length in (length for length in range(len(whole)) if length % 4 in remainders):
         path.write_bytes(whole[:length])
         with pytest.raises(CorruptSnapshot) as caught:
             rows(tmp_path, [(0, file(str(path), len(MINE)))])
@@ -178,7 +182,7 @@ def _changelog_of(snapshot: Snapshot, handle: KeyGroupsHandle | IncrementalHandl
     "name",
     [
         "1.20/kitchen-hashmap-checkpoint",
-        "1.20/kitchen-hashmap-canonical",
+        exhaustive("1.20/kitchen-hashmap-canonical"),
         "1.20/kitchen-rocksdb-incremental",
         "1.20/windows-hashmap-canonical",
     ],

@@ -25,7 +25,7 @@ from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.java.scalars import SCALARS, VOID_NAMESPACE, Scalar
 from stateproc.serializers.runtime.timers import Timer
 from tests.helpers.changelog_replay import Store, length_suffix, load_heap, replay
-from tests.helpers.sweeps import sweep
+from tests.helpers.sweeps import exhaustive, sweep
 
 SCALAR = {row[0]: Scalar(*row) for row in SCALARS}
 LONG, STRING = SCALAR["Long"], SCALAR["String"]
@@ -252,6 +252,7 @@ def test_bulk_merge_of_namespaces_equals_sequential_merge(seeds: range, kind: St
     assert settled > few and (unsettled > few or kind is StateKind.LIST)
 
 
+@pytest.mark.exhaustive
 def test_merging_60000_namespaces_takes_linear_time() -> None:
     """The two sessions of each key are merged into one, whose value is then set."""
     state = state_of(StateKind.REDUCING, LONG)
@@ -304,14 +305,15 @@ def test_bulk_replay_reports_damage_like_sequential_replay(seeds: range, kind: S
     assert reported > len(seeds) / 15
 
 
-def test_150000_changes_are_returned_in_batches_of_65536() -> None:
+@pytest.mark.parametrize("sizes", [[65536, 4464], exhaustive([65536, 65536, 18928])])
+def test_changes_are_returned_in_batches_of_65536(sizes: list[int]) -> None:
     state = state_of(StateKind.VALUE, VOID_NAMESPACE)
     changes = [
         Change(at % 4, bytes([Operation.SET, 0, 7]) + b"\x07%06d\0" % at + b"\x03ab", "log", at)
-        for at in range(150_000)
+        for at in range(sum(sizes))
     ]
     began = time.process_time()
     batches = list(compacted_entries(state, [], records(list(blocks_of(changes))), CTX, "file"))
     assert time.process_time() - began < 3
-    assert [len(batch) for batch in batches] == [65536, 65536, 150_000 - 2 * 65536]
-    assert len(contents(batches)) == 150_000
+    assert [len(batch) for batch in batches] == sizes
+    assert len(contents(batches)) == sum(sizes)

@@ -11,12 +11,13 @@ import stateproc.readers.heap.reader as heap
 from stateproc.readers.common.key_group_blocks import KeyGroupRange, plain_blocks
 from stateproc.storage import InlineSource
 from tests.helpers.fixtures import fixtures
+from tests.helpers.sweeps import exhaustive
 
 CASES = ("1.20/kitchen-hashmap-canonical", "2.3/tiny-rocksdb-canonical-1024", "1.20/kitchen-hashmap-checkpoint")
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.exhaustive), 7, 64, 1000])
+@pytest.mark.parametrize("size", [exhaustive(1), exhaustive(7), 64, exhaustive(1000)])
 def test_rows_do_not_depend_on_the_block_size(case: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     fixture = next(item for item in fixtures() if item.name == case)
     states = [state for operator in fixture.open().operators for state in operator.keyed_states]

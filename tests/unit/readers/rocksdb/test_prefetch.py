@@ -24,6 +24,7 @@ from stateproc.storage import FileSource
 from tests.helpers.paths import FIXTURES
 from tests.helpers.rocksdb.databases import contents, database
 from tests.helpers.stores.counting_filesystem import CountedFileSystem, counted, counting
+from tests.helpers.sweeps import exhaustive
 
 KITCHEN = FIXTURES / "1.20/kitchen-rocksdb-incremental/snapshot"
 UIDS = ["kitchen-string", "kitchen-long", "kitchen-pojo"]
@@ -159,24 +160,24 @@ def test_an_error_in_a_prefetch_thread_is_raised_as_a_typed_error(big: Path, mon
         list(splits[0].read())
 
 
-@pytest.mark.parametrize("release", [pytest.param("1.20", marks=pytest.mark.exhaustive), "2.3"])
-def test_every_key_can_be_read_alone(release: str) -> None:
-    snapshot = stateproc.open(str(FIXTURES / release / "kitchen-rocksdb-incremental/snapshot"), uids=UIDS)
+@pytest.mark.parametrize("uid", ["kitchen-string", *map(exhaustive, ["kitchen-long", "kitchen-tuple", "kitchen-ttl"])])
+@pytest.mark.parametrize("release", [exhaustive("1.20"), "2.3"])
+def test_every_key_can_be_read_alone(release: str, uid: str) -> None:
+    snapshot = stateproc.open(str(FIXTURES / release / "kitchen-rocksdb-incremental/snapshot"), uids=[uid])
     looked_up = 0
-    for operator in snapshot.operators:
-        for state in operator.keyed_states:
-            whole = state.to_arrow().to_pylist()
-            keys = {repr(row["key"]): row["key"] for row in whole}
-            for text, key in keys.items():
-                found = state.to_arrow(keys=[key]).to_pylist()
-                same = [row for row in found if repr(row["key"]) == text]
-                assert same == [row for row in whole if repr(row["key"]) == text], (operator.display, state.name)
-                if state.key_type in ("Long", "String"):
-                    assert len(found) == len(same)
-                    looked_up += 1
-            two = list(keys.values())[:2]
-            found = {repr(row["key"]) for row in state.to_arrow(keys=two).to_pylist()}
-            assert set(map(repr, two)) <= found
+    for state in snapshot.operator(uid).keyed_states:
+        whole = state.to_arrow().to_pylist()
+        keys = {repr(row["key"]): row["key"] for row in whole}
+        for text, key in keys.items():
+            found = state.to_arrow(keys=[key]).to_pylist()
+            same = [row for row in found if repr(row["key"]) == text]
+            assert same == [row for row in whole if repr(row["key"]) == text], state.name
+            if state.key_type in ("Long", "String"):
+                assert len(found) == len(same)
+            looked_up += 1
+        two = list(keys.values())[:2]
+        found = {repr(row["key"]) for row in state.to_arrow(keys=two).to_pylist()}
+        assert set(map(repr, two)) <= found
     assert looked_up > 20
 
 

@@ -137,7 +137,7 @@ def test_files_do_not_depend_on_the_batches_of_entries(
     entries = sorted(
         {
             (rng.randrange(40, 60), rng.randrange(2), rng.randbytes(rng.randrange(4))): rng.randbytes(rng.randrange(90))
-            for _ in range(3000)
+            for _ in range(1200)
         }.items()
     )
     rows = [(*key, value) for key, value in entries]

@@ -26,7 +26,7 @@ from stateproc.writers.rewrite.operator_state_copy import merged_operator_header
 from stateproc.writers.rewrite.raw_copy import carried_splits
 from stateproc.writers.rewrite.raw_snapshots import PROXY, composite_of, raw_composite, versioned_of
 from stateproc.writers.rewrite.rekey import rekeyed
-from tests.helpers.fixtures import CLASSES, FIXTURES, Fixture, differences, fixtures, fixtures_in, representatives
+from tests.helpers.fixtures import CLASSES, FIXTURES, Fixture, differences, fixtures, fixtures_in
 from tests.helpers.writers.raw_copies import (
     Entries,
     as_batch,
@@ -68,28 +68,24 @@ def same_contents(ours: Contents, theirs: Contents, context: LayoutContext) -> b
     return entries == others
 
 
-def _twin_names() -> list[Any]:
-    """Return the names of groups of twins; those without any representative run in `make test` only."""
-    return [
-        pytest.param(name, marks=[] if any(one.name in representatives() for one in group) else pytest.mark.exhaustive)
-        for name, group in twins().items()
-    ]
+ORACLES = {
+    one.name: [twin for twin in group if twin.manifest["kind"] == "canonical"]
+    for group in twins().values()
+    for one in group
+    if one.manifest["kind"] != "canonical"
+}
+"""Flink's canonical savepoints of the same state, by the name of each other snapshot."""
 
 
-@pytest.mark.parametrize("name", _twin_names())
-def test_entries_equal_those_of_flinks_canonical_savepoints(name: str) -> None:
-    """Compare incremental, native, changelog and heap snapshots of jobs with equal state."""
-    contents = [(one, keyed_contents(one)) for one in twins()[name]]
-    oracles = [found for one, found in contents if one.manifest["kind"] == "canonical"]
-    for one, found in contents:
-        if one.manifest["kind"] == "canonical":
-            continue
-        context = context_of(one)
-        # Two oracles may differ in the RowKind of SQL rows, which jobs do not record.
-        assert any(
-            oracle.keys() == found.keys() and all(same_contents(found[at], oracle[at], context) for at in found)
-            for oracle in oracles
-        ), one.name
+@pytest.mark.parametrize("one", [one for one in fixtures() if one.name in ORACLES], ids=lambda one: one.name)
+def test_entries_equal_those_of_flinks_canonical_savepoints(one: Fixture) -> None:
+    """Compare an incremental, native, changelog or heap snapshot with canonical ones of equal state."""
+    context, found = context_of(one), keyed_contents(one)
+    # Two oracles may differ in the RowKind of SQL rows, which jobs do not record.
+    assert any(
+        oracle.keys() == found.keys() and all(same_contents(found[at], oracle[at], context) for at in found)
+        for oracle in map(keyed_contents, ORACLES[one.name])
+    )
 
 
 @pytest.mark.parametrize("one", SINGLE, ids=lambda one: one.name)

@@ -20,6 +20,7 @@ from stateproc.writers.spark import spill_buffer as waiting
 from stateproc.writers.spark.entry_sort import in_order
 from stateproc.writers.spark.external_sort import sorted_entries
 from stateproc.writers.spark.shuffle_blocks import BLOCKS, SLICE_BYTES, packed, unpacked
+from tests.helpers.sweeps import exhaustive
 
 Row = tuple[int, int, int, bytes, bytes]
 
@@ -124,8 +125,9 @@ def test_duplicate_keys_are_adjacent(run_bytes: int, monkeypatch: pytest.MonkeyP
     assert found == sorted(row[3] for row in rows)
 
 
-def test_a_large_key_group_is_not_held_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sort 48 MB of one key group in runs of 4 MB."""
+@pytest.mark.parametrize("megabytes", [24, exhaustive(48)])
+def test_a_large_key_group_is_not_held_in_memory(megabytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sort one key group in twelve runs, in half of its memory."""
     monkeypatch.setattr(runs, "_CHUNK_BYTES", 64 << 10)
     n = 1000
     zeros = pa.array(np.zeros(n, np.int32))
@@ -136,19 +138,19 @@ def test_a_large_key_group_is_not_held_in_memory(monkeypatch: pytest.MonkeyPatch
 
     def parts() -> Iterable[pa.RecordBatch]:
         chance = random.Random(5)
-        for _ in range(48):
+        for _ in range(megabytes):
             columns = [zeros, zeros, zeros, binary(chance.randbytes(8 * n)), binary(bytes(1000 * n))]
             arrays = [column.cast(field.type) for column, field in zip(columns, TARGETED, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, schema=TARGETED)
 
     count, held = 0, pa.total_allocated_bytes()
     tracemalloc.start()
-    for part in sorted_entries(parts(), 4 << 20):
+    for part in sorted_entries(parts(), (megabytes << 20) // 12):
         count += part.num_rows
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert count == 48_000
-    assert most < 24 << 20 and pa.total_allocated_bytes() - held < 1 << 20
+    assert count == megabytes * n
+    assert most < megabytes << 19 and pa.total_allocated_bytes() - held < 1 << 20
 
 
 def test_small_blocks_are_emitted_while_batches_are_consumed() -> None:
