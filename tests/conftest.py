@@ -1,6 +1,8 @@
-"""Mark the cases that only `make test` runs: sweeps over all fixtures beyond one of each kind."""
+"""Mark the cases that only `make test` runs: sweeps over all fixtures and releases beyond one of each kind."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 
@@ -8,9 +10,22 @@ from tests.helpers.fixtures import Fixture, representatives
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each case of a fixture that is none of the representatives."""
+    """Mark each case of a fixture that is none of the representatives, and of a release that is not the newest."""
+    newest: dict[tuple[str, str, str], tuple[tuple[int, ...], pytest.Item]] = {}
     for item in items:
         callspec = getattr(item, "callspec", None)
-        given = [] if callspec is None else [value for value in callspec.params.values() if isinstance(value, Fixture)]
+        if callspec is None:
+            continue
+        given = [value for value in callspec.params.values() if isinstance(value, Fixture)]
         if any(fixture.name not in representatives() for fixture in given):
             item.add_marker(pytest.mark.exhaustive)
+        release = callspec.params.get("release")
+        if isinstance(release, str) and re.fullmatch(r"\d+\.\d+", release):
+            version = tuple(map(int, release.split(".")))
+            case = (item.location[0], getattr(item, "originalname", ""), callspec.id.replace(release, "", 1))
+            kept, other = newest.setdefault(case, (version, item))
+            if version > kept:
+                newest[case] = version, item
+                other.add_marker(pytest.mark.exhaustive)
+            elif version < kept:
+                item.add_marker(pytest.mark.exhaustive)
