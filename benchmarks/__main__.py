@@ -82,6 +82,7 @@ def main() -> None:
             figures[name]["state processor api"] = state_processor(figures[name]["spark"], path, backend)
     figures["many files"] = bench("many_files")
     figures["carry-over"] = bench("writing", "carry", str(snapshot(arguments.keys, "canonical")))
+    figures["memory of writing"] = bench("writing", "memory", str(snapshot(arguments.keys, "canonical")))
     figures["bootstrap"] = bootstrap(arguments.keys, () if arguments.without_flink else ("hashmap", "rocksdb"))
     print(json.dumps(figures, indent=2))
 
