@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from stateproc.codec import ops
+from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.builder import Assembler, Builder, DecodedColumns, Program
 from stateproc.codec.errors import BadValue
 from stateproc.codec.layouts import Blob, Delimited, Layout, Marked, with_nulls
@@ -192,7 +193,7 @@ def last_access(millis: pa.Array) -> pa.Array:
     limit = 2**63 // 1000
     if len(values) and (values.min() <= -limit or values.max() >= limit):
         raise BadValue("a last-access time is outside of 64-bit microseconds")
-    return with_nulls(pa.array(values * 1000).cast(LAST_ACCESS_TYPE), nulls(millis))
+    return with_nulls(values_array(values * 1000).cast(LAST_ACCESS_TYPE), nulls(millis))
 
 
 def _masked(struct: pa.StructArray, child: pa.Array) -> pa.Array:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.codec.array_types import Flags, Longs
+from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.jit import exported, load_u8
 from stateproc.codec.layouts.collections import refuse_null_keys
 from stateproc.codec.layouts.offsets import offsets_of
@@ -102,7 +103,7 @@ def _rows(columns: Columns, starts: npt.NDArray[np.int64]) -> Columns:
     lengths = np.diff(np.append(starts, len(keys)))
     fields = [pa.field("key", keys.type, nullable=False), pa.field("value", items.type)]
     pairs = pa.StructArray.from_arrays([keys, items], fields=fields)
-    first = pa.array(starts)
+    first = values_array(starts)
     rows = {name: column.take(first) for name, column in columns.items()}
     buffers = [None, pa.py_buffer(offsets_of(lengths.astype(np.int32)))]
     rows["value"] = pa.Array.from_buffers(pa.map_(keys.type, items.type), len(starts), buffers, children=[pairs])

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stateproc.codec.arrow_arrays import offsets_of, values_array
 from stateproc.codec.layouts import with_nulls
 from stateproc.codec.temporal import nulls
 from stateproc.readers.common.entry_programs import LAST_ACCESS_TYPE, Columns, key_layout, last_access, split_ttl
@@ -97,16 +98,16 @@ def finished_rows(state: KeyedState, columns: Columns, flatten: bool) -> Columns
 
 def _exploded(state: KeyedState, columns: Columns, value: pa.Array) -> Columns:
     """One row per element or entry."""
-    offsets = np.asarray(value.offsets, dtype=np.int64)
+    offsets = offsets_of(value)
     lengths = np.diff(offsets)
-    parents = pa.array(np.repeat(np.arange(len(value)), lengths))
+    parents = values_array(np.repeat(np.arange(len(value)), lengths))
     out = {name: column.take(parents) for name, column in columns.items()}
     if not state.has_namespace:
         out.pop("namespace", None)
     split = split_ttl(state, value)
     if state.kind is StateKind.LIST:
         index = np.arange(int(lengths.sum())) - np.repeat(offsets[:-1] - offsets[0], lengths)
-        out["list_index"] = pa.array(index.astype(np.int32))
+        out["list_index"] = values_array(index.astype(np.int32))
         out["list_element"] = split["value"].values
         if state.ttl:
             out[LAST_ACCESS] = split[LAST_ACCESS].values
@@ -138,7 +139,7 @@ def split_ttl_struct(value: pa.StructArray) -> tuple[pa.Array, pa.Array]:
 
 
 def key_group_array(key_groups: npt.NDArray[np.int32]) -> pa.Array:
-    return pa.array(np.ascontiguousarray(key_groups, dtype=np.int32))
+    return values_array(key_groups.astype(np.int32, copy=False))
 
 
 def record_batch(columns: Columns, schema: pa.Schema) -> pa.RecordBatch:

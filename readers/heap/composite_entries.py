@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.codec import ops
+from stateproc.codec.arrow_arrays import offsets_of, values_array
 from stateproc.codec.builder import Builder
 from stateproc.codec.byte_arrays import RowBytes, empty_row_bytes, row_bytes_of
 from stateproc.codec.encoding.keys import composite_keys
@@ -73,7 +74,7 @@ def _list_entries(groups: Groups, keys: RowBytes, lists: pa.ListArray, file: str
     values = delimited(row_bytes_of(items), offsets)
     present = np.flatnonzero(np.diff(offsets))
     if len(present) < len(groups):
-        rows = pa.array(present)
+        rows = values_array(present)
         groups = groups[present]
         keys, values = (row_bytes_of(pieces.to_arrow().take(rows)) for pieces in (keys, values))
     return packed_entries(groups, keys, values, file)
@@ -81,7 +82,7 @@ def _list_entries(groups: Groups, keys: RowBytes, lists: pa.ListArray, file: str
 
 def _flattened(lists: pa.ListArray) -> tuple[Longs, pa.Array]:
     """Return the offsets of lists, beginning at 0, and their items."""
-    offsets = np.asarray(lists.offsets, dtype=np.int64)
+    offsets = offsets_of(lists)
     return offsets - offsets[0], lists.flatten()
 
 
@@ -89,7 +90,7 @@ def _map_entries(groups: Groups, columns: Columns, ambiguous: bool, file: str) -
     maps = columns["value"]
     offsets, pairs = _flattened(maps)
     rows = np.repeat(np.arange(len(maps)), np.diff(offsets))
-    taken = pa.array(rows)
+    taken = values_array(rows)
     # Repeated keys may exceed the 2 GiB of 32-bit offsets.
     key, namespace = (row_bytes_of(columns[name].cast(pa.large_binary()).take(taken)) for name in ("key", "namespace"))
     user_keys, values = row_bytes_of(pairs.field("key")), row_bytes_of(pairs.field("value"))

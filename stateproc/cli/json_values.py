@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stateproc.codec.arrow_arrays import offsets_of
 from stateproc.codec.temporal import iso_date, iso_instant
 
 _NOT_FINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
@@ -111,7 +111,7 @@ def _structs(array: pa.Array) -> list[Any]:
 
 
 def _lists(array: pa.Array) -> list[Any]:
-    offsets = np.asarray(array.offsets, dtype=np.int64)
+    offsets = offsets_of(array)
     start, stop = int(offsets[0]), int(offsets[-1])
     return _cut(json_values(array.values.slice(start, stop - start)), offsets - start, array)
 
@@ -121,7 +121,7 @@ def _fixed_lists(array: pa.Array) -> list[Any]:
 
 
 def _maps(array: pa.Array) -> list[Any]:
-    offsets = np.asarray(array.offsets, dtype=np.int64)
+    offsets = offsets_of(array)
     start, stop = int(offsets[0]), int(offsets[-1])
     keys = json_values(array.keys.slice(start, stop - start))
     items = json_values(array.items.slice(start, stop - start))

@@ -164,7 +164,7 @@ def entries_of(array: pa.Array) -> tuple[Longs, pa.Array, pa.Array]:
 
 def list_of(offsets: Longs, items: pa.Array) -> pa.Array:
     """A list array of these offsets (from 0, rising)."""
-    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), items)
+    return pa.LargeListArray.from_arrays(values_array(offsets), items)
 
 
 def field_of(array: pa.Array, name: str, position: int) -> pa.Array:
@@ -180,8 +180,26 @@ def field_of(array: pa.Array, name: str, position: int) -> pa.Array:
     return array.field(found)
 
 
+def values_array(values: npt.NDArray[Any], null: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+    """The Arrow array of numbers or booleans.
+
+    pa.array would import pandas, to ask it whether the values are a Series: 0.3 s and 40 MB in every process.
+
+    Args:
+        values: Numbers or booleans in the machine's byte order.
+        null: Which rows are null; None: none.
+    """
+    valid = None if null is None or not null.any() else pa.py_buffer(np.packbits(~null, bitorder="little"))
+    if values.dtype == np.bool_:
+        return pa.Array.from_buffers(
+            pa.bool_(), len(values), [valid, pa.py_buffer(np.packbits(values, bitorder="little"))]
+        )
+    data = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [valid, data])
+
+
 def with_nulls(array: pa.Array, null: npt.NDArray[np.bool_]) -> pa.Array:
     """``array`` with the rows of ``null`` made null."""
     if not null.any():
         return array
-    return pc.if_else(pa.array(~null), array, pa.scalar(None, array.type))
+    return pc.if_else(values_array(~null), array, pa.scalar(None, array.type))

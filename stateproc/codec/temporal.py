@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.codec.array_types import Longs
-from stateproc.codec.arrow_arrays import with_nulls
+from stateproc.codec.arrow_arrays import values_array, with_nulls
 from stateproc.codec.errors import BadValue, Unrepresentable
 
 DAY_SECONDS = 86_400
@@ -84,7 +84,7 @@ def date_array(days: Longs, null: npt.NDArray[np.bool_], mode: str) -> pa.Array:
     days = np.where(null, 0, days)
     if len(days) and (days.min() < -(2**31) or days.max() >= 2**31):
         raise OutsideArrowRange("a date does not fit Arrow's 32-bit days", EXACT)
-    return with_nulls(pa.array(days.astype(np.int32)).cast(pa.date32()), null)
+    return with_nulls(values_array(days.astype(np.int32)).cast(pa.date32()), null)
 
 
 def time_array(nanos: Longs, null: npt.NDArray[np.bool_], mode: str) -> pa.Array:
@@ -95,7 +95,7 @@ def time_array(nanos: Longs, null: npt.NDArray[np.bool_], mode: str) -> pa.Array
     if mode == "exact":
         return strings(null, len(nanos), lambda i: iso_time(int(nanos[i])))
     micros = np.where(null, 0, nanos) // 1000
-    return with_nulls(pa.array(micros).cast(pa.time64("us")), null)
+    return with_nulls(values_array(micros).cast(pa.time64("us")), null)
 
 
 def instant_array(seconds: Longs, nanos: Longs, null: npt.NDArray[np.bool_], mode: str, zone: str | None) -> pa.Array:
@@ -109,7 +109,7 @@ def instant_array(seconds: Longs, nanos: Longs, null: npt.NDArray[np.bool_], mod
     if len(seconds) and (seconds.min() < -9_223_372_036_854 or seconds.max() > 9_223_372_036_853):
         raise OutsideArrowRange("a timestamp does not fit 64-bit microseconds", EXACT)
     micros = seconds * 1_000_000 + np.where(null, 0, nanos) // 1000
-    return with_nulls(pa.array(micros).cast(pa.timestamp("us", zone)), null)
+    return with_nulls(values_array(micros).cast(pa.timestamp("us", zone)), null)
 
 
 def strings(null: npt.NDArray[np.bool_], n: int, text: Any) -> pa.Array:

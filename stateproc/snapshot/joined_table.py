@@ -100,7 +100,7 @@ def by_key_group(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, list[
     held: list[pa.RecordBatch] = []
     current = -1
     for batch in batches:
-        groups = np.asarray(batch.column(KEY_GROUP))
+        groups = batch.column(KEY_GROUP).to_numpy(zero_copy_only=False)
         bounds = [0, *(np.flatnonzero(np.diff(groups)) + 1).tolist(), len(groups)]
         for start, stop in itertools.pairwise(bounds):
             if start == stop:

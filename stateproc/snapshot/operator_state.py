@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from stateproc.codec.arrow_arrays import values_array
 from stateproc.errors import CorruptSnapshot, SnapshotError, Where
 from stateproc.formats import connector_columns
 from stateproc.formats.state_columns import CONNECTOR_STATES
@@ -107,7 +108,7 @@ class OperatorSplit:
             yield self._batch({"value": values}, len(values))
 
     def _batch(self, columns: dict[str, pa.Array], rows: int) -> pa.RecordBatch:
-        subtask = pa.array(np.full(rows, self.file.subtask, dtype=np.int32))
+        subtask = values_array(np.full(rows, self.file.subtask, dtype=np.int32))
         return pa.RecordBatch.from_pydict({SUBTASK: subtask, **columns})
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stateproc.codec.arrow_arrays import numbers_of, offsets_of, values_array
 from stateproc.readers.common.row_schema import KEY_GROUP, RAW_KEY
 from stateproc.readers.common.splits import KeyedSplit
 from stateproc.readers.common.state_descriptor import TIMER_PREFIX
@@ -63,7 +64,7 @@ class SessionSplit:
         windows: list[pa.Array] = []
         for batch in self.windows.read():
             lists = batch.column("value")
-            parents = pa.array(np.repeat(np.arange(len(lists)), np.diff(np.asarray(lists.offsets))))
+            parents = values_array(np.repeat(np.arange(len(lists)), np.diff(offsets_of(lists))))
             pairs = lists.values
             raw = batch.column(RAW_KEY).take(parents)
             groups = batch.column(KEY_GROUP).take(parents)
@@ -79,7 +80,7 @@ _WINDOW = pa.struct([pa.field("start", pa.int64()), pa.field("end", pa.int64())]
 
 def _window_bytes(windows: pa.StructArray) -> pa.Array:
     """TimeWindow.Serializer's bytes."""
-    parts = [np.asarray(windows.field(index), dtype=np.int64) for index in (0, 1)]
+    parts = [numbers_of(windows.field(index)) for index in (0, 1)]
     joined = np.stack(parts, axis=1).byteswap().view(np.uint8).reshape(-1)
     fixed = pa.Array.from_buffers(pa.binary(16), len(windows), [None, pa.py_buffer(joined)])
     return fixed.cast(pa.binary())

@@ -212,9 +212,8 @@ def read_into(uri: str, start: int, target: memoryview, options: StorageOptions 
     """Fill ``target`` with the bytes of a file from ``start`` on; return how many were read. Raises as `read_range`."""
     if scheme_of(uri) != "file":
         return _read_concurrently(uri, start, target, options)
-    _, path = filesystem(uri, options)
     done = 0
-    with explained(uri), open(path, "rb", buffering=0) as file:
+    with explained(uri), open(normalize(uri), "rb", buffering=0) as file:
         file.seek(start)
         while done < len(target):
             got = file.readinto(target[done:])

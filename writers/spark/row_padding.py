@@ -42,8 +42,10 @@ def padded(frame: DataFrame) -> DataFrame:
         The columns and PADDING, which is true for rows without content. Columns of fixed width have their values there,
         too, so that their types stay; others are null.
     """
-    sizes = [_bytes_of(F.col(field.name), field.dataType) for field in frame.schema if not _is_fixed(field.dataType)]
-    sized = frame.select("*", reduce(add, (F.coalesce(size, F.lit(0)) for size in sizes)).alias(_BYTES))
+    varying = (field for field in frame.schema if not _is_fixed(field.dataType))
+    sizes = (_bytes_of(F.col(field.name), field.dataType) for field in varying)
+    known = (F.coalesce(size, F.lit(0)) for size in sizes if size is not None)
+    sized = frame.select("*", reduce(add, known).alias(_BYTES))
     rows = F.sequence(F.lit(0), F.floor(F.col(_BYTES) / ROW_BYTES).cast("int"))
     # Most rows have no others after them: for these a sequence takes longer than a constant.
     numbers = F.when(F.col(_BYTES) >= ROW_BYTES, rows).otherwise(F.array(F.lit(0)))

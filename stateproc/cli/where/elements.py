@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from stateproc.cli.where.comparison import compare
 from stateproc.cli.where.exact_numbers import exact_scalar
 from stateproc.cli.where.sql_value import EXACT, SqlValue
+from stateproc.codec.arrow_arrays import offsets_of
 from stateproc.errors import InvalidOption
 
 
@@ -58,7 +59,7 @@ def contains(collection: SqlValue, value: SqlValue) -> SqlValue:
 
 def _bounds(array: Any) -> tuple[Any, Any]:
     """Return where the elements of each row begin and end; a null has none."""
-    offsets = np.asarray(array.offsets, dtype=np.int64)
+    offsets = offsets_of(array)
     starts = offsets[:-1]
     return starts, np.where(_nulls(array), starts, offsets[1:])
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec.array_types import Longs
-from stateproc.codec.arrow_arrays import null_rows
+from stateproc.codec.arrow_arrays import null_rows, values_array
 from stateproc.codec.byte_arrays import Unencodable
 
 _WIDTH = 16
@@ -26,7 +26,7 @@ def unscaled_longs(values: pa.Array) -> pa.Array:
     wide = (halves[:, 1] != halves[:, 0] >> 63) & ~null
     if wide.any():
         raise Unencodable(f"a decimal of more than {values.type.precision} digits", int(np.argmax(wide)))
-    return pa.array(halves[:, 0], mask=null if null.any() else None)
+    return values_array(halves[:, 0], null)
 
 
 def unscaled_bytes(values: pa.Array, size: int = 0) -> pa.Array:

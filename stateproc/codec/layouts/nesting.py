@@ -12,6 +12,7 @@ import pyarrow as pa
 from stateproc.codec import arrow_arrays as arrays
 from stateproc.codec import ops
 from stateproc.codec.array_types import Longs
+from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.builder import Assembler, Builder, DecodedColumns
 from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.encoding.binary_rows import Slots
@@ -281,7 +282,7 @@ class Choice(Layout):
             rows = np.flatnonzero(mine)
             with locate_errors(rows.__getitem__, f"option {option.name!r}"):
                 parts.append(
-                    (rows, concatenate([self._tag(option.tag), option.layout.measure(column.take(pa.array(rows)))]))
+                    (rows, concatenate([self._tag(option.tag), option.layout.measure(column.take(values_array(rows)))]))
                 )
         if self.null_tag is not None:
             parts.append((np.flatnonzero(null), self._tag(self.null_tag)))

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from stateproc.codec import arrow_arrays as arrays
 from stateproc.codec import ops
+from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.builder import Assembler, Builder, DecodedColumns
 from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.encoding import numbers
@@ -193,7 +194,7 @@ class SingletonValue(AlwaysNull):
 
 
 def _true_or_null(present: npt.NDArray[np.bool_]) -> pa.Array:
-    return pa.array(present, mask=~present)
+    return values_array(present, ~present)
 
 
 def _first_false(array: pa.Array) -> int:

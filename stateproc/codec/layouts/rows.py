@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from stateproc.codec import arrow_arrays as arrays
 from stateproc.codec import ops
 from stateproc.codec.array_types import Longs
+from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.builder import Assembler, Builder, DecodedColumns
 from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.encoding import list_encoding
@@ -33,7 +34,7 @@ def kind_array(decoded: DecodedColumns, column: int) -> pa.Array:
     kinds = decoded.column(column, np.int8)
     if len(kinds) and (kinds.min() < 0 or kinds.max() > 3):
         raise BadRowKind("a row's kind is none of +I, -U, +U, -D")
-    return pa.DictionaryArray.from_arrays(pa.array(kinds), pa.array(ROW_KINDS)).cast(pa.string())
+    return pa.DictionaryArray.from_arrays(values_array(kinds), pa.array(ROW_KINDS)).cast(pa.string())
 
 
 class BadRowKind(BadValue):

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from stateproc.codec import arrow_arrays as arrays
 from stateproc.codec import ops
 from stateproc.codec.array_types import Longs
+from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.builder import Assembler, Builder, DecodedColumns, Label
 from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, constant_bytes, locate_errors, scatter
@@ -158,7 +159,7 @@ class VariantStruct(Layout):
             if len(rows) == 0:
                 continue
             whole = len(rows) == len(array)
-            mine = columns if whole else {name: column.take(pa.array(rows)) for name, column in columns.items()}
+            mine = columns if whole else {name: column.take(values_array(rows)) for name, column in columns.items()}
             with locate_errors(rows.__getitem__):
                 parts.append((rows, _measure_shape(shape, mine, len(rows))))
             if whole:
@@ -194,7 +195,7 @@ class VariantStruct(Layout):
 
     def _labels(self, decoded: DecodedColumns, column: int) -> pa.Array:
         labels = pa.array([shape.label for shape in self.shapes], pa.string())
-        return labels.take(pa.array(decoded.column(column, np.uint8)))
+        return labels.take(values_array(decoded.column(column, np.uint8)))
 
     def to_python(self, value: Any) -> Any:
         if value is None:

@@ -14,7 +14,7 @@ from stateproc.codec import arrow_arrays as arrays
 from stateproc.codec import ops
 from stateproc.codec import temporal as t
 from stateproc.codec.array_types import Longs
-from stateproc.codec.arrow_arrays import with_nulls
+from stateproc.codec.arrow_arrays import values_array, with_nulls
 from stateproc.codec.builder import Assembler, Builder, DecodedColumns
 from stateproc.codec.decimals import decimal_text, unscaled
 from stateproc.codec.encoding import times
@@ -213,7 +213,7 @@ def _constants(parts: pa.StructArray, constants: tuple[str, ...]) -> pa.Array:
     (number,) = _named(parts, "ordinal")
     if ((number < 0) | (number > len(constants))).any():
         raise BadValue("an enum has no constant of that number")
-    names = pa.array([None, *constants], pa.string()).take(pa.array(number))
+    names = pa.array([None, *constants], pa.string()).take(values_array(number))
     return with_nulls(names, t.nulls(parts))
 
 
@@ -232,7 +232,7 @@ def varint(value: int) -> bytes:
 def _made(null: times.Nulls, **columns: Longs) -> pa.StructArray:
     """Combine numbers to a struct array, null where ``null`` is set."""
     return pa.StructArray.from_arrays(
-        [pa.array(column) for column in columns.values()], list(columns), mask=pa.array(null)
+        [values_array(column) for column in columns.values()], list(columns), mask=values_array(null)
     )
 
 
@@ -264,8 +264,8 @@ def _from_date_time(values: pa.Array, short: bool) -> pa.StructArray:
     seconds, nanos, null = times.instants(values)
     nanos = seconds % t.DAY_SECONDS * 10**9 + nanos
     date = _date_parts(seconds // t.DAY_SECONDS, null)
-    time = pa.array(nanos) if short else _time_parts(nanos, null)
-    return pa.StructArray.from_arrays([date, time], ["date", "time"], mask=pa.array(null))
+    time = values_array(nanos) if short else _time_parts(nanos, null)
+    return pa.StructArray.from_arrays([date, time], ["date", "time"], mask=values_array(null))
 
 
 def _from_instant(values: pa.Array) -> pa.StructArray:

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec import ops
+from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.builder import Assembler, Builder, DecodedColumns, Label
 from stateproc.codec.encoding.sized_writers import SizedWriter
 from stateproc.codec.kryo.bodies import BODIES
@@ -109,7 +110,7 @@ class KryoValue(Layout):
         others = pa.array([values[i] for i in np.flatnonzero(slow)], type=self.arrow_type)
         picks = np.arange(len(slow), dtype=np.int64)
         picks[slow] = len(slow) + np.arange(len(others), dtype=np.int64)
-        return pa.concat_arrays([array, others]).take(pa.array(picks))
+        return pa.concat_arrays([array, others]).take(values_array(picks))
 
     @property
     def encodes_null(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.layouts import (
     Converted,
     Layout,
@@ -28,7 +29,7 @@ _TIMER = "org.apache.flink.streaming.api.operators.TimerSerializerSnapshot"
 
 def unflip(timestamps: pa.Array) -> pa.Array:
     """Undo TimerSerializer's flip of the sign bit, which makes byte order time order; its own inverse."""
-    return pa.array(ints(timestamps) ^ np.int64(-(2**63)), mask=nulls(timestamps) if timestamps.null_count else None)
+    return values_array(ints(timestamps) ^ np.int64(-(2**63)), nulls(timestamps))
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec import temporal as t
+from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.decimals import compact_decimals, wide_decimals
 from stateproc.codec.encoding import times
 from stateproc.codec.encoding.decimals import unscaled_bytes, unscaled_longs
@@ -103,7 +104,7 @@ def timestamps_to_wide(values: pa.Array) -> pa.StructArray:
     millis = times.in_units(seconds, nanos // _MILLI * _MILLI, null, 1000)
     none = np.zeros(len(null), dtype=np.bool_)
     parts = [times.integers(millis, none, pa.int64()), times.integers(nanos % _MILLI, none, pa.int32())]
-    return pa.StructArray.from_arrays(parts, names=["millis", "nanos"], mask=pa.array(null))
+    return pa.StructArray.from_arrays(parts, names=["millis", "nanos"], mask=values_array(null))
 
 
 def date_layout(inner: Layout, ctx: LayoutContext) -> Layout:

@@ -53,7 +53,7 @@ def test_every_exported_kernel_has_types_and_a_place_in_the_library() -> None:
     assert library.entry("stateproc__codec__no_kernel") is None
 
 
-def test_reading_imports_no_numba(tmp_path: Path) -> None:
+def test_reading_imports_neither_numba_nor_pandas(tmp_path: Path) -> None:
     environment = require_library()
     last = {fixture.path.name: fixture.snapshot for fixture in fixtures() if fixture.path.parent.name == "1.20"}
     command = [sys.executable, "-c", PROGRAM, *(last[name] for name in READ)]
