@@ -10,14 +10,18 @@ from tests.helpers.fixtures import Fixture, representatives
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each case of a fixture that is none of the representatives, and of a release that is not the newest."""
+    """Mark each case of a fixture that is none of the representatives, and of a release that is not the newest.
+
+    A module whose tests do not depend on how files are found says so: ``READS_EVERY_MODE = False``.
+    """
     newest: dict[tuple[str, str, str], tuple[tuple[int, ...], pytest.Item]] = {}
     for item in items:
         callspec = getattr(item, "callspec", None)
         if callspec is None:
             continue
         given = [value for value in callspec.params.values() if isinstance(value, Fixture)]
-        if any(fixture.name not in representatives() for fixture in given):
+        modes = getattr(getattr(item, "module", None), "READS_EVERY_MODE", True)
+        if any(fixture.name not in representatives(modes) for fixture in given):
             item.add_marker(pytest.mark.exhaustive)
         release = callspec.params.get("release")
         if isinstance(release, str) and re.fullmatch(r"\d+\.\d+", release):

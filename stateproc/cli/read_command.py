@@ -69,7 +69,7 @@ def _output_stream(path: str | None) -> Iterator[BinaryIO]:
     """Open stdout or a file. A file gets its name only once it is complete."""
     if path is None:
         yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        sys.stdout.flush()  # of the text above the buffer too: tables are printed as text
         return
     partial = path + ".part"
     try:

@@ -29,6 +29,7 @@ def _environment(extra: dict[str, str] | None = None) -> dict[str, str]:
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": str(ROOT),
         "COLUMNS": "140",
+        "PYTHONUNBUFFERED": "",  # as in a user's shell; some images set it, which hides what is not flushed
         "PYSPARK_SUBMIT_ARGS": " ".join([*(f"--conf {name}={value}" for name, value in _SPARK), "pyspark-shell"]),
         **(extra or {}),
     }

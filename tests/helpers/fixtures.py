@@ -334,8 +334,11 @@ _CHECKS: dict[str, Callable[..., Iterator[str]]] = {
 
 
 @cache
-def representatives() -> frozenset[str]:
+def representatives(modes: bool = True) -> frozenset[str]:
     """Return the names of the fixtures that `make test-fast` reads; tests/conftest.py marks all others `exhaustive`.
+
+    Args:
+        modes: Whether every mode is read. A mode changes how files are found and read, not what is done with entries.
 
     Of each case of a job only the newest release counts, and of a chain the last snapshot. Of these, every job is read
     in each format that it was written in, and every mode (compressed, inline, with merged files …) of a format once,
@@ -346,7 +349,8 @@ def representatives() -> frozenset[str]:
         newest[fixture.manifest["job"], fixture.path.name] = fixture
     chosen: dict[tuple[str, str, str], Fixture] = {}
     for fixture in sorted(newest.values(), key=lambda item: (item.expected_path.stat().st_size, item.path.name)):
-        chosen.setdefault(("mode", _format(fixture), _mode(fixture)), fixture)
+        if modes:
+            chosen.setdefault(("mode", _format(fixture), _mode(fixture)), fixture)
     for fixture in sorted(newest.values(), key=lambda item: (_mode(item).count("-"), item.path.name)):
         chosen.setdefault(("job", _format(fixture), _SAME_STATES.get(job := fixture.manifest["job"], job)), fixture)
     return frozenset(fixture.name for fixture in chosen.values())

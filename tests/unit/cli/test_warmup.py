@@ -30,6 +30,7 @@ def test_with_the_library_nothing_is_compiled(
     assert capsys.readouterr().out == f"kernels: {path} is used; nothing is to be compiled\n"
 
 
+@pytest.mark.exhaustive
 def test_without_it_kernels_are_compiled_into_the_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

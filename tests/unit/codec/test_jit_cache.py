@@ -67,6 +67,7 @@ def _machine_code(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.nbc"))
 
 
+@pytest.mark.exhaustive
 def test_a_changed_callee_is_compiled_into_its_callers(sources: Path, run: Run, tmp_path: Path) -> None:
     cache = str(tmp_path / "cache")
     assert run(STATEPROC_CACHE_DIR=cache) == ["22", "0"]
@@ -75,6 +76,7 @@ def test_a_changed_callee_is_compiled_into_its_callers(sources: Path, run: Run, 
     assert run(STATEPROC_CACHE_DIR=cache) == ["42", "0"]
 
 
+@pytest.mark.exhaustive
 def test_a_terminal_shows_that_kernels_are_compiled(sources: Path, numba_process: NumbaProcess, tmp_path: Path) -> None:
     environment, shown = _environment(STATEPROC_CACHE_DIR=str(tmp_path / "cache")), []
     for _ in range(2):
@@ -90,6 +92,7 @@ def test_a_terminal_shows_that_kernels_are_compiled(sources: Path, numba_process
     assert shown == [["compiling kernels, once, about 25 s", "."], ["."]]
 
 
+@pytest.mark.exhaustive
 def test_the_cache_is_accessible_only_to_its_owner(run: Run, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     run(STATEPROC_CACHE_DIR=str(cache), NUMBA_CACHE_DIR=str(tmp_path / "numba"))
@@ -179,6 +182,7 @@ def test_a_link_a_file_and_a_relative_path_are_refused(tmp_path: Path, monkeypat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder", "link", "own"]
 
 
+@pytest.mark.exhaustive
 def test_without_a_safe_folder_kernels_are_compiled_without_a_cache(run: Run, tmp_path: Path) -> None:
     (tmp_path / "tmp" / f"stateproc-{os.geteuid()}").mkdir(parents=True)
     (tmp_path / "tmp" / f"stateproc-{os.geteuid()}").chmod(0o777)

@@ -76,6 +76,7 @@ def _run(folder: Path, program: str, process: NumbaProcess) -> str:
     return process.run(*_written(folder, program)).strip()
 
 
+@pytest.mark.exhaustive
 def test_threads_that_compile_wait_for_kernels_that_others_declare_to_numba(
     numba_process: NumbaProcess, tmp_path: Path
 ) -> None:
@@ -94,6 +95,7 @@ print(sorted(results), failures)
     assert _run(tmp_path, program, numba_process) == "[1, 23, 23] []"
 
 
+@pytest.mark.exhaustive
 def test_a_module_may_be_imported_while_kernels_are_compiled(numba_process: NumbaProcess, tmp_path: Path) -> None:
     """The module imports functions from jit before another thread compiles, and declares its kernel afterwards."""
     program = """
@@ -113,6 +115,7 @@ print(results, failures)
     assert _run(tmp_path, program, numba_process) == "[7] []"
 
 
+@pytest.mark.exhaustive
 def test_many_threads_call_different_kernels_first(tmp_path: Path) -> None:
     """They also import numba at the same time."""
     program = """
@@ -134,6 +137,7 @@ print(sorted(results), failures)
     assert done.stdout.strip() == "[11, 11, 11, 11, 23, 23, 23, 23] []"
 
 
+@pytest.mark.exhaustive
 def test_a_failed_start_is_tried_again(numba_process: NumbaProcess, tmp_path: Path) -> None:
     """An import of numba that fails leaves kernels that work once it succeeds."""
     program = """

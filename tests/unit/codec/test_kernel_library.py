@@ -121,6 +121,7 @@ def _choice(value: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
 
 
+@pytest.mark.exhaustive
 def test_numba_can_be_forced(library: Path, tmp_path: Path) -> None:
     assert _choice("numba", tmp_path).stdout == "True\n"
     assert _choice("library", tmp_path).stdout == "False\n"

@@ -43,6 +43,7 @@ def in_group(kind: str, *values: Any) -> set[int]:
 
 EXACTLY = ("corners-hashmap-canonical", "edges-hashmap-canonical", "kitchen-hashmap-canonical", "sql-rocksdb-canonical")
 # The snapshots of a chain belong to one job and have the same keys.
+READS_EVERY_MODE = False
 CASES = [
     (fixture, "micros") for fixture in fixtures() if fixture.part in ("", "1-checkpoint-by-1", "1-checkpoint-by-2")
 ]

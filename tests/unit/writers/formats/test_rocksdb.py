@@ -116,6 +116,7 @@ def test_entries_do_not_depend_on_the_batches(staging: Staging) -> None:
         assert found(database_files(made, staging.location), ["a", "b"]) == entries
 
 
+READS_EVERY_MODE = False
 CANONICAL = [one for one in fixtures("canonical") if one.path.parent.name in ("1.20", "2.3")]
 
 

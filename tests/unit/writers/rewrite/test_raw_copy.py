@@ -41,6 +41,7 @@ from tests.helpers.writers.rewritten_snapshots import Rewrite
 Contents = tuple[KeyedState, int, Entries]
 POJO = "org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot"
 TTL_V2 = "org.apache.flink.runtime.state.v2.ttl.TtlStateFactory$TtlSerializerSnapshot"
+READS_EVERY_MODE = False
 SINGLE = [one for one in fixtures() if not one.part and one.manifest["job"] != "inflight"]
 
 

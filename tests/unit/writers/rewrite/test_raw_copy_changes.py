@@ -26,6 +26,7 @@ from stateproc.writers.rewrite.ttl_header import with_ttl, without_ttl
 from tests.helpers.fixtures import CLASSES, FIXTURES, Fixture, fixtures, fixtures_in
 from tests.helpers.writers.raw_copies import Entries, as_batch, carried_batches, entries_of
 
+READS_EVERY_MODE = False
 SINGLE = [one for one in fixtures() if not one.part]
 CONTEXT = LayoutContext()
 STRING = Scalar(*next(row for row in SCALARS if row[0] == "String"))
