@@ -12,7 +12,7 @@ from stateproc.codec.array_types import Flags, Longs
 from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.jit import exported, load_u8
 from stateproc.codec.layouts.collections import refuse_null_keys
-from stateproc.codec.layouts.offsets import offsets_of
+from stateproc.codec.layouts.offsets import offsets_of_lengths
 from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.readers.common.entry_programs import Columns
 from stateproc.readers.common.raw_entries import RawEntries
@@ -105,6 +105,6 @@ def _rows(columns: Columns, starts: npt.NDArray[np.int64]) -> Columns:
     pairs = pa.StructArray.from_arrays([keys, items], fields=fields)
     first = values_array(starts)
     rows = {name: column.take(first) for name, column in columns.items()}
-    buffers = [None, pa.py_buffer(offsets_of(lengths.astype(np.int32)))]
+    buffers = [None, pa.py_buffer(offsets_of_lengths(lengths.astype(np.int32)))]
     rows["value"] = pa.Array.from_buffers(pa.map_(keys.type, items.type), len(starts), buffers, children=[pairs])
     return rows

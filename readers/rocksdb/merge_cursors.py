@@ -18,6 +18,8 @@ SEQUENCE, KIND, OVERRIDE, LAST, NEED = range(12, 17)
 FIELDS = 17
 ROW = 8 * FIELDS
 
+# Entry types (ValueType in db/dbformat.h).
+DELETION, PUT, MERGE, SINGLE_DELETION = 0, 1, 2, 7
 OK, EMPTY, GROW_KEY, BAD_ENTRY = 0, 1, 2, 3
 SEQUENCES = (1 << 56) - 1
 

@@ -12,14 +12,18 @@ import numpy as np
 from stateproc.codec.array_types import Ints, Longs, LongTable
 from stateproc.codec.jit import copy_bytes, exported, kernel, load_be16, load_u8, store_8
 from stateproc.readers.rocksdb.merge_cursors import (
+    DELETION,
     EMPTY,
     KEY,
     KEY_SIZE,
     KIND,
     LAST,
+    MERGE,
     OK,
+    PUT,
     ROW,
     SEQUENCE,
+    SINGLE_DELETION,
     VALUE,
     VALUE_SIZE,
     advance,
@@ -40,8 +44,6 @@ REGISTERS = 16
 NO_KEY, OPEN, MERGING, DONE = 0, 1, 2, 3
 # Outcomes, besides those of cursors.advance (EMPTY, GROW_KEY, BAD_ENTRY).
 ALL, FULL, GROW_SEEN, GROW_STASH, OUT_OF_ORDER, BAD_KEY, BAD_KIND = 0, 4, 5, 6, 7, 8, 9
-# Entry types (ValueType in db/dbformat.h).
-DELETION, PUT, MERGE, SINGLE_DELETION = 0, 1, 2, 7
 # What is done with an entry. END_KEY: give out the key before it, and look at the entry again.
 _PASS, _END_KEY, _DELETE, _PUT, _MERGE = 0, 1, 2, 3, 4
 _NO_SEQUENCE = 1 << 62

@@ -20,6 +20,7 @@ from stateproc.readers.rocksdb.merge_cursors import (
     KIND,
     OVERRIDE,
     POS,
+    PUT,
     SEQUENCE,
     SEQUENCES,
     STOP,
@@ -30,7 +31,6 @@ from stateproc.readers.rocksdb.merge_cursors import (
     set_field,
 )
 
-PUT = 1
 _TRAILER = 8
 
 

@@ -288,8 +288,9 @@ def copy_bytes(target: int, source: int, n: int) -> None:
         while k + 8 <= n:
             store_64(target + k, np.int64(load_le64(source + k)))
             k += 8
-        # The last eight bytes, some of them a second time: faster than one by one.
-        store_64(target + n - 8, np.int64(load_le64(source + n - 8)))
+        if k < n:
+            # The last eight bytes, some of them a second time: faster than one by one.
+            store_64(target + n - 8, np.int64(load_le64(source + n - 8)))
     elif n >= 4:
         store_32(target, np.int64(load_le32(source)))
         store_32(target + n - 4, np.int64(load_le32(source + n - 4)))

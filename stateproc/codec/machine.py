@@ -116,8 +116,8 @@ class Machine:
         row = first
         while row < last:
             outcome, row = vectorized.run(
-                program.code.ctypes.data,
-                program.fills.ctypes.data,
+                self._code_at,
+                self._fills_at,
                 data.ctypes.data,
                 starts.ctypes.data,
                 starts.strides[0],
@@ -125,11 +125,11 @@ class Machine:
                 ends.strides[0],
                 row,
                 last,
-                columns.table.ctypes.data,
+                self._table_at,
                 widths.ctypes.data,
                 program.n_columns,
-                columns.saved.ctypes.data,
-                reg.ctypes.data,
+                self._saved_at,
+                self._reg_at,
                 self._scratch.ctypes.data,
             )
             if outcome == vectorized_ops.COLUMN_FULL:

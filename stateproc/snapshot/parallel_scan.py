@@ -34,7 +34,7 @@ bytes alone do not bound how far threads run ahead."""
 _SMALLEST_SPLIT, _LARGEST_SPLIT = 4 << 20, 32 << 20
 _SPLITS_PER_THREAD = 2
 """Splits per thread where the state is large enough: with one, a thread idles while the other reads its last split;
-with four, two threads need 30 % more time for a RocksDB state of 110 MB, because each split opens the tables."""
+with four, two threads need a quarter more time for a RocksDB state of 110 MB, because each split opens the tables."""
 
 SMALLEST_SCAN = 256 << 10
 """Stored bytes in local files from which threads save time. Two threads for a state of 4 KB take 3.8 ms of CPU and

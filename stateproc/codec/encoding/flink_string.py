@@ -8,8 +8,19 @@ from __future__ import annotations
 import numpy as np
 
 from stateproc.codec.ascii_scan import ascii_end
-from stateproc.codec.encoding.kernels import copy_short, put_varint, varint_size
-from stateproc.codec.jit import exported, inlined, kernel, load_i64, load_le16, load_u8, store_8, store_16, store_64
+from stateproc.codec.encoding.kernels import put_varint, varint_size
+from stateproc.codec.jit import (
+    copy_bytes,
+    exported,
+    inlined,
+    kernel,
+    load_i64,
+    load_le16,
+    load_u8,
+    store_8,
+    store_16,
+    store_64,
+)
 
 NOT_UTF8 = -1
 
@@ -90,7 +101,7 @@ def put_flink_strings(data: int, offsets: int, bias: int, units: int, at: int, n
         target = put_varint(target, count + bias)
         pos, end = data + load_i64(offsets + 8 * i), data + load_i64(offsets + 8 * i + 8)
         if end - pos == count:
-            copy_short(target, pos, count)
+            copy_bytes(target, pos, count)
             store_64(at + 8 * i, target + count)
             continue
         while pos < end:

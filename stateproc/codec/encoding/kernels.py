@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from stateproc.codec.jit import (
+    copy_bytes,
     exported,
     kernel,
     load_be16,
@@ -23,24 +24,6 @@ from stateproc.codec.jit import (
     store_32,
     store_64,
 )
-
-
-@kernel
-def copy_short(target: int, source: int, n: int) -> None:
-    """Copy ``n`` bytes, mostly few: the last word overlaps the one before instead of a loop over bytes."""
-    if n >= 8:
-        k = 0
-        while k + 8 <= n:
-            store_64(target + k, np.int64(load_le64(source + k)))
-            k += 8
-        if k < n:
-            store_64(target + n - 8, np.int64(load_le64(source + n - 8)))
-    elif n >= 4:
-        store_32(target, np.int64(load_le32(source)))
-        store_32(target + n - 4, np.int64(load_le32(source + n - 4)))
-    else:
-        for k in range(n):
-            store_8(target + k, np.int64(load_u8(source + k)))
 
 
 @kernel
@@ -67,7 +50,7 @@ def put_same(source: int, size: int, at: int, n: int) -> None:
         return
     for i in range(n):
         target = load_i64(at + 8 * i)
-        copy_short(target, source, size)
+        copy_bytes(target, source, size)
         store_64(at + 8 * i, target + size)
 
 
@@ -141,7 +124,7 @@ def put_blobs(data: int, offsets: int, at: int, n: int) -> None:
         start = load_i64(offsets + 8 * i)
         size = load_i64(offsets + 8 * i + 8) - start
         target = load_i64(at + 8 * i)
-        copy_short(target, data + start, size)
+        copy_bytes(target, data + start, size)
         store_64(at + 8 * i, target + size)
 
 

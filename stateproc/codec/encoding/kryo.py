@@ -10,9 +10,9 @@ from stateproc.codec.arrow_arrays import binary_array, bytes_of, refuse_nulls
 from stateproc.codec.ascii_scan import ascii_end
 from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.encoding.flink_string import NOT_UTF8, put_wide_point, utf8_point
-from stateproc.codec.encoding.kernels import copy_short, put_varint
+from stateproc.codec.encoding.kernels import put_varint
 from stateproc.codec.encoding.sized_writers import SizedWriter
-from stateproc.codec.jit import exported, kernel, load_i64, load_u8, store_8, store_64
+from stateproc.codec.jit import copy_bytes, exported, kernel, load_i64, load_u8, store_8, store_64
 
 _LAST = 8  # a long's ninth byte has no mark, and carries eight bits
 
@@ -100,7 +100,7 @@ def put_strings(data: int, offsets: int, units: int, at: int, n: int) -> None:
         pos, end = data + load_i64(offsets + 8 * i), data + load_i64(offsets + 8 * i + 8)
         target, count = load_i64(at + 8 * i), load_i64(units + 8 * i)
         if count < 0:
-            copy_short(target, pos, -count)
+            copy_bytes(target, pos, -count)
             target -= count
             store_8(target - 1, np.int64(load_u8(target - 1)) | 0x80)
             store_64(at + 8 * i, target)

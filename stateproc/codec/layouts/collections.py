@@ -20,13 +20,13 @@ from stateproc.codec.errors import Unrepresentable
 from stateproc.codec.layouts.base import Layout, Unwritable, validity_buffer
 from stateproc.codec.layouts.nesting import StructLayout
 from stateproc.codec.layouts.numbers import Boolean, Number
-from stateproc.codec.layouts.offsets import offsets_of
+from stateproc.codec.layouts.offsets import offsets_of_lengths
 
 
 def list_array(decoded: DecodedColumns, counts: int, items: Assembler, arrow_type: pa.DataType) -> pa.Array:
     """The Arrow array of a list or map: ``counts`` the column of item counts, -1 for null."""
     sizes = decoded.column(counts, np.int32)
-    buffers = [validity_buffer(sizes >= 0), pa.py_buffer(offsets_of(sizes))]
+    buffers = [validity_buffer(sizes >= 0), pa.py_buffer(offsets_of_lengths(sizes))]
     return pa.Array.from_buffers(arrow_type, len(sizes), buffers, children=[items(decoded)])
 
 

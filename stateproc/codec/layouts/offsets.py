@@ -20,7 +20,7 @@ def add_up(lengths: Ints, offsets: Ints) -> int:
     return int(total)
 
 
-def offsets_of(lengths: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+def offsets_of_lengths(lengths: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
     """Arrow offsets of items of these lengths; negative lengths (nulls) count as zero.
 
     Raises:

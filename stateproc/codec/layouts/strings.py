@@ -15,7 +15,7 @@ from stateproc.codec.encoding.list_encoding import sized
 from stateproc.codec.encoding.numbers import fixed
 from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate
 from stateproc.codec.layouts.base import Layout, Unwritable, validity_buffer
-from stateproc.codec.layouts.offsets import offsets_of
+from stateproc.codec.layouts.offsets import offsets_of_lengths
 
 
 def blob_columns(b: Builder) -> tuple[int, int]:
@@ -28,7 +28,7 @@ def blob_array(decoded: DecodedColumns, lengths: int, data: int, arrow_type: pa.
     """The Arrow array of a blob's columns; ``arrow_type`` string (bytes known to be UTF-8) or binary."""
     sizes = decoded.column(lengths, np.int32)
     mask = validity_buffer(sizes >= 0)
-    buffers = [mask, pa.py_buffer(offsets_of(sizes)), pa.py_buffer(decoded.column(data, np.uint8))]
+    buffers = [mask, pa.py_buffer(offsets_of_lengths(sizes)), pa.py_buffer(decoded.column(data, np.uint8))]
     return pa.Array.from_buffers(arrow_type, len(sizes), buffers)
 
 

@@ -7,8 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.codec.byte_arrays import RowBytes, empty_row_bytes, row_bytes_of
-from stateproc.codec.encoding.kernels import copy_short
-from stateproc.codec.jit import exported, load_i64
+from stateproc.codec.jit import copy_bytes, exported, load_i64
 from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES
 
 Bytes = npt.NDArray[np.uint8]
@@ -21,7 +20,7 @@ def _gather(source: int, starts: int, stops: int, n: int, target: int) -> None:
     for row in range(n):
         start = load_i64(starts + 8 * row)
         size = load_i64(stops + 8 * row) - start
-        copy_short(target, source + start, size)
+        copy_bytes(target, source + start, size)
         target += size
 
 
