@@ -24,12 +24,12 @@ _PROGRAM = """
 import sys
 from stateproc.cli import main
 status = main(sys.argv[1:])
-sys.exit(status or int("numba" in sys.modules))
+sys.exit(status or int(bool({"numba", "pandas"} & set(sys.modules))))
 """
 
 
 def measured(python: str, command: tuple[str, ...], temporary: str) -> tuple[int, float, int]:
-    """Run a command of stateproc; return exit status (1 also if it imports numba), CPU seconds and megabytes."""
+    """Run a command of stateproc; return exit status (1 also if it imports numba or pandas), CPU seconds and megabytes."""
     environment = {"PATH": "/usr/bin:/bin", "TMPDIR": temporary}
     if python == sys.executable:
         environment["PYTHONPATH"] = str(ROOT)

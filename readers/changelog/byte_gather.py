@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec.array_types import Bytes, Flags, Longs, LongTable
+from stateproc.codec.arrow_arrays import numbers_of
 from stateproc.codec.jit import copy_bytes, exported, load_u8, store_8, store_32
 
 _PREFIX = 4
@@ -24,7 +25,7 @@ def numbered(prefixes: Longs, at: Longs, sizes: Longs) -> tuple[Longs, int]:
     _prefixed(prefixes, at, sizes, data.ctypes.data, offsets)
     keys = pa.Array.from_buffers(pa.large_binary(), len(at), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
     encoded = keys.dictionary_encode()
-    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(encoded.dictionary)
+    return numbers_of(encoded.indices).astype(np.int64), len(encoded.dictionary)
 
 
 @exported

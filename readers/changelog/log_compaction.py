@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stateproc.codec.arrow_arrays import offsets_of
 from stateproc.readers.changelog.byte_gather import NO_MARK, equal, joined, numbered, suffixed, write_entries
 from stateproc.readers.changelog.composite_keys import is_ambiguous, null_form, user_key_starts
 from stateproc.readers.changelog.namespace_merge import (
@@ -341,7 +342,7 @@ def _last(numbers: Longs, n: int) -> Longs:
 def _flat(items: pa.Array | None) -> tuple[Longs, pa.Array]:
     """Of a list array, the counts and the elements."""
     assert items is not None
-    counts = np.diff(items.offsets.to_numpy(zero_copy_only=False).astype(np.int64))
+    counts = np.diff(offsets_of(items))
     return counts, items.flatten()
 
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from stateproc.codec.arrow_arrays import values_array
+from stateproc.codec.arrow_arrays import numbers_of, values_array
 from stateproc.codec.machine import HostFailure, Machine
 from stateproc.errors import SnapshotError, UnsupportedSnapshot
 from stateproc.readers.common.entry_programs import Columns, EntryProgram, Form, composite_value, entry_program
@@ -94,7 +94,7 @@ def decode_entries(
 def _counted_on(batch: pa.RecordBatch, before: int) -> pa.RecordBatch:
     """The batch with ``list_index`` going on from the elements ``before``."""
     at = batch.schema.get_field_index("list_index")
-    index = values_array(batch.column(at).to_numpy(zero_copy_only=False) + np.int32(before))
+    index = values_array(numbers_of(batch.column(at)) + np.int32(before))
     return batch.set_column(at, batch.schema.field(at), index)
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.codec import ops
-from stateproc.codec.arrow_arrays import offsets_of, values_array
+from stateproc.codec.arrow_arrays import numbers_of, offsets_of, values_array
 from stateproc.codec.builder import Builder
 from stateproc.codec.byte_arrays import RowBytes, empty_row_bytes, row_bytes_of
 from stateproc.codec.encoding.keys import composite_keys
@@ -56,7 +56,7 @@ def composite_entries(columns: Columns, state: KeyedState, file: str) -> RawEntr
         state: The state.
         file: The file's name, for errors.
     """
-    groups = columns[KEY_GROUP].to_numpy(zero_copy_only=False)
+    groups = numbers_of(columns[KEY_GROUP])
     values = columns["value"]
     if state.kind.is_queue:
         return packed_entries(groups, row_bytes_of(values), empty_row_bytes(len(groups)), file)

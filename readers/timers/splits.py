@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from stateproc.codec.arrow_arrays import numbers_of
 from stateproc.codec.byte_arrays import RowBytes, empty_row_bytes, row_bytes_of
 from stateproc.codec.encoding.keys import composite_keys
 from stateproc.metadata.handles import KeyGroupsHandle
@@ -105,7 +106,7 @@ class RawTimerSplit:
         """
         tables = raw_timer_bytes(self.source, list(self.ranges), self.service, self.event, self.options.context)
         for key_group, table in tables:
-            flipped = (table["timestamp"].to_numpy() ^ _SIGN).astype(">i8")
+            flipped = (numbers_of(table["timestamp"]) ^ _SIGN).astype(">i8")
             n = len(flipped)
             stamps = RowBytes(flipped.view(np.uint8), np.arange(0, 8 * n + 1, 8, dtype=np.int64))
             keys = composite_keys(stamps, row_bytes_of(table["key"]), row_bytes_of(table["namespace"]), False)

@@ -94,7 +94,7 @@ def refuse_nulls(array: pa.Array, what: str) -> None:
 
 def null_rows(array: pa.Array) -> npt.NDArray[np.bool_]:
     """Which rows are null."""
-    return np.asarray(array.is_null().to_numpy(zero_copy_only=False), dtype=np.bool_)
+    return booleans_of(array.is_null()).view(np.bool_)
 
 
 def split_nulls(array: pa.Array) -> tuple[Longs, Longs]:

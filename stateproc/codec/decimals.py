@@ -7,6 +7,8 @@ from decimal import Context, Decimal
 import numpy as np
 import pyarrow as pa
 
+from stateproc.codec.arrow_arrays import numbers_of
+
 _EXACT = Context(prec=100)
 
 
@@ -33,7 +35,7 @@ def decimal_text(number: int, scale: int) -> str:
 def compact_decimals(values: pa.Array, precision: int, scale: int) -> pa.Array:
     """int64 unscaled values as decimal128(precision, scale)."""
     # An int64 and its sign-extended 128 bits differ in the upper half only.
-    low = np.asarray(values.fill_null(0), dtype=np.int64)
+    low = numbers_of(values.fill_null(0)).astype(np.int64, copy=False)
     wide = np.empty((len(low), 2), dtype=np.int64)
     wide[:, 0] = low
     wide[:, 1] = low >> 63

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.codec.array_types import Longs
-from stateproc.codec.arrow_arrays import values_array, with_nulls
+from stateproc.codec.arrow_arrays import null_rows, values_array, with_nulls
 from stateproc.codec.errors import BadValue, Unrepresentable
 
 DAY_SECONDS = 86_400
@@ -43,7 +43,7 @@ def ints(array: pa.Array) -> Longs:
 def nulls(array: pa.Array) -> npt.NDArray[np.bool_]:
     if array.null_count == 0:
         return np.zeros(len(array), dtype=np.bool_)
-    return np.asarray(array.is_null().to_numpy(zero_copy_only=False), dtype=np.bool_)
+    return null_rows(array)
 
 
 def days_of(year: Longs, month: Longs, day: Longs) -> Longs:

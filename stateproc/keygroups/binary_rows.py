@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stateproc.codec.arrow_arrays import null_rows
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.buffers import byte_rows, fields, numbers
 from stateproc.keygroups.key_hash import KeyHash
@@ -46,7 +47,7 @@ def binary_rows(array: pa.Array, kind: KeyHash) -> pa.Array:
     fixed = np.zeros((rows, header + 8 * len(columns)), np.uint8)
     slots = fixed[:, header:]
     for i, (column, field) in enumerate(zip(columns, columns_bytes, strict=True)):
-        nulls = column.is_null().to_numpy(zero_copy_only=False)
+        nulls = null_rows(column)
         bit = i + 8
         fixed[:, bit // 8] |= np.where(nulls, np.uint8(1 << bit % 8), np.uint8(0))
         values = np.where(nulls, np.uint64(0), field.slots).astype("<u8")

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stateproc.codec.arrow_arrays import numbers_of, offsets_of
 from stateproc.errors import CorruptSnapshot, InvalidOption
 from stateproc.keygroups.ranges import Ints
 
@@ -19,7 +20,7 @@ def numbers(array: pa.Array, dtype: type[np.generic]) -> NDArray[Any]:
     if not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
         raise InvalidOption(f"a number is expected where the column is {array.type}")
     filled = array.fill_null(0) if array.null_count else array
-    return np.ascontiguousarray(filled.to_numpy(zero_copy_only=False), dtype=dtype)
+    return np.ascontiguousarray(numbers_of(filled), dtype=dtype)
 
 
 def byte_rows(array: pa.Array) -> tuple[Longs, NDArray[np.uint8]]:
@@ -40,12 +41,11 @@ def list_rows(array: pa.Array) -> tuple[Longs, pa.Array]:
         array = array.cast(pa.large_list(kind.value_field))
     elif pa.types.is_map(kind):
         entries = pa.StructArray.from_arrays([array.keys, array.items], names=["key", "value"])
-        offsets = np.asarray(array.offsets.to_numpy(), dtype=np.int64)
-        return _checked(offsets, len(entries)), entries
+        return _checked(offsets_of(array), len(entries)), entries
     elif not pa.types.is_large_list(kind):
         raise InvalidOption(f"a list of values is expected where the column is {kind}")
     values = array.values
-    return _checked(np.asarray(array.offsets.to_numpy(), dtype=np.int64), len(values)), values
+    return _checked(offsets_of(array), len(values)), values
 
 
 def fields(array: pa.Array) -> list[pa.Array]:

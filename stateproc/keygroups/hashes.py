@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from stateproc.codec.arrow_arrays import null_rows
 from stateproc.errors import InvalidOption
 from stateproc.keygroups import kernels
 from stateproc.keygroups.binary_rows import binary_rows
@@ -42,7 +43,7 @@ def hash_codes(array: pa.Array | pa.ChunkedArray, kind: KeyHash) -> Ints:
 def _zero_at_nulls(codes: Ints, array: pa.Array) -> Ints:
     if not array.null_count:
         return codes
-    return np.where(array.is_null().to_numpy(zero_copy_only=False), np.int32(0), codes)
+    return np.where(null_rows(array), np.int32(0), codes)
 
 
 def _tuple(array: pa.Array, kind: KeyHash) -> Ints:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stateproc.codec.arrow_arrays import booleans_of
 from stateproc.errors import InvalidOption
 from stateproc.keygroups import kernels
 from stateproc.keygroups.buffers import as_int32, byte_rows, numbers
@@ -143,8 +144,7 @@ def _each(array: pa.Array, hash_of: Callable[[str], int]) -> Ints:
 def _truths(array: pa.Array) -> NDArray[np.bool_]:
     if not pa.types.is_boolean(array.type):
         raise InvalidOption(f"booleans are expected where the column is {array.type}")
-    filled = array.fill_null(False)
-    return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.bool_)
+    return booleans_of(array.fill_null(False)).view(np.bool_)
 
 
 def long_value_hashes(array: pa.Array) -> Ints:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stateproc.codec.arrow_arrays import numbers_of
 from stateproc.errors import InvalidOption, NotFound, SnapshotError
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.common.key_decoder import read_keys
@@ -100,11 +101,11 @@ def by_key_group(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, list[
     held: list[pa.RecordBatch] = []
     current = -1
     for batch in batches:
-        groups = batch.column(KEY_GROUP).to_numpy(zero_copy_only=False)
+        if not len(batch):
+            continue
+        groups = numbers_of(batch.column(KEY_GROUP))
         bounds = [0, *(np.flatnonzero(np.diff(groups)) + 1).tolist(), len(groups)]
         for start, stop in itertools.pairwise(bounds):
-            if start == stop:
-                continue
             if held and int(groups[start]) != current:
                 yield current, held
                 held = []

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stateproc.codec.arrow_arrays import values_array
+from stateproc.codec.arrow_arrays import booleans_of, values_array
 from stateproc.errors import SnapshotError, UnreadableStateWarning
 from stateproc.readers.common.key_decoder import read_keys
 from stateproc.readers.common.row_schema import RAW_KEY
@@ -49,7 +49,7 @@ class NullSplit:
             if not len(raw):
                 continue
             is_new = np.ones(len(raw), dtype=np.bool_)
-            is_new[1:] = pc.not_equal(raw[1:], raw[:-1]).to_numpy(zero_copy_only=False)
+            is_new[1:] = booleans_of(pc.not_equal(raw[1:], raw[:-1]))
             is_new[0] = raw[0] != last
             last = raw[len(raw) - 1]
             yield batch.filter(values_array(is_new))

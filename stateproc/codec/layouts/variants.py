@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from stateproc.codec import arrow_arrays as arrays
 from stateproc.codec import ops
 from stateproc.codec.array_types import Longs
-from stateproc.codec.arrow_arrays import values_array
+from stateproc.codec.arrow_arrays import booleans_of, values_array
 from stateproc.codec.builder import Assembler, Builder, DecodedColumns, Label
 from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, constant_bytes, locate_errors, scatter
@@ -209,7 +209,7 @@ def _is_labelled(labels: pa.Array | None, label: str | None, usual: str | None) 
     if labels is None:
         return True
     row_labels = labels if usual is None else labels.fill_null(usual)
-    return np.asarray(pc.equal(row_labels, label).fill_null(False).to_numpy(zero_copy_only=False), dtype=np.bool_)
+    return booleans_of(pc.equal(row_labels, label).fill_null(False)).view(np.bool_)
 
 
 def _measure_shape(shape: StructVariant, columns: dict[str, pa.Array], n: int) -> SizedWriter:
