@@ -29,7 +29,7 @@ sys.exit(status or int(bool({"numba", "pandas"} & set(sys.modules))))
 
 
 def measured(python: str, command: tuple[str, ...], temporary: str) -> tuple[int, float, int]:
-    """Run a command of stateproc; return exit status (1 also if it imports numba or pandas), CPU seconds and megabytes."""
+    """Run a command of stateproc; return status (1 also if it imports numba or pandas), CPU seconds, megabytes."""
     environment = {"PATH": "/usr/bin:/bin", "TMPDIR": temporary}
     if python == sys.executable:
         environment["PYTHONPATH"] = str(ROOT)

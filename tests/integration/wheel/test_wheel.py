@@ -28,7 +28,8 @@ import json, sys
 from stateproc.cli import main
 status = main(sys.argv[1:])
 sizes = {line.split()[0]: int(line.split()[1]) for line in open("/proc/self/status") if line.endswith("kB\\n")}
-print(json.dumps([status, bool({"numba", "pandas"} & set(sys.modules)), (sizes["VmHWM:"] - sizes["RssFile:"]) // 1024]), file=sys.stderr)
+imports_more = bool({"numba", "pandas"} & set(sys.modules))
+print(json.dumps([status, imports_more, (sizes["VmHWM:"] - sizes["RssFile:"]) // 1024]), file=sys.stderr)
 """
 """Not ru_maxrss, which begins with the memory of the process that starts this one."""
 
