@@ -16,8 +16,8 @@ from functools import partial
 from typing import Any
 
 import stateproc
-from stateproc.snapshot.parallel_scan import available_cores
-from stateproc.snapshot.state import State
+from stateproc.states.parallel_scan import available_cores
+from stateproc.states.state import State
 
 _UID, _STATE = "big", "profile"
 _ROUNDS = 7

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from stateproc.cli.progress import Advance
 from stateproc.readers.common.splits import Split
-from stateproc.snapshot.connector_state import opened_state
-from stateproc.snapshot.parallel_scan import read_in_order, thread_count
-from stateproc.snapshot.schema_merging import aligned
-from stateproc.snapshot.state import State, narrowed
+from stateproc.states.connector_state import opened_state
+from stateproc.states.parallel_scan import read_in_order, thread_count
+from stateproc.states.schema_merging import aligned
+from stateproc.states.state import State, narrowed
 
 if TYPE_CHECKING:
     from stateproc.cli.where import RowFilter, WhereCondition

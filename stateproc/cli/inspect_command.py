@@ -12,8 +12,8 @@ from stateproc.cli.progress import progress
 from stateproc.cli.state_sizes import OperatorSizes, is_small_enough, operator_sizes
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.options import BY_NAME
-from stateproc.snapshot.operator import Operator
 from stateproc.snapshot.snapshot import Snapshot
+from stateproc.states.operator import Operator
 
 
 def inspect_command(arguments: Namespace) -> int:

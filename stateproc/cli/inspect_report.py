@@ -9,10 +9,10 @@ from typing import Any
 from stateproc.cli.state_sizes import OperatorSizes
 from stateproc.metadata import walk_stream_handles
 from stateproc.metadata.handles import StreamHandle
-from stateproc.snapshot.operator import Operator
-from stateproc.snapshot.operator_state import OperatorStateView
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.snapshot.state import State
+from stateproc.states.operator import Operator
+from stateproc.states.operator_state import OperatorStateView
+from stateproc.states.state import State
 
 Report = dict[str, Any]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from typing import Any
@@ -12,11 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from stateproc.cli.arguments import open_snapshot
-from stateproc.errors import NotFound
+from stateproc.cli.exit_status import NO, YES
 from stateproc.formats.kafka import COMMITTED, EARLIEST, LATEST
-from stateproc.snapshot.connector_state import opened_state
-from stateproc.snapshot.operator import Operator
 from stateproc.snapshot.snapshot import Snapshot
+from stateproc.states.connector_state import opened_state
+from stateproc.states.operator import Operator
 
 SOURCE_STATE = "SourceReaderState"
 _MARKERS = {LATEST: "latest", EARLIEST: "earliest", COMMITTED: "committed"}
@@ -27,19 +28,23 @@ def offsets_command(arguments: Namespace) -> int:
     snapshot = open_snapshot(arguments)
     rows = sorted(kafka_offsets(snapshot), key=lambda row: (row["operator"], row["topic"], row["partition"]))
     if not rows:
-        raise NotFound(
-            "no Kafka offsets in this snapshot",
-            advice=f"stateproc inspect {arguments.path} lists its states; FlinkKafkaConsumer stores "
-            "them in the union state topic-partition-offset-states (stateproc read … --operator-state)",
-        )
+        print(_nothing(arguments.path), file=sys.stderr)
+        return NO
     if arguments.json:
         for row in rows:
             print(json.dumps(row, ensure_ascii=False))
-        return 0
+        return YES
     from stateproc.cli.render.terminal import show
 
     show(_table(rows))
-    return 0
+    return YES
+
+
+def _nothing(path: str) -> str:
+    return (
+        f"no Kafka offsets in this snapshot\n  → stateproc inspect {path} lists its states; FlinkKafkaConsumer "
+        "stores them in the union state topic-partition-offset-states (stateproc read … --operator-state)"
+    )
 
 
 def kafka_offsets(snapshot: Snapshot) -> Iterator[dict[str, Any]]:

@@ -9,9 +9,9 @@ from typing import Any
 
 from stateproc.errors import NotFound, SnapshotError
 from stateproc.readers.rocksdb import StateStatistics, TableStatistics
-from stateproc.snapshot.operator import Operator
 from stateproc.snapshot.rocksdb_tables import StateTables, has_databases, state_tables
 from stateproc.snapshot.snapshot import Snapshot
+from stateproc.states.operator import Operator
 
 Report = dict[str, Any]
 

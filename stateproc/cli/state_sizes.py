@@ -9,9 +9,9 @@ from stateproc.errors import SnapshotError
 from stateproc.readers.common.keyed_file import KeyedFile, SizeRequest
 from stateproc.readers.common.small_files import MeasuredFiles, batches_of_files, measure_files
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
-from stateproc.snapshot.operator import Operator
-from stateproc.snapshot.parallel_scan import read_in_order, thread_count
-from stateproc.snapshot.state import State
+from stateproc.states.operator import Operator
+from stateproc.states.parallel_scan import read_in_order, thread_count
+from stateproc.states.state import State
 
 SMALL = 64 << 20
 """Files up to this many bytes are read to count their entries, larger ones only with ``--scan``."""

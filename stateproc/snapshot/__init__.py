@@ -1,5 +1,4 @@
-"""Provide the model that users see: a snapshot, its operators, and their states as typed tables.
+"""The snapshot that users open: its operators by uid, tables about it, and the selection of a state.
 
-It may import ``stateproc.options``, ``stateproc.readers`` and the layers below them, and is imported by the Spark data
-source, the command line and the writers.
+It may import all packages except the data source, the command line and the writers, which import it.
 """

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from stateproc.errors import SnapshotError
 from stateproc.metadata.handles import IncrementalHandle
 from stateproc.readers.rocksdb import StateStatistics, database_files, database_statistics, new_tables
-from stateproc.snapshot.operator import Operator
 from stateproc.snapshot.snapshot import Snapshot
+from stateproc.states.operator import Operator
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import Any
 
 from stateproc.errors import InvalidOption
 from stateproc.options import BY_NAME, SELECT_OPTIONS, Interface
-from stateproc.snapshot.operator import Operator
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.snapshot.state import State
+from stateproc.states.operator import Operator
+from stateproc.states.state import State
 
 _STATE_OPTIONS = ("state", "operator_state", "timers", "table")
 _SHOWN_STATES = 4

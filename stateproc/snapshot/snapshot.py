@@ -15,8 +15,8 @@ from stateproc.options import OPEN_OPTIONS
 from stateproc.readers.common.layout_detection import CANONICAL_TYPE
 from stateproc.readers.common.read_options import ReadOptions
 from stateproc.serializers.core.plugins import load_plugins
-from stateproc.snapshot.operator import Operator
-from stateproc.snapshot.state import State
+from stateproc.states.operator import Operator
+from stateproc.states.state import State
 from stateproc.storage import SnapshotLocation, locate
 from stateproc.storage.filesystem import kind_of, read_range
 

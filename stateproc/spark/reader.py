@@ -11,13 +11,13 @@ from pyspark.sql.types import StructType
 
 from stateproc.errors import SnapshotError
 from stateproc.readers.common.splits import Split
-from stateproc.snapshot.schema_merging import aligned, portions
-from stateproc.snapshot.state import State
 from stateproc.spark.filters import key_groups_of_filters, keys_of_filters
 from stateproc.spark.options import SourceOptions
 from stateproc.spark.relations import relation
 from stateproc.spark.types import arrow_schema, check_wanted
 from stateproc.spark.workers import keep_loaded
+from stateproc.states.schema_merging import aligned, portions
+from stateproc.states.state import State
 
 
 class SplitPartition(InputPartition):

@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 
 from stateproc.readers.common.splits import Split
-from stateproc.snapshot.connector_state import opened_state
 from stateproc.snapshot.metadata_tables import CATALOGS
-from stateproc.snapshot.operator import Operator
 from stateproc.snapshot.selection import select_state
 from stateproc.snapshot.snapshot import Snapshot, open
-from stateproc.snapshot.state import State
 from stateproc.spark.options import SourceOptions
+from stateproc.states.connector_state import opened_state
+from stateproc.states.operator import Operator
+from stateproc.states.state import State
 
 ROWS_PER_SPLIT = 100_000
 Pruning = Callable[[State], "set[int] | None"]

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from pyspark.sql.types import StructType
 
-from stateproc.snapshot.state import narrowed
 from stateproc.spark.options import source_options
 from stateproc.spark.reader import SavepointReader
 from stateproc.spark.relations import relation
 from stateproc.spark.types import spark_schema
+from stateproc.states.state import narrowed
 
 
 def schema_of(raw: Mapping[str, str]) -> StructType:

@@ -14,18 +14,18 @@ import pyarrow as pa
 from pyspark_savepoint import DefaultSource
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.options import BY_NAME, PATH, SELECT_OPTIONS
-from stateproc.snapshot.connector_state import opened_state
 from stateproc.snapshot.metadata_tables import CATALOGS
-from stateproc.snapshot.null_values import warn_of_nulls
-from stateproc.snapshot.operator import Operator
 from stateproc.snapshot.rocksdb_tables import has_databases
 from stateproc.snapshot.selection import state_option
 from stateproc.snapshot.snapshot import Snapshot, metadata_bytes, open
-from stateproc.snapshot.state import State
 from stateproc.spark.options import source_options
 from stateproc.spark.types import spark_schema
 from stateproc.spark.view_cache import ViewCache, check_cache
 from stateproc.spark.workers import check_worker_python
+from stateproc.states.connector_state import opened_state
+from stateproc.states.null_values import warn_of_nulls
+from stateproc.states.operator import Operator
+from stateproc.states.state import State
 from stateproc.storage.filesystem import store_kind
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from tests.helpers.flink.jars import cache
 from tests.helpers.markdown_fences import DOCUMENTS, ROOT, blocks, commands, matches
 from tests.helpers.stores.object_store import Store, object_store
 
-_NAMES = [document.name for document in DOCUMENTS]
+_NAMES = [str(document.relative_to(ROOT)) for document in DOCUMENTS]
 _SECONDS = 600
 _SPARK = ("spark.jars.ivySettings", ROOT / "tests/docs/ivysettings.xml"), ("spark.jars.ivy", cache() / "ivy")
 """Where Spark has packages from; some local Maven repositories have project files without their jars."""

@@ -16,7 +16,7 @@ from stateproc.metadata.snapshot import OperatorState, SubtaskState
 from stateproc.readers.common.row_schema import KEY_GROUP
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.table.serializers import RowData
-from stateproc.snapshot.operator import Operator
+from stateproc.states.operator import Operator
 from stateproc.writers.bootstrap.key_group_assignment import key_hash_of
 from stateproc.writers.bootstrap.keyed_bootstrap import KeyedRows
 from stateproc.writers.bootstrap.new_operator import row_encoder

@@ -13,7 +13,7 @@ from stateproc.flink_versions import Release
 from stateproc.metadata.backend import StateMetaInfo
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.kryo.serializer import Kryo
-from stateproc.snapshot.operator import Operator
+from stateproc.states.operator import Operator
 from stateproc.writers.bootstrap.state_registration import RegisteredState
 
 _KRYO = b"org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot"

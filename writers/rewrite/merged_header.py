@@ -20,7 +20,7 @@ from stateproc.readers.timers.raw_timers import TimerService
 from stateproc.readers.timers.splits import RawTimers, open_raw_timers
 from stateproc.serializers import Serializer, proxied_snapshot, read_proxied
 from stateproc.serializers.runtime.timers import Timer
-from stateproc.snapshot.operator import Operator
+from stateproc.states.operator import Operator
 from stateproc.writers.rewrite.raw_snapshots import PROXY, composite_of, raw_composite, versioned_of
 
 _TIMER = "org.apache.flink.streaming.api.operators.TimerSerializerSnapshot"

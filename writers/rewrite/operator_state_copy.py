@@ -15,8 +15,8 @@ from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
 from stateproc.metadata.handles import StatePartition
 from stateproc.readers.operator_state.reader import element_chunks, element_ranges, state_info
 from stateproc.serializers.core.plugins import load_plugins
-from stateproc.snapshot.operator import Operator
-from stateproc.snapshot.operator_state import OperatorFile
+from stateproc.states.operator import Operator
+from stateproc.states.operator_state import OperatorFile
 from stateproc.writers.formats.common.byte_gather import gather
 
 _BROADCAST = "BROADCAST"

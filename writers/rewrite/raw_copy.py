@@ -22,7 +22,7 @@ from stateproc.readers.common.splits import KeyedSplit, SplitRequest, StateScan
 from stateproc.readers.common.state_descriptor import TIMER_PREFIX, timer_state_name
 from stateproc.readers.timers.splits import RawTimerSplit
 from stateproc.serializers.core.plugins import load_plugins
-from stateproc.snapshot.operator import Operator
+from stateproc.states.operator import Operator
 from stateproc.writers.formats.common.byte_gather import entry_batch, gather
 from stateproc.writers.rewrite.merged_header import DOMAINS, timers_in_raw_state
 

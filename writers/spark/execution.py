@@ -14,9 +14,9 @@ from stateproc.errors import InvalidOption
 from stateproc.flink_versions import Release
 from stateproc.metadata.snapshot import OperatorState
 from stateproc.serializers import LayoutContext
-from stateproc.snapshot.operator import Operator
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.spark.job_description import described_jobs
+from stateproc.states.operator import Operator
 from stateproc.storage.filesystem import store_kind
 from stateproc.writers.assemble_metadata import finish
 from stateproc.writers.bootstrap.new_operator import NewOperator

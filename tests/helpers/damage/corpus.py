@@ -27,9 +27,9 @@ from stateproc.readers.common.header_reader import read_whole_header
 from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.state_descriptor import KeyedState, header_states
 from stateproc.serializers import LayoutContext, Undecodable
-from stateproc.snapshot.operator_state import operator_header
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.snapshot.state import State
+from stateproc.states.operator_state import operator_header
+from stateproc.states.state import State
 from stateproc.storage import SnapshotLocation, open_handle
 from stateproc.storage.sources import InlineSource
 from tests.helpers.fixtures import Fixture, fixtures

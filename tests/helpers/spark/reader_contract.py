@@ -12,9 +12,9 @@ from pyspark.sql.datasource import Filter
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from stateproc.snapshot.state import State
 from stateproc.spark.reader import SavepointReader
 from stateproc.spark.source import reader_of, schema_of
+from stateproc.states.state import State
 from tests.helpers.fixtures import CLASSES, Fixture
 
 

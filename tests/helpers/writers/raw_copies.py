@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
-from stateproc.snapshot.operator import Operator
+from stateproc.states.operator import Operator
 from stateproc.writers.rewrite.merged_header import merged_header
 from stateproc.writers.rewrite.raw_copy import carried_splits
 from stateproc.writers.rewrite.ttl import ttl_off

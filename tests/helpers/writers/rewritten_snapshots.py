@@ -18,8 +18,8 @@ from stateproc.metadata.handles import KeyGroupsHandle, OperatorStreamHandle
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
 from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext
-from stateproc.snapshot.operator import Operator
 from stateproc.snapshot.snapshot import Snapshot
+from stateproc.states.operator import Operator
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.canonical.writer import CanonicalWriter

@@ -18,7 +18,7 @@ from stateproc.metadata.backend import read_operator_header, write_keyed_header
 from stateproc.metadata.handles import KeyGroupsHandle, OperatorStreamHandle
 from stateproc.readers.common.keyed_file import KeyedFile
 from stateproc.serializers import LayoutContext
-from stateproc.snapshot.operator_state import OperatorFile
+from stateproc.states.operator_state import OperatorFile
 from stateproc.wire import Cursor
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging

@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from stateproc.snapshot.schema_merging import aligned
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.snapshot.state import State
+from stateproc.states.schema_merging import aligned
+from stateproc.states.state import State
 from tests.helpers.fixtures import CLASSES, FIXTURES, Fixture, differences, fixtures, fixtures_in
 from tests.helpers.spark.reader_contract import selecting_exact
 

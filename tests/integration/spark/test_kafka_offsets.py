@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 import stateproc
 from stateproc import InvalidOption, InvalidRows, NotFound, OperatorBootstrap, SavepointWriter
 from stateproc.cli.offsets_command import kafka_offsets
-from stateproc.snapshot.operator import Operator
+from stateproc.states.operator import Operator
 from tests.helpers.fixtures import FIXTURES
 
 UID = "orders-from-kafka"

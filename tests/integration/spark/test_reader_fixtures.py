@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.snapshot.state import State
+from stateproc.states.state import State
 from tests.helpers.fixtures import CLASSES, Fixture, differences, fixtures
 from tests.helpers.spark.reader_contract import rows, selecting_exact
 

@@ -245,9 +245,9 @@ def test_read_writes_files(form: str, run: Any, tmp_path: Path) -> None:
 def test_a_failed_write_leaves_no_file(run: Any, tmp_path: Path) -> None:
     target = tmp_path / "x.parquet"
     ran = run("read", DEMO, *CUSTOMERS, "--state", "profile", "--where", "value.name > 1", "--output", str(target))
-    assert ran.status == 1
+    assert ran.status == 2
     assert list(tmp_path.iterdir()) == []
-    assert run("read", DEMO, *CUSTOMERS, "--state", "profile", "--output", "/nowhere/x.csv").status == 1
+    assert run("read", DEMO, *CUSTOMERS, "--state", "profile", "--output", "/nowhere/x.csv").status == 2
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_a_failed_write_leaves_no_file(run: Any, tmp_path: Path) -> None:
 )
 def test_errors_are_printed_with_advice(arguments: list[str], says: str, run: Any) -> None:
     ran = run(*arguments)
-    assert ran.status == 1
+    assert ran.status == (3 if arguments == ["inspect", "/nowhere"] else 2)
     assert ran.out == ""
     assert ran.err.startswith("error: ")
     assert says in ran.err

@@ -159,9 +159,9 @@ def test_materialized_state_of_a_changelog_has_tables(run: Any) -> None:
 
 def test_inapplicable_options_are_refused_with_advice(run: Any) -> None:
     status, out, err = run("inspect", "--rocksdb", str(FIXTURES / "1.20/demo/snapshot"))
-    assert (status, out) == (1, "") and "no RocksDB databases" in err
+    assert (status, out) == (2, "") and "no RocksDB databases" in err
     status, _, err = run("inspect", str(KITCHEN), "--since", str(KITCHEN))
-    assert status == 1 and "--rocksdb" in err
+    assert status == 2 and "--rocksdb" in err
 
 
 def test_a_damaged_table_is_reported_and_other_operators_are_shown(run: Any, copied: Path) -> None:
@@ -212,7 +212,7 @@ def test_checksums_are_checked_by_default(miscounted: tuple[Path, str, str]) -> 
 def test_no_verify_disables_checksums_on_the_command_line(run: Any, miscounted: tuple[Path, str, str]) -> None:
     path, operator, state = miscounted
     arguments = ("read", str(path), "--uid-hash", operator, "--state", state, "--format", "jsonl")
-    assert run(*arguments)[0] == 1
+    assert run(*arguments)[0] == 3
     status, out, err = run(*arguments, "--no-verify")
     assert status == 0, err
     assert out == run("read", str(KITCHEN), *arguments[2:])[1]

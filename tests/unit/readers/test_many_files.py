@@ -39,8 +39,8 @@ from stateproc.readers.rocksdb.splits import RocksDbSplit, rocksdb_splits
 from stateproc.readers.rocksdb.statistics import database_statistics
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.scalars import SCALARS, VOID_NAMESPACE, Scalar
-from stateproc.snapshot.schema_merging import portions
 from stateproc.snapshot.snapshot import Snapshot
+from stateproc.states.schema_merging import portions
 from stateproc.storage import InlineSource
 from stateproc.wire import Cursor
 from stateproc.writers.formats.rocksdb.options import TableOptions

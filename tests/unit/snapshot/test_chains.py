@@ -34,7 +34,7 @@ from stateproc.readers.rocksdb.open_database import database_files, open_databas
 from stateproc.readers.rocksdb.properties import TWO_LEVEL, TableProperties
 from stateproc.readers.rocksdb.table import open_table
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.snapshot.state import State
+from stateproc.states.state import State
 from tests.helpers.fixtures import FIXTURES, Fixture, differences, fixtures_in
 
 NEWEST = ("1.20", "2.3")

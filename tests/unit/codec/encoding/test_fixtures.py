@@ -31,7 +31,7 @@ from stateproc.readers.heap.reader import heap_entries
 from stateproc.readers.heap.splits import HeapSplit
 from stateproc.readers.rocksdb.splits import RocksDbSplit
 from stateproc.serializers import LayoutContext
-from stateproc.snapshot.keyed_state import KeyedStateView
+from stateproc.states.keyed_state import KeyedStateView
 from tests.helpers.fixtures import Fixture, fixtures
 from tests.unit.snapshot.test_fixtures import CLASSES
 

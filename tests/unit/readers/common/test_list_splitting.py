@@ -16,7 +16,7 @@ from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.readers.rocksdb import RocksDbSplit
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.scalars import SCALARS, VOID_NAMESPACE, Scalar
-from stateproc.snapshot.keyed_state import KeyedStateView
+from stateproc.states.keyed_state import KeyedStateView
 from tests.helpers.paths import FIXTURES
 
 CTX = LayoutContext()

@@ -9,7 +9,7 @@ import pytest
 from stateproc import UnreadableStateWarning, UnsupportedSnapshot
 from stateproc.readers.heap import splits
 from stateproc.readers.heap.unreadable_states import unreadable_states
-from stateproc.snapshot.operator import Operator
+from stateproc.states.operator import Operator
 from tests.helpers.fixtures import CLASSES, fixtures
 
 GENERIC = {"fixtures.Edges$Generic": CLASSES["fixtures.Edges$Generic"]}

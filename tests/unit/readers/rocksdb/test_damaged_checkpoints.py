@@ -13,7 +13,7 @@ from stateproc.errors import CorruptSnapshot, MissingFile, SnapshotError
 from stateproc.metadata.handles import ChangelogHandle, FileChangelogHandle, IncrementalHandle
 from stateproc.readers.rocksdb import DatabaseFile, database_files, family_files, open_table
 from stateproc.readers.rocksdb.format import TRAILER_SIZE
-from stateproc.snapshot.state import State
+from stateproc.states.state import State
 from tests.helpers.paths import FIXTURES
 from tests.helpers.sweeps import exhaustive, sweep
 

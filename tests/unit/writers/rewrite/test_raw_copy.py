@@ -19,7 +19,7 @@ from stateproc.readers.common.state_descriptor import KeyedState, keyed_state
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.core import registry
 from stateproc.serializers.runtime.timers import Timer
-from stateproc.snapshot.operator import Operator
+from stateproc.states.operator import Operator
 from stateproc.writers.formats.operator_state.writer import OperatorStateWriter
 from stateproc.writers.rewrite.merged_header import TTL, classic, merged_header
 from stateproc.writers.rewrite.operator_state_copy import merged_operator_header, raw_elements

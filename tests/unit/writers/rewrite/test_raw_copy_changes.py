@@ -16,7 +16,7 @@ from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.scalars import LONG, SCALARS, VOID_NAMESPACE, Scalar
 from stateproc.serializers.pojo.serializer import Pojo
-from stateproc.snapshot.operator import Operator
+from stateproc.states.operator import Operator
 from stateproc.writers.bootstrap.key_group_assignment import key_hash_of
 from stateproc.writers.bootstrap.keyed_encoder import RowEncoder
 from stateproc.writers.rewrite.merged_header import merged_header

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import stateproc
 from stateproc.errors import InvalidOption
-from stateproc.snapshot.pandas_frames import PANDAS_DTYPES, to_frame
+from stateproc.states.pandas_frames import PANDAS_DTYPES, to_frame
 from tests.helpers.fixtures import Fixture, fixtures
 
 

@@ -22,11 +22,11 @@ from stateproc.readers.common.key_decoder import read_keys
 from stateproc.readers.common.row_schema import KEY_GROUP, RAW_KEY
 from stateproc.readers.common.splits import KeyedSplit, Split
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
-from stateproc.snapshot.keyed_state import KeyedStateView
-from stateproc.snapshot.null_values import warn_of_nulls
-from stateproc.snapshot.operator_context import OperatorContext
-from stateproc.snapshot.schema_merging import aligned, aligned_array
-from stateproc.snapshot.state import State
+from stateproc.states.keyed_state import KeyedStateView
+from stateproc.states.null_values import warn_of_nulls
+from stateproc.states.operator_context import OperatorContext
+from stateproc.states.schema_merging import aligned, aligned_array
+from stateproc.states.state import State
 
 if TYPE_CHECKING:
     from typing_extensions import Self

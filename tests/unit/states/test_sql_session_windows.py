@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stateproc.snapshot.state import State
+from stateproc.states.state import State
 from tests.helpers.fixtures import fixtures
 
 CASES = [item for item in fixtures() if "/sql-sessions-" in item.name]

@@ -19,12 +19,12 @@ from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.readers.operator_state.reader import state_info
 from stateproc.readers.timers.splits import RawTimers, open_raw_timers
-from stateproc.snapshot.joined_table import WideState, wide_state
-from stateproc.snapshot.keyed_state import KeyedStateView, StateInFile
-from stateproc.snapshot.operator_context import OperatorContext
-from stateproc.snapshot.operator_state import OperatorFile, OperatorStateView
-from stateproc.snapshot.state import State
-from stateproc.snapshot.timers import TimerView
+from stateproc.states.joined_table import WideState, wide_state
+from stateproc.states.keyed_state import KeyedStateView, StateInFile
+from stateproc.states.operator_context import OperatorContext
+from stateproc.states.operator_state import OperatorFile, OperatorStateView
+from stateproc.states.state import State
+from stateproc.states.timers import TimerView
 from stateproc.storage import SnapshotLocation, open_handle
 
 _HEADERS_AT_ONCE, _HEADERS_PER_TASK = 8, 64

@@ -19,11 +19,11 @@ from stateproc.readers.common.splits import KeyedSplit, Split, SplitRequest, Sta
 from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.readers.rocksdb.key_ranges import Prefixes
 from stateproc.serializers import Undecodable
-from stateproc.snapshot.null_values import NullSplit, warn_of_nulls, with_choices
-from stateproc.snapshot.operator_context import OperatorContext
-from stateproc.snapshot.schema_merging import merged_schema
-from stateproc.snapshot.session_windows import SessionSplit, window_mapping
-from stateproc.snapshot.state import State
+from stateproc.states.null_values import NullSplit, warn_of_nulls, with_choices
+from stateproc.states.operator_context import OperatorContext
+from stateproc.states.schema_merging import merged_schema
+from stateproc.states.session_windows import SessionSplit, window_mapping
+from stateproc.states.state import State
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from stateproc.codec.arrow_arrays import numbers_of, offsets_of, values_array
 from stateproc.readers.common.row_schema import KEY_GROUP, RAW_KEY
 from stateproc.readers.common.splits import KeyedSplit
 from stateproc.readers.common.state_descriptor import TIMER_PREFIX
-from stateproc.snapshot.null_values import NullSplit
+from stateproc.states.null_values import NullSplit
 
 WINDOW_SET = "merging-window-set"
 CONTENTS = ("window-contents", "window-state", "two-input-window-left-state", "two-input-window-right-state")

@@ -13,10 +13,10 @@ import pyarrow as pa
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.common.splits import Split
-from stateproc.snapshot.operator_context import OperatorContext
-from stateproc.snapshot.pandas_frames import check_dtypes, to_frame
-from stateproc.snapshot.parallel_scan import parallel_split_bytes, read_in_order, thread_count, useful_threads
-from stateproc.snapshot.schema_merging import aligned
+from stateproc.states.operator_context import OperatorContext
+from stateproc.states.pandas_frames import check_dtypes, to_frame
+from stateproc.states.parallel_scan import parallel_split_bytes, read_in_order, thread_count, useful_threads
+from stateproc.states.schema_merging import aligned
 from stateproc.storage.filesystem import store_kind
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pyarrow as pa
 from stateproc.formats import connector_columns
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.common.splits import Split
-from stateproc.snapshot.operator_state import SUBTASK, OperatorStateView
-from stateproc.snapshot.state import State
+from stateproc.states.operator_state import SUBTASK, OperatorStateView
+from stateproc.states.state import State
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import stateproc
-from stateproc.snapshot import parallel_scan
-from stateproc.snapshot.state import State
+from stateproc.states import parallel_scan
+from stateproc.states.state import State
 from tests.helpers.fixtures import fixtures
 from tests.helpers.paths import FIXTURES
 

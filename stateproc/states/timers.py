@@ -14,10 +14,10 @@ from stateproc.readers.common.splits import Split
 from stateproc.readers.common.state_descriptor import TIMER_PREFIX
 from stateproc.readers.timers.raw_timers import TimerService
 from stateproc.readers.timers.splits import SERVICE, RawTimers, with_service
-from stateproc.snapshot.keyed_state import KeyedStateView
-from stateproc.snapshot.operator_context import OperatorContext
-from stateproc.snapshot.schema_merging import merged_type
-from stateproc.snapshot.state import State
+from stateproc.states.keyed_state import KeyedStateView
+from stateproc.states.operator_context import OperatorContext
+from stateproc.states.schema_merging import merged_type
+from stateproc.states.state import State
 
 if TYPE_CHECKING:
     from typing_extensions import Self

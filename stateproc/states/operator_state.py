@@ -23,10 +23,10 @@ from stateproc.readers.common.splits import Split
 from stateproc.readers.operator_state.reader import broadcast_entries, element_ranges, list_elements, state_info
 from stateproc.serializers import Undecodable
 from stateproc.serializers.core.plugins import load_plugins
-from stateproc.snapshot.null_values import warn_of_nulls, with_choices
-from stateproc.snapshot.operator_context import OperatorContext
-from stateproc.snapshot.schema_merging import merged_schema
-from stateproc.snapshot.state import State
+from stateproc.states.null_values import warn_of_nulls, with_choices
+from stateproc.states.operator_context import OperatorContext
+from stateproc.states.schema_merging import merged_schema
+from stateproc.states.state import State
 from stateproc.storage import ByteSource
 
 SUBTASK = "subtask"

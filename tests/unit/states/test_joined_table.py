@@ -12,8 +12,8 @@ import pytest
 import stateproc
 from stateproc.cli.app import main
 from stateproc.readers.common import splits
-from stateproc.snapshot.joined_table import by_key_group
 from stateproc.spark.source import reader_of, schema_of
+from stateproc.states.joined_table import by_key_group
 from tests.helpers.byte_builders.metadata import i32, inline, key_groups, metadata, operator, subtask, utf
 from tests.helpers.byte_builders.serializers import scalar, versioned
 from tests.helpers.fixtures import fixtures

@@ -1,0 +1,14 @@
+"""The table of commands, in the order of ``stateproc --help``: one row and one module with its arguments each."""
+
+from stateproc.cli.command_definition import CommandDefinition
+from stateproc.cli.definitions.inspect import INSPECT
+from stateproc.cli.definitions.offsets import OFFSETS
+from stateproc.cli.definitions.read import READ
+from stateproc.cli.definitions.warmup import WARMUP
+
+COMMANDS: tuple[CommandDefinition, ...] = (
+    INSPECT,
+    READ,
+    OFFSETS,
+    WARMUP,
+)
