@@ -7,11 +7,11 @@ import sys
 from argparse import Namespace
 
 from stateproc.cli.arguments import open_snapshot, option_values
-from stateproc.cli.inspect_report import snapshot_report
 from stateproc.cli.progress import progress
-from stateproc.cli.state_sizes import OperatorSizes, is_small_enough, operator_sizes
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.options import BY_NAME
+from stateproc.reports.inspect_report import snapshot_report
+from stateproc.reports.state_sizes import OperatorSizes, is_small_enough, operator_sizes
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.states.operator import Operator
 
@@ -43,7 +43,7 @@ def inspect_command(arguments: Namespace) -> int:
 
 
 def _inspect_rocksdb(arguments: Namespace, snapshot: Snapshot, operators: list[Operator]) -> int:
-    from stateproc.cli.rocksdb_report import rocksdb_report
+    from stateproc.reports.rocksdb_report import rocksdb_report
 
     since = None if arguments.since is None else open_snapshot(arguments, path=arguments.since, show_note=False)
     report = rocksdb_report(snapshot, operators, since)

@@ -13,10 +13,10 @@ import pyarrow as pa
 from stateproc.errors import SnapshotError
 from stateproc.metadata import walk_stream_handles
 from stateproc.metadata.handles import KeyGroupsHandle
-from stateproc.snapshot.rocksdb_tables import state_tables
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.states.operator import Operator
 from stateproc.states.operator_state import OperatorStateView
+from stateproc.states.rocksdb_tables import state_tables
 from stateproc.states.state import State
 
 Row = dict[str, Any]

@@ -15,7 +15,6 @@ from pyspark_savepoint import DefaultSource
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.options import BY_NAME, PATH, SELECT_OPTIONS
 from stateproc.snapshot.metadata_tables import CATALOGS
-from stateproc.snapshot.rocksdb_tables import has_databases
 from stateproc.snapshot.selection import state_option
 from stateproc.snapshot.snapshot import Snapshot, metadata_bytes, open
 from stateproc.spark.options import source_options
@@ -25,6 +24,7 @@ from stateproc.spark.workers import check_worker_python
 from stateproc.states.connector_state import opened_state
 from stateproc.states.null_values import warn_of_nulls
 from stateproc.states.operator import Operator
+from stateproc.states.rocksdb_tables import has_databases
 from stateproc.states.state import State
 from stateproc.storage.filesystem import store_kind
 

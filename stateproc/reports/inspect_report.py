@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from stateproc.cli.state_sizes import OperatorSizes
 from stateproc.metadata import walk_stream_handles
 from stateproc.metadata.handles import StreamHandle
-from stateproc.snapshot.snapshot import Snapshot
+from stateproc.reports.state_sizes import OperatorSizes
 from stateproc.states.operator import Operator
 from stateproc.states.operator_state import OperatorStateView
 from stateproc.states.state import State
+
+if TYPE_CHECKING:
+    from stateproc.snapshot.snapshot import Snapshot
 
 Report = dict[str, Any]
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from stateproc.errors import SnapshotError
 from stateproc.metadata.handles import IncrementalHandle
 from stateproc.readers.rocksdb import StateStatistics, database_files, database_statistics, new_tables
-from stateproc.snapshot.snapshot import Snapshot
 from stateproc.states.operator import Operator
 
 
@@ -30,19 +29,19 @@ def has_databases(operator: Operator) -> bool:
     return any(file.databases for file in operator.keyed_files)
 
 
-def state_tables(operator: Operator, since: Snapshot | None = None) -> Iterator[StateTables]:
+def state_tables(operator: Operator, since: Iterable[Operator] | None = None) -> Iterator[StateTables]:
     """Describe the tables of each subtask and state.
 
     Args:
         operator: The operator.
-        since: An earlier snapshot of the job, to mark tables that are new.
+        since: The operators of an earlier snapshot of the job, to mark tables that are new.
 
     Raises:
         CorruptSnapshot: A table or manifest is damaged.
         MissingFile: A file does not exist.
         UnsupportedSnapshot: A table has a format that cannot be read.
     """
-    earlier = None if since is None else _handles(since.operators, operator.operator_id)
+    earlier = None if since is None else _handles(since, operator.operator_id)
     for file in operator.keyed_files:
         for handle in file.databases:
             new = None if earlier is None else new_tables(handle, earlier)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stateproc.errors import NotFound, SnapshotError
 from stateproc.readers.rocksdb import StateStatistics, TableStatistics
-from stateproc.snapshot.rocksdb_tables import StateTables, has_databases, state_tables
-from stateproc.snapshot.snapshot import Snapshot
 from stateproc.states.operator import Operator
+from stateproc.states.rocksdb_tables import StateTables, has_databases, state_tables
+
+if TYPE_CHECKING:
+    from stateproc.snapshot.snapshot import Snapshot
 
 Report = dict[str, Any]
 
@@ -49,7 +51,7 @@ def _operator(operator: Operator, since: Snapshot | None) -> Report:
     states: dict[str, list[StateTables]] = {}
     problems = []
     try:
-        for tables in state_tables(operator, since):
+        for tables in state_tables(operator, None if since is None else since.operators):
             states.setdefault(tables.statistics.state, []).append(tables)
     except SnapshotError as error:
         # Sums over some subtasks could be mistaken for sums over all.
