@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import stateproc
 from stateproc import InvalidOption, InvalidRows, NotFound, OperatorBootstrap, SavepointWriter
-from stateproc.cli.offsets_command import kafka_offsets
+from stateproc.reports.kafka_offsets import kafka_offsets
 from stateproc.states.operator import Operator
 from tests.helpers.fixtures import FIXTURES
 
@@ -25,7 +25,7 @@ def theirs(release: str) -> stateproc.Snapshot:
 
 def offsets(snapshot: stateproc.Snapshot) -> list[tuple[Any, ...]]:
     names = ("topic", "partition", "offset", "stopping_offset", "subtask")
-    return sorted(tuple(row[name] for name in names) for row in kafka_offsets(snapshot))
+    return sorted(tuple(row[name] for name in names) for row in kafka_offsets(snapshot.operators))
 
 
 def written(spark: SparkSession, frame: DataFrame, path: Path, version: str = "1.20", **options: Any) -> Operator:

@@ -1,0 +1,64 @@
+"""List the Kafka offsets in a snapshot: of readers' splits, and of partitions that only the coordinator has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from stateproc.states.connector_state import opened_state
+from stateproc.states.operator import Operator
+
+SOURCE_STATE = "SourceReaderState"
+
+
+def kafka_offsets(operators: Iterable[Operator]) -> Iterator[dict[str, Any]]:
+    """Yield one row per Kafka split.
+
+    Partitions that the coordinator has and no reader yet come without a subtask, with the offset of their enumerated
+    split if there is one. Negative offsets are markers, see stateproc.formats.kafka.
+
+    Yields:
+        operator, subtask, topic, partition, offset (the first record that has not been read), stopping_offset.
+
+    Raises:
+        SnapshotError: A state or a coordinator cannot be read.
+    """
+    for operator in operators:
+        assigned = set()
+        for row in _reader_rows(operator):
+            assigned.add((row["topic"], row["partition"]))
+            yield row
+        for row in _coordinator_rows(operator):
+            if (row["topic"], row["partition"]) not in assigned:
+                yield row
+
+
+def _reader_rows(operator: Operator) -> Iterator[dict[str, Any]]:
+    for state in operator.operator_states:
+        if state.name != SOURCE_STATE:
+            continue
+        opened = opened_state(state)
+        if "starting_offset" not in opened.schema().names:
+            continue
+        for item in opened.to_arrow().to_pylist():
+            yield _row(operator, item, item["subtask"])
+
+
+def _coordinator_rows(operator: Operator) -> Iterator[dict[str, Any]]:
+    coordinator = operator.coordinator or {}
+    decoded: Any = coordinator.get("decoded")
+    if coordinator.get("format") != "kafka" or decoded is None:
+        return
+    for item in decoded["partitions"]:
+        yield _row(operator, item, None)
+
+
+def _row(operator: Operator, item: dict[str, Any], subtask: int | None) -> dict[str, Any]:
+    return {
+        "operator": operator.display,
+        "topic": item["topic"],
+        "partition": item["partition"],
+        "offset": item["starting_offset"],
+        "stopping_offset": item["stopping_offset"],
+        "subtask": subtask,
+    }
