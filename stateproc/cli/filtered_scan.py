@@ -17,7 +17,7 @@ from stateproc.states.schema_merging import aligned
 from stateproc.states.state import State, narrowed
 
 if TYPE_CHECKING:
-    from stateproc.cli.where import RowFilter, WhereCondition
+    from stateproc.filters import RowFilter, WhereCondition
 
 _SPLIT_BYTES = 8 << 20
 
@@ -68,7 +68,7 @@ class FilteredScan:
         needed = set(self.schema.names)
         if where is not None:
             # Lazy: start-up. sqlglot takes 0.4 s to load.
-            from stateproc.cli.where import RowFilter, parse
+            from stateproc.filters import RowFilter, parse
 
             condition = parse(where, self._full_schema.names)
             self._filter = RowFilter(condition, self._full_schema, self._temporal_schema)
@@ -105,7 +105,7 @@ class FilteredScan:
 
     def _pruning(self, condition: WhereCondition) -> tuple[list[Any] | None, set[int] | None]:
         """Return the keys and the key groups that rows can have; None where the condition allows all."""
-        from stateproc.cli.where import key_groups_in, keys_in
+        from stateproc.filters import key_groups_in, keys_in
 
         names = self._full_schema.names
         groups = key_groups_in(condition, self._state.operator.max_parallelism) if "key_group" in names else None

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
-from typing import BinaryIO
+from contextlib import closing, contextmanager
 
 from stateproc.cli.arguments import open_snapshot, option_values
 from stateproc.cli.filtered_scan import FilteredScan
 from stateproc.cli.output_format import choose_format
 from stateproc.cli.progress import Advance, progress
-from stateproc.cli.row_writers import WRITERS, RowWriter
+from stateproc.cli.row_output import BINARY_FORMATS, output_stream, row_writer
 from stateproc.errors import InvalidOption
 from stateproc.options import ROW_OPTIONS, SELECT_OPTIONS, Interface
+from stateproc.row_formats.row_writers import RowWriter
 from stateproc.snapshot.selection import StateSelection, select_operator, select_state
 
 TABLE_ROWS = 20
 """Rows of a table without ``--limit``."""
 
-_BINARY_FORMATS = frozenset({"parquet", "arrow"})
-
 
 def read_command(arguments: Namespace) -> int:
     """Print or write the rows that the arguments ask for; return the exit status."""
     format_name = choose_format(arguments.format, arguments.output, terminal=sys.stdout.isatty())
-    is_binary = format_name in _BINARY_FORMATS
+    is_binary = format_name in BINARY_FORMATS
     if is_binary and arguments.output is None and sys.stdout.isatty():
         raise InvalidOption(f"{format_name} cannot be shown on a terminal", advice="give --output FILE, or use a pipe")
     selection = StateSelection.of(option_values(arguments, SELECT_OPTIONS), Interface.CLI)
@@ -39,9 +36,9 @@ def read_command(arguments: Namespace) -> int:
     limit = TABLE_ROWS if arguments.limit is None and format_name == "table" else arguments.limit
     started = time.monotonic()
     with (
-        _output_stream(arguments.output) as stream,
+        output_stream(arguments.output) as stream,
         _scan_progress(arguments.output, scan) as advance,
-        WRITERS[format_name](stream, scan.schema) as writer,
+        row_writer(format_name, stream, scan.schema) as writer,
     ):
         written, is_cut = _write_rows(scan, writer, advance, limit)
     _report(arguments.output, format_name, written, is_cut, time.monotonic() - started)
@@ -62,25 +59,6 @@ def _write_rows(scan: FilteredScan, writer: RowWriter, advance: Advance, limit: 
             if is_cut:
                 return written, True
     return written, False
-
-
-@contextmanager
-def _output_stream(path: str | None) -> Iterator[BinaryIO]:
-    """Open stdout or a file. A file gets its name only once it is complete."""
-    if path is None:
-        yield sys.stdout.buffer
-        sys.stdout.flush()  # of the text above the buffer too: tables are printed as text
-        return
-    partial = path + ".part"
-    try:
-        with open(partial, "wb") as stream:
-            yield stream
-        os.replace(partial, path)
-    except OSError as error:
-        raise InvalidOption(f"{path} cannot be written: {error.strerror}") from error
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(partial)
 
 
 @contextmanager

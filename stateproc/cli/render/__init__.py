@@ -1,1 +1,1 @@
-"""Show reports and rows on a terminal with rich. Imports stateproc.cli.json_values and rich only."""
+"""Show reports and rows on a terminal with rich. Imports stateproc.row_formats.json_values and rich only."""

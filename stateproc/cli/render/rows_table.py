@@ -11,7 +11,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from stateproc.cli.json_values import json_values
+from stateproc.row_formats.json_values import json_values
 
 _MAX_WIDTH = 100
 """Characters of a cell; longer ones are cut."""

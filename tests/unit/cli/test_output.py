@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from stateproc.cli.json_values import json_lines, json_values
 from stateproc.cli.output_format import choose_format
 from stateproc.cli.render.bars import bar, human_bytes, sparkline
 from stateproc.cli.render.rows_table import rows_table
 from stateproc.cli.render.terminal import plain
-from stateproc.cli.row_writers import WRITERS
 from stateproc.errors import InvalidOption
+from stateproc.row_formats.json_values import json_lines, json_values
+from stateproc.row_formats.row_writers import WRITERS
 
 UTC = datetime.timezone.utc
 D = decimal.Decimal

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from stateproc.cli.where import RowFilter, key_groups_in, keys_in, parse
 from stateproc.errors import InvalidOption
+from stateproc.filters import RowFilter, key_groups_in, keys_in, parse
 
 D = decimal.Decimal
 

@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from stateproc.cli.json_values import json_values
 from stateproc.errors import SnapshotError
 from stateproc.keygroups.hashes import hash_codes
 from stateproc.keygroups.key_group_pruning import key_groups, keys_of_fields
 from stateproc.keygroups.key_hash import KeyHash
 from stateproc.keygroups.moments import days, nanos_of_day, seconds_and_nanos
 from stateproc.keygroups.ranges import key_group_of_hash
+from stateproc.row_formats.json_values import json_values
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.java.big_numbers import Big
 from stateproc.serializers.java.collections import ListOf, PlainArray

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from stateproc.cli.where.evaluator import Evaluator
-from stateproc.cli.where.parser import WhereCondition
+from stateproc.filters.evaluator import Evaluator
+from stateproc.filters.parser import WhereCondition
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stateproc.cli.where.exact_numbers import KERNELS, compare_numbers
-from stateproc.cli.where.iso_order import ordered_text
-from stateproc.cli.where.sql_value import SqlValue, null_booleans
 from stateproc.errors import InvalidOption
+from stateproc.filters.exact_numbers import KERNELS, compare_numbers
+from stateproc.filters.iso_order import ordered_text
+from stateproc.filters.sql_value import SqlValue, null_booleans
 
 _MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _ORDERED = ("date", "time")

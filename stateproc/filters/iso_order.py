@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stateproc.cli.json_values import json_values
-from stateproc.cli.where.sql_value import SqlValue
 from stateproc.errors import InvalidOption
+from stateproc.filters.sql_value import SqlValue
+from stateproc.row_formats.json_values import json_values
 
 _YEAR_BIAS = 20_000_000_000
 """Added to years, so that all, negative ones too, have eleven digits."""

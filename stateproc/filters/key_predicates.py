@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from stateproc.cli.where.evaluator import Evaluator
-from stateproc.cli.where.parser import WhereCondition
 from stateproc.errors import InvalidOption
+from stateproc.filters.evaluator import Evaluator
+from stateproc.filters.parser import WhereCondition
 from stateproc.keygroups.key_group_pruning import keys_of_fields
 
 KEY_GROUP = "key_group"

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stateproc.cli.where.comparison import compare
-from stateproc.cli.where.exact_numbers import exact_scalar
-from stateproc.cli.where.sql_value import EXACT, SqlValue
 from stateproc.codec.arrow_arrays import offsets_of
 from stateproc.errors import InvalidOption
+from stateproc.filters.comparison import compare
+from stateproc.filters.exact_numbers import exact_scalar
+from stateproc.filters.sql_value import EXACT, SqlValue
 
 
 def element(collection: SqlValue, key: SqlValue) -> SqlValue:

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stateproc.cli.where.sql_value import EXACT, SqlValue
 from stateproc.errors import InvalidOption
+from stateproc.filters.sql_value import EXACT, SqlValue
 
 KERNELS: dict[str, Callable[[Any, Any], Any]] = {
     "=": pc.equal,

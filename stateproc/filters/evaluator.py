@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from stateproc.cli.where.comparison import compare, null_safe_equal
-from stateproc.cli.where.elements import element
-from stateproc.cli.where.exact_numbers import arithmetic
-from stateproc.cli.where.functions import FUNCTIONS, NAMED_FUNCTIONS, cast, choose, like
-from stateproc.cli.where.parser import WhereCondition
-from stateproc.cli.where.sql_value import EXACT, SqlValue, boolean, condition, field_of
 from stateproc.errors import InvalidOption
+from stateproc.filters.comparison import compare, null_safe_equal
+from stateproc.filters.elements import element
+from stateproc.filters.exact_numbers import arithmetic
+from stateproc.filters.functions import FUNCTIONS, NAMED_FUNCTIONS, cast, choose, like
+from stateproc.filters.parser import WhereCondition
+from stateproc.filters.sql_value import EXACT, SqlValue, boolean, condition, field_of
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",

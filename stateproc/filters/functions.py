@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from stateproc.cli.json_values import json_values
-from stateproc.cli.where.comparison import compare
-from stateproc.cli.where.elements import contains, size
-from stateproc.cli.where.exact_numbers import as_double, as_exact, exact_scalar, is_float, map_exact
-from stateproc.cli.where.iso_order import ordered_text
-from stateproc.cli.where.sql_value import SqlValue, boolean
 from stateproc.errors import InvalidOption
+from stateproc.filters.comparison import compare
+from stateproc.filters.elements import contains, size
+from stateproc.filters.exact_numbers import as_double, as_exact, exact_scalar, is_float, map_exact
+from stateproc.filters.iso_order import ordered_text
+from stateproc.filters.sql_value import SqlValue, boolean
+from stateproc.row_formats.json_values import json_values
 
 
 @dataclass(frozen=True)
