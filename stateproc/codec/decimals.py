@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from decimal import Context, Decimal
-
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from stateproc.codec.arrow_arrays import numbers_of
+from stateproc.codec.array_types import Bytes
+from stateproc.codec.arrow_arrays import bytes_of, null_rows, numbers_of
 
-_EXACT = Context(prec=100)
+_DECIMAL_BYTES = 16
+"""Bytes of a decimal128."""
 
 
 def unscaled(raw: bytes) -> int:
@@ -44,14 +45,49 @@ def compact_decimals(values: pa.Array, precision: int, scale: int) -> pa.Array:
 
 
 def wide_decimals(values: pa.Array, precision: int, scale: int) -> pa.Array:
-    """Two's complement big-endian bytes as decimal128(precision, scale). Raises OverflowError."""
-    out: list[Decimal | None] = []
-    for raw in values.to_pylist():
-        if raw is None:
-            out.append(None)
-            continue
-        number = unscaled(raw)
-        if abs(number) >= 10**precision:
-            raise OverflowError(f"a decimal of more than {precision} digits")
-        out.append(Decimal(number).scaleb(-scale, _EXACT))
-    return pa.array(out, type=pa.decimal128(precision, scale))
+    """Convert two's complement big-endian bytes of any length to decimal128(precision, scale).
+
+    Args:
+        values: A binary array; no bytes are 0.
+        precision: At most 38 digits.
+        scale: Digits after the point.
+
+    Raises:
+        OverflowError: A number has more digits.
+    """
+    data, offsets = bytes_of(values)
+    null = null_rows(values)
+    lengths = np.where(null, 0, np.diff(offsets))
+    ends = offsets[:-1] + lengths
+    words = np.zeros((len(values), _DECIMAL_BYTES), dtype=np.uint8)
+    given = np.flatnonzero(lengths)
+    words[given] = np.where(data[offsets[given]] > 127, 255, 0)[:, None]
+    for place in range(min(_DECIMAL_BYTES, int(lengths.max(initial=0)))):
+        rows = np.flatnonzero(lengths > place)
+        words[rows, place] = data[ends[rows] - 1 - place]
+    if _out_of_range(words, precision).any() or any(
+        _is_longer(data[offsets[row] : ends[row]]) for row in np.flatnonzero(lengths > _DECIMAL_BYTES)
+    ):
+        raise OverflowError(f"a decimal of more than {precision} digits")
+    mask = pa.py_buffer(np.packbits(~null, bitorder="little")) if values.null_count else None
+    return pa.Array.from_buffers(pa.decimal128(precision, scale), len(values), [mask, pa.py_buffer(words)])
+
+
+def _out_of_range(words: Bytes, precision: int) -> npt.NDArray[np.bool_]:
+    """Which little-endian 128-bit numbers have more than ``precision`` digits."""
+    low, high = words.view(np.uint64)[:, 0], words.view(np.int64)[:, 1]
+    most, least = 10**precision, -(10**precision)
+    low_bits = (1 << 64) - 1
+    return np.asarray(
+        (high > most >> 64)
+        | ((high == most >> 64) & (low >= np.uint64(most & low_bits)))
+        | (high < least >> 64)
+        | ((high == least >> 64) & (low <= np.uint64(least & low_bits)))
+    )
+
+
+def _is_longer(raw: Bytes) -> bool:
+    """Whether a number needs more than 16 bytes. Leading bytes that repeat its sign do not count."""
+    sign = 255 if raw[0] > 127 else 0
+    extra = raw[:-_DECIMAL_BYTES]
+    return bool((extra != sign).any()) or (raw[-_DECIMAL_BYTES] > 127) != (sign == 255)

@@ -23,6 +23,7 @@ from stateproc.writers.commit.staging import run_of_file
 from stateproc.writers.formats.common.entry_batches import TARGET, TARGETED
 from stateproc.writers.spark.data_source_writer import PlainWriter, writer_of
 from stateproc.writers.write_task import WrittenTarget, write_targets
+from tests.helpers.sweeps import exhaustive
 
 ROWS = 6000
 FORMATS = ("canonical", "native-hashmap", "native-rocksdb")
@@ -277,7 +278,7 @@ def test_kryo_values_in_native_heap_files_of_both_kryo_versions(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("version", ["1.13", "1.15", "1.20", "2.0", "2.3"])
+@pytest.mark.parametrize("version", ["1.13", exhaustive("1.15"), exhaustive("1.20"), exhaustive("2.0"), "2.3"])
 def test_master_states_are_kept_in_every_format_and_release(tmp_path: Path, format: str, version: str) -> None:
     states = (
         MasterState("hook é", 7, b"\0\xff\x80"),

@@ -123,7 +123,7 @@ def contents(entries: list[RawEntries]) -> Contents:
     return found
 
 
-@pytest.mark.parametrize("namespace", [VOID_NAMESPACE, LONG, STRING], ids=["void", "fixed", "any length"])
+@pytest.mark.parametrize("namespace", [VOID_NAMESPACE, exhaustive(LONG), STRING], ids=["void", "fixed", "any length"])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.value)
 @pytest.mark.parametrize("seeds", sweep(60), ids=str)
 def test_bulk_replay_of_raw_entries_equals_sequential_replay(
@@ -174,7 +174,7 @@ def heap_columns(rng: random.Random, state: KeyedState) -> Columns:
     }
 
 
-@pytest.mark.parametrize("namespace", [VOID_NAMESPACE, LONG, STRING], ids=["void", "fixed", "any length"])
+@pytest.mark.parametrize("namespace", [VOID_NAMESPACE, exhaustive(LONG), STRING], ids=["void", "fixed", "any length"])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.value)
 @pytest.mark.parametrize("seeds", sweep(30), ids=str)
 def test_bulk_replay_on_heap_columns_equals_sequential_replay(
@@ -220,7 +220,7 @@ def merge(rng: random.Random, state: KeyedState, at: int) -> Change:
     return Change(rng.randrange(3), bytes([Operation.MERGE_NS, 0, 7]) + body, "log", at)
 
 
-@pytest.mark.parametrize("namespace", [LONG, STRING], ids=["fixed", "any length"])
+@pytest.mark.parametrize("namespace", [exhaustive(LONG), STRING], ids=["fixed", "any length"])
 @pytest.mark.parametrize("kind", MERGING, ids=lambda kind: kind.value)
 @pytest.mark.parametrize("seeds", sweep(200), ids=str)
 def test_bulk_merge_of_namespaces_equals_sequential_merge(seeds: range, kind: StateKind, namespace: Serializer) -> None:

@@ -64,7 +64,7 @@ KEYS = {
 
 
 @pytest.mark.parametrize("name", KEYS)
-@pytest.mark.parametrize("key_groups", [1, 7, 128, 32768])
+@pytest.mark.parametrize("key_groups", [exhaustive(1), 7, exhaustive(128), 32768])
 def test_entries_are_sorted_in_memory(name: str, key_groups: int) -> None:
     rows = mixed(KEYS[name], key_groups)
     assert rows_of([in_order(batches(rows, 5))]) == sorted(rows)
@@ -95,7 +95,7 @@ def test_merged_runs_are_sorted(name: str, chunk_bytes: int, monkeypatch: pytest
 
 @pytest.mark.parametrize("name", KEYS)
 @pytest.mark.parametrize("ordered", [False, True])
-@pytest.mark.parametrize("held_bytes", [1, 5000, 40_000])
+@pytest.mark.parametrize("held_bytes", [1, exhaustive(5000), 40_000])
 def test_entries_are_spilled_to_a_file(
     name: str, ordered: bool, held_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
