@@ -120,6 +120,10 @@ class UnreadableStateWarning(UserWarning):
     """States that cannot be decoded are read as null, as ``on_error='null'`` asks; the message says which and why."""
 
 
+class UnmatchedUidWarning(UserWarning):
+    """Uids that were given to name operators match none of the snapshot; the message lists them."""
+
+
 def not_found(what: str, name: str, known: Iterable[str], inside: str | None = None) -> NotFound:
     """Return the error for a name that does not exist, with the nearest names, or all if there are few.
 

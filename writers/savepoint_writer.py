@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from stateproc.errors import InvalidOption, not_found
 from stateproc.flink_versions import DEFAULT, Release, release
+from stateproc.keygroups.operator_ids import matching_operator_id
 from stateproc.keygroups.ranges import check_max_parallelism
 from stateproc.options import open_arguments, parse_options
 from stateproc.snapshot.snapshot import Snapshot, open
@@ -363,13 +364,16 @@ class SavepointWriter:
         return directory
 
     def _found(self, uid: str) -> str:
-        """The id of an existing operator. Raises NotFound."""
+        """The id of an existing operator. Raises NotFound, InvalidOption."""
         wanted = NewOperator.id_of(uid)
         if wanted in self._operators:
             return wanted
         names = {item.uid: key for key, item in self._operators.items() if item.uid}
         if uid in names:
             return names[uid]
+        by_prefix = matching_operator_id(uid, self._operators)
+        if by_prefix is not None:
+            return by_prefix
         raise not_found("operator", uid, [*names, *self._operators])
 
     def _existing(self, uid: str) -> ExistingOperator:

@@ -15,7 +15,7 @@ from typing import Any
 import stateproc
 from stateproc.cli.definitions import COMMANDS
 from stateproc.cli.exit_status import status_of
-from stateproc.errors import SnapshotError, UnreadableStateWarning
+from stateproc.errors import SnapshotError, UnmatchedUidWarning, UnreadableStateWarning
 
 _EXAMPLES = """\
 examples:
@@ -24,6 +24,7 @@ examples:
   stateproc read /savepoints/savepoint-4f1b --uid orders --state totals --where "key = 42"
   stateproc read /savepoints/savepoint-4f1b --uid orders --state totals --output totals.parquet
 """
+_PRINTED = (UnreadableStateWarning, UnmatchedUidWarning)
 _OBJECTS_PER_COLLECTION = 100_000
 
 
@@ -66,20 +67,21 @@ def _rare_collections() -> Iterator[None]:
 
 @contextmanager
 def _printed_warnings() -> Iterator[None]:
-    """Print warnings about states without the line of code that issued them."""
+    """Print warnings about snapshots without the line of code that issued them."""
     with warnings.catch_warnings():
         shown = warnings.showwarning
         printed: set[str] = set()
 
         def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-            if issubclass(category, UnreadableStateWarning):
+            if issubclass(category, _PRINTED):
                 if str(message) not in printed:
                     _print_line("warning", "yellow", str(message))
                 printed.add(str(message))
             else:
                 shown(message, category, *place, **more)
 
-        warnings.simplefilter("always", UnreadableStateWarning)
+        for category in _PRINTED:
+            warnings.simplefilter("always", category)
         warnings.showwarning = show
         yield
 

@@ -13,7 +13,7 @@ from stateproc.cli.filtered_scan import FilteredScan
 from stateproc.cli.output_format import choose_format
 from stateproc.cli.progress import Advance, progress
 from stateproc.cli.row_output import BINARY_FORMATS, output_stream, row_writer
-from stateproc.errors import InvalidOption
+from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.options import ROW_OPTIONS, SELECT_OPTIONS, Interface
 from stateproc.row_formats.row_writers import RowWriter
 from stateproc.snapshot.selection import StateSelection, select_operator, select_state
@@ -35,12 +35,15 @@ def read_command(arguments: Namespace) -> int:
     scan = FilteredScan(state, arguments.where, rows["columns"], rows["flatten"], rows["raw"], rows["threads"])
     limit = TABLE_ROWS if arguments.limit is None and format_name == "table" else arguments.limit
     started = time.monotonic()
-    with (
-        output_stream(arguments.output) as stream,
-        _scan_progress(arguments.output, scan) as advance,
-        row_writer(format_name, stream, scan.schema) as writer,
-    ):
-        written, is_cut = _write_rows(scan, writer, advance, limit)
+    try:
+        with (
+            output_stream(arguments.output) as stream,
+            _scan_progress(arguments.output, scan) as advance,
+            row_writer(format_name, stream, scan.schema) as writer,
+        ):
+            written, is_cut = _write_rows(scan, writer, advance, limit)
+    except SnapshotError as error:
+        raise state.operator.named(error) from None
     _report(arguments.output, format_name, written, is_cut, time.monotonic() - started)
     return 0
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from stateproc.errors import InvalidOption, not_found
-from stateproc.keygroups.operator_ids import operator_id
+from stateproc.keygroups.operator_ids import matching_operator_id
 from stateproc.serializers import Serializer
 
 KeyTypes: TypeAlias = Mapping[str, Serializer]
@@ -20,7 +20,8 @@ def parse_key_types(spec: Any, operator_ids: Iterable[str]) -> KeyTypes:
     """Parse ``spec``: one type for all operators (of `stateproc.types`, or its text), or a mapping (or its JSON text)
     of uids or uid hashes to types.
 
-    Raises InvalidOption; NotFound for operators that the snapshot does not have.
+    The beginning of a uid hash is accepted, too. Raises InvalidOption; NotFound for operators that the snapshot does
+    not have.
     """
     if spec is None:
         return {}
@@ -33,10 +34,10 @@ def parse_key_types(spec: Any, operator_ids: Iterable[str]) -> KeyTypes:
     known = set(operator_ids)
     parsed: dict[str, Serializer] = {}
     for name, type_ in spec.items():
-        ids = {str(name).lower(), operator_id(str(name))} & known
-        if not ids:
+        found = matching_operator_id(str(name), known)
+        if found is None:
             raise not_found("operator with uid or uid hash", str(name), sorted(known))
-        parsed.update(dict.fromkeys(ids, types.of(type_)))
+        parsed[found] = types.of(type_)
     return parsed
 
 

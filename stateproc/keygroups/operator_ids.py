@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
+from stateproc.errors import InvalidOption
+
+_LEAST_DIGITS = 4
+"""Hex digits that the beginning of a uid hash has at least."""
 _MASK = (1 << 64) - 1
 _C1, _C2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
 
@@ -9,6 +16,33 @@ _C1, _C2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
 def operator_id(uid: str) -> str:
     """The operator id of a uid: 32 hex digits in the byte order of `_metadata` and Flink's log output."""
     return murmur3_x64_128(uid.encode("utf-8", "replace")).hex()
+
+
+def matching_operator_id(uid_or_hash: str, ids: Iterable[str]) -> str | None:
+    """Find an operator by its uid, its id, or the beginning of its id.
+
+    Args:
+        uid_or_hash: A uid, 32 hex digits, or at least four hex digits with which one id begins.
+        ids: The operators' ids.
+
+    Returns:
+        The id; None if there is none.
+
+    Raises:
+        InvalidOption: Several ids begin with these digits; the advice lists them.
+    """
+    known = list(ids)
+    for wanted in (uid_or_hash.lower(), operator_id(uid_or_hash)):
+        if wanted in known:
+            return wanted
+    if not re.fullmatch(rf"[0-9a-fA-F]{{{_LEAST_DIGITS},31}}", uid_or_hash):
+        return None
+    found = [item for item in known if item.startswith(uid_or_hash.lower())]
+    if len(found) > 1:
+        raise InvalidOption(
+            f"{len(found)} uid hashes begin with {uid_or_hash!r}", advice=f"give more digits: {', '.join(found)}"
+        )
+    return found[0] if found else None
 
 
 def murmur3_x64_128(data: bytes) -> bytes:

@@ -40,9 +40,9 @@ def one_of(names: tuple[str, ...]) -> Callable[[str], str]:
 
 
 def uid_hash(text: str) -> str:
-    """Parse an operator id: 32 hex digits."""
-    if not re.fullmatch(r"[0-9a-fA-F]{32}", text):
-        raise ValueError("32 hex digits; a uid goes into the option 'uid'")
+    """Parse an operator id or the beginning of one: 4 to 32 hex digits."""
+    if not re.fullmatch(r"[0-9a-fA-F]{4,32}", text):
+        raise ValueError("4 to 32 hex digits; a uid goes into the option 'uid'")
     return text.lower()
 
 

@@ -30,7 +30,12 @@ PATH = OptionDefinition(
 )
 OPEN_OPTIONS: tuple[OptionDefinition, ...] = (
     OptionDefinition(
-        "uids", tuple, parsers.name_list, "uids of the job, to name operators of Flink 1.x snapshots", (), metavar="A,B"
+        "uids",
+        tuple,
+        parsers.name_list,
+        "uids of the job, to name operators of Flink 1.x snapshots; @FILE: one per line, or a plan as JSON",
+        (),
+        metavar="A,B",
     ),
     OptionDefinition(
         "classes",
@@ -108,7 +113,7 @@ SELECT_OPTIONS: tuple[OptionDefinition, ...] = (
         "uid_hash",
         str,
         parsers.uid_hash,
-        "the operator, by uid hash (operator id), 32 hex digits",
+        "the operator, by uid hash (operator id): 32 hex digits, or the first ones",
         metavar="H",
         interfaces=_SPARK_AND_CLI,
     ),

@@ -48,6 +48,7 @@ def operator_report(operator: Operator, sizes: OperatorSizes) -> Report:
         "uid": operator.uid,
         "uid_hash": operator.operator_id,
         "name": operator.name,
+        "label": operator.label,
         "parallelism": operator.parallelism,
         "max_parallelism": operator.max_parallelism,
         "finished": metadata.finished,

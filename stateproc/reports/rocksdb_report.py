@@ -60,6 +60,7 @@ def _operator(operator: Operator, since: Snapshot | None) -> Report:
         "uid": operator.uid,
         "uid_hash": operator.operator_id,
         "name": operator.name,
+        "label": operator.label,
         "states": [_state(states[name]) for name in sorted(states)],
         "problems": problems,
     }

@@ -145,7 +145,7 @@ def operator_choice(operator: Operator, interface: Interface) -> str:
     names = [state.name for state in operator.states]
     shown = ", ".join(names[:_SHOWN_STATES]) + (" …" if len(names) > _SHOWN_STATES else "")
     name = operator.name if operator.name != operator.uid else None
-    facts = (name, f"parallelism {operator.parallelism}", f"states: {shown}" if names else None)
+    facts = (name or operator.label, f"parallelism {operator.parallelism}", f"states: {shown}" if names else None)
     return f"{_assignment(*option, interface)}  ({'; '.join(item for item in facts if item)})"
 
 

@@ -8,9 +8,11 @@ from typing import Any
 
 from stateproc.errors import InvalidOption, NotFound, not_found
 from stateproc.keygroups.key_types import parse_key_types
-from stateproc.keygroups.operator_ids import operator_id
+from stateproc.keygroups.operator_ids import matching_operator_id, operator_id
 from stateproc.metadata import OperatorState, SnapshotMetadata, flink_version_range, read_metadata
 from stateproc.metadata.handles import KeyGroupsHandle
+from stateproc.operator_names.given_names import GivenNames, given_names
+from stateproc.operator_names.snapshot_names import SnapshotNames
 from stateproc.options import OPEN_OPTIONS
 from stateproc.readers.common.layout_detection import CANONICAL_TYPE
 from stateproc.readers.common.read_options import ReadOptions
@@ -40,7 +42,8 @@ class Snapshot:
         self.location = location
         self.metadata = metadata
         self.options = options
-        self._uids = {operator_id(uid): uid for uid in uids}
+        self._names = SnapshotNames(metadata.operators, _given_names(uids, location))
+        self._names.warn_of_unmatched()
         self._operators_by_uid: dict[str, Operator] = {}
 
     @property
@@ -81,29 +84,34 @@ class Snapshot:
     @cached_property
     def operators(self) -> tuple[Operator, ...]:
         """All operators, in the order of ``_metadata``."""
-        return tuple(self._operator(item, self._uids.get(item.operator_id)) for item in self.metadata.operators)
+        return tuple(self._operator(item, self._names.given_uid(item.operator_id)) for item in self.metadata.operators)
 
     def operator(self, uid_or_hash: str) -> Operator:
         """Find an operator.
 
         Args:
-            uid_or_hash: Its uid, its uid hash (operator id, 32 hex digits), or its name if only one operator has it.
+            uid_or_hash: Its uid, its uid hash (operator id, 32 hex digits) or the beginning of it (at least 4 digits),
+                or its name if only one operator has it.
 
         Returns:
             The operator. Where ``_metadata`` contains no uids (Flink 1.x) and a uid was given, it has that uid.
 
         Raises:
             NotFound: No operator matches; the advice lists the nearest.
+            InvalidOption: The hashes of several operators begin with these digits; the advice lists them.
         """
         wanted = uid_or_hash.lower()
         hashed = operator_id(uid_or_hash)
         for operator in self.operators:
-            if operator.operator_id in (wanted, hashed) or operator.uid == uid_or_hash:
-                named = operator.uid is None and operator.operator_id == hashed
+            if operator.operator_id in (wanted, hashed) or operator.known_uid == uid_or_hash:
+                named = operator.known_uid is None and operator.operator_id == hashed
                 return self._named(operator, uid_or_hash) if named else operator
         by_name = [operator for operator in self.operators if operator.name == uid_or_hash]
         if len(by_name) == 1:
             return by_name[0]
+        by_prefix = matching_operator_id(uid_or_hash, (operator.operator_id for operator in self.operators))
+        if by_prefix is not None:
+            return next(operator for operator in self.operators if operator.operator_id == by_prefix)
         known = [operator.display for operator in self.operators] + [
             operator.name for operator in self.operators if operator.name
         ]
@@ -114,7 +122,7 @@ class Snapshot:
         raise error
 
     def _operator(self, metadata: OperatorState, uid: str | None) -> Operator:
-        return Operator(metadata, self.location, self.options, self.metadata.version, uid)
+        return Operator(metadata, self.location, self.options, self.metadata.version, uid, self._names)
 
     def _named(self, operator: Operator, uid: str) -> Operator:
         """Return ``operator`` under ``uid``: always the same object, so that its headers are read once."""
@@ -175,7 +183,8 @@ def open(
 
     Args:
         path: The snapshot's directory, its ``_metadata``, or a checkpoint root (the newest ``chk-N``).
-        uids: Uids of the job, to name the operators of Flink 1.x snapshots, which contain hashes only.
+        uids: Uids of the job, to name the operators of Flink 1.x snapshots, which contain hashes only. One that begins
+            with ``@`` is the path of a file: one uid per line, a compiled plan, or a job's plan from Flink's REST API.
         classes: Descriptions of user classes: a dict, JSON text, or the path of a JSON file.
         plugins: Modules to import, which register parsers.
         temporal: 'micros', or 'exact' to keep nanoseconds.
@@ -230,6 +239,13 @@ def open(
         key_types=parse_key_types(values["key_type"], (item.operator_id for item in metadata.operators)),
     )
     return Snapshot(location, metadata, options, values["uids"])
+
+
+def _given_names(uids: Iterable[str], location: SnapshotLocation) -> GivenNames:
+    given = tuple(uids)
+    if not given:
+        return GivenNames()
+    return given_names(given, location.storage_options)
 
 
 def _classes(spec: Any) -> Mapping[str, Any]:

@@ -22,6 +22,7 @@ from stateproc.readers.timers.splits import RawTimers, open_raw_timers
 from stateproc.states.joined_table import WideState, wide_state
 from stateproc.states.keyed_state import KeyedStateView, StateInFile
 from stateproc.states.operator_context import OperatorContext
+from stateproc.states.operator_naming import OperatorNaming
 from stateproc.states.operator_state import OperatorFile, OperatorStateView
 from stateproc.states.state import State
 from stateproc.states.timers import TimerView
@@ -37,7 +38,7 @@ class Operator:
         metadata: Its entry in ``_metadata``.
         location: Where the snapshot is.
         options: How its states are decoded.
-        uid: The uid; ``_metadata`` contains it from Flink 2.0 on, for earlier releases it is None unless given.
+        known_uid: The uid in ``_metadata`` or that was given, else None.
     """
 
     def __init__(
@@ -47,11 +48,13 @@ class Operator:
         options: ReadOptions,
         metadata_version: int,
         uid: str | None = None,
+        naming: OperatorNaming | None = None,
     ) -> None:
         self.metadata = metadata
         self.location = location
         self.options = options
-        self.uid = uid or metadata.uid
+        self.known_uid = uid or metadata.uid or None
+        self._naming = naming
         self._metadata_version = metadata_version
         self._misplaced: list[SnapshotError] = []
 
@@ -61,9 +64,26 @@ class Operator:
         return self.metadata.operator_id
 
     @property
+    def uid(self) -> str | None:
+        """The uid. ``_metadata`` contains it from Flink 2.0 on; for earlier releases it is one that was given, or one
+        that Flink's table planner generates, found by its hash; else None.
+        """
+        return self.known_uid or (self._naming.planner_uid(self.operator_id) if self._naming else None)
+
+    @property
     def name(self) -> str | None:
         """The operator's name; None before Flink 2.0."""
         return self.metadata.name
+
+    @cached_property
+    def label(self) -> str | None:
+        """What kind of operator it is, where neither uid nor name are known: by a given plan, or by its states.
+
+        Reads the headers of state files. None if their names do not show it.
+        """
+        if self.uid or self.name or self._naming is None:
+            return None
+        return self._naming.label(self)
 
     @property
     def parallelism(self) -> int:
@@ -85,11 +105,12 @@ class Operator:
         """What the operator's states share."""
         return OperatorContext(
             operator_id=self.operator_id,
-            display=self.display,
+            display=self.known_uid or self.operator_id,
             location=self.location,
             options=self.options,
             max_parallelism=self.max_parallelism,
             metadata_version=self._metadata_version,
+            naming=self._naming,
         )
 
     @cached_property

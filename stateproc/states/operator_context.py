@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from stateproc.errors import SnapshotError
 from stateproc.readers.common.read_options import ReadOptions
+from stateproc.states.operator_naming import OperatorNaming
 from stateproc.storage import SnapshotLocation
 
 
@@ -14,11 +16,12 @@ class OperatorContext:
 
     Attributes:
         operator_id: The uid hash, 32 hex digits.
-        display: What people know the operator by: its uid, else its id.
+        display: What people know the operator by: its uid if that is known, else its id.
         location: Where the snapshot is.
         options: How states are decoded.
         max_parallelism: The number of key groups.
         metadata_version: The version of ``_metadata``, on which Java's hash codes of some key types depend.
+        naming: Finds names of operators without a uid.
     """
 
     operator_id: str
@@ -27,7 +30,17 @@ class OperatorContext:
     options: ReadOptions
     max_parallelism: int
     metadata_version: int
+    naming: OperatorNaming | None = field(default=None, compare=False, repr=False)
 
     def with_temporal(self, temporal: str) -> OperatorContext:
         """Return the context with another representation of dates and times: 'micros' or 'exact'."""
         return replace(self, options=replace(self.options, temporal=temporal))
+
+    def named(self, error: SnapshotError) -> SnapshotError:
+        """Return an error with the operator's uid in place of its id, if one can be found that was not known yet."""
+        if self.naming is None or self.display != self.operator_id or error.where.operator != self.operator_id:
+            return error
+        uid = self.naming.planner_uid(self.operator_id)
+        if uid is None:
+            return error
+        return type(error)(error.message, where=replace(error.where, operator=uid), advice=error.advice)

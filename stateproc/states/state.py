@@ -215,7 +215,8 @@ class State(ABC):
             raise
         except SnapshotError as error:
             file = self.operator.location.metadata_uri
-            raise error.at(file=file, operator=self.operator.display, state=self.name) from error
+            placed = error.at(file=file, operator=self.operator.display, state=self.name)
+            raise self.operator.named(placed) from error
 
     def _pruned(self, key_groups: Iterable[int] | None, keys: Sequence[Any] | None) -> set[int] | None:
         chosen = None if key_groups is None else set(key_groups)

@@ -23,8 +23,9 @@ def rocksdb_view(report: dict[str, Any]) -> Group:
     parts: list[RenderableType] = [_head(report)]
     for operator in report["operators"]:
         title = Text(operator["uid"] or operator["uid_hash"], "bold")
-        if operator["name"] and operator["name"] != operator["uid"]:
-            title.append(f"  {operator['name']}", "italic")
+        name = operator["name"] or operator["label"]
+        if name and name != operator["uid"]:
+            title.append(f"  {name}", "italic")
         lines: list[RenderableType] = []
         if operator["states"]:
             lines.append(_states(operator["states"], compared=report["since"] is not None))

@@ -18,6 +18,9 @@ _KINDS = {
     "event timers": "yellow", "processing timers": "yellow", "broadcast": "cyan",
 }  # fmt: skip
 _BAR = 8
+_HASHES = (
+    "Flink 1.x stores hashes, not uids: --uids a,b or --uids @plan.json names operators; 4 digits of a hash select one."
+)
 
 
 def snapshot_view(report: dict[str, Any]) -> Group:
@@ -31,7 +34,7 @@ def snapshot_view(report: dict[str, Any]) -> Group:
         lines += _problems(operator)
         parts += [Text(), _operator_line(operator), Padding(Group(*lines), (0, 0, 0, 2))]
     if any(operator["uid"] is None for operator in report["operators"]):
-        parts.append(Text("\nFlink 1.x stores hashes, not uids: --uids a,b names the operators.", "dim"))
+        parts.append(Text(f"\n{_HASHES}", "dim"))
     return Group(*parts)
 
 
@@ -61,8 +64,9 @@ def _counted(number: int, noun: str) -> str:
 
 def _operator_line(operator: dict[str, Any]) -> Text:
     text = Text(operator["uid"] or operator["uid_hash"], "bold")
-    if operator["name"] and operator["name"] != operator["uid"]:
-        text.append(f"  {operator['name']}", "italic")
+    name = operator["name"] or operator["label"]
+    if name and name != operator["uid"]:
+        text.append(f"  {name}", "italic")
     if operator["uid"]:
         text.append(f"  {operator['uid_hash']}", "dim")
     return text

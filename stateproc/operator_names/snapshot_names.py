@@ -1,0 +1,67 @@
+"""Name the operators of one snapshot whose uids ``_metadata`` does not contain."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from functools import cached_property
+
+from stateproc.errors import UnmatchedUidWarning
+from stateproc.metadata import OperatorState
+from stateproc.operator_names.given_names import GivenNames
+from stateproc.states.operator import Operator
+
+MAX_NODE_ID = 10_000
+"""The largest id of an ExecNode whose uids are tried; a compiled plan with larger ids may be given as a file."""
+_SHOWN = 5
+
+
+class SnapshotNames:
+    """Names of operators: uids that were given, those of Flink's table planner, and labels.
+
+    Args:
+        operators: The operators as ``_metadata`` lists them.
+        given: What the user gave to name them.
+    """
+
+    def __init__(self, operators: Sequence[OperatorState], given: GivenNames) -> None:
+        self._operators = tuple(operators)
+        self._given = given
+
+    def given_uid(self, operator_id: str) -> str | None:
+        """Return the uid with this hash among the given ones."""
+        return self._given.uids.get(operator_id)
+
+    def planner_uid(self, operator_id: str) -> str | None:
+        """Return the uid with this hash among those that Flink's table planner generates."""
+        return self._planner_uids.get(operator_id)
+
+    @cached_property
+    def _planner_uids(self) -> dict[str, str]:
+        """The uids of all operators that have none: the search takes as long for one operator as for all."""
+        # Lazy: start-up. Most commands show no operator without a uid.
+        from stateproc.operator_names.numbered_uids import find_numbered_uids
+        from stateproc.operator_names.planner_nodes import uid_templates
+
+        ids = [item.operator_id for item in self._operators if not item.uid and not self.given_uid(item.operator_id)]
+        return find_numbered_uids(ids, uid_templates(), MAX_NODE_ID) if ids else {}
+
+    def label(self, operator: Operator) -> str | None:
+        """Return the name of the operator's vertex in a given plan, else its kind by the names of its states."""
+        # Lazy: start-up. Labels are shown by few commands.
+        from stateproc.operator_names.state_labels import label_of_states
+
+        return self._given.vertices.get(operator.operator_id) or label_of_states(operator.states)
+
+    def warn_of_unmatched(self) -> None:
+        """Issue one warning about given uids that match no operator."""
+        names = [name for item in self._operators for name in (item.uid, item.name, item.operator_id)]
+        missing = self._given.unmatched((item.operator_id for item in self._operators), names)
+        if missing:
+            shown = ", ".join(map(repr, missing[:_SHOWN]))
+            more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+            warnings.warn(
+                f"uids that match no operator: {shown}{more}; they are compared letter by letter, as .uid(…) has them",
+                UnmatchedUidWarning,
+                stacklevel=2,
+            )
