@@ -26,7 +26,7 @@ _LOW_BITS = _U64(0xFFFF)
 
 
 @dataclass(frozen=True)
-class Numbers:
+class DecimalNumbers:
     """Numbers with equally many digits.
 
     Attributes:
@@ -40,7 +40,7 @@ class Numbers:
     text: Words
 
 
-def numbers_up_to(last: int) -> Iterator[Numbers]:
+def numbers_up_to(last: int) -> Iterator[DecimalNumbers]:
     """Return the numbers from 1 to ``last`` by their count of digits."""
     for digits in range(1, len(str(last)) + 1):
         first = 10 ** (digits - 1)
@@ -49,7 +49,7 @@ def numbers_up_to(last: int) -> Iterator[Numbers]:
         for place in range(digits):
             digit = values // _U64(10 ** (digits - 1 - place)) % _U64(10) + _U64(ord("0"))
             text |= digit << _U64(8 * place)
-        yield Numbers(first, digits, text)
+        yield DecimalNumbers(first, digits, text)
 
 
 def find_numbered_uids(ids: Collection[str], templates: Iterable[UidTemplate], last: int) -> dict[str, str]:
@@ -79,7 +79,7 @@ def find_numbered_uids(ids: Collection[str], templates: Iterable[UidTemplate], l
     return found
 
 
-def _first_halves(template: UidTemplate, numbers: Numbers) -> Words:
+def _first_halves(template: UidTemplate, numbers: DecimalNumbers) -> Words:
     """Return the first 64 bits of the hashes of a template with each of the numbers."""
     words, length = _words(template, numbers)
     h1, h2 = np.zeros(len(numbers.text), _U64), np.zeros(len(numbers.text), _U64)
@@ -94,7 +94,7 @@ def _first_halves(template: UidTemplate, numbers: Numbers) -> Words:
     return _finished(h1) + _finished(h2)
 
 
-def _words(template: UidTemplate, numbers: Numbers) -> tuple[list[Words], int]:
+def _words(template: UidTemplate, numbers: DecimalNumbers) -> tuple[list[Words], int]:
     """Return the 64-bit words of the uids, two per block, and the length of the uids in bytes.
 
     The last block is incomplete, perhaps empty. Words without digits have one element.
