@@ -18,7 +18,7 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kernels wheel demo test test-numba test-fast test-spark test-flink test-docs lint format bench docs clean
+.PHONY: help setup kernels wheel demo test test-numba test-fast test-spark test-flink test-docs lint format bench site docs clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,6 +87,11 @@ format: setup ## ruff puts the code in order
 
 bench: setup ## how fast it is on this machine
 	$(BIN)/python -m benchmarks
+
+# The notice is about the future of mkdocs, whose version is pinned.
+site: setup ## the documentation site, in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "show it: python -m http.server --directory build/site"
 
 docs: setup ## run the notebook, with its pictures, in place
 	$(BIN)/python notebooks/execute.py

@@ -5,7 +5,7 @@
     types.Pojo("com.acme.Order", {"id": types.LONG, "tags": types.List(types.STRING)})
 
 The same as text: ``types.parse("Tuple2<Long, String>")``. The default type of a column: ``types.of_arrow(type)``.
-Functions raise InvalidOption for types that Flink does not have. May import: serializers, codec, errors.
+Functions raise InvalidOption for types that Flink does not have.
 """
 
 from __future__ import annotations
