@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import pyarrow as pa
+
 from stateproc.states.connector_state import opened_state
 from stateproc.states.operator import Operator
 
 SOURCE_STATE = "SourceReaderState"
+OFFSETS_SCHEMA = pa.schema(
+    [
+        ("operator", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("stopping_offset", pa.int64()),
+        ("subtask", pa.int32()),
+    ]
+)
+"""The columns of :func:`offsets_table`."""
 
 
 def kafka_offsets(operators: Iterable[Operator]) -> Iterator[dict[str, Any]]:
@@ -31,6 +44,16 @@ def kafka_offsets(operators: Iterable[Operator]) -> Iterator[dict[str, Any]]:
         for row in _coordinator_rows(operator):
             if (row["topic"], row["partition"]) not in assigned:
                 yield row
+
+
+def offsets_table(operators: Iterable[Operator]) -> pa.Table:
+    """Return the offsets as a table, sorted by operator, topic and partition.
+
+    Raises:
+        SnapshotError: The state of a source cannot be read.
+    """
+    rows = sorted(kafka_offsets(operators), key=lambda row: (row["operator"], row["topic"], row["partition"]))
+    return pa.Table.from_pylist(rows, schema=OFFSETS_SCHEMA)
 
 
 def _reader_rows(operator: Operator) -> Iterator[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stateproc.errors import InvalidOption, NotFound, not_found
 from stateproc.keygroups.key_types import parse_key_types
@@ -21,6 +21,10 @@ from stateproc.states.operator import Operator
 from stateproc.states.state import State
 from stateproc.storage import SnapshotLocation, locate
 from stateproc.storage.filesystem import kind_of, read_range
+
+if TYPE_CHECKING:
+    from stateproc.export.export_run import ProgressStart
+    from stateproc.export.manifest import ExportManifest
 
 _MAX_METADATA = 2 << 30
 _FIRST_KRYO_5 = 5
@@ -154,6 +158,75 @@ class Snapshot:
 
         sizes = {use.handle: use.handle.size for use in walk_stream_handles(self.metadata)}
         return sum(sizes.values())
+
+    def export(
+        self,
+        directory: str,
+        *,
+        format: str = "parquet",
+        uids: Iterable[str] | None = None,
+        states: Iterable[str] | None = None,
+        compression: str | None = None,
+        temporal: str | None = None,
+        raw: bool = False,
+        flatten: bool = False,
+        key_group_ranges: int | None = None,
+        threads: int | None = None,
+        overwrite: bool = False,
+        storage_options: Mapping[str, Any] | None = None,
+        _start: ProgressStart | None = None,
+    ) -> ExportManifest:
+        """Export states into a directory, one folder each, in parallel and in bounded memory.
+
+        A directory that contains an unfinished export of this snapshot is continued: complete files are kept.
+
+        Args:
+            directory: A local directory or any URI that fsspec knows.
+            format: parquet, arrow, csv, jsonl or delta.
+            uids: Only these operators, by uid, uid hash or name.
+            states: Only states of these names.
+            compression: zstd, snappy, lz4, gzip or none, as the format has them; default: parquet and delta zstd,
+                arrow lz4, jsonl gzip, csv none.
+            temporal: 'micros' (default of parquet, arrow, delta), or 'exact': dates and times as ISO text (default of
+                csv, jsonl).
+            raw: Source and sink states as their bytes.
+            flatten: One row per list element or map entry; states without them are not exported.
+            key_group_ranges: Divide each keyed state into this many hive-style folders ``key_groups=0-31``.
+            threads: The number of threads; default the cores that this process may use.
+            overwrite: Remove the files of another export in the directory.
+            storage_options: Keyword arguments of the directory's file system; default those of the snapshot.
+
+        Returns:
+            What was exported, as ``manifest.json`` in the directory says it. States that cannot be read are in it with
+            their problem.
+
+        Raises:
+            InvalidOption: An argument does not fit, or the directory contains something else.
+            NotFound: There is no such operator or state.
+            WriteFailed: A file cannot be written. What is complete is kept, and another call continues.
+        """
+        # Lazy: start-up.
+        from stateproc.export import export_states
+        from stateproc.reports.kafka_offsets import offsets_table
+
+        everything = uids is None and states is None
+        return export_states(
+            self,
+            directory,
+            format=format,
+            uids=uids,
+            states=states,
+            compression=compression,
+            temporal=temporal,
+            raw=raw,
+            flatten=flatten,
+            key_group_ranges=key_group_ranges,
+            threads=threads,
+            overwrite=overwrite,
+            storage_options=storage_options,
+            tables={"kafka offsets": lambda: offsets_table(self.operators)} if everything else None,
+            start=_start,
+        )
 
     def __repr__(self) -> str:
         n = len(self.operators)

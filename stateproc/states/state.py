@@ -192,6 +192,11 @@ class State(ABC):
         return useful_threads(threads, sum(split.bytes for split in splits)) if self._is_local else threads
 
     @property
+    def stored_bytes(self) -> int | None:
+        """Bytes of the files that contain the state, perhaps besides others; None if not known."""
+        return self._stored_bytes
+
+    @property
     def _is_local(self) -> bool:
         return store_kind(self.operator.location.directory_uri) == "file"
 

@@ -43,7 +43,7 @@ def _advice(error: Exception) -> str:
 
 
 class OutputFile:
-    """A new file, written sequentially; ``close`` makes it complete and, on local disks, durable."""
+    """A new file, written sequentially; ``close`` makes it complete and, on local disks, durable by default."""
 
     def __init__(self, uri: str, options: StorageOptions | None = None) -> None:
         """Raises WriteFailed, InvalidOption; so do all methods."""
@@ -79,9 +79,9 @@ class OutputFile:
         self.size += done
         return done
 
-    def close(self) -> None:
+    def close(self, *, durable: bool = True) -> None:
         with writing(self.uri):
-            if scheme_of(self.uri) == "file":
+            if durable and scheme_of(self.uri) == "file":
                 self._file.flush()
                 os.fsync(self._file.fileno())
             self._file.close()
@@ -122,6 +122,24 @@ def publish(uri: str, data: bytes, temporary: str, options: StorageOptions | Non
     except WriteFailed:
         beside.discard()
         raise
+
+
+def renames(uri: str) -> bool:
+    """Return whether files of this store are written under another name until they are complete.
+
+    On object stores a file is there once it is complete.
+    """
+    return scheme_of(uri) in _RENAMING
+
+
+def rename(uri: str, target: str, options: StorageOptions | None = None) -> None:
+    """Rename a complete file, replacing what has the name. Raises WriteFailed."""
+    fs, path = filesystem(uri, options)
+    with writing(target):
+        if scheme_of(uri) == "file":
+            os.replace(path, filesystem(target, options)[1])
+        else:
+            _rename(fs, path, filesystem(target, options)[1])
 
 
 def _rename(fs: Any, source: str, target: str) -> None:

@@ -1,6 +1,7 @@
 """The table of commands, in the order of ``stateproc --help``: one row and one module with its arguments each."""
 
 from stateproc.cli.command_definition import CommandDefinition
+from stateproc.cli.definitions.export import EXPORT
 from stateproc.cli.definitions.inspect import INSPECT
 from stateproc.cli.definitions.offsets import OFFSETS
 from stateproc.cli.definitions.read import READ
@@ -9,6 +10,7 @@ from stateproc.cli.definitions.warmup import WARMUP
 COMMANDS: tuple[CommandDefinition, ...] = (
     INSPECT,
     READ,
+    EXPORT,
     OFFSETS,
     WARMUP,
 )

@@ -1,0 +1,266 @@
+"""Export states: plan their files, write them in parallel, and record them, so that a later run continues."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+
+from stateproc.errors import InvalidOption, SnapshotError, WriteFailed
+from stateproc.export.delta_tables import check_delta_available, commit_table
+from stateproc.export.directory import begin
+from stateproc.export.export_file import FileTask, write_file
+from stateproc.export.file_formats import EXPORT_FORMATS, choose_compression
+from stateproc.export.folder_names import FolderNames
+from stateproc.export.manifest import (
+    COMPLETE,
+    INCOMPLETE,
+    PARTIAL,
+    UNREADABLE,
+    ExportedFile,
+    ExportedState,
+    ExportManifest,
+    ExportSettings,
+    SnapshotIdentity,
+)
+from stateproc.export.plan import described_columns, file_tasks, split_bytes, table_task
+from stateproc.export.selected_states import ExportItem, SelectedState, SelectedTable, selected_states
+from stateproc.states.parallel_scan import read_in_order, thread_count
+from stateproc.storage.filesystem import StorageOptions, absolute, kind_of, read_range
+
+if TYPE_CHECKING:
+    from stateproc.snapshot.snapshot import Snapshot
+
+ProgressStart: TypeAlias = Callable[[int], Callable[[int], None]]
+"""Called with the stored bytes that are to be read; returns what is called with further bytes that are read."""
+
+_SECONDS_BETWEEN_SAVES = 2.0
+
+
+@dataclass
+class _PlannedState:
+    """A state, its columns, and its files that do not exist yet."""
+
+    entry: ExportedState
+    schema: pa.Schema
+    missing: int
+
+
+_Planned: TypeAlias = tuple[FileTask, _PlannedState]
+_Step: TypeAlias = "tuple[_Planned, ExportedFile | SnapshotError] | None"
+
+
+def export_states(
+    snapshot: Snapshot,
+    directory: str,
+    *,
+    format: str = "parquet",
+    compression: str | None = None,
+    uids: Iterable[str] | None = None,
+    states: Iterable[str] | None = None,
+    temporal: str | None = None,
+    raw: bool = False,
+    flatten: bool = False,
+    key_group_ranges: int | None = None,
+    threads: int | None = None,
+    overwrite: bool = False,
+    storage_options: StorageOptions | None = None,
+    tables: Mapping[str, Callable[[], pa.Table]] | None = None,
+    start: ProgressStart | None = None,
+) -> ExportManifest:
+    """Export states of a snapshot into a directory; ``Snapshot.export`` describes the arguments.
+
+    Args:
+        tables: Small tables about the snapshot, by name, to be exported besides its states.
+        start: Reports progress.
+
+    Raises:
+        InvalidOption: An argument does not fit, or the directory contains something else.
+        NotFound: There is no such operator or state.
+        WriteFailed: A file cannot be written. What is complete is kept, and another run continues.
+    """
+    began = time.monotonic()
+    settings = _settings(format, compression, temporal, raw, flatten, key_group_ranges)
+    number = thread_count(threads)
+    directory = absolute(directory)
+    options = snapshot.location.storage_options if storage_options is None else storage_options
+    chosen = selected_states(snapshot.operators, snapshot.operator, uids, states)
+    manifest = begin(directory, _identity(snapshot), settings, overwrite, options)
+    manifest.started = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    manifest.problems = [str(error) for error in chosen.problems]
+    extra = [SelectedTable(name, make) for name, make in (tables or {}).items()]
+    planned = _planned(manifest, [*chosen.states, *(table for table in extra if not table.is_empty)], number)
+    manifest.save(options)
+    run = _Run(manifest, planned, options)
+    try:
+        run.write(number, start)
+    finally:
+        manifest.seconds = round(time.monotonic() - began, 3)
+        manifest.save(options)
+    return manifest
+
+
+def _settings(
+    format: str, compression: str | None, temporal: str | None, raw: bool, flatten: bool, ranges: int | None
+) -> ExportSettings:
+    chosen = choose_compression(format, compression)
+    if EXPORT_FORMATS[format].is_delta:
+        check_delta_available()
+    if ranges is not None and ranges < 1:
+        raise InvalidOption(f"{ranges} ranges of key groups", advice="give 1 or more")
+    return ExportSettings(format, chosen, temporal or EXPORT_FORMATS[format].temporal, ranges, raw, flatten)
+
+
+def _identity(snapshot: Snapshot) -> SnapshotIdentity:
+    location = snapshot.location
+    found = kind_of(location.metadata_uri, location.storage_options)
+    data = read_range(location.metadata_uri, 0, found[1] if found else 0, location.storage_options)
+    return SnapshotIdentity(
+        snapshot.path,
+        snapshot.metadata.checkpoint_id,
+        snapshot.kind,
+        snapshot.flink_versions,
+        hashlib.sha256(data).hexdigest(),
+    )
+
+
+def _planned(
+    manifest: ExportManifest, items: Sequence[ExportItem], threads: int
+) -> list[tuple[_PlannedState, list[FileTask]]]:
+    """Plan the files that do not exist yet; add the states to the manifest."""
+    known = {state.identity: state for state in manifest.states}
+    folders = FolderNames()
+    for state in manifest.states:
+        if state.folder is not None:
+            folders.keep(state.folder)
+    planned = []
+    for item in items:
+        entry = item.described()
+        if entry.identity in known:
+            entry = known[entry.identity]
+        else:
+            manifest.states.append(entry)
+        entry.problem, entry.status = None, INCOMPLETE
+        try:
+            planned.append(_missing_files(entry, item, manifest.settings, folders, threads))
+        except SnapshotError as error:
+            entry.problem, entry.status = str(error), UNREADABLE
+    return planned
+
+
+def _missing_files(
+    entry: ExportedState, item: ExportItem, settings: ExportSettings, folders: FolderNames, threads: int
+) -> tuple[_PlannedState, list[FileTask]]:
+    """Plan the files of a state that do not exist yet. Raises SnapshotError."""
+    if isinstance(item, SelectedState):
+        state = item.opened(settings)
+        _prepare(entry, item, state.schema(flatten=settings.flatten), folders, lambda: split_bytes(state, threads))
+        assert entry.folder is not None
+        tasks = file_tasks(state, entry.folder, entry.split_bytes, settings)
+    else:
+        assert isinstance(item, SelectedTable)
+        _prepare(entry, item, item.table.schema, folders, lambda: 0)
+        assert entry.folder is not None
+        tasks = [table_task(item.table, entry.folder, settings)]
+    names = {task.path for task in tasks}
+    entry.files = [file for file in entry.files if file.path in names]
+    complete = {file.path for file in entry.files}
+    missing = [task for task in tasks if task.path not in complete]
+    return _PlannedState(entry, tasks[0].schema, len(missing)), missing
+
+
+def _prepare(
+    entry: ExportedState, item: ExportItem, schema: pa.Schema, folders: FolderNames, size: Callable[[], int]
+) -> None:
+    """Set the columns of a state; the files of an earlier run with other columns are forgotten and written anew."""
+    columns = described_columns(schema)
+    if entry.columns != columns or entry.folder is None:
+        entry.columns, entry.files, entry.split_bytes = columns, [], size()
+        entry.folder = entry.folder or folders.take(*item.names)
+
+
+class _Run:
+    """The files that one run writes.
+
+    Args:
+        manifest: The manifest, in which complete files are recorded.
+        planned: The states, each with its files that do not exist yet.
+        options: Of the file system that is written to.
+    """
+
+    def __init__(
+        self,
+        manifest: ExportManifest,
+        planned: Sequence[tuple[_PlannedState, list[FileTask]]],
+        options: StorageOptions | None,
+    ) -> None:
+        self._manifest, self._options = manifest, options
+        self._states = [state for state, _ in planned]
+        self._files: list[_Planned] = [(task, state) for state, tasks in planned for task in tasks]
+        self._lock = threading.Lock()
+        self._saved = time.monotonic()
+
+    def write(self, threads: int, start: ProgressStart | None) -> None:
+        """Write all files. Raises WriteFailed."""
+        for state in self._states:
+            if not state.missing:
+                self._finish(state)
+        advance = start(sum(task.bytes for task, _ in self._files)) if start else None
+
+        def read(item: _Planned) -> Iterator[_Step]:
+            return self._steps(item, advance)
+
+        steps = read_in_order(self._files, read, threads, at_once=True, size_of=lambda _: 0)
+        with closing(steps):
+            for step in steps:
+                if step is not None:
+                    self._record(*step)
+
+    def _steps(self, item: _Planned, advance: Callable[[int], None] | None) -> Iterator[_Step]:
+        """Write a file in one of the threads; an error of reading is a result."""
+
+        def advanced(size: int) -> None:
+            if advance is not None:
+                with self._lock:
+                    advance(size)
+
+        (task, state), manifest = item, self._manifest
+        try:
+            for found in write_file(task, manifest.directory, manifest.settings, self._options, advanced):
+                yield None if found is None else (item, found)
+        except WriteFailed:
+            raise
+        except SnapshotError as error:
+            yield item, error.at(operator=state.entry.operator, state=state.entry.state)
+
+    def _record(self, item: _Planned, found: ExportedFile | SnapshotError) -> None:
+        state = item[1]
+        if isinstance(found, ExportedFile):
+            state.entry.files.append(found)
+        else:
+            state.entry.problem = state.entry.problem or str(found)
+        state.missing -= 1
+        if not state.missing:
+            self._finish(state)
+        if time.monotonic() - self._saved > _SECONDS_BETWEEN_SAVES:
+            self._manifest.save(self._options)
+            self._saved = time.monotonic()
+
+    def _finish(self, state: _PlannedState) -> None:
+        """Mark a state whose last file is written."""
+        entry, settings = state.entry, self._manifest.settings
+        entry.files.sort(key=lambda file: file.path.rpartition("/")[2])
+        if entry.problem is not None:
+            entry.status = PARTIAL if entry.files else UNREADABLE
+            return
+        if EXPORT_FORMATS[settings.format].is_delta:
+            partitioned = settings.key_group_ranges is not None and entry.distribution == "keyed"
+            commit_table(self._manifest.directory, entry, state.schema, partitioned, self._options)
+        entry.status = COMPLETE
