@@ -11,7 +11,14 @@ import numpy as np
 
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.readers.canonical import entry_scan as scanning
-from stateproc.readers.common.key_group_blocks import Block, KeyGroupRange, fed, plain_blocks, snappy_blocks
+from stateproc.readers.common.key_group_blocks import (
+    Block,
+    BlockSizing,
+    KeyGroupRange,
+    fed,
+    plain_blocks,
+    snappy_blocks,
+)
 from stateproc.readers.common.raw_entries import RawEntries
 from stateproc.storage import ByteSource
 
@@ -66,9 +73,11 @@ def canonical_entries_of(
         unused = 0  # the same for all states: each scan stops at the last whole entry
         for state_id, scan in scans:
             unused = yield from _numbered(state_id, scan.feed(block))
+        sizing.adapt(sum(scan.entries for _, scan in scans))
         return unused
 
-    blocks = snappy_blocks(source, ranges) if compressed else plain_blocks(source, ranges)
+    sizing = BlockSizing(source)
+    blocks = snappy_blocks(source, ranges) if compressed else plain_blocks(source, ranges, sizing=sizing)
     yield from fed(blocks, feed)
     for _, scan in scans:
         scan.finish()
@@ -84,7 +93,11 @@ def _numbered(state_id: int, entries: Generator[RawEntries, None, int]) -> Gener
 
 
 class _StateScanner:
-    """Run the scan kernel over blocks; an entry cut off at a block's end is continued in the next block."""
+    """Run the scan kernel over blocks; an entry cut off at a block's end is continued in the next block.
+
+    Attributes:
+        entries: The number of entries in the last block.
+    """
 
     def __init__(self, file: str, prefix: int, state_id: int, n_states: int) -> None:
         self._file, self._prefix, self._state_id, self._n_states = file, prefix, state_id, n_states
@@ -93,6 +106,7 @@ class _StateScanner:
         self._unused = 0
         self._unbegun = False
         self._at = 0
+        self.entries = 0
 
     def feed(self, block: Block) -> Generator[RawEntries, None, int]:
         """Yield the entries that end in the block; return how many of its last bytes the next block must begin with."""
@@ -101,6 +115,7 @@ class _StateScanner:
         starts = np.array([at for _, at in block.groups], dtype=np.int64)
         reg = self._reg
         reg[scanning.POS], reg[scanning.GROUP] = 0, 0
+        self.entries = 0
         while True:
             out = np.empty((4, _ENTRIES_AT_ONCE), dtype=np.int64)
             key_groups = np.empty(_ENTRIES_AT_ONCE, dtype=np.int32)
@@ -108,6 +123,7 @@ class _StateScanner:
                 data.ctypes.data, len(data), reg, groups, starts, self._prefix, self._state_id, self._n_states,
                 out, key_groups,
             )  # fmt: skip
+            self.entries += n
             if n:
                 yield RawEntries(data, key_groups[:n], out[:, :n], self._file, file_at, not block.compressed)
             if outcome in scanning.MESSAGES:

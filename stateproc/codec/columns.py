@@ -50,6 +50,17 @@ class Columns:
         self._allot(column, min(self.LIMIT, max(2 * capacity, used + need, expected)))
         return True
 
+    def reserve(self, needs: npt.NDArray[np.int64]) -> None:
+        """Grow all columns at once that lack capacity, unless together they would be large.
+
+        Args:
+            needs: Further bytes for each column.
+        """
+        wanted = self.table[:, 1] + needs
+        if int(np.maximum(wanted, self.table[:, 2]).sum()) <= self.ENOUGH:
+            for column in np.flatnonzero(wanted > self.table[:, 2]).tolist():
+                self._allot(column, int(wanted[column]))
+
     @property
     def is_large(self) -> bool:
         """Whether the columns hold so many bytes that whoever can should go on in another batch."""

@@ -113,6 +113,8 @@ class Machine:
     ) -> int:
         """Decode chunks with the vectorized VM, those that it rejects row by row; the row reached."""
         columns, program, reg = self._columns, self.program, self._reg
+        # Each column that is full interrupts the kernel, and its chunk is decoded again.
+        columns.reserve(widths.astype(np.int64) * (last - first))
         row = first
         while row < last:
             outcome, row = vectorized.run(

@@ -99,12 +99,12 @@ def refuse_rows(array: pa.Array, message: str) -> SizedWriter:
 
 
 def is_valid(decoded: DecodedColumns, column: int) -> npt.NDArray[np.bool_]:
-    """A validity column as booleans."""
-    return decoded.column(column, np.uint8).astype(np.bool_)
+    """A validity column, in which the VM stores 0 and 1, as booleans."""
+    return decoded.column(column, np.bool_)
 
 
 def validity_buffer(valid: npt.NDArray[np.bool_]) -> pa.Buffer | None:
     """Arrow's validity bitmap; None if nothing is null."""
-    if valid.all():
+    if b"\0" not in valid.tobytes():  # a tenth of the time of valid.all()
         return None
     return pa.py_buffer(np.packbits(valid, bitorder="little"))

@@ -55,6 +55,10 @@ from stateproc.codec.vm.vectorized_ops import (
 
 CHUNK = 1024
 """Rows per chunk."""
+LEAST_CHUNK = 64
+CHUNK_BYTES = 128 << 10
+"""Decoded bytes per chunk: rows of hundreds of columns come in smaller chunks, which stay in the CPU's cache while one
+column after another is decoded."""
 _DEPTH = 8
 """Nested selections: how many nullable values may contain one another."""
 SCRATCH_WORDS = (2 + _DEPTH + 1) * CHUNK + 2 * _DEPTH
@@ -86,9 +90,13 @@ def run(
     it. widths: int32 per column, the bytes of each value (0: bytes of which another column has the lengths). saved:
     int64 per column. reg: for COLUMN_FULL, AUX is the column and NEED the bytes it needs. scratch: SCRATCH_WORDS.
     """
+    row_bytes = 1
+    for c in range(n_columns):
+        row_bytes += load_i32(widths + 4 * c)
+    most = min(CHUNK, max(LEAST_CHUNK, CHUNK_BYTES // row_bytes))
     row = first
     while row < last:
-        n = min(CHUNK, last - row)
+        n = min(most, last - row)
         for c in range(n_columns):
             width = load_i32(widths + 4 * c)
             entry = columns + 24 * c

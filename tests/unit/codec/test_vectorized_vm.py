@@ -127,6 +127,31 @@ def test_pojos_with_nulls_are_decoded_by_the_vectorized_vm(monkeypatch: pytest.M
     ]
 
 
+def test_rows_of_hundreds_of_columns_are_decoded_in_smaller_chunks() -> None:
+    """The last chunk is damaged: the rows of the chunks before it are kept, and the error names the row."""
+    wide = _wide_pojo(300)
+    rows = [b"\x02" + b"".join(bytes([(k + c) % 7 == 0]) + (b"" if (k + c) % 7 == 0 else bytes([c % 256] * 8))
+            for c in range(300)) for k in range(ROWS)]  # fmt: skip
+    fast, slow = Decoder(wide, True), Decoder(wide, False)
+    assert fast.is_vectorized
+    assert same(fast.outcome(rows), slow.outcome(rows))
+    assert fast.decode(rows).slice(ROWS - 1).to_pylist() == [
+        {f"c{c}": None if (ROWS - 1 + c) % 7 == 0 else int.from_bytes(bytes([c % 256] * 8), "big", signed=True)
+         for c in range(300)}
+    ]  # fmt: skip
+    rows[-2] = rows[-2][:-1]
+    assert same(fast.outcome(rows), slow.outcome(rows))
+    assert fast.outcome(rows)[2] == ROWS - 2
+
+
+def _wide_pojo(columns: int) -> Serializer:
+    from stateproc.serializers.java.scalars import SCALARS, Scalar
+    from stateproc.serializers.pojo.serializer import Pojo
+
+    (long,) = (Scalar(*row) for row in SCALARS if row[0] == "Long")
+    return Pojo("Wide", tuple((f"c{c}", long) for c in range(columns)))
+
+
 def _pojo() -> Serializer:
     from stateproc.serializers.java.scalars import SCALARS, Scalar
     from stateproc.serializers.pojo.serializer import Pojo

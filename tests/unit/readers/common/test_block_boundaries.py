@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 import stateproc.readers.canonical.reader as canonical
 import stateproc.readers.heap.reader as heap
-from stateproc.readers.common.key_group_blocks import KeyGroupRange, plain_blocks
-from stateproc.storage import InlineSource
+from stateproc.readers.common.key_group_blocks import (
+    BLOCK_BYTES,
+    LOCAL_BLOCK_BYTES,
+    BlockSizing,
+    KeyGroupRange,
+    plain_blocks,
+)
+from stateproc.storage import FileSource, InlineSource
 from tests.helpers.fixtures import fixtures
 from tests.helpers.sweeps import exhaustive
 
@@ -38,3 +45,18 @@ def test_unconsumed_bytes_are_returned_again_and_blocks_grow_if_nothing_is_consu
     assert (second.data.tobytes(), second.groups) == (data[2:10], ((3, 0), (4, 6)))
     third = blocks.send(3)
     assert (third.data.tobytes(), third.groups) == (data[7:11], ((4, 1),))
+
+
+@pytest.mark.parametrize(
+    ("entries", "then"),
+    [(0, LOCAL_BLOCK_BYTES), (1, BLOCK_BYTES), (4096, 2 * LOCAL_BLOCK_BYTES), (1 << 16, LOCAL_BLOCK_BYTES)],
+)
+def test_blocks_of_local_files_are_larger_where_entries_are_large(entries: int, then: int, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(bytes(40 << 20))
+    source = FileSource(str(file), 40 << 20)
+    sizing = BlockSizing(source)
+    blocks = plain_blocks(source, [KeyGroupRange(0, 0, 40 << 20)], sizing=sizing)
+    assert len(next(blocks).data) == LOCAL_BLOCK_BYTES
+    sizing.adapt(entries)
+    assert [len(blocks.send(0).data), len(blocks.send(0).data)] == [then, then]
