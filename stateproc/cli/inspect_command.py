@@ -10,7 +10,9 @@ from stateproc.cli.arguments import open_snapshot, option_values
 from stateproc.cli.progress import progress
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.options import BY_NAME
+from stateproc.options.parsers import byte_size
 from stateproc.reports.inspect_report import snapshot_report
+from stateproc.reports.report_selection import without_small
 from stateproc.reports.state_sizes import OperatorSizes, is_small_enough, operator_sizes
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.states.operator import Operator
@@ -24,6 +26,7 @@ def inspect_command(arguments: Namespace) -> int:
         return _inspect_rocksdb(arguments, snapshot, operators)
     if arguments.since is not None:
         raise InvalidOption("--since without --rocksdb", advice="give --rocksdb, too, to compare two checkpoints")
+    min_bytes = None if arguments.min_bytes is None else _byte_size(arguments.min_bytes)
     threads = option_values(arguments, (BY_NAME["threads"],))["threads"]
     with progress("counting entries", _bytes_to_count(operators, arguments.scan)) as advance:
 
@@ -31,6 +34,8 @@ def inspect_command(arguments: Namespace) -> int:
             return operator_sizes(operator, scan=arguments.scan, advance=advance, threads=threads)
 
         report = snapshot_report(snapshot, operators, sizes)
+    if min_bytes is not None:
+        report = without_small(report, min_bytes)
     if arguments.json:
         json.dump(report, sys.stdout, ensure_ascii=False, indent=2)
         print()
@@ -38,8 +43,15 @@ def inspect_command(arguments: Namespace) -> int:
     from stateproc.cli.render.snapshot_view import snapshot_view
     from stateproc.cli.render.terminal import show
 
-    show(snapshot_view(report))
+    show(snapshot_view(report, summary=arguments.summary, fold=not arguments.uid))
     return 0
+
+
+def _byte_size(text: str) -> int:
+    try:
+        return byte_size(text)
+    except ValueError as error:
+        raise InvalidOption(f"--min-bytes {text}", advice=f"give {error}") from error
 
 
 def _inspect_rocksdb(arguments: Namespace, snapshot: Snapshot, operators: list[Operator]) -> int:

@@ -24,6 +24,7 @@ def snapshot_report(
 ) -> Report:
     """Report on the snapshot and these operators. Raises SnapshotError."""
     metadata = snapshot.metadata
+    reports = [operator_report(operator, sizes_of(operator)) for operator in operators]
     return {
         "path": snapshot.path,
         "note": snapshot.note,
@@ -35,7 +36,11 @@ def snapshot_report(
         "master_states": [
             {"name": item.name, "version": item.version, "bytes": len(item.payload)} for item in metadata.master_states
         ],
-        "operators": [operator_report(operator, sizes_of(operator)) for operator in operators],
+        "operator_count": len(reports),
+        "state_count": sum(len(operator["states"]) for operator in reports),
+        "unreadable_states": sum(operator["unreadable_states"] for operator in reports),
+        "unlisted_operators": sum(bool(operator["problems"]) and not operator["states"] for operator in reports),
+        "operators": reports,
     }
 
 
@@ -61,7 +66,7 @@ def operator_report(operator: Operator, sizes: OperatorSizes) -> Report:
         "states": states,
         "unreadable_states": sum(state["problem"] is not None for state in states),
         "notes": [*_missing_sizes(states, sizes), *_data_views(states)],
-        "problems": [str(problem) for problem in (*operator.problems, *sizes.problems)],
+        "problems": list(dict.fromkeys(str(problem) for problem in (*operator.problems, *sizes.problems))),
     }
 
 

@@ -51,14 +51,15 @@ class OperatorSizes:
 
     def unreadable(self, state: State) -> SnapshotError | None:
         """Return why the data of a state cannot be read, whatever its types."""
-        if state.distribution != "keyed":
-            return None
+        if state.file_problem is not None or not state.in_keyed_files:
+            return state.file_problem
         try:
             for file in self.operator.keyed_files:
                 file.check_readable(self.operator.display, state.name)
         except SnapshotError as error:
             return error
-        return None
+        # Where a file cannot be counted, its entries cannot be read either: those of all states are in one sequence.
+        return next(iter(self.problems), None)
 
 
 def operator_sizes(

@@ -67,9 +67,9 @@ def _state(operator: Operator, state: State) -> Row:
 
 
 def _unreadable(operator: Operator, state: State) -> SnapshotError | None:
-    """Return why the files of a keyed state cannot be read; None if they can."""
-    if state.distribution != "keyed":
-        return None
+    """Return why the files of a state cannot be read; None if they can."""
+    if state.file_problem is not None or not state.in_keyed_files:
+        return state.file_problem
     try:
         for file in operator.keyed_files:
             file.check_readable(operator.display, state.name)

@@ -107,6 +107,14 @@ class KeyedStateView(State):
         return None
 
     @property
+    def file_problem(self) -> SnapshotError | None:
+        return next((error for _, error in self._unreadable), None)
+
+    @property
+    def in_keyed_files(self) -> bool:
+        return True
+
+    @property
     def has_lengths(self) -> bool:
         """Whether files store the length of each entry, so that keys can be read of values that cannot be decoded."""
         return all(part.file.stores_lengths(part.state) for part in self._parts)

@@ -194,6 +194,11 @@ class OperatorStateView(State):
             return error
         return None
 
+    @property
+    def file_problem(self) -> SnapshotError | None:
+        # Of broadcast state any copy will do.
+        return None if self._mode == "BROADCAST" else next(iter(self._unreadable), None)
+
     def schema(self, *, flatten: bool = False) -> pa.Schema:
         return self._schema(pa.null() if self._null_allowed else None)
 

@@ -102,6 +102,16 @@ class State(ABC):
             return error
         return None
 
+    @property
+    def file_problem(self) -> SnapshotError | None:
+        """Why a file that may contain the state cannot be opened; None if all can. Reading all rows raises it."""
+        return None
+
+    @property
+    def in_keyed_files(self) -> bool:
+        """Whether the state is stored in the operator's files of managed keyed state."""
+        return False
+
     def key_groups_of(self, keys: Sequence[Any]) -> set[int] | None:
         """Return the key groups of keys.
 

@@ -84,6 +84,16 @@ class TimerView(State):
         problems = (super().problem, *(queue.problem for queue in self._queues))
         return next((problem for problem in problems if problem is not None), None)
 
+    @property
+    def file_problem(self) -> SnapshotError | None:
+        return next(
+            (error for error in (*self._unreadable, *(queue.file_problem for queue in self._queues)) if error), None
+        )
+
+    @property
+    def in_keyed_files(self) -> bool:
+        return bool(self._queues)
+
     def schema(self, *, flatten: bool = False) -> pa.Schema:
         types: dict[str, pa.DataType] = {"key_group": pa.int32(), "timestamp": pa.int64()}
         context = self.operator.options.context.inner

@@ -12,6 +12,8 @@ from stateproc.options import BY_NAME
 def _add_arguments(parser: ArgumentParser) -> None:
     add_open_options(parser)
     parser.add_argument("--uid", action="append", default=[], help="only this operator (uid, hash or name); repeatable")
+    parser.add_argument("--summary", action="store_true", help="one line per operator")
+    parser.add_argument("--min-bytes", metavar="N", help="only states and operators of this size or more, such as 10MB")
     parser.add_argument("--rocksdb", action="store_true", help="statistics of RocksDB's tables, per state")
     parser.add_argument("--since", metavar="CHECKPOINT", help="with --rocksdb: count files that this earlier one lacks")
     parser.add_argument("--scan", action="store_true", help="count entries and bytes of files over 64 MiB, too")

@@ -12,54 +12,81 @@ from rich.table import Table
 from rich.text import Text
 
 from stateproc.cli.render.bars import bar, human_bytes, sparkline
+from stateproc.cli.render.operator_lines import counted, stateless_line, summary_table
+from stateproc.reports.report_selection import by_size, is_stateless
 
 _KINDS = {
     "value": "green", "list": "cyan", "map": "blue", "reducing": "magenta", "aggregating": "magenta",
     "event timers": "yellow", "processing timers": "yellow", "broadcast": "cyan",
 }  # fmt: skip
 _BAR = 8
+_MANY = 20
+_SHOWN_NAMES = 10
+"""States that share a reason, by name."""
 _HASHES = (
     "Flink 1.x stores hashes, not uids: --uids a,b or --uids @plan.json names operators; 4 digits of a hash select one."
 )
 
 
-def snapshot_view(report: dict[str, Any]) -> Group:
-    """Return the report as something that rich can print."""
+def snapshot_view(report: dict[str, Any], *, summary: bool = False, fold: bool = True) -> Group:
+    """Return the report as something that rich can print: operators and states with the most bytes first.
+
+    Args:
+        report: The report of ``inspect``.
+        summary: One line per operator.
+        fold: Operators without state share one line.
+    """
+    operators = by_size(report["operators"])
+    stateless = [operator for operator in operators if is_stateless(operator)] if fold else []
+    shown = [operator for operator in operators if operator not in stateless] if stateless else operators
     parts: list[RenderableType] = [_head(report)]
-    for operator in report["operators"]:
-        lines: list[RenderableType] = list(_details(operator))
-        if operator["states"]:
-            lines.append(_states(operator))
-        lines += [Text(note, "dim") for note in operator["notes"]]
-        lines += _problems(operator)
-        parts += [Text(), _operator_line(operator), Padding(Group(*lines), (0, 0, 0, 2))]
+    if summary:
+        parts.append(summary_table(shown, sum(operator["bytes"] for operator in operators)))
+    else:
+        for operator in shown:
+            parts += [Text(), *_operator(operator)]
+        parts += [Text()] if stateless else []
+    if stateless:
+        parts.append(stateless_line(stateless))
+    hidden = report.get("hidden")
+    if hidden and (hidden["operators"] or hidden["states"]):
+        what = f"{counted(hidden['operators'], 'operator')} and {counted(hidden['states'], 'state')} of others"
+        parts.append(Text(f"not shown: {what}, under {human_bytes(hidden['min_bytes'])}", "dim"))
+    if not summary and len(shown) > _MANY:
+        parts.append(Text("\n--summary shows one line per operator, --min-bytes 10MB only large ones.", "dim"))
     if any(operator["uid"] is None for operator in report["operators"]):
         parts.append(Text(f"\n{_HASHES}", "dim"))
     return Group(*parts)
+
+
+def _operator(operator: dict[str, Any]) -> list[RenderableType]:
+    lines: list[RenderableType] = list(_details(operator))
+    if operator["states"]:
+        lines.append(_states(operator))
+    lines += [Text(note, "dim") for note in operator["notes"]]
+    lines += _problems(operator)
+    return [_operator_line(operator), Padding(Group(*lines), (0, 0, 0, 2))]
 
 
 def _head(report: dict[str, Any]) -> Panel:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim")
     grid.add_column(overflow="fold")
-    states = sum(len(operator["states"]) for operator in report["operators"])
-    unreadable = sum(operator["unreadable_states"] for operator in report["operators"])
+    unreadable, unlisted = report["unreadable_states"], report["unlisted_operators"]
     grid.add_row("path", Text(report["path"]))
     if report["note"]:
         grid.add_row("note", Text(report["note"]))
     grid.add_row("kind", Text(report["kind"], "bold"))
     grid.add_row("Flink", f"{report['flink_versions']}  (metadata V{report['metadata_version']})")
     grid.add_row("id", str(report["checkpoint_id"]))
-    counted = _counted(states, "state") + (f" ({unreadable} unreadable)" if unreadable else "")
-    operators = _counted(len(report["operators"]), "operator")
-    grid.add_row("holds", f"{operators}, {counted}, {human_bytes(report['bytes'])}")
+    states = counted(report["state_count"], "state") + (f" ({unreadable} unreadable)" if unreadable else "")
+    operators = counted(report["operator_count"], "operator")
+    grid.add_row("holds", f"{operators}, {states}, {human_bytes(report['bytes'])}")
+    if unlisted:
+        grid.add_row("", Text(f"the states of {counted(unlisted, 'operator')} cannot be listed", "red"))
     for master in report["master_states"]:
         grid.add_row("master", Text(f"{master['name']} v{master['version']}, {human_bytes(master['bytes'])}"))
     return Panel(grid, box=box.ROUNDED, border_style="dim", expand=False)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def _operator_line(operator: dict[str, Any]) -> Text:
@@ -81,7 +108,7 @@ def _details(operator: dict[str, Any]) -> list[Text]:
     if operator["finished"]:
         facts.append("finished")
     elif operator["finished_subtasks"]:
-        facts.append(f"{_counted(len(operator['finished_subtasks']), 'subtask')} finished")
+        facts.append(f"{counted(len(operator['finished_subtasks']), 'subtask')} finished")
     lines = [Text(" · ".join(facts), "dim")]
     if operator["coordinator"] is not None:
         lines.append(_coordinator(operator["coordinator"]))
@@ -98,7 +125,7 @@ def _coordinator(coordinator: dict[str, Any]) -> Text:
         for item in decoded["partitions"]:
             topics[item["topic"]] = topics.get(item["topic"], 0) + 1
         text.append(
-            "Kafka: " + ", ".join(f"{topic} ({_counted(n, 'partition')})" for topic, n in sorted(topics.items()))
+            "Kafka: " + ", ".join(f"{topic} ({counted(n, 'partition')})" for topic, n in sorted(topics.items()))
         )
     else:
         text.append(f"{coordinator['kind']} of an unknown format")
@@ -131,7 +158,7 @@ def _states(operator: dict[str, Any]) -> Table:
     table.add_column("bytes", justify="right", no_wrap=True)
     table.add_column("share", no_wrap=True)
     total = sum(state["bytes"] or 0 for state in operator["states"])
-    for state in operator["states"]:
+    for state in by_size(operator["states"]):
         table.add_row(*_state_cells(state, total))
     return table
 
@@ -162,13 +189,17 @@ def _state_cells(state: dict[str, Any], total: int) -> list[Text]:
 
 def _problems(operator: dict[str, Any]) -> list[Text]:
     """Return why states cannot be read, one line for all that share a reason."""
-    reasons: dict[str, list[str]] = {}
+    reasons: dict[str, list[str]] = {problem: [] for problem in operator["problems"]}
     for state in operator["states"]:
         if state["problem"]:
-            # The positions differ by the state's name only.
-            reason = state["problem"].replace(f", state '{state['name']}'", "")
+            # Many reasons differ by the state's name only.
+            named = f"'{state['name']}'"
+            reason = state["problem"].replace(f", state {named}", "").replace(f"state {named}", "the state")
             reasons.setdefault(reason, []).append(state["name"])
     lines = []
     for reason, names in reasons.items():
-        lines.append(Text.assemble(("✗ ", "red"), (", ".join(names), "red"), ": ", reason))
-    return lines + [Text.assemble(("✗ ", "red"), problem) for problem in operator["problems"]]
+        shown = ", ".join(names[:_SHOWN_NAMES])
+        if len(names) > _SHOWN_NAMES:
+            shown += f" and {len(names) - _SHOWN_NAMES} more"
+        lines.append(Text.assemble(("✗ ", "red"), (shown, "red"), ": " if names else "", reason))
+    return lines
