@@ -44,7 +44,7 @@ wheel: setup ## a wheel of this platform, with the compiled kernels, in dist
 
 demo: setup ## open a savepoint of a real job: catalog, values, maps, windows, timers, Kafka offsets
 	$(BIN)/stateproc inspect $(DEMO) --uids orders-from-kafka,orders-per-customer,revenue-per-product
-	$(BIN)/python notebooks/demo.py
+	$(BIN)/python -m tools.spark_demo
 
 # Files are handed out in this order: the long ones first, then many short ones to fill the gaps.
 LAYERS := tests/integration/flink tests/docs tests/integration tests/robustness tests/unit
@@ -93,8 +93,8 @@ site: setup ## the documentation site, in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "show it: python -m http.server --directory build/site"
 
-docs: setup ## run the notebook, with its pictures, in place
-	$(BIN)/python notebooks/execute.py
+docs: setup ## run the notebooks, with their pictures, in place
+	$(BIN)/python -m tools.execute_notebooks
 
 clean: ## remove the virtual environment and everything made
 	rm -rf $(VENV) .cache .import_linter_cache build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache spark-warehouse

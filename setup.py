@@ -5,6 +5,7 @@ Everything else about the project is in pyproject.toml.
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import subprocess
@@ -45,10 +46,16 @@ class KernelDistribution(Distribution):
 
 
 class BuildWithKernels(build_py):
-    """Add the kernel library to the package."""
+    """Add the kernel library; leave out the outputs of notebooks, which are run where they are used."""
 
     def run(self) -> None:
         super().run()
+        for path in Path(self.build_lib, "stateproc", "demo", "notebooks").glob("*.ipynb"):
+            notebook = json.loads(path.read_text(encoding="utf-8"))
+            for cell in notebook["cells"]:
+                if cell["cell_type"] == "code":
+                    cell.update(outputs=[], execution_count=None)
+            path.write_text(json.dumps(notebook, ensure_ascii=False, indent=1), encoding="utf-8")
         if self.distribution.has_ext_modules():
             library = self.distribution.kernel_library
             self.copy_file(str(library), str(Path(self.build_lib, "stateproc", "codec", library.name)))

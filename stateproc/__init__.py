@@ -25,6 +25,7 @@ from stateproc.errors import (
 )
 
 if TYPE_CHECKING:
+    from stateproc.demo.bundled import bundled_snapshot
     from stateproc.snapshot.snapshot import Snapshot, open
     from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
     from stateproc.writers.savepoint_writer import SavepointWriter
@@ -47,6 +48,7 @@ __all__ = [
     "UnsupportedSnapshot",
     "WriteFailed",
     "attach",
+    "bundled_snapshot",
     "open",
 ]
 
@@ -61,6 +63,10 @@ def __getattr__(name: str) -> Any:
         from stateproc.spark.views import attach
 
         return attach
+    if name == "bundled_snapshot":
+        from stateproc.demo.bundled import bundled_snapshot
+
+        return bundled_snapshot
     if name == "SavepointWriter":
         from stateproc.writers.savepoint_writer import SavepointWriter
 

@@ -14,7 +14,7 @@ from tests.helpers.paths import ROOT
 @pytest.fixture(scope="module")
 def shown() -> str:
     done = subprocess.run(
-        [sys.executable, str(ROOT / "notebooks/demo.py")],
+        [sys.executable, "-m", "tools.spark_demo"],
         env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,

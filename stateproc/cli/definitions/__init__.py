@@ -1,8 +1,10 @@
 """The table of commands, in the order of ``stateproc --help``: one row and one module with its arguments each."""
 
 from stateproc.cli.command_definition import CommandDefinition
+from stateproc.cli.definitions.demo import DEMO
 from stateproc.cli.definitions.export import EXPORT
 from stateproc.cli.definitions.inspect import INSPECT
+from stateproc.cli.definitions.notebook import NOTEBOOK
 from stateproc.cli.definitions.offsets import OFFSETS
 from stateproc.cli.definitions.read import READ
 from stateproc.cli.definitions.warmup import WARMUP
@@ -12,5 +14,7 @@ COMMANDS: tuple[CommandDefinition, ...] = (
     READ,
     EXPORT,
     OFFSETS,
+    DEMO,
+    NOTEBOOK,
     WARMUP,
 )

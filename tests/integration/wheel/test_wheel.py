@@ -16,7 +16,16 @@ import pytest
 from tests.helpers.kernel_library import require_library
 from tests.helpers.paths import FIXTURES, ROOT
 
-SOURCES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "pyspark_savepoint.py", "stateproc", "tools")
+SOURCES = (
+    "pyproject.toml",
+    "setup.py",
+    "README.md",
+    "LICENSE",
+    "pyspark_savepoint.py",
+    "stateproc",
+    "notebooks",
+    "tools",
+)
 MEGABYTES = 90
 """What the first read of the demo may take at its peak, without pages of files: 70 MB measured.
 
@@ -90,6 +99,19 @@ def test_the_first_run_compiles_and_writes_nothing(wheel: Path, command: list[st
     assert peak <= MEGABYTES
     assert list(temporary.iterdir()) == []
     assert len(done.stdout.splitlines()) > 20
+
+
+def test_demo_and_notebooks_come_with_the_package(wheel: Path, tmp_path: Path) -> None:
+    packages = tmp_path / "packages"
+    with zipfile.ZipFile(wheel) as content:
+        content.extractall(packages)
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(packages)}
+    for arguments, answer in ((["demo"], "154.25"), (["notebook", "look"], "look/inspect.ipynb")):
+        command = [sys.executable, "-m", "stateproc.cli", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert answer in done.stdout
+    assert (tmp_path / "look/snapshots/checkpoints/chk-7/_metadata").is_file()
 
 
 def test_without_a_c_compiler_the_wheel_is_pure(tmp_path: Path) -> None:

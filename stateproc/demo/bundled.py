@@ -1,0 +1,62 @@
+"""Find or unpack the snapshots that come with the package."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tarfile
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from stateproc.errors import not_found
+
+FOLDER = Path(__file__).resolve().parent
+BUNDLED = {
+    "shop": "a canonical savepoint of a DataStream job: values, a map, windows, timers, Kafka offsets",
+    "sql": "a canonical savepoint of a job that Flink's table planner made",
+    "checkpoints": "seven incremental RocksDB checkpoints of a job whose state has a time to live of eight seconds",
+}
+"""The names of the bundled snapshots, and what they are."""
+
+
+def bundled_snapshot(name: str = "shop") -> str:
+    """Return the path of a small snapshot of a real job, to try things out.
+
+    Args:
+        name: ``shop``: a savepoint with values, a map, windows, timers and Kafka offsets. ``sql``: a savepoint of a SQL
+            job. ``checkpoints``: the folder of seven checkpoints of one job, ``chk-1`` to ``chk-7``.
+
+    Returns:
+        A folder. Those that are stored as archives are unpacked once per process, into a temporary folder that is
+        removed when the process ends.
+
+    Raises:
+        NotFound: There is no snapshot of that name.
+    """
+    if name not in BUNDLED:
+        raise not_found("bundled snapshot", name, BUNDLED)
+    plain = FOLDER / "data" / name
+    return str(plain if plain.is_dir() else unpack(name, _temporary_folder() / name))
+
+
+def unpack(name: str, folder: Path) -> Path:
+    """Write a bundled snapshot into a folder, unless it exists, and return the folder."""
+    if folder.exists():
+        return folder
+    plain = FOLDER / "data" / name
+    if plain.is_dir():
+        return Path(shutil.copytree(plain, folder))
+    with tempfile.TemporaryDirectory() as place, tarfile.open(FOLDER / "data" / f"{name}.tar.xz") as archive:
+        archive.extractall(place, filter="data")
+        (snapshot,) = Path(place).glob("*/snapshot")
+        checkpoints = [*snapshot.glob("*/chk-*")]
+        shutil.copytree(checkpoints[0].parent if checkpoints else snapshot, folder)
+    return folder
+
+
+@cache
+def _temporary_folder() -> Path:
+    folder = tempfile.mkdtemp(prefix="stateproc-demo-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
