@@ -22,6 +22,8 @@ def inspect_command(arguments: Namespace) -> int:
     """Print the report, as text or as JSON; return the exit status."""
     snapshot = open_snapshot(arguments, show_note=False)
     operators = [snapshot.operator(uid) for uid in arguments.uid] or list(snapshot.operators)
+    if arguments.html is not None and arguments.rocksdb:
+        raise InvalidOption("--html with --rocksdb", advice="the page shows RocksDB tables without --rocksdb")
     if arguments.rocksdb:
         return _inspect_rocksdb(arguments, snapshot, operators)
     if arguments.since is not None:
@@ -36,6 +38,13 @@ def inspect_command(arguments: Namespace) -> int:
         report = snapshot_report(snapshot, operators, sizes)
     if min_bytes is not None:
         report = without_small(report, min_bytes)
+    if arguments.html is not None:
+        # Lazy: start-up.
+        from stateproc.cli.html_command import write_page
+
+        write_page(arguments.html, snapshot, operators, report, scan=arguments.scan, threads=threads)
+        if not arguments.json or arguments.html == "-":
+            return 0
     if arguments.json:
         json.dump(report, sys.stdout, ensure_ascii=False, indent=2)
         print()

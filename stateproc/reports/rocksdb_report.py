@@ -43,11 +43,12 @@ def rocksdb_report(snapshot: Snapshot, operators: Iterable[Operator], since: Sna
         "checkpoint_id": snapshot.metadata.checkpoint_id,
         "since": None if since is None else since.path,
         "since_checkpoint_id": None if since is None else since.metadata.checkpoint_id,
-        "operators": [_operator(operator, since) for operator in with_databases],
+        "operators": [operator_tables(operator, since) for operator in with_databases],
     }
 
 
-def _operator(operator: Operator, since: Snapshot | None) -> Report:
+def operator_tables(operator: Operator, since: Snapshot | None) -> Report:
+    """Report on the databases of one operator; an error is one of its problems."""
     states: dict[str, list[StateTables]] = {}
     problems = []
     try:

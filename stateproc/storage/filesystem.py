@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from functools import lru_cache
 from typing import Any
 
@@ -40,6 +41,10 @@ _KEPT: set[Any] = set()
 """File systems in use, kept alive. fsspec clears its instance cache in a forked process (Spark's workers fork); a
 client finalized there, such as HDFS's, would wait for ever for threads that the fork does not have.
 """
+_MODIFIED_KEYS = ("mtime", "LastModified", "last_modified", "modificationTime", "modification_time", "updated")
+"""What file systems of fsspec call the time of the last change."""
+_FIRST_MILLISECONDS = 100_000_000_000
+"""Numbers from here on are ms since 1970, smaller ones are seconds."""
 KNOWN_SCHEMES = frozenset({"file", "webhdfs", "swift", "cosn", *_PACKAGES, *_FSSPEC_NAMES})
 """Schemes in which Flink stores snapshots; a handle with another scheme is not followed."""
 
@@ -185,6 +190,22 @@ def _kind_of_local(uri: str) -> tuple[str, int]:
     with explained(uri):
         found = os.stat(normalize(uri))
     return ("directory", 0) if stat.S_ISDIR(found.st_mode) else ("file", found.st_size)
+
+
+def modified_at(uri: str, options: StorageOptions | None = None) -> datetime | None:
+    """Return when a file was last written, in UTC; None where its store does not say, or it cannot be read."""
+    try:
+        fs, path = filesystem(uri, options)
+        info = fs.info(path)
+    except (OSError, SnapshotError):
+        return None
+    for name in _MODIFIED_KEYS:
+        found = info.get(name)
+        if isinstance(found, datetime):
+            return found.astimezone(timezone.utc)
+        if isinstance(found, int | float) and found > 0:
+            return datetime.fromtimestamp(found / 1000 if found > _FIRST_MILLISECONDS else found, timezone.utc)
+    return None
 
 
 def read_range(uri: str, start: int, end: int, options: StorageOptions | None = None) -> bytes:

@@ -18,6 +18,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--since", metavar="CHECKPOINT", help="with --rocksdb: count files that this earlier one lacks")
     parser.add_argument("--scan", action="store_true", help="count entries and bytes of files over 64 MiB, too")
     add_options(parser, (BY_NAME["threads"],))
+    parser.add_argument("--html", metavar="FILE", help="write one self-contained page; - is stdout")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stateproc.html.units import human_bytes as human_bytes
+
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _STEPS = "▁▂▃▄▅▆▇█"
 
@@ -29,15 +31,3 @@ def sparkline(values: Sequence[float], width: int = 64) -> str:
 def _buckets(values: Sequence[float], width: int) -> list[float]:
     n = min(width, len(values))
     return [sum(values[len(values) * i // n : len(values) * (i + 1) // n]) for i in range(n)] if n else []
-
-
-def human_bytes(n: int | None) -> str:
-    """Return bytes with a binary unit; a dash for None."""
-    if n is None:
-        return "–"
-    size = float(n)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{n} B" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"

@@ -1,0 +1,50 @@
+"""Write bytes, numbers, times and durations for people."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_STEPS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
+
+
+def size_parts(n: int) -> tuple[str, str]:
+    """Return bytes as a number with one decimal, and a binary unit."""
+    size, unit = float(n), 0
+    while size >= 1024 and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return (str(n) if unit == 0 else f"{size:.1f}"), _UNITS[unit]
+
+
+def human_bytes(n: int | None) -> str:
+    """Return bytes with a binary unit; a dash for None."""
+    return "–" if n is None else " ".join(size_parts(n))
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is one."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def time_text(milliseconds: int, step: int = 1_000) -> str:
+    """Return ms since 1970 as a date and time in UTC, as precise as ``step`` (ms) needs."""
+    moment = _EPOCH + timedelta(milliseconds=milliseconds)
+    if step % 86_400_000 == 0:
+        return moment.strftime("%Y-%m-%d")
+    if step % 60_000 == 0:
+        return moment.strftime("%Y-%m-%d %H:%M")
+    text = moment.strftime("%Y-%m-%d %H:%M:%S")
+    return text if step % 1_000 == 0 else f"{text}.{moment.microsecond // 1000:03d}"
+
+
+def duration_text(milliseconds: int) -> str:
+    """Return a duration in its two largest units: ``2 d 3 h``."""
+    for at, (size, unit) in enumerate(_STEPS):
+        if milliseconds >= size:
+            whole, rest = divmod(milliseconds, size)
+            smaller = _STEPS[at + 1] if at + 1 < len(_STEPS) else None
+            if smaller is None or rest < smaller[0] or whole >= 100:
+                return f"{whole:,} {unit}"
+            return f"{whole:,} {unit} {rest // smaller[0]} {smaller[1]}"
+    return "0 ms"

@@ -1,0 +1,109 @@
+"""Collect what the page of ``inspect --html`` shows: the report of ``inspect``, and what takes more reading."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from stateproc.errors import SnapshotError
+from stateproc.reports.inspect_report import Report
+from stateproc.reports.kafka_offsets import kafka_offsets
+from stateproc.reports.rocksdb_report import operator_tables
+from stateproc.reports.state_times import StateTimes
+from stateproc.reports.type_tree import TypeNode, type_tree
+from stateproc.states.operator import Operator
+from stateproc.states.rocksdb_tables import has_databases
+from stateproc.storage.filesystem import modified_at
+
+if TYPE_CHECKING:
+    from stateproc.snapshot.snapshot import Snapshot
+
+StateKey = tuple[str, str, str]
+"""Operator id, name and distribution, which identify a state."""
+_MOST_TABLES = 2_000
+"""RocksDB tables of one operator whose properties are read without ``scan``."""
+
+
+@dataclass(frozen=True)
+class PageReport:
+    """All facts of the page.
+
+    Attributes:
+        inspect: The report of ``inspect``.
+        written: When ``_metadata`` was written, as far as its file system knows.
+        columns: Trees of the columns of each state that can be read.
+        rocksdb: Statistics of RocksDB tables by operator id, as ``inspect --rocksdb --json`` prints them.
+        times: Times of timers and last accesses.
+        offsets: Kafka offsets, as ``stateproc offsets --json`` prints them.
+        notes: What was left out, and how to get it.
+    """
+
+    inspect: Report
+    written: datetime | None
+    columns: Mapping[StateKey, tuple[TypeNode, ...]]
+    rocksdb: Mapping[str, Report]
+    times: Sequence[StateTimes]
+    offsets: Sequence[Mapping[str, Any]]
+    notes: Sequence[str]
+
+
+def page_report(
+    snapshot: Snapshot, operators: Sequence[Operator], inspect: Report, times: Sequence[StateTimes], *, scan: bool
+) -> PageReport:
+    """Complete the report of ``inspect``.
+
+    Args:
+        snapshot: The snapshot.
+        operators: The operators that ``inspect`` reports on.
+        inspect: That report.
+        times: The times in their states.
+        scan: Whether any number of RocksDB tables is opened.
+    """
+    notes: list[str] = []
+    return PageReport(
+        inspect=inspect,
+        written=modified_at(snapshot.location.metadata_uri, snapshot.location.storage_options),
+        columns=dict(_columns(operators)),
+        rocksdb=dict(_rocksdb(operators, scan, notes)),
+        times=times,
+        offsets=_offsets(operators, notes),
+        notes=notes,
+    )
+
+
+def _columns(operators: Sequence[Operator]) -> Iterator[tuple[StateKey, tuple[TypeNode, ...]]]:
+    for operator in operators:
+        for state in operator.states:
+            try:
+                schema = state.schema()
+            except SnapshotError:
+                continue  # the report of inspect gives the reason
+            yield (operator.operator_id, state.name, state.distribution), type_tree(schema)
+
+
+def _rocksdb(operators: Sequence[Operator], scan: bool, notes: list[str]) -> Iterator[tuple[str, Report]]:
+    for operator in operators:
+        if not has_databases(operator):
+            continue
+        tables = sum(
+            name.endswith(".sst")
+            for file in operator.keyed_files
+            for handle in file.databases
+            for name, _ in (*handle.shared, *handle.private)
+        )
+        if tables > _MOST_TABLES and not scan:
+            notes.append(f"{operator.display}: {tables:,} RocksDB tables are not opened; --scan reads their statistics")
+            continue
+        yield operator.operator_id, operator_tables(operator, None)
+
+
+def _offsets(operators: Sequence[Operator], notes: list[str]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for operator in operators:
+        try:
+            rows += kafka_offsets([operator])
+        except SnapshotError as error:
+            notes.append(f"{operator.display}: Kafka offsets cannot be read: {error}")
+    return sorted(rows, key=lambda row: (row["operator"], row["topic"], row["partition"]))

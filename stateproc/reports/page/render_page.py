@@ -1,0 +1,126 @@
+"""Write the page of ``inspect --html``: one file that needs no network, below 2 MB for any job."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from stateproc.html.templates import asset, render
+from stateproc.html.units import counted, human_bytes
+from stateproc.reports.page.operator_sections import (
+    key_group_cards,
+    operator_rows,
+    size_treemap,
+    stateless_operators,
+)
+from stateproc.reports.page.page_limits import PageLimits
+from stateproc.reports.page.page_report import PageReport
+from stateproc.reports.page.problem_section import problem_groups
+from stateproc.reports.page.state_sections import rocksdb_rows, state_rows
+from stateproc.reports.page.time_sections import time_cards
+
+_MOST_BYTES = 2_000_000
+_SMALLEST = 6
+"""How often the limits of a page are halved at most."""
+
+
+def render_page(report: PageReport, *, version: str, made: datetime) -> str:
+    """Return the page.
+
+    Args:
+        report: The facts.
+        version: The version of stateproc.
+        made: The time of making the page.
+    """
+    limits = PageLimits()
+    for _ in range(_SMALLEST):
+        page = _rendered(report, limits, version, made)
+        if len(page) < _MOST_BYTES // 2 or len(page.encode()) < _MOST_BYTES:
+            break
+        limits = limits.halved()
+    return page
+
+
+def _rendered(report: PageReport, limits: PageLimits, version: str, made: datetime) -> str:
+    inspect = report.inspect
+    script = asset("page.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return render(
+        "page.html.j2",
+        title=f"{_titled(inspect['kind'])} {inspect['checkpoint_id']}",
+        path=inspect["path"],
+        facts=_facts(report),
+        tiles=_tiles(report),
+        problems=problem_groups(inspect["operators"], limits),
+        unreadable=sum(operator["unreadable_states"] for operator in inspect["operators"]),
+        treemap=size_treemap(inspect["operators"], limits),
+        operators=operator_rows(inspect["operators"], limits),
+        stateless=[limits.short(name) for name in stateless_operators(inspect["operators"])[: limits.operators]],
+        states=state_rows(report, limits),
+        key_groups=key_group_cards(inspect["operators"], limits),
+        timers=time_cards(report, limits, timers=True),
+        accesses=time_cards(report, limits, timers=False),
+        rocksdb=rocksdb_rows(report, limits),
+        offsets=report.offsets[: limits.offsets],
+        omitted_offsets=max(len(report.offsets) - limits.offsets, 0),
+        notes=[*report.notes, *_operator_notes(inspect)][: limits.problems],
+        version=version,
+        made=made.strftime("%Y-%m-%d %H:%M UTC"),
+        style=asset("page.css"),
+        pictures_style=asset("pictures.css"),
+        script=script,
+        script_hash=digest,
+    )
+
+
+def _titled(kind: str) -> str:
+    return kind[:1].upper() + kind[1:]
+
+
+def _facts(report: PageReport) -> list[tuple[str, str]]:
+    inspect = report.inspect
+    facts = [
+        ("Flink", inspect["flink_versions"]),
+        ("metadata", f"version {inspect['metadata_version']}"),
+    ]
+    if report.written is not None:
+        facts.insert(0, ("written", report.written.strftime("%Y-%m-%d %H:%M:%S UTC")))
+    if inspect["note"]:
+        facts.append(("note", inspect["note"]))
+    facts += [
+        ("master state", f"{item['name']} v{item['version']}, {human_bytes(item['bytes'])}")
+        for item in inspect["master_states"]
+    ]
+    return facts
+
+
+def _tiles(report: PageReport) -> list[tuple[str, str, str]]:
+    """Return (number, unit, what is counted)."""
+    operators = report.inspect["operators"]
+    states = [state for operator in operators for state in operator["states"]]
+    entries = sum(state["entries"] or 0 for state in states)
+    uncounted = sum(state["entries"] is None for state in states)
+    size, unit = human_bytes(report.inspect["bytes"]).split(" ")
+    keyed = [state for state in states if state["distribution"] == "keyed"]
+    return [
+        (size, unit, "in all files"),
+        (f"{len(operators):,}", "", "operator" if len(operators) == 1 else "operators"),
+        (f"{len(states):,}", "", f"{'state' if len(states) == 1 else 'states'}, {len(keyed):,} keyed"),
+        (f"{entries:,}", "", "entries" if not uncounted else f"entries, without {counted(uncounted, 'state')}"),
+    ]
+
+
+def _operator_notes(inspect: Mapping[str, Any]) -> list[str]:
+    """Return the notes of all operators, each with the operators that have it."""
+    found: dict[str, list[str]] = {}
+    for operator in inspect["operators"]:
+        for note in operator["notes"]:
+            found.setdefault(note, []).append(operator["uid"] or operator["uid_hash"])
+    return [f"{_some(names)}: {note}" for note, names in found.items()]
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:3])} and {len(names) - 3} more"
