@@ -38,8 +38,8 @@ def main() -> None:
 
 
 def terminal_picture(target: Path, arguments: str) -> None:
-    """Run a command in a terminal of 100 columns and draw what it prints."""
-    shown = Console(record=True, width=110, file=io.StringIO(), force_terminal=True)
+    """Run a command in a terminal of 120 columns and draw what it prints."""
+    shown = Console(record=True, width=122, file=io.StringIO(), force_terminal=True)
     shown.print(Text.assemble(("$ ", "green"), (f"stateproc {arguments}", "bold")), soft_wrap=False)
     shown.print(Text.from_ansi(_printed(arguments)))
     svg = shown.export_svg(title="stateproc", theme=MONOKAI, unique_id=target.stem)
@@ -50,10 +50,11 @@ def terminal_picture(target: Path, arguments: str) -> None:
 
 def _printed(arguments: str) -> str:
     """Return what a command prints on a terminal, with its colours."""
-    command = f"stty cols 108 rows 60; {sys.executable} -m stateproc.cli {arguments}"
+    command = f"stty cols 120 rows 60; {sys.executable} -m stateproc.cli {arguments} 2> /dev/null"
     script = ["script", "-qec", command, "/dev/null"]
     done = subprocess.run(script, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL)
-    return done.stdout.replace("\r", "")
+    # The folder of this checkout is no part of the picture.
+    return done.stdout.replace("\r", "").replace(f"{Path.cwd()}/", "")
 
 
 def page_picture(target: Path) -> None:

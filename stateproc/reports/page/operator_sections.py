@@ -108,7 +108,13 @@ def is_stateless(operator: Report) -> bool:
 
 def _subtitle(operator: Report) -> str:
     title = title_of(operator)
-    return " · ".join(text for text in (operator["name"], operator["uid_hash"]) if text and text != title)
+    return " · ".join(text for text in (_description(operator), operator["uid_hash"]) if text and text != title)
+
+
+def _description(operator: Report) -> str | None:
+    """Return the operator's name, or what it seems to be by its states; None if neither is known."""
+    found = operator["name"] or operator["label"]
+    return None if found is None else str(found)
 
 
 def _stored(operator: Report) -> str:
