@@ -53,8 +53,9 @@ def _printed(arguments: str) -> str:
     command = f"stty cols 120 rows 60; {sys.executable} -m stateproc.cli {arguments} 2> /dev/null"
     script = ["script", "-qec", command, "/dev/null"]
     done = subprocess.run(script, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL)
-    # The folder of this checkout is no part of the picture.
-    return done.stdout.replace("\r", "").replace(f"{Path.cwd()}/", "")
+    # The folder of this checkout is no part of the picture; blanks keep the frame straight.
+    folder = f"{Path.cwd()}/"
+    return done.stdout.replace("\r", "").replace(f"{folder}{DEMO}", DEMO + " " * len(folder))
 
 
 def page_picture(target: Path) -> None:
