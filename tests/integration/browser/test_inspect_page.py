@@ -168,7 +168,7 @@ const luminance = (text) => {
   const [r, g, b] = text.match(/[0-9.]+/g).slice(0, 3).map((value) => {
     const x = value / 255; return x <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4; });
   return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-const behind = (item) => {
+const backdrop = (item) => {
   for (; item; item = item.parentElement) {
     const found = getComputedStyle(item).backgroundColor;
     if (!found.endsWith(", 0)") && found !== "transparent") return found; }
@@ -177,7 +177,7 @@ const low = new Set();
 for (const item of document.querySelectorAll("main *:not(svg):not(svg *), .top *")) {
   const texts = [...item.childNodes].filter((node) => node.nodeType === 3 && node.textContent.trim());
   if (!texts.length || !item.offsetHeight) continue;
-  const [a, b] = [luminance(getComputedStyle(item).color), luminance(behind(item))].sort((x, y) => y - x);
+  const [a, b] = [luminance(getComputedStyle(item).color), luminance(backdrop(item))].sort((x, y) => y - x);
   if ((a + 0.05) / (b + 0.05) < 4.5) low.add(item.tagName + "." + item.className); }
 return [...low];
 """
