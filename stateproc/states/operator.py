@@ -217,6 +217,16 @@ class Operator:
                     found.append(timers)
         return tuple(found), bad
 
+    @property
+    def raw_timers(self) -> tuple[RawTimers, ...]:
+        """Timers in raw keyed state, one per subtask that has any."""
+        return self._raw_timers[0]
+
+    def has_timers_in(self, handle: KeyGroupsHandle) -> bool:
+        """Return whether the raw keyed state of this handle is timers."""
+        source = open_handle(handle.stream, self.location)
+        return any(timers.source == source for timers in self.raw_timers)
+
     @cached_property
     def keyed_states(self) -> tuple[KeyedStateView, ...]:
         """Keyed states without timers."""
