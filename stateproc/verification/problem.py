@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot
+from stateproc.readers.heap.unreadable_states import HiddenState
 
 
 class Severity(enum.Enum):
@@ -85,9 +86,12 @@ def problem_of(
     unreadable = isinstance(error, UnsupportedSnapshot | InvalidOption)
     severity = Severity.UNREADABLE if unreadable else Severity.DAMAGED
     name = error.where.state or state
+    what = error.message
+    if isinstance(error, HiddenState):
+        what = f"states cannot be found, because they are stored after values of unknown length: {error.reason}"
     return Problem(
         severity,
-        error.message,
+        what,
         error.advice or _ADVICE[severity],
         error.where.operator or operator,
         (name,) if name else (),
@@ -106,11 +110,11 @@ class ProblemList:
     def add(self, problem: Problem) -> None:
         """Add a problem, or the state and the key groups of one that is known already.
 
-        A damaged byte is met once for each state whose data are read past it.
+        A damaged byte is met once for each state whose data are read past it; a type that cannot be decoded, in every
+        file that has values of it.
         """
         place = None if problem.severity is Severity.UNREADABLE else (problem.file, problem.offset)
-        states = problem.states if place is None else None
-        key = (problem.severity, problem.what, problem.operator, place, states)
+        key = (problem.severity, problem.what, problem.operator, place)
         known = self._found.get(key)
         self._found[key] = problem if known is None else _joined(known, problem)
 
@@ -118,7 +122,8 @@ class ProblemList:
         """Return the problems, the worst first; one for all places of a file in which the same is wrong."""
         by_file: dict[tuple[Any, ...], Problem] = {}
         for problem in self._found.values():
-            key = (problem.severity, problem.what, problem.operator, problem.file, problem.states)
+            place = None if problem.severity is Severity.UNREADABLE else (problem.file, problem.states)
+            key = (problem.severity, problem.what, problem.operator, place)
             known = by_file.get(key)
             by_file[key] = problem if known is None else _joined(known, problem)
         order = list(Severity)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from rich import box
@@ -19,7 +20,8 @@ _COLORS = {
     Readability.IF_PARSED: "yellow",
     Readability.NOT: "red",
 }
-_MOST_USES = 3
+_MOST_USES, _OF_ID = 3, 8
+_ID = re.compile(r"[0-9a-f]{32}")
 
 
 def classes_view(classes: Sequence[MentionedClass], problems: Sequence[str]) -> Group:
@@ -44,16 +46,21 @@ def _table(classes: Sequence[MentionedClass]) -> Table:
         table.add_row(
             Text(printable(item.class_name), "bold"),
             item.serializer,
-            Text(printable(_uses(item.uses)), "dim"),
+            Text(printable(_uses(item.uses), keep_lines=True), "dim"),
             Text(item.readability.value, _COLORS[item.readability]),
         )
     return table
 
 
 def _uses(uses: Sequence[ClassUse]) -> str:
-    shown = [f"{use.operator}.{use.state} ({use.role})" for use in uses[:_MOST_USES]]
+    shown = [f"{_operator(use.operator)}.{use.state} ({use.role})" for use in uses[:_MOST_USES]]
     more = len(uses) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
+    return "\n".join([*shown, *([f"and {more} more"] if more else [])])
+
+
+def _operator(display: str) -> str:
+    """Return an operator's uid, or the beginning of its id."""
+    return display[:_OF_ID] + "…" if _ID.fullmatch(display) else display
 
 
 def _advice(classes: Sequence[MentionedClass]) -> list[RenderableType]:

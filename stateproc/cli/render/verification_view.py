@@ -15,7 +15,7 @@ from stateproc.cli.render.bars import human_bytes
 from stateproc.verification.problem import Problem, Severity
 from stateproc.verification.report import Verification, VerifiedOperator
 
-_MOST_PROBLEMS = 50
+_MOST_PROBLEMS, _MOST_NAMES = 50, 12
 _COLORS = {Severity.DAMAGED: "red", Severity.UNREADABLE: "yellow", Severity.NOTE: "dim"}
 _MARKS = {Severity.DAMAGED: "✗", Severity.UNREADABLE: "?", Severity.NOTE: "·"}
 
@@ -34,13 +34,14 @@ def verification_view(result: Verification, *, skeleton_file: str | None = None)
     without = len(result.operators) - len(with_data)
     if without:
         parts.append(Text(f"{_counted(without, 'operator')} without state", "dim"))
+        parts += [Text()] if result.problems else []
     if result.problems:
-        parts.append(Text())
-        parts += _problems(result.problems)
+        parts += _problems(result.problems, result.path.rstrip("/") + "/")
     if result.skeleton:
         parts += _skeleton(result, skeleton_file)
-    parts += [Text(), _verdict(result)] if parts else [_verdict(result)]
-    return Group(*parts)
+    if without or result.problems or result.skeleton:
+        parts.append(Text())
+    return Group(*parts, _verdict(result))
 
 
 def _table(operators: Iterable[VerifiedOperator]) -> Table:
@@ -73,7 +74,7 @@ def _outcome(operator: VerifiedOperator) -> Text:
     return Text("✓", "green")
 
 
-def _problems(problems: Sequence[Problem]) -> list[RenderableType]:
+def _problems(problems: Sequence[Problem], folder: str) -> list[RenderableType]:
     parts: list[RenderableType] = []
     for problem in problems[:_MOST_PROBLEMS]:
         color = _COLORS[problem.severity]
@@ -81,7 +82,7 @@ def _problems(problems: Sequence[Problem]) -> list[RenderableType]:
         head = Text.assemble(
             (f"{_MARKS[problem.severity]} {problem.severity.value}  ", color), printable(problem.what) + times
         )
-        lines = [Text(printable(text), "dim") for text in _places(problem)]
+        lines = [Text(printable(text), "dim") for text in _places(problem, folder)]
         if problem.advice:
             lines.append(Text(f"→ {printable(problem.advice, keep_lines=True)}"))
         parts += [head, Padding(Group(*lines), (0, 0, 0, 2))]
@@ -90,17 +91,24 @@ def _problems(problems: Sequence[Problem]) -> list[RenderableType]:
     return parts
 
 
-def _places(problem: Problem) -> list[str]:
-    """Return where a problem is, in lines."""
+def _places(problem: Problem, folder: str) -> list[str]:
+    """Return where a problem is, in lines; files in the snapshot's directory without its path."""
     inside = [f"operator {problem.operator}"] if problem.operator else []
     if problem.states:
-        inside.append(f"state{'s' if len(problem.states) > 1 else ''} {', '.join(problem.states)}")
+        inside.append(f"state{'s' if len(problem.states) > 1 else ''} {_names(problem.states)}")
     if problem.key_groups:
         inside.append(f"key group{'s' if len(problem.key_groups) > 1 else ''} {_runs(problem.key_groups)}")
     lines = [" · ".join(inside)] if inside else []
     if problem.file is not None:
-        lines.append(problem.file + (f", byte {problem.offset:,}" if problem.offset is not None else ""))
+        lines.append(
+            problem.file.removeprefix(folder) + (f", byte {problem.offset:,}" if problem.offset is not None else "")
+        )
     return lines
+
+
+def _names(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_MOST_NAMES])
+    return shown + (f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else "")
 
 
 def _runs(numbers: Sequence[int]) -> str:
