@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,6 +25,7 @@ class Severity(enum.Enum):
         return self is not Severity.NOTE
 
 
+_NUMBER = re.compile(r"(?<![\w$'\".])\d+(?![\w'\"])")
 _ADVICE = {
     Severity.DAMAGED: "restore the file from a copy, or use another snapshot",
     Severity.UNREADABLE: "let Flink restore the snapshot and take a canonical savepoint of it",
@@ -114,7 +116,7 @@ class ProblemList:
         file that has values of it.
         """
         place = None if problem.severity is Severity.UNREADABLE else (problem.file, problem.offset)
-        key = (problem.severity, problem.what, problem.operator, place)
+        key = (problem.severity, _without_numbers(problem.what), problem.operator, place)
         known = self._found.get(key)
         self._found[key] = problem if known is None else _joined(known, problem)
 
@@ -123,11 +125,16 @@ class ProblemList:
         by_file: dict[tuple[Any, ...], Problem] = {}
         for problem in self._found.values():
             place = None if problem.severity is Severity.UNREADABLE else (problem.file, problem.states)
-            key = (problem.severity, problem.what, problem.operator, place)
+            key = (problem.severity, _without_numbers(problem.what), problem.operator, place)
             known = by_file.get(key)
             by_file[key] = problem if known is None else _joined(known, problem)
         order = list(Severity)
         return tuple(sorted(by_file.values(), key=lambda problem: order.index(problem.severity)))
+
+
+def _without_numbers(text: str) -> str:
+    """Return a message without the numbers in which it may differ from that of the next key group; names are kept."""
+    return _NUMBER.sub("#", text)
 
 
 def _joined(one: Problem, other: Problem) -> Problem:

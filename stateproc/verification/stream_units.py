@@ -9,13 +9,14 @@ from stateproc.errors import CorruptSnapshot, SnapshotError, Where
 from stateproc.metadata.handles import ChannelHandle, KeyGroupsHandle, StreamHandle
 from stateproc.metadata.snapshot import SubtaskState
 from stateproc.readers.rocksdb.open_database import database_files
+from stateproc.readers.rocksdb.table import check_filters
 from stateproc.states.operator import Operator
 from stateproc.storage import ByteSource, open_handle
 from stateproc.verification.findings import Finding, VerificationUnit
 from stateproc.verification.problem import problem_of
 
 _AT_ONCE = 8 << 20
-_TABLE, _LOG = ".sst", ("MANIFEST-", "CURRENT")
+_TABLE = ".sst"
 
 
 class SeenStreams:
@@ -35,7 +36,7 @@ class SeenStreams:
 def stream_units(operator: Operator, position: int, seen: SeenStreams) -> Iterator[VerificationUnit | Finding]:
     """Plan reading what no state of the operator decodes.
 
-    Tables of RocksDB databases are read by their states; of those that no state needs, the existence is checked.
+    Entries of RocksDB's tables are read by their states.
     """
     for subtask in operator.metadata.subtasks:
         for handle in _undecoded(operator, subtask):
@@ -50,9 +51,8 @@ def stream_units(operator: Operator, position: int, seen: SeenStreams) -> Iterat
                 yield problem_of(error, operator.display)
                 continue
             for item in files:
-                read = _read_all if not item.name.endswith(_TABLE) and not item.name.startswith(_LOG) else _find
-                size = item.source.size if read is _read_all else 0
-                yield VerificationUnit(position, size, partial(read, operator, item.source))
+                read = _check_table if item.name.endswith(_TABLE) else _read_all
+                yield VerificationUnit(position, 0, partial(read, operator, item.source))
 
 
 def _undecoded(operator: Operator, subtask: SubtaskState) -> Iterator[StreamHandle]:
@@ -83,10 +83,10 @@ def _read_all(operator: Operator, source: ByteSource) -> Iterator[Finding]:
         yield problem_of(error, operator.display)
 
 
-def _find(operator: Operator, source: ByteSource) -> Iterator[Finding]:
-    """Find a file and compare its length; whoever needs its contents reads them."""
+def _check_table(operator: Operator, source: ByteSource) -> Iterator[Finding]:
+    """Check what states do not read of a table: its existence if it is empty or obsolete, and its filters."""
     try:
-        source.read(0, 0)
+        check_filters(source, verify=operator.options.verify)
     except SnapshotError as error:
         yield problem_of(error, operator.display)
 
