@@ -100,6 +100,10 @@ class Operator:
         """The uid, or the id where the uid is not known."""
         return self.uid or self.operator_id
 
+    def with_options(self, options: ReadOptions) -> Operator:
+        """Return the operator as it is read with other options, under the uid that is known or was found."""
+        return Operator(self.metadata, self.location, options, self._metadata_version, self.uid, self._naming)
+
     @property
     def context(self) -> OperatorContext:
         """What the operator's states share."""

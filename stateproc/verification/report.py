@@ -17,6 +17,7 @@ class VerifiedState:
         state: Its name; timers by their time domain.
         kind: value, list, map, …, as of `State`.
         rows: The number of rows that reading it returns; None where not all of it can be read.
+        read_rows: The number of rows that were read.
         checked_keys: Keys whose key group was recomputed.
         is_intact: Whether no problem affects it.
     """
@@ -24,6 +25,7 @@ class VerifiedState:
     state: str
     kind: str
     rows: int | None
+    read_rows: int
     checked_keys: int
     is_intact: bool
 
@@ -33,6 +35,7 @@ class VerifiedState:
             "state": self.state,
             "kind": self.kind,
             "rows": self.rows,
+            "read_rows": self.read_rows,
             "checked_keys": self.checked_keys,
             "intact": self.is_intact,
         }
@@ -46,6 +49,7 @@ class VerifiedOperator:
         uid: Its uid, if it is known.
         uid_hash: Its id, 32 hex digits.
         name: Its name, if it is known.
+        label: What kind of operator it is, where neither is known.
         files: Files that it refers to; one of several operators counts for each.
         bytes: Their bytes.
         states: Its states.
@@ -55,6 +59,7 @@ class VerifiedOperator:
     uid: str | None
     uid_hash: str
     name: str | None
+    label: str | None
     files: int
     bytes: int
     states: tuple[VerifiedState, ...]
@@ -71,6 +76,7 @@ class VerifiedOperator:
             "uid": self.uid,
             "uid_hash": self.uid_hash,
             "name": self.name,
+            "label": self.label,
             "files": self.files,
             "bytes": self.bytes,
             "states": [state.to_dict() for state in self.states],

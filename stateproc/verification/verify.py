@@ -155,6 +155,7 @@ class VerificationRun:
                     label.name,
                     kinds.get(label, "priority queue"),
                     count.rows if count is not None and is_read else None,
+                    count.rows if count is not None else 0,
                     count.checked_keys if count is not None else 0,
                     is_read and label.name not in affected,
                 )
@@ -163,6 +164,7 @@ class VerificationRun:
             operator.uid,
             operator.operator_id,
             operator.name,
+            operator.label,
             len(streams),
             sum(streams.values()),
             tuple(states),
@@ -213,9 +215,7 @@ def _read(unit: VerificationUnit) -> Iterator[tuple[VerificationUnit, list[Findi
 
 def _exact(operator: Operator) -> Operator:
     """Return the operator with options under which every value that is intact can be read."""
-    options = replace(operator.options, temporal="exact", row_kind=False, on_error="fail")
-    version = operator.context.metadata_version
-    return Operator(operator.metadata, operator.location, options, version, operator.uid)
+    return operator.with_options(replace(operator.options, temporal="exact", row_kind=False, on_error="fail"))
 
 
 def _planned(

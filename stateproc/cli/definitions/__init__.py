@@ -4,6 +4,7 @@ from stateproc.cli.command_definition import CommandDefinition
 from stateproc.cli.definitions.demo import DEMO
 from stateproc.cli.definitions.export import EXPORT
 from stateproc.cli.definitions.classes import CLASSES
+from stateproc.cli.definitions.export import EXPORT
 from stateproc.cli.definitions.inspect import INSPECT
 from stateproc.cli.definitions.notebook import NOTEBOOK
 from stateproc.cli.definitions.offsets import OFFSETS

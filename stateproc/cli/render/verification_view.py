@@ -52,7 +52,7 @@ def _table(operators: Iterable[VerifiedOperator]) -> Table:
     table.add_column("", no_wrap=True)
     for operator in operators:
         table.add_row(
-            Text(printable(operator.display), "bold"),
+            _named(operator),
             str(len(operator.states)),
             _rows(operator),
             human_bytes(operator.bytes),
@@ -61,11 +61,19 @@ def _table(operators: Iterable[VerifiedOperator]) -> Table:
     return table
 
 
+def _named(operator: VerifiedOperator) -> Text:
+    text = Text(printable(operator.display), "bold")
+    name = operator.name if operator.name != operator.display else None
+    if name or operator.label:
+        text.append(f"  {printable(name or operator.label or '')}", "dim italic")
+    return text
+
+
 def _rows(operator: VerifiedOperator) -> Text:
-    known = [state.rows for state in operator.states if state.rows is not None]
-    if len(known) == len(operator.states):
-        return Text(f"{sum(known):,}")
-    return Text(f"≥ {sum(known):,}", "yellow") if known else Text("–")
+    rows = sum(state.read_rows for state in operator.states)
+    if all(state.rows is not None for state in operator.states):
+        return Text(f"{rows:,}")
+    return Text(f"≥ {rows:,}", "yellow") if rows else Text("–")
 
 
 def _outcome(operator: VerifiedOperator) -> Text:
