@@ -1,9 +1,8 @@
 """The table of commands, in the order of ``stateproc --help``: one row and one module with its arguments each."""
 
 from stateproc.cli.command_definition import CommandDefinition
-from stateproc.cli.definitions.demo import DEMO
-from stateproc.cli.definitions.export import EXPORT
 from stateproc.cli.definitions.classes import CLASSES
+from stateproc.cli.definitions.demo import DEMO
 from stateproc.cli.definitions.export import EXPORT
 from stateproc.cli.definitions.inspect import INSPECT
 from stateproc.cli.definitions.notebook import NOTEBOOK
