@@ -116,6 +116,10 @@ class InvalidRows(SnapshotError):
     """Rows of a DataFrame cannot be written as state, e.g. because a key is null; the message shows them."""
 
 
+class QueryPlanWarning(UserWarning):
+    """A state does not fit the query's plan, so that the fields of its rows keep the names `f0`, `f1`, …."""
+
+
 class UnreadableStateWarning(UserWarning):
     """States that cannot be decoded are read as null, as ``on_error='null'`` asks; the message says which and why."""
 

@@ -60,7 +60,7 @@ class ChangelogSplit(KeyedSplit):
     def origin(self) -> str:
         return self.source.name
 
-    def target(self) -> KeyedState | None:
+    def declared(self) -> KeyedState | None:
         load_plugins(self.scan.options.plugins)
         header = changelog_header(self.source)
         state = None if header is None else find_state(header, self.scan.state)
@@ -72,7 +72,7 @@ class ChangelogSplit(KeyedSplit):
         Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot; InvalidOption if keys are not of the type that the
         user specified.
         """
-        target = self.target()
+        target = self.declared()
         if target is None:
             return
         with Buckets(self.groups) as buckets:
@@ -86,7 +86,7 @@ class ChangelogSplit(KeyedSplit):
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Read and decode the rows: without changes, as the wrapped backend's own split does."""
-        target = self.target()
+        target = self.declared()
         if target is None:
             return
         scan = self.scan
@@ -94,7 +94,7 @@ class ChangelogSplit(KeyedSplit):
             self._collect(target, buckets)
             files = self._materialized(target)
             if buckets.count or scan.raw_keys:
-                yield from scan.decoded(self._replayed(target, files, buckets), target)
+                yield from scan.decoded(self._replayed(target, files, buckets), scan.named(target))
                 return
             for file in files:
                 yield from file.split(scan, self.groups).read()

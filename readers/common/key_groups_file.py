@@ -54,7 +54,7 @@ class KeyGroupsSplit(KeyedSplit):
         """Read the file's header, once for this split. Raises CorruptSnapshot, MissingFile, UnknownSnapshotClass."""
         return self.file_header or keyed_header(self.source, self.header_size)
 
-    def target(self) -> KeyedState | None:
+    def declared(self) -> KeyedState | None:
         return find_state(self.header, self.scan.state)
 
 

@@ -18,6 +18,7 @@ from stateproc.readers.common.opaque_values import with_opaque_values
 from stateproc.readers.common.raw_entries import RawEntries
 from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.state_descriptor import KeyedState
+from stateproc.readers.common.state_names import OperatorNames
 from stateproc.serializers.core.plugins import load_plugins
 
 
@@ -65,6 +66,7 @@ class StateScan:
         flatten: Whether each list element or map entry becomes a row of its own.
         raw_keys: Whether rows have a column ``raw_key`` with the serialized key and namespace.
         null_warning: Warns of values that are null because they cannot be decoded.
+        names: Names for the fields of SQL rows in the operator's states; None where no plan of the query is given.
     """
 
     state: str
@@ -74,6 +76,7 @@ class StateScan:
     flatten: bool = False
     raw_keys: bool = False
     null_warning: NullValueWarning = field(default_factory=NullValueWarning, compare=False, repr=False)
+    names: OperatorNames | None = field(default=None, repr=False)
 
     def decoded(self, entries: Iterable[RawEntries], target: KeyedState) -> Iterator[pa.RecordBatch]:
         """Decode entries of the state ``target``, with bytes or nulls for unknown values if options ask for them."""
@@ -86,6 +89,10 @@ class StateScan:
             raw_keys=self.raw_keys,
             report=self.null_warning.of(self.operator, self.state) if self.options.on_error == "null" else None,
         )
+
+    def named(self, state: KeyedState) -> KeyedState:
+        """Return the state with the names that its rows have for this read."""
+        return state if self.names is None else self.names.applied(state)
 
     def for_state(self, state: str) -> StateScan:
         """Return the scan of another state, not flattened."""
@@ -150,8 +157,13 @@ class KeyedSplit(ABC):
         return False
 
     @abstractmethod
-    def target(self) -> KeyedState | None:
+    def declared(self) -> KeyedState | None:
         """Return the state's descriptor from the files' header; None if the header does not contain it."""
+
+    def target(self) -> KeyedState | None:
+        """Return the state's descriptor with the names that its rows have for this read."""
+        state = self.declared()
+        return None if state is None else self.scan.named(state)
 
     @abstractmethod
     def raw_entries(self) -> Iterator[RawEntries]:

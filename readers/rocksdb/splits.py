@@ -67,7 +67,7 @@ class RocksDbSplit(KeyedSplit):
         """Read the database's header, once for this split."""
         return self.file_header or read_whole_header(self.meta.read_all(MAX_HEADER), self.meta.name, read_keyed_header)
 
-    def target(self) -> KeyedState | None:
+    def declared(self) -> KeyedState | None:
         return find_state(self.header, self.scan.state)
 
     def raw_entries(self) -> Iterator[RawEntries]:

@@ -7,7 +7,7 @@ i32 count and event-time timers, i32 count and processing-time timers; a timer i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from stateproc.readers.common.error_context import placed
 from stateproc.readers.common.key_group_blocks import KeyGroupRange
 from stateproc.readers.common.row_schema import KEY_GROUP, key_group_array
 from stateproc.readers.common.serialized_values import SerializedValue
+from stateproc.readers.common.state_names import StateNames, renamed
 from stateproc.serializers import LayoutContext, Serializer, read_versioned
 from stateproc.storage import ByteSource
 from stateproc.wire import Cursor
@@ -92,11 +93,16 @@ def check_sizes(source: ByteSource, ranges: list[KeyGroupRange], largest: int) -
 
 
 def raw_timer_batches(
-    source: ByteSource, ranges: list[KeyGroupRange], service: str, event: bool, ctx: LayoutContext
+    source: ByteSource,
+    ranges: list[KeyGroupRange],
+    service: str,
+    event: bool,
+    ctx: LayoutContext,
+    names: StateNames | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The timers of one service and time domain: key_group, timestamp, key, [namespace]."""
     for item in ranges:
-        for found, is_event, rows, table in _services(source, item, ctx):
+        for found, is_event, rows, table in _services(source, item, ctx, names=names):
             if found.name == service and is_event == event and rows:
                 columns = {KEY_GROUP: key_group_array(np.full(rows, item.key_group, np.int32)), **table}
                 if found.namespace.type_name == "VoidNamespace":
@@ -115,7 +121,7 @@ def raw_timer_bytes(
 
 
 def _services(
-    source: ByteSource, item: KeyGroupRange, ctx: LayoutContext, *, raw: bool = False
+    source: ByteSource, item: KeyGroupRange, ctx: LayoutContext, *, raw: bool = False, names: StateNames | None = None
 ) -> Iterator[tuple[TimerService, bool, int, dict[str, pa.Array]]]:
     """Every service of a key group, event timers then processing timers, decoded or (``raw``) cut into bytes."""
     data = source.read(item.start, item.stop - item.start)
@@ -127,7 +133,7 @@ def _services(
         cursor.unsupported(f"raw timers of version {version}", advice="timers of Flink 1.8 to 2.x have version 2")
     content = np.frombuffer(data, dtype=np.uint8)
     for _ in range(cursor.count("timer services", 14)):
-        service = _service(cursor)
+        service = named_service(_service(cursor), names)
         machine, columns = _timer_program(service, ctx, raw)
         for is_event in (True, False):
             n = cursor.count("timers", 8)
@@ -143,6 +149,13 @@ def _services(
                 table = {name: assemble(taken) for name, assemble in columns.items()}
             cursor.pos = pos
             yield service, is_event, n, table
+
+
+def named_service(service: TimerService, names: StateNames | None) -> TimerService:
+    """Return a service with the names of a plan for the fields of its keys and for its windows."""
+    if names is None:
+        return service
+    return replace(service, key=renamed(service.key, names.key), namespace=names.namespace(service.namespace))
 
 
 def _service(cursor: Cursor) -> TimerService:

@@ -16,6 +16,7 @@ from stateproc.readers.common.key_group_blocks import KeyGroupRange
 from stateproc.readers.common.raw_entries import RawEntries
 from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.splits import split_ranges
+from stateproc.readers.common.state_names import StateNames
 from stateproc.readers.heap.composite_entries import packed_entries
 from stateproc.readers.timers.raw_timers import (
     LARGEST_GROUP,
@@ -46,7 +47,13 @@ class RawTimers:
         return tuple(dict.fromkeys(service.name for service in self.services))
 
     def splits(
-        self, service: str, event: bool, options: ReadOptions, key_groups: Collection[int] | None, split_bytes: int
+        self,
+        service: str,
+        event: bool,
+        options: ReadOptions,
+        key_groups: Collection[int] | None,
+        split_bytes: int,
+        names: StateNames | None = None,
     ) -> list[RawTimerSplit]:
         """Plan splits of one service's timers; of event time or of processing time.
 
@@ -56,9 +63,11 @@ class RawTimers:
             options: The snapshot's read options.
             key_groups: Only these key groups; None means all.
             split_bytes: Stored bytes per split, approximately.
+            names: Names for the fields of SQL keys, from the plan of the query.
         """
         ranges = [item for item in self.ranges if key_groups is None or item.key_group in key_groups]
-        return [RawTimerSplit(self.source, run, service, event, options) for run in split_ranges(ranges, split_bytes)]
+        runs = split_ranges(ranges, split_bytes)
+        return [RawTimerSplit(self.source, run, service, event, options, names) for run in runs]
 
 
 def open_raw_timers(
@@ -90,6 +99,7 @@ class RawTimerSplit:
     service: str
     event: bool
     options: ReadOptions = field(repr=False)
+    names: StateNames | None = field(default=None, repr=False)
 
     @property
     def bytes(self) -> int:
@@ -116,7 +126,8 @@ class RawTimerSplit:
     def read(self) -> Iterator[pa.RecordBatch]:
         """Read the timers with their service's name. Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot."""
         load_plugins(self.options.plugins)
-        batches = raw_timer_batches(self.source, list(self.ranges), self.service, self.event, self.options.context)
+        ranges, context = list(self.ranges), self.options.context
+        batches = raw_timer_batches(self.source, ranges, self.service, self.event, context, self.names)
         for batch in batches:
             yield with_service(batch, self.service)
 

@@ -15,7 +15,7 @@ from typing import Any
 import stateproc
 from stateproc.cli.definitions import COMMANDS
 from stateproc.cli.exit_status import status_of
-from stateproc.errors import SnapshotError, UnmatchedUidWarning, UnreadableStateWarning
+from stateproc.errors import QueryPlanWarning, SnapshotError, UnmatchedUidWarning, UnreadableStateWarning
 
 _EXAMPLES = """\
 examples:
@@ -24,7 +24,7 @@ examples:
   stateproc read /savepoints/savepoint-4f1b --uid orders --state totals --where "key = 42"
   stateproc read /savepoints/savepoint-4f1b --uid orders --state totals --output totals.parquet
 """
-_PRINTED = (UnreadableStateWarning, UnmatchedUidWarning)
+_PRINTED = (UnreadableStateWarning, UnmatchedUidWarning, QueryPlanWarning)
 _OBJECTS_PER_COLLECTION = 100_000
 
 

@@ -83,6 +83,13 @@ OPEN_OPTIONS: tuple[OptionDefinition, ...] = (
         metavar="TYPE",
     ),
     OptionDefinition(
+        "plan",
+        object,
+        parsers.text,
+        "the compiled plan of a SQL job, for the names of its columns: a JSON file, or its text",
+        metavar="FILE",
+    ),
+    OptionDefinition(
         "storage_options",
         dict,
         parsers.storage_settings,

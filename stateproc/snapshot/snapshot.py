@@ -11,7 +11,7 @@ from stateproc.keygroups.key_types import parse_key_types
 from stateproc.keygroups.operator_ids import matching_operator_id, operator_id
 from stateproc.metadata import OperatorState, SnapshotMetadata, flink_version_range, read_metadata
 from stateproc.metadata.handles import KeyGroupsHandle
-from stateproc.operator_names.given_names import GivenNames, given_names
+from stateproc.operator_names.given_names import FILE_MARK, GivenNames, given_names
 from stateproc.operator_names.snapshot_names import SnapshotNames
 from stateproc.options import OPEN_OPTIONS
 from stateproc.readers.common.layout_detection import CANONICAL_TYPE
@@ -25,8 +25,7 @@ from stateproc.storage.filesystem import kind_of, read_range
 if TYPE_CHECKING:
     from stateproc.export.export_run import ProgressStart
     from stateproc.export.manifest import ExportManifest
-    from stateproc.verification.class_mentions import MentionedClass
-    from stateproc.verification.report import Verification
+    from stateproc.query_plans import QueryNames
 
 _MAX_METADATA = 2 << 30
 _FIRST_KRYO_5 = 5
@@ -43,12 +42,18 @@ class Snapshot:
     """
 
     def __init__(
-        self, location: SnapshotLocation, metadata: SnapshotMetadata, options: ReadOptions, uids: Iterable[str]
+        self,
+        location: SnapshotLocation,
+        metadata: SnapshotMetadata,
+        options: ReadOptions,
+        uids: Iterable[str],
+        query: QueryNames | None = None,
     ) -> None:
         self.location = location
         self.metadata = metadata
         self.options = options
-        self._names = SnapshotNames(metadata.operators, _given_names(uids, location))
+        self._row_names = {} if query is None else query.operators
+        self._names = SnapshotNames(metadata.operators, _given_names(uids, location, query))
         self._names.warn_of_unmatched()
         self._operators_by_uid: dict[str, Operator] = {}
 
@@ -128,7 +133,8 @@ class Snapshot:
         raise error
 
     def _operator(self, metadata: OperatorState, uid: str | None) -> Operator:
-        return Operator(metadata, self.location, self.options, self.metadata.version, uid, self._names)
+        rows = self._row_names.get(metadata.operator_id)
+        return Operator(metadata, self.location, self.options, self.metadata.version, uid, self._names, rows)
 
     def _named(self, operator: Operator, uid: str) -> Operator:
         """Return ``operator`` under ``uid``: always the same object, so that its headers are read once."""
@@ -152,44 +158,6 @@ class Snapshot:
     def states(self) -> Sequence[State]:
         """All states of all operators. Reads the headers of state files."""
         return [state for operator in self.operators for state in operator.states]
-
-    def verify(
-        self,
-        *,
-        uids: Iterable[str] = (),
-        states: Iterable[str] = (),
-        deep: bool = False,
-        threads: int | None = None,
-    ) -> Verification:
-        """Read all files and states once, in parallel threads and bounded memory, and report every problem.
-
-        Args:
-            uids: Only these operators, named as in :meth:`operator`.
-            states: Only these states, by name.
-            deep: Let RocksDB itself open native databases, too, and compare the number of entries.
-            threads: The number of threads that read and decode; default the cores that this process may use.
-
-        Returns:
-            What was found: ``is_intact``, ``problems``, and rows per operator and state.
-
-        Raises:
-            NotFound: There is no such operator or state.
-            InvalidOption: ``deep`` needs rocksdict, which is not installed.
-        """
-        # Lazy: start-up.
-        from stateproc.verification.verify import plan_verification
-
-        return plan_verification(self, uids=uids, states=states, deep=deep, threads=threads).run()
-
-    def classes(self) -> tuple[MentionedClass, ...]:
-        """Return the user classes that serializers of states mention, those first that cannot be read as they are.
-
-        Reads the headers of state files. Classes that only values name are found by :meth:`verify`.
-        """
-        # Lazy: start-up.
-        from stateproc.verification.class_mentions import mentioned_classes
-
-        return mentioned_classes(self.operators)
 
     @property
     def file_bytes(self) -> int:
@@ -287,6 +255,7 @@ def open(
     on_error: str = "fail",
     opaque: str = "fail",
     key_type: Any = None,
+    plan: Any = None,
     storage_options: Mapping[str, Any] | None = None,
     path_mapping: Mapping[str, str] | None = None,
 ) -> Snapshot:
@@ -309,6 +278,8 @@ def open(
             ('bytes': canonical savepoints and RocksDB).
         key_type: The type of keys where a changelog does not contain it: of ``stateproc.types``, its text, or a mapping
             from uids to types.
+        plan: The compiled plan of a SQL job, whose columns give their names to the fields of rows in its states: the
+            path or URI of the JSON file, its text, or the parsed JSON.
         storage_options: Keyword arguments of the fsspec file system.
         path_mapping: Old prefixes of moved files → new ones.
 
@@ -333,6 +304,7 @@ def open(
         "on_error": on_error,
         "opaque": opaque,
         "key_type": key_type,
+        "plan": plan,
         "storage_options": storage_options,
         "path_mapping": path_mapping,
     }
@@ -351,11 +323,22 @@ def open(
         opaque=values["opaque"],
         key_types=parse_key_types(values["key_type"], (item.operator_id for item in metadata.operators)),
     )
-    return Snapshot(location, metadata, options, values["uids"])
+    query = _query_names(values["plan"], values["storage_options"], metadata)
+    return Snapshot(location, metadata, options, values["uids"], query)
 
 
-def _given_names(uids: Iterable[str], location: SnapshotLocation) -> GivenNames:
-    given = tuple(uids)
+def _query_names(plan: Any, storage_options: Mapping[str, Any] | None, metadata: SnapshotMetadata) -> QueryNames | None:
+    if plan is None:
+        return None
+    # Lazy: start-up.
+    from stateproc.query_plans import query_names, read_plan
+
+    return query_names(read_plan(plan, storage_options), [item.operator_id for item in metadata.operators])
+
+
+def _given_names(uids: Iterable[str], location: SnapshotLocation, query: QueryNames | None) -> GivenNames:
+    planned = () if query is None else query.uids.values()
+    given = (*uids, *(uid for uid in planned if not uid.startswith(FILE_MARK)))
     if not given:
         return GivenNames()
     return given_names(given, location.storage_options)

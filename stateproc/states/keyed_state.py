@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from stateproc.readers.common.opaque_values import with_opaque_values
 from stateproc.readers.common.row_schema import state_fields
 from stateproc.readers.common.splits import KeyedSplit, Split, SplitRequest, StateScan
 from stateproc.readers.common.state_descriptor import KeyedState
+from stateproc.readers.common.state_names import NamedWindow, OperatorNames
 from stateproc.readers.rocksdb.key_ranges import Prefixes
 from stateproc.serializers import Undecodable
 from stateproc.states.null_values import NullSplit, warn_of_nulls, with_choices
@@ -49,9 +51,9 @@ class KeyedStateView(State):
         parts: Sequence[StateInFile],
         unreadable: Sequence[tuple[KeyedFile, SnapshotError]] = (),
     ) -> None:
-        first = parts[0].state
+        self._parts = tuple(parts) if operator.row_names is None else _named(parts, operator.row_names)
+        first = self._parts[0].state
         super().__init__(operator, first.name, first.kind.value, "keyed")
-        self._parts = tuple(parts)
         self._unreadable = tuple(unreadable)
         self.key_type = first.key.type_name
         self.namespace_type = first.namespace.type_name if first.has_namespace else None
@@ -176,6 +178,7 @@ class KeyedStateView(State):
             if not self._reads_nulls:
                 raise undecodable
             warn_of_nulls(self.operator.display, {self.name: undecodable})
+        resolved = mapping is not None and not raw_keys
         plain = self.plain_splits(
             flatten=flatten,
             key_groups=key_groups,
@@ -183,12 +186,21 @@ class KeyedStateView(State):
             keys=keys,
             raw_keys=raw_keys or mapping is not None,
             companions=() if mapping is None else (mapping,),
+            times=not resolved,
         )
         contents = [split if undecodable is None else NullSplit(split) for split in plain]
-        if raw_keys or mapping is None:
+        if mapping is None or not resolved:
             return list(contents)
-        windows = [split.of_state(mapping) for split in plain]
-        return [SessionSplit(*pair) for pair in zip(contents, windows, strict=True)]
+        windows, times = [split.of_state(mapping) for split in plain], self._window_times
+        return [SessionSplit(*pair, times) for pair in zip(contents, windows, strict=True)]
+
+    @property
+    def _window_times(self) -> Callable[[pa.Array], pa.Array] | None:
+        """How windows become times; None where namespaces are read as they are stored."""
+        namespace = self.keyed.namespace
+        if not isinstance(namespace, NamedWindow):
+            return None
+        return partial(namespace.names.times, mode=self.operator.options.temporal)
 
     @property
     def under_state_windows(self) -> bool:
@@ -213,6 +225,7 @@ class KeyedStateView(State):
         raw_keys: bool = False,
         whole_databases: bool = False,
         companions: Sequence[str] = (),
+        times: bool = True,
     ) -> list[KeyedSplit]:
         """Plan splits of the entries as they are stored, without resolving session windows.
 
@@ -224,10 +237,20 @@ class KeyedStateView(State):
             raw_keys: Add a column with the serialized key and namespace.
             whole_databases: A RocksDB database is one split, so that splits of several states have equal key groups.
             companions: Other states that ``KeyedSplit.of_state`` may name.
+            times: Whether windows are read as times where a plan says what they are.
         """
         operator = self.operator
+        names = operator.row_names if times or operator.row_names is None else operator.row_names.without_times
         request = SplitRequest(
-            StateScan(self.name, operator.display, operator.max_parallelism, operator.options, flatten, raw_keys),
+            StateScan(
+                self.name,
+                operator.display,
+                operator.max_parallelism,
+                operator.options,
+                flatten,
+                raw_keys,
+                names=names,
+            ),
             None if key_groups is None else frozenset(key_groups),
             split_bytes,
             None if keys is None else self._prefixes(keys),
@@ -251,6 +274,13 @@ class KeyedStateView(State):
             return None
         context = self.operator.options.context.inner
         return key_prefixes(self.keyed.key, keys, context, self.operator.max_parallelism, self.key_groups_of)
+
+
+def _named(parts: Sequence[StateInFile], names: OperatorNames) -> tuple[StateInFile, ...]:
+    """Return the parts with names for rows; states that many subtasks share stay shared."""
+    states = {id(part.state): part.state for part in parts}
+    named = {key: names.applied(state) for key, state in states.items()}
+    return tuple(StateInFile(part.file, named[id(part.state)]) for part in parts)
 
 
 def _value_type(state: KeyedState) -> str:

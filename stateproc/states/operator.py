@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 
-from stateproc.errors import NotFound, SnapshotError, not_found
+from stateproc.errors import NotFound, QueryPlanWarning, SnapshotError, not_found
 from stateproc.formats import read_coordinator
 from stateproc.keygroups.key_types import key_type_of
 from stateproc.metadata import OperatorState
@@ -17,6 +18,7 @@ from stateproc.readers.changelog.key_handles import key_handles_of
 from stateproc.readers.common.keyed_file import KeyedFile, SharedStates
 from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.common.state_names import OperatorNames
 from stateproc.readers.operator_state.reader import state_info
 from stateproc.readers.timers.splits import RawTimers, open_raw_timers
 from stateproc.states.joined_table import WideState, wide_state
@@ -49,6 +51,7 @@ class Operator:
         metadata_version: int,
         uid: str | None = None,
         naming: OperatorNaming | None = None,
+        row_names: OperatorNames | None = None,
     ) -> None:
         self.metadata = metadata
         self.location = location
@@ -56,6 +59,7 @@ class Operator:
         self.known_uid = uid or metadata.uid or None
         self._naming = naming
         self._metadata_version = metadata_version
+        self._row_names = row_names
         self._misplaced: list[SnapshotError] = []
 
     @property
@@ -100,10 +104,6 @@ class Operator:
         """The uid, or the id where the uid is not known."""
         return self.uid or self.operator_id
 
-    def with_options(self, options: ReadOptions) -> Operator:
-        """Return the operator as it is read with other options, under the uid that is known or was found."""
-        return Operator(self.metadata, self.location, options, self._metadata_version, self.uid, self._naming)
-
     @property
     def context(self) -> OperatorContext:
         """What the operator's states share."""
@@ -115,6 +115,7 @@ class Operator:
             max_parallelism=self.max_parallelism,
             metadata_version=self._metadata_version,
             naming=self._naming,
+            row_names=self._row_names,
         )
 
     @cached_property
@@ -202,6 +203,8 @@ class Operator:
             for state in file.states:
                 if isinstance(state, KeyedState):
                     parts.setdefault(state.name, []).append(StateInFile(file, state))
+        if self._row_names is not None:
+            _warn_of_misfits(self.display, self._row_names, parts)
         context, unreadable_files = self.context, self.unreadable_keyed_files
         return {name: KeyedStateView(context, found, unreadable_files) for name, found in parts.items()}
 
@@ -220,16 +223,6 @@ class Operator:
                 if timers is not None:
                     found.append(timers)
         return tuple(found), bad
-
-    @property
-    def raw_timers(self) -> tuple[RawTimers, ...]:
-        """Timers in raw keyed state, one per subtask that has any."""
-        return self._raw_timers[0]
-
-    def has_timers_in(self, handle: KeyGroupsHandle) -> bool:
-        """Return whether the raw keyed state of this handle is timers."""
-        source = open_handle(handle.stream, self.location)
-        return any(timers.source == source for timers in self.raw_timers)
 
     @cached_property
     def keyed_states(self) -> tuple[KeyedStateView, ...]:
@@ -347,6 +340,17 @@ class Operator:
         n = len(self.states)
         counted = f"{n} state{'' if n == 1 else 's'}"
         return f"<operator {self.display!r}: parallelism {self.parallelism}, {counted}>"
+
+
+def _warn_of_misfits(operator: str, names: OperatorNames, parts: Mapping[str, Sequence[StateInFile]]) -> None:
+    """Warn of states whose rows have other numbers of fields than the plan of the query says."""
+    problems: dict[str, list[str]] = {}
+    for name, files in parts.items():
+        for problem in names.of(name).misfits(files[0].state):
+            problems.setdefault(problem, []).append(name)
+    for problem, states in problems.items():
+        text = f"operator '{operator}': {problem}, so that its fields keep the names f0, f1, … (in {', '.join(states)})"
+        warnings.warn(f"{text}; is this the plan that the job ran?", QueryPlanWarning, stacklevel=2)
 
 
 def _header_problems(files: Iterable[KeyedFile]) -> list[SnapshotError | None]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from stateproc.errors import SnapshotError
 from stateproc.readers.common.read_options import ReadOptions
+from stateproc.readers.common.state_names import OperatorNames
 from stateproc.states.operator_naming import OperatorNaming
 from stateproc.storage import SnapshotLocation
 
@@ -22,6 +23,7 @@ class OperatorContext:
         max_parallelism: The number of key groups.
         metadata_version: The version of ``_metadata``, on which Java's hash codes of some key types depend.
         naming: Finds names of operators without a uid.
+        row_names: Names for the fields of SQL rows, from the plan of the query; None without one.
     """
 
     operator_id: str
@@ -31,6 +33,7 @@ class OperatorContext:
     max_parallelism: int
     metadata_version: int
     naming: OperatorNaming | None = field(default=None, compare=False, repr=False)
+    row_names: OperatorNames | None = None
 
     def with_temporal(self, temporal: str) -> OperatorContext:
         """Return the context with another representation of dates and times: 'micros' or 'exact'."""

@@ -30,7 +30,7 @@ from stateproc.states.state import State
 from stateproc.storage import ByteSource
 
 SUBTASK = "subtask"
-DISTRIBUTIONS = {"SPLIT_DISTRIBUTE": "split", "UNION": "union", "BROADCAST": "broadcast"}
+_DISTRIBUTIONS = {"SPLIT_DISTRIBUTE": "split", "UNION": "union", "BROADCAST": "broadcast"}
 _LARGEST_HEADER = 256 << 20
 
 
@@ -151,7 +151,7 @@ class OperatorStateView(State):
     ) -> None:
         mode = parts[0][1].mode
         kind = "broadcast" if mode == "BROADCAST" else "list"
-        super().__init__(operator, parts[0][1].name, kind, DISTRIBUTIONS[mode])
+        super().__init__(operator, parts[0][1].name, kind, _DISTRIBUTIONS[mode])
         self._parts = tuple(parts)
         self._infos = tuple(infos)
         self._unreadable = tuple(unreadable)
@@ -159,11 +159,6 @@ class OperatorStateView(State):
         value, key = infos[0].value_serializer, infos[0].key_serializer
         self.value_type = None if value is None else value.type_name
         self.key_type = None if key is None or mode != "BROADCAST" else key.type_name
-
-    @property
-    def infos(self) -> tuple[StateMetaInfo, ...]:
-        """The state as the headers of the subtasks' files describe it."""
-        return self._infos
 
     @property
     def elements(self) -> int | None:

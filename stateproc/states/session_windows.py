@@ -9,7 +9,7 @@ MergingWindowProcessFunction) with the map state ``session-window-mapping``, for
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,10 +39,17 @@ def window_mapping(state: str, others: Set[str]) -> str | None:
 
 @dataclass(frozen=True)
 class SessionSplit:
-    """Window contents of some key groups, and the merging sets of the same key groups."""
+    """Window contents of some key groups, and the merging sets of the same key groups.
+
+    Attributes:
+        contents: The contents, under state windows.
+        windows: The merging sets.
+        times: Converts windows to the times that the rows have; None where these are windows as they are stored.
+    """
 
     contents: KeyedSplit | NullSplit
     windows: KeyedSplit
+    times: Callable[[pa.Array], pa.Array] | None = None
 
     @property
     def bytes(self) -> int:
@@ -56,7 +63,7 @@ class SessionSplit:
         stream = self.contents.namespace_first
         known = self._windows(stream)
         for batch in self.contents.read():
-            yield _resolved(batch, known)
+            yield _resolved(batch, known, self.times)
 
     def _windows(self, stream: bool) -> tuple[pa.Array, pa.Array]:
         """(key group, key and state window as the contents' raw keys; the windows)."""
@@ -100,7 +107,9 @@ def _identity(groups: pa.Array, keys: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(fixed.cast(pa.binary()), keys, b"")
 
 
-def _resolved(batch: pa.RecordBatch, known: tuple[pa.Array, pa.Array]) -> pa.RecordBatch:
+def _resolved(
+    batch: pa.RecordBatch, known: tuple[pa.Array, pa.Array], times: Callable[[pa.Array], pa.Array] | None
+) -> pa.RecordBatch:
     keys, windows = known
     place = batch.schema.get_field_index("namespace")
     found = pc.index_in(_identity(batch.column(KEY_GROUP), batch.column(RAW_KEY)), value_set=keys)
@@ -110,5 +119,6 @@ def _resolved(batch: pa.RecordBatch, known: tuple[pa.Array, pa.Array]) -> pa.Rec
         for name in ("start", "end")
     ]
     resolved = pa.StructArray.from_arrays(parts, fields=list(namespace.type))
-    batch = batch.set_column(place, batch.schema.field(place), resolved)
+    resolved = resolved if times is None else times(resolved)
+    batch = batch.set_column(place, pa.field("namespace", resolved.type), resolved)
     return batch.drop_columns([RAW_KEY])

@@ -12,7 +12,7 @@ from stateproc.errors import SnapshotError, UnsupportedSnapshot
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.common.splits import Split
 from stateproc.readers.common.state_descriptor import TIMER_PREFIX
-from stateproc.readers.timers.raw_timers import TimerService
+from stateproc.readers.timers.raw_timers import TimerService, named_service
 from stateproc.readers.timers.splits import SERVICE, RawTimers, with_service
 from stateproc.states.keyed_state import KeyedStateView
 from stateproc.states.operator_context import OperatorContext
@@ -58,7 +58,8 @@ class TimerView(State):
         super().__init__(operator, name, name, "keyed")
         self._unreadable = tuple(unreadable)
         self._event, self._queues, self._raw = event, tuple(queues), tuple(raw)
-        services = [service for item in raw for service in item.services]
+        self._names = None if operator.row_names is None else operator.row_names.others
+        services = [service for item in raw for service in self._named_services(item)]
         keys = [queue.key_type for queue in queues] + [service.key.type_name for service in services]
         namespaces = [queue.namespace_type for queue in queues]
         namespaces += [_namespace(service) for service in services]
@@ -70,6 +71,9 @@ class TimerView(State):
         twin = super().with_temporal(temporal)
         twin._queues = tuple(queue.with_temporal(temporal) for queue in self._queues)
         return twin
+
+    def _named_services(self, raw: RawTimers) -> list[TimerService]:
+        return [named_service(service, self._names) for service in raw.services]
 
     @property
     def services(self) -> tuple[str, ...]:
@@ -101,7 +105,7 @@ class TimerView(State):
             for item in queue.schema():
                 _add(types, item.name, item.type)
         for raw in self._raw:
-            for service in raw.services:
+            for service in self._named_services(raw):
                 _add(types, "key", service.key.layout(context).arrow_type)
                 if _namespace(service) is not None:
                     _add(types, "namespace", service.namespace.layout(context).arrow_type)
@@ -127,7 +131,8 @@ class TimerView(State):
                 splits.append(NamedSplit(split, service))
         for raw in self._raw:
             for service_name in raw.service_names:
-                splits += raw.splits(service_name, self._event, self.operator.options, wanted, split_bytes)
+                options = self.operator.options
+                splits += raw.splits(service_name, self._event, options, wanted, split_bytes, self._names)
         return splits
 
     def key_groups_of(self, keys: Sequence[Any]) -> set[int] | None:

@@ -52,13 +52,17 @@ def positional(parts: tuple[Serializer, ...], ctx: LayoutContext) -> tuple[tuple
 
 @dataclass(frozen=True)
 class TupleOf(Serializer):
-    """TupleSerializer: the fields in order, without null marks."""
+    """TupleSerializer: the fields in order, without null marks. ``names``: those that replace f0, f1 …, if any."""
 
     class_name: str
     fields: tuple[Serializer, ...]
+    names: tuple[str, ...] = ()
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        return StructLayout(positional(self.fields, ctx))
+        fields = positional(self.fields, ctx)
+        if self.names:
+            fields = tuple((name, layout) for name, (_, layout) in zip(self.names, fields, strict=True))
+        return StructLayout(fields)
 
     @property
     def length(self) -> int:

@@ -1,0 +1,215 @@
+"""Names of the fields of SQL rows in a state, from the plan of its query, and the times of its windows.
+
+A serializer's snapshot contains the types of a row's fields but not their names, so that they are `f0`, `f1`, …. What
+`stateproc.query_plans` derives from a plan is applied here to a state's descriptor before anything is decoded. Types
+and bytes are unaffected.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.codec import temporal as t
+from stateproc.codec.arrow_arrays import values_array
+from stateproc.codec.layouts import Converted, Layout
+from stateproc.readers.common.state_descriptor import KeyedState
+from stateproc.serializers import LayoutContext, Serializer
+from stateproc.serializers.java.structs import TupleOf
+from stateproc.serializers.runtime.timers import Timer
+from stateproc.serializers.table.layouts import millis_to_timestamps
+from stateproc.serializers.table.serializers import RowData
+
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class WindowNames:
+    """How windows that are namespaces become a start and an end.
+
+    Attributes:
+        start: The name of the start.
+        end: The name of the end.
+        size: The size in ms of windows of which only the end is stored.
+        aligned: Whether such windows begin at multiples of ``size`` instead of ``size`` before their end (CUMULATE).
+        offset: Of aligned windows, in ms.
+    """
+
+    start: str = "window_start"
+    end: str = "window_end"
+    size: int | None = None
+    aligned: bool = False
+    offset: int = 0
+
+    def fits(self, namespace: Serializer) -> bool:
+        """Return whether namespaces of this serializer are such windows."""
+        return namespace.type_name == "TimeWindow" or (namespace.type_name == "Long" and self.size is not None)
+
+    def times(self, windows: pa.Array, mode: str) -> pa.StructArray:
+        """Convert windows (structs of start and end, or ends, in ms) to structs of two timestamps."""
+        if pa.types.is_struct(windows.type):
+            starts, ends = t.ints(windows.field(0)), t.ints(windows.field(1))
+        else:
+            ends = t.ints(windows)
+            starts = self._starts(ends)
+        times = [millis_to_timestamps(values_array(part), mode, None) for part in (starts, ends)]
+        return pa.StructArray.from_arrays(times, fields=list(self.arrow_type(mode)))
+
+    def _starts(self, ends: Any) -> Any:
+        size = np.int64(self.size or 0)
+        with np.errstate(over="ignore"):
+            if not self.aligned:
+                return ends - size
+            last = ends - 1
+            return last - (last - np.int64(self.offset)) % size
+
+    def arrow_type(self, mode: str) -> pa.DataType:
+        """Return the type of `times`."""
+        time = pa.string() if mode == "exact" else pa.timestamp("us")
+        return pa.struct([pa.field(self.start, time), pa.field(self.end, time)])
+
+
+@dataclass(frozen=True)
+class NamedWindow(Serializer):
+    """A window's serializer, whose values are read as times."""
+
+    inner: Serializer
+    names: WindowNames
+
+    def layout(self, ctx: LayoutContext) -> Layout:
+        convert = partial(self.names.times, mode=ctx.temporal)
+        return Converted(self.inner.layout(ctx), self.names.arrow_type(ctx.temporal), convert)
+
+    @property
+    def length(self) -> int:
+        return self.inner.length
+
+    @property
+    def type_name(self) -> str:
+        return self.inner.type_name
+
+    @property
+    def nested(self) -> tuple[Serializer, ...]:
+        return (self.inner,)
+
+
+@dataclass(frozen=True)
+class StateNames:
+    """Names for the rows in one state.
+
+    Of the names that are given for a part of the state, each row in it gets the first that has as many as the row has
+    fields; a row that none fits keeps `f0`, `f1`, ….
+
+    Attributes:
+        key: Names of a key's fields.
+        user_key: Names of the fields of rows in a map's keys.
+        value: Names of the fields of rows in values, list elements and map values.
+        pair: What the second field is of pairs in values, whose first is a record or a count of it.
+        windows: What namespaces are that contain windows.
+    """
+
+    key: tuple[Names, ...] = ()
+    user_key: tuple[Names, ...] = ()
+    value: tuple[Names, ...] = ()
+    pair: str | None = None
+    windows: WindowNames | None = None
+
+    def applied(self, state: KeyedState) -> KeyedState:
+        """Return the state with these names."""
+        key, namespace = renamed(state.key, self.key), self.namespace(state.namespace)
+        if isinstance(state.value, Timer):
+            return replace(state, key=key, namespace=namespace, value=Timer(key, namespace))
+        user_key = None if state.user_key is None else renamed(state.user_key, self.user_key)
+        value = renamed(state.value, self.value, self.pair)
+        return replace(state, key=key, namespace=namespace, user_key=user_key, value=value)
+
+    def namespace(self, serializer: Serializer) -> Serializer:
+        """Return the namespace's serializer, reading windows as times if it is one of windows."""
+        if self.windows is None or not self.windows.fits(serializer):
+            return serializer
+        return NamedWindow(serializer, self.windows)
+
+    def misfits(self, state: KeyedState) -> list[str]:
+        """Return of which parts of the state a row has another number of fields than the plan says."""
+        parts = [("key", state.key, self.key), ("value", state.value, self.value)]
+        if isinstance(state.value, Timer):
+            parts = parts[:1]
+        if state.user_key is not None:
+            parts.append(("map key", state.user_key, self.user_key))
+        return [
+            f"a {part} has {len(row.types)} fields, the plan's {' or '.join(str(len(item)) for item in names)}"
+            for part, serializer, names in parts
+            for row in rows_in(serializer)
+            if names and all(len(item) != len(row.types) for item in names)
+        ]
+
+
+@dataclass(frozen=True)
+class OperatorNames:
+    """Names for the states of one operator; hashable and picklable.
+
+    Attributes:
+        label: What the plan calls the operator, such as ``GroupAggregate[6]``.
+        states: A state's name and its names.
+        others: The names for all other states, timers among them.
+    """
+
+    label: str
+    states: tuple[tuple[str, StateNames], ...] = ()
+    others: StateNames = StateNames()
+
+    def of(self, state: str) -> StateNames:
+        """Return the names for a state."""
+        return next((names for name, names in self.states if name == state), self.others)
+
+    def applied(self, state: KeyedState) -> KeyedState:
+        """Return the state with its names."""
+        return self.of(state.name).applied(state)
+
+    @property
+    def without_times(self) -> OperatorNames:
+        """These names, with windows left as they are stored."""
+        states = tuple((name, replace(names, windows=None)) for name, names in self.states)
+        return replace(self, states=states, others=replace(self.others, windows=None))
+
+
+def rows_in(serializer: Serializer) -> Iterator[RowData]:
+    """Iterate over the outermost rows that values of the serializer contain."""
+    if isinstance(serializer, RowData):
+        yield serializer
+        return
+    for inner in serializer.nested:
+        yield from rows_in(inner)
+
+
+def renamed(serializer: Serializer, names: tuple[Names, ...], pair: str | None = None) -> Serializer:
+    """Return the serializer with the first of ``names`` that fits each of its outermost rows.
+
+    Args:
+        serializer: The serializer.
+        names: Names for rows.
+        pair: A name for the second field of pairs.
+    """
+    if isinstance(serializer, RowData):
+        fitting = next((item for item in names if len(item) == len(serializer.types)), None)
+        return serializer if fitting is None else replace(serializer, names=fitting)
+    changes: dict[str, Any] = {}
+    if pair is not None and isinstance(serializer, TupleOf) and len(serializer.fields) == 2:
+        changes["names"] = ("record" if isinstance(serializer.fields[0], RowData) else "count", pair)
+    for field in dataclasses.fields(serializer):  # type: ignore[arg-type]  # all implementations are dataclasses
+        value = getattr(serializer, field.name)
+        if isinstance(value, Serializer):
+            changes[field.name] = renamed(value, names, pair)
+        elif isinstance(value, tuple) and any(isinstance(item, Serializer) for item in value):
+            changes[field.name] = tuple(_renamed_item(item, names, pair) for item in value)
+    return replace(serializer, **changes) if changes else serializer  # type: ignore[type-var]
+
+
+def _renamed_item(item: Any, names: tuple[Names, ...], pair: str | None) -> Any:
+    return renamed(item, names, pair) if isinstance(item, Serializer) else item

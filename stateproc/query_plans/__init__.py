@@ -1,0 +1,11 @@
+"""The column names of a SQL query for the states of its job, from the query's CompiledPlan.
+
+A plan is parsed to its nodes; a row per type of node says which columns the states of its operator contain; nodes are
+matched with a snapshot's operators by the uids that Flink gives them. May import: operator_names, states, below.
+"""
+
+from stateproc.query_plans.plan_file import read_plan
+from stateproc.query_plans.plan_matching import QueryNames, query_names
+from stateproc.query_plans.plan_nodes import CompiledPlan, PlanNode
+
+__all__ = ["CompiledPlan", "PlanNode", "QueryNames", "query_names", "read_plan"]

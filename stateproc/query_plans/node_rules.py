@@ -1,0 +1,244 @@
+"""Which columns the states of each type of exec node contain: one row per type.
+
+Sources: the classes of org.apache.flink.table.planner.plan.nodes.exec.stream (keys and row types that they pass to
+operators, names of transformations) and the operators in org.apache.flink.table.runtime.operators (names of states).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from stateproc.query_plans.accumulator_names import accumulator_names
+from stateproc.query_plans.plan_nodes import PlanNode
+from stateproc.query_plans.row_type_names import row_type_names, unique_names
+from stateproc.query_plans.window_times import window_names
+from stateproc.readers.common.state_names import Names, OperatorNames, StateNames, WindowNames
+
+
+@dataclass(frozen=True)
+class NodeRule:
+    """A type of node.
+
+    Attributes:
+        transformation: The name of its transformation that has state, which is part of the operator's uid.
+        names: Returns the names of its states.
+    """
+
+    transformation: str
+    names: Callable[[PlanNode], OperatorNames]
+
+
+def _names(
+    node: PlanNode,
+    key: Names,
+    *rows: Names,
+    user_key: tuple[Names, ...] = (),
+    pair: str | None = None,
+    windows: WindowNames | None = None,
+    states: Mapping[str, tuple[Names, ...]] | None = None,
+) -> OperatorNames:
+    """Return names for an operator: the key's, those of rows in all its states, and in ``states`` of some."""
+    own = tuple((name, StateNames((key,), user_key, found, pair, windows)) for name, found in (states or {}).items())
+    return OperatorNames(node.label, own, StateNames((key,), user_key, rows, pair, windows))
+
+
+# --- aggregates ------------------------------------------------------------------------------------------
+
+
+def _group_aggregate(node: PlanNode) -> OperatorNames:
+    arguments = node.at("localAggInputRowType")
+    accumulator = accumulator_names(
+        node,
+        node.items("aggCalls"),
+        node.input() if arguments is None else row_type_names(arguments),
+        retracted=node.items("aggCallNeedRetractions"),
+        count_rows=node.at("needRetraction") is True and node.at("indexOfCountStar") in (None, -1),
+    )
+    return _names(node, node.picked(node.input(), "grouping"), states={"accState": (accumulator,)})
+
+
+def _incremental_aggregate(node: PlanNode) -> OperatorNames:
+    return _names(node, node.picked(node.input(), "partialAggGrouping"))
+
+
+def _window_aggregate(node: PlanNode) -> OperatorNames:
+    arguments, calls = node.at("localAggInputRowType"), node.items("aggCalls")
+    retracts = node.at("needRetraction") is True
+    # Whether the last row of a HOP window is gone is known by a count of rows only.
+    hops = node.at("windowing", "window", "type") == "HoppingWindow"
+    accumulator = accumulator_names(
+        node,
+        calls,
+        node.input() if arguments is None else row_type_names(arguments),
+        retracted=[retracts] * len(calls),
+        count_rows=retracts or hops,
+    )
+    return _windowed(node, accumulator, window_names(node, "windowing"))
+
+
+def _group_window_aggregate(node: PlanNode) -> OperatorNames:
+    calls, retracts = node.items("aggCalls"), node.at("needRetraction") is True
+    accumulator = accumulator_names(node, calls, node.input(), retracted=[retracts] * len(calls), count_rows=retracts)
+    return _windowed(node, accumulator, WindowNames())
+
+
+def _windowed(node: PlanNode, accumulator: Names, windows: WindowNames) -> OperatorNames:
+    key = node.picked(node.input(), "grouping")
+    return _names(node, key, windows=windows, states={"window-aggs": (accumulator,)})
+
+
+def _over_aggregate(node: PlanNode) -> OperatorNames:
+    rows, groups = node.input(), node.items("overSpec", "groups")
+    group = groups[0] if groups and isinstance(groups[0], dict) else {}
+    calls = group.get("aggCalls")
+    calls = calls if isinstance(calls, list) else []
+    lower = group.get("lowerBound")
+    # Rows leave a window that has a beginning, so that its aggregates are retracted.
+    bounded = not isinstance(lower, dict) or lower.get("kind") != "UNBOUNDED_PRECEDING"
+    constants = tuple(f"constant_{n}" for n in range(len(node.items("overSpec", "constants"))))
+    accumulator = accumulator_names(
+        node, calls, unique_names((*rows, *constants)), retracted=[bounded] * len(calls), count_rows=bounded
+    )
+    key = node.picked(rows, "overSpec", "partition", "fields")
+    return _names(node, key, rows, states={"accState": (accumulator,)})
+
+
+# --- joins -----------------------------------------------------------------------------------------------
+
+
+def _sides(node: PlanNode, left: str, right: str, *spec: str, pair: str | None = None) -> OperatorNames:
+    """Names for a join with a state for rows of the left and one for rows of the right input."""
+    key = node.picked(node.input(0), *spec, "leftKeys")
+    states = []
+    for side, (state, upsert_keys) in enumerate(((left, "leftUpsertKeys"), (right, "rightUpsertKeys"))):
+        rows = node.input(side)
+        unique = [node.chosen(rows, item) for item in node.items(upsert_keys) if isinstance(item, list)]
+        user_key = (*_shorter(unique, rows), rows)
+        states.append((state, StateNames((key,), user_key, (rows,), pair, _join_windows(node))))
+    return OperatorNames(node.label, tuple(states), StateNames((key,), windows=_join_windows(node)))
+
+
+def _shorter(unique: list[Names], rows: Names) -> tuple[Names, ...]:
+    return tuple(names for names in sorted(unique, key=len) if 0 < len(names) < len(rows))
+
+
+def _join_windows(node: PlanNode) -> WindowNames | None:
+    return window_names(node, "leftWindowing") if node.at("leftWindowing") is not None else None
+
+
+def _regular_join(node: PlanNode) -> OperatorNames:
+    return _sides(node, "left-records", "right-records", "joinSpec", pair="associations")
+
+
+def _multi_join(node: PlanNode) -> OperatorNames:
+    """Rows of each input in a state of its own, under the columns that it is joined by if these are unique in it."""
+    properties = node.items("inputProperties")
+    distribution = properties[0].get("requiredDistribution") if properties and isinstance(properties[0], dict) else None
+    key = node.chosen(node.input(), distribution.get("keys") if isinstance(distribution, dict) else None)
+    unique_keys, states = node.items("inputUniqueKeys"), []
+    for index in range(len(node.sources)):
+        rows, pairs = node.input(index), node.items("joinAttributeMap", str(index))
+        joined = node.chosen(rows, [pair.get("rightFieldIndex") if isinstance(pair, dict) else None for pair in pairs])
+        keys = unique_keys[index] if index < len(unique_keys) else []
+        unique = [node.chosen(rows, item) for item in (keys if isinstance(keys, list) else [])]
+        user_key = (rows,) if index == 0 and not unique else ()
+        if any(set(names) <= set(joined) for names in unique):
+            user_key = (joined,)
+        states.append((f"multi-join-input-{index}", StateNames((key,), user_key, (rows,))))
+    return OperatorNames(node.label, tuple(states), StateNames((key,)))
+
+
+def _interval_join(node: PlanNode) -> OperatorNames:
+    path = ("intervalJoinSpec", "joinSpec")
+    return _sides(node, "IntervalJoinLeftCache", "IntervalJoinRightCache", *path, pair="joined")
+
+
+def _temporal_join(node: PlanNode) -> OperatorNames:
+    return _sides(node, "left", "right", "joinSpec")
+
+
+# --- operators that keep rows of their input -------------------------------------------------------------
+
+
+def _deduplicate(node: PlanNode) -> OperatorNames:
+    return _names(node, node.picked(node.input(), "uniqueKeys"), node.input())
+
+
+def _rank(node: PlanNode) -> OperatorNames:
+    rows = node.input()
+    sort_key = _sort_key(node, rows, "orderBy")
+    row_key = node.picked(rows, "rankStrategy", "primaryKeys")
+    is_update = node.at("rankStrategy", "type") == "UpdateFast"
+    user_key = (row_key if is_update else sort_key,)
+    key = node.picked(rows, "partition", "fields")
+    return _names(node, key, rows, user_key=user_key, pair="inner_rank", states={"sorted-map": (sort_key,)})
+
+
+def _sort_key(node: PlanNode, rows: Names, name: str) -> Names:
+    fields = node.items(name, "fields")
+    return node.chosen(rows, [item.get("index") if isinstance(item, dict) else None for item in fields])
+
+
+def _window_rank(node: PlanNode) -> OperatorNames:
+    rows = node.input()
+    key = node.picked(rows, "partitionSpec", "fields")
+    user_key = (_sort_key(node, rows, "sortSpec"),)
+    return _names(node, key, rows, user_key=user_key, windows=window_names(node, "windowing"))
+
+
+def _window_deduplicate(node: PlanNode) -> OperatorNames:
+    key = node.picked(node.input(), "partitionKeys")
+    return _names(node, key, node.input(), windows=window_names(node, "windowing"))
+
+
+def _window_table_function(node: PlanNode) -> OperatorNames:
+    key = node.picked(node.input(), "windowing", "window", "partition_key_indices")
+    return _names(node, key, node.input(), windows=window_names(node, "windowing"))
+
+
+def _temporal_sort(node: PlanNode) -> OperatorNames:
+    return _names(node, (), node.input())
+
+
+def _match(node: PlanNode) -> OperatorNames:
+    return _names(node, node.picked(node.input(), "matchSpec", "partition", "fields"), node.input())
+
+
+def _sink(node: PlanNode) -> OperatorNames:
+    """The materializer before a sink, whose columns are the sink's."""
+    schema = ("dynamicTableSink", "table", "resolvedTable", "schema")
+    columns = [item for item in node.items(*schema, "columns") if isinstance(item, dict) and "expression" not in item]
+    sink = unique_names(str(item.get("name")) for item in columns)
+    rows = sink if len(sink) == len(node.input()) else node.input()
+    primary = node.items(*schema, "primaryKey", "columns")
+    return _names(node, tuple(str(name) for name in primary), rows, user_key=(rows,))
+
+
+NODE_RULES: Mapping[str, NodeRule] = {
+    "stream-exec-group-aggregate": NodeRule("group-aggregate", _group_aggregate),
+    "stream-exec-global-group-aggregate": NodeRule("global-group-aggregate", _group_aggregate),
+    "stream-exec-incremental-group-aggregate": NodeRule("incremental-group-aggregate", _incremental_aggregate),
+    "stream-exec-group-table-aggregate": NodeRule("group-table-aggregate", _group_aggregate),
+    "stream-exec-window-aggregate": NodeRule("window-aggregate", _window_aggregate),
+    "stream-exec-global-window-aggregate": NodeRule("global-window-aggregate", _window_aggregate),
+    "stream-exec-group-window-aggregate": NodeRule("group-window-aggregate", _group_window_aggregate),
+    "stream-exec-over-aggregate": NodeRule("over-aggregate", _over_aggregate),
+    "stream-exec-join": NodeRule("join", _regular_join),
+    "stream-exec-multi-join": NodeRule("multi-join", _multi_join),
+    "stream-exec-interval-join": NodeRule("interval-join", _interval_join),
+    "stream-exec-temporal-join": NodeRule("temporal-join", _temporal_join),
+    "stream-exec-window-join": NodeRule("window-join", _regular_join),
+    "stream-exec-deduplicate": NodeRule("deduplicate", _deduplicate),
+    "stream-exec-changelog-normalize": NodeRule("changelog-normalize", _deduplicate),
+    "stream-exec-rank": NodeRule("rank", _rank),
+    "stream-exec-sort-limit": NodeRule("rank", _rank),
+    "stream-exec-limit": NodeRule("rank", _rank),
+    "stream-exec-window-rank": NodeRule("window-rank", _window_rank),
+    "stream-exec-window-deduplicate": NodeRule("window-deduplicate", _window_deduplicate),
+    "stream-exec-window-table-function": NodeRule("window", _window_table_function),
+    "stream-exec-temporal-sort": NodeRule("temporal-sort", _temporal_sort),
+    "stream-exec-match": NodeRule("match", _match),
+    "stream-exec-sink": NodeRule("upsert-materialize", _sink),
+}
+"""A node's type → what its states contain. Nodes of other types have no keyed state."""

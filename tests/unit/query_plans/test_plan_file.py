@@ -1,0 +1,152 @@
+"""Plans that are not plans, or not of the snapshot."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stateproc
+from stateproc.query_plans import read_plan
+from stateproc.query_plans.node_rules import NODE_RULES
+from stateproc.query_plans.row_type_names import row_type_names, unique_names
+from tests.helpers.paths import DEMO, FIXTURES
+from tests.helpers.planned_states import planned_job
+
+PLAN = FIXTURES / "1.20" / "plan-plain" / "plan.json"
+NODE = {"id": 1, "type": "stream-exec-join_1", "outputType": "ROW<`a` INT>"}
+
+
+@pytest.mark.parametrize(
+    "written, names",
+    [
+        ("ROW<`a` BIGINT NOT NULL, `b c` VARCHAR(2147483647)>", ("a", "b c")),
+        ("ROW<`a` ROW<`x` INT, `y` MAP<INT, INT>> NOT NULL, `b` DECIMAL(10, 2) NOT NULL> NOT NULL", ("a", "b")),
+        ("ROW<`a``b` INT, `<,>` CHAR(1), `c` RAW('x.Y<Z>', 'ab,>')>", ("a`b", "<,>", "c")),
+        ("ROW<>", ()),
+        ({"type": "ROW", "fields": [{"name": "a", "fieldType": "INT"}, {"name": "a", "fieldType": {}}]}, ("a", "a_1")),
+    ],
+)
+def test_names_of_row_types(written: Any, names: tuple[str, ...]) -> None:
+    assert row_type_names(written) == names
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *(None, 7, "INT", "ROW<`a", "ROW<`a` INT", "ROW<`a` INT,", "ROW<a INT>", "ROW<`a` '>", {"type": "ROW"}),
+        *({"type": "ROW", "fields": fields} for fields in ([{"fieldType": "INT"}], ["a"], 7)),
+        "ROW<" + "`a` ROW<" * 9999,
+    ],
+)
+def test_types_that_are_no_rows(written: Any) -> None:
+    with pytest.raises(stateproc.InvalidOption, match="the query plan cannot be used"):
+        row_type_names(written)
+
+
+def test_names_that_come_again_are_numbered() -> None:
+    assert unique_names(["a", "b", "a", "a_1", "a"]) == ("a", "b", "a_1", "a_1_1", "a_2")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "{}",
+        "[" * 100_000,
+        '{"nodes": ' + "[" * 100_000,
+        json.dumps({"nodes": [], "edges": []}),
+        json.dumps({"nodes": [7], "edges": []}),
+        json.dumps({"nodes": [NODE, NODE], "edges": []}),
+        json.dumps({"nodes": [NODE | {"type": "join"}], "edges": []}),
+        json.dumps({"nodes": [NODE | {"id": "1"}], "edges": []}),
+        json.dumps({"nodes": [NODE], "edges": [{"source": 1, "target": 2}]}),
+        json.dumps({"nodes": [NODE], "edges": [{"source": 1, "target": 1}]}),
+        json.dumps({"nodes": [NODE], "edges": [[]]}),
+    ],
+)
+def test_what_is_no_plan(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(text)
+    with pytest.raises(stateproc.InvalidOption, match="the query plan cannot be used"):
+        read_plan(file)
+
+
+def test_plans_as_path_text_and_object(tmp_path: Path) -> None:
+    text = PLAN.read_text()
+    ids = [node.id for node in read_plan(str(PLAN)).nodes]
+    assert ids == [node.id for node in read_plan(text).nodes] == [node.id for node in read_plan(json.loads(text)).nodes]
+    assert ids == [node.id for node in read_plan(PLAN.as_uri()).nodes]
+    with pytest.raises(stateproc.InvalidOption, match="cannot be read"):
+        read_plan(str(tmp_path / "none.json"))
+
+
+def test_a_plan_of_another_job() -> None:
+    with pytest.raises(stateproc.InvalidOption, match="none of the snapshot's") as error:
+        stateproc.open(str(DEMO), plan=PLAN)
+    assert error.value.advice is not None and "EXECUTE PLAN" in error.value.advice
+
+
+def places(value: Any, *path: Any) -> Iterator[tuple[Any, ...]]:
+    """The paths of all values in a JSON value."""
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, inner in items:
+        yield from places(inner, *path, name)
+
+
+def damaged(value: Any, path: tuple[Any, ...], junk: Any) -> Any:
+    if not path:
+        return junk
+    copied = copy.copy(value)
+    copied[path[0]] = damaged(value[path[0]], path[1:], junk)
+    return copied
+
+
+@pytest.mark.parametrize("kind", sorted(NODE_RULES))
+def test_damaged_nodes_are_refused(kind: str) -> None:
+    """Return names or one typed error, whatever an attribute of a node is."""
+    plans = [planned_job("2.3", case).plan for case in ("plain", "mini-batch", "multi-join")]
+    node = next((node for plan in plans for node in plan.nodes if node.kind == kind), None)
+    if node is None:
+        pytest.skip("no query has one")
+    for path in places(node.attributes):
+        if path and path[0] not in ("description", "projection", "condition"):
+            for junk in (None, -1, 1 << 70, 0.5, "x", [], [[]], [7000], {}, {"fields": [{}]}, [None], True):
+                other = replace(node, attributes=damaged(node.attributes, path, junk))
+                try:
+                    NODE_RULES[kind].names(other)
+                except stateproc.InvalidOption as error:
+                    assert "the query plan cannot be used" in str(error)
+
+
+def test_rows_of_other_sizes_keep_their_names(tmp_path: Path) -> None:
+    plan = json.loads(PLAN.read_text())
+    for node in plan["nodes"]:
+        if node["id"] == 6:
+            node["grouping"] = [0]
+            node["aggCalls"] = node["aggCalls"][:2]
+    shutil.copytree(PLAN.parent / "snapshot", tmp_path / "s")
+    state = stateproc.open(str(tmp_path / "s"), plan=plan).operator("6_group-aggregate")
+    with pytest.warns(stateproc.QueryPlanWarning, match="keep the names f0, f1"):
+        schema = state.state("accState").schema()
+    assert [field.name for field in schema.field("key").type] == ["f0", "f1"]
+    assert [field.name for field in schema.field("value").type][:2] == ["f0", "f1"]
+
+
+def test_without_a_plan_nothing_changes() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plain = stateproc.open(str(PLAN.parent / "snapshot"))
+        named = planned_job("1.20", "plain").snapshot
+        for one, other in zip(plain.operators, named.operators, strict=True):
+            for state, twin in zip(one.keyed_states, other.keyed_states, strict=True):
+                assert state.to_arrow().num_rows == twin.to_arrow().num_rows
+                assert twin.problem is None
