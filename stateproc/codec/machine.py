@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,27 @@ class DecodeFailure(Exception):
         self.row = row
 
 
+class _Spans(NamedTuple):
+    """Where the starts and ends of rows are, as kernels take them: one int64 per row and run, a run per segment.
+
+    Attributes:
+        starts: The address of the first run of starts.
+        start_stride: Bytes between two runs of starts.
+        ends: The address of the first run of ends.
+        end_stride: Bytes between two runs of ends.
+    """
+
+    starts: int
+    start_stride: int
+    ends: int
+    end_stride: int
+
+    @classmethod
+    def of(cls, starts: Longs, ends: Longs) -> _Spans:
+        """Describe two arrays [segments, rows], which must outlive the result and have rows one after another."""
+        return cls(_address(starts), starts.strides[0], _address(ends), ends.strides[0])
+
+
 class Machine:
     """One program and its output columns, reused from batch to batch. Not thread-safe."""
 
@@ -51,6 +72,9 @@ class Machine:
         self._names_at, self._kryo_at = _address(program.names), _address(self._kryo)
         self._table_at, self._saved_at = _address(self._columns.table), _address(self._columns.saved)
         self._reg_at, self._stack_at = _address(self._reg), _address(self._stack)
+        self._span = np.zeros(2, dtype=np.int64)
+        span_at = _address(self._span)
+        self._span_at = _Spans(span_at, 0, span_at + 8, 0)
 
     def run(self, data: Bytes, starts: Longs, ends: Longs, first: int, last: int) -> int:
         """Decode rows ``first`` to ``last`` (exclusive); the row reached, less if columns are full.
@@ -58,9 +82,11 @@ class Machine:
         ``starts``, ``ends``: int64 [segments, rows], positions in ``data``. Raises DecodeFailure.
         """
         self._begin(first)
-        if self.program.column_widths is None or starts.strides[1] != 8 or ends.strides[1] != 8:
-            return self._run_rows(data, np.ascontiguousarray(starts), np.ascontiguousarray(ends), last, False)
-        return self._run_vectorized(data, starts, ends, first, last, self.program.column_widths)
+        starts, ends = _adjacent_rows(starts), _adjacent_rows(ends)
+        spans = _Spans.of(starts, ends)
+        if self.program.column_widths is None:
+            return self._run_rows(data, spans, last, False)
+        return self._run_vectorized(data, spans, first, last, self.program.column_widths)
 
     def run_stream(
         self, data: Bytes, start: int, end: int, limit: int, *, append: bool = False, expected: int = 0
@@ -71,11 +97,11 @@ class Machine:
         to those that the columns hold already. ``expected``: how many rows the caller will append in all.
         """
         self._begin(0, append)
-        span_start, span_end = np.array([[start]], np.int64), np.array([[end]], np.int64)
+        self._span[0], self._span[1] = start, end
         if limit <= 0:
             return 0, start
         try:
-            rows = self._run_rows(data, span_start, span_end, limit, True, expected)
+            rows = self._run_rows(data, self._span_at, limit, True, expected)
         except DecodeFailure as failure:
             if failure.code != ops.SHORT:
                 raise
@@ -108,9 +134,7 @@ class Machine:
         self._reg[:] = 0
         self._reg[ops.ROW] = first
 
-    def _run_vectorized(
-        self, data: Bytes, starts: Longs, ends: Longs, first: int, last: int, widths: npt.NDArray[np.int32]
-    ) -> int:
+    def _run_vectorized(self, data: Bytes, spans: _Spans, first: int, last: int, widths: npt.NDArray[np.int32]) -> int:
         """Decode chunks with the vectorized VM, those that it rejects row by row; the row reached."""
         columns, program, reg = self._columns, self.program, self._reg
         # Each column that is full interrupts the kernel, and its chunk is decoded again.
@@ -121,10 +145,7 @@ class Machine:
                 self._code_at,
                 self._fills_at,
                 data.ctypes.data,
-                starts.ctypes.data,
-                starts.strides[0],
-                ends.ctypes.data,
-                ends.strides[0],
+                *spans,
                 row,
                 last,
                 self._table_at,
@@ -147,14 +168,14 @@ class Machine:
                 self._fallback_chunks = min(2 * self._fallback_chunks + 1, 64)
                 stop = min(last, row + self._fallback_chunks * vectorized.CHUNK)
                 reg[ops.ROW] = row
-                row = self._run_rows(data, np.ascontiguousarray(starts), np.ascontiguousarray(ends), stop, False)
+                row = self._run_rows(data, spans, stop, False)
                 if row < stop:
                     return row
             else:
                 self._fallback_chunks = 0
         return row
 
-    def _run_rows(self, data: Bytes, starts: Longs, ends: Longs, last: int, stream: bool, expected: int = 0) -> int:
+    def _run_rows(self, data: Bytes, spans: _Spans, last: int, stream: bool, expected: int = 0) -> int:
         columns, reg = self._columns, self._reg
         first = int(reg[ops.ROW])
         while True:
@@ -163,8 +184,7 @@ class Machine:
                 self._fills_at,
                 self._names_at,
                 data.ctypes.data,
-                starts,
-                ends,
+                *spans,
                 last,
                 stream,
                 self._table_at,
@@ -226,6 +246,11 @@ class Machine:
         """Host values of a row that was taken back go too: as many stay as the column has marks."""
         for column, values in self._python_values.items():
             del values[int(np.count_nonzero(self._columns.view(column))) :]
+
+
+def _adjacent_rows(table: Longs) -> Longs:
+    """Return [segments, rows] such that the rows of each segment follow one another."""
+    return table if table.strides[1] == 8 else np.ascontiguousarray(table)
 
 
 def _address(array: npt.NDArray[Any]) -> int:

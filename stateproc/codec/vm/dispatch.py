@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 
 from stateproc.codec import ops
-from stateproc.codec.array_types import LongTable
 from stateproc.codec.jit import exported, load_i64, load_u8, store_64
 from stateproc.codec.vm.binary import array, enter, next_element, slot
 from stateproc.codec.vm.choices import mask_bit, null_if, skip_mask, switch, switch_name
@@ -44,8 +43,10 @@ def run(
     fills: int,
     names: int,
     source: int,
-    starts: LongTable,
-    ends: LongTable,
+    starts: int,
+    start_stride: int,
+    ends: int,
+    end_stride: int,
     last_row: int,
     stream: bool,
     columns: int,
@@ -59,8 +60,9 @@ def run(
 
     prog (int32 code), fills (int32 table), names (padded by 8 bytes), source (the bytes), columns (int64 triples of
     address, used, capacity), saved (int64 per column, the ``used`` at the row's start), reg (int64), stack (STACK_WORDS
-    int64): addresses. starts, ends: int64 [segments, rows], positions in the source, inside it (checked by the
-    caller). stream: rows follow one another in the range of row 0, segment 0. kryo: the address of the block of
+    int64): addresses. starts, ends: addresses of int64 per row, one run of rows per segment, ``stride`` bytes apart;
+    positions in the source, inside it (checked by the caller). stream: rows follow one another in the range of row 0,
+    segment 0. kryo: the address of the block of
     kryo_kernels (0 if the program reads no Kryo).
 
     Invariant: base <= pos <= end, inside the source, at the start of every instruction; every read is checked
@@ -82,8 +84,8 @@ def run(
             return ops.DONE
         store_64(reg + 8 * ops.STARTED, 1)
         if not stream or row == 0:
-            pos = source + starts[0, 0 if stream else row]
-            end = source + ends[0, 0 if stream else row]
+            pos = source + load_i64(starts + 8 * (0 if stream else row))
+            end = source + load_i64(ends + 8 * (0 if stream else row))
         base = pos
         budget = end - pos
         pc = np.int64(0)
@@ -120,8 +122,8 @@ def run(
                 status = ops.DONE
                 break
             if not stream:
-                pos = source + starts[0, row]
-                end = source + ends[0, row]
+                pos = source + load_i64(starts + 8 * row)
+                end = source + load_i64(ends + 8 * row)
             base = pos
             budget = end - pos
             pc = np.int64(0)
@@ -132,8 +134,8 @@ def run(
             if pos != end:
                 status = ops.LEFTOVER
                 break
-            pos = source + starts[operand(code, 1), row]
-            end = source + ends[operand(code, 1), row]
+            pos = source + load_i64(starts + operand(code, 1) * start_stride + 8 * row)
+            end = source + load_i64(ends + operand(code, 1) * end_stride + 8 * row)
             base = pos
             budget = end - pos
             pc += 2
@@ -330,7 +332,7 @@ def run(
         pc = np.int64(0)
         top = stack
         # Also in a stream: the row may have stopped inside of a sub-range.
-        end = source + ends[0, 0 if stream else row]
+        end = source + load_i64(ends + 8 * (0 if stream else row))
         base = pos
         budget = end - pos
     store_64(reg + 8 * ops.COUNT, count)
