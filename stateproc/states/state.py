@@ -290,6 +290,13 @@ class State(ABC):
         """
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
+    def _repr_html_(self) -> str:
+        """Show the types in a notebook."""
+        # Lazy: start-up.
+        from stateproc.states.cards import state_card
+
+        return state_card(self).html()
+
     def __repr__(self) -> str:
         return f"<{self.kind} state {self.name!r} of operator {self.operator.display!r}>"
 
