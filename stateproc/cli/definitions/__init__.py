@@ -2,6 +2,7 @@
 
 from stateproc.cli.command_definition import CommandDefinition
 from stateproc.cli.definitions.demo import DEMO
+from stateproc.cli.definitions.describe import DESCRIBE
 from stateproc.cli.definitions.export import EXPORT
 from stateproc.cli.definitions.inspect import INSPECT
 from stateproc.cli.definitions.notebook import NOTEBOOK
@@ -11,6 +12,7 @@ from stateproc.cli.definitions.warmup import WARMUP
 
 COMMANDS: tuple[CommandDefinition, ...] = (
     INSPECT,
+    DESCRIBE,
     READ,
     EXPORT,
     OFFSETS,
