@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from stateproc.states.described_types import DescribedType
 from stateproc.states.spark_types import spark_type
-from stateproc.states.type_tree import TypeNode
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class StateDescription:
     ttl: bool
     max_parallelism: int
     storage: Storage
-    types: tuple[TypeNode, ...] = ()
+    types: tuple[DescribedType, ...] = ()
     columns: tuple[StoredColumn, ...] = ()
     problem: str | None = field(default=None)
 

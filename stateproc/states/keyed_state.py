@@ -28,8 +28,8 @@ from stateproc.states.session_windows import SessionSplit, window_mapping
 from stateproc.states.state import State
 
 if TYPE_CHECKING:
+    from stateproc.states.described_types import DescribedType
     from stateproc.states.description import Storage
-    from stateproc.states.type_tree import TypeNode
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class KeyedStateView(State):
             return None  # damaged or missing files are reported by the operator, or by reading
         return None
 
-    def _types(self) -> tuple[TypeNode, ...]:
+    def _types(self) -> tuple[DescribedType, ...]:
         from stateproc.states.state_types import keyed_types  # Lazy: start-up.
 
         header = self._parts[0].file.header

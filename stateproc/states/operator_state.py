@@ -30,8 +30,8 @@ from stateproc.states.state import State
 from stateproc.storage import ByteSource
 
 if TYPE_CHECKING:
+    from stateproc.states.described_types import DescribedType
     from stateproc.states.description import Storage
-    from stateproc.states.type_tree import TypeNode
 
 SUBTASK = "subtask"
 _DISTRIBUTIONS = {"SPLIT_DISTRIBUTE": "split", "UNION": "union", "BROADCAST": "broadcast"}
@@ -198,7 +198,7 @@ class OperatorStateView(State):
             return error
         return None
 
-    def _types(self) -> tuple[TypeNode, ...]:
+    def _types(self) -> tuple[DescribedType, ...]:
         from stateproc.states.state_types import operator_types  # Lazy: start-up.
 
         return operator_types(self._infos[0], self.operator.options.context)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from typing_extensions import Self
 
+    from stateproc.states.described_types import DescribedType
     from stateproc.states.description import StateDescription, Storage
-    from stateproc.states.type_tree import TypeNode
 
 _REMOTE_SPLIT = 32 << 20
 """The smallest split of a remote snapshot that threads read: opening its files takes some requests."""
@@ -129,7 +129,7 @@ class State(ABC):
             problem=None if problem is None else str(problem),
         )
 
-    def _types(self) -> tuple[TypeNode, ...]:
+    def _types(self) -> tuple[DescribedType, ...]:
         """Describe the types of keys and values."""
         return ()
 

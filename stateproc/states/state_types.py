@@ -8,12 +8,12 @@ from stateproc.metadata.backend import KeyedHeader, StateMetaInfo
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind, keyed_state
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.core.registry import ObservedSnapshot
-from stateproc.states.type_tree import SnapshotClasses, TypeNode, observed_snapshot, type_node
+from stateproc.states.described_types import DescribedType, SnapshotClasses, observed_snapshot, type_node
 
 _VALUE = "VALUE_SERIALIZER"
 
 
-def keyed_types(state: KeyedState, header: KeyedHeader, context: LayoutContext) -> tuple[TypeNode, ...]:
+def keyed_types(state: KeyedState, header: KeyedHeader, context: LayoutContext) -> tuple[DescribedType, ...]:
     """Describe key, namespace and values of a keyed state.
 
     Args:
@@ -39,7 +39,7 @@ def keyed_types(state: KeyedState, header: KeyedHeader, context: LayoutContext) 
     return tuple(type_node(*part, classes) for part in (*parts, (name, found.value, inside)))
 
 
-def operator_types(info: StateMetaInfo, context: LayoutContext) -> tuple[TypeNode, ...]:
+def operator_types(info: StateMetaInfo, context: LayoutContext) -> tuple[DescribedType, ...]:
     """Describe the elements of a list state, or the entries of a broadcast state."""
     observed, classes = _observed_info(info)
     key, value = observed.key_serializer, observed.value_serializer

@@ -22,8 +22,8 @@ from stateproc.states.state import State
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from stateproc.states.described_types import DescribedType
     from stateproc.states.description import Storage
-    from stateproc.states.type_tree import TypeNode
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ class TimerView(State):
         problems = (super().problem, *(queue.problem for queue in self._queues))
         return next((problem for problem in problems if problem is not None), None)
 
-    def _types(self) -> tuple[TypeNode, ...]:
-        from stateproc.states.type_tree import type_node  # Lazy: start-up.
+    def _types(self) -> tuple[DescribedType, ...]:
+        from stateproc.states.described_types import type_node  # Lazy: start-up.
 
         if self._queues:
             return self._queues[0]._types()

@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from stateproc.cli.render.operator_lines import counted
+from stateproc.states.described_types import DescribedType
 from stateproc.states.description import StateDescription
 from stateproc.states.operator import Operator
-from stateproc.states.type_tree import TypeNode
 
 _NESTED = re.compile(r"<.*>", re.DOTALL)
 
@@ -55,7 +55,7 @@ def _storage(state: StateDescription) -> str:
     return " · ".join(facts)
 
 
-def _types(nodes: Sequence[TypeNode]) -> Table:
+def _types(nodes: Sequence[DescribedType]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     for name in ("", "Flink", "serializer", "Arrow", "Spark"):
         table.add_column(name, overflow="fold")
@@ -71,7 +71,7 @@ def _types(nodes: Sequence[TypeNode]) -> Table:
     return table
 
 
-def _rows(node: TypeNode, before: str = "", guide: str = "") -> Iterator[tuple[str, TypeNode]]:
+def _rows(node: DescribedType, before: str = "", guide: str = "") -> Iterator[tuple[str, DescribedType]]:
     """Yield the node and its parts, each with the lines that draw the tree."""
     yield before + guide, node
     inside = before + {"": "", "├ ": "│ ", "└ ": "  "}[guide]
@@ -79,12 +79,12 @@ def _rows(node: TypeNode, before: str = "", guide: str = "") -> Iterator[tuple[s
         yield from _rows(part, inside, "└ " if place == len(node.fields) - 1 else "├ ")
 
 
-def _head(node: TypeNode, type_: str) -> str:
+def _head(node: DescribedType, type_: str) -> str:
     """Return a type without those parts that are rows of their own."""
     return _NESTED.sub("<…>", type_) if node.fields else type_
 
 
-def _flink_type(node: TypeNode) -> str:
+def _flink_type(node: DescribedType) -> str:
     """Return the type with the package of its class."""
     if node.type.startswith("? "):
         return "unknown"
@@ -125,7 +125,7 @@ def _notes(state: StateDescription) -> list[Text]:
     return lines
 
 
-def _changes(node: TypeNode, path: str) -> Iterator[tuple[str, str]]:
+def _changes(node: DescribedType, path: str) -> Iterator[tuple[str, str]]:
     for change in node.changes:
         yield path, change
     for part in node.fields:

@@ -14,8 +14,8 @@ import stateproc
 from stateproc.cli import main
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.temporal import TEMPORAL, Temporal
+from stateproc.states.described_types import type_node
 from stateproc.states.type_changes import type_changes
-from stateproc.states.type_tree import type_node
 from tests.helpers.paths import FIXTURES
 from tests.helpers.sql_job import AGGREGATE, SQL
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from stateproc.states.described_types import DescribedType
 from stateproc.states.spark_types import spark_type
-from stateproc.states.type_tree import TypeNode
 from tests.helpers.fixtures import Fixture, fixtures
 
 _FEW = [item for item in fixtures() if item.name.startswith(("1.20/kitchen-hashmap-canonical", "2.3/sql-hashmap-can"))]
@@ -34,7 +34,7 @@ def _check(fixture: Fixture) -> int:
     return described
 
 
-def _check_node(node: TypeNode) -> None:
+def _check_node(node: DescribedType) -> None:
     assert node.arrow is not None and node.spark is not None, node
     for field in node.fields:
         _check_node(field)

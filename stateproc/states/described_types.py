@@ -21,7 +21,7 @@ from stateproc.wire import Cursor
 
 
 @dataclass(frozen=True)
-class TypeNode:
+class DescribedType:
     """One part of a type.
 
     Attributes:
@@ -46,7 +46,7 @@ class TypeNode:
     spark: str | None = None
     changes: tuple[str, ...] = ()
     problem: str | None = None
-    fields: tuple[TypeNode, ...] = ()
+    fields: tuple[DescribedType, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the node and its parts as plain values."""
@@ -75,7 +75,7 @@ def observed_snapshot(data: bytes) -> tuple[Serializer, SnapshotClasses] | None:
     return serializer, {id(item.serializer): item for item in observed}
 
 
-def type_node(name: str, serializer: Serializer, context: LayoutContext, classes: SnapshotClasses) -> TypeNode:
+def type_node(name: str, serializer: Serializer, context: LayoutContext, classes: SnapshotClasses) -> DescribedType:
     """Describe a serializer.
 
     Args:
@@ -94,7 +94,7 @@ def type_node(name: str, serializer: Serializer, context: LayoutContext, classes
     if arrow is not None:
         changes += type_changes(serializer.type_name, arrow, context.temporal)
         changes += serializer_changes(serializer, arrow, context.row_kind)
-    return TypeNode(
+    return DescribedType(
         name=name,
         type=serializer.type_name,
         java_class=java_class if isinstance(java_class, str) else None,
@@ -117,7 +117,7 @@ def _arrow_type(serializer: Serializer, context: LayoutContext) -> tuple[pa.Data
 
 def _fields(
     serializer: Serializer, arrow: pa.DataType | None, context: LayoutContext, classes: SnapshotClasses
-) -> Iterator[TypeNode]:
+) -> Iterator[DescribedType]:
     if isinstance(serializer, RowData):
         row = LogicalType("ROW", children=serializer.types, names=serializer.names)
         parts = [type_node("", field, context, classes) for field in serializer.fields]
@@ -152,8 +152,8 @@ def _names_of_parts(arrow: pa.DataType | None, count: int) -> Sequence[str]:
 
 
 def _sql_fields(
-    type_: LogicalType, arrow: pa.DataType | None, context: LayoutContext, serializers: Sequence[TypeNode] = ()
-) -> Iterator[TypeNode]:
+    type_: LogicalType, arrow: pa.DataType | None, context: LayoutContext, serializers: Sequence[DescribedType] = ()
+) -> Iterator[DescribedType]:
     """Describe the parts of a SQL type.
 
     Args:
@@ -169,7 +169,7 @@ def _sql_fields(
     for place, child in enumerate(type_.children):
         part = types[place] if place < len(types) else None
         known = serializers[place] if place < len(serializers) else None
-        yield TypeNode(
+        yield DescribedType(
             name=names[place] if place < len(names) else str(place),
             type=child.sql,
             java_class=child.class_name,
