@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from stateproc.codec.arrow_arrays import numbers_of, values_array
 from stateproc.codec.machine import HostFailure, Machine
-from stateproc.errors import SnapshotError, UnsupportedSnapshot
+from stateproc.errors import SnapshotError, UnsupportedSnapshot, Where
 from stateproc.readers.common.entry_programs import Columns, EntryProgram, Form, composite_value, entry_program
 from stateproc.readers.common.error_context import placed
 from stateproc.readers.common.list_splitting import (
@@ -91,6 +91,12 @@ def decode_entries(
                 before += len(batch)
 
 
+def _placed_error(error: SnapshotError, chunk: RawEntries) -> SnapshotError:
+    """Return the error of a value with its position in the file instead of that in the buffer."""
+    where = Where(chunk.file, chunk.offset(error.where.offset or 0))
+    return type(error)(error.message, where=where, advice=error.advice)
+
+
 def _counted_on(batch: pa.RecordBatch, before: int) -> pa.RecordBatch:
     """The batch with ``list_index`` going on from the elements ``before``."""
     at = batch.schema.get_field_index("list_index")
@@ -126,7 +132,7 @@ def _decoded(
                 except HostFailure as failure:
                     if report is None or not isinstance(failure.error, UnsupportedSnapshot):
                         raise
-                    report(failure.error)
+                    report(_placed_error(failure.error, chunk))
                     if failure.row == done:
                         ran, ran_machine = without_values.program, without_values.machine
                     reached = ran_machine.run(chunk.data, starts, ends, done, max(failure.row, done + 1))

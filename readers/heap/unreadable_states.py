@@ -35,9 +35,21 @@ SECTION = struct.Struct(">Hi")
 """What begins the entries of a state in a key group: the state's id, the number of entries."""
 
 
+_NO_END = "whose values have no known end: "
+
+
+class HiddenState(UnsupportedSnapshot):
+    """A state is stored after values without known end, so that it cannot be found."""
+
+    @property
+    def reason(self) -> str:
+        """Why the values before it have no known end."""
+        return self.message.partition(_NO_END)[2]
+
+
 def hidden_state_error(
     state: str, hiding: str, entries: int, key_group: int, reason: SnapshotError, where: Where
-) -> UnsupportedSnapshot:
+) -> HiddenState:
     """Return the error for a state that is stored after values without known end.
 
     Args:
@@ -48,9 +60,9 @@ def hidden_state_error(
         reason: Why the values have no known end.
         where: Where they begin.
     """
-    return UnsupportedSnapshot(
+    return HiddenState(
         f"state '{state}' cannot be found: it is stored after {entries} entries of state '{hiding}' in key group "
-        f"{key_group}, whose values have no known end: {reason.message}",
+        f"{key_group}, {_NO_END}{reason.message}",
         where=where,
         advice=reason.advice or "take a canonical savepoint instead: there every entry has its length",
     )

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from stateproc.errors import UnsupportedSnapshot, Where
-from stateproc.readers.rocksdb.blocks import BlockReader, Tail
-from stateproc.readers.rocksdb.format import BlockHandle, block_handle, damaged, read_footer
+from stateproc.readers.rocksdb.blocks import BlockReader, ChecksumMismatch, Tail
+from stateproc.readers.rocksdb.format import TRAILER_SIZE, BlockHandle, block_handle, damaged, read_footer
 from stateproc.readers.rocksdb.index import Index, read_index
 from stateproc.readers.rocksdb.key_ranges import KeySpan
 from stateproc.readers.rocksdb.meta_blocks import entries_of, property_entries
@@ -16,6 +18,8 @@ from stateproc.storage import ByteSource
 
 _TAIL_BYTES = 32 << 10
 _MAX_TABLE = 1 << 46
+_FILTERS = ("fullfilter.", "partitionedfilter.", "filter.")
+"""What the names of blocks with filters begin with (BlockBasedTable::kFullFilterBlockPrefix and its neighbours)."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,7 @@ class SstTable:
     properties: TableProperties
     index_handle: BlockHandle
     tombstones_handle: BlockHandle | None
+    filter_handles: tuple[BlockHandle, ...] = ()
 
     @property
     def file(self) -> str:
@@ -61,12 +66,29 @@ def open_table(source: ByteSource, *, verify: bool = True) -> SstTable:
     index = footer.index or handles.get("rocksdb.index")
     if index is None:
         raise damaged(source.name, footer.metaindex.offset, "a table without an index")
-    return SstTable(reader, properties, index, handles.get("rocksdb.range_del"))
+    filters = tuple(handle for name, handle in handles.items() if name.startswith(_FILTERS))
+    return SstTable(reader, properties, index, handles.get("rocksdb.range_del"), filters)
 
 
 def table_properties(source: ByteSource, *, verify: bool = True) -> TableProperties:
     """The properties of an sst file. Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile."""
     return open_table(source, verify=verify).properties
+
+
+def check_filters(source: ByteSource, *, verify: bool = True) -> None:
+    """Check the checksums of a table's filters, which reading its entries does not need.
+
+    Of a filter in partitions its index is checked. Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile.
+    """
+    table = open_table(source, verify=verify)
+    reader = table.reader
+    for handle in table.filter_handles:
+        reader.check_handle(handle)
+        raw = np.frombuffer(reader.fetch(handle.offset, handle.size + TRAILER_SIZE), dtype=np.uint8)
+        try:
+            reader.plain(raw, np.array([0]), np.array([handle.size]), np.array([handle.offset]))
+        except ChecksumMismatch as error:
+            raise damaged(reader.file, error.offset, "the checksum of a filter is wrong") from error
 
 
 def _metaindex(reader: BlockReader, handle: BlockHandle) -> dict[str, BlockHandle]:

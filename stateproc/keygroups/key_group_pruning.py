@@ -52,7 +52,7 @@ def _groups(
     from stateproc.keygroups.hashes import hash_codes
 
     found: set[int] = set()
-    for kind, addends in _alternatives(serializer, how.kind, metadata_version):
+    for kind, addends in hash_alternatives(serializer, how.kind, metadata_version):
         codes = hash_codes(array, kind)
         for addend in addends:
             shifted = (codes.astype("int64") + addend).astype("uint32").view("int32")
@@ -60,7 +60,7 @@ def _groups(
     return found
 
 
-def _alternatives(serializer: Serializer, kind: KeyHash, metadata_version: int) -> list[tuple[KeyHash, list[int]]]:
+def hash_alternatives(serializer: Serializer, kind: KeyHash, metadata_version: int) -> list[tuple[KeyHash, list[int]]]:
     """The hashes that a key may have had, each with what may be added to it.
 
     A Row's hash holds its RowKind, which keys do not show, and was defined anew in Flink 1.12 and 1.13.

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from stateproc.export.export_run import ProgressStart
     from stateproc.export.manifest import ExportManifest
     from stateproc.query_plans import QueryNames
+    from stateproc.verification.class_mentions import MentionedClass
+    from stateproc.verification.report import Verification
 
 _MAX_METADATA = 2 << 30
 _FIRST_KRYO_5 = 5
@@ -159,6 +161,44 @@ class Snapshot:
         """All states of all operators. Reads the headers of state files."""
         return [state for operator in self.operators for state in operator.states]
 
+    def verify(
+        self,
+        *,
+        uids: Iterable[str] = (),
+        states: Iterable[str] = (),
+        deep: bool = False,
+        threads: int | None = None,
+    ) -> Verification:
+        """Read all files and states once, in parallel threads and bounded memory, and report every problem.
+
+        Args:
+            uids: Only these operators, named as in :meth:`operator`.
+            states: Only these states, by name.
+            deep: Let RocksDB itself open native databases, too, and compare the number of entries.
+            threads: The number of threads that read and decode; default the cores that this process may use.
+
+        Returns:
+            What was found: ``is_intact``, ``problems``, and rows per operator and state.
+
+        Raises:
+            NotFound: There is no such operator or state.
+            InvalidOption: ``deep`` needs rocksdict, which is not installed.
+        """
+        # Lazy: start-up.
+        from stateproc.verification.verify import plan_verification
+
+        return plan_verification(self, uids=uids, states=states, deep=deep, threads=threads).run()
+
+    def classes(self) -> tuple[MentionedClass, ...]:
+        """Return the user classes that serializers of states mention, those first that cannot be read as they are.
+
+        Reads the headers of state files. Classes that only values name are found by :meth:`verify`.
+        """
+        # Lazy: start-up.
+        from stateproc.verification.class_mentions import mentioned_classes
+
+        return mentioned_classes(self.operators)
+
     @property
     def file_bytes(self) -> int:
         """The bytes of all files and of the state in ``_metadata``; shared files count once."""
@@ -235,13 +275,6 @@ class Snapshot:
             tables={"kafka offsets": lambda: offsets_table(self.operators)} if everything else None,
             start=_start,
         )
-
-    def _repr_html_(self) -> str:
-        """Show the operators in a notebook."""
-        # Lazy: start-up.
-        from stateproc.reports.snapshot_card import snapshot_card
-
-        return snapshot_card(self).html()
 
     def __repr__(self) -> str:
         n = len(self.operators)

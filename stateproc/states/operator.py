@@ -104,6 +104,10 @@ class Operator:
         """The uid, or the id where the uid is not known."""
         return self.uid or self.operator_id
 
+    def with_options(self, options: ReadOptions) -> Operator:
+        """Return the operator as it is read with other options, under the uid that is known or was found."""
+        return Operator(self.metadata, self.location, options, self._metadata_version, self.uid, self._naming)
+
     @property
     def context(self) -> OperatorContext:
         """What the operator's states share."""
@@ -224,6 +228,16 @@ class Operator:
                     found.append(timers)
         return tuple(found), bad
 
+    @property
+    def raw_timers(self) -> tuple[RawTimers, ...]:
+        """Timers in raw keyed state, one per subtask that has any."""
+        return self._raw_timers[0]
+
+    def has_timers_in(self, handle: KeyGroupsHandle) -> bool:
+        """Return whether the raw keyed state of this handle is timers."""
+        source = open_handle(handle.stream, self.location)
+        return any(timers.source == source for timers in self.raw_timers)
+
     @cached_property
     def keyed_states(self) -> tuple[KeyedStateView, ...]:
         """Keyed states without timers."""
@@ -335,13 +349,6 @@ class Operator:
         """The state of the operator's coordinator (for sources the enumerator's), decoded if its format is known."""
         handle = self.metadata.coordinator
         return None if handle is None else read_coordinator(handle.data, self.location.metadata_uri)
-
-    def _repr_html_(self) -> str:
-        """Show the states in a notebook."""
-        # Lazy: start-up.
-        from stateproc.states.cards import operator_card
-
-        return operator_card(self).html()
 
     def __repr__(self) -> str:
         n = len(self.states)

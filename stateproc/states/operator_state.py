@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,12 +29,8 @@ from stateproc.states.schema_merging import merged_schema
 from stateproc.states.state import State
 from stateproc.storage import ByteSource
 
-if TYPE_CHECKING:
-    from stateproc.states.described_types import DescribedType
-    from stateproc.states.description import Storage
-
 SUBTASK = "subtask"
-_DISTRIBUTIONS = {"SPLIT_DISTRIBUTE": "split", "UNION": "union", "BROADCAST": "broadcast"}
+DISTRIBUTIONS = {"SPLIT_DISTRIBUTE": "split", "UNION": "union", "BROADCAST": "broadcast"}
 _LARGEST_HEADER = 256 << 20
 
 
@@ -155,7 +151,7 @@ class OperatorStateView(State):
     ) -> None:
         mode = parts[0][1].mode
         kind = "broadcast" if mode == "BROADCAST" else "list"
-        super().__init__(operator, parts[0][1].name, kind, _DISTRIBUTIONS[mode])
+        super().__init__(operator, parts[0][1].name, kind, DISTRIBUTIONS[mode])
         self._parts = tuple(parts)
         self._infos = tuple(infos)
         self._unreadable = tuple(unreadable)
@@ -163,6 +159,11 @@ class OperatorStateView(State):
         value, key = infos[0].value_serializer, infos[0].key_serializer
         self.value_type = None if value is None else value.type_name
         self.key_type = None if key is None or mode != "BROADCAST" else key.type_name
+
+    @property
+    def infos(self) -> tuple[StateMetaInfo, ...]:
+        """The state as the headers of the subtasks' files describe it."""
+        return self._infos
 
     @property
     def elements(self) -> int | None:
@@ -197,26 +198,6 @@ class OperatorStateView(State):
         except SnapshotError as error:
             return error
         return None
-
-    def _types(self) -> tuple[DescribedType, ...]:
-        from stateproc.states.state_types import operator_types  # Lazy: start-up.
-
-        return operator_types(self._infos[0], self.operator.options.context)
-
-    def _storage(self) -> Storage:
-        # Lazy: start-up.
-        from stateproc.states.description import Storage
-        from stateproc.states.state_types import value_snapshot
-
-        name, version = value_snapshot(self._infos[0])
-        return Storage(
-            layouts=("operator state",),
-            subtasks=tuple(file.subtask for file, _ in self._parts),
-            variants=len({(info.key_serializer, info.value_serializer) for info in self._infos}),
-            compressed=self._parts[0][0].header.compressed,
-            serializer=name,
-            version=version,
-        )
 
     @property
     def file_problem(self) -> SnapshotError | None:

@@ -11,11 +11,11 @@ from pyspark.sql.types import ArrayType, MapType
 
 from stateproc import types
 from stateproc.errors import InvalidOption, Where
+from stateproc.keygroups.key_group_assignment import HASH_COLUMN
 from stateproc.readers.common.state_descriptor import StateKind, timer_state_name
 from stateproc.serializers import Serializer
 from stateproc.serializers.java.scalars import VOID_NAMESPACE
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
-from stateproc.writers.bootstrap.key_group_assignment import HASH_COLUMN
 from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACE, TIMESTAMP, VALUE
 from stateproc.writers.bootstrap.state_registration import USER_TIMERS, RegisteredState
 from stateproc.writers.bootstrap.validation import (

@@ -17,6 +17,7 @@ from stateproc.codec.byte_arrays import RowBytes, Unencodable
 from stateproc.codec.encoding.keys import composite_keys
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.errors import InvalidRows, Where
+from stateproc.keygroups.key_group_assignment import HASH_COLUMN, Ints, key_groups, text_kept
 from stateproc.keygroups.key_hash import KeyHash
 from stateproc.readers.common.entry_programs import composite_value
 from stateproc.readers.common.row_schema import KEY_GROUP
@@ -32,7 +33,6 @@ from stateproc.writers.bootstrap.column_types import (
     refuse_empty_windows,
     times_of,
 )  # fmt: skip
-from stateproc.writers.bootstrap.key_group_assignment import HASH_COLUMN, Ints, key_groups, text_kept
 from stateproc.writers.formats.common.byte_gather import empty_row_bytes, entry_batch, take_rows
 
 KEY, NAMESPACE, VALUE, MAP_KEY, MAP_VALUE, TIMESTAMP = (

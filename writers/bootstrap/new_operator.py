@@ -9,12 +9,12 @@ from pyspark.sql import DataFrame
 
 from stateproc.errors import InvalidOption, Where
 from stateproc.flink_versions import Release
+from stateproc.keygroups.key_group_assignment import HASH_COLUMN, key_hash_of
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.metadata.handles import ByteStreamHandle
 from stateproc.readers.common.row_schema import KEY_GROUP
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.table.serializers import RowData
-from stateproc.writers.bootstrap.key_group_assignment import HASH_COLUMN, key_hash_of
 from stateproc.writers.bootstrap.keyed_bootstrap import KeyedRows
 from stateproc.writers.bootstrap.keyed_encoder import RowEncoder
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap, OperatorRows
@@ -39,11 +39,6 @@ class NewOperator:
     def shared_frames(self) -> Sequence[DataFrame]:
         """The user's DataFrames from which those of several states are derived."""
         return self._state.shared
-
-    @property
-    def state_names(self) -> list[str]:
-        """The names of its states, in the order in which they were added."""
-        return [rows.declared.name for rows in self._state.keyed] + [rows.name for rows in self._state.operator]
 
     @staticmethod
     def id_of(uid: str) -> str:

@@ -11,13 +11,13 @@ from pyspark.sql import DataFrame
 
 from stateproc.errors import InvalidOption, Where, not_found
 from stateproc.flink_versions import Release
+from stateproc.keygroups.key_group_assignment import key_hash_of
 from stateproc.metadata.backend import StateMetaInfo
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
 from stateproc.readers.common.row_schema import KEY_GROUP
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.table.serializers import RowData
 from stateproc.states.operator import Operator
-from stateproc.writers.bootstrap.key_group_assignment import key_hash_of
 from stateproc.writers.bootstrap.keyed_bootstrap import KeyedRows
 from stateproc.writers.bootstrap.new_operator import row_encoder
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap

@@ -19,6 +19,7 @@ from stateproc.codec.builder import Builder
 from stateproc.codec.byte_arrays import RowBytes
 from stateproc.codec.machine import Machine
 from stateproc.errors import InvalidOption, Where
+from stateproc.keygroups.key_group_assignment import OBJECTS_HASH, Ints, key_groups, key_hash_of
 from stateproc.keygroups.key_hash import KeyHash
 from stateproc.readers.common.error_context import placed
 from stateproc.readers.common.row_schema import KEY_GROUP
@@ -27,7 +28,6 @@ from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.structs import RowOf
 from stateproc.serializers.table.serializers import RowData
-from stateproc.writers.bootstrap.key_group_assignment import OBJECTS_HASH, Ints, key_groups, key_hash_of
 from stateproc.writers.bootstrap.keyed_encoder import RowEncoder
 from stateproc.writers.formats.common.byte_gather import row_bytes_of
 

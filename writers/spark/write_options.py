@@ -11,9 +11,9 @@ from typing import Any
 from pyspark.sql.types import StructType
 
 from stateproc.errors import InvalidOption
+from stateproc.keygroups.key_group_assignment import HASH_COLUMN
 from stateproc.options import STORAGE_PREFIX, storage_value
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
-from stateproc.writers.bootstrap.key_group_assignment import HASH_COLUMN
 from stateproc.writers.bootstrap.keyed_encoder import MAP_KEY, MAP_VALUE, NAMESPACE, TIMESTAMP, VALUE
 from stateproc.writers.bootstrap.new_operator import OPERATOR_ID
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap

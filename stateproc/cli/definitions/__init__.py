@@ -1,22 +1,24 @@
 """The table of commands, in the order of ``stateproc --help``: one row and one module with its arguments each."""
 
 from stateproc.cli.command_definition import CommandDefinition
+from stateproc.cli.definitions.classes import CLASSES
 from stateproc.cli.definitions.demo import DEMO
-from stateproc.cli.definitions.describe import DESCRIBE
 from stateproc.cli.definitions.export import EXPORT
 from stateproc.cli.definitions.inspect import INSPECT
 from stateproc.cli.definitions.notebook import NOTEBOOK
 from stateproc.cli.definitions.offsets import OFFSETS
 from stateproc.cli.definitions.read import READ
+from stateproc.cli.definitions.verify import VERIFY
 from stateproc.cli.definitions.warmup import WARMUP
 
 COMMANDS: tuple[CommandDefinition, ...] = (
     INSPECT,
-    DESCRIBE,
     READ,
     EXPORT,
     OFFSETS,
     DEMO,
     NOTEBOOK,
+    VERIFY,
+    CLASSES,
     WARMUP,
 )

@@ -11,8 +11,8 @@ import pytest
 from stateproc import types
 from stateproc.errors import InvalidOption, UnsupportedSnapshot
 from stateproc.flink_versions import Release
+from stateproc.keygroups.key_group_assignment import key_hash_of
 from stateproc.serializers import Serializer, proxied_snapshot, read_snapshot
-from stateproc.writers.bootstrap.key_group_assignment import key_hash_of
 from tests.helpers.paths import VECTORS
 
 # --- text ----------------------------------------------------------------------------------------------------

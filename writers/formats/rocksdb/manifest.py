@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stateproc.readers.rocksdb.checksums import CRC32C, checksum
+from stateproc.readers.rocksdb.native_database import family_name
 from stateproc.writers.formats.rocksdb.coding import internal_key, slice_of, varint
 from stateproc.writers.formats.rocksdb.table import COMPARATOR, WrittenTable
 
@@ -31,11 +32,6 @@ class WrittenFamily:
     id: int
     name: str
     tables: Sequence[WrittenTable]
-
-
-def family_name(state: str) -> bytes:
-    """The name of a state's column family; characters that UTF-8 does not have are replaced."""
-    return state.encode("utf-8", "replace")
 
 
 def manifest(families: Sequence[WrittenFamily], next_file: int) -> bytes:

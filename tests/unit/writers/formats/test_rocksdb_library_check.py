@@ -10,7 +10,7 @@ import pytest
 
 from stateproc.errors import WriteFailed
 from stateproc.metadata.handles import IncrementalHandle
-from stateproc.readers.rocksdb import DatabaseFile, database_files
+from stateproc.readers.rocksdb import DatabaseFile, database_files, native_database
 from stateproc.storage import InlineSource, open_handle
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
@@ -104,7 +104,7 @@ def test_databases_on_remote_storage_are_opened_up_to_a_size_limit(
     staging: Staging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handle, entries = one_table(staging)
-    monkeypatch.setattr(library_check, "scheme_of", lambda uri: "s3")
+    monkeypatch.setattr(native_database, "scheme_of", lambda uri: "s3")
     check(handle, staging, entries)
     with pytest.raises(WriteFailed, match="2000 entries where 1 were written"):
         check(handle, staging, {"a": 1})

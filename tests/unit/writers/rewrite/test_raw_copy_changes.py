@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from stateproc.errors import CorruptSnapshot, InvalidOption, InvalidRows, UnsupportedSnapshot
+from stateproc.keygroups.key_group_assignment import key_hash_of
 from stateproc.keygroups.ranges import key_group_of_hash
 from stateproc.metadata.backend import KEY_VALUE
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
@@ -17,7 +18,6 @@ from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.scalars import LONG, SCALARS, VOID_NAMESPACE, Scalar
 from stateproc.serializers.pojo.serializer import Pojo
 from stateproc.states.operator import Operator
-from stateproc.writers.bootstrap.key_group_assignment import key_hash_of
 from stateproc.writers.bootstrap.keyed_encoder import RowEncoder
 from stateproc.writers.rewrite.merged_header import merged_header
 from stateproc.writers.rewrite.rekey import rekey, rekeyed

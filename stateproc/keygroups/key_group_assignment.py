@@ -73,7 +73,7 @@ def key_groups(
             advice="give it in a column of ints: hash_column='…'",
         )
     else:
-        found = hash_codes(_without_text(keys, hash_), hash_)
+        found = hash_codes(hashed_values(keys, hash_), hash_)
     return key_group_of_hash(found, max_parallelism)
 
 
@@ -89,10 +89,10 @@ def text_kept(wanted: pa.DataType, given: pa.DataType) -> pa.DataType:
     return wanted
 
 
-def _without_text(keys: pa.Array, hash_: KeyHash) -> pa.Array:
+def hashed_values(keys: pa.Array, hash_: KeyHash) -> pa.Array:
     """The keys with ISO-8601 text as what is hashed of a date or time."""
     if pa.types.is_struct(keys.type) and len(hash_.children) == keys.type.num_fields:
-        parts = [_without_text(keys.field(index), part) for index, part in enumerate(hash_.children)]
+        parts = [hashed_values(keys.field(index), part) for index, part in enumerate(hash_.children)]
         names = [field.name for field in keys.type]
         return pa.StructArray.from_arrays(parts, names, mask=keys.is_null())
     if not (pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type)) or hash_.kind not in _MOMENTS:

@@ -1,0 +1,146 @@
+"""Problems of a snapshot: each with its severity, its position and what to do."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot
+from stateproc.readers.heap.unreadable_states import HiddenState
+
+
+class Severity(enum.Enum):
+    """How bad a problem is: data that is missing or wrong; data that cannot be read; what may be as it should be."""
+
+    DAMAGED = "damaged"
+    UNREADABLE = "unreadable"
+    NOTE = "note"
+
+    @property
+    def is_problem(self) -> bool:
+        """Whether the snapshot is not intact because of it."""
+        return self is not Severity.NOTE
+
+
+_NUMBER = re.compile(r"(?<![\w$'\".])\d+(?![\w'\"])")
+_ADVICE = {
+    Severity.DAMAGED: "restore the file from a copy, or use another snapshot",
+    Severity.UNREADABLE: "let Flink restore the snapshot and take a canonical savepoint of it",
+    Severity.NOTE: "",
+}
+"""What to do where an error does not say."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One problem.
+
+    Attributes:
+        severity: How bad it is.
+        what: What is wrong.
+        advice: What to do.
+        operator: The operator's uid, or its id.
+        states: The states that it affects, as far as it belongs to states.
+        file: The file, as a URI or path.
+        offset: The byte offset in the file.
+        key_groups: The key groups that cannot be read because of it, as far as they are known.
+        occurrences: How often it was found; position and text are those of the first.
+    """
+
+    severity: Severity
+    what: str
+    advice: str
+    operator: str | None = None
+    states: tuple[str, ...] = ()
+    file: str | None = None
+    offset: int | None = None
+    key_groups: tuple[int, ...] = ()
+    occurrences: int = 1
+
+    @property
+    def state(self) -> str | None:
+        """The states that the problem affects as one text."""
+        return ", ".join(self.states) or None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the problem as plain values for JSON."""
+        return {
+            "severity": self.severity.value,
+            "what": self.what,
+            "advice": self.advice,
+            "operator": self.operator,
+            "states": list(self.states),
+            "file": self.file,
+            "offset": self.offset,
+            "key_groups": list(self.key_groups),
+            "occurrences": self.occurrences,
+        }
+
+
+def problem_of(
+    error: SnapshotError, operator: str, *, state: str | None = None, key_groups: Iterable[int] = ()
+) -> Problem:
+    """Return the problem that an error of reading reports."""
+    # A description of a class that does not fit the bytes is an option that is not valid.
+    unreadable = isinstance(error, UnsupportedSnapshot | InvalidOption)
+    severity = Severity.UNREADABLE if unreadable else Severity.DAMAGED
+    name = error.where.state or state
+    what = error.message
+    if isinstance(error, HiddenState):
+        what = f"states cannot be found, because they are stored after values of unknown length: {error.reason}"
+    return Problem(
+        severity,
+        what,
+        error.advice or _ADVICE[severity],
+        error.where.operator or operator,
+        (name,) if name else (),
+        error.where.file,
+        error.where.offset,
+        tuple(key_groups),
+    )
+
+
+class ProblemList:
+    """Collects problems; those with one cause become one."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[Any, ...], Problem] = {}
+
+    def add(self, problem: Problem) -> None:
+        """Add a problem, or the state and the key groups of one that is known already.
+
+        A damaged byte is met once for each state whose data are read past it; a type that cannot be decoded, in every
+        file that has values of it.
+        """
+        place = None if problem.severity is Severity.UNREADABLE else (problem.file, problem.offset)
+        key = (problem.severity, _without_numbers(problem.what), problem.operator, place)
+        known = self._found.get(key)
+        self._found[key] = problem if known is None else _joined(known, problem)
+
+    def problems(self) -> tuple[Problem, ...]:
+        """Return the problems, the worst first; one for all places of a file in which the same is wrong."""
+        by_file: dict[tuple[Any, ...], Problem] = {}
+        for problem in self._found.values():
+            place = None if problem.severity is Severity.UNREADABLE else (problem.file, problem.states)
+            key = (problem.severity, _without_numbers(problem.what), problem.operator, place)
+            known = by_file.get(key)
+            by_file[key] = problem if known is None else _joined(known, problem)
+        order = list(Severity)
+        return tuple(sorted(by_file.values(), key=lambda problem: order.index(problem.severity)))
+
+
+def _without_numbers(text: str) -> str:
+    """Return a message without the numbers in which it may differ from that of the next key group; names are kept."""
+    return _NUMBER.sub("#", text)
+
+
+def _joined(one: Problem, other: Problem) -> Problem:
+    return replace(
+        one,
+        states=tuple(dict.fromkeys((*one.states, *other.states))),
+        key_groups=tuple(sorted({*one.key_groups, *other.key_groups})),
+        occurrences=one.occurrences + other.occurrences,
+    )

@@ -1,0 +1,109 @@
+"""Read the files whose contents nothing decodes: raw state, records in flight, RocksDB's files beside its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from stateproc.errors import CorruptSnapshot, SnapshotError, Where
+from stateproc.metadata.handles import ChannelHandle, KeyGroupsHandle, StreamHandle
+from stateproc.metadata.snapshot import SubtaskState
+from stateproc.readers.rocksdb.open_database import database_files
+from stateproc.readers.rocksdb.table import check_filters
+from stateproc.states.operator import Operator
+from stateproc.storage import ByteSource, open_handle
+from stateproc.verification.findings import Finding, VerificationUnit
+from stateproc.verification.problem import problem_of
+
+_AT_ONCE = 8 << 20
+_TABLE = ".sst"
+
+
+class SeenStreams:
+    """Which handles have been planned already: subtasks and operators share files."""
+
+    def __init__(self) -> None:
+        self._seen: set[StreamHandle] = set()
+
+    def is_new(self, handle: StreamHandle) -> bool:
+        """Return whether the handle was not asked for before."""
+        if handle in self._seen:
+            return False
+        self._seen.add(handle)
+        return True
+
+
+def stream_units(operator: Operator, position: int, seen: SeenStreams) -> Iterator[VerificationUnit | Finding]:
+    """Plan reading what no state of the operator decodes.
+
+    Entries of RocksDB's tables are read by their states.
+    """
+    for subtask in operator.metadata.subtasks:
+        for handle in _undecoded(operator, subtask):
+            if seen.is_new(handle):
+                yield from _unit(operator, position, handle)
+        yield from _channel_problems(operator, subtask)
+    for file in operator.keyed_files:
+        for database in file.databases:
+            try:
+                files = database_files(database, operator.location)
+            except SnapshotError as error:
+                yield problem_of(error, operator.display)
+                continue
+            for item in files:
+                read = _check_table if item.name.endswith(_TABLE) else _read_all
+                yield VerificationUnit(position, 0, partial(read, operator, item.source))
+
+
+def _undecoded(operator: Operator, subtask: SubtaskState) -> Iterator[StreamHandle]:
+    if subtask.raw_operator is not None:
+        yield subtask.raw_operator.stream
+    raw = subtask.raw_keyed
+    if isinstance(raw, KeyGroupsHandle) and not operator.has_timers_in(raw):
+        yield raw.stream
+    for channel in (*subtask.input_channels, *subtask.output_channels):
+        yield channel.stream
+
+
+def _unit(operator: Operator, position: int, handle: StreamHandle) -> Iterator[VerificationUnit | Finding]:
+    try:
+        source = open_handle(handle, operator.location)
+    except SnapshotError as error:
+        yield problem_of(error, operator.display)
+        return
+    yield VerificationUnit(position, source.size, partial(_read_all, operator, source))
+
+
+def _read_all(operator: Operator, source: ByteSource) -> Iterator[Finding]:
+    try:
+        for at in range(0, source.size, _AT_ONCE):
+            source.read(at, min(_AT_ONCE, source.size - at))
+        source.read(0, 0)
+    except SnapshotError as error:
+        yield problem_of(error, operator.display)
+
+
+def _check_table(operator: Operator, source: ByteSource) -> Iterator[Finding]:
+    """Check what states do not read of a table: its existence if it is empty or obsolete, and its filters."""
+    try:
+        check_filters(source, verify=operator.options.verify)
+    except SnapshotError as error:
+        yield problem_of(error, operator.display)
+
+
+def _channel_problems(operator: Operator, subtask: SubtaskState) -> Iterator[Finding]:
+    """Yield offsets of records in flight that are outside of their file."""
+    for channel in (*subtask.input_channels, *subtask.output_channels):
+        offsets: Sequence[int] = (
+            channel.offsets
+            if isinstance(channel, ChannelHandle)
+            else [offset for item in channel.channels for offset in item.offsets]
+        )
+        wrong = [offset for offset in offsets if not 0 <= offset < channel.stream.size]
+        if wrong:
+            error = CorruptSnapshot(
+                f"records in flight of subtask {subtask.index} begin at byte {wrong[0]} of {channel.stream.size}",
+                where=Where(file=operator.location.metadata_uri),
+                advice="_metadata is damaged; use a copy or take the snapshot again",
+            )
+            yield problem_of(error, operator.display)

@@ -1,0 +1,244 @@
+"""Verify a snapshot: plan units over all its files and states, read them in parallel, and add up what they find."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from stateproc.errors import not_found
+from stateproc.metadata.handles import StreamHandle
+from stateproc.metadata.snapshot import SnapshotMetadata
+from stateproc.metadata.walk import walk_stream_handles
+from stateproc.serializers.core.plugins import load_plugins
+from stateproc.states.operator import Operator
+from stateproc.states.parallel_scan import read_in_order, thread_count
+from stateproc.verification.class_mentions import mentioned_classes
+from stateproc.verification.class_skeleton import class_skeleton
+from stateproc.verification.database_check import check_library, database_units
+from stateproc.verification.findings import Finding, RowCount, StateLabel, UnreadState, VerificationUnit
+from stateproc.verification.key_group_coverage import key_group_problems
+from stateproc.verification.keyed_units import keyed_plan
+from stateproc.verification.operator_state_units import coordinator_findings, operator_state_units, raw_timer_units
+from stateproc.verification.problem import Problem, ProblemList
+from stateproc.verification.report import Verification, VerifiedOperator, VerifiedState
+from stateproc.verification.stream_units import SeenStreams, stream_units
+
+if TYPE_CHECKING:
+    from stateproc.snapshot.snapshot import Snapshot
+
+Advance = Callable[[int], None]
+
+
+def _ignored(_: int) -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class VerificationRequest:
+    """What to verify.
+
+    Attributes:
+        path: The snapshot's directory.
+        metadata: The contents of ``_metadata``.
+        operators: The operators to verify.
+        states: Only these states, by name; all, and all files, if empty.
+        deep: Whether RocksDB itself opens the databases, too.
+        threads: The number of threads; None for the cores that this process may use.
+    """
+
+    path: str
+    metadata: SnapshotMetadata = field(repr=False)
+    operators: tuple[Operator, ...]
+    states: tuple[str, ...] = ()
+    deep: bool = False
+    threads: int | None = None
+
+
+class VerificationRun:
+    """A planned verification: headers have been read, and states not yet.
+
+    Args:
+        request: What to verify.
+
+    Raises:
+        InvalidOption: rocksdict is needed and not installed, a plugin cannot be imported, or ``threads`` is no number.
+    """
+
+    def __init__(self, request: VerificationRequest) -> None:
+        if request.deep:
+            check_library()
+        self._started = time.perf_counter()
+        self._request = request
+        self._threads = thread_count(request.threads)
+        self._operators = tuple(map(_exact, request.operators))
+        for operator in self._operators[:1]:
+            load_plugins(operator.options.plugins)
+        self._problems = ProblemList()
+        self._rows: dict[tuple[int, StateLabel], RowCount] = {}
+        self._unread: set[tuple[int, StateLabel]] = set()
+        self._units: list[VerificationUnit] = []
+        seen = SeenStreams()
+        for position, operator in enumerate(self._operators):
+            for item in _planned(operator, position, request, seen):
+                if isinstance(item, VerificationUnit):
+                    self._units.append(item)
+                else:
+                    self._take(position, item)
+
+    @property
+    def bytes(self) -> int:
+        """The bytes that will be read, approximately; a changelog counts once, though each state reads all of it."""
+        return sum(unit.bytes for unit in self._units)
+
+    def run(self, advance: Advance = _ignored) -> Verification:
+        """Read everything, in parallel threads and bounded memory.
+
+        Args:
+            advance: Called with numbers of bytes as they have been read.
+        """
+        read = read_in_order(self._units, _read, self._threads, at_once=True, size_of=lambda _: 0)
+        for unit, findings in read:
+            for finding in findings:
+                self._take(unit.operator, finding)
+            advance(unit.bytes)
+        return self._result()
+
+    def _take(self, position: int, finding: Finding) -> None:
+        if isinstance(finding, Problem):
+            self._problems.add(finding)
+        elif isinstance(finding, UnreadState):
+            self._unread.add((position, finding.label))
+        else:
+            key = position, finding.label
+            known = self._rows.get(key)
+            before, checked = (known.rows, known.checked_keys) if known else (0, 0)
+            self._rows[key] = replace(finding, rows=before + finding.rows, checked_keys=checked + finding.checked_keys)
+
+    def _result(self) -> Verification:
+        request, problems = self._request, self._problems.problems()
+        chosen = {operator.operator_id for operator in self._operators}
+        streams = _streams(request.metadata, chosen)
+        operators = tuple(
+            self._operator(position, operator, problems, streams.get(operator.operator_id, {}))
+            for position, operator in enumerate(self._operators)
+        )
+        every = {handle: size for own in streams.values() for handle, size in own.items()}
+        return Verification(
+            request.path,
+            operators,
+            problems,
+            len(every),
+            sum(every.values()),
+            sum(count.rows for count in self._rows.values()),
+            time.perf_counter() - self._started,
+            request.deep,
+            class_skeleton(mentioned_classes(self._operators), problems),
+        )
+
+    def _operator(
+        self, position: int, operator: Operator, problems: Sequence[Problem], streams: dict[StreamHandle, int]
+    ) -> VerifiedOperator:
+        own = [problem for problem in problems if problem.operator == operator.display and problem.severity.is_problem]
+        affected = {state for problem in own for state in problem.states}
+        kinds = {StateLabel(view.name, view.distribution): view.kind for view in operator.states}
+        labels = [label for at, label in (*self._rows, *self._unread) if at == position]
+        # The order of the operator's states, then those that only the files know.
+        ordered = [label for label in kinds if label in set(labels)]
+        states = []
+        for label in dict.fromkeys((*ordered, *labels)):
+            count = self._rows.get((position, label))
+            is_read = (position, label) not in self._unread and count is not None
+            states.append(
+                VerifiedState(
+                    label.name,
+                    kinds.get(label, "priority queue"),
+                    count.rows if count is not None and is_read else None,
+                    count.rows if count is not None else 0,
+                    count.checked_keys if count is not None else 0,
+                    is_read and label.name not in affected,
+                )
+            )
+        return VerifiedOperator(
+            operator.uid,
+            operator.operator_id,
+            operator.name,
+            operator.label,
+            len(streams),
+            sum(streams.values()),
+            tuple(states),
+            len(own),
+        )
+
+
+def plan_verification(
+    snapshot: Snapshot,
+    *,
+    uids: Iterable[str] = (),
+    states: Iterable[str] = (),
+    deep: bool = False,
+    threads: int | None = None,
+) -> VerificationRun:
+    """Plan verifying a snapshot, or some operators or states of it; the arguments are those of `Snapshot.verify`.
+
+    Raises:
+        NotFound: There is no such operator or state.
+        InvalidOption: rocksdict is needed and not installed, a plugin cannot be imported, or ``threads`` is no number.
+    """
+    operators = tuple(dict.fromkeys(snapshot.operator(uid) for uid in uids)) or snapshot.operators
+    names = tuple(dict.fromkeys(states))
+    for name in names:
+        _check_known(operators, name)
+    return VerificationRun(
+        VerificationRequest(snapshot.path, snapshot.metadata, operators, names, deep=deep, threads=threads)
+    )
+
+
+def _check_known(operators: Iterable[Operator], state: str) -> None:
+    """Raise NotFound unless one of the operators has a state of this name, or headers that cannot be read."""
+    known: list[str] = []
+    for operator in operators:
+        if operator.problems:
+            return
+        names = [view.name for view in operator.states]
+        names += [name for file in operator.keyed_files for name in file.state_names]
+        if state in names:
+            return
+        known += names
+    raise not_found("state", state, known)
+
+
+def _read(unit: VerificationUnit) -> Iterator[tuple[VerificationUnit, list[Finding]]]:
+    yield unit, list(unit.findings())
+
+
+def _exact(operator: Operator) -> Operator:
+    """Return the operator with options under which every value that is intact can be read."""
+    return operator.with_options(replace(operator.options, temporal="exact", row_kind=False, on_error="fail"))
+
+
+def _planned(
+    operator: Operator, position: int, request: VerificationRequest, seen: SeenStreams
+) -> Iterator[VerificationUnit | Finding]:
+    wanted = request.states
+    yield from key_group_problems(operator)
+    keyed = keyed_plan(operator, position, wanted)
+    yield from keyed.findings
+    yield from keyed.units
+    yield from raw_timer_units(operator, position, wanted)
+    yield from operator_state_units(operator, position, wanted)
+    if not wanted:
+        yield from coordinator_findings(operator)
+        yield from stream_units(operator, position, seen)
+    if request.deep:
+        yield from database_units(operator, position, wanted)
+
+
+def _streams(metadata: SnapshotMetadata, chosen: set[str]) -> dict[str, dict[StreamHandle, int]]:
+    """Return the files of each operator with their bytes, state within ``_metadata`` included."""
+    found: dict[str, dict[StreamHandle, int]] = {}
+    for use in walk_stream_handles(metadata):
+        if use.operator.operator_id in chosen:
+            found.setdefault(use.operator.operator_id, {})[use.handle] = use.handle.size
+    return found
