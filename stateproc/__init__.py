@@ -26,6 +26,9 @@ from stateproc.errors import (
 )
 
 if TYPE_CHECKING:
+    from stateproc.catalog.flink_configuration import flink_configuration
+    from stateproc.catalog.listing import list_snapshots as ls
+    from stateproc.catalog.orphans import find_orphans
     from stateproc.demo.bundled import bundled_snapshot
     from stateproc.snapshot.snapshot import Snapshot, open
     from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
@@ -51,6 +54,9 @@ __all__ = [
     "WriteFailed",
     "attach",
     "bundled_snapshot",
+    "find_orphans",
+    "flink_configuration",
+    "ls",
     "open",
 ]
 
@@ -61,6 +67,18 @@ def __getattr__(name: str) -> Any:
         from stateproc.snapshot import snapshot
 
         return getattr(snapshot, name)
+    if name == "ls":
+        from stateproc.catalog.listing import list_snapshots
+
+        return list_snapshots
+    if name == "find_orphans":
+        from stateproc.catalog.orphans import find_orphans
+
+        return find_orphans
+    if name == "flink_configuration":
+        from stateproc.catalog.flink_configuration import flink_configuration
+
+        return flink_configuration
     if name == "attach":
         from stateproc.spark.views import attach
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stateproc.metadata.handles import CANONICAL_TYPE
 from stateproc.readers.common.key_group_blocks import KeyGroupRange
 from stateproc.storage import ByteSource, read_ranges
 from stateproc.storage.ranges import is_remote
 
-CANONICAL_TYPE = 7
 _NUMBER = 4
 _GAP = 2 << 10
 """Little key groups share a request; all that is read of 32,768 of them stays under 64 MiB."""

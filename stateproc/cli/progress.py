@@ -43,3 +43,31 @@ def progress(what: str, total: int) -> Iterator[Advance]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda done: bar.advance(task, done)
+
+
+@contextmanager
+def counting(what: str, unit: str) -> Iterator[Advance]:
+    """Show a growing count while the context is open, where the total is not known.
+
+    Args:
+        what: The description.
+        unit: The name of what is counted, in the plural.
+
+    Yields:
+        A function to call with the number of further units that are done.
+    """
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = [
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TextColumn(f"{{task.completed:,}} {unit}"),
+        TimeElapsedColumn(),
+    ]
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done: bar.advance(task, done)

@@ -12,6 +12,7 @@ from stateproc.metadata.snapshot import (
     SnapshotMetadata,
     SubtaskState,
 )
+from stateproc.metadata.snapshot_kind import snapshot_kind
 from stateproc.metadata.walk import StreamUse, walk_stream_handles
 
 __all__ = [
@@ -23,5 +24,6 @@ __all__ = [
     "SubtaskState",
     "flink_version_range",
     "read_metadata",
+    "snapshot_kind",
     "walk_stream_handles",
 ]

@@ -23,6 +23,7 @@ from stateproc.metadata.operator_handles import (
     read_operator_handle,
 )
 from stateproc.metadata.stream_handles import (
+    CANONICAL_TYPE,
     ByteStreamHandle,
     EmptySegmentHandle,
     FileHandle,
@@ -34,6 +35,7 @@ from stateproc.metadata.stream_handles import (
 )
 
 __all__ = [
+    "CANONICAL_TYPE",
     "ByteStreamHandle",
     "ChangelogHandle",
     "ChannelHandle",

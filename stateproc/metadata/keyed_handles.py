@@ -11,6 +11,7 @@ from stateproc.metadata.stream_handles import (
     TAKE_AGAIN,
     KeyGroupsHandle,
     StreamHandle,
+    plain_file_handle,
     read_key_group_range,
     read_key_groups,
     refuse_type,
@@ -163,7 +164,10 @@ def _incremental(cursor: Cursor, kind: int) -> IncrementalHandle:
 
 
 def _named_files(cursor: Cursor, what: str) -> tuple[tuple[str, StreamHandle], ...]:
-    return tuple((cursor.utf(), required_stream_handle(cursor, what)) for _ in range(cursor.count(what, 3)))
+    return tuple(
+        (cursor.utf(), plain_file_handle(cursor) or required_stream_handle(cursor, what))
+        for _ in range(cursor.count(what, 3))
+    )
 
 
 def _changelog(cursor: Cursor, kind: int) -> ChangelogHandle:

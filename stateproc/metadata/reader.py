@@ -13,6 +13,8 @@ from stateproc.wire.cursor import Cursor
 MAGIC = 0x4960672D
 MASTER_STATE_MAGIC = 0xC96B1696
 FIRST_VERSION, LAST_VERSION = 2, 6
+MOST_BYTES = 2 << 30
+"""No larger file is read: Flink cannot hold it in memory either."""
 
 
 def read_metadata(data: bytes | memoryview, *, file: str) -> SnapshotMetadata:

@@ -14,6 +14,8 @@ from stateproc.wire.cursor import Cursor
 from stateproc.wire.limits import MAX_KEY_GROUPS
 from stateproc.wire.output import Output
 
+CANONICAL_TYPE = 7
+"""The type byte of keyed state in a canonical savepoint, KeyGroupsSavepointStateHandle, since Flink 1.13."""
 TAKE_AGAIN = "the file is damaged; take the snapshot again or restore it from a copy"
 
 
@@ -153,6 +155,26 @@ def required_stream_handle(cursor: Cursor, what: str) -> StreamHandle:
     return handle
 
 
+def plain_file_handle(cursor: Cursor) -> FileHandle | None:
+    """Read the next handle in one step if it is that of a file with an ASCII path; else return None and read nothing.
+
+    The lists of an incremental handle contain most handles of a ``_metadata``, up to millions, which are read twice as
+    fast this way.
+    """
+    at = cursor.pos
+    path_at = at + _PLAIN_FILE.size
+    if path_at > cursor.end:
+        return None
+    kind, size, length = _PLAIN_FILE.unpack_from(cursor.data, at)
+    if kind != _FILE_TYPE or size < 0 or path_at + length > cursor.end:
+        return None
+    path = bytes(cursor.data[path_at : path_at + length])
+    if not path.isascii() or b"\0" in path:
+        return None
+    cursor.pos = path_at + length
+    return FileHandle(path.decode("ascii"), size, cursor.base + at)
+
+
 def size_of(cursor: Cursor, what: str) -> int:
     """Read an i64 number of bytes; refuse a negative one."""
     at = cursor.pos
@@ -216,6 +238,9 @@ def read_key_group_range(cursor: Cursor) -> tuple[int, int]:
 
 
 LAST_KNOWN_TYPE = 17
+_FILE_TYPE = 2
+_PLAIN_FILE = struct.Struct(">BqH")
+"""A file handle up to its path: type, size, length of the path."""
 _SCOPES: tuple[Literal["EXCLUSIVE", "SHARED"], ...] = ("EXCLUSIVE", "SHARED")
 """CheckpointedStateScope by ordinal."""
 
@@ -271,7 +296,7 @@ def _key_groups(cursor: Cursor) -> KeyGroupsHandle:
 STREAM_READERS: dict[int, Callable[[Cursor], StreamHandle | None]] = {
     0: _null,
     1: _byte_stream,
-    2: _file,
+    _FILE_TYPE: _file,
     3: _key_groups,
     6: _relative_file,
     15: _segment,

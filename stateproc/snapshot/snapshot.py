@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 from stateproc.errors import InvalidOption, NotFound, not_found
 from stateproc.keygroups.key_types import parse_key_types
 from stateproc.keygroups.operator_ids import matching_operator_id, operator_id
-from stateproc.metadata import OperatorState, SnapshotMetadata, flink_version_range, read_metadata
-from stateproc.metadata.handles import KeyGroupsHandle
+from stateproc.metadata import OperatorState, SnapshotMetadata, flink_version_range, read_metadata, snapshot_kind
+from stateproc.metadata.reader import MOST_BYTES
 from stateproc.operator_names.given_names import FILE_MARK, GivenNames, given_names
 from stateproc.operator_names.snapshot_names import SnapshotNames
 from stateproc.options import OPEN_OPTIONS
-from stateproc.readers.common.layout_detection import CANONICAL_TYPE
 from stateproc.readers.common.read_options import ReadOptions
 from stateproc.serializers.core.plugins import load_plugins
 from stateproc.states.operator import Operator
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from stateproc.verification.class_mentions import MentionedClass
     from stateproc.verification.report import Verification
 
-_MAX_METADATA = 2 << 30
 _FIRST_KRYO_5 = 5
 """Metadata versions from this on are written by Flink 2.x, which has Kryo 5."""
 
@@ -76,23 +74,8 @@ class Snapshot:
 
     @cached_property
     def kind(self) -> str:
-        """canonical savepoint, native savepoint, checkpoint, or savepoint or checkpoint.
-
-        ``_metadata`` contains it from Flink 1.16 on. Without it the type of the handles decides where it can: no state
-        file is read.
-        """
-        properties = self.metadata.properties
-        if properties is None or properties.is_savepoint is None:
-            types = {
-                handle.type_byte if isinstance(handle, KeyGroupsHandle) else None
-                for operator in self.metadata.operators
-                for subtask in operator.subtasks
-                if (handle := subtask.managed_keyed) is not None
-            }
-            return "canonical savepoint" if types == {CANONICAL_TYPE} else "savepoint or checkpoint"
-        if not properties.is_savepoint:
-            return "checkpoint"
-        return f"{(properties.format or 'canonical').lower()} savepoint"
+        """canonical savepoint, native savepoint, checkpoint, or savepoint or checkpoint; no state file is read."""
+        return snapshot_kind(self.metadata)
 
     @cached_property
     def operators(self) -> tuple[Operator, ...]:
@@ -396,6 +379,6 @@ def metadata_bytes(location: SnapshotLocation) -> bytes:
     """Read ``_metadata``. Raises MissingFile, InvalidOption."""
     found = kind_of(location.metadata_uri, location.storage_options)
     size = found[1] if found else 0
-    if size > _MAX_METADATA:
+    if size > MOST_BYTES:
         raise InvalidOption(f"{location.metadata_uri} has {size} bytes, which no _metadata has")
     return read_range(location.metadata_uri, 0, size, location.storage_options)

@@ -111,6 +111,11 @@ def parent(uri: str) -> str:
     return head or "/"
 
 
+def is_within(uri: str, directory: str) -> bool:
+    """Whether a path is a directory or anything below it."""
+    return uri == directory or uri.startswith(directory.rstrip("/") + "/")
+
+
 def basename(uri: str) -> str:
     return uri.rpartition("/")[2]
 
@@ -179,10 +184,15 @@ def kind_of(uri: str, options: StorageOptions | None = None, *, fresh: bool = Fa
                 fs.invalidate_cache()
             info = fs.info(path)
     except MissingFile as error:
-        if isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
+        if is_absent(error):
             return None
         raise
     return ("directory", 0) if info["type"] == "directory" else ("file", int(info["size"]))
+
+
+def is_absent(error: MissingFile) -> bool:
+    """Whether there is nothing of that name, in contrast to what cannot be reached or may not be read."""
+    return isinstance(error.__cause__, FileNotFoundError | NotADirectoryError)
 
 
 def _kind_of_local(uri: str) -> tuple[str, int]:

@@ -22,8 +22,12 @@ from stateproc.storage.filesystem import (
 from stateproc.storage.location import SnapshotLocation
 
 METADATA = "_metadata"
-_CHECKPOINT = re.compile(r"chk-(\d+)")
-_JOB = re.compile(r"[0-9a-f]{32}")
+CHECKPOINT_NAME = re.compile(r"chk-(\d+)")
+"""The directory of a checkpoint (AbstractFsCheckpointStorageAccess.createCheckpointDirectory)."""
+JOB_NAME = re.compile(r"[0-9a-f]{32}")
+"""The directory of a job's checkpoints."""
+SAVEPOINT_NAME = re.compile(r"savepoint-(?:([0-9a-f]{6})-)?[0-9a-f]{12}")
+"""The directory of a savepoint; the first digits of the job's id, then random ones."""
 _MOST_NAMES = 12
 
 
@@ -44,7 +48,7 @@ def locate(
     options = dict(storage_options or {})
     kind = kind_of(uri, options)
     if kind is None:
-        _refuse_missing(uri, options)
+        refuse_missing(uri, options)
     found = _of_file(uri) if kind[0] == "file" else _of_directory(uri, options)
     return replace(found, storage_options=options, path_mapping=dict(path_mapping or {}))
 
@@ -63,7 +67,7 @@ def _of_directory(uri: str, options: StorageOptions) -> SnapshotLocation:
     checkpoints = _checkpoints(directories)
     if checkpoints:
         return _newest(uri, checkpoints, options)
-    inside = [name for name in directories if _JOB.fullmatch(name) or name.startswith("savepoint-")]
+    inside = [name for name in directories if JOB_NAME.fullmatch(name) or name.startswith("savepoint-")]
     if len(inside) == 1:
         found = _of_directory(join(uri, inside[0]), options)
         return replace(found, note=found.note or f"opened {inside[0]}, the only snapshot in {uri}")
@@ -84,7 +88,7 @@ def _of_directory(uri: str, options: StorageOptions) -> SnapshotLocation:
 
 def _checkpoints(names: list[str]) -> list[str]:
     """The chk-N of ``names``, newest first."""
-    matches = [match for name in names if (match := _CHECKPOINT.fullmatch(name))]
+    matches = [match for name in names if (match := CHECKPOINT_NAME.fullmatch(name))]
     return [match.group(0) for match in sorted(matches, key=lambda match: -int(match.group(1)))]
 
 
@@ -103,7 +107,7 @@ def _newest(uri: str, checkpoints: list[str], options: StorageOptions) -> Snapsh
     )
 
 
-def _refuse_missing(uri: str, options: StorageOptions) -> NoReturn:
+def refuse_missing(uri: str, options: StorageOptions) -> NoReturn:
     """Raise MissingFile with the nearest directory that exists and the nearest names in it."""
     missing, above = uri, parent(uri)
     while above != missing and kind_of(above, options) is None:

@@ -5,6 +5,7 @@ from stateproc.cli.definitions.classes import CLASSES
 from stateproc.cli.definitions.demo import DEMO
 from stateproc.cli.definitions.export import EXPORT
 from stateproc.cli.definitions.inspect import INSPECT
+from stateproc.cli.definitions.ls import LS
 from stateproc.cli.definitions.notebook import NOTEBOOK
 from stateproc.cli.definitions.offsets import OFFSETS
 from stateproc.cli.definitions.read import READ
@@ -12,6 +13,7 @@ from stateproc.cli.definitions.verify import VERIFY
 from stateproc.cli.definitions.warmup import WARMUP
 
 COMMANDS: tuple[CommandDefinition, ...] = (
+    LS,
     INSPECT,
     READ,
     EXPORT,

@@ -31,3 +31,8 @@ def plain(renderable: RenderableType) -> str:
     width = int(columns) if columns.isdecimal() and 0 < len(columns) < 5 else _PIPED_WIDTH
     Console(file=drawn, width=width, highlight=False, force_terminal=False).print(renderable)
     return "".join(line.rstrip() + "\n" for line in drawn.getvalue().splitlines())
+
+
+def printable(text: str) -> str:
+    """Return a text with its control characters as escapes: those in file names could control the terminal."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

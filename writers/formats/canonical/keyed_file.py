@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from stateproc.metadata.handles import KeyedHandle, KeyGroupsHandle
-from stateproc.readers.common.layout_detection import CANONICAL_TYPE
+from stateproc.metadata.handles import CANONICAL_TYPE, KeyedHandle, KeyGroupsHandle
 from stateproc.writers.formats.canonical.verify import verify_canonical
 from stateproc.writers.formats.canonical.writer import CanonicalWriter
 from stateproc.writers.formats.common.entry_batches import Longs

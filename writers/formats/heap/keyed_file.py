@@ -6,8 +6,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from stateproc.metadata.handles import KeyedHandle, KeyGroupsHandle
-from stateproc.readers.common.layout_detection import CANONICAL_TYPE
+from stateproc.metadata.handles import CANONICAL_TYPE, KeyedHandle, KeyGroupsHandle
 from stateproc.writers.formats.common.entry_batches import Longs
 from stateproc.writers.formats.heap.verify import verify_heap
 from stateproc.writers.formats.heap.writer import HeapWriter

@@ -1,0 +1,254 @@
+"""Find the directories of snapshots and jobs below a root, with one request for each directory.
+
+Neither ``shared`` and ``taskowned`` of a job nor the directories of complete snapshots are listed: they may contain
+millions of files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from stateproc.errors import InvalidOption, MissingFile, SnapshotError, Where
+from stateproc.storage.filesystem import (
+    StorageOptions,
+    absolute,
+    basename,
+    is_absent,
+    is_within,
+    join,
+    kind_of,
+    parent,
+    scheme_of,
+)
+from stateproc.storage.listing import (
+    FileFacts,
+    ListedEntry,
+    file_facts,
+    files_below,
+    forget_listings,
+    scan_directory,
+)
+from stateproc.storage.paths import CHECKPOINT_NAME, JOB_NAME, METADATA, SAVEPOINT_NAME, refuse_missing
+
+SHARED_DIRECTORIES = ("shared", "taskowned", "dstl")
+"""Directories of a job with files that outlive a checkpoint: of incremental checkpoints, of tasks, of changelogs."""
+REQUESTS = 16
+"""Requests under way at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotDirectory:
+    """A directory that Flink made for a snapshot. ``metadata`` is None without a ``_metadata``: it is not complete.
+
+    ``listed_bytes`` and ``last_write`` (seconds since 1970) describe the files of one that is not complete.
+    """
+
+    uri: str
+    metadata: FileFacts | None
+    listed_bytes: int = 0
+    listed_files: int = 0
+    last_write: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The directory's last path component."""
+        return basename(self.uri)
+
+    @property
+    def metadata_bytes(self) -> int:
+        """The size of its ``_metadata``; 0 if it has none."""
+        return 0 if self.metadata is None else self.metadata.size
+
+    @property
+    def metadata_uri(self) -> str:
+        """The path of its ``_metadata``."""
+        return join(self.uri, METADATA)
+
+
+@dataclass(frozen=True, slots=True)
+class JobDirectory:
+    """A job's checkpoint directory and the names in it of directories with files that several checkpoints may use."""
+
+    uri: str
+    shared: tuple[str, ...]
+
+
+@dataclass
+class Discovery:
+    """What was found below the roots; ``failures``: the directories that could not be listed, and why."""
+
+    roots: tuple[str, ...]
+    snapshots: list[SnapshotDirectory] = field(default_factory=list)
+    jobs: list[JobDirectory] = field(default_factory=list)
+    failures: list[tuple[str, SnapshotError]] = field(default_factory=list)
+
+    @property
+    def complete(self) -> list[SnapshotDirectory]:
+        """The snapshots with ``_metadata``."""
+        return [item for item in self.snapshots if item.metadata is not None]
+
+    @property
+    def incomplete(self) -> list[SnapshotDirectory]:
+        """The snapshots without ``_metadata``."""
+        return [item for item in self.snapshots if item.metadata is None]
+
+
+@dataclass
+class _Visit:
+    """What one directory turned out to be, and the directories to visit next."""
+
+    snapshot: SnapshotDirectory | None = None
+    job: JobDirectory | None = None
+    failure: tuple[str, SnapshotError] | None = None
+    children: list[str] = field(default_factory=list)
+
+
+def discover(
+    roots: Sequence[str | os.PathLike[str]],
+    options: StorageOptions | None = None,
+    advance: Callable[[int], None] = lambda _: None,
+) -> Discovery:
+    """Find all snapshots below directories, level by level, some requests at a time.
+
+    Args:
+        roots: Directories, or a snapshot. Those within others are searched once.
+        options: Keyword arguments of the fsspec file system.
+        advance: Called with the number of directories that were visited.
+
+    Raises:
+        MissingFile: A root does not exist or cannot be listed.
+        InvalidOption: A root is empty or is a file, or the storage options do not fit.
+    """
+    level = _distinct([_root(os.fspath(root), options) for root in roots])
+    found = Discovery(tuple(level))
+    walk = _DirectoryWalk(options, tuple(os.path.realpath(uri) for uri in level if scheme_of(uri) == "file"))
+    first = True
+    with ThreadPoolExecutor(REQUESTS) as pool:
+        while level:
+            children: list[str] = []
+            for visit in pool.map(walk.visit, level):
+                if first and visit.failure is not None:
+                    raise visit.failure[1]
+                _add(found, visit)
+                children += visit.children
+                advance(1)
+            level, first = children, False
+    found.snapshots.sort(key=lambda item: item.uri)
+    return found
+
+
+def _root(path: str, options: StorageOptions | None) -> str:
+    if not path:
+        raise InvalidOption("the path is empty", advice="give a directory, or '.' for the current one")
+    uri = absolute(path)
+    forget_listings(uri, options)
+    kind = kind_of(uri, options)
+    if kind is None:
+        refuse_missing(uri, options or {})
+    if kind[0] == "file" and basename(uri) == METADATA:
+        return parent(uri)
+    if kind[0] == "file":
+        raise InvalidOption("this is a file", where=Where(file=uri), advice="give the directory that contains it")
+    return uri
+
+
+def _distinct(roots: Iterable[str]) -> list[str]:
+    """Remove roots that are within others."""
+    kept: list[str] = []
+    for uri in sorted(set(roots), key=len):
+        if not any(is_within(uri, other) for other in kept):
+            kept.append(uri)
+    return kept
+
+
+def _add(found: Discovery, visit: _Visit) -> None:
+    if visit.snapshot is not None:
+        found.snapshots.append(visit.snapshot)
+    if visit.job is not None:
+        found.jobs.append(visit.job)
+    if visit.failure is not None:
+        found.failures.append(visit.failure)
+
+
+@dataclass
+class _DirectoryWalk:
+    """What the visits of one search share: where they read, and the links that were followed."""
+
+    options: StorageOptions | None
+    real_roots: tuple[str, ...]
+    followed: set[str] = field(default_factory=set)
+
+    def visit(self, uri: str) -> _Visit:
+        """List a directory, and find out what it is."""
+        try:
+            return self._visit(uri)
+        except MissingFile as error:
+            # A running job removes checkpoints meanwhile.
+            return _Visit(failure=None if is_absent(error) else (uri, error))
+        except SnapshotError as error:
+            return _Visit(failure=(uri, error))
+
+    def _visit(self, uri: str) -> _Visit:
+        name = basename(uri)
+        is_checkpoint = CHECKPOINT_NAME.fullmatch(name) is not None
+        if is_checkpoint or SAVEPOINT_NAME.fullmatch(name):
+            # Looked for by its name: the directory may contain a hundred thousand state files.
+            metadata = file_facts(join(uri, METADATA), self.options)
+            if metadata is not None:
+                return _Visit(snapshot=SnapshotDirectory(uri, metadata))
+            if is_checkpoint:
+                return _Visit(snapshot=_incomplete(uri, self.options))
+        entries = scan_directory(uri, self.options)
+        directories = [entry.name for entry in entries if entry.is_directory and self._is_wanted(uri, entry)]
+        files = {entry.name: entry for entry in entries if not entry.is_directory}
+        if METADATA in files and (metadata := _facts(uri, files[METADATA], self.options)) is not None:
+            return _Visit(snapshot=SnapshotDirectory(uri, metadata))
+        if SAVEPOINT_NAME.fullmatch(name) and not directories:
+            return _Visit(snapshot=_incomplete(uri, self.options))
+        shared = _shared_directories(name, directories)
+        visit = _Visit(children=[join(uri, child) for child in directories if child not in shared])
+        if shared or JOB_NAME.fullmatch(name) or any(map(CHECKPOINT_NAME.fullmatch, directories)):
+            visit.job = JobDirectory(uri, shared)
+        return visit
+
+    def _is_wanted(self, uri: str, entry: ListedEntry) -> bool:
+        """Whether to follow a link: not to what is visited anyway, nor to a directory that contains the link."""
+        if not entry.link:
+            return True
+        target = os.path.realpath(join(uri, entry.name))
+        known = any(is_within(target, root) or is_within(root, target) for root in self.real_roots)
+        if known or target in self.followed:
+            return False
+        self.followed.add(target)
+        return True
+
+
+def _shared_directories(name: str, directories: list[str]) -> tuple[str, ...]:
+    """Return which directories are those that Flink makes beside a job's checkpoints, and not someone's own names."""
+    is_job = (
+        JOB_NAME.fullmatch(name) is not None
+        or any(map(CHECKPOINT_NAME.fullmatch, directories))
+        or {"shared", "taskowned"} <= set(directories)
+    )
+    return tuple(child for child in directories if child in SHARED_DIRECTORIES) if is_job else ()
+
+
+def _incomplete(uri: str, options: StorageOptions | None) -> SnapshotDirectory:
+    """Describe a snapshot without ``_metadata`` by the files that were written so far."""
+    size = count = 0
+    newest: float | None = None
+    for directory, entry in files_below(uri, options):
+        facts = _facts(directory, entry, options)
+        if facts is not None:
+            size, count = size + facts.size, count + 1
+            newest = max(newest or 0.0, facts.modified) if facts.modified is not None else newest
+    return SnapshotDirectory(uri, None, size, count, newest)
+
+
+def _facts(directory: str, entry: ListedEntry, options: StorageOptions | None) -> FileFacts | None:
+    if entry.size is not None:
+        return FileFacts(entry.size, entry.modified)
+    return file_facts(join(directory, entry.name), options)

@@ -1,0 +1,190 @@
+"""List the snapshots below directories: discover them, read each ``_metadata`` once, find out what they share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from stateproc.catalog.discovery import REQUESTS, Discovery, SnapshotDirectory, discover
+from stateproc.catalog.entries import CatalogEntry
+from stateproc.catalog.file_references import FileReferences, file_references
+from stateproc.catalog.job_groups import JobGroup, grouped
+from stateproc.errors import CorruptSnapshot, MissingFile, SnapshotError, Where
+from stateproc.metadata import SnapshotMetadata, read_metadata, snapshot_kind
+from stateproc.metadata.reader import MOST_BYTES
+from stateproc.metadata.snapshot_kind import CHECKPOINT, SAVEPOINT_OR_CHECKPOINT
+from stateproc.states.parallel_scan import read_in_order
+from stateproc.storage.filesystem import basename, is_absent, parent, read_range
+from stateproc.storage.paths import CHECKPOINT_NAME, JOB_NAME, SAVEPOINT_NAME
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+SAVEPOINT = "savepoint"
+"""The kind of a savepoint whose format is not known."""
+
+
+@dataclass(frozen=True)
+class SnapshotCatalog:
+    """The snapshots below directories.
+
+    Attributes:
+        groups: All snapshots, and directories that cannot be listed, by job; the newest job is last.
+        discovery: The directories that were found.
+        needed_names: Hashes of the names of all files that complete snapshots use, sorted.
+    """
+
+    groups: tuple[JobGroup, ...]
+    discovery: Discovery
+    needed_names: NDArray[np.int64] = field(repr=False)
+
+    @property
+    def entries(self) -> list[CatalogEntry]:
+        """All entries, in the order of the groups."""
+        return [entry for group in self.groups for entry in group.entries]
+
+
+def list_snapshots(
+    root: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
+) -> list[CatalogEntry]:
+    """List all savepoints and checkpoints below a directory.
+
+    Args:
+        root: The directory, of any storage that fsspec knows.
+        storage_options: Keyword arguments of the fsspec file system.
+
+    Returns:
+        The entries, grouped by job, sorted by time. A ``_metadata`` that cannot be read gives an entry that says why.
+
+    Raises:
+        MissingFile: The directory does not exist or cannot be listed.
+        InvalidOption: It is a file, or the storage options do not fit.
+    """
+    return catalog_of(discover([root], storage_options), storage_options).entries
+
+
+def catalog_of(
+    discovery: Discovery, options: Mapping[str, Any] | None = None, advance: Callable[[int], None] = lambda _: None
+) -> SnapshotCatalog:
+    """Read the ``_metadata`` of what was discovered.
+
+    Args:
+        discovery: The snapshots' directories.
+        options: Keyword arguments of the fsspec file system.
+        advance: Called with the number of bytes that were read.
+    """
+    entries = [_incomplete_entry(item) for item in discovery.incomplete]
+    entries += [
+        CatalogEntry(path, "unreadable", problem=f"this directory cannot be listed: {error.message}")
+        for path, error in discovery.failures
+    ]
+    referenced: list[tuple[CatalogEntry, FileReferences]] = []
+    for item, data in _read_all(discovery.complete, options):
+        advance(item.metadata_bytes)
+        try:
+            if not isinstance(data, bytes):
+                raise data
+            metadata = read_metadata(data, file=item.metadata_uri)
+            references = file_references(metadata, item.uri, discovery.roots)
+        except SnapshotError as error:
+            if not (isinstance(error, MissingFile) and is_absent(error)):  # else removed meanwhile
+                entries.append(replace(_named_entry(item), status="unreadable", problem=_reason(error)))
+            continue
+        referenced.append((_entry(item, metadata), references))
+    sized, needed = _with_sizes(referenced)
+    return SnapshotCatalog(grouped([*entries, *sized]), discovery, needed)
+
+
+def _read_all(
+    items: Sequence[SnapshotDirectory], options: Mapping[str, Any] | None
+) -> Iterator[tuple[SnapshotDirectory, bytes | SnapshotError]]:
+    def read(item: SnapshotDirectory) -> Iterator[tuple[SnapshotDirectory, bytes | SnapshotError]]:
+        try:
+            yield item, _metadata_bytes(item, options)
+        except SnapshotError as error:
+            yield item, error
+
+    def size_of(result: tuple[SnapshotDirectory, bytes | SnapshotError]) -> int:
+        return len(result[1]) if isinstance(result[1], bytes) else 0
+
+    return read_in_order(items, read, REQUESTS, at_once=True, size_of=size_of)
+
+
+def _metadata_bytes(item: SnapshotDirectory, options: Mapping[str, Any] | None) -> bytes:
+    size = item.metadata_bytes
+    if size > MOST_BYTES:
+        where = Where(file=item.metadata_uri)
+        raise CorruptSnapshot(f"{size} bytes, which no _metadata has", where=where)
+    return read_range(item.metadata_uri, 0, size, options)
+
+
+def _reason(error: SnapshotError) -> str:
+    at = "" if error.where.offset is None else f" [byte {error.where.offset}]"
+    return error.message + at
+
+
+def _named_entry(item: SnapshotDirectory) -> CatalogEntry:
+    """What the path of a snapshot says."""
+    checkpoint = CHECKPOINT_NAME.fullmatch(item.name)
+    savepoint = SAVEPOINT_NAME.fullmatch(item.name)
+    above = basename(parent(item.uri))
+    return CatalogEntry(
+        item.uri,
+        "complete" if item.metadata is not None else "incomplete",
+        kind=CHECKPOINT if checkpoint else SAVEPOINT if savepoint else None,
+        job_id=above if JOB_NAME.fullmatch(above) else None,
+        job_id_prefix=savepoint[1] if savepoint else None,
+        checkpoint_id=int(checkpoint[1]) if checkpoint else None,
+        completed_at=_time(item.metadata.modified) if item.metadata is not None else None,
+    )
+
+
+def _incomplete_entry(item: SnapshotDirectory) -> CatalogEntry:
+    return replace(
+        _named_entry(item),
+        files=item.listed_files,
+        own_bytes=item.listed_bytes,
+        shared_bytes=0,
+        last_write=_time(item.last_write),
+    )
+
+
+def _entry(item: SnapshotDirectory, metadata: SnapshotMetadata) -> CatalogEntry:
+    named = _named_entry(item)
+    kind = snapshot_kind(metadata)
+    return replace(
+        named,
+        kind=named.kind or kind if kind == SAVEPOINT_OR_CHECKPOINT else kind,
+        checkpoint_id=metadata.checkpoint_id,
+        own_bytes=item.metadata_bytes,
+    )
+
+
+def _time(seconds: float | None) -> datetime | None:
+    if seconds is None:
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, timezone.utc)
+    except (OverflowError, OSError, ValueError):
+        return None
+
+
+def _with_sizes(
+    referenced: Sequence[tuple[CatalogEntry, FileReferences]],
+) -> tuple[list[CatalogEntry], NDArray[np.int64]]:
+    """Add the bytes that each snapshot shares with others; return the hashes of all needed names, too."""
+    import numpy as np  # Lazy: start-up.
+
+    nothing = np.empty(0, np.int64)
+    files, uses = np.unique(np.concatenate([nothing, *(item.ids for _, item in referenced)]), return_counts=True)
+    entries = []
+    for entry, references in referenced:
+        shared = uses[np.searchsorted(files, references.ids)] > 1
+        shared_bytes = int(references.sizes[shared].sum())
+        own_bytes = (entry.own_bytes or 0) + int(references.sizes.sum()) - shared_bytes
+        entries.append(replace(entry, files=len(shared), own_bytes=own_bytes, shared_bytes=shared_bytes))
+    return entries, np.unique(np.concatenate([nothing, *(item.names for _, item in referenced)]))

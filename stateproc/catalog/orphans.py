@@ -1,0 +1,193 @@
+"""List files that no complete snapshot needs. Nothing is deleted.
+
+A file counts as needed if any readable ``_metadata`` below the roots names a file of its name: Flink's names are random
+UUIDs, so that this also holds for snapshots that were moved or are listed under another scheme or link.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+from stateproc.catalog.discovery import REQUESTS, Discovery, discover
+from stateproc.catalog.entries import iso_time
+from stateproc.catalog.listing import SnapshotCatalog, catalog_of
+from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.storage.filesystem import join
+from stateproc.storage.listing import ListedEntry, file_facts, files_below
+from stateproc.storage.paths import CHECKPOINT_NAME, METADATA
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+DEFAULT_MIN_AGE = timedelta(days=1)
+_DURATION = re.compile(r"(\d{1,6})\s*(s|min|m|h|d)")
+_UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days"}
+
+
+@dataclass(frozen=True, slots=True)
+class UnneededFile:
+    """A file that no complete snapshot below the roots names. ``modified``: its last change in UTC, None if unknown."""
+
+    path: str
+    bytes: int
+    modified: datetime | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the file as JSON values."""
+        return {"path": self.path, "bytes": self.bytes, "modified": iso_time(self.modified)}
+
+
+@dataclass(frozen=True)
+class OrphanReport:
+    """Files that no complete snapshot below the roots needs.
+
+    Attributes:
+        orphans: Files that are older than ``min_age``, sorted by path.
+        in_progress: Younger ones, or of an unknown age: a checkpoint that is being written may need them.
+        unsafe: Why files among them may be needed nonetheless: what could not be read. Empty if everything was read.
+        min_age: The age from which a file counts as orphan.
+    """
+
+    orphans: tuple[UnneededFile, ...]
+    in_progress: tuple[UnneededFile, ...]
+    unsafe: tuple[str, ...]
+    min_age: timedelta
+
+    @property
+    def orphan_bytes(self) -> int:
+        """The bytes of all orphans."""
+        return sum(file.bytes for file in self.orphans)
+
+    @property
+    def in_progress_bytes(self) -> int:
+        """The bytes of all files that a checkpoint in progress may need."""
+        return sum(file.bytes for file in self.in_progress)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        return {
+            "safe": not self.unsafe,
+            "unsafe_because": list(self.unsafe),
+            "min_age_seconds": int(self.min_age.total_seconds()),
+            "orphan_bytes": self.orphan_bytes,
+            "orphans": [file.to_dict() for file in self.orphans],
+            "in_progress_bytes": self.in_progress_bytes,
+            "in_progress": [file.to_dict() for file in self.in_progress],
+        }
+
+
+def find_orphans(
+    root: str | os.PathLike[str],
+    *,
+    min_age: timedelta | str = DEFAULT_MIN_AGE,
+    storage_options: Mapping[str, Any] | None = None,
+) -> OrphanReport:
+    """List the files below a directory that none of its complete snapshots needs; nothing is deleted.
+
+    Searched are ``shared``, ``taskowned`` and ``dstl`` of each job and the directories of its checkpoints. Snapshots
+    outside of the directory are not known: give the directory that contains all snapshots of the jobs.
+
+    Args:
+        root: The directory, of any storage that fsspec knows.
+        min_age: The age from which a file counts as orphan, a timedelta or text such as ``12h``: longer than a
+            checkpoint takes, including the time between two checkpoints.
+        storage_options: Keyword arguments of the fsspec file system.
+
+    Raises:
+        MissingFile: The directory does not exist or cannot be listed.
+        InvalidOption: It is a file, or an argument does not fit.
+    """
+    age = parse_age(min_age)
+    return orphans_of(catalog_of(discover([root], storage_options), storage_options), storage_options, min_age=age)
+
+
+def parse_age(given: timedelta | str) -> timedelta:
+    """Return the duration that a text such as ``90s``, ``30min``, ``12h`` or ``7d`` means. Raises InvalidOption."""
+    if isinstance(given, timedelta):
+        if given < timedelta(0):
+            raise InvalidOption(f"a negative age: {given}", advice="give 0 or more")
+        return given
+    match = _DURATION.fullmatch(given.strip().lower())
+    if match is None:
+        raise InvalidOption(f"'{given}' is no age", advice="give a number with a unit, such as 30min, 12h or 7d")
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})
+
+
+def orphans_of(
+    catalog: SnapshotCatalog,
+    options: Mapping[str, Any] | None = None,
+    *,
+    min_age: timedelta = DEFAULT_MIN_AGE,
+    listed: Callable[[int], None] = lambda _: None,
+) -> OrphanReport:
+    """Find the orphans of a catalog, as :func:`find_orphans` does; ``listed`` is called with numbers of directories."""
+    unsafe = [f"{entry.path}: {entry.problem}" for entry in catalog.entries if entry.status == "unreadable"]
+    unreadable = {entry.path for entry in catalog.entries if entry.status == "unreadable"}
+    if not any(entry.status == "complete" for entry in catalog.entries):
+        unsafe.append("there is no complete snapshot here, so that nothing shows which files are needed")
+    places = list(_places(catalog.discovery, unreadable))
+    youngest = time.time() - min_age.total_seconds()
+    found: list[UnneededFile] = []
+    with ThreadPoolExecutor(REQUESTS) as pool:
+        for files, failure in pool.map(lambda place: _unneeded(place, catalog.needed_names, options), places):
+            found += files
+            listed(1)
+            if failure is not None:
+                unsafe.append(failure)
+    found.sort(key=lambda file: file.path)
+    old = [file.modified is not None and file.modified.timestamp() <= youngest for file in found]
+    return OrphanReport(
+        orphans=tuple(file for file, is_old in zip(found, old, strict=True) if is_old),
+        in_progress=tuple(file for file, is_old in zip(found, old, strict=True) if not is_old),
+        unsafe=tuple(unsafe),
+        min_age=min_age,
+    )
+
+
+def _places(discovery: Discovery, unreadable: set[str]) -> Iterator[str]:
+    """Yield the directories to search: those that several snapshots may use, and those of checkpoints of a job."""
+    for job in discovery.jobs:
+        yield from (join(job.uri, name) for name in job.shared)
+    for snapshot in discovery.snapshots:
+        is_checkpoint = CHECKPOINT_NAME.fullmatch(snapshot.name) is not None
+        if snapshot.uri not in unreadable and (snapshot.metadata is None or is_checkpoint):
+            yield snapshot.uri
+
+
+def _unneeded(
+    place: str, needed: NDArray[np.int64], options: Mapping[str, Any] | None
+) -> tuple[list[UnneededFile], str | None]:
+    """Return the files below a directory that are not needed, and why it could not be listed to its end."""
+    found: list[UnneededFile] = []
+    try:
+        for directory, entry in files_below(place, options):
+            if entry.name != METADATA and not _is_needed(entry.name, needed):
+                found += _described(directory, entry, options)
+    except SnapshotError as error:
+        return found, f"{place}: this directory cannot be listed: {error.message}"
+    return found, None
+
+
+def _is_needed(name: str, needed: NDArray[np.int64]) -> bool:
+    number = hash(name)
+    at = int(needed.searchsorted(number))
+    return at < len(needed) and int(needed[at]) == number
+
+
+def _described(directory: str, entry: ListedEntry, options: Mapping[str, Any] | None) -> Sequence[UnneededFile]:
+    path = join(directory, entry.name)
+    size, modified = entry.size, entry.modified
+    if size is None:
+        facts = file_facts(path, options)
+        if facts is None:
+            return ()  # removed meanwhile, or no regular file
+        size, modified = facts.size, facts.modified
+    return (UnneededFile(path, size, None if modified is None else datetime.fromtimestamp(modified, timezone.utc)),)
