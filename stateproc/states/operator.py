@@ -106,7 +106,8 @@ class Operator:
 
     def with_options(self, options: ReadOptions) -> Operator:
         """Return the operator as it is read with other options, under the uid that is known or was found."""
-        return Operator(self.metadata, self.location, options, self._metadata_version, self.uid, self._naming)
+        version, names = self._metadata_version, self._row_names
+        return Operator(self.metadata, self.location, options, version, self.uid, self._naming, names)
 
     @property
     def context(self) -> OperatorContext:
