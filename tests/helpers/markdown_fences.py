@@ -8,7 +8,10 @@ from pathlib import Path
 
 from tests.helpers.paths import ROOT
 
-DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+GUIDES = sorted(path for name in ("tutorials", "howto", "recipes") for path in (ROOT / "docs" / name).glob("*.md"))
+"""Pages that show what to do with the snapshots of `stateproc notebook`."""
+DOCUMENTS = sorted({ROOT / "README.md", *(ROOT / "docs").rglob("*.md")} - {*GUIDES})
+"""All other pages, whose examples name fixtures."""
 _FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
 
 

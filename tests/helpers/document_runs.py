@@ -1,0 +1,69 @@
+"""Run the commands and programs of Markdown files, as a user would."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.helpers.flink.jars import cache
+from tests.helpers.markdown_fences import blocks, commands, matches
+from tests.helpers.paths import ROOT
+
+SECONDS = 600
+_SPARK = ("spark.jars.ivySettings", ROOT / "tests/docs/ivysettings.xml"), ("spark.jars.ivy", cache() / "ivy")
+"""Where Spark has packages from; some local Maven repositories have project files without their jars."""
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of a user's shell with the project installed."""
+    bin_folder = str(Path(sys.executable).parent)
+    return {
+        **os.environ,
+        "PATH": f"{bin_folder}:{os.environ['PATH']}",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": str(ROOT),
+        "COLUMNS": "140",
+        "PYTHONUNBUFFERED": "",  # as in a user's shell; some images set it, which hides what is not flushed
+        "PYSPARK_SUBMIT_ARGS": " ".join([*(f"--conf {name}={value}" for name, value in _SPARK), "pyspark-shell"]),
+        **(extra or {}),
+    }
+
+
+def check_commands(document: Path, folder: Path, extra: Mapping[str, str] | None = None) -> None:
+    """Run the commands of a document in a folder; fail if one prints something else than is shown."""
+    variables = dict(extra or {})
+    for command in commands(document):
+        assigned = re.fullmatch(r"(\w+)=(\S+)", command.line)
+        if assigned:
+            variables[assigned[1]] = assigned[2]
+            continue
+        done = subprocess.run(
+            ["bash", "-c", f"{command.line} 2>&1"],
+            cwd=folder,
+            env=environment(variables),
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        place = f"{document.name}:{command.at}"
+        assert "Traceback" not in done.stdout, f"{place}\n{done.stdout}"
+        assert matches(command.output, done.stdout), f"{place} prints\n{done.stdout}\nand not\n{command.output}"
+
+
+def program_of(document: Path) -> str | None:
+    """Return the document's Python blocks as one program; None if it imports nothing: then it shows fragments."""
+    snippets = blocks(document, "python")
+    if not any(re.search(r"^(import|from) ", text, re.MULTILINE) for _, text in snippets):
+        return None
+    return "\n".join("\n" * 2 + text for _, text in snippets)
+
+
+def check_printed(document: Path, printed: str) -> None:
+    """Fail unless a document's program printed what each of its `text` blocks shows."""
+    for shown in blocks(document, "text"):
+        assert matches("…" + shown[1] + "…", printed), f"{document.name}:{shown[0]} prints\n{printed}"
