@@ -1,7 +1,7 @@
 """Run programs one after another in this process, so that they share one Spark session: `run_programs.py FILE…`.
 
-Each has a namespace of its own and runs in the folder of its file. What it prints is written to `FILE.out`, its exception
-to `FILE.err`.
+Each has a namespace of its own and runs in the folder of its file. What it prints is in `FILE.out`, its exception in
+`FILE.err`.
 """
 
 from __future__ import annotations
