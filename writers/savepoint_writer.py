@@ -363,6 +363,12 @@ class SavepointWriter:
         )  # fmt: skip
         return directory
 
+    def _repr_html_(self) -> str:
+        """Show the plan in a notebook."""
+        from stateproc.writers.plan_card import plan_card  # Lazy: start-up.
+
+        return plan_card(list(self._operators.values()), self._settings, self._parallelism, self._source).html()
+
     def _found(self, uid: str) -> str:
         """The id of an existing operator. Raises NotFound, InvalidOption."""
         wanted = NewOperator.id_of(uid)

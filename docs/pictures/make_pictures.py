@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
+import stateproc
 from tests.helpers.browser import browser, missing, open_page
 
 PICTURES = Path(__file__).parent
@@ -35,6 +36,7 @@ def main() -> None:
     if missing():
         sys.exit(f"the page has no new picture: {missing()}")
     page_picture(PICTURES / "inspect-page.png")
+    cards_picture(PICTURES / "notebook-cards.png")
 
 
 def terminal_picture(target: Path, arguments: str) -> None:
@@ -68,6 +70,20 @@ def page_picture(target: Path) -> None:
         driver.execute_script(
             "[...document.querySelectorAll('.path')].forEach(it => it.textContent = arguments[0])", DEMO
         )
+        target.write_bytes(driver.get_screenshot_as_png())
+
+
+def cards_picture(target: Path) -> None:
+    """Draw the cards of a snapshot, an operator and a state."""
+    snapshot = stateproc.open(DEMO, uids=UIDS)
+    operator = snapshot.operator("orders-per-customer")
+    cards = "".join(item._repr_html_() for item in (snapshot, operator, operator.state("profile")))
+    # The folder of this checkout is no part of the picture.
+    cards = cards.replace(f"{Path.cwd()}/", "").replace('<div class="sp sp-card">', '<p></p><div class="sp sp-card">')
+    with tempfile.TemporaryDirectory() as folder, browser() as driver:
+        page = Path(folder) / "cards.html"
+        page.write_text(f"<!doctype html><meta charset=utf-8><body style='margin:0 12px'>{cards}", encoding="utf-8")
+        open_page(driver, page, 800, 780)
         target.write_bytes(driver.get_screenshot_as_png())
 
 

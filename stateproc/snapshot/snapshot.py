@@ -259,6 +259,13 @@ class Snapshot:
             start=_start,
         )
 
+    def _repr_html_(self) -> str:
+        """Show the operators in a notebook."""
+        # Lazy: start-up.
+        from stateproc.reports.snapshot_card import snapshot_card
+
+        return snapshot_card(self).html()
+
     def __repr__(self) -> str:
         n = len(self.operators)
         counted = f"{n} operator{'' if n == 1 else 's'}"

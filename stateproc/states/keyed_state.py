@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -26,6 +26,10 @@ from stateproc.states.operator_context import OperatorContext
 from stateproc.states.schema_merging import merged_schema
 from stateproc.states.session_windows import SessionSplit, window_mapping
 from stateproc.states.state import State
+
+if TYPE_CHECKING:
+    from stateproc.states.described_types import DescribedType
+    from stateproc.states.description import Storage
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,28 @@ class KeyedStateView(State):
         except SnapshotError:
             return None  # damaged or missing files are reported by the operator, or by reading
         return None
+
+    def _types(self) -> tuple[DescribedType, ...]:
+        from stateproc.states.state_types import keyed_types  # Lazy: start-up.
+
+        header = self._parts[0].file.header
+        return () if header is None else keyed_types(self.keyed, header, self.operator.options.context)
+
+    def _storage(self) -> Storage:
+        # Lazy: start-up.
+        from stateproc.states.description import Storage
+        from stateproc.states.state_types import value_snapshot
+
+        header = self._parts[0].file.header
+        name, version = (None, None) if header is None else value_snapshot(header.states[self.keyed.state_id])
+        return Storage(
+            layouts=tuple(dict.fromkeys(part.file.layout for part in self._parts)),
+            subtasks=tuple(part.file.subtask for part in self._parts),
+            variants=len(dict.fromkeys(replace(part.state, state_id=0) for part in self._parts)),
+            compressed=None if header is None else header.compressed,
+            serializer=name,
+            version=version,
+        )
 
     @property
     def file_problem(self) -> SnapshotError | None:

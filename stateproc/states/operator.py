@@ -351,6 +351,13 @@ class Operator:
         handle = self.metadata.coordinator
         return None if handle is None else read_coordinator(handle.data, self.location.metadata_uri)
 
+    def _repr_html_(self) -> str:
+        """Show the states in a notebook."""
+        # Lazy: start-up.
+        from stateproc.states.cards import operator_card
+
+        return operator_card(self).html()
+
     def __repr__(self) -> str:
         n = len(self.states)
         counted = f"{n} state{'' if n == 1 else 's'}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,10 @@ from stateproc.states.operator_context import OperatorContext
 from stateproc.states.schema_merging import merged_schema
 from stateproc.states.state import State
 from stateproc.storage import ByteSource
+
+if TYPE_CHECKING:
+    from stateproc.states.described_types import DescribedType
+    from stateproc.states.description import Storage
 
 SUBTASK = "subtask"
 DISTRIBUTIONS = {"SPLIT_DISTRIBUTE": "split", "UNION": "union", "BROADCAST": "broadcast"}
@@ -198,6 +202,26 @@ class OperatorStateView(State):
         except SnapshotError as error:
             return error
         return None
+
+    def _types(self) -> tuple[DescribedType, ...]:
+        from stateproc.states.state_types import operator_types  # Lazy: start-up.
+
+        return operator_types(self._infos[0], self.operator.options.context)
+
+    def _storage(self) -> Storage:
+        # Lazy: start-up.
+        from stateproc.states.description import Storage
+        from stateproc.states.state_types import value_snapshot
+
+        name, version = value_snapshot(self._infos[0])
+        return Storage(
+            layouts=("operator state",),
+            subtasks=tuple(file.subtask for file, _ in self._parts),
+            variants=len({(info.key_serializer, info.value_serializer) for info in self._infos}),
+            compressed=self._parts[0][0].header.compressed,
+            serializer=name,
+            version=version,
+        )
 
     @property
     def file_problem(self) -> SnapshotError | None:

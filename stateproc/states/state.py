@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from typing_extensions import Self
 
+    from stateproc.states.described_types import DescribedType
+    from stateproc.states.description import StateDescription, Storage
+
 _REMOTE_SPLIT = 32 << 20
 """The smallest split of a remote snapshot that threads read: opening its files takes some requests."""
 
@@ -101,6 +104,40 @@ class State(ABC):
         except SnapshotError as error:
             return error
         return None
+
+    def describe(self) -> StateDescription:
+        """Describe the state without reading its rows: types in Flink, Arrow and Spark, and how it is stored."""
+        # Lazy: start-up. Reading rows needs no descriptions.
+        from stateproc.states.description import StateDescription, Storage, stored_columns
+
+        problem = self.problem
+        try:
+            types, storage = self._types(), self._storage()
+        except SnapshotError as error:
+            types, storage, problem = (), Storage(), problem or error
+        return StateDescription(
+            operator=self.operator.display,
+            operator_id=self.operator.operator_id,
+            name=self.name,
+            kind=self.kind,
+            distribution=self.distribution,
+            ttl=self.ttl,
+            max_parallelism=self.operator.max_parallelism,
+            storage=storage,
+            types=types,
+            columns=() if problem else stored_columns(self.schema()),
+            problem=None if problem is None else str(problem),
+        )
+
+    def _types(self) -> tuple[DescribedType, ...]:
+        """Describe the types of keys and values."""
+        return ()
+
+    def _storage(self) -> Storage:
+        """Describe how the state is stored."""
+        from stateproc.states.description import Storage  # Lazy: start-up.
+
+        return Storage()
 
     @property
     def file_problem(self) -> SnapshotError | None:
@@ -289,6 +326,13 @@ class State(ABC):
             SnapshotError: The schema cannot be determined.
         """
         return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def _repr_html_(self) -> str:
+        """Show the types in a notebook."""
+        # Lazy: start-up.
+        from stateproc.states.cards import state_card
+
+        return state_card(self).html()
 
     def __repr__(self) -> str:
         return f"<{self.kind} state {self.name!r} of operator {self.operator.display!r}>"

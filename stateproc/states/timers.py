@@ -22,6 +22,9 @@ from stateproc.states.state import State
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from stateproc.states.described_types import DescribedType
+    from stateproc.states.description import Storage
+
 
 @dataclass(frozen=True)
 class NamedSplit:
@@ -87,6 +90,20 @@ class TimerView(State):
         """Why the timers cannot be read; None if they can."""
         problems = (super().problem, *(queue.problem for queue in self._queues))
         return next((problem for problem in problems if problem is not None), None)
+
+    def _types(self) -> tuple[DescribedType, ...]:
+        from stateproc.states.described_types import type_node  # Lazy: start-up.
+
+        if self._queues:
+            return self._queues[0]._types()
+        service, context = self._raw[0].services[0], self.operator.options.context.inner
+        parts = [("key", service.key)] + ([("namespace", service.namespace)] if _namespace(service) else [])
+        return tuple(type_node(name, serializer, context, {}) for name, serializer in parts)
+
+    def _storage(self) -> Storage:
+        from stateproc.states.description import Storage  # Lazy: start-up.
+
+        return self._queues[0]._storage() if self._queues else Storage(layouts=("raw timers",))
 
     @property
     def file_problem(self) -> SnapshotError | None:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from stateproc.html.type_tree import type_tree
 from stateproc.reports.page.page_report import PageReport
 from stateproc.reports.state_times import StateTimes
 from stateproc.reports.time_histogram import TimeCounter
-from stateproc.reports.type_tree import type_tree
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 HOSTILE = '<script>window.hacked=1</script><img src=x onerror="window.hacked=1">\'"&\u202e${1}{{7*7}}'
@@ -47,7 +47,9 @@ def report(operators: list[dict[str, Any]], **changes: Any) -> PageReport:
     inspect = {
         "path": "/snapshots/chk-7", "note": None, "kind": "checkpoint", "flink_versions": "1.16 – 1.20",
         "metadata_version": 4, "checkpoint_id": 7, "bytes": sum(item["bytes"] for item in operators),
-        "master_states": [], "operators": operators,
+        "master_states": [], "operator_count": len(operators),
+        "state_count": sum(len(item["states"]) for item in operators),
+        "unreadable_states": sum(item["unreadable_states"] for item in operators), "operators": operators,
     }  # fmt: skip
     facts: dict[str, Any] = {"written": NOW, "columns": {}, "rocksdb": {}, "times": [], "offsets": [], "notes": []}
     return PageReport(inspect=inspect, **(facts | changes))

@@ -40,6 +40,11 @@ class NewOperator:
         """The user's DataFrames from which those of several states are derived."""
         return self._state.shared
 
+    @property
+    def state_names(self) -> list[str]:
+        """The names of its states, in the order in which they were added."""
+        return [rows.declared.name for rows in self._state.keyed] + [rows.name for rows in self._state.operator]
+
     @staticmethod
     def id_of(uid: str) -> str:
         """The operator id of a uid, or of a uid hash. Raises InvalidOption for an empty one."""

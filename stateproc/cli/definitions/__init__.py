@@ -3,6 +3,7 @@
 from stateproc.cli.command_definition import CommandDefinition
 from stateproc.cli.definitions.classes import CLASSES
 from stateproc.cli.definitions.demo import DEMO
+from stateproc.cli.definitions.describe import DESCRIBE
 from stateproc.cli.definitions.export import EXPORT
 from stateproc.cli.definitions.inspect import INSPECT
 from stateproc.cli.definitions.ls import LS
@@ -15,6 +16,7 @@ from stateproc.cli.definitions.warmup import WARMUP
 COMMANDS: tuple[CommandDefinition, ...] = (
     LS,
     INSPECT,
+    DESCRIBE,
     READ,
     EXPORT,
     OFFSETS,

@@ -8,19 +8,18 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from stateproc.html.pictures import TreeGroup, TreeItem, skyline, treemap
+from stateproc.html.state_styles import state_style
 from stateproc.html.units import counted, human_bytes
 from stateproc.keygroups.ranges import key_group_range
 from stateproc.reports.inspect_report import Report
 from stateproc.reports.page.page_limits import PageLimits
 
+_SHORT_HASH = 8
+"""Digits of a uid hash that select an operator as the whole hash does, as a rule."""
 _MOST_ITEMS = 16
 _SMALLEST_ITEM = 0.0008
 """The smallest share of a treemap that a state gets; smaller ones share an area."""
 _COLUMNS, _FEWER_COLUMNS, _MANY = 128, 64, 40
-_STYLES = {
-    "value": "value", "list": "list", "map": "map", "reducing": "aggregating", "aggregating": "aggregating",
-    "event timers": "timers", "processing timers": "timers",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -62,14 +61,12 @@ class KeyGroupCard:
     empty: int
 
 
-def style_of(state: Report) -> str:
-    """Return the class that colours a state by its kind."""
-    return _STYLES.get(state["kind"], "operator") if state["distribution"] == "keyed" else "operator"
-
-
 def title_of(operator: Report) -> str:
-    """Return what people know the operator by."""
-    return str(operator["uid"] or operator["name"] or operator["uid_hash"])
+    """Return what people know the operator by: its uid or name, else what it seems to be and the hash's beginning."""
+    known = operator["uid"] or operator["name"]
+    if known or not operator["label"]:
+        return str(known or operator["uid_hash"])
+    return f"{operator['label']} {operator['uid_hash'][:_SHORT_HASH]}"
 
 
 def operator_rows(operators: Sequence[Report], limits: PageLimits) -> list[OperatorRow]:
@@ -108,13 +105,7 @@ def is_stateless(operator: Report) -> bool:
 
 def _subtitle(operator: Report) -> str:
     title = title_of(operator)
-    return " · ".join(text for text in (_description(operator), operator["uid_hash"]) if text and text != title)
-
-
-def _description(operator: Report) -> str | None:
-    """Return the operator's name, or what it seems to be by its states; None if neither is known."""
-    found = operator["name"] or operator["label"]
-    return None if found is None else str(found)
+    return " · ".join(text for text in (operator["name"], operator["uid_hash"]) if text and text != title)
 
 
 def _stored(operator: Report) -> str:
@@ -167,7 +158,9 @@ def _tree_group(operator: Report, total: int, limits: PageLimits) -> TreeGroup:
 
 def _tree_item(operator: str, name: str, state: Report) -> TreeItem:
     size = state["bytes"]
-    return TreeItem(name, size, style_of(state), f"{operator} · {name}\n{human_bytes(size)}")
+    return TreeItem(
+        name, size, state_style(state["kind"], state["distribution"]), f"{operator} · {name}\n{human_bytes(size)}"
+    )
 
 
 def key_group_cards(operators: Sequence[Report], limits: PageLimits) -> list[KeyGroupCard]:

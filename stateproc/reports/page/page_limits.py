@@ -25,7 +25,7 @@ class PageLimits:
 
     operators: int = 1_000
     states: int = 2_400
-    fields: int = 3_000
+    fields: int = 2_400
     tree_groups: int = 60
     skylines: int = 120
     histograms: int = 60

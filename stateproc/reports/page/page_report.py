@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from stateproc.errors import SnapshotError
+from stateproc.html.type_tree import TypeNode, type_tree
 from stateproc.reports.inspect_report import Report
 from stateproc.reports.kafka_offsets import kafka_offsets
 from stateproc.reports.rocksdb_report import operator_tables
 from stateproc.reports.state_times import StateTimes
-from stateproc.reports.type_tree import TypeNode, type_tree
 from stateproc.states.operator import Operator
 from stateproc.states.rocksdb_tables import has_databases
 from stateproc.storage.filesystem import modified_at

@@ -55,7 +55,7 @@ def _rendered(report: PageReport, limits: PageLimits, version: str, made: dateti
         facts=_facts(report),
         tiles=_tiles(report),
         problems=problem_groups(inspect["operators"], limits),
-        unreadable=sum(operator["unreadable_states"] for operator in inspect["operators"]),
+        unreadable=inspect["unreadable_states"],
         treemap=size_treemap(inspect["operators"], limits),
         operators=operator_rows(inspect["operators"], limits),
         stateless=[limits.short(name) for name in stateless_operators(inspect["operators"])[: limits.operators]],
@@ -99,16 +99,16 @@ def _facts(report: PageReport) -> list[tuple[str, str]]:
 
 def _tiles(report: PageReport) -> list[tuple[str, str, str]]:
     """Return (number, unit, what is counted)."""
-    operators = report.inspect["operators"]
+    inspect = report.inspect
+    operators = inspect["operators"]
     states = [state for operator in operators for state in operator["states"]]
     entries = sum(state["entries"] or 0 for state in states)
     uncounted = sum(state["entries"] is None for state in states)
     size, unit = human_bytes(report.inspect["bytes"]).split(" ")
-    keyed = [state for state in states if state["distribution"] == "keyed"]
     return [
         (size, unit, "in all files"),
-        (f"{len(operators):,}", "", "operator" if len(operators) == 1 else "operators"),
-        (f"{len(states):,}", "", f"{'state' if len(states) == 1 else 'states'}, {len(keyed):,} keyed"),
+        (f"{inspect['operator_count']:,}", "", "operator" if inspect["operator_count"] == 1 else "operators"),
+        (f"{inspect['state_count']:,}", "", "state" if inspect["state_count"] == 1 else "states"),
         (f"{entries:,}", "", "entries" if not uncounted else f"entries, without {counted(uncounted, 'state')}"),
     ]
 

@@ -9,12 +9,13 @@ from typing import Any
 from markupsafe import Markup
 
 from stateproc.html.pictures import stacked_bar
+from stateproc.html.state_styles import state_style
+from stateproc.html.type_tree import TypeNode
 from stateproc.html.units import human_bytes
 from stateproc.reports.inspect_report import Report
-from stateproc.reports.page.operator_sections import style_of, title_of
+from stateproc.reports.page.operator_sections import title_of
 from stateproc.reports.page.page_limits import PageLimits
 from stateproc.reports.page.page_report import PageReport
-from stateproc.reports.type_tree import TypeNode
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def _state_row(operator: Report, state: Report, columns: tuple[TypeNode, ...], l
     return StateRow(
         name=limits.short(state["name"]),
         operator=limits.short(title_of(operator)),
-        style=style_of(state),
+        style=state_style(state["kind"], state["distribution"]),
         kind=f"{state['distribution']} {state['kind']}" if split else state["kind"],
         key=limits.short(state["key_type"]),
         namespace=limits.short(state["namespace_type"]),

@@ -6,6 +6,7 @@ Format: org.apache.flink.api.common.typeutils.TypeSerializerSnapshot.writeVersio
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from stateproc.errors import SnapshotError, UnsupportedSnapshot
@@ -17,11 +18,22 @@ from stateproc.wire import Cursor, Output
 SnapshotReader = Callable[[Cursor, int], Serializer]
 """Reads a snapshot's payload of the given version; the cursor is after the class name and version."""
 
+
+@dataclass(frozen=True)
+class ObservedSnapshot:
+    """A serializer, and the class and version of the snapshot that it was read from."""
+
+    serializer: Serializer
+    class_name: str
+    version: int
+
+
 PROXY_VERSION = 2
 _COMPOSITE_MAGIC, _NESTED_MAGIC = 911108, 1333245
 _COMPOSITE_VERSION, _NESTED_VERSION, _SIMPLE_VERSION = 3, 1, 3
 SCALA_PACKAGES = ("org.apache.flink.api.scala.typeutils.", "org.apache.flink.table.api.typeutils.")
 _READERS: dict[str, SnapshotReader] = {}
+_OBSERVED: ContextVar[list[ObservedSnapshot] | None] = ContextVar("observed snapshots", default=None)
 
 
 class UnknownSnapshotClass(UnsupportedSnapshot):
@@ -86,7 +98,20 @@ def read_versioned(cursor: Cursor) -> Serializer:
         place = cursor.where(at)
         raise error.at(file=place.file, offset=place.offset) from error
     cursor.unnested()
+    observed = _OBSERVED.get()
+    if observed is not None:
+        observed.append(ObservedSnapshot(serializer, class_name, version))
     return serializer
+
+
+def read_observed(cursor: Cursor) -> tuple[Serializer, list[ObservedSnapshot]]:
+    """Read as :func:`read_versioned`; return also the class and version of each nested snapshot, the outer one last."""
+    observed: list[ObservedSnapshot] = []
+    token = _OBSERVED.set(observed)
+    try:
+        return read_versioned(cursor), observed
+    finally:
+        _OBSERVED.reset(token)
 
 
 def _unknown(cursor: Cursor, class_name: str, version: int, at: int) -> UnknownSnapshotClass:
