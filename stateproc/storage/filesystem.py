@@ -214,7 +214,8 @@ def modified_at(uri: str, options: StorageOptions | None = None) -> datetime | N
         if isinstance(found, datetime):
             return found.astimezone(timezone.utc)
         if isinstance(found, int | float) and found > 0:
-            return datetime.fromtimestamp(found / 1000 if found > _FIRST_MILLISECONDS else found, timezone.utc)
+            seconds = found / 1000 if found > _FIRST_MILLISECONDS else found
+            return datetime.fromtimestamp(seconds, timezone.utc) if seconds < _FIRST_MILLISECONDS else None
     return None
 
 

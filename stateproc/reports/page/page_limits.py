@@ -25,13 +25,13 @@ class PageLimits:
 
     operators: int = 1_000
     states: int = 2_400
-    fields: int = 2_400
+    fields: int = 2_000
     tree_groups: int = 60
-    skylines: int = 120
-    histograms: int = 60
+    skylines: int = 100
+    histograms: int = 48
     detailed: int = 9
     tables: int = 300
-    offsets: int = 1_000
+    offsets: int = 800
     problems: int = 200
     text: int = 240
 

@@ -31,8 +31,8 @@ def driver() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
-    for name, path in (("demo", DEMO), ("kitchen", KITCHEN), ("many", MANY)):
-        assert main(["inspect", str(path), "--uids", UIDS, "--html", str(folder / f"{name}.html")]) == 0
+    for name, path, uids in (("demo", DEMO, ["--uids", UIDS]), ("kitchen", KITCHEN, []), ("many", MANY, [])):
+        assert main(["inspect", str(path), *uids, "--html", str(folder / f"{name}.html")]) == 0
     for name, report in (("hostile", hostile_report()), ("large", large_report())):
         (folder / f"{name}.html").write_text(render_page(report, version="1", made=NOW), encoding="utf-8")
     return {path.stem: path for path in folder.glob("*.html")}
@@ -62,6 +62,16 @@ def test_nothing_fails_and_nothing_is_loaded(driver: Any, pages: dict[str, Path]
 def test_narrow_windows_do_not_scroll_sideways(driver: Any, pages: dict[str, Path], name: str, width: int) -> None:
     open_page(driver, pages[name], width)
     assert driver.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_paper_is_wide_enough(driver: Any, pages: dict[str, Path]) -> None:
+    open_page(driver, pages["kitchen"], 760)
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        assert driver.execute_script("return document.documentElement.scrollWidth") <= 760
+        assert visible(driver, ".top, .more") == 0
+    finally:
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
 def cells(driver: Any, table: str, column: int) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,14 @@ def test_options_that_the_client_refuses(options: dict[str, Any], error: type[Ex
     with pytest.raises(error, match=text) as caught:
         locate(f"s3://{BUCKET}/s", options)
     assert "storage options" in str(caught.value.advice)
+
+
+def test_a_page_about_a_snapshot_says_when_it_was_written(store: Store, tmp_path: Path) -> None:
+    uri = store.upload(DEMO, "pages/demo")
+    given = [part for name, value in store.options.items() for part in ("--storage-options", f"{name}={value}")]
+    assert main(["inspect", uri, *given, "--html", str(tmp_path / "page.html")]) == 0
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert f"<dt>written</dt><dd>{datetime.now(timezone.utc):%Y-%m-%d}" in page and uri in page
 
 
 def test_the_command_line_takes_a_client_s_settings(store: Store, capsys: pytest.CaptureFixture[str]) -> None:

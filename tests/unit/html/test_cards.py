@@ -75,8 +75,11 @@ def test_text_of_a_snapshot_is_never_markup() -> None:
     assert not {"script", "img"} & set(Tags(card.html()).found)
 
 
+SWEPT = [item for item in fixtures() if item.name.startswith(("1.8/", "1.20/", "2.3/"))]
+
+
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("fixture", fixtures(), ids=lambda fixture: fixture.name)
+@pytest.mark.parametrize("fixture", SWEPT, ids=lambda fixture: fixture.name)
 def test_everything_has_a_card(fixture: Fixture) -> None:
     snapshot = fixture.open()
     for shown in (snapshot, *snapshot.operators, *snapshot.states):

@@ -6,9 +6,14 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from markupsafe import escape
 
-from stateproc.reports.page.page_report import PageReport
+from stateproc.reports.inspect_report import snapshot_report
+from stateproc.reports.page.page_report import PageReport, page_report
 from stateproc.reports.page.render_page import render_page
+from stateproc.reports.state_sizes import operator_sizes
+from stateproc.reports.state_times import state_times
+from tests.helpers.fixtures import Fixture, fixtures
 from tests.helpers.page_reports import NOW, hostile_report, large_report, operator, report, state
 
 _VOID = {"meta", "link", "input", "br", "img"}
@@ -86,6 +91,18 @@ def test_a_job_of_any_size_stays_below_two_megabytes() -> None:
         operator("é" * 5_000 + str(at), f"{at:032x}", states[at::400], problems=["p" * 9_000]) for at in range(400)
     ]
     assert len(page_of(report(operators)).encode()) < 2_000_000
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("fixture", [item for item in fixtures() if item.name.startswith(("1.8/", "1.20/", "2.3/"))])
+def test_every_kind_of_snapshot_has_a_page(fixture: Fixture) -> None:
+    snapshot = fixture.open()
+    operators = list(snapshot.operators)
+    inspect = snapshot_report(snapshot, operators, lambda operator: operator_sizes(operator, scan=False))
+    times = list(state_times(operators, scan=False))
+    page = page_of(page_report(snapshot, operators, inspect, times, scan=False))
+    outline(page)
+    assert all(escape(state.name) in page for state in snapshot.states)
 
 
 def test_an_empty_snapshot_has_a_page() -> None:

@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from stateproc.storage import (
     open_handle,
     read_ranges,
 )
-from stateproc.storage.filesystem import explained
+from stateproc.storage.filesystem import explained, modified_at
 from tests.helpers.paths import FIXTURES
 from tests.helpers.sweeps import exhaustive
 
@@ -336,3 +337,39 @@ def test_import_does_not_load_heavy_packages() -> None:
     heavy = ("pyarrow", "pandas", "numba", "fsspec")
     code = f"import sys, stateproc.storage; print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.strip() == b"[]"
+
+
+@pytest.mark.parametrize(
+    ("info", "seconds"),
+    [
+        ({"mtime": 1_700_000_000.5}, 1_700_000_000.5),
+        ({"modificationTime": 1_700_000_000_500}, 1_700_000_000.5),
+        ({"LastModified": datetime.fromtimestamp(1_700_000_000, timezone(timedelta(hours=2)))}, 1_700_000_000),
+        ({"mtime": 0}, None),
+        ({"mtime": "yesterday"}, None),
+        ({"mtime": 1e300}, None),
+        ({}, None),
+    ],
+)
+def test_file_systems_say_when_a_file_was_written(
+    monkeypatch: pytest.MonkeyPatch, info: dict[str, Any], seconds: float | None
+) -> None:
+    monkeypatch.setattr("stateproc.storage.filesystem.filesystem", lambda uri, options: (_Info(info), uri))
+    found = modified_at("x://y")
+    assert (None if found is None else found.timestamp()) == seconds
+    assert found is None or found.utcoffset() == timedelta(0)
+
+
+class _Info:
+    def __init__(self, info: dict[str, Any]) -> None:
+        self._info = info
+
+    def info(self, path: str) -> dict[str, Any]:
+        return self._info
+
+
+def test_a_missing_file_was_never_written(tmp_path: Path) -> None:
+    assert modified_at(str(tmp_path / "missing")) is None
+    (tmp_path / "file").touch()
+    found = modified_at(str(tmp_path / "file"))
+    assert found is not None and abs(found.timestamp() - (tmp_path / "file").stat().st_mtime) < 1
