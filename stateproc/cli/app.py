@@ -24,6 +24,8 @@ examples:
   stateproc read /savepoints/savepoint-4f1b --uid orders --state totals --where "key = 42"
   stateproc read /savepoints/savepoint-4f1b --uid orders --state totals --output totals.parquet
 """
+_COMPLETING = "_ARGCOMPLETE"
+"""The environment variable that the code printed by ``stateproc completion`` sets."""
 _PRINTED = (UnreadableStateWarning, UnmatchedUidWarning, QueryPlanWarning)
 _OBJECTS_PER_COLLECTION = 100_000
 
@@ -37,7 +39,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         A status of ``stateproc.cli.exit_status``; 130 after Ctrl-C. Arguments that cannot be parsed exit with 2.
     """
-    parsed = _parser().parse_args(arguments)
+    parser = _parser()
+    if _COMPLETING in os.environ:
+        from stateproc.cli.completion import complete  # Lazy: start-up.
+
+        complete(parser)
+    parsed = parser.parse_args(arguments)
     try:
         with _printed_warnings(), _rare_collections():
             status: int = parsed.command(parsed)

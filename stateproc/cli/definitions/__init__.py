@@ -2,6 +2,7 @@
 
 from stateproc.cli.command_definition import CommandDefinition
 from stateproc.cli.definitions.classes import CLASSES
+from stateproc.cli.definitions.completion import COMPLETION
 from stateproc.cli.definitions.demo import DEMO
 from stateproc.cli.definitions.describe import DESCRIBE
 from stateproc.cli.definitions.export import EXPORT
@@ -24,5 +25,6 @@ COMMANDS: tuple[CommandDefinition, ...] = (
     NOTEBOOK,
     VERIFY,
     CLASSES,
+    COMPLETION,
     WARMUP,
 )
