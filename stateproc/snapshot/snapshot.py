@@ -6,22 +6,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from stateproc.errors import InvalidOption, NotFound, not_found
+from stateproc.errors import NotFound, not_found
 from stateproc.keygroups.key_types import parse_key_types
 from stateproc.keygroups.operator_ids import matching_operator_id, operator_id
 from stateproc.metadata import OperatorState, SnapshotMetadata, flink_version_range, read_metadata, snapshot_kind
-from stateproc.metadata.reader import MOST_BYTES
-from stateproc.operator_names.given_names import FILE_MARK, GivenNames, given_names
 from stateproc.operator_names.snapshot_names import SnapshotNames
 from stateproc.options import OPEN_OPTIONS
 from stateproc.readers.common.read_options import ReadOptions
 from stateproc.serializers.core.plugins import load_plugins
+from stateproc.snapshot.opening_arguments import (
+    all_given_names,
+    given_classes,
+    given_query_names,
+    metadata_bytes,
+)
 from stateproc.states.operator import Operator
 from stateproc.states.state import State
 from stateproc.storage import SnapshotLocation, locate
-from stateproc.storage.filesystem import kind_of, read_range
 
 if TYPE_CHECKING:
+    from stateproc.comparison.snapshot_comparison import SnapshotComparison
     from stateproc.export.export_run import ProgressStart
     from stateproc.export.manifest import ExportManifest
     from stateproc.query_plans import QueryNames
@@ -53,7 +57,7 @@ class Snapshot:
         self.metadata = metadata
         self.options = options
         self._row_names = {} if query is None else query.operators
-        self._names = SnapshotNames(metadata.operators, _given_names(uids, location, query))
+        self._names = SnapshotNames(metadata.operators, all_given_names(uids, location, query))
         self._names.warn_of_unmatched()
         self._operators_by_uid: dict[str, Operator] = {}
 
@@ -181,6 +185,34 @@ class Snapshot:
         from stateproc.verification.class_mentions import mentioned_classes
 
         return mentioned_classes(self.operators)
+
+    def diff(
+        self,
+        other: Snapshot,
+        *,
+        uids: Iterable[str] = (),
+        states: Iterable[str] = (),
+        times: bool = False,
+        threads: int | None = None,
+    ) -> SnapshotComparison:
+        """Compare with a later snapshot: operators, states, and the contents of each state key by key.
+
+        Formats, backends, parallelisms and Flink releases may differ: the same contents are equal.
+
+        Args:
+            other: The later snapshot; what it adds counts as inserted.
+            uids: Only these operators, named as in :meth:`operator`.
+            states: Only these states, by name.
+            times: Whether times of last access (TTL) count.
+            threads: The number of threads that read; default the cores that this process may use.
+
+        Raises:
+            NotFound: Neither snapshot has one of these operators or states.
+        """
+        # Lazy: start-up.
+        from stateproc.comparison.snapshot_comparison import compare_snapshots
+
+        return compare_snapshots(self, other, uids=uids, states=states, times=times, threads=threads)
 
     @property
     def file_bytes(self) -> int:
@@ -345,7 +377,7 @@ def open(
     options = ReadOptions(
         temporal=values["temporal"],
         row_kind=values["row_kind"],
-        classes=_classes(values["classes"]),
+        classes=given_classes(values["classes"]),
         plugins=values["plugins"],
         kryo=values["kryo"] or (5 if metadata.version >= _FIRST_KRYO_5 else 2),
         verify=values["verify"],
@@ -353,39 +385,5 @@ def open(
         opaque=values["opaque"],
         key_types=parse_key_types(values["key_type"], (item.operator_id for item in metadata.operators)),
     )
-    query = _query_names(values["plan"], values["storage_options"], metadata)
+    query = given_query_names(values["plan"], values["storage_options"], metadata)
     return Snapshot(location, metadata, options, values["uids"], query)
-
-
-def _query_names(plan: Any, storage_options: Mapping[str, Any] | None, metadata: SnapshotMetadata) -> QueryNames | None:
-    if plan is None:
-        return None
-    # Lazy: start-up.
-    from stateproc.query_plans import query_names, read_plan
-
-    return query_names(read_plan(plan, storage_options), [item.operator_id for item in metadata.operators])
-
-
-def _given_names(uids: Iterable[str], location: SnapshotLocation, query: QueryNames | None) -> GivenNames:
-    planned = () if query is None else query.uids.values()
-    given = (*uids, *(uid for uid in planned if not uid.startswith(FILE_MARK)))
-    if not given:
-        return GivenNames()
-    return given_names(given, location.storage_options)
-
-
-def _classes(spec: Any) -> Mapping[str, Any]:
-    if spec is None:
-        return {}
-    from stateproc.serializers.java.class_descriptions import parse_classes
-
-    return parse_classes(spec)
-
-
-def metadata_bytes(location: SnapshotLocation) -> bytes:
-    """Read ``_metadata``. Raises MissingFile, InvalidOption."""
-    found = kind_of(location.metadata_uri, location.storage_options)
-    size = found[1] if found else 0
-    if size > MOST_BYTES:
-        raise InvalidOption(f"{location.metadata_uri} has {size} bytes, which no _metadata has")
-    return read_range(location.metadata_uri, 0, size, location.storage_options)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.errors import SnapshotError, UnsupportedSnapshot
@@ -70,13 +72,19 @@ class KeyedStateView(State):
         return self._parts[0].state
 
     @property
+    def declared(self) -> tuple[KeyedState, ...]:
+        """The state as each header describes it, without repetitions."""
+        different = {id(part.state): part.state for part in self._parts}
+        return tuple(dict.fromkeys(different.values()))
+
+    @property
     def bytes(self) -> int | None:
         if all(len(part.file.states) == 1 for part in self._parts):
             return sum(part.file.data_bytes for part in self._parts)
         return None
 
     def parallel_split_bytes(self, threads: int, limit: int) -> int:
-        if any(part.file.state_layout.reads_whole_files for part in self._parts):
+        if self.reads_whole_files:
             # One split per thread, whatever its size: a split of a changelog holds little of it in memory. Files of
             # almost equal size, one per subtask, are not cut because of the difference.
             return max(5 * self._stored_bytes // (4 * threads), 1)
@@ -287,6 +295,43 @@ class KeyedStateView(State):
             if any(map(request.includes, file.handle.key_groups)):
                 raise error
         return [split for part in self._parts for split in part.file.splits(request)]
+
+    def group_splits(self, key_groups: Collection[int]) -> list[KeyedSplit]:
+        """Return one split of these key groups for each file that has any, whatever its size.
+
+        It is planned without reading tables of databases, so that many small sets of key groups can be read in turn.
+
+        Raises:
+            SnapshotError: A file of these key groups cannot be read.
+        """
+        operator, wanted = self.operator, frozenset(key_groups)
+        scan = StateScan(self.name, operator.display, operator.max_parallelism, operator.options)
+        for file, error in self._unreadable:
+            if not wanted.isdisjoint(file.handle.key_groups):
+                raise error
+        found = []
+        for part in self._parts:
+            own = wanted.intersection(part.file.handle.key_groups)
+            if own:
+                part.file.check_readable(operator.display, self.name)
+                found.append(part.file.split(scan, own))
+        return found
+
+    def key_group_bytes(self) -> npt.NDArray[np.int64]:
+        """Return the stored bytes of each key group of the state's files, approximately, in all states together."""
+        sizes = np.zeros(self.operator.max_parallelism, dtype=np.int64)
+        for part in self._parts:
+            if part.file.ranges:
+                for item in part.file.ranges:
+                    sizes[item.key_group] += item.stop - item.start
+            elif len(groups := part.file.handle.key_groups):
+                sizes[groups.start : groups.stop] += part.file.data_bytes // len(groups)
+        return sizes
+
+    @property
+    def reads_whole_files(self) -> bool:
+        """Whether reading any key group reads whole files (changelogs)."""
+        return any(part.file.state_layout.reads_whole_files for part in self._parts)
 
     def key_groups_of(self, keys: Sequence[Any]) -> set[int] | None:
         operator = self.operator

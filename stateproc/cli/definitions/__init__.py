@@ -5,6 +5,7 @@ from stateproc.cli.definitions.classes import CLASSES
 from stateproc.cli.definitions.completion import COMPLETION
 from stateproc.cli.definitions.demo import DEMO
 from stateproc.cli.definitions.describe import DESCRIBE
+from stateproc.cli.definitions.diff import DIFF
 from stateproc.cli.definitions.export import EXPORT
 from stateproc.cli.definitions.inspect import INSPECT
 from stateproc.cli.definitions.ls import LS
@@ -26,5 +27,6 @@ COMMANDS: tuple[CommandDefinition, ...] = (
     VERIFY,
     CLASSES,
     COMPLETION,
+    DIFF,
     WARMUP,
 )

@@ -25,11 +25,12 @@ def rows_table(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> Table:
         table.add_column(Text(field.name, style="bold"), justify="right" if number else "left", overflow="fold")
     for batch in batches:
         for row in zip(*(json_values(column) for column in batch.columns), strict=True):
-            table.add_row(*(_cell(value) for value in row))
+            table.add_row(*(cell(value) for value in row))
     return table
 
 
-def _cell(value: Any) -> Text:
+def cell(value: Any) -> Text:
+    """Return a value as the text of a cell: nulls as a dash, control characters replaced, long text cut."""
     if value is None:
         return Text("–", style="dim")
     text = value if isinstance(value, str) else _compact(value)

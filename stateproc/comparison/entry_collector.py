@@ -1,0 +1,132 @@
+"""Collect the entries of one unit of work in memory; where it is too much, divide them into buckets on disk."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stateproc.comparison.byte_kernels import hash_buckets
+from stateproc.comparison.entry_table import SEED, EntryTable, entries_of_chunk, joined_tables
+from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.common.state_descriptor import KeyedState
+
+HELD_BYTES = 48 << 20
+"""Bytes of entries of both snapshots that a unit holds in memory; more are divided into buckets on disk."""
+_BUCKETS = 64
+
+
+@dataclass(frozen=True)
+class FileEntries:
+    """The entries of one file, which are rows ``start`` to ``stop`` of a table."""
+
+    target: KeyedState
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class SideEntries:
+    """Entries of one snapshot."""
+
+    entries: EntryTable
+    files: tuple[FileEntries, ...]
+
+
+class EntryCollector:
+    """Collects entries of one snapshot, file after file."""
+
+    def __init__(self) -> None:
+        self._tables: list[EntryTable] = []
+        self._files: list[tuple[KeyedState, int]] = []
+        self.bytes = 0
+
+    def add(self, target: KeyedState, chunk: RawEntries) -> None:
+        """Add entries of a file; those of one file come one after another."""
+        table = entries_of_chunk(chunk)
+        self.bytes += table.content_bytes + table.table.nbytes
+        self._tables.append(table)
+        if not self._files or self._files[-1][0] is not target:
+            self._files.append((target, 0))
+        self._files[-1] = target, self._files[-1][1] + len(table)
+
+    def taken(self) -> Iterator[tuple[KeyedState, EntryTable]]:
+        """Return the entries chunk by chunk, and forget them."""
+        tables, files = self._tables, self._files
+        self._tables, self._files, self.bytes = [], [], 0
+        at, stop = -1, 0
+        done = 0
+        for table in tables:
+            while done >= stop:
+                at += 1
+                stop += files[at][1]
+            done += len(table)
+            yield files[at][0], table
+
+    def side(self) -> SideEntries:
+        """Return all entries."""
+        files, at = [], 0
+        for target, size in self._files:
+            files.append(FileEntries(target, at, at + size))
+            at += size
+        return SideEntries(joined_tables(self._tables), tuple(files))
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """Entries of one bucket in the temporary file."""
+
+    target: KeyedState
+    at: int
+    rows: int
+    data_bytes: int
+
+
+class SpilledSide:
+    """Entries of one snapshot in a temporary file, divided by a hash of their keys. A context."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] = tempfile.TemporaryFile(prefix="stateproc-")  # noqa: SIM115 (closed by the context)
+        self._end = 0
+        self._buckets: list[list[_Stored]] = [[] for _ in range(_BUCKETS)]
+
+    def __enter__(self) -> SpilledSide:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def add(self, target: KeyedState, table: EntryTable) -> None:
+        """Divide entries of a file."""
+        buckets = np.empty(len(table), dtype=np.int64)
+        hash_buckets(table.table, SEED, _BUCKETS - 1, buckets)
+        order = np.argsort(buckets, kind="stable")
+        bounds = np.searchsorted(buckets[order], np.arange(_BUCKETS + 1))
+        for bucket in np.flatnonzero(np.diff(bounds)).tolist():
+            packed = table.packed(order[bounds[bucket] : bounds[bucket + 1]])
+            at = self._end
+            for part in (packed.key_groups, packed.ranges, packed.data):
+                self._end += self._file.write(np.ascontiguousarray(part).data)
+            self._buckets[bucket].append(_Stored(target, at, len(packed), len(packed.data)))
+
+    def side(self, bucket: int) -> SideEntries:
+        """Read the entries of a bucket."""
+        found = EntryCollector()
+        for stored in self._buckets[bucket]:
+            self._file.seek(stored.at)
+            groups = self._array(np.int32, stored.rows)
+            ranges = self._array(np.int64, 4 * stored.rows).reshape(4, -1)
+            data = self._array(np.uint8, stored.data_bytes)
+            found.add(stored.target, RawEntries(data, groups, ranges, "", 0, exact=False))
+        return found.side()
+
+    def _array(self, kind: type[np.generic], size: int) -> npt.NDArray[Any]:
+        width = np.dtype(kind).itemsize
+        return np.frombuffer(self._file.read(size * width), dtype=kind)
+
+
+BUCKETS = range(_BUCKETS)

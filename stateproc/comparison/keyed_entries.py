@@ -1,0 +1,206 @@
+"""Compare keyed state by its serialized entries, and decode those that differ.
+
+Entries of all backends are converted to one form (``raw_entries``), so that most of two snapshots is compared by bytes.
+Different bytes may be the same value (the entries of a map within a value in another order), and where serializers
+differ equal bytes may be different values: what decides is the decoded row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.codec.array_types import Longs
+from stateproc.codec.arrow_arrays import null_rows
+from stateproc.codec.byte_arrays import RowBytes
+from stateproc.comparison.change_rows import (
+    KEY_COLUMNS,
+    UNIDENTIFYING,
+    ChangeCounts,
+    RowSet,
+    UnitChanges,
+    changed_rows,
+    row_set,
+)
+from stateproc.comparison.common_schema import NotComparable, common_schema, one_batch, plain_rows, plain_schema
+from stateproc.comparison.entry_collector import BUCKETS, HELD_BYTES, EntryCollector, SideEntries, SpilledSide
+from stateproc.comparison.entry_table import PLAIN, EntryTable, ValueForm, entries_of_chunk, match
+from stateproc.comparison.key_group_units import KeyGroupUnit
+from stateproc.comparison.row_identity import cut_rows
+from stateproc.errors import SnapshotError
+from stateproc.readers.common.entry_decoder import Report, decode_entries
+from stateproc.readers.common.opaque_values import with_opaque_values
+from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.serializers import LayoutContext, Serializer
+from stateproc.serializers.kryo.serializer import Kryo
+from stateproc.serializers.runtime.ttl import LAST_ACCESS
+from stateproc.states.keyed_state import KeyedStateView
+from stateproc.states.schema_merging import aligned
+
+_TTL_BYTES = 8
+
+
+class KeyedEntriesComparison:
+    """Compares a keyed state of two snapshots.
+
+    Args:
+        left: The state in the first snapshot, see ``exact_view``; None if it has none.
+        right: The state in the second snapshot; None if it has none.
+        times: Whether times of last access count.
+        by_bytes: Values cannot be decoded: entries whose bytes differ are different.
+
+    Raises:
+        NotComparable: The types of keys or values have nothing in common.
+        SnapshotError: The types of a state are not known.
+    """
+
+    def __init__(
+        self, left: KeyedStateView | None, right: KeyedStateView | None, *, times: bool, by_bytes: bool = False
+    ) -> None:
+        self._views = left, right
+        self._times, self._by_bytes = times, by_bytes
+        present = [view for view in self._views if view is not None]
+        self.schema = common_schema([plain_schema(view.schema(flatten=view.kind == "map")) for view in present])
+        self._kryo = {view.operator.options.kryo for view in present}
+        self._keys = [name for name in KEY_COLUMNS if name in self.schema.names]
+        skipped = {*UNIDENTIFYING, *self._keys, *(() if times else (LAST_ACCESS,))}
+        self._values = [name for name in self.schema.names if name not in skipped]
+
+    def unit_changes(self, unit: KeyGroupUnit) -> Iterator[UnitChanges]:
+        """Compare some key groups: in memory, or bucket by bucket where they are too large.
+
+        Raises:
+            SnapshotError: A file cannot be read.
+            NotComparable: Values that cannot be decoded have different serializers.
+        """
+        sides = EntryCollector(), EntryCollector()
+        chunks = self._chunks(unit)
+        for side, target, chunk in chunks:
+            sides[side].add(target, chunk)
+            if sum(item.bytes for item in sides) > HELD_BYTES and self._have_equal_keys:
+                yield from self._spilled_changes(sides, chunks, unit)
+                return
+        yield self._changes((sides[0].side(), sides[1].side()), unit.bytes)
+
+    def _chunks(self, unit: KeyGroupUnit) -> Iterator[tuple[int, KeyedState, RawEntries]]:
+        """Read the entries of both snapshots: (0 or 1, the state as its file describes it, entries)."""
+        for side, (view, groups) in enumerate(zip(self._views, (unit.left, unit.right), strict=True)):
+            for split in () if view is None else view.group_splits(groups):
+                target = split.target()
+                if target is not None:
+                    for chunk in split.raw_entries():
+                        yield side, target, chunk
+
+    def _spilled_changes(
+        self,
+        held: Sequence[EntryCollector],
+        chunks: Iterator[tuple[int, KeyedState, RawEntries]],
+        unit: KeyGroupUnit,
+    ) -> Iterator[UnitChanges]:
+        """Divide the entries by their keys into buckets on disk, and compare one bucket after the other."""
+        with SpilledSide() as left, SpilledSide() as right:
+            sides = left, right
+            for spilled, collected in zip(sides, held, strict=True):
+                for target, table in collected.taken():
+                    spilled.add(target, table)
+            for side, target, chunk in chunks:
+                sides[side].add(target, entries_of_chunk(chunk))
+            for bucket in BUCKETS:
+                yield self._changes((left.side(bucket), right.side(bucket)), unit.bytes // len(BUCKETS))
+
+    @cached_property
+    def _have_equal_keys(self) -> bool:
+        """Whether equal keys have equal bytes in all files, so that they are in equal buckets."""
+        targets = [state for view in self._views if view is not None for state in view.declared]
+        forms = [(target.key, target.namespace, target.user_key) for target in targets]
+        if any(form != forms[0] for form in forms[1:]):
+            return False
+        return len(self._kryo) == 1 or not any(_has_kryo(part) for part in forms[0] if part is not None)
+
+    def _changes(self, sides: tuple[SideEntries, SideEntries], size: int) -> UnitChanges:
+        """Compare the entries of both snapshots."""
+        left, right = (side.entries for side in sides)
+        counts = ChangeCounts(len(left), len(right), 0, 0, 0, 0, left.content_bytes, right.content_bytes)
+        equal, rows = 0, [np.arange(len(left)), np.arange(len(right))]
+        if self._have_comparable_bytes(sides):
+            found = match(left, right, self._value_form(sides))
+            equal = found.equal
+            differing = ((found.deleted, found.before), (found.inserted, found.after))
+            rows = [np.sort(np.concatenate(pair)) for pair in differing]
+        elif self._by_bytes:
+            raise NotComparable("values cannot be decoded, and their serializers differ")
+        if not (len(rows[0]) or len(rows[1])):
+            return UnitChanges(counts + ChangeCounts(equal=equal), None, size)
+        decoded = [
+            self._decoded(side, wanted, view) for side, wanted, view in zip(sides, rows, self._views, strict=True)
+        ]
+        last, changes = changed_rows(*decoded)
+        more = ChangeCounts(0, 0, equal + last.equal, len(last.inserted), len(last.deleted), len(last.before))
+        return UnitChanges(counts + more, changes, size)
+
+    def _have_comparable_bytes(self, sides: Sequence[SideEntries]) -> bool:
+        """Whether equal bytes are equal rows: all files have the same serializers, which encode alike."""
+        targets = list({id(file.target): file.target for side in sides for file in side.files}.values())
+        if any(_codec(target) != _codec(targets[0]) for target in targets[1:]):
+            return False
+        return len(self._kryo) == 1 or not any(
+            _has_kryo(part) for target in targets[:1] for part in _serializers(target)
+        )
+
+    def _value_form(self, sides: Sequence[SideEntries]) -> ValueForm:
+        target = next((file.target for side in sides for file in side.files), None)
+        if target is None:
+            return PLAIN
+        # Times of a list's elements are anywhere in its value: lists of different bytes are decoded.
+        skips = target.ttl and not self._times and target.kind is not StateKind.LIST
+        return ValueForm(target.kind is StateKind.MAP, _TTL_BYTES if skips else 0)
+
+    def _decoded(self, side: SideEntries, rows: Longs, view: KeyedStateView | None) -> RowSet:
+        """Decode some rows of a table, which are in ascending order."""
+        batches: list[pa.RecordBatch] = []
+        failed: list[SnapshotError] = []
+        for file in side.files:
+            own = rows[np.searchsorted(rows, file.start) : np.searchsorted(rows, file.stop)]
+            if len(own) and view is not None:
+                packed = side.entries.packed(own)
+                batches += _batches(packed, file.target, view.operator.options.context, failed.append)
+        found = [aligned(plain_rows(batch), self.schema) for batch in batches]
+        joined = one_batch(found, self.schema)
+        added = None
+        if failed:
+            # Nulls that stand for values which cannot be decoded are compared by their bytes.
+            added = _bytes_of_nulls(side.entries, rows, joined.column("value"))
+        return row_set(joined, self._keys, self._values, added)
+
+
+def _batches(
+    entries: RawEntries, target: KeyedState, context: LayoutContext, report: Report
+) -> Iterator[pa.RecordBatch]:
+    readable = with_opaque_values(target, context)
+    flatten = readable.kind is StateKind.MAP
+    yield from decode_entries([entries], readable, context, flatten=flatten, report=report)
+
+
+def _bytes_of_nulls(entries: EntryTable, rows: Longs, values: pa.Array) -> RowBytes:
+    """Return the serialized values of rows whose values are null, nothing for others."""
+    packed = entries.packed(rows)
+    _, _, starts, stops = packed.ranges
+    return cut_rows(packed.data, starts, np.where(null_rows(values), stops - starts, 0))
+
+
+def _codec(target: KeyedState) -> tuple[object, ...]:
+    """Return what determines the meaning of a state's bytes."""
+    kind = target.kind if target.kind in (StateKind.LIST, StateKind.MAP) else StateKind.VALUE
+    return kind, target.key, target.namespace, target.user_key, target.value, target.ttl
+
+
+def _serializers(target: KeyedState) -> Iterator[Serializer]:
+    yield from (item for item in (target.key, target.namespace, target.user_key, target.value) if item is not None)
+
+
+def _has_kryo(serializer: Serializer) -> bool:
+    return isinstance(serializer, Kryo) or any(_has_kryo(part) for part in serializer.nested)

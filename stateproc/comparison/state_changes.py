@@ -1,0 +1,146 @@
+"""Compare the contents of one state of two snapshots, unit by unit, in parallel and in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from stateproc.codec.array_types import Longs
+from stateproc.comparison.change_rows import UnitChanges
+from stateproc.comparison.common_schema import NotComparable, check_kinds, exact_view
+from stateproc.comparison.decoded_rows import OperatorRowsComparison, RowsComparison
+from stateproc.comparison.key_group_units import KeyGroupUnit, aligned_units
+from stateproc.comparison.keyed_entries import KeyedEntriesComparison
+from stateproc.errors import SnapshotError, UnsupportedSnapshot
+from stateproc.serializers import Undecodable
+from stateproc.serializers.core.plugins import load_plugins
+from stateproc.states.keyed_state import KeyedStateView
+from stateproc.states.operator_state import OperatorStateView
+from stateproc.states.parallel_scan import read_in_order, thread_count, useful_threads
+from stateproc.states.state import State
+
+
+class Comparison(Protocol):
+    """Compares two states unit by unit.
+
+    Attributes:
+        schema: The columns of rows, without ``_change_type``.
+    """
+
+    schema: pa.Schema
+
+    def unit_changes(self, unit: KeyGroupUnit) -> Iterator[UnitChanges]:
+        """Compare one unit."""
+
+
+class StateComparison:
+    """Compares the contents of one state of two snapshots; what one of them does not have is empty.
+
+    Args:
+        left: The state in the first snapshot; None if it has none.
+        right: The state in the second snapshot; None if it has none.
+        times: Whether times of last access count.
+
+    Attributes:
+        schema: The columns of the changed rows, without ``_change_type``.
+
+    Raises:
+        NotComparable: The states' keys or values have nothing in common.
+        SnapshotError: A state's types are not known, or its files cannot be read.
+    """
+
+    def __init__(self, left: State | None, right: State | None, *, times: bool = False) -> None:
+        self._left, self._right = left, right
+        self._name = next(view for view in (left, right) if view is not None)
+        with self._placed():
+            self._comparison = _comparison(left, right, times)
+        self.schema = self._comparison.schema
+
+    def units(self, threads: int | None = None) -> list[KeyGroupUnit]:
+        """Divide the work. Raises SnapshotError if the sizes of files cannot be determined."""
+        with self._placed():
+            return _units(self._left, self._right, thread_count(threads))
+
+    def changes(self, units: list[KeyGroupUnit], threads: int | None = None) -> Generator[UnitChanges, None, None]:
+        """Compare units in parallel, and yield what differs in the order of the units.
+
+        Raises:
+            SnapshotError: A file cannot be read.
+            NotComparable: Values cannot be decoded, and bytes cannot be compared.
+        """
+        number = useful_threads(thread_count(threads), sum(unit.bytes for unit in units))
+        with self._placed():
+            yield from read_in_order(
+                units, self._comparison.unit_changes, number, at_once=True, size_of=lambda found: found.nbytes + 1
+            )
+
+    @contextmanager
+    def _placed(self) -> Iterator[None]:
+        """Add operator and state to errors that do not name them."""
+        try:
+            yield
+        except SnapshotError as error:
+            raise error.at(operator=self._name.operator.display, state=self._name.name) from error
+
+
+def _comparison(left: State | None, right: State | None, times: bool) -> Comparison:
+    for view in (left, right):
+        if view is not None:
+            load_plugins(view.operator.options.plugins)
+    if left is not None and right is not None:
+        check_kinds(left, right)
+        if isinstance(left, OperatorStateView) != isinstance(right, OperatorStateView):
+            raise NotComparable(
+                f"the state is {left.distribution} in one snapshot and {right.distribution} in the other"
+            )
+    views = [view for view in (left, right) if view is not None]
+    if isinstance(views[0], OperatorStateView):
+        return OperatorRowsComparison(*_both(left, right))
+    if not all(isinstance(view, KeyedStateView) for view in views):
+        return RowsComparison(*_both(left, right), times=times)
+    keyed = _both(left, right)
+    if any(view is not None and view.under_state_windows for view in keyed):
+        return RowsComparison(*keyed, times=times)
+    return _entries_comparison(keyed, times)
+
+
+def _entries_comparison(
+    keyed: tuple[KeyedStateView | None, KeyedStateView | None], times: bool
+) -> KeyedEntriesComparison:
+    """Compare values that can be decoded as rows, others by their bytes."""
+    try:
+        return KeyedEntriesComparison(*keyed, times=times)
+    except NotComparable:
+        raise
+    except UnsupportedSnapshot as error:
+        if not isinstance(error, Undecodable):
+            raise
+        left, right = (None if view is None else exact_view(view, opaque=True) for view in keyed)
+        return KeyedEntriesComparison(left, right, times=times, by_bytes=True)
+
+
+def _both(left: State | None, right: State | None) -> tuple[Any, Any]:
+    return None if left is None else exact_view(left), None if right is None else exact_view(right)
+
+
+def _units(left: State | None, right: State | None, threads: int) -> list[KeyGroupUnit]:
+    views = [view for view in (left, right) if view is not None]
+    if isinstance(views[0], OperatorStateView):
+        return [KeyGroupUnit((), (), sum(view.bytes or 0 for view in views))]
+    sizes = [None if view is None else _key_group_bytes(view) for view in (left, right)]
+    present = next(size for size in sizes if size is not None)
+    one, two = (np.zeros_like(present) if size is None else size for size in sizes)
+    few = any(isinstance(view, KeyedStateView) and view.reads_whole_files for view in views)
+    return aligned_units(one, two, threads, few=few)
+
+
+def _key_group_bytes(view: State) -> Longs:
+    """Return about how many stored bytes each key group has."""
+    if isinstance(view, KeyedStateView):
+        return view.key_group_bytes()
+    groups = view.operator.max_parallelism
+    return np.full(groups, sum(split.bytes for split in view.splits()) // groups, dtype=np.int64)

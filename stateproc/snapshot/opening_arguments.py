@@ -1,0 +1,55 @@
+"""Convert the arguments of `stateproc.open` to what snapshots are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from stateproc.errors import InvalidOption
+from stateproc.metadata import SnapshotMetadata
+from stateproc.metadata.reader import MOST_BYTES
+from stateproc.operator_names.given_names import FILE_MARK, GivenNames, given_names
+from stateproc.storage import SnapshotLocation
+from stateproc.storage.filesystem import kind_of, read_range
+
+if TYPE_CHECKING:
+    from stateproc.query_plans import QueryNames
+
+
+def given_query_names(
+    plan: Any, storage_options: Mapping[str, Any] | None, metadata: SnapshotMetadata
+) -> QueryNames | None:
+    """Return the names of a compiled plan; None without one."""
+    if plan is None:
+        return None
+    # Lazy: start-up.
+    from stateproc.query_plans import query_names, read_plan
+
+    return query_names(read_plan(plan, storage_options), [item.operator_id for item in metadata.operators])
+
+
+def all_given_names(uids: Iterable[str], location: SnapshotLocation, query: QueryNames | None) -> GivenNames:
+    """Return the uids that the user gives, and those of a compiled plan."""
+    planned = () if query is None else query.uids.values()
+    given = (*uids, *(uid for uid in planned if not uid.startswith(FILE_MARK)))
+    if not given:
+        return GivenNames()
+    return given_names(given, location.storage_options)
+
+
+def given_classes(spec: Any) -> Mapping[str, Any]:
+    """Return descriptions of user classes."""
+    if spec is None:
+        return {}
+    from stateproc.serializers.java.class_descriptions import parse_classes
+
+    return parse_classes(spec)
+
+
+def metadata_bytes(location: SnapshotLocation) -> bytes:
+    """Read ``_metadata``. Raises MissingFile, InvalidOption."""
+    found = kind_of(location.metadata_uri, location.storage_options)
+    size = found[1] if found else 0
+    if size > MOST_BYTES:
+        raise InvalidOption(f"{location.metadata_uri} has {size} bytes, which no _metadata has")
+    return read_range(location.metadata_uri, 0, size, location.storage_options)

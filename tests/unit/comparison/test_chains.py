@@ -1,0 +1,113 @@
+"""Differences within chains of snapshots equal those between the contents that the job itself recorded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from stateproc.comparison import keyed_entries
+from stateproc.comparison.snapshot_comparison import SnapshotComparison
+from tests.helpers.fixtures import FIXTURES, Fixture, fixtures_in
+
+CHAINS = sorted(path.parent for path in FIXTURES.glob("*/chain-*/manifest.json"))
+FAST = {"1.20/chain-rocksdb", "2.3/chain-changelog-rescaled", "1.20/chain-changelog-sessions-heap", "2.3/chain-forst"}
+Contents: TypeAlias = dict[tuple[str, str], dict[str, str]]
+"""(uid, state) → key → value, as text; entries of maps have their user key in the key."""
+CASES = [
+    pytest.param(path, id=name, marks=() if name in FAST else pytest.mark.exhaustive)
+    for path in CHAINS
+    if (name := f"{path.parent.name}/{path.name}")
+]
+
+
+def text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def recorded(fixture: Fixture) -> Contents:
+    """What the job recorded when the snapshot was taken."""
+    contents: Contents = {}
+    for line in fixture.expected():
+        kind, key = line["kind"], [line["key"], line["namespace"]]
+        if kind.startswith("timer-"):
+            state = f"{kind.removeprefix('timer-')} timers"
+            contents.setdefault((line["uid"], state), {})[text([line["state"], *key, line["value"]])] = ""
+            continue
+        entries = contents.setdefault((line["uid"], line["state"]), {})
+        if kind == "map":
+            entries.update({text([*key, item["key"]]): text(item["value"]) for item in line["value"]})
+        else:
+            entries[text(key)] = text(line["value"])
+    return contents
+
+
+def differences(left: Contents, right: Contents) -> dict[tuple[str, str], tuple[int, int, int]]:
+    """(uid, state) → keys added, removed, changed."""
+    found = {}
+    for state in {*left, *right}:
+        one, two = left.get(state, {}), right.get(state, {})
+        changed = sum(one[key] != two[key] for key in one.keys() & two.keys())
+        found[state] = (len(two.keys() - one.keys()), len(one.keys() - two.keys()), changed)
+    return {state: counts for state, counts in found.items() if any(counts)}
+
+
+def found_differences(
+    comparison: SnapshotComparison, states: Iterable[tuple[str, str]]
+) -> dict[tuple[str, str], tuple[int, int, int]]:
+    """The same as compared; only of states that the job records."""
+    found = {}
+    wanted = set(states)
+    for operator in comparison.operators:
+        for state in operator.states:
+            assert state.problem is None, state
+            assert state.counts is not None
+            counts = (state.counts.inserted, state.counts.deleted, state.counts.updated)
+            if any(counts) and (operator.display, state.name) in wanted:
+                found[operator.display, state.name] = counts
+    return found
+
+
+@pytest.mark.parametrize("path", CASES)
+def test_differences_equal_those_of_what_the_job_recorded(path: Path) -> None:
+    """Consecutive snapshots, and the first and the last: over changes of the format, the backend, the parallelism."""
+    members = fixtures_in(path)
+    if any(member.manifest.get("time_to_live") for member in members):
+        pytest.skip("snapshots hold expired entries, which the job does not record")
+    opened = [(member.open(), recorded(member)) for member in members]
+    for (left, before), (right, after) in [*pairwise(opened), (opened[0], opened[-1])]:
+        assert found_differences(left.diff(right), {*before, *after}) == differences(before, after)
+
+
+def test_units_that_are_divided_on_disk_have_the_same_differences(monkeypatch: pytest.MonkeyPatch) -> None:
+    members = fixtures_in(FIXTURES / "1.20/chain-rocksdb")
+    left, right = members[2].open(), members[-1].open()
+    wanted = left.diff(right)
+    monkeypatch.setattr(keyed_entries, "HELD_BYTES", 0)
+    found = left.diff(right)
+    assert found.to_dict() == wanted.to_dict()
+    for one, two in zip(found.operators, wanted.operators, strict=True):
+        for state, other in zip(one.states, two.states, strict=True):
+            assert sorted(map(repr, state.to_arrow().to_pylist())) == sorted(map(repr, other.to_arrow().to_pylist()))
+
+
+@pytest.mark.parametrize("path", CASES)
+def test_snapshots_of_one_moment_are_equal(path: Path) -> None:
+    """What has equal contents by the job's record is equal, whatever the format; so is a snapshot and itself."""
+    members = fixtures_in(path)
+    if any(member.manifest.get("time_to_live") for member in members):
+        pytest.skip("expired entries may have been dropped or not")
+    contents = [(member, recorded(member)) for member in members]
+    of_one_moment = [pair for pair in pairwise(contents) if pair[0][1] == pair[1][1]]
+    for (one, _), (two, _) in of_one_moment:
+        for left, right in ((one, two), (two, one)):
+            comparison = left.open().diff(right.open())
+            assert comparison.equal, [state for operator in comparison.operators for state in operator.states]
+    last = members[-1].open()
+    assert last.diff(last).equal
+    if path.name == "chain-rocksdb" and len(members) > 6:
+        assert len(of_one_moment) >= 2
