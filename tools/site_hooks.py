@@ -1,4 +1,4 @@
-"""What mkdocs does not do itself: pages from files at the root of the repository, and folders in the navigation.
+"""What mkdocs does not do itself: pages from files outside `docs`, and folders in the navigation.
 
 Hooks of `mkdocs.yml`, called by mkdocs by their names.
 """
@@ -12,10 +12,14 @@ from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOT_PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 """Files at the root that are pages of the site, by the names of the pages."""
+
+SCHEMAS = "stateproc/cli/json_schemas/"
+"""The folder of schemas, which are files of the site."""
 
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
@@ -46,14 +50,27 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(
             File.generated(config, page, content=site_links((ROOT / name).read_text(encoding="utf-8"), "docs/"))
         )
+    for schema in sorted((ROOT / SCHEMAS).glob("*.json")):
+        files.append(File.generated(config, f"schemas/{schema.name}", content=schema.read_text(encoding="utf-8")))
     return files
 
 
-def on_page_markdown(markdown: str, config: MkDocsConfig, **_: Any) -> str:
-    """Point links to files at the root to their pages."""
-    for name, page in ROOT_PAGES.items():
-        markdown = markdown.replace(f"](../{name})", f"]({page})").replace(f"](../../{name})", f"](../{page})")
-    return markdown
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: Any) -> str:
+    """Point links to files at the root and to schemas to their copies in the site; other files become their text."""
+    up = "../" * page.file.src_uri.count("/")
+
+    def rewritten(match: re.Match[str]) -> str:
+        label, target, anchor = match[1], match[2], match[3] or ""
+        outside = target.removeprefix(f"{up}../")
+        if outside == target:
+            return match[0]
+        if outside in ROOT_PAGES:
+            return f"[{label}]({up}{ROOT_PAGES[outside]}{anchor})"
+        if outside.startswith(SCHEMAS):
+            return f"[{label}]({up}schemas/{outside.removeprefix(SCHEMAS)})"
+        return label
+
+    return _LINK.sub(rewritten, markdown)
 
 
 def site_links(text: str, docs: str) -> str:
