@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,9 @@ from stateproc.states.state import State
 _TIMESTAMP, _LAST_ACCESS = "timestamp", "last_access"
 _BUDGET = 2 << 30
 """Stored bytes that are read of all operators without ``scan``: some seconds."""
+_FILE_COST = 256 << 10
+"""What opening a file costs, as bytes that are read in that time."""
+_TOO_MUCH = "not counted: files over 64 MiB, more than 2 GiB or thousands of files to read; --scan reads them"
 
 
 @dataclass(frozen=True)
@@ -47,13 +50,13 @@ class _Budget:
     """Decides which operators are read: all with ``scan``, else those of small files until ``_BUDGET`` is used up."""
 
     scan: bool
-    remaining: int = field(default=_BUDGET)
+    remaining: int
 
     def allows(self, operator: Operator, states: int) -> bool:
         if self.scan:
             return True
         sizes = [file.data_bytes for file in operator.keyed_files]
-        cost = sum(sizes) * states
+        cost = sum(max(size, _FILE_COST) for size in sizes) * states
         if max(sizes, default=0) > SMALL or cost > self.remaining:
             return False
         self.remaining -= cost
@@ -78,7 +81,7 @@ def state_times(
     Yields:
         One item per state; of a state that cannot be read, the reason.
     """
-    budget = _Budget(scan)
+    budget = _Budget(scan, _BUDGET)
     for operator in operators:
         states = states_with_times(operator)
         if not states:
@@ -112,8 +115,7 @@ def _times(operator: Operator, state: State, allowed: bool, threads: int | None)
     column = _LAST_ACCESS if isinstance(state, KeyedStateView) else _TIMESTAMP
     kind = "last access" if column == _LAST_ACCESS else state.kind
     if not allowed:
-        note = "not counted: files over 64 MiB, or more than 2 GiB to read; --scan reads them"
-        return StateTimes(operator.operator_id, state.name, kind, None, note)
+        return StateTimes(operator.operator_id, state.name, kind, None, _TOO_MUCH)
     counter = TimeCounter()
     try:
         for batch in state.batches(columns=[column], threads=threads):
