@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any, Literal
 
 from stateproc.storage.filesystem import basename
@@ -85,3 +85,13 @@ class CatalogEntry:
 def iso_time(time: datetime | None) -> str | None:
     """Return a time in UTC as ISO text with seconds."""
     return None if time is None else time.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def utc_time(seconds: float | None) -> datetime | None:
+    """Return the time of seconds since 1970; None where there is none, or no calendar has it."""
+    if seconds is None:
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, timezone.utc)
+    except (OverflowError, OSError, ValueError):
+        return None

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stateproc.errors import CorruptSnapshot, Where
 from stateproc.metadata import SnapshotMetadata
 from stateproc.metadata.handles import (
     ChangelogHandle,
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.int64]
+
+_MOST_BYTES = 1 << 60
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,9 @@ def file_references(metadata: SnapshotMetadata, directory: str, roots: Sequence[
         directory: Where the snapshot is.
         roots: The directories that are listed. Paths to files elsewhere are those before a snapshot was moved, as a
             rule: its files are looked for near it.
+
+    Raises:
+        CorruptSnapshot: The sizes of its files add up to more than any storage has.
     """
     import numpy as np  # Lazy: start-up.
 
@@ -74,6 +80,9 @@ def file_references(metadata: SnapshotMetadata, directory: str, roots: Sequence[
         else:
             continue
         names.add(hash(name))
+    total = sum(sizes.values())
+    if total > _MOST_BYTES:
+        raise CorruptSnapshot(f"its files have {total} bytes, by their handles", where=Where(file=directory))
     ids = np.fromiter(sizes, np.int64, len(sizes))
     order = np.argsort(ids)
     in_order = np.fromiter(sizes.values(), np.int64, len(sizes))[order]

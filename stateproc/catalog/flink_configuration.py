@@ -26,7 +26,7 @@ from stateproc.catalog.flink_keys import (
     STORAGE,
 )
 from stateproc.errors import InvalidOption, MissingFile, Where
-from stateproc.storage.filesystem import StorageOptions, absolute, basename, join, kind_of, read_range
+from stateproc.storage.filesystem import StorageOptions, absolute, basename, join, kind_of, normalize, read_range
 
 _MOST_BYTES = 4 << 20
 _SHOWN = (
@@ -107,6 +107,29 @@ class FlinkConfiguration:
         """The directories of checkpoints and savepoints, as far as they are there."""
         found = (self.checkpoint_directory, self.savepoint_directory)
         return tuple(dict.fromkeys(path for path in found if path))
+
+    def find(self, path: str, storage_options: StorageOptions | None = None) -> str:
+        """Return where the snapshot is that a path means, such as a savepoint's name or a job id.
+
+        Args:
+            path: A path that exists, is absolute or has a scheme is returned as it is; any other is looked for below
+                the directories of checkpoints and savepoints.
+            storage_options: Keyword arguments of the fsspec file system.
+
+        Raises:
+            MissingFile: It is below none of the directories, or one of them cannot be reached.
+        """
+        if not path or absolute(path) == normalize(path) or kind_of(absolute(path), storage_options) is not None:
+            return path
+        found = [join(directory, path) for directory in self.directories]
+        for candidate in found:
+            if kind_of(candidate, storage_options) is not None:
+                return candidate
+        raise MissingFile(
+            f"nothing there: no '{path}' here, nor in {' or '.join(self.directories) or 'the configuration'}",
+            where=Where(file=self.path),
+            advice=f"stateproc ls --conf {self.path} lists the snapshots",
+        )
 
     @property
     def settings(self) -> tuple[FlinkSetting, ...]:

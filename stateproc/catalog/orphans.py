@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from stateproc.catalog.discovery import REQUESTS, Discovery, discover
-from stateproc.catalog.entries import iso_time
+from stateproc.catalog.entries import iso_time, utc_time
 from stateproc.catalog.listing import SnapshotCatalog, catalog_of
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.storage.filesystem import join
@@ -190,4 +190,4 @@ def _described(directory: str, entry: ListedEntry, options: Mapping[str, Any] | 
         if facts is None:
             return ()  # removed meanwhile, or no regular file
         size, modified = facts.size, facts.modified
-    return (UnneededFile(path, size, None if modified is None else datetime.fromtimestamp(modified, timezone.utc)),)
+    return (UnneededFile(path, size, utc_time(modified)),)

@@ -23,6 +23,11 @@ def add_open_options(parser: ArgumentParser) -> None:
     parser.add_argument("path", metavar=PATH.metavar, help=PATH.help)
     group = parser.add_argument_group("opening the snapshot")
     add_options(group, (option for option in OPEN_OPTIONS if option.name not in _OF_READ_ONLY))
+    group.add_argument(
+        "--conf",
+        metavar="FILE",
+        help="Flink's config.yaml or flink-conf.yaml: a path that does not exist is found below its directories",
+    )
 
 
 def add_options(group: _ActionsContainer, options: Iterable[OptionDefinition]) -> None:
@@ -84,7 +89,10 @@ def open_snapshot(
 
     values = option_values(arguments, OPEN_OPTIONS)
     values["temporal"] = BY_NAME["temporal"].value(temporal)
-    snapshot = stateproc.open(path or arguments.path, **values)
+    given = path or arguments.path
+    if getattr(arguments, "conf", None) is not None:
+        given = stateproc.flink_configuration(arguments.conf).find(given, values["storage_options"])
+    snapshot = stateproc.open(given, **values)
     if snapshot.note and show_note:
         print(snapshot.note, file=sys.stderr)
     return snapshot

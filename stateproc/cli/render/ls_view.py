@@ -35,24 +35,22 @@ def catalog_view(catalog: SnapshotCatalog) -> Group:
     parts: list[RenderableType] = [_head(catalog), Text()]
     for group in catalog.groups:
         names = _names(group, roots)
-        parts += [_group_line(group, roots), Padding(_snapshots(group, names), (0, 0, 0, 1)), *_remarks(group, names)]
+        parts += [_group_line(group, roots), Padding(_snapshots(group, names), (0, 0, 0, 1))]
+        parts += [*_remarks(group, names), Text()]
     return Group(*parts)
 
 
 def _remarks(group: JobGroup, names: Mapping[str, str]) -> Iterator[Text]:
-    """Yield why snapshots are unreadable or incomplete, and notes; then an empty line."""
-    lines = []
+    """Yield why snapshots are unreadable or incomplete, and notes."""
     for entry in group.entries:
         name = names[entry.path]
         if entry.problem:
-            lines.append(Text.assemble(("  ✗ ", "red"), (name, "red"), ": ", printable(entry.problem)))
+            yield Text.assemble(("  ✗ ", "red"), (name, "red"), ": ", printable(entry.problem))
         elif entry.status == "incomplete":
             written = "" if entry.last_write is None else f", last written to {_minutes(entry.last_write)}"
-            lines.append(Text.assemble(("  … ", "yellow"), (name, "yellow"), f": no _metadata{written}"))
-    lines += [Text.assemble(("  ! ", "yellow"), printable(note)) for note in group.notes]
-    if lines:
-        yield from lines
-        yield Text()
+            yield Text.assemble(("  … ", "yellow"), (name, "yellow"), f": no _metadata{written}")
+    for note in group.notes:
+        yield Text.assemble(("  ! ", "yellow"), printable(note))
 
 
 def _head(catalog: SnapshotCatalog) -> Text:
@@ -73,13 +71,15 @@ def _head(catalog: SnapshotCatalog) -> Text:
 
 
 def _group_line(group: JobGroup, roots: Sequence[str]) -> Text:
+    """Return the job's id and the directories of its snapshots other than the root and the root's one of the job."""
     job = group.job
     if job is None:
         return Text("job unknown", "bold")
-    text = Text(f"job {job}" if len(job) == 32 else f"job {job}…", "bold")
     other = _other_directories(group)
     places = [group.directory, *other] if len(other) == 1 else [group.directory]
-    return text.append("  " + ", ".join(printable(_relative(place, "", roots)) for place in places), "dim")
+    names = [printable(_relative(place, "", roots)) for place in places if [place] != list(roots)]
+    shown = ", ".join(name for name in names if name != job)
+    return Text.assemble((f"job {job}" if len(job) == 32 else f"job {job}…", "bold"), (f"  {shown}", "dim"))
 
 
 def _other_directories(group: JobGroup) -> list[str]:
@@ -96,7 +96,9 @@ def _names(group: JobGroup, roots: Sequence[str]) -> dict[str, str]:
 
 
 def _snapshots(group: JobGroup, names: Mapping[str, str]) -> Table:
-    table = Table(box=_BOX, pad_edge=False, header_style="dim", padding=(0, 1, 0, 0))
+    table = Table(
+        box=_BOX, show_edge=False, pad_edge=False, header_style="dim", border_style="dim", padding=(0, 1, 0, 0)
+    )
     table.add_column("", width=1)
     table.add_column("snapshot", overflow="fold")
     table.add_column("id", justify="right", no_wrap=True)

@@ -225,3 +225,18 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_bytes(b"a: \xff\xfe\n")
     with pytest.raises(InvalidOption, match="no text in UTF-8"):
         stateproc.flink_configuration(tmp_path)
+
+
+def test_names_are_found_below_the_directories(tmp_path: Path) -> None:
+    """A path that exists counts; then checkpoints, then savepoints."""
+    for name in ("checkpoints/job", "savepoints/savepoint-1", "savepoints/job"):
+        (tmp_path / name).mkdir(parents=True)
+    text = f"state.checkpoints.dir: {tmp_path}/checkpoints\nstate.savepoints.dir: {tmp_path}/savepoints\n"
+    configuration = stateproc.flink_configuration(write(tmp_path, "flink-conf.yaml", text))
+    assert configuration.find("job") == f"{tmp_path}/checkpoints/job"
+    assert configuration.find("savepoint-1/") == f"{tmp_path}/savepoints/savepoint-1/"
+    assert configuration.find("tests") == "tests"
+    assert configuration.find("/none") == "/none"
+    assert configuration.find("s3://none/at-all") == "s3://none/at-all"
+    with pytest.raises(MissingFile, match=r"no 'none' here, nor in .*checkpoints or .*savepoints"):
+        configuration.find("none")

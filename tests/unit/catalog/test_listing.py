@@ -116,6 +116,23 @@ def test_a_damaged_metadata_is_a_row_with_its_reason(chain: Path, data: bytes) -
     assert len(entries) == 9
 
 
+def test_impossible_sizes_and_times(chain: Path) -> None:
+    from stateproc.catalog.entries import utc_time
+    from stateproc.metadata import OperatorState, SnapshotMetadata, SubtaskState
+    from stateproc.metadata.handles import KeyGroupsHandle
+    from stateproc.metadata.writer import write_metadata
+
+    subtasks = tuple(
+        SubtaskState(i, managed_keyed=KeyGroupsHandle(7, i, (0,), RelativeFileHandle(f"f{i}", (1 << 63) - 1)))
+        for i in range(3)
+    )
+    metadata = SnapshotMetadata(3, 1, (), (OperatorState("0a" * 16, 3, 3, subtasks=subtasks),))
+    (chain / JOB / "chk-3/_metadata").write_bytes(write_metadata(metadata, 3))
+    damaged = next(entry for entry in stateproc.ls(chain) if entry.status == "unreadable")
+    assert damaged.name == "chk-3" and "bytes, by their handles" in str(damaged.problem)
+    assert utc_time(1e30) is None
+
+
 @pytest.mark.skipif(os.getuid() == 0, reason="root may read every directory")
 def test_a_directory_that_may_not_be_listed_is_a_row(chain: Path) -> None:
     closed = chain / "closed"

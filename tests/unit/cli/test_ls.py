@@ -158,3 +158,12 @@ def test_names_cannot_control_the_terminal(run: Any, tmp_path: Path) -> None:
     assert "\x1b" not in out and "\u202e" not in out and r"evil\x1b[31m" in out
     paths = [item["path"] for item in report(run("ls", tmp_path, "--json"))["snapshots"]]
     assert os.fsdecode(os.fsencode(tmp_path) + b"/\xff/copy") in paths
+
+
+def test_other_commands_find_names_below_the_configured_directories(run: Any, root: Path, tmp_path: Path) -> None:
+    conf = tmp_path / "config.yaml"
+    conf.write_text(f"state:\n  savepoints.dir: {root}\n")
+    status, out, _ = run("inspect", "--conf", conf, "--json", "savepoint-483d9b-4d0618fc4a49")
+    assert status == 0 and json.loads(out)["path"] == f"{root}/savepoint-483d9b-4d0618fc4a49"
+    status, _, err = run("inspect", "--conf", conf, "savepoint-000000-4d0618fc4a49")
+    assert status == 3 and "stateproc ls --conf" in err
