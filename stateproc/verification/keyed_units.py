@@ -14,6 +14,7 @@ from stateproc.readers.common.keyed_file import KeyedFile
 from stateproc.readers.common.splits import KeyedSplit, SplitRequest, StateScan, split_ranges
 from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.states.operator import Operator
+from stateproc.states.parallel_scan import read_in_order
 from stateproc.verification.findings import Finding, UnreadState, VerificationUnit
 from stateproc.verification.keyed_rows import VerifiedKeyedState, keyed_label, read_state
 from stateproc.verification.problem import Problem, problem_of
@@ -31,16 +32,20 @@ class KeyedPlan:
     findings: tuple[Finding, ...]
 
 
-def keyed_plan(operator: Operator, position: int, wanted: Sequence[str]) -> KeyedPlan:
+_FileWithStates = tuple[KeyedFile, list[VerifiedKeyedState]]
+
+
+def keyed_plan(operator: Operator, position: int, wanted: Sequence[str], threads: int) -> KeyedPlan:
     """Plan how the keyed state of an operator is read.
 
     Args:
         operator: The operator.
         position: Its position among those that are verified.
         wanted: Only these states; all if empty.
+        threads: The number of threads that read the MANIFESTs of databases.
     """
     findings: list[Finding] = []
-    units: list[VerificationUnit] = []
+    files: list[_FileWithStates] = []
     broken = {id(file) for file, _ in operator.unreadable_keyed_files}
     for file, error in operator.unreadable_keyed_files:
         findings.append(problem_of(error, operator.display, key_groups=file.handle.key_groups))
@@ -50,16 +55,29 @@ def keyed_plan(operator: Operator, position: int, wanted: Sequence[str]) -> Keye
             continue
         states, unknown = _states_of(operator, file, wanted, problems)
         findings += unknown
-        try:
-            if states:
-                file.check_readable(operator.display, states[0].state.name)
-                units += _units(operator, position, file, states)
-        except SnapshotError as error:
-            findings += failure(error, operator.display, states, file.handle.key_groups)
+        if states:
+            files.append((file, states))
     findings += _type_problems(operator, problems)
     if broken:
         findings += [UnreadState(keyed_label(state)) for state in problems]
+    units: list[VerificationUnit] = []
+    plan = partial(_planned, operator, position)
+    for item in read_in_order(files, plan, threads, at_once=True, size_of=lambda _: 0):
+        if isinstance(item, VerificationUnit):
+            units.append(item)
+        else:
+            findings.append(item)
     return KeyedPlan(tuple(units), tuple(findings))
+
+
+def _planned(operator: Operator, position: int, planned: _FileWithStates) -> Iterator[VerificationUnit | Finding]:
+    """Yield the units of a file, or why reading it cannot be planned."""
+    file, states = planned
+    try:
+        file.check_readable(operator.display, states[0].state.name)
+        yield from list(_units(operator, position, file, states))
+    except SnapshotError as error:
+        yield from failure(error, operator.display, states, file.handle.key_groups)
 
 
 def _states_of(

@@ -14,6 +14,7 @@ from stateproc.metadata.walk import walk_stream_handles
 from stateproc.serializers.core.plugins import load_plugins
 from stateproc.states.operator import Operator
 from stateproc.states.parallel_scan import read_in_order, thread_count
+from stateproc.storage.filesystem import store_kind
 from stateproc.verification.class_mentions import mentioned_classes
 from stateproc.verification.class_skeleton import class_skeleton
 from stateproc.verification.database_check import check_library, database_units
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from stateproc.snapshot.snapshot import Snapshot
 
 Advance = Callable[[int], None]
+_REMOTE_THREADS = 8
 
 
 def _ignored(_: int) -> None:
@@ -71,7 +73,7 @@ class VerificationRun:
             check_library()
         self._started = time.perf_counter()
         self._request = request
-        self._threads = thread_count(request.threads)
+        self._threads = _threads(request)
         self._operators = tuple(map(_exact, request.operators))
         for operator in self._operators[:1]:
             load_plugins(operator.options.plugins)
@@ -81,7 +83,7 @@ class VerificationRun:
         self._units: list[VerificationUnit] = []
         seen = SeenStreams()
         for position, operator in enumerate(self._operators):
-            for item in _planned(operator, position, request, seen):
+            for item in _planned(operator, position, request, seen, self._threads):
                 if isinstance(item, VerificationUnit):
                     self._units.append(item)
                 else:
@@ -209,6 +211,13 @@ def _check_known(operators: Iterable[Operator], state: str) -> None:
     raise not_found("state", state, known)
 
 
+def _threads(request: VerificationRequest) -> int:
+    """Return the number of threads: more than cores for remote snapshots, because reading waits for requests."""
+    number = thread_count(request.threads)
+    is_remote = any(store_kind(operator.location.directory_uri) != "file" for operator in request.operators[:1])
+    return max(number, _REMOTE_THREADS) if is_remote and request.threads is None else number
+
+
 def _read(unit: VerificationUnit) -> Iterator[tuple[VerificationUnit, list[Finding]]]:
     yield unit, list(unit.findings())
 
@@ -219,11 +228,11 @@ def _exact(operator: Operator) -> Operator:
 
 
 def _planned(
-    operator: Operator, position: int, request: VerificationRequest, seen: SeenStreams
+    operator: Operator, position: int, request: VerificationRequest, seen: SeenStreams, threads: int
 ) -> Iterator[VerificationUnit | Finding]:
     wanted = request.states
     yield from key_group_problems(operator)
-    keyed = keyed_plan(operator, position, wanted)
+    keyed = keyed_plan(operator, position, wanted, threads)
     yield from keyed.findings
     yield from keyed.units
     yield from raw_timer_units(operator, position, wanted)

@@ -46,6 +46,7 @@ class CountedFileSystem(LocalFileSystem):  # type: ignore[misc]  # fsspec is not
         with _LOCK:
             count.now += 1
             count.most_at_once = max(count.most_at_once, count.now)
+        data = b""  # of a file that does not exist
         try:
             time.sleep(type(self).seconds)
             with Path(self._strip_protocol(path)).open("rb") as file:

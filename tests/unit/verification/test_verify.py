@@ -18,6 +18,7 @@ from stateproc.verification.report import Verification
 from tests.helpers.damage.snapshot_copies import SnapshotCopy
 from tests.helpers.fixtures import CLASSES, Fixture, fixtures, unknown_type_fixtures
 from tests.helpers.paths import FIXTURES
+from tests.helpers.stores.counting_filesystem import counted, counting
 
 DEMO = str(FIXTURES / "1.20/demo/snapshot")
 BY_NAME = {fixture.name: fixture for fixture in fixtures()}
@@ -69,6 +70,17 @@ def test_key_groups_are_recomputed_where_the_hash_of_keys_is_known() -> None:
     found = stateproc.open(DEMO).verify()
     (customers,) = (operator for operator in found.operators if len(operator.states) == 4)
     assert {state.state: state.checked_keys == state.rows for state in customers.states}["profile"]
+
+
+def test_files_are_read_once_for_all_states_in_them() -> None:
+    path = Path(DEMO)
+    with counting() as count:
+        snapshot = stateproc.open(counted(path))
+        assert snapshot.verify().is_intact
+    files = {name for name, _ in count.requests} - {"_metadata"}
+    # The header of each, and all key groups together.
+    assert {count.times(name) for name in files} == {2}
+    assert count.bytes == sum(path.joinpath(name).stat().st_size for name in files | {"_metadata"})
 
 
 def test_operators_and_states_can_be_chosen() -> None:
