@@ -38,7 +38,7 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
 _OPEN = """
 import sys
 from benchmarks.threads import opened
-from stateproc.cli.filtered_scan import FilteredScan
+from stateproc.states.filtered_scan import FilteredScan
 FilteredScan(opened(sys.argv[1]))
 """
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 from stateproc.cli.arguments import open_snapshot, option_values
-from stateproc.cli.filtered_scan import FilteredScan
 from stateproc.cli.output_format import choose_format
 from stateproc.cli.progress import Advance, progress
 from stateproc.cli.row_output import BINARY_FORMATS, output_stream, row_writer
@@ -17,6 +16,8 @@ from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.options import ROW_OPTIONS, SELECT_OPTIONS, Interface
 from stateproc.row_formats.row_writers import RowWriter
 from stateproc.snapshot.selection import StateSelection, select_operator, select_state
+from stateproc.states.connector_state import opened_state
+from stateproc.states.filtered_scan import FilteredScan
 
 TABLE_ROWS = 20
 """Rows of a table without ``--limit``."""
@@ -32,7 +33,9 @@ def read_command(arguments: Namespace) -> int:
     rows = option_values(arguments, ROW_OPTIONS)
     snapshot = open_snapshot(arguments, arguments.temporal or ("micros" if is_binary else "exact"))
     state = select_state(select_operator(snapshot, selection), selection, single=True)
-    scan = FilteredScan(state, arguments.where, rows["columns"], rows["flatten"], rows["raw"], rows["threads"])
+    if not rows["raw"]:
+        state = opened_state(state)
+    scan = FilteredScan(state, arguments.where, rows["columns"], rows["flatten"], threads=rows["threads"])
     limit = TABLE_ROWS if arguments.limit is None and format_name == "table" else arguments.limit
     started = time.monotonic()
     try:

@@ -84,7 +84,7 @@ class Evaluator:
         try:
             return compute()
         except InvalidOption as error:
-            if error.message.startswith("--where"):
+            if error.message.startswith("where: "):
                 raise
             raise self._where.error(node, error.message, error.advice) from error
         except pa.ArrowException as error:

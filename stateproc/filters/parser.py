@@ -1,4 +1,4 @@
-"""Parse the condition of ``--where`` into sqlglot's syntax tree."""
+"""Parse a condition on rows into sqlglot's syntax tree."""
 
 from __future__ import annotations
 
@@ -144,4 +144,4 @@ def _syntax_error(text: str, error: ParseError) -> InvalidOption:
 
 def _error(text: str, at: int, message: str, advice: str | None = EXAMPLES) -> InvalidOption:
     shown = re.sub(r"\s", " ", text)
-    return InvalidOption(f"--where: {message}\n    {shown}\n    {' ' * max(at, 0)}^", advice=advice)
+    return InvalidOption(f"where: {message}\n    {shown}\n    {' ' * max(at, 0)}^", advice=advice)

@@ -6,18 +6,20 @@ import base64
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from stateproc.errors import SnapshotError
 from stateproc.metadata import walk_stream_handles
 from stateproc.metadata.handles import KeyGroupsHandle
-from stateproc.snapshot.snapshot import Snapshot
 from stateproc.states.operator import Operator
 from stateproc.states.operator_state import OperatorStateView
 from stateproc.states.rocksdb_tables import state_tables
 from stateproc.states.state import State
+
+if TYPE_CHECKING:
+    from stateproc.snapshot.snapshot import Snapshot
 
 Row = dict[str, Any]
 

@@ -96,7 +96,7 @@ def select_operator(snapshot: Snapshot, selection: StateSelection) -> Operator:
 
 
 def select_state(operator: Operator, selection: StateSelection, *, single: bool = False) -> State:
-    """Return the state that is named; without a name all keyed states as one wide table.
+    """Return the state that is named, undecoded; without a name all keyed states as one wide table.
 
     Args:
         operator: The operator in which to look.
@@ -113,7 +113,7 @@ def select_state(operator: Operator, selection: StateSelection, *, single: bool 
     if selection.operator_state is not None:
         return operator.operator_state(selection.operator_state)
     if selection.state is not None:
-        return operator.state(selection.state)
+        return operator.state(selection.state, raw=True)
     if not single or (operator.keyed_states and len(operator.states) > 1):
         return operator.wide(selection.namespace)
     if len(operator.states) == 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,8 @@ from stateproc.states.state import State
 from stateproc.storage import SnapshotLocation, locate
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from stateproc.comparison.snapshot_comparison import SnapshotComparison
     from stateproc.export.export_run import ProgressStart
     from stateproc.export.manifest import ExportManifest
@@ -131,17 +133,64 @@ class Snapshot:
             self._operators_by_uid[uid] = self._operator(operator.metadata, uid)
         return self._operators_by_uid[uid]
 
-    def state(self, uid_or_hash: str, name: str) -> State:
+    def state(self, uid_or_hash: str, name: str, *, raw: bool = False) -> State:
         """Find a state.
 
         Args:
             uid_or_hash: The operator, as in :meth:`operator`.
             name: The state's name.
+            raw: Source and sink states of well-known connectors as their bytes, not decoded into columns.
 
         Raises:
             NotFound: There is no such operator or state; the advice lists the nearest names.
         """
-        return self.operator(uid_or_hash).state(name)
+        return self.operator(uid_or_hash).state(name, raw=raw)
+
+    def __getitem__(self, uid_or_hash: str) -> Operator:
+        """Return an operator, as :meth:`operator` finds it. Raises NotFound."""
+        return self.operator(uid_or_hash)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __contains__(self, uid_or_hash: object) -> bool:
+        try:
+            return isinstance(uid_or_hash, str) and bool(self.operator(uid_or_hash).operator_id)
+        except (NotFound, InvalidOption):
+            return False
+
+    def keys(self) -> list[str]:
+        """Return the operators' uids, or their ids where uids are not known."""
+        return [operator.display for operator in self.operators]
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.keys()
+
+    def offsets(self) -> pa.Table:
+        """Return the Kafka offsets of all sources.
+
+        Returns:
+            operator, topic, partition, offset (the first record that has not been read), stopping_offset, subtask,
+            sorted by the first three. Offsets of -1, -2 and -3 mean latest, earliest and the committed offset. A
+            partition without a subtask is known to the source's coordinator and not assigned to a reader yet.
+
+        Raises:
+            SnapshotError: The state of a source cannot be read.
+        """
+        # Lazy: start-up.
+        from stateproc.reports.kafka_offsets import offsets_table
+
+        return offsets_table(self.operators)
+
+    def catalog(self) -> pa.Table:
+        """Return a table of all states: operator, name, kind, types, bytes, and why a state cannot be read.
+
+        Reads the headers of state files.
+        """
+        # Lazy: start-up.
+        from stateproc.snapshot.metadata_tables import CATALOGS
+
+        return CATALOGS["states"].table(self)
 
     @property
     def states(self) -> Sequence[State]:

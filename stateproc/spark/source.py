@@ -10,7 +10,7 @@ from stateproc.spark.options import source_options
 from stateproc.spark.reader import SavepointReader
 from stateproc.spark.relations import relation
 from stateproc.spark.types import spark_schema
-from stateproc.states.state import narrowed
+from stateproc.states.schema_merging import narrowed
 
 
 def schema_of(raw: Mapping[str, str]) -> StructType:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 
@@ -21,6 +21,7 @@ from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.readers.common.state_names import OperatorNames
 from stateproc.readers.operator_state.reader import state_info
 from stateproc.readers.timers.splits import RawTimers, open_raw_timers
+from stateproc.states.connector_state import opened_state
 from stateproc.states.joined_table import WideState, wide_state
 from stateproc.states.keyed_state import KeyedStateView, StateInFile
 from stateproc.states.operator_context import OperatorContext
@@ -276,11 +277,12 @@ class Operator:
         """All states: keyed states, timers, operator states."""
         return (*self.keyed_states, *self.timer_states, *self.operator_states)
 
-    def state(self, name: str) -> State:
+    def state(self, name: str, *, raw: bool = False) -> State:
         """Find a state.
 
         Args:
             name: Its name; a timer queue's name selects the queue itself.
+            raw: Source and sink states of well-known connectors as their bytes, not decoded into columns.
 
         Raises:
             NotFound: There is no such state; the advice lists the nearest names.
@@ -288,10 +290,27 @@ class Operator:
         """
         for view in (*self.states, *self._keyed.values()):
             if view.name == name:
-                return view
+                return view if raw else opened_state(view)
         if self.problems:
             raise self.problems[0]
         raise self._no_state("state", name, self.states)
+
+    def __getitem__(self, name: str) -> State:
+        """Return a state by its name. Raises NotFound."""
+        return self.state(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.keys()
+
+    def keys(self) -> list[str]:
+        """Return the names of the states. Reads the headers of state files."""
+        return [state.name for state in self.states]
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.keys()
 
     def timers(self, domain: str) -> TimerView:
         """Find the timers of a time domain.

@@ -6,11 +6,11 @@ from two files may have different fields.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from stateproc.errors import UnsupportedSnapshot
+from stateproc.errors import InvalidOption, UnsupportedSnapshot
 
 _MOST_AT_ONCE = 64 << 20
 
@@ -104,3 +104,13 @@ def _with_validity(made: pa.Array, like: pa.Array) -> pa.Array:
     import pyarrow.compute as pc
 
     return pc.if_else(like.is_valid(), made, pa.scalar(None, made.type))
+
+
+def narrowed(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
+    """Return the schema of the selected columns. Raises InvalidOption for one that does not exist."""
+    if columns is None:
+        return schema
+    unknown = [name for name in columns if name not in schema.names]
+    if unknown:
+        raise InvalidOption(f"no column {unknown[0]!r}", advice=f"there are: {', '.join(schema.names)}")
+    return pa.schema([schema.field(name) for name in columns])

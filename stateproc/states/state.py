@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,14 +14,19 @@ import pyarrow as pa
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.common.splits import Split
+from stateproc.states.filtered_scan import FilteredScan
+from stateproc.states.key_lookup import has_one_row, plain_value, rows_of_key
 from stateproc.states.operator_context import OperatorContext
+from stateproc.states.other_libraries import RereadableStream, to_duckdb_relation, to_polars_frame
 from stateproc.states.pandas_frames import check_dtypes, to_frame
 from stateproc.states.parallel_scan import parallel_split_bytes, read_in_order, thread_count, useful_threads
-from stateproc.states.schema_merging import aligned
+from stateproc.states.schema_merging import aligned, narrowed
 from stateproc.storage.filesystem import store_kind
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
     from typing_extensions import Self
 
     from stateproc.states.described_types import DescribedType
@@ -167,6 +173,7 @@ class State(ABC):
         columns: Sequence[str] | None = None,
         key_groups: Iterable[int] | None = None,
         keys: Sequence[Any] | None = None,
+        where: str | None = None,
         threads: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Read the rows, one bounded batch after another, in the order of the splits.
@@ -179,6 +186,8 @@ class State(ABC):
             columns: Only these columns, in this order.
             key_groups: Only these key groups.
             keys: Only what is needed to find these keys. Rows with other keys of the same key groups may be included.
+            where: Only the rows for which a condition is true, in SQL: ``key = 42 AND value.total >= 10``. Conditions
+                on ``key`` and ``key_group`` limit what is read.
             threads: The number of threads that read and decode; default the cores that this process may use.
 
         Yields:
@@ -188,9 +197,10 @@ class State(ABC):
             CorruptSnapshot: A file is damaged.
             MissingFile: A file does not exist.
             UnsupportedSnapshot: A value cannot be decoded.
-            InvalidOption: A column does not exist, the state cannot be flattened, or ``threads`` is not positive.
+            InvalidOption: A column does not exist, the state cannot be flattened, ``where`` cannot be parsed or does
+                not fit the columns, or ``threads`` is not positive.
         """
-        return self._batches(flatten, columns, key_groups, keys, threads)
+        return self._batches(flatten, columns, key_groups, keys, where, threads)
 
     def _batches(
         self,
@@ -198,12 +208,17 @@ class State(ABC):
         columns: Sequence[str] | None = None,
         key_groups: Iterable[int] | None = None,
         keys: Sequence[Any] | None = None,
+        where: str | None = None,
         threads: int | None = None,
         *,
         at_once: bool = False,
     ) -> Generator[pa.RecordBatch, None, None]:
         """Read as :meth:`batches`; ``at_once``: all threads begin before the first batch is there."""
         with self._placed():
+            if where is not None:
+                scan = FilteredScan(self, where, columns, flatten, key_groups=key_groups, keys=keys, threads=threads)
+                yield from scan.batches(lambda _: None, at_once=at_once)
+                return
             number = thread_count(threads)
             schema = self.schema(flatten=flatten)
             wanted = narrowed(schema, columns)
@@ -304,6 +319,77 @@ class State(ABC):
         check_dtypes(dtypes)
         return to_frame(self.to_arrow(**options), dtypes)
 
+    def to_polars(self, **options: Any) -> polars.DataFrame:
+        """Return all rows as a polars DataFrame.
+
+        Args:
+            **options: As in :meth:`batches`.
+
+        Raises:
+            InvalidOption: polars is not installed.
+            SnapshotError: As in :meth:`batches`.
+        """
+        return to_polars_frame(self.to_arrow(**options))
+
+    def to_duckdb(self, connection: DuckDBPyConnection | None = None, **options: Any) -> DuckDBPyRelation:
+        """Return the rows as a DuckDB relation, which reads them in bounded memory each time that it is evaluated.
+
+        Args:
+            connection: The connection of the relation; default DuckDB's own.
+            **options: As in :meth:`batches`.
+
+        Raises:
+            InvalidOption: duckdb is not installed, or as in :meth:`batches`.
+            SnapshotError: The schema cannot be determined.
+        """
+        return to_duckdb_relation(RereadableStream(partial(self.to_reader, **options)), connection)
+
+    def head(self, n: int = 5, **options: Any) -> pa.Table:
+        """Read the first rows, and little more.
+
+        Args:
+            n: The number of rows.
+            **options: As in :meth:`batches`.
+
+        Raises:
+            SnapshotError: As in :meth:`batches`.
+        """
+        schema = narrowed(self.schema(flatten=options.get("flatten", False)), options.get("columns"))
+        found: list[pa.RecordBatch] = []
+        with closing(self._batches(**{"threads": 1, **options})) as batches:
+            for batch in batches:
+                if n <= 0:
+                    break
+                found.append(batch.slice(0, n))
+                n -= len(found[-1])
+                if n <= 0:
+                    break
+        return pa.Table.from_batches(found, schema=schema)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return what the state has for one key, reading only the key's key group, of RocksDB only its blocks.
+
+        Args:
+            key: A Python value as ``to_pylist`` returns it: of a composite key a dict.
+            default: What is returned where the state has no value for the key.
+
+        Returns:
+            The value, of map states a dict. Of states with several rows per key (namespaces, timers, all keyed states
+            of an operator) a list of dicts, one per row.
+
+        Raises:
+            InvalidOption: The state has no keys, or the key is of another type.
+            SnapshotError: As in :meth:`batches`.
+        """
+        schema = self.schema()
+        if "key" not in schema.names:
+            raise InvalidOption(f"state '{self.name}' has no keys", advice="to_arrow() returns all of its rows")
+        with closing(self._batches(keys=[key])) as batches:
+            rows = list(rows_of_key(batches, key))
+        if not has_one_row(self.kind, schema.names):
+            return rows
+        return plain_value(rows[0]["value"], schema.field("value").type) if rows else default
+
     def to_reader(self, **options: Any) -> pa.RecordBatchReader:
         """Return a stream of the rows, in bounded memory, for what consumes Arrow streams.
 
@@ -336,13 +422,3 @@ class State(ABC):
 
     def __repr__(self) -> str:
         return f"<{self.kind} state {self.name!r} of operator {self.operator.display!r}>"
-
-
-def narrowed(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
-    """Return the schema of the selected columns. Raises InvalidOption for one that does not exist."""
-    if columns is None:
-        return schema
-    unknown = [name for name in columns if name not in schema.names]
-    if unknown:
-        raise InvalidOption(f"no column {unknown[0]!r}", advice=f"there are: {', '.join(schema.names)}")
-    return pa.schema([schema.field(name) for name in columns])

@@ -17,7 +17,7 @@ def test_written_bytes_equal_those_of_the_connector(release: str) -> None:
     """Write the rows that were read from the connector's state, in the order of its hash set."""
     path = FIXTURES / release / "kafka-rocksdb-canonical" / "snapshot"
     operator = stateproc.open(str(path), uids=["orders-from-kafka"]).operator("orders-from-kafka")
-    state, coordinator = operator.state("SourceReaderState"), operator.metadata.coordinator
+    state, coordinator = operator.state("SourceReaderState", raw=True), operator.metadata.coordinator
     assert coordinator is not None and operator.coordinator is not None
     splits = {}
     for data in state.to_arrow().column("value").to_pylist():

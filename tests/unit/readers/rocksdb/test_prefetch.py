@@ -12,7 +12,6 @@ import pytest
 from rocksdict import BlockBasedOptions, DBCompressionType, Options, Rdict
 
 import stateproc
-from stateproc.cli.filtered_scan import FilteredScan
 from stateproc.keygroups.key_hash import KeyHash
 from stateproc.metadata import read_metadata
 from stateproc.metadata.handles import FileHandle, IncrementalHandle
@@ -20,6 +19,7 @@ from stateproc.metadata.writer import write_metadata
 from stateproc.readers.rocksdb import database_files, rocksdb_entries
 from stateproc.spark.options import source_options
 from stateproc.spark.relations import relation
+from stateproc.states.filtered_scan import FilteredScan
 from stateproc.storage import FileSource
 from tests.helpers.paths import FIXTURES
 from tests.helpers.rocksdb.databases import contents, database

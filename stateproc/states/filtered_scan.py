@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from stateproc.cli.progress import Advance
 from stateproc.readers.common.splits import Split
-from stateproc.states.connector_state import opened_state
 from stateproc.states.parallel_scan import read_in_order, thread_count
-from stateproc.states.schema_merging import aligned
-from stateproc.states.state import State, narrowed
+from stateproc.states.schema_merging import aligned, narrowed
 
 if TYPE_CHECKING:
     from stateproc.filters import RowFilter, WhereCondition
+    from stateproc.states.state import State
 
 _SPLIT_BYTES = 8 << 20
 
 _Step: TypeAlias = "pa.RecordBatch | int"
 """Rows of a split; its bytes when it is done."""
+
+
+Advance: TypeAlias = Callable[[int], None]
+"""Called with the bytes of each split that is done."""
+
+
+def _both(one: set[int] | None, two: set[int] | None) -> set[int] | None:
+    """Return the key groups in both sets, where None is all."""
+    if one is None or two is None:
+        return two if one is None else one
+    return one & two
 
 
 def _step_bytes(step: _Step) -> int:
@@ -37,7 +46,8 @@ class FilteredScan:
         where: The text of a condition; see docs/cli.md.
         columns: Names of columns in the order wanted; None for all.
         flatten: One row per list element or map entry.
-        raw: Source and sink states as their bytes.
+        key_groups: Only these key groups; None for all that the condition allows.
+        keys: Only what is needed to find these keys; None for all that the condition allows.
         threads: The number of threads that read, decode and filter; None for the cores that the process may use.
 
     Attributes:
@@ -55,16 +65,20 @@ class FilteredScan:
         where: str | None = None,
         columns: Sequence[str] | None = None,
         flatten: bool = False,
-        raw: bool = False,
+        *,
+        key_groups: Iterable[int] | None = None,
+        keys: Sequence[Any] | None = None,
         threads: int | None = None,
     ) -> None:
         self._threads = thread_count(threads)
-        self._state = state if raw else opened_state(state)
-        self._flatten, self._raw = flatten, raw
+        self._state = state
+        self._flatten = flatten
         self._full_schema = self._state.schema(flatten=flatten)
         self.schema = narrowed(self._full_schema, columns)
         self._filter: RowFilter | None = None
-        keys = key_groups = None
+        groups = None if key_groups is None else set(key_groups)
+        if keys is not None:
+            groups = _both(groups, state.key_groups_of(keys))
         needed = set(self.schema.names)
         if where is not None:
             # Lazy: start-up. sqlglot takes 0.4 s to load.
@@ -72,11 +86,13 @@ class FilteredScan:
 
             condition = parse(where, self._full_schema.names)
             self._filter = RowFilter(condition, self._full_schema, self._temporal_schema)
-            keys, key_groups = self._pruning(condition)
+            found_keys, found_groups = self._pruning(condition)
+            groups = _both(groups, found_groups)
+            keys = found_keys if keys is None else keys
             needed |= {name for name in self._full_schema.names if name.lower() in condition.names}
         size = self._state.parallel_split_bytes(self._threads, _SPLIT_BYTES)
         self.splits = self._state.splits(
-            flatten=flatten, key_groups=key_groups, split_bytes=size, keys=keys, columns=needed
+            flatten=flatten, key_groups=groups, split_bytes=size, keys=keys, columns=needed
         )
 
     def batches(self, advance: Advance, *, at_once: bool = False) -> Generator[pa.RecordBatch, None, None]:
@@ -110,10 +126,7 @@ class FilteredScan:
         names = self._full_schema.names
         groups = key_groups_in(condition, self._state.operator.max_parallelism) if "key_group" in names else None
         keys = keys_in(condition, self._temporal_schema.field("key").type) if "key" in names else None
-        of_keys = None if keys is None else self._state.key_groups_of(keys)
-        if of_keys is not None:
-            groups = of_keys if groups is None else groups & of_keys
-        return keys, groups
+        return keys, groups if keys is None else _both(groups, self._state.key_groups_of(keys))
 
     @cached_property
     def _temporal_schema(self) -> pa.Schema:
