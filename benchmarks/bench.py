@@ -159,7 +159,7 @@ print(rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 def memory(path: str) -> dict[str, float]:
     """The peak memory of a Python process that reads one subtask's whole files, beside one that only imports."""
-    idle = "import resource, stateproc.snapshot.snapshot; print(0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    idle = "import resource, stateproc.snapshot.opening; print(0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     found = {}
     for name, code in (("reading", _TASK), ("idle", idle)):
         out = subprocess.run(

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from stateproc.catalog.listing import list_snapshots as ls
     from stateproc.catalog.orphans import find_orphans
     from stateproc.demo.bundled import bundled_snapshot
-    from stateproc.snapshot.snapshot import Snapshot, open
+    from stateproc.snapshot.opening import open
+    from stateproc.snapshot.snapshot import Snapshot
     from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
     from stateproc.writers.savepoint_writer import SavepointWriter
 
@@ -63,10 +64,14 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # Lazy: start-up. Spark imports this package in every planning process, the command line for ``--help``.
-    if name in ("open", "Snapshot"):
-        from stateproc.snapshot import snapshot
+    if name == "open":
+        from stateproc.snapshot.opening import open
 
-        return getattr(snapshot, name)
+        return open
+    if name == "Snapshot":
+        from stateproc.snapshot.snapshot import Snapshot
+
+        return Snapshot
     if name == "ls":
         from stateproc.catalog.listing import list_snapshots
 

@@ -14,7 +14,8 @@ from stateproc.flink_versions import DEFAULT, Release, release
 from stateproc.keygroups.operator_ids import matching_operator_id
 from stateproc.keygroups.ranges import check_max_parallelism
 from stateproc.options import open_arguments, parse_options
-from stateproc.snapshot.snapshot import Snapshot, open
+from stateproc.snapshot.opening import open
+from stateproc.snapshot.snapshot import Snapshot
 from stateproc.spark.workers import check_worker_python
 from stateproc.storage.filesystem import absolute
 from stateproc.writers.arguments import option_text, path_argument, time_argument
@@ -377,8 +378,7 @@ class SavepointWriter:
         names = {item.uid: key for key, item in self._operators.items() if item.uid}
         if uid in names:
             return names[uid]
-        by_prefix = matching_operator_id(uid, self._operators)
-        if by_prefix is not None:
+        if (by_prefix := matching_operator_id(uid, self._operators)) is not None:
             return by_prefix
         raise not_found("operator", uid, [*names, *self._operators])
 

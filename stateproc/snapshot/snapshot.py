@@ -1,4 +1,4 @@
-"""Open snapshots."""
+"""The model of a snapshot: its operators and states, and what can be asked of it."""
 
 from __future__ import annotations
 
@@ -6,23 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from stateproc.errors import NotFound, not_found
-from stateproc.keygroups.key_types import parse_key_types
+from stateproc.errors import InvalidOption, NotFound, not_found
 from stateproc.keygroups.operator_ids import matching_operator_id, operator_id
-from stateproc.metadata import OperatorState, SnapshotMetadata, flink_version_range, read_metadata, snapshot_kind
+from stateproc.metadata import OperatorState, SnapshotMetadata, flink_version_range, snapshot_kind
 from stateproc.operator_names.snapshot_names import SnapshotNames
-from stateproc.options import OPEN_OPTIONS
 from stateproc.readers.common.read_options import ReadOptions
-from stateproc.serializers.core.plugins import load_plugins
 from stateproc.snapshot.opening_arguments import (
     all_given_names,
-    given_classes,
-    given_query_names,
-    metadata_bytes,
 )
 from stateproc.states.operator import Operator
 from stateproc.states.state import State
-from stateproc.storage import SnapshotLocation, locate
+from stateproc.storage import SnapshotLocation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,9 +27,6 @@ if TYPE_CHECKING:
     from stateproc.query_plans import QueryNames
     from stateproc.verification.class_mentions import MentionedClass
     from stateproc.verification.report import Verification
-
-_FIRST_KRYO_5 = 5
-"""Metadata versions from this on are written by Flink 2.x, which has Kryo 5."""
 
 
 class Snapshot:
@@ -351,88 +342,3 @@ class Snapshot:
         n = len(self.operators)
         counted = f"{n} operator{'' if n == 1 else 's'}"
         return f"<{self.kind} {self.path!r} of Flink {self.flink_versions}: {counted}>"
-
-
-def open(
-    path: str,
-    *,
-    uids: Iterable[str] = (),
-    classes: Any = None,
-    plugins: Iterable[str] = (),
-    temporal: str = "micros",
-    row_kind: bool = False,
-    kryo: int | None = None,
-    verify: bool = True,
-    on_error: str = "fail",
-    opaque: str = "fail",
-    key_type: Any = None,
-    plan: Any = None,
-    storage_options: Mapping[str, Any] | None = None,
-    path_mapping: Mapping[str, str] | None = None,
-) -> Snapshot:
-    """Open a savepoint or checkpoint.
-
-    Arguments accept Python values or the text that the Spark options and the command line accept for them.
-
-    Args:
-        path: The snapshot's directory, its ``_metadata``, or a checkpoint root (the newest ``chk-N``).
-        uids: Uids of the job, to name the operators of Flink 1.x snapshots, which contain hashes only. One that begins
-            with ``@`` is the path of a file: one uid per line, a compiled plan, or a job's plan from Flink's REST API.
-        classes: Descriptions of user classes: a dict, JSON text, or the path of a JSON file.
-        plugins: Modules to import, which register parsers.
-        temporal: 'micros', or 'exact' to keep nanoseconds.
-        row_kind: Whether Rows have a column with their RowKind.
-        kryo: 2 or 5; default by the release that wrote the snapshot.
-        verify: Whether checksums of RocksDB blocks are checked.
-        on_error: What a selected state is that cannot be decoded: an error ('fail'), or null with one warning ('null').
-        opaque: What values of unknown types are: an error ('fail'), or their bytes where the files contain their length
-            ('bytes': canonical savepoints and RocksDB).
-        key_type: The type of keys where a changelog does not contain it: of ``stateproc.types``, its text, or a mapping
-            from uids to types.
-        plan: The compiled plan of a SQL job, whose columns give their names to the fields of rows in its states: the
-            path or URI of the JSON file, its text, or the parsed JSON.
-        storage_options: Keyword arguments of the fsspec file system.
-        path_mapping: Old prefixes of moved files → new ones.
-
-    Returns:
-        The snapshot.
-
-    Raises:
-        MissingFile: There is no snapshot at ``path``.
-        CorruptSnapshot: ``_metadata`` is damaged.
-        UnsupportedSnapshot: ``_metadata`` has a version that cannot be read.
-        InvalidOption: An argument does not fit, or several snapshots match ``path``.
-        NotFound: ``key_type`` names an operator that does not exist.
-    """
-    given = {
-        "uids": uids,
-        "classes": classes,
-        "plugins": plugins,
-        "temporal": temporal,
-        "row_kind": row_kind,
-        "kryo": kryo,
-        "verify": verify,
-        "on_error": on_error,
-        "opaque": opaque,
-        "key_type": key_type,
-        "plan": plan,
-        "storage_options": storage_options,
-        "path_mapping": path_mapping,
-    }
-    values = {option.name: option.value(given[option.name]) for option in OPEN_OPTIONS}
-    load_plugins(values["plugins"])
-    location = locate(path, values["storage_options"], values["path_mapping"])
-    metadata = read_metadata(metadata_bytes(location), file=location.metadata_uri)
-    options = ReadOptions(
-        temporal=values["temporal"],
-        row_kind=values["row_kind"],
-        classes=given_classes(values["classes"]),
-        plugins=values["plugins"],
-        kryo=values["kryo"] or (5 if metadata.version >= _FIRST_KRYO_5 else 2),
-        verify=values["verify"],
-        on_error=values["on_error"],
-        opaque=values["opaque"],
-        key_types=parse_key_types(values["key_type"], (item.operator_id for item in metadata.operators)),
-    )
-    query = given_query_names(values["plan"], values["storage_options"], metadata)
-    return Snapshot(location, metadata, options, values["uids"], query)

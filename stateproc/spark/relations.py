@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from stateproc.readers.common.splits import Split
 from stateproc.snapshot.metadata_tables import CATALOGS
+from stateproc.snapshot.opening import open
 from stateproc.snapshot.selection import select_state
-from stateproc.snapshot.snapshot import Snapshot, open
+from stateproc.snapshot.snapshot import Snapshot
 from stateproc.spark.options import SourceOptions
 from stateproc.states.connector_state import opened_state
 from stateproc.states.operator import Operator

@@ -15,9 +15,10 @@ from pyspark_savepoint import DefaultSource
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.options import BY_NAME, PATH, SELECT_OPTIONS
 from stateproc.snapshot.metadata_tables import CATALOGS
+from stateproc.snapshot.opening import open
 from stateproc.snapshot.opening_arguments import metadata_bytes
 from stateproc.snapshot.selection import state_option
-from stateproc.snapshot.snapshot import Snapshot, open
+from stateproc.snapshot.snapshot import Snapshot
 from stateproc.spark.options import source_options
 from stateproc.spark.types import spark_schema
 from stateproc.spark.view_cache import ViewCache, check_cache

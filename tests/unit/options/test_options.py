@@ -10,7 +10,7 @@ import pytest
 
 from stateproc.errors import InvalidOption
 from stateproc.options import BY_NAME, OPEN_OPTIONS, OPTIONS, Interface, parse_options
-from stateproc.snapshot.snapshot import open
+from stateproc.snapshot.opening import open
 
 
 def test_spellings() -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from stateproc.errors import InvalidOption, NotFound, SnapshotError
 from stateproc.options import Interface
+from stateproc.snapshot.opening import open
 from stateproc.snapshot.selection import StateSelection, operator_choice, select_operator, select_state, state_choice
-from stateproc.snapshot.snapshot import Snapshot, open
+from stateproc.snapshot.snapshot import Snapshot
 from tests.helpers.paths import FIXTURES
 
 DEMO = str(FIXTURES / "1.20" / "demo" / "snapshot")
