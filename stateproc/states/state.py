@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from functools import partial
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,18 +14,13 @@ from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.common.splits import Split
 from stateproc.states.filtered_scan import FilteredScan
-from stateproc.states.key_lookup import has_one_row, plain_value, rows_of_key
 from stateproc.states.operator_context import OperatorContext
-from stateproc.states.other_libraries import RereadableStream, to_duckdb_relation, to_polars_frame
-from stateproc.states.pandas_frames import check_dtypes, to_frame
 from stateproc.states.parallel_scan import parallel_split_bytes, read_in_order, thread_count, useful_threads
+from stateproc.states.row_access import RowAccess
 from stateproc.states.schema_merging import aligned, narrowed
 from stateproc.storage.filesystem import store_kind
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import polars
-    from duckdb import DuckDBPyConnection, DuckDBPyRelation
     from typing_extensions import Self
 
     from stateproc.states.described_types import DescribedType
@@ -36,7 +30,7 @@ _REMOTE_SPLIT = 32 << 20
 """The smallest split of a remote snapshot that threads read: opening its files takes some requests."""
 
 
-class State(ABC):
+class State(RowAccess):
     """One state of one operator.
 
     Attributes:
@@ -291,127 +285,6 @@ class State(ABC):
         if of_keys is None:
             return chosen
         return of_keys if chosen is None else chosen & of_keys
-
-    def to_arrow(self, **options: Any) -> pa.Table:
-        """Read all rows as a table.
-
-        Args:
-            **options: As in :meth:`batches`.
-
-        Raises:
-            SnapshotError: As in :meth:`batches`.
-        """
-        schema = narrowed(self.schema(flatten=options.get("flatten", False)), options.get("columns"))
-        return pa.Table.from_batches(list(self._batches(**options, at_once=True)), schema=schema)
-
-    def to_pandas(self, *, dtypes: str = "arrow", **options: Any) -> pd.DataFrame:
-        """Return all rows as a pandas DataFrame that keeps every value: integers with nulls do not become floats.
-
-        Args:
-            dtypes: ``arrow``: Arrow-backed columns. ``nullable``: pandas' own nullable types (``Int64``, ``Float64``,
-                ``boolean``, ``string``) where it has an exact one; dates, times, decimals, bytes, structs, lists and
-                maps stay Arrow-backed.
-            **options: As in :meth:`batches`.
-
-        Raises:
-            SnapshotError: As in :meth:`batches`.
-        """
-        check_dtypes(dtypes)
-        return to_frame(self.to_arrow(**options), dtypes)
-
-    def to_polars(self, **options: Any) -> polars.DataFrame:
-        """Return all rows as a polars DataFrame.
-
-        Args:
-            **options: As in :meth:`batches`.
-
-        Raises:
-            InvalidOption: polars is not installed.
-            SnapshotError: As in :meth:`batches`.
-        """
-        return to_polars_frame(self.to_arrow(**options))
-
-    def to_duckdb(self, connection: DuckDBPyConnection | None = None, **options: Any) -> DuckDBPyRelation:
-        """Return the rows as a DuckDB relation, which reads them in bounded memory each time that it is evaluated.
-
-        Args:
-            connection: The connection of the relation; default DuckDB's own.
-            **options: As in :meth:`batches`.
-
-        Raises:
-            InvalidOption: duckdb is not installed, or as in :meth:`batches`.
-            SnapshotError: The schema cannot be determined.
-        """
-        return to_duckdb_relation(RereadableStream(partial(self.to_reader, **options)), connection)
-
-    def head(self, n: int = 5, **options: Any) -> pa.Table:
-        """Read the first rows, and little more.
-
-        Args:
-            n: The number of rows.
-            **options: As in :meth:`batches`.
-
-        Raises:
-            SnapshotError: As in :meth:`batches`.
-        """
-        schema = narrowed(self.schema(flatten=options.get("flatten", False)), options.get("columns"))
-        found: list[pa.RecordBatch] = []
-        with closing(self._batches(**{"threads": 1, **options})) as batches:
-            for batch in batches:
-                if n <= 0:
-                    break
-                found.append(batch.slice(0, n))
-                n -= len(found[-1])
-                if n <= 0:
-                    break
-        return pa.Table.from_batches(found, schema=schema)
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        """Return what the state has for one key, reading only the key's key group, of RocksDB only its blocks.
-
-        Args:
-            key: A Python value as ``to_pylist`` returns it: of a composite key a dict.
-            default: What is returned where the state has no value for the key.
-
-        Returns:
-            The value, of map states a dict. Of states with several rows per key (namespaces, timers, all keyed states
-            of an operator) a list of dicts, one per row.
-
-        Raises:
-            InvalidOption: The state has no keys, or the key is of another type.
-            SnapshotError: As in :meth:`batches`.
-        """
-        schema = self.schema()
-        if "key" not in schema.names:
-            raise InvalidOption(f"state '{self.name}' has no keys", advice="to_arrow() returns all of its rows")
-        with closing(self._batches(keys=[key])) as batches:
-            rows = list(rows_of_key(batches, key))
-        if not has_one_row(self.kind, schema.names):
-            return rows
-        return plain_value(rows[0]["value"], schema.field("value").type) if rows else default
-
-    def to_reader(self, **options: Any) -> pa.RecordBatchReader:
-        """Return a stream of the rows, in bounded memory, for what consumes Arrow streams.
-
-        Args:
-            **options: As in :meth:`batches`.
-
-        Raises:
-            SnapshotError: The schema cannot be determined; reading raises as :meth:`batches`.
-        """
-        schema = narrowed(self.schema(flatten=options.get("flatten", False)), options.get("columns"))
-        return pa.RecordBatchReader.from_batches(schema, self.batches(**options))
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Export all rows as an Arrow C stream, so that ``pa.table(state)``, polars and duckdb read the state.
-
-        Args:
-            requested_schema: A schema to cast the rows to, as a PyCapsule.
-
-        Raises:
-            SnapshotError: The schema cannot be determined.
-        """
-        return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def _repr_html_(self) -> str:
         """Show the types in a notebook."""
