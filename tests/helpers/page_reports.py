@@ -49,7 +49,8 @@ def report(operators: list[dict[str, Any]], **changes: Any) -> PageReport:
         "metadata_version": 4, "checkpoint_id": 7, "bytes": sum(item["bytes"] for item in operators),
         "master_states": [], "operator_count": len(operators),
         "state_count": sum(len(item["states"]) for item in operators),
-        "unreadable_states": sum(item["unreadable_states"] for item in operators), "operators": operators,
+        "unreadable_states": sum(item["unreadable_states"] for item in operators), "unlisted_operators": 0,
+        "operators": operators,
     }  # fmt: skip
     facts: dict[str, Any] = {"written": NOW, "columns": {}, "rocksdb": {}, "times": [], "offsets": [], "notes": []}
     return PageReport(inspect=inspect, **(facts | changes))

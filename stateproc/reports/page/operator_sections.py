@@ -13,6 +13,7 @@ from stateproc.html.units import counted, human_bytes
 from stateproc.keygroups.ranges import key_group_range
 from stateproc.reports.inspect_report import Report
 from stateproc.reports.page.page_limits import PageLimits
+from stateproc.reports.report_selection import is_stateless
 
 _SHORT_HASH = 8
 """Digits of a uid hash that select an operator as the whole hash does, as a rule."""
@@ -96,11 +97,6 @@ def operator_rows(operators: Sequence[Report], limits: PageLimits) -> list[Opera
 def stateless_operators(operators: Sequence[Report]) -> list[str]:
     """Return what the operators without any state are known by."""
     return [title_of(operator) for operator in operators if is_stateless(operator)]
-
-
-def is_stateless(operator: Report) -> bool:
-    """Return whether there is nothing to show of an operator."""
-    return not (operator["states"] or operator["bytes"] or operator["problems"] or operator["coordinator"])
 
 
 def _subtitle(operator: Report) -> str:

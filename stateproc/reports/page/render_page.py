@@ -56,6 +56,7 @@ def _rendered(report: PageReport, limits: PageLimits, version: str, made: dateti
         tiles=_tiles(report),
         problems=problem_groups(inspect["operators"], limits),
         unreadable=inspect["unreadable_states"],
+        unlisted=inspect["unlisted_operators"],
         treemap=size_treemap(inspect["operators"], limits),
         operators=operator_rows(inspect["operators"], limits),
         stateless=[limits.short(name) for name in stateless_operators(inspect["operators"])[: limits.operators]],
@@ -66,7 +67,7 @@ def _rendered(report: PageReport, limits: PageLimits, version: str, made: dateti
         rocksdb=rocksdb_rows(report, limits),
         offsets=report.offsets[: limits.offsets],
         omitted_offsets=max(len(report.offsets) - limits.offsets, 0),
-        notes=[*report.notes, *_operator_notes(inspect)][: limits.problems],
+        notes=[*report.notes, *_hidden(inspect), *_operator_notes(inspect)][: limits.problems],
         version=version,
         made=made.strftime("%Y-%m-%d %H:%M UTC"),
         style=asset("page.css"),
@@ -111,6 +112,14 @@ def _tiles(report: PageReport) -> list[tuple[str, str, str]]:
         (f"{inspect['state_count']:,}", "", "state" if inspect["state_count"] == 1 else "states"),
         (f"{entries:,}", "", "entries" if not uncounted else f"entries, without {counted(uncounted, 'state')}"),
     ]
+
+
+def _hidden(inspect: Mapping[str, Any]) -> list[str]:
+    found = inspect.get("hidden")
+    if found is None:
+        return []
+    states, operators = counted(found["states"], "state"), counted(found["operators"], "operator")
+    return [f"{states} and {operators} of less than {human_bytes(found['min_bytes'])} are left out (--min-bytes)"]
 
 
 def _operator_notes(inspect: Mapping[str, Any]) -> list[str]:
