@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from stateproc.errors import SnapshotError
 from stateproc.readers.common.keyed_file import KeyedFile, SizeRequest
@@ -31,6 +31,7 @@ class OperatorSizes:
         key_group_bytes: Bytes by key group, where they are known.
         problems: Why files could not be read.
         skipped_files: Files that were not read because they are large.
+        scan: Whether files of any size are read.
     """
 
     operator: Operator
@@ -39,6 +40,7 @@ class OperatorSizes:
     key_group_bytes: dict[int, int] = field(default_factory=dict)
     problems: list[SnapshotError] = field(default_factory=list)
     skipped_files: int = 0
+    scan: bool = False
 
     def of_state(self, state: State) -> tuple[int | None, int | None]:
         """Return bytes and entries of a state; None where they are not known."""
@@ -51,15 +53,32 @@ class OperatorSizes:
 
     def unreadable(self, state: State) -> SnapshotError | None:
         """Return why the data of a state cannot be read, whatever its types."""
-        if state.file_problem is not None or not state.in_keyed_files:
+        if state.file_problem is not None or not state.names_in_files:
             return state.file_problem
         try:
             for file in self.operator.keyed_files:
                 file.check_readable(self.operator.display, state.name)
+            hidden = self._hidden(state)
         except SnapshotError as error:
             return error
+        if hidden is not None:
+            return hidden
         # Where a file cannot be counted, its entries cannot be read either: those of all states are in one sequence.
         return next(iter(self.problems), None)
+
+    def _hidden(self, state: State) -> SnapshotError | None:
+        """Return where values without known end hide the state, or are its own, anywhere in its files.
+
+        The state itself knows it of the beginning of files only. Nothing is read where all types are known.
+        """
+        whole = replace(self.operator.options, on_error="null")
+        for file in self.operator.keyed_files:
+            if file.ranges and is_small_enough(file, self.scan):
+                found = file.unreadable_states(whole)
+                for name in state.names_in_files:
+                    for error in found.get(name, {}).values():
+                        return error.at(operator=self.operator.display, state=name)
+        return None
 
 
 def operator_sizes(
@@ -77,7 +96,7 @@ def operator_sizes(
         advance: Called with the number of further bytes that were read, by any of the threads.
         threads: The number of files that are read at a time; None for the cores that the process may use.
     """
-    result = OperatorSizes(operator)
+    result = OperatorSizes(operator, scan=scan)
     request = SizeRequest(operator.options, None if scan else SMALL, advance)
     is_complete = True
 

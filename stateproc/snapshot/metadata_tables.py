@@ -70,7 +70,7 @@ def _state(operator: Operator, state: State) -> Row:
 
 def _unreadable(operator: Operator, state: State) -> SnapshotError | None:
     """Return why the files of a state cannot be read; None if they can."""
-    if state.file_problem is not None or not state.in_keyed_files:
+    if state.file_problem is not None or not state.names_in_files:
         return state.file_problem
     try:
         for file in operator.keyed_files:

@@ -147,8 +147,8 @@ class KeyedStateView(State):
         return next((error for _, error in self._unreadable), None)
 
     @property
-    def in_keyed_files(self) -> bool:
-        return True
+    def names_in_files(self) -> tuple[str, ...]:
+        return (self.name,)
 
     @property
     def has_lengths(self) -> bool:

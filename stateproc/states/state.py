@@ -145,9 +145,9 @@ class State(RowAccess):
         return None
 
     @property
-    def in_keyed_files(self) -> bool:
-        """Whether the state is stored in the operator's files of managed keyed state."""
-        return False
+    def names_in_files(self) -> tuple[str, ...]:
+        """The names under which files of managed keyed state contain it; () if it is stored otherwise."""
+        return ()
 
     def key_groups_of(self, keys: Sequence[Any]) -> set[int] | None:
         """Return the key groups of keys.

@@ -112,8 +112,8 @@ class TimerView(State):
         )
 
     @property
-    def in_keyed_files(self) -> bool:
-        return bool(self._queues)
+    def names_in_files(self) -> tuple[str, ...]:
+        return tuple(queue.name for queue in self._queues)
 
     def schema(self, *, flatten: bool = False) -> pa.Schema:
         types: dict[str, pa.DataType] = {"key_group": pa.int32(), "timestamp": pa.int64()}

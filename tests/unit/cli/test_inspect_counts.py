@@ -13,6 +13,7 @@ import pytest
 import stateproc
 from stateproc.cli import main
 from stateproc.errors import SnapshotError
+from stateproc.readers.heap.unreadable_states import unreadable_states
 from tests.helpers.paths import FIXTURES
 
 CANONICAL = "kitchen-hashmap-canonical"
@@ -85,6 +86,17 @@ def test_states_of_unknown_types_are_counted(name: str, inspected: Callable[...,
     path = FIXTURES / "1.20" / name / "snapshot"
     report = inspected(path, "--json")
     assert report["unreadable_states"] == unreadable(path) > 0
+
+
+def test_states_that_are_hidden_late_in_a_file_are_counted(
+    inspected: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Opening a state looks for values without known end in the first bytes only, here fewer than their key group has.
+    monkeypatch.setitem(unreadable_states.__kwdefaults__, "probe_bytes", 16)
+    path = FIXTURES / "1.20/many-states-hashmap-checkpoint/snapshot"
+    noticed = sum(state.problem is not None for state in stateproc.open(str(path)).states)
+    report = inspected(path, "--json")
+    assert report["unreadable_states"] == unreadable(path) > noticed
 
 
 def test_an_operator_whose_states_cannot_be_listed_is_said(tmp_path: Path, inspected: Callable[..., Any]) -> None:
