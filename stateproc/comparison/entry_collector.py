@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -15,8 +15,10 @@ from stateproc.comparison.entry_table import SEED, EntryTable, entries_of_chunk,
 from stateproc.readers.common.raw_entries import RawEntries
 from stateproc.readers.common.state_descriptor import KeyedState
 
-HELD_BYTES = 48 << 20
+HELD_BYTES = 96 << 20
 """Bytes of entries of both snapshots that a unit holds in memory; more are divided into buckets on disk."""
+SPILLED_AT_ONCE = 16 << 20
+"""Bytes of entries that are divided into buckets together: few large parts of a bucket are faster than many."""
 _BUCKETS = 64
 
 
@@ -55,17 +57,18 @@ class EntryCollector:
         self._files[-1] = target, self._files[-1][1] + len(table)
 
     def taken(self) -> Iterator[tuple[KeyedState, EntryTable]]:
-        """Return the entries chunk by chunk, and forget them."""
+        """Return the entries file by file, and forget them."""
         tables, files = self._tables, self._files
         self._tables, self._files, self.bytes = [], [], 0
-        at, stop = -1, 0
-        done = 0
-        for table in tables:
-            while done >= stop:
-                at += 1
-                stop += files[at][1]
-            done += len(table)
-            yield files[at][0], table
+        first = 0
+        for target, size in files:
+            stop, rows = first, 0
+            while rows < size:
+                rows += len(tables[stop])
+                stop += 1
+            if size:
+                yield target, joined_tables(tables[first:stop])
+            first = stop
 
     def side(self) -> SideEntries:
         """Return all entries."""
@@ -100,18 +103,26 @@ class SpilledSide:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
+    def add_all(self, tables: Iterable[tuple[KeyedState, EntryTable]]) -> None:
+        """Divide the entries of files."""
+        for target, table in tables:
+            self.add(target, table)
+
     def add(self, target: KeyedState, table: EntryTable) -> None:
         """Divide entries of a file."""
         buckets = np.empty(len(table), dtype=np.int64)
         hash_buckets(table.table, SEED, _BUCKETS - 1, buckets)
         order = np.argsort(buckets, kind="stable")
         bounds = np.searchsorted(buckets[order], np.arange(_BUCKETS + 1))
+        packed = table.packed(order)
         for bucket in np.flatnonzero(np.diff(bounds)).tolist():
-            packed = table.packed(order[bounds[bucket] : bounds[bucket + 1]])
+            first, stop = int(bounds[bucket]), int(bounds[bucket + 1])
+            ranges = packed.ranges[:, first:stop]
+            begin, end = int(ranges[0, 0]), int(ranges[3, -1])
             at = self._end
-            for part in (packed.key_groups, packed.ranges, packed.data):
+            for part in (packed.key_groups[first:stop], ranges - begin, packed.data[begin:end]):
                 self._end += self._file.write(np.ascontiguousarray(part).data)
-            self._buckets[bucket].append(_Stored(target, at, len(packed), len(packed.data)))
+            self._buckets[bucket].append(_Stored(target, at, stop - first, end - begin))
 
     def side(self, bucket: int) -> SideEntries:
         """Read the entries of a bucket."""

@@ -26,8 +26,15 @@ from stateproc.comparison.change_rows import (
     row_set,
 )
 from stateproc.comparison.common_schema import NotComparable, common_schema, one_batch, plain_rows, plain_schema
-from stateproc.comparison.entry_collector import BUCKETS, HELD_BYTES, EntryCollector, SideEntries, SpilledSide
-from stateproc.comparison.entry_table import PLAIN, EntryTable, ValueForm, entries_of_chunk, match
+from stateproc.comparison.entry_collector import (
+    BUCKETS,
+    HELD_BYTES,
+    SPILLED_AT_ONCE,
+    EntryCollector,
+    SideEntries,
+    SpilledSide,
+)
+from stateproc.comparison.entry_table import PLAIN, EntryTable, ValueForm, match
 from stateproc.comparison.key_group_units import KeyGroupUnit
 from stateproc.comparison.row_identity import cut_rows
 from stateproc.errors import SnapshotError
@@ -104,11 +111,12 @@ class KeyedEntriesComparison:
         """Divide the entries by their keys into buckets on disk, and compare one bucket after the other."""
         with SpilledSide() as left, SpilledSide() as right:
             sides = left, right
-            for spilled, collected in zip(sides, held, strict=True):
-                for target, table in collected.taken():
-                    spilled.add(target, table)
             for side, target, chunk in chunks:
-                sides[side].add(target, entries_of_chunk(chunk))
+                held[side].add(target, chunk)
+                if held[side].bytes > SPILLED_AT_ONCE:
+                    sides[side].add_all(held[side].taken())
+            for spilled, collected in zip(sides, held, strict=True):
+                spilled.add_all(collected.taken())
             for bucket in BUCKETS:
                 yield self._changes((left.side(bucket), right.side(bucket)), unit.bytes // len(BUCKETS))
 

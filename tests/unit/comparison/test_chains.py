@@ -12,6 +12,7 @@ import pytest
 
 from stateproc.comparison import keyed_entries
 from stateproc.comparison.snapshot_comparison import SnapshotComparison
+from stateproc.states.state import State
 from tests.helpers.fixtures import FIXTURES, Fixture, fixtures_in
 
 CHAINS = sorted(path.parent for path in FIXTURES.glob("*/chain-*/manifest.json"))
@@ -111,3 +112,25 @@ def test_snapshots_of_one_moment_are_equal(path: Path) -> None:
     assert last.diff(last).equal
     if path.name == "chain-rocksdb" and len(members) > 6:
         assert len(of_one_moment) >= 2
+
+
+def test_times_of_last_access_count_on_request() -> None:
+    members = fixtures_in(FIXTURES / "1.20/chain-rocksdb")
+    left, right = members[2].open(), members[3].open()
+    plain, with_times = left.diff(right), left.diff(right, times=True)
+    for name in ("text", "items", "entries", "sum", "totals"):
+        rows = [_rows_with_times(snapshot.state("chain-ttl", name)) for snapshot in (left, right)]
+        updated = sum(rows[0][key] != rows[1][key] for key in rows[0].keys() & rows[1].keys())
+        found = [comparison["chain-ttl"][name].counts for comparison in (plain, with_times)]
+        assert found[0] is not None and found[1] is not None
+        assert found[1].updated == updated >= found[0].updated
+        assert found[1].inserted == found[0].inserted
+
+
+def _rows_with_times(state: State) -> dict[str, str]:
+    rows = state.to_arrow(flatten=state.kind == "map").to_pylist()
+    keys = ("key", "namespace", "map_key")
+    return {
+        repr([row.get(name) for name in keys]): repr([row[name] for name in row if name not in (*keys, "key_group")])
+        for row in rows
+    }

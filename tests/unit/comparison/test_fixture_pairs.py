@@ -1,0 +1,127 @@
+"""Runs of one job in other formats and max parallelisms; states that cannot be read, or are in one snapshot only."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stateproc.comparison.snapshot_comparison import SnapshotComparison
+from stateproc.errors import NotFound
+from stateproc.snapshot.snapshot import Snapshot
+from tests.helpers.fixtures import CLASSES, FIXTURES, fixtures_in
+
+EQUAL = [
+    ("1.20", "tiny-rocksdb-canonical-1024", "tiny-rocksdb-canonical-32768"),
+    ("1.20", "windows-hashmap-canonical-1024", "windows-hashmap-canonical"),
+    ("1.20", "tiny-hashmap-checkpoint-snappy", "tiny-rocksdb-full"),
+    ("1.20", "corners-hashmap-native", "corners-rocksdb-canonical"),
+    ("1.20", "edges-hashmap-checkpoint", "edges-rocksdb-canonical"),
+    ("1.20", "operators-rocksdb-canonical", "operators-hashmap-canonical-inline"),
+    ("1.20", "kafka-hashmap-checkpoint", "kafka-rocksdb-canonical"),
+    ("1.20", "sql-hashmap-checkpoint", "sql-rocksdb-canonical"),
+    ("1.20", "sql-sessions-hashmap-canonical", "sql-sessions-hashmap-checkpoint"),
+]
+"""Runs of one job that had the same contents: the format, the backend or the max parallelism differs."""
+
+
+def opened(release: str, name: str, **options: Any) -> Snapshot:
+    return fixtures_in(FIXTURES / release / name)[-1].open(**({"classes": CLASSES} | options))
+
+
+def problems(found: SnapshotComparison) -> list[str]:
+    return [str(state.problem) for operator in found.operators for state in operator.states if state.problem]
+
+
+@pytest.mark.parametrize(("release", "left", "right"), EQUAL)
+def test_equal_contents_are_equal_in_all_formats(release: str, left: str, right: str) -> None:
+    found = opened(release, left).diff(opened(release, right))
+    assert problems(found) == []
+    assert found.equal
+    assert found.counts.left == found.counts.right > 0
+
+
+def test_other_max_parallelisms_are_shown_and_make_no_difference() -> None:
+    found = opened("1.20", "tiny-rocksdb-canonical-1024").diff(opened("1.20", "tiny-rocksdb-canonical-32768"))
+    changes = {change.name: (change.left, change.right) for item in found.operators for change in item.properties}
+    assert changes["max parallelism"] == (1024, 32768)
+
+
+def test_releases_are_compared_by_values() -> None:
+    """Flink 1.x and 2.x have other versions of Kryo, so that bytes differ where rows do not."""
+    found = opened("1.20", "edges-hashmap-canonical").diff(opened("2.3", "edges-hashmap-canonical"))
+    assert found.is_readable, problems(found)
+    assert found.counts.equal > 80
+
+
+def test_operators_and_states_of_one_snapshot_only_are_added_or_removed() -> None:
+    tiny, kitchen = opened("1.20", "tiny-hashmap-canonical-1024"), opened("1.20", "kitchen-hashmap-canonical")
+    found = tiny.diff(kitchen)
+    assert found["kitchen-long"].status == "added"
+    state = found["kitchen-long"]["profile"]
+    assert state.status == "added" and state.counts is not None
+    assert state.counts.inserted == state.counts.right == len(state.to_arrow()) > 0
+    assert set(state.to_arrow().column("_change_type").to_pylist()) == {"insert"}
+    back = kitchen.diff(tiny)
+    assert back["kitchen-long"].status == "removed"
+    assert back["kitchen-long"]["profile"].counts is not None
+    assert back["kitchen-long"]["profile"].counts.deleted == state.counts.inserted
+
+
+def test_a_selection_limits_what_is_compared() -> None:
+    left = opened("1.20", "kitchen-hashmap-canonical")
+    found = left.diff(left, uids=["kitchen-long"], states=["profile"])
+    assert [(item.display, [state.name for state in item.states]) for item in found.operators] == [
+        ("kitchen-long", ["profile"])
+    ]
+    with pytest.raises(NotFound):
+        left.diff(left, uids=["nobody"])
+    with pytest.raises(NotFound):
+        left.diff(left, states=["nothing"])
+    with pytest.raises(NotFound):
+        found["kitchen-tuple"]
+
+
+def test_states_of_unknown_types_are_compared_by_bytes_where_entries_have_lengths() -> None:
+    canonical = opened("1.20", "many-states-hashmap-canonical")
+    found = canonical.diff(canonical)
+    assert found.equal, problems(found)
+    rocksdb = opened("1.20", "many-states-rocksdb-incremental")
+    found = rocksdb.diff(rocksdb)
+    assert found.equal, problems(found)
+
+
+def test_states_without_known_ends_are_unreadable() -> None:
+    heap = opened("1.20", "many-states-hashmap-checkpoint")
+    found = heap.diff(heap)
+    assert not found.equal and not found.is_readable
+    assert {state.status for operator in found.operators for state in operator.states} >= {"unreadable"}
+    assert any("known end" in problem for problem in problems(found))
+
+
+def test_a_missing_file_is_unreadable_and_other_states_are_compared(tmp_path: Path) -> None:
+    fixture = fixtures_in(FIXTURES / "1.20/kitchen-hashmap-canonical")[-1]
+    shutil.copytree(fixture.snapshot, tmp_path / "copy")
+    largest = max((file for file in (tmp_path / "copy").iterdir() if file.name != "_metadata"), key=_size)
+    largest.unlink()
+    found = fixture.open().diff(opened_at(tmp_path / "copy"))
+    assert not found.is_readable
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size
+
+
+def opened_at(path: Path) -> Snapshot:
+    import stateproc
+
+    return stateproc.open(str(path))
+
+
+def test_kafka_offsets_are_changes_of_partitions() -> None:
+    left = opened("1.20", "kafka-hashmap-checkpoint")
+    state = left.diff(opened("1.20", "operators-hashmap-canonical"))["orders-from-kafka"]["SourceReaderState"]
+    assert state.status == "removed"
+    assert {"topic", "partition", "starting_offset"} <= set(state.to_arrow().schema.names)
