@@ -15,7 +15,7 @@ from stateproc.cli.render.bars import human_bytes
 from stateproc.verification.problem import Problem, Severity
 from stateproc.verification.report import Verification, VerifiedOperator
 
-_MOST_PROBLEMS, _MOST_NAMES = 50, 12
+_MOST_PROBLEMS, _MOST_ALIKE, _MOST_NAMES = 50, 5, 12
 _COLORS = {Severity.DAMAGED: "red", Severity.UNREADABLE: "yellow", Severity.NOTE: "dim"}
 _MARKS = {Severity.DAMAGED: "✗", Severity.UNREADABLE: "?", Severity.NOTE: "·"}
 
@@ -83,20 +83,29 @@ def _outcome(operator: VerifiedOperator) -> Text:
 
 
 def _problems(problems: Sequence[Problem], folder: str) -> list[RenderableType]:
+    """Return the problems, of those that need the same to be done the first ones."""
     parts: list[RenderableType] = []
-    for problem in problems[:_MOST_PROBLEMS]:
-        color = _COLORS[problem.severity]
-        times = f" ({problem.occurrences} times)" if problem.occurrences > 1 and not problem.key_groups else ""
-        head = Text.assemble(
-            (f"{_MARKS[problem.severity]} {problem.severity.value}  ", color), printable(problem.what) + times
-        )
-        lines = [Text(printable(text), "dim") for text in _places(problem, folder)]
-        if problem.advice:
-            lines.append(Text(f"→ {printable(problem.advice, keep_lines=True)}"))
-        parts += [head, Padding(Group(*lines), (0, 0, 0, 2))]
-    if len(problems) > _MOST_PROBLEMS:
-        parts.append(Text(f"… and {len(problems) - _MOST_PROBLEMS} more, which --json lists", "dim"))
+    alike: dict[tuple[Severity, str], int] = {}
+    shown = 0
+    for problem in problems:
+        need = problem.severity, problem.advice or problem.what
+        alike[need] = alike.get(need, 0) + 1
+        if alike[need] <= _MOST_ALIKE and shown < _MOST_PROBLEMS:
+            shown += 1
+            parts += _problem(problem, folder)
+    if len(problems) > shown:
+        parts.append(Text(f"… and {_counted(len(problems) - shown, 'more problem')}, which --json lists", "dim"))
     return parts
+
+
+def _problem(problem: Problem, folder: str) -> tuple[RenderableType, RenderableType]:
+    times = f" ({problem.occurrences} times)" if problem.occurrences > 1 and not problem.key_groups else ""
+    mark = f"{_MARKS[problem.severity]} {problem.severity.value}  "
+    head = Text.assemble((mark, _COLORS[problem.severity]), printable(problem.what) + times)
+    lines = [Text(printable(text), "dim") for text in _places(problem, folder)]
+    if problem.advice:
+        lines.append(Text(f"→ {printable(problem.advice, keep_lines=True)}"))
+    return head, Padding(Group(*lines), (0, 0, 0, 2))
 
 
 def _places(problem: Problem, folder: str) -> list[str]:
@@ -160,7 +169,7 @@ def _verdict(result: Verification) -> Text:
     for problem in result.problems:
         if problem.severity.is_problem:
             counts[problem.severity] += 1
-    kinds = ", ".join(f"{number} {severity.value}" for severity, number in counts.items() if number)
+    kinds = ", ".join(f"{number:,} {severity.value}" for severity, number in counts.items() if number)
     number = sum(counts.values())
     return Text.assemble((f"✗ {_counted(number, 'problem')}", "bold red"), f" ({kinds}): {read}")
 

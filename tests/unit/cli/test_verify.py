@@ -81,6 +81,20 @@ def test_a_damaged_snapshot(run: Any, tmp_path: Path) -> None:
     assert file.name in problem["file"]
 
 
+def test_of_problems_that_need_the_same_the_first_are_shown(run: Any, tmp_path: Path) -> None:
+    fixture = named("1.20/kitchen-rocksdb-incremental")
+    copy = SnapshotCopy(fixture, tmp_path)
+    files = copy.files()
+    for file in files:
+        file.unlink()
+    ran = run("verify", copy.path)
+    assert ran.status == 1
+    shown = ran.out.count("✗ damaged")
+    assert 0 < shown < 20
+    assert f"… and {len(files) - shown} more problems, which --json lists" in ran.out
+    assert len(run("verify", copy.path, "--json").checked("verify")["problems"]) == len(files)
+
+
 def test_what_cannot_be_opened_is_unreadable(run: Any, tmp_path: Path) -> None:
     (tmp_path / "_metadata").write_bytes(b"nothing")
     assert run("verify", str(tmp_path)).status == 3
