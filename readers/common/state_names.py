@@ -94,10 +94,6 @@ class NamedWindow(Serializer):
     def type_name(self) -> str:
         return self.inner.type_name
 
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return (self.inner,)
-
 
 @dataclass(frozen=True)
 class StateNames:

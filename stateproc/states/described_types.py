@@ -136,7 +136,7 @@ def _names(serializer: Serializer, arrow: pa.DataType | None) -> Sequence[str]:
     if fields and all(isinstance(field, tuple) for field in fields):
         return [str(name) for name, *_ in fields]
     if isinstance(serializer, (TupleOf, RowOf)):
-        return [f"f{place}" for place in range(count)]
+        return getattr(serializer, "names", ()) or [f"f{place}" for place in range(count)]
     return _names_of_parts(arrow, count)
 
 

@@ -124,7 +124,8 @@ class KeyedStateView(State):
         from stateproc.states.state_types import keyed_types  # Lazy: start-up.
 
         header = self._parts[0].file.header
-        return () if header is None else keyed_types(self.keyed, header, self.operator.options.context)
+        operator = self.operator
+        return () if header is None else keyed_types(self.keyed, header, operator.options.context, operator.row_names)
 
     def _storage(self) -> Storage:
         # Lazy: start-up.

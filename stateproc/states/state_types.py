@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from stateproc.metadata.backend import KeyedHeader, StateMetaInfo
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind, keyed_state
+from stateproc.readers.common.state_names import OperatorNames
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.core.registry import ObservedSnapshot
 from stateproc.states.described_types import DescribedType, SnapshotClasses, observed_snapshot, type_node
@@ -13,19 +14,25 @@ from stateproc.states.described_types import DescribedType, SnapshotClasses, obs
 _VALUE = "VALUE_SERIALIZER"
 
 
-def keyed_types(state: KeyedState, header: KeyedHeader, context: LayoutContext) -> tuple[DescribedType, ...]:
+def keyed_types(
+    state: KeyedState, header: KeyedHeader, context: LayoutContext, names: OperatorNames | None = None
+) -> tuple[DescribedType, ...]:
     """Describe key, namespace and values of a keyed state.
 
     Args:
         state: The state.
         header: The header that registers it.
         context: How values are decoded.
+        names: Names for the fields of SQL rows, from the plan of the query.
     """
     info = header.states[state.state_id]
     key, of_key = _observed(header.key_snapshot, header.key)
     observed, classes = _observed_info(info)
     found = keyed_state(observed, state.state_id, key) or state
     classes = {**of_key, **classes}
+    if names is not None:
+        plain, found = found, names.applied(found)
+        classes = {**classes, **_classes_of_renamed(plain, found, classes)}
     parts: list[tuple[str, Serializer, LayoutContext]] = [("key", found.key, context.inner)]
     if found.has_namespace:
         parts.append(("namespace", found.namespace, context.inner))
@@ -56,6 +63,20 @@ def value_snapshot(info: StateMetaInfo) -> tuple[str | None, int | None]:
         return getattr(serializer, "class_name", None), None
     outer = read[1][id(read[0])]
     return outer.class_name, outer.version
+
+
+def _classes_of_renamed(plain: KeyedState, named: KeyedState, classes: SnapshotClasses) -> SnapshotClasses:
+    """Return the snapshots of the serializers whose rows have other names, which are other objects."""
+    pairs = [(plain.key, named.key), (plain.namespace, named.namespace), (plain.value, named.value)]
+    if plain.user_key is not None and named.user_key is not None:
+        pairs.append((plain.user_key, named.user_key))
+    found: dict[int, ObservedSnapshot] = {}
+    while pairs:
+        before, after = pairs.pop()
+        if id(before) in classes:
+            found[id(after)] = classes[id(before)]
+        pairs += zip(before.nested, after.nested, strict=False)
+    return found
 
 
 def _observed(data: bytes, known: Serializer) -> tuple[Serializer, SnapshotClasses]:

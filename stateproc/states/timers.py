@@ -96,7 +96,7 @@ class TimerView(State):
 
         if self._queues:
             return self._queues[0]._types()
-        service, context = self._raw[0].services[0], self.operator.options.context.inner
+        service, context = self._named_services(self._raw[0])[0], self.operator.options.context.inner
         parts = [("key", service.key)] + ([("namespace", service.namespace)] if _namespace(service) else [])
         return tuple(type_node(name, serializer, context, {}) for name, serializer in parts)
 
