@@ -48,11 +48,11 @@ class PlannedJob:
 
 
 @cache
-def planned_job(release: str, case: str) -> PlannedJob:
-    """The job of a case, opened with its plan."""
+def planned_job(release: str, case: str, savepoint: str = "snapshot") -> PlannedJob:
+    """The job of a case, its canonical savepoint or the one in ``native`` opened with its plan."""
     path = FIXTURES / release / f"plan-{case}"
     plan = path / "plan.json"
-    return PlannedJob(path, read_plan(plan), stateproc.open(str(path / "snapshot"), plan=plan))
+    return PlannedJob(path, read_plan(plan), stateproc.open(str(path / savepoint), plan=plan))
 
 
 def _sink_of(node: PlanNode) -> str | None:

@@ -1,7 +1,8 @@
 """Queries of every kind with state, which real Flink compiles to a plan, runs and takes a savepoint of.
 
 `python -m tests.helpers.flink.planned_queries [--release 1.20]` writes `tests/fixtures/<release>/plan-<case>.tar.xz`:
-the savepoint, `plan.json`, and a manifest. What the states must contain follows from `ROWS`; the tests compute it.
+a canonical and a native savepoint, `plan.json`, and a manifest. What the states must contain follows from `ROWS`; the
+tests compute it.
 """
 
 from __future__ import annotations
@@ -388,7 +389,7 @@ def write(release: str, cases: list[str]) -> None:
     done = subprocess.run([*JAVA, "planned.Planned", *homes], check=False, env={**os.environ, "CLASSPATH": path})
     for case in cases:
         home = root / f"{PLANNED}-{case}"
-        if (home / "snapshot.path").is_file():
+        if (home / "native.path").is_file():
             _publish(release, case, home)
     done.check_returncode()
 
@@ -402,7 +403,7 @@ def _publish(release: str, case: str, home: Path) -> None:
         "case": name,
         "job": PLANNED,
         "mode": case,
-        "backend": "hashmap",
+        "backend": "rocksdb" if case == "mini-batch" else "hashmap",
         "kind": "canonical",
         "parallelism": 1,
         "max_parallelism": 8,
@@ -412,6 +413,7 @@ def _publish(release: str, case: str, home: Path) -> None:
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory) / name
         shutil.copytree(taken, folder / "snapshot")
+        shutil.copytree((home / "native.path").read_text().strip(), folder / "native")
         shutil.copy(home / "plan.json", folder)
         (folder / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n")
         pack(folder, FIXTURE_ARCHIVES / release / (name + SUFFIX))

@@ -18,7 +18,7 @@ import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
 
 /**
  * Compiles the statements of each folder of ROOT to a plan, runs the job of this plan, and takes a savepoint when the
- * sources idle: job.sql → plan.json, snapshot/, snapshot.path, or error.txt.
+ * sources idle: job.sql → plan.json, snapshot.path, native.path.
  */
 public final class Planned {
     private static final long LIMIT = 120_000;
@@ -45,6 +45,7 @@ public final class Planned {
         Configuration configuration = new Configuration();
         configuration.setString("rest.bind-port", "0-65000");
         configuration.setString("restart-strategy.type", "none");
+        configuration.setString("state.backend.type", home.toString().endsWith("mini-batch") ? "rocksdb" : "hashmap");
         configuration.setString("taskmanager.memory.network.min", "256mb");
         configuration.setString("taskmanager.memory.network.max", "256mb");
         configuration.setString("taskmanager.memory.managed.size", "64mb");
@@ -69,20 +70,25 @@ public final class Planned {
         Path plan = home.resolve("plan.json");
         Files.write(plan, all.compilePlan().asJsonString().getBytes(StandardCharsets.UTF_8));
         CompiledPlan compiled = tables.loadPlan(PlanReference.fromFile(plan));
-        RowsSource.BEGUN.set(0);
+        RowsSource.PLANNED.set(0);
         RowsSource.ENDED.set(0);
         JobClient job = compiled.execute().getJobClient().get();
         await(job);
-        String target = Files.createDirectories(home.resolve("snapshot")).toUri().toString();
-        String taken = job.triggerSavepoint(target, SavepointFormatType.CANONICAL).get(LIMIT, TimeUnit.MILLISECONDS);
-        String path = new org.apache.flink.core.fs.Path(taken).getPath();
-        Files.write(home.resolve("snapshot.path"), Collections.singletonList(path));
+        savepoint(job, home, "snapshot", SavepointFormatType.CANONICAL);
+        savepoint(job, home, "native", SavepointFormatType.NATIVE);
         job.cancel().get(LIMIT, TimeUnit.MILLISECONDS);
+    }
+
+    private static void savepoint(JobClient job, Path home, String name, SavepointFormatType format) throws Exception {
+        String target = Files.createDirectories(home.resolve(name)).toUri().toString();
+        String taken = job.triggerSavepoint(target, format).get(LIMIT, TimeUnit.MILLISECONDS);
+        String path = new org.apache.flink.core.fs.Path(taken).getPath();
+        Files.write(home.resolve(name + ".path"), Collections.singletonList(path));
     }
 
     private static void await(JobClient job) throws Exception {
         long limit = System.currentTimeMillis() + LIMIT;
-        while (RowsSource.BEGUN.get() == 0 || RowsSource.ENDED.get() < RowsSource.BEGUN.get()) {
+        while (RowsSource.ENDED.get() < RowsSource.PLANNED.get()) {
             JobStatus status = job.getJobStatus().get();
             if (System.currentTimeMillis() > limit || status.isGloballyTerminalState()) {
                 job.getJobExecutionResult().get(1, TimeUnit.SECONDS);
@@ -90,6 +96,6 @@ public final class Planned {
             }
             Thread.sleep(50);
         }
-        Thread.sleep(1500);
+        Thread.sleep(4000);
     }
 }

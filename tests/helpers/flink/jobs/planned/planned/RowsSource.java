@@ -17,8 +17,8 @@ import org.apache.flink.types.RowKind;
 
 /** Emits the lines of a file, slowly enough for watermarks to come between them where a line says so, and idles. */
 public class RowsSource extends LegacySource<RowData> {
-    /** How many sources have begun, and how many have emitted all their rows; static, for jobs run in the JVM that asks. */
-    static final AtomicInteger BEGUN = new AtomicInteger();
+    /** How many sources the job has, and how many have emitted all their rows; static, for jobs run in the JVM that asks. */
+    static final AtomicInteger PLANNED = new AtomicInteger();
 
     static final AtomicInteger ENDED = new AtomicInteger();
 
@@ -35,7 +35,6 @@ public class RowsSource extends LegacySource<RowData> {
 
     @Override
     public void run(SourceContext<RowData> context) throws Exception {
-        BEGUN.incrementAndGet();
         converter.open(RuntimeConverter.Context.create(RowsSource.class.getClassLoader()));
         for (String line : Files.readAllLines(Paths.get(path))) {
             if (line.equals("wait")) {

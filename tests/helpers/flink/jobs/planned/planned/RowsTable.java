@@ -52,6 +52,7 @@ final class RowsTable implements ScanTableSource {
         return new DataStreamScanProvider() {
             @Override
             public DataStream<RowData> produceDataStream(ProviderContext provider, StreamExecutionEnvironment env) {
+                RowsSource.PLANNED.incrementAndGet();
                 DataStreamSource<RowData> stream =
                         env.addSource(new RowsSource(path, columns, converter), "rows", information);
                 stream.setParallelism(1);
