@@ -9,6 +9,7 @@ from itertools import pairwise
 from markupsafe import Markup
 
 from stateproc.html.treemap import Cell, squarified
+from stateproc.html.units import visible
 
 _AREA = Cell(0.0, 0.0, 1000.0, 360.0)
 """The shape of treemaps; coordinates are written as shares of it, so that text keeps its size."""
@@ -69,7 +70,7 @@ def skyline(values: Sequence[float], mean: float, label: str, columns: int = 128
     return Markup(
         '<svg class="skyline" viewBox="0 0 {n} 100" preserveAspectRatio="none" role="img" aria-label="{label}">'
         '<path d="M0 100{steps}V100z"/><line x2="{n}" y1="{mean:.4g}" y2="{mean:.4g}"/></svg>'
-    ).format(n=len(sums), label=label, steps=Markup(steps), mean=line)
+    ).format(n=len(sums), label=visible(label), steps=Markup(steps), mean=line)
 
 
 def shared_columns(values: Sequence[float], columns: int) -> list[float]:
@@ -91,7 +92,7 @@ def histogram(counts: Sequence[int], titles: Sequence[str], label: str) -> Marku
     drawn = Markup('<path d="{}"/>{}').format(Markup(path), Markup("").join(targets))
     return Markup(
         '<svg class="histogram" viewBox="0 0 {} 100" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>'
-    ).format(max(len(counts), 1), label, drawn)
+    ).format(max(len(counts), 1), visible(label), drawn)
 
 
 def treemap(groups: Sequence[TreeGroup], rest: TreeItem | None, label: str) -> Markup:
@@ -123,7 +124,7 @@ def _group(group: TreeGroup, area: Cell) -> Markup:
         if titled
         else ""
     )
-    return Markup("<g><title>{}</title>{}{}</g>").format(group.title, title, Markup("").join(cells))
+    return Markup("<g><title>{}</title>{}{}</g>").format(visible(group.title), title, Markup("").join(cells))
 
 
 def _cell(item: TreeItem, cell: Cell) -> Markup:
@@ -131,14 +132,15 @@ def _cell(item: TreeItem, cell: Cell) -> Markup:
     if cell.width > 34 and cell.height > 17:
         text = Markup('<text x="5" y="15">{}</text>').format(_fitting(item.label, cell.width))
     return Markup('<svg class="{}" {}><title>{}</title><rect width="100%" height="100%"/>{}</svg>').format(
-        item.style, _place(cell), item.title, text
+        item.style, _place(cell), visible(item.title), text
     )
 
 
 def _fitting(label: str, width: float) -> str:
     """Return what fits a width, of which the whole picture has 1000, on a wide screen."""
     most = max(int(width / _LETTER) - 1, 1)
-    return label if len(label) <= most else label[: most - 1] + "…"
+    shown = visible(label)
+    return shown if len(shown) <= most else shown[: most - 1] + "…"
 
 
 def _place(cell: Cell) -> Markup:

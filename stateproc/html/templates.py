@@ -10,7 +10,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from stateproc.html import pictures
-from stateproc.html.units import counted, human_bytes, size_parts
+from stateproc.html.units import counted, human_bytes, size_parts, visible
+
+
+def _shown(value: Any) -> Any:
+    """Make what a template prints visible; ``Markup`` is left as it is."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 @cache
@@ -19,6 +24,7 @@ def _environment() -> Environment:
         loader=PackageLoader("stateproc.html"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )

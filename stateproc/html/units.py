@@ -9,6 +9,16 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _STEPS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
 
 
+_RANGES = ((0, 9), (11, 32), (127, 160), (0x61C, 0x61D), (0x200B, 0x2010), (0x2028, 0x202F), (0x2060, 0x206A))
+_HIDDEN = {code: f"\\u{code:04x}" for first, end in _RANGES for code in range(first, end)}
+"""Characters that cannot be seen, or change the direction of the text around them."""
+
+
+def visible(text: str) -> str:
+    """Return a text of a snapshot with invisible characters as their codes, so that a name looks like no other."""
+    return text.translate(_HIDDEN)
+
+
 def size_parts(n: int) -> tuple[str, str]:
     """Return bytes as a number with one decimal, and a binary unit."""
     size, unit = float(n), 0

@@ -33,6 +33,8 @@ def operator_card(operator: Operator) -> Card:
         facts.append(("id", operator.operator_id))
     if operator.name and operator.name != operator.uid:
         facts.insert(0, ("name", operator.name))
+    if operator.uid is None and operator.label:
+        facts.insert(0, ("seems to be", operator.label))
     if operator.coordinator is not None:
         facts.append(("coordinator", str(operator.coordinator["kind"])))
     problems = [str(problem) for problem in operator.problems]

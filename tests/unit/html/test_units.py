@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stateproc.html.units import counted, duration_text, human_bytes, size_parts, time_text
+from stateproc.html.units import counted, duration_text, human_bytes, size_parts, time_text, visible
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,11 @@ def test_bytes(size: int | None, text: str) -> None:
     assert human_bytes(size) == text
     if size is not None:
         assert " ".join(size_parts(size)) == text
+
+
+def test_invisible_characters_are_shown() -> None:
+    assert visible("a\u202eb\x1b[31m\u200b\tc") == "a\\u202eb\\u001b[31m\\u200b\tc"
+    assert visible("Grüße, 紅茶 🍵") == "Grüße, 紅茶 🍵"
 
 
 def test_nouns_are_counted() -> None:

@@ -56,6 +56,7 @@ def test_text_of_a_snapshot_is_never_markup() -> None:
     assert [tag for tag, _ in found.tags].count("script") == 1
     assert not any(tag == "img" or "onerror" in attributes for tag, attributes in found.tags)
     assert "<img" not in page and page.count("window.hacked") == page.count("&lt;script&gt;window.hacked") * 2
+    assert "\u202e" not in page and "\\u202e" in page
     assert "{{7*7}}" in page and "49" not in re.findall(r"\$\{1\}(\d*)", page)
 
 
