@@ -80,7 +80,7 @@ def peaks(path: str, threads: int) -> dict[str, float]:
 
 def first_rows(path: str) -> dict[str, float]:
     """Compare two processes: one opens the state, up to its splits; ``stateproc read --limit 10`` also prints rows."""
-    read = [sys.executable, "-m", "stateproc.cli", "read", path, "--uids", _UID, "--uid", _UID, "--state", _STATE]
+    read = [sys.executable, "-m", "stateproc", "read", path, "--uids", _UID, "--uid", _UID, "--state", _STATE]
     read += ["--key-type", "Long", "--limit", str(_LIMIT), "--format", "jsonl"]
     commands = ([sys.executable, "-c", _OPEN, path], read)
     assert len(_run(read).splitlines()) == _LIMIT

@@ -107,7 +107,7 @@ def test_demo_and_notebooks_come_with_the_package(wheel: Path, tmp_path: Path) -
         content.extractall(packages)
     environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(packages)}
     for arguments, answer in ((["demo"], "154.25"), (["notebook", "look"], "look/inspect.ipynb")):
-        command = [sys.executable, "-m", "stateproc.cli", *arguments]
+        command = [sys.executable, "-m", "stateproc", *arguments]
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert answer in done.stdout
