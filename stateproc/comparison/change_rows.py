@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.byte_arrays import RowBytes
+from stateproc.comparison.common_schema import batch_of
 from stateproc.comparison.entry_table import Matches, joined, match, table_of_rows
 from stateproc.comparison.row_identity import identity
 
@@ -139,11 +140,10 @@ def change_batch(left: pa.RecordBatch, right: pa.RecordBatch, found: Matches) ->
     kinds = np.zeros(len(order), dtype=np.int32)
     first, last = len(found.deleted), len(found.deleted) + len(updates)
     kinds[first:last:2], kinds[first + 1 : last : 2], kinds[last:] = 2, 3, 1
-    table = pa.Table.from_batches([left, right]).take(values_array(order)).combine_chunks()
+    rows = batch_of(pa.Table.from_batches([left, right]).take(values_array(order)))
     names = pa.DictionaryArray.from_arrays(values_array(kinds), _type_names()).cast(pa.string())
-    columns = [column.chunk(0) if column.num_chunks else pa.nulls(0, column.type) for column in table.columns]
     schema = pa.schema([pa.field(CHANGE_TYPE, pa.string(), nullable=False), *left.schema])
-    return pa.RecordBatch.from_arrays([names, *columns], schema=schema)
+    return pa.RecordBatch.from_arrays([names, *rows.columns], schema=schema)
 
 
 def _type_names() -> pa.Array:

@@ -9,7 +9,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from stateproc.errors import UnsupportedSnapshot
-from stateproc.states.schema_merging import merged_type
+from stateproc.states.schema_merging import aligned, merged_schema, merged_type
 from stateproc.states.state import State
 
 _COLLECTIONS = ("list", "map")
@@ -70,11 +70,42 @@ def common_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
     return pa.schema(fields)
 
 
+def common_rows(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the rows in the common columns; fields that they do not have are null.
+
+    Raises:
+        NotComparable: They have fields that the schema does not have, which would be lost.
+    """
+    rows = plain_rows(batch)
+    if not rows.schema.equals(schema) and not _includes(schema, rows.schema):
+        raise NotComparable("the rows of one snapshot have fields that its types do not declare")
+    return aligned(rows, schema)
+
+
+def _includes(schema: pa.Schema, other: pa.Schema) -> bool:
+    try:
+        merged = merged_schema(schema, other)
+    except UnsupportedSnapshot:
+        return False
+    return all(merged.field(name).type == schema.field(name).type for name in schema.names) and len(merged) == len(
+        schema
+    )
+
+
 def one_batch(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    """Join batches of a schema to one."""
+    """Join batches of a schema to one. Raises UnsupportedSnapshot if they have more bytes than one array can."""
     parts = list(batches)
-    if len(parts) == 1:
-        return parts[0]
-    table = pa.Table.from_batches(parts, schema=schema).combine_chunks()
-    columns = [column.chunk(0) if column.num_chunks else pa.nulls(0, column.type) for column in table.columns]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return parts[0] if len(parts) == 1 else batch_of(pa.Table.from_batches(parts, schema=schema))
+
+
+def batch_of(table: pa.Table) -> pa.RecordBatch:
+    """Return a table as one batch. Raises UnsupportedSnapshot if a column has more bytes than one array can."""
+    columns = []
+    for column in table.combine_chunks().columns:
+        if column.num_chunks > 1:
+            raise UnsupportedSnapshot(
+                "rows that differ have more than 2 GiB in one range of key groups",
+                advice="compare other states (--state), or read both states and compare their rows",
+            )
+        columns.append(column.chunk(0) if column.num_chunks else pa.nulls(0, column.type))
+    return pa.RecordBatch.from_arrays(columns, schema=table.schema)

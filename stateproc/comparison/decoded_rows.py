@@ -13,12 +13,11 @@ from stateproc.comparison.change_rows import (
     changed_rows,
     row_set,
 )
-from stateproc.comparison.common_schema import common_schema, one_batch, plain_rows, plain_schema
+from stateproc.comparison.common_schema import common_rows, common_schema, one_batch, plain_schema
 from stateproc.comparison.key_group_units import KeyGroupUnit
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
 from stateproc.states.connector_state import opened_state
 from stateproc.states.operator_state import OperatorStateView
-from stateproc.states.schema_merging import aligned
 from stateproc.states.state import State
 
 
@@ -49,7 +48,7 @@ class RowsComparison:
 
     def _rows(self, view: State | None, key_groups: Sequence[int]) -> RowSet:
         splits = [] if view is None else view.splits(flatten=view.kind == "map", key_groups=key_groups)
-        batches = (aligned(plain_rows(batch), self.schema) for split in splits for batch in split.read())
+        batches = (common_rows(batch, self.schema) for split in splits for batch in split.read())
         return row_set(one_batch(batches, self.schema), self._keys, self._values)
 
 
@@ -84,7 +83,7 @@ class OperatorRowsComparison:
 
     def _rows(self, view: State | None) -> RowSet:
         splits = [] if view is None else view.splits()
-        batches = (aligned(plain_rows(batch), self.schema) for split in splits for batch in split.read())
+        batches = (common_rows(batch, self.schema) for split in splits for batch in split.read())
         return row_set(one_batch(batches, self.schema), self._keys, self._values)
 
 

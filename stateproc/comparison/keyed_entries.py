@@ -25,7 +25,7 @@ from stateproc.comparison.change_rows import (
     changed_rows,
     row_set,
 )
-from stateproc.comparison.common_schema import NotComparable, common_schema, one_batch, plain_rows, plain_schema
+from stateproc.comparison.common_schema import NotComparable, common_rows, common_schema, one_batch, plain_schema
 from stateproc.comparison.entry_collector import (
     BUCKETS,
     HELD_BYTES,
@@ -46,7 +46,6 @@ from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.kryo.serializer import Kryo
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
 from stateproc.states.keyed_state import KeyedStateView
-from stateproc.states.schema_merging import aligned
 
 _TTL_BYTES = 8
 
@@ -176,7 +175,7 @@ class KeyedEntriesComparison:
             if len(own) and view is not None:
                 packed = side.entries.packed(own)
                 batches += _batches(packed, file.target, view.operator.options.context, failed.append)
-        found = [aligned(plain_rows(batch), self.schema) for batch in batches]
+        found = [common_rows(batch, self.schema) for batch in batches]
         joined = one_batch(found, self.schema)
         added = None
         if failed:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from stateproc.errors import NotFound, not_found
+from stateproc.errors import InvalidOption, NotFound, not_found
 from stateproc.states.keyed_state import KeyedStateView
 from stateproc.states.operator import Operator
 from stateproc.states.state import State
@@ -99,6 +99,7 @@ def operator_pairs(
 
     Raises:
         NotFound: Neither snapshot has one of these operators or states.
+        InvalidOption: Only one of the snapshots was opened with a plan.
     """
     sides = [{item.operator_id: item for item in snapshot.operators} for snapshot in (left, right)]
     uids = tuple(uids)
@@ -111,9 +112,21 @@ def operator_pairs(
     names, pairs = frozenset(states), []
     for operator_id in dict.fromkeys([*sides[0], *sides[1]]):
         one, two = (side.get(operator_id) for side in sides)
+        _check_names(one, two)
         pairs.append(OperatorPair(operator_id, one, two, _state_pairs(one, two, names)))
     _check_found(names, pairs)
     return pairs
+
+
+def _check_names(left: Operator | None, right: Operator | None) -> None:
+    """Raise InvalidOption if a plan names the fields of one snapshot only: no rows would be equal."""
+    if left is not None and right is not None:
+        without = [operator.context.row_names is None for operator in (left, right)]
+        if without[0] != without[1]:
+            raise InvalidOption(
+                "one snapshot was opened with the plan of its query and the other without it",
+                advice="open both with the same plan=…, or both without it",
+            )
 
 
 def _named(uid: str, left: Snapshot, right: Snapshot) -> list[Operator | None]:

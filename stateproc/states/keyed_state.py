@@ -306,7 +306,9 @@ class KeyedStateView(State):
             SnapshotError: A file of these key groups cannot be read.
         """
         operator, wanted = self.operator, frozenset(key_groups)
-        scan = StateScan(self.name, operator.display, operator.max_parallelism, operator.options)
+        scan = StateScan(
+            self.name, operator.display, operator.max_parallelism, operator.options, names=operator.row_names
+        )
         for file, error in self._unreadable:
             if not wanted.isdisjoint(file.handle.key_groups):
                 raise error

@@ -6,10 +6,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import stateproc
+from stateproc.comparison.common_schema import NotComparable, common_rows
 from stateproc.comparison.snapshot_comparison import SnapshotComparison
-from stateproc.errors import NotFound
+from stateproc.comparison.state_changes import StateComparison
+from stateproc.errors import InvalidOption, NotFound
 from stateproc.snapshot.snapshot import Snapshot
 from tests.helpers.fixtures import CLASSES, FIXTURES, fixtures_in
 
@@ -115,8 +119,6 @@ def _size(file: Path) -> int:
 
 
 def opened_at(path: Path) -> Snapshot:
-    import stateproc
-
     return stateproc.open(str(path))
 
 
@@ -125,3 +127,27 @@ def test_kafka_offsets_are_changes_of_partitions() -> None:
     state = left.diff(opened("1.20", "operators-hashmap-canonical"))["orders-from-kafka"]["SourceReaderState"]
     assert state.status == "removed"
     assert {"topic", "partition", "starting_offset"} <= set(state.to_arrow().schema.names)
+
+
+def test_rows_of_sql_have_the_names_of_the_plan() -> None:
+    (fixture,) = fixtures_in(FIXTURES / "1.20/plan-plain")
+    named, again = (stateproc.open(fixture.snapshot, plan=str(fixture.path / "plan.json")) for _ in range(2))
+    assert named.diff(again).equal
+    with pytest.raises(InvalidOption, match="plan"):
+        stateproc.open(fixture.snapshot).diff(named)
+    operator = next(item for item in named.operators for state in item.keyed_states if state.name == "accState")
+    rows = operator.state("accState").with_temporal("exact").to_arrow()
+    comparison = StateComparison(operator.state("accState"), None)
+    changes = pa.Table.from_batches(
+        [found.rows for found in comparison.changes(comparison.units()) if found.rows is not None]
+    )
+    assert sorted(map(repr, changes.select(rows.schema.names).to_pylist())) == sorted(map(repr, rows.to_pylist()))
+
+
+def test_fields_that_the_common_columns_lack_are_never_lost() -> None:
+    rows = pa.RecordBatch.from_pylist([{"key": 1, "value": {"f0": 1}}])
+    named = pa.schema([("key", pa.int64()), ("value", pa.struct([("amount", pa.int64())]))])
+    with pytest.raises(NotComparable):
+        common_rows(rows, named)
+    wider = pa.schema([("key", pa.int64()), ("value", pa.struct([("f0", pa.int64()), ("f1", pa.string())]))])
+    assert common_rows(rows, wider).to_pylist() == [{"key": 1, "value": {"f0": 1, "f1": None}}]
