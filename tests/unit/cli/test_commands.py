@@ -277,7 +277,7 @@ def test_errors_are_printed_with_advice(arguments: list[str], says: str, run: An
 
 
 def test_a_broken_pipe_prints_no_error() -> None:
-    command = f"{sys.executable} -m stateproc.cli read {DEMO} --uid orders-per-customer --state profile | head -n 1"
+    command = f"{sys.executable} -m stateproc read {DEMO} --uid orders-per-customer --state profile | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=os.environ, check=False)
     assert done.stderr == ""
     assert len(done.stdout.splitlines()) == 1

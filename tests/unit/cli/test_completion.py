@@ -34,7 +34,7 @@ def complete(tmp_path: Path) -> Complete:
         pytest.skip("there is no bash")
     program = tmp_path / "bin" / "stateproc"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m stateproc.cli "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m stateproc "$@"\n')
     program.chmod(0o755)
     environment = {
         **os.environ,
