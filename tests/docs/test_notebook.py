@@ -1,32 +1,118 @@
-"""The notebook runs from beginning to end, and shows tables and pictures."""
+"""Every notebook runs from beginning to end on its bundled snapshot, and shows tables and pictures."""
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
+from jupyter_client.manager import KernelManager
 from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
 
+from tests.helpers.document_runs import environment
 from tests.helpers.paths import ROOT
+
+FOLDER = ROOT / "notebooks"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
+ORDER = sorted(NAMES, key=lambda name: name != "delta")
+"""Delta's jars are loaded when the JVM starts, so the notebook that needs them is the first."""
+
+
+class ExecutedNotebook:
+    """What a notebook showed, and its error if it has one."""
+
+    def __init__(self, cells: list[Any], error: str | None) -> None:
+        self.error = error
+        self.outputs = [output.get("data", {}) for cell in cells for output in cell.get("outputs", [])]
+        self.printed = "".join(
+            output.get("text", "") for cell in cells for output in cell.get("outputs", []) if "text" in output
+        )
+
+    def shown(self, media_type: str) -> list[str]:
+        """Return the outputs of a media type."""
+        return [str(data[media_type]) for data in self.outputs if media_type in data]
 
 
 @pytest.fixture(scope="module")
-def outputs() -> list[dict[str, object]]:
-    """The data of all outputs of an executed copy, by media type."""
-    notebook = nbformat.read(ROOT / "notebooks/inspect.ipynb", as_version=4)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    NotebookClient(notebook, timeout=240, kernel_name="python3", resources={"metadata": {"path": str(ROOT)}}).execute()
-    return [output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", [])]
+def executed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ExecutedNotebook]:
+    """Run all notebooks in one kernel, so that they share one Spark session; each begins without variables."""
+    found = {}
+    folder = tmp_path_factory.mktemp("notebooks")
+    with _environment(), _kernel(folder) as kernel:
+        for name in ORDER:
+            notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+            notebook.cells.insert(0, nbformat.v4.new_code_cell("%reset -f"))
+            client = NotebookClient(notebook, km=kernel, timeout=300, resources={"metadata": {"path": str(folder)}})
+            error = None
+            try:
+                client.execute(reset_kc=True, cleanup_kc=False)
+            except CellExecutionError as problem:
+                error = str(problem)
+            found[name] = ExecutedNotebook(notebook.cells, error)
+    return found
 
 
-def test_it_shows_three_plots(outputs: list[dict[str, object]]) -> None:
-    assert sum("image/png" in data for data in outputs) == 3
+@contextmanager
+def _environment() -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update({**environment(), "PYSPARK_DRIVER_PYTHON": sys.executable})
+    yield
+    os.environ.clear()
+    os.environ.update(before)
 
 
-def test_it_shows_the_catalog_the_offsets_and_an_answer_in_sql(outputs: list[dict[str, object]]) -> None:
-    tables = [str(data["text/html"]) for data in outputs if "text/html" in data]
-    assert "spent-per-product" in tables[0]
-    assert "10000845180" in tables[1]
-    assert "customers" in tables[-1] and "150" in tables[-1]
+@contextmanager
+def _kernel(folder: Path) -> Iterator[KernelManager]:
+    kernel = KernelManager(kernel_name="python3")
+    kernel.start_kernel(cwd=str(folder))
+    try:
+        yield kernel
+    finally:
+        kernel.shutdown_kernel(now=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_runs(name: str, executed: dict[str, ExecutedNotebook]) -> None:
+    assert executed[name].error is None
+
+
+@pytest.mark.parametrize(
+    ("name", "pictures", "answer"),
+    [
+        ("inspect", 1, "spent-per-product"),
+        ("compare", 1, "update_postimage"),
+        ("skew", 1, "largest_to_mean"),
+        ("kafka-offsets", 1, "10000845180"),
+        ("sql-state", 0, "Rank"),
+        ("ttl", 1, "TTL "),
+        ("bootstrap", 0, "orders-source"),
+        ("delta", 0, "DELETE"),
+        ("migrate-backend", 0, "native-rocksdb"),
+    ],
+)
+def test_it_shows(name: str, pictures: int, answer: str, executed: dict[str, ExecutedNotebook]) -> None:
+    shown = executed[name]
+    assert len(shown.shown("image/png")) == pictures
+    assert answer in "".join(shown.shown("text/html")) + shown.printed
+
+
+def test_the_formats_have_the_same_rows(executed: dict[str, ExecutedNotebook]) -> None:
+    (table,) = [html for html in executed["migrate-backend"].shown("text/html") if "native-hashmap" in html]
+    assert "True" in table and "False" not in table
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_takes_a_path_and_imports_nothing_private(name: str) -> None:
+    cells = [cell.source for cell in nbformat.read(FOLDER / f"{name}.ipynb", 4).cells if cell.cell_type == "code"]
+    assert cells[0].startswith("PATH = None")
+    for node in (node for source in cells for node in ast.walk(ast.parse(source))):
+        modules = [node.module] if isinstance(node, ast.ImportFrom) else []
+        modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        assert not [module for module in modules if str(module).startswith("stateproc.")]
