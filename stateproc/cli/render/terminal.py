@@ -8,6 +8,7 @@ import sys
 from typing import BinaryIO
 
 from rich.console import Console, RenderableType
+from rich.segment import Segment, Segments
 
 _PIPED_WIDTH = 140
 
@@ -15,7 +16,7 @@ _PIPED_WIDTH = 140
 def show(renderable: RenderableType, stream: BinaryIO | None = None) -> None:
     """Print to stdout, or as plain text to ``stream``."""
     if stream is None and sys.stdout.isatty():
-        Console(highlight=False).print(renderable)
+        _print(Console(highlight=False), renderable)
         return
     text = plain(renderable)
     if stream is None:
@@ -29,8 +30,18 @@ def plain(renderable: RenderableType) -> str:
     drawn = io.StringIO()
     columns = os.environ.get("COLUMNS", "")
     width = int(columns) if columns.isdecimal() and 0 < len(columns) < 5 else _PIPED_WIDTH
-    Console(file=drawn, width=width, highlight=False, force_terminal=False).print(renderable)
+    _print(Console(file=drawn, width=width, highlight=False, force_terminal=False), renderable)
     return "".join(line.rstrip() + "\n" for line in drawn.getvalue().splitlines())
+
+
+def _print(console: Console, renderable: RenderableType) -> None:
+    """Print with the control characters of names, types and messages as escapes; those of rich remain."""
+    segments = console.render(renderable)
+    safe = (
+        item if item.control else Segment("\n".join(map(printable, item.text.split("\n"))), item.style)
+        for item in segments
+    )
+    console.print(Segments(safe), end="")
 
 
 def printable(text: str) -> str:

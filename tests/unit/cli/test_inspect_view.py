@@ -85,6 +85,20 @@ def test_unreadable_states_are_shown_whatever_their_size(inspect: Inspect) -> No
     assert len(problems) == 2 and all(problems)
 
 
+@pytest.mark.parametrize("command", ["inspect", "describe"])
+def test_names_do_not_control_the_terminal(
+    command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uid = "join\x1b[2J\x07"
+    path = renamed(tmp_path, {JOIN: uid})
+    arguments = [command, str(path), "--uids", uid, *(["--uid", uid] if command == "describe" else ["--summary"])]
+    for terminal in (False, True):
+        monkeypatch.setattr("sys.stdout.isatty", lambda terminal=terminal: terminal)
+        assert main(arguments) == 0
+        out = capfd.readouterr().out
+        assert "join\\x1b[2J" in out and "\x1b[2J" not in out and "\x07" not in out
+
+
 @pytest.mark.parametrize("size", ["-1", "0", "many", "10XB"])
 def test_a_size_that_is_none_is_refused(inspect: Inspect, size: str) -> None:
     assert "--min-bytes" in inspect(SQL, f"--min-bytes={size}", status=2)
