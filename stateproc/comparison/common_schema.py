@@ -21,15 +21,18 @@ class NotComparable(UnsupportedSnapshot):
     """The contents of two states cannot be compared: their types have nothing in common, or are not known."""
 
 
-def exact_view(view: _View, *, opaque: bool = False) -> _View:
+def exact_view(view: _View, *, opaque: bool = False, row_kind: bool = True) -> _View:
     """Return a view of a state whose rows lose nothing: all digits of times, the kinds of rows, no nulls for errors.
 
     Args:
         view: The state.
         opaque: Values of unknown types are their bytes.
+        row_kind: Whether rows have their kind; without it they have it if the snapshot was opened so.
     """
     twin = view.with_temporal("exact")
     options = replace(twin.operator.options, on_error="fail", opaque="bytes" if opaque else "fail")
+    if row_kind:
+        options = replace(options, row_kind=True)
     twin.operator = replace(twin.operator, options=options)
     return twin
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +22,7 @@ from stateproc.serializers.core.plugins import load_plugins
 from stateproc.states.keyed_state import KeyedStateView
 from stateproc.states.operator_state import OperatorStateView
 from stateproc.states.parallel_scan import read_in_order, thread_count, useful_threads
+from stateproc.states.schema_merging import aligned
 from stateproc.states.state import State
 
 
@@ -57,8 +59,11 @@ class StateComparison:
         self._left, self._right = left, right
         self._name = next(view for view in (left, right) if view is not None)
         with self._placed():
-            self._comparison = _comparison(left, right, times)
-        self.schema = self._comparison.schema
+            self._comparison = _comparison(left, right, times, row_kind=True)
+            self.schema = self._comparison.schema
+            if "row_kind" in str(self.schema):
+                # The kinds of rows are compared in any case, and shown where the snapshots were opened so.
+                self.schema = _comparison(left, right, times, row_kind=False).schema
 
     def units(self, threads: int | None = None) -> list[KeyGroupUnit]:
         """Divide the work. Raises SnapshotError if the sizes of files cannot be determined."""
@@ -74,9 +79,16 @@ class StateComparison:
         """
         number = useful_threads(thread_count(threads), sum(unit.bytes for unit in units))
         with self._placed():
-            yield from read_in_order(
-                units, self._comparison.unit_changes, number, at_once=True, size_of=lambda found: found.nbytes + 1
+            found = read_in_order(
+                units, self._comparison.unit_changes, number, at_once=True, size_of=lambda item: item.nbytes + 1
             )
+            with closing(found):
+                yield from found if self.schema.equals(self._comparison.schema) else map(self._shown, found)
+
+    def _shown(self, found: UnitChanges) -> UnitChanges:
+        if found.rows is None:
+            return found
+        return replace(found, rows=aligned(found.rows, pa.schema([found.rows.schema.field(0), *self.schema])))
 
     @contextmanager
     def _placed(self) -> Iterator[None]:
@@ -87,7 +99,7 @@ class StateComparison:
             raise error.at(operator=self._name.operator.display, state=self._name.name) from error
 
 
-def _comparison(left: State | None, right: State | None, times: bool) -> Comparison:
+def _comparison(left: State | None, right: State | None, times: bool, *, row_kind: bool) -> Comparison:
     for view in (left, right):
         if view is not None:
             load_plugins(view.operator.options.plugins)
@@ -99,10 +111,10 @@ def _comparison(left: State | None, right: State | None, times: bool) -> Compari
             )
     views = [view for view in (left, right) if view is not None]
     if isinstance(views[0], OperatorStateView):
-        return OperatorRowsComparison(*_both(left, right))
+        return OperatorRowsComparison(*_both(left, right, row_kind))
     if not all(isinstance(view, KeyedStateView) for view in views):
-        return RowsComparison(*_both(left, right), times=times)
-    keyed = _both(left, right)
+        return RowsComparison(*_both(left, right, row_kind), times=times)
+    keyed = _both(left, right, row_kind)
     if any(view is not None and view.under_state_windows for view in keyed):
         return RowsComparison(*keyed, times=times)
     return _entries_comparison(keyed, times)
@@ -119,12 +131,13 @@ def _entries_comparison(
     except UnsupportedSnapshot as error:
         if not isinstance(error, Undecodable):
             raise
-        left, right = (None if view is None else exact_view(view, opaque=True) for view in keyed)
+        left, right = (None if view is None else exact_view(view, opaque=True, row_kind=False) for view in keyed)
         return KeyedEntriesComparison(left, right, times=times, by_bytes=True)
 
 
-def _both(left: State | None, right: State | None) -> tuple[Any, Any]:
-    return None if left is None else exact_view(left), None if right is None else exact_view(right)
+def _both(left: State | None, right: State | None, row_kind: bool) -> tuple[Any, Any]:
+    views = [None if view is None else exact_view(view, row_kind=row_kind) for view in (left, right)]
+    return views[0], views[1]
 
 
 def _units(left: State | None, right: State | None, threads: int) -> list[KeyGroupUnit]:

@@ -151,3 +151,14 @@ def test_fields_that_the_common_columns_lack_are_never_lost() -> None:
         common_rows(rows, named)
     wider = pa.schema([("key", pa.int64()), ("value", pa.struct([("f0", pa.int64()), ("f1", pa.string())]))])
     assert common_rows(rows, wider).to_pylist() == [{"key": 1, "value": {"f0": 1, "f1": None}}]
+
+
+def test_kinds_of_rows_are_shown_on_request() -> None:
+    for row_kind in (False, True):
+        snapshot = opened("1.20", "sql-hashmap-canonical", row_kind=row_kind)
+        state = next(item for item in snapshot.states if item.name == "accState")
+        comparison = StateComparison(state, None)
+        (rows,) = (unit.rows for unit in comparison.changes(comparison.units()) if unit.rows is not None)
+        fields = rows.schema.field("value").type
+        assert (fields.get_field_index("row_kind") >= 0) == row_kind
+        assert rows.schema.names[1:] == comparison.schema.names
