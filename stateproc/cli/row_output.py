@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager, suppress
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -44,3 +44,17 @@ def output_stream(path: str | None) -> Iterator[BinaryIO]:
     finally:
         with suppress(FileNotFoundError):
             os.unlink(partial)
+
+
+def write_rows(found: Generator[pa.RecordBatch, None, None], writer: RowWriter, limit: int | None) -> tuple[int, bool]:
+    """Write at most ``limit`` rows; return how many, and whether there are more."""
+    written = 0
+    with closing(found) as batches:
+        for batch in batches:
+            remaining = len(batch) if limit is None else limit - written
+            if len(rows := batch.slice(0, remaining)):
+                writer.write(rows)
+                written += len(rows)
+            if remaining < len(batch):
+                return written, True
+    return written, False

@@ -54,6 +54,23 @@ class JsonLinesWriter(RowWriter):
         self.stream.write(text.encode("utf-8", "surrogatepass"))
 
 
+class JsonArrayWriter(RowWriter):
+    """Writes one JSON array of objects."""
+
+    def __init__(self, stream: BinaryIO, schema: pa.Schema) -> None:
+        super().__init__(stream, schema)
+        self._separator = "["
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        for line in json_lines(batch):
+            self.stream.write(f"{self._separator}\n{line}".encode("utf-8", "surrogatepass"))
+            self._separator = ","
+
+    def close(self) -> None:
+        self.stream.write(b"[]\n" if self._separator == "[" else b"\n]\n")
+        super().close()
+
+
 class CsvWriter(RowWriter):
     """Writes RFC 4180 with a header: structs, lists and maps as JSON text, nulls as nothing, empty text as ``""``.
 
@@ -149,6 +166,7 @@ class ArrowWriter(RowWriter):
 
 WRITERS: dict[str, type[RowWriter]] = {
     "jsonl": JsonLinesWriter,
+    "json": JsonArrayWriter,
     "csv": CsvWriter,
     "parquet": ParquetWriter,
     "arrow": ArrowWriter,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +21,13 @@ from stateproc.storage import SnapshotLocation
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from duckdb import DuckDBPyConnection
 
     from stateproc.comparison.snapshot_comparison import SnapshotComparison
     from stateproc.export.export_run import ProgressStart
     from stateproc.export.manifest import ExportManifest
     from stateproc.query_plans import QueryNames
+    from stateproc.sql import SqlDatabase
     from stateproc.verification.class_mentions import MentionedClass
     from stateproc.verification.report import Verification
 
@@ -261,6 +264,56 @@ class Snapshot:
 
         sizes = {use.handle: use.handle.size for use in walk_stream_handles(self.metadata)}
         return sum(sizes.values())
+
+    def sql(self, query: str, *, threads: int | None = None, memory_limit: str | None = None) -> pa.Table:
+        """Run a statement of DuckDB's SQL over the states: ``SELECT … FROM "uid"."state" WHERE key = 42``.
+
+        Columns that a query does not need are not read, nor key groups that conditions on ``key`` exclude.
+
+        Args:
+            query: One statement. A state's name alone is enough where only one operator has it; ``states``,
+                ``operators``, ``files`` and ``offsets`` are tables about the snapshot.
+            threads: The number of threads; default the cores that this process may use.
+            memory_limit: DuckDB's memory for sorting, joining and grouping, such as ``2GB``.
+
+        Raises:
+            InvalidOption: The statement cannot be run, or duckdb is not installed.
+            NotFound: It names a state that does not exist.
+            SnapshotError: A state cannot be read.
+        """
+        with closing(self.sql_database(threads=threads, memory_limit=memory_limit)) as database:
+            return database.run(query).reader().read_all()
+
+    def sql_database(self, *, threads: int | None = None, memory_limit: str | None = None) -> SqlDatabase:
+        """Return a connection for several statements, whose results are streams: ``database.run(query).reader()``.
+
+        Args:
+            threads: As of :meth:`sql`.
+            memory_limit: As of :meth:`sql`.
+        """
+        # Lazy: start-up.
+        from stateproc.snapshot.sql_tables import sql_catalog
+        from stateproc.sql import SqlDatabase
+
+        return SqlDatabase(sql_catalog(self), threads, memory_limit)
+
+    def to_duckdb(self, connection: DuckDBPyConnection | None = None) -> DuckDBPyConnection:
+        """Create a view per state in a DuckDB connection: ``"uid"."state"``. Each query reads the states that it names.
+
+        Args:
+            connection: The connection; default a new one.
+
+        Returns:
+            The connection.
+
+        Raises:
+            InvalidOption: duckdb is not installed.
+        """
+        # Lazy: start-up.
+        from stateproc.snapshot.sql_tables import sql_catalog
+        from stateproc.sql.database import views_in
+
+        return views_in(connection, sql_catalog(self))
 
     def export(
         self,

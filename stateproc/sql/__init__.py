@@ -1,0 +1,9 @@
+"""Query states with SQL by DuckDB, in bounded memory. May import states and what is below them.
+
+``catalog`` names the tables, ``pushdown`` finds out which columns and keys a query needs of each, ``database`` runs it.
+"""
+
+from stateproc.sql.catalog import SqlCatalog, SqlTable
+from stateproc.sql.database import SqlDatabase, SqlResult
+
+__all__ = ["SqlCatalog", "SqlDatabase", "SqlResult", "SqlTable"]

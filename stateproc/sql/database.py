@@ -1,0 +1,281 @@
+"""Run SQL over the states of a snapshot: DuckDB reads them as Arrow streams, one for each time a query names them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.optimizer.scope import traverse_scope
+
+from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.sql.catalog import SqlCatalog, SqlTable
+from stateproc.sql.pushdown import ScanRequest, key_request, needed_columns
+from stateproc.states.other_libraries import RereadableStream
+from stateproc.states.parallel_scan import thread_count
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_BATCH_ROWS = 64 << 10
+
+
+@dataclass(frozen=True)
+class SqlResult:
+    """The result of a statement: its columns and batches, which are computed while they are consumed."""
+
+    schema: pa.Schema
+    batches: Generator[pa.RecordBatch, None, None]
+
+    def reader(self) -> pa.RecordBatchReader:
+        """Return the rows as an Arrow stream."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.batches)
+
+
+class SqlDatabase:
+    """A connection to DuckDB that knows the tables of a snapshot.
+
+    Args:
+        catalog: The tables.
+        threads: The number of threads; default the cores that this process may use.
+        memory_limit: DuckDB's limit for sorting, joining and grouping, such as ``2GB``; None for its own default.
+
+    Raises:
+        InvalidOption: duckdb is not installed, or the limit cannot be parsed.
+    """
+
+    def __init__(self, catalog: SqlCatalog, threads: int | None = None, memory_limit: str | None = None) -> None:
+        self.catalog = catalog
+        self._threads = thread_count(threads)
+        self._numbers = itertools.count()
+        self._error: SnapshotError | None = None
+        # Names in a query mean states, never variables of this program.
+        config: dict[str, Any] = {"threads": self._threads, "python_enable_replacements": False}
+        if memory_limit is not None:
+            config["memory_limit"] = memory_limit
+        duckdb = imported_duckdb()
+        try:
+            self._connection: DuckDBPyConnection = duckdb.connect(config=config)
+        except duckdb.Error as error:
+            raise InvalidOption(f"DuckDB does not start: {error}") from error
+        self._errors = duckdb.Error
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def interrupt(self) -> None:
+        """Stop the statement that is running."""
+        self._connection.interrupt()
+
+    def run(self, query: str) -> SqlResult:
+        """Run a statement.
+
+        Raises:
+            InvalidOption: The statement cannot be run.
+            NotFound: It names a state that does not exist.
+            SnapshotError: A state cannot be read; also raised while the result is consumed.
+        """
+        self._error = None
+        statement, registered = self._prepared(query)
+        try:
+            with self._explained():
+                relation = self._connection.sql(statement)
+                if relation is None:
+                    return SqlResult(pa.schema([]), _no_batches())
+                reader = _arrow_reader(relation)
+            return SqlResult(reader.schema, self._batches(reader, registered))
+        except BaseException:
+            self._unregister(registered)
+            raise
+
+    def _batches(self, reader: pa.RecordBatchReader, registered: list[str]) -> Generator[pa.RecordBatch, None, None]:
+        try:
+            with self._explained():
+                yield from reader
+        finally:
+            del reader
+            self._unregister(registered)
+
+    def _unregister(self, names: list[str]) -> None:
+        for name in names:
+            with suppress(self._errors):
+                self._connection.unregister(name)
+
+    def _explained(self) -> _Explained:
+        return _Explained(self)
+
+    def explained(self, error: BaseException) -> SnapshotError | None:
+        """Return the error of a state that ended a statement, or a typed one for DuckDB's; None for others."""
+        if self._error is not None and isinstance(error, (self._errors, pa.ArrowException, OSError, RuntimeError)):
+            return self._error
+        if isinstance(error, (self._errors, pa.ArrowException)):
+            return InvalidOption(
+                str(error).partition("\nStack Trace")[0].strip(),
+                advice='tables are "operator"."state"; names with hyphens, dots and blanks need the quotes',
+            )
+        return None
+
+    def _prepared(self, query: str) -> tuple[str, list[str]]:
+        """Replace the tables of a statement by streams of what it needs of them; return these streams' names, too."""
+        try:
+            statements = [item for item in sqlglot.parse(query, dialect="duckdb") if item is not None]
+        except (SqlglotError, RecursionError):
+            return query, self._register_views()
+        if len(statements) != 1:
+            raise InvalidOption("give one statement" if statements else "the query is empty")
+        (tree,) = statements
+        if not isinstance(tree, exp.Query):
+            return query, self._register_views()
+        try:
+            found = list(self._references(tree))
+        except (SqlglotError, RecursionError, AttributeError):
+            return query, self._register_views()
+        registered = []
+        for node, table, request in found:
+            name = f"__scan_{next(self._numbers)}"
+            self._register(name, table, request)
+            registered.append(name)
+            alias = node.alias or table.name
+            replacement = exp.to_table(name)
+            for key, value in node.args.items():
+                if key not in ("this", "db", "catalog", "alias") and value:
+                    replacement.set(key, value)
+            columns = node.args["alias"].args.get("columns") if node.args.get("alias") else None
+            replacement.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True), columns=columns))
+            node.replace(replacement)
+        return (tree.sql(dialect="duckdb") if registered else query), registered
+
+    def _references(self, tree: exp.Query) -> Iterator[tuple[exp.Table, SqlTable, ScanRequest]]:
+        """Yield each place where a statement names a table of the snapshot, and what it needs of it there."""
+        # Tables of all scopes; names of common table expressions and subqueries have other sources.
+        places = {
+            id(source)
+            for scope in traverse_scope(tree)
+            for source in scope.sources.values()
+            if isinstance(source, exp.Table)
+        }
+        for node in list(tree.find_all(exp.Table)):
+            if id(node) in places and isinstance(node.this, exp.Identifier) and not node.args.get("catalog"):
+                table = self.catalog.find(node.db or None, node.name)
+                if table is not None:
+                    yield node, table, self._request(tree, node, table)
+
+    def _request(self, tree: exp.Query, node: exp.Table, table: SqlTable) -> ScanRequest:
+        if node.args.get("alias") and node.args["alias"].args.get("columns"):
+            return ScanRequest()  # other names for the columns
+        schema, alias = table.schema, node.alias_or_name
+        columns = needed_columns(tree, schema, [alias, table.name])
+        clause = node.parent
+        select = clause.parent if isinstance(clause, (exp.From, exp.Join)) else None
+        is_plain = not any(node.args.get(name) for name in ("sample", "pivots", "joins", "laterals"))
+        if table.state is None or not isinstance(select, exp.Select) or not is_plain:
+            return ScanRequest(columns)
+        keys = key_request(select, alias, schema, table.state.operator.max_parallelism)
+        return ScanRequest(columns, keys.keys, keys.key_groups)
+
+    def _register(self, name: str, table: SqlTable, request: ScanRequest) -> None:
+        self._connection.register(name, RereadableStream(lambda: self._noted(table, request)))
+
+    def _noted(self, table: SqlTable, request: ScanRequest) -> pa.RecordBatchReader:
+        """Open a stream that keeps its error: DuckDB reports only a text of it."""
+        reader = table.reader(request, self._threads)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            try:
+                yield from reader
+            except SnapshotError as error:
+                self._error = error
+                raise
+            except pa.ArrowException as error:
+                cause: BaseException | None = error
+                while cause is not None and not isinstance(cause, SnapshotError):
+                    cause = cause.__cause__ or cause.__context__
+                self._error = cause if isinstance(cause, SnapshotError) else None
+                raise
+
+        return pa.RecordBatchReader.from_batches(reader.schema, batches())
+
+    def _register_views(self) -> list[str]:
+        """Create views of all tables, for statements that are not analysed; returns no names: views stay."""
+        create_views(self._connection, self.catalog, lambda name, table: self._register(name, table, ScanRequest()))
+        return []
+
+
+@dataclass(frozen=True)
+class _Explained:
+    """A context that converts what DuckDB raises."""
+
+    database: SqlDatabase
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: object) -> None:
+        found = None if error is None else self.database.explained(error)
+        if found is not None:
+            raise found from error
+
+
+def create_views(
+    connection: DuckDBPyConnection, catalog: SqlCatalog, register: Callable[[str, SqlTable], None]
+) -> None:
+    """Create a schema per operator and a view per table that can be read; existing ones are replaced."""
+    unique = set(map(id, catalog.unique_states.values()))
+    for number, table in enumerate((*catalog.states, *catalog.snapshot_tables)):
+        stream = f"__table_{number}"
+        try:
+            if table.state is not None:
+                _ = table.schema
+            register(stream, table)
+        except SnapshotError:
+            continue  # it would be an error of each statement, also of those that do not read it
+        if table.schema_name is not None:
+            schema = _quoted(table.schema_name)
+            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+            connection.execute(f"CREATE OR REPLACE VIEW {schema}.{_quoted(table.name)} AS FROM {stream}")
+        if table.state is None or id(table) in unique:
+            connection.execute(f"CREATE OR REPLACE VIEW {_quoted(table.name)} AS FROM {stream}")
+
+
+def views_in(connection: DuckDBPyConnection | None, catalog: SqlCatalog) -> DuckDBPyConnection:
+    """Create views of all tables in a connection, default a new one; return it. Raises InvalidOption."""
+    duckdb = imported_duckdb()
+    chosen: DuckDBPyConnection = duckdb.connect() if connection is None else connection
+
+    def register(name: str, table: SqlTable) -> None:
+        chosen.register(name, RereadableStream(lambda: table.reader(ScanRequest(), None)))
+
+    create_views(chosen, catalog, register)
+    return chosen
+
+
+def imported_duckdb() -> Any:
+    """Import duckdb. Raises InvalidOption if it is not installed."""
+    try:
+        import duckdb
+    except ImportError as error:
+        raise InvalidOption("SQL needs the package duckdb", advice="pip install 'stateproc[sql]'") from error
+    return duckdb
+
+
+def _arrow_reader(relation: Any) -> pa.RecordBatchReader:
+    """Return the rows of a relation as a stream, by the name that this release of DuckDB has for it."""
+    for name in ("to_arrow_reader", "fetch_arrow_reader", "record_batch"):
+        if hasattr(relation, name):
+            return getattr(relation, name)(_BATCH_ROWS)
+    raise InvalidOption("this release of duckdb does not return Arrow streams", advice="install duckdb 1.1 or later")
+
+
+def _no_batches() -> Generator[pa.RecordBatch, None, None]:
+    yield from ()
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
