@@ -111,9 +111,11 @@ def _sides(node: PlanNode, left: str, right: str, *spec: str, pair: str | None =
     """Names for a join with a state for rows of the left and one for rows of the right input."""
     key = node.picked(node.input(0), *spec, "leftKeys")
     states = []
-    for side, (state, upsert_keys) in enumerate(((left, "leftUpsertKeys"), (right, "rightUpsertKeys"))):
+    for side, (state, name) in enumerate(((left, "left"), (right, "right"))):
         rows = node.input(side)
-        unique = [node.chosen(rows, item) for item in node.items(upsert_keys) if isinstance(item, list)]
+        # Flink 1.15 calls them unique keys.
+        keys = [*node.items(f"{name}UpsertKeys"), *node.items(f"{name}UniqueKeys")]
+        unique = [node.chosen(rows, item) for item in keys if isinstance(item, list)]
         user_key = (*_shorter(unique, rows), rows)
         states.append((state, StateNames((key,), user_key, (rows,), pair, _join_windows(node))))
     return OperatorNames(node.label, tuple(states), StateNames((key,), windows=_join_windows(node)))

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 import stateproc
-from stateproc.query_plans import read_plan
+from stateproc.keygroups.operator_ids import operator_id
+from stateproc.query_plans import query_names, read_plan
 from stateproc.query_plans.node_rules import NODE_RULES
 from stateproc.query_plans.row_type_names import row_type_names, unique_names
 from tests.helpers.paths import DEMO, FIXTURES
@@ -150,3 +151,17 @@ def test_without_a_plan_nothing_changes() -> None:
             for state, twin in zip(one.keyed_states, other.keyed_states, strict=True):
                 assert state.to_arrow().num_rows == twin.to_arrow().num_rows
                 assert twin.problem is None
+
+
+def test_keys_of_joins_in_plans_of_flink_1_15() -> None:
+    """The attribute had another name, and uids contained the type and version of the node."""
+    plan = json.loads(PLAN.read_text())
+    plan["nodes"] = json.loads(json.dumps(plan["nodes"]).replace("UpsertKeys", "UniqueKeys"))
+    renamed = {node.id: node for node in read_plan(plan).nodes}
+    joins = [node for node in read_plan(PLAN).nodes if node.kind == "stream-exec-join"]
+    assert any("leftUpsertKeys" in node.attributes for node in joins)
+    for node in joins:
+        assert NODE_RULES[node.kind].names(renamed[node.id]) == NODE_RULES[node.kind].names(node)
+    uid = f"{joins[0].id}_stream-exec-join_1_join"
+    found = query_names(read_plan(plan), [operator_id(uid)])
+    assert list(found.uids.values()) == [uid]
