@@ -33,7 +33,7 @@ def sweep_marks(file: str, entry: dict[str, Any], *, by_snapshot: bool = False) 
 @cache
 def _newest_files(by_snapshot: bool) -> dict[tuple[str, str | None], str]:
     """Return the file of the newest release that has an entry, by name and snapshot or by name."""
-    files = sorted(VECTORS.glob("flink-*.json"), key=lambda path: [int(part) for part in path.stem[6:].split(".")])
+    files = sorted(VECTORS.glob("flink-[0-9]*.json"), key=lambda path: [int(part) for part in path.stem[6:].split(".")])
     return {
         (entry["name"], entry["snapshot"] if by_snapshot else None): path.name
         for path in files

@@ -23,7 +23,7 @@ from stateproc.keygroups.ranges import (
 from stateproc.keygroups.scalars import binary_row_hash
 from tests.helpers.paths import VECTORS
 
-FILES = {path.name: json.loads(path.read_text()) for path in sorted(VECTORS.glob("shared-flink-*.json"))}
+FILES = {path.name: json.loads(path.read_text()) for path in sorted(VECTORS.glob("shared-flink-[0-9]*.json"))}
 INT, LONG, STRING = KeyHash("int"), KeyHash("long"), KeyHash("string")
 
 

@@ -32,7 +32,7 @@ def _release(text: str) -> Release:
 def _snapshots() -> list[Any]:
     """Return (snapshot, release), including equal entries of another release's file."""
     found = []
-    for path in sorted(VECTORS.glob("flink-*.json")):
+    for path in sorted(VECTORS.glob("flink-[0-9]*.json")):
         vectors = read_vectors(path.name)
         entries = list(vectors["serializers"])
         for release, names in vectors.get("same_as", {}).items():

@@ -99,7 +99,7 @@ INCOMPLETE += ("EventId", "Kafka", "INTERVAL")
 
 def test_type_names_are_parsed_to_the_same_type() -> None:
     seen = 0
-    for path in sorted(VECTORS.glob("flink-*.json")):
+    for path in sorted(VECTORS.glob("flink-[0-9]*.json")):
         for entry in json.loads(path.read_text())["serializers"]:
             serializer = read_snapshot(bytes.fromhex(entry["snapshot"]))
             name = serializer.type_name
