@@ -104,7 +104,7 @@ def test_it_shows(name: str, pictures: int, answer: str, executed: dict[str, Exe
 
 
 def test_the_formats_have_the_same_rows(executed: dict[str, ExecutedNotebook]) -> None:
-    (table,) = [html for html in executed["migrate-backend"].shown("text/html") if "native-hashmap" in html]
+    (table,) = [html for html in executed["migrate-backend"].shown("text/html") if "<th>equal</th>" in html]
     assert "True" in table and "False" not in table
 
 
