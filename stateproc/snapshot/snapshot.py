@@ -341,7 +341,7 @@ class Snapshot:
             format: parquet, arrow, csv, jsonl or delta.
             uids: Only these operators, by uid, uid hash or name.
             states: Only states of these names.
-            compression: zstd, snappy, lz4, gzip or none, as the format has them; default: parquet and delta zstd,
+            compression: zstd, snappy, lz4, gzip or none, as the format has them; default: parquet and delta snappy,
                 arrow lz4, jsonl gzip, csv none.
             temporal: 'micros' (default of parquet, arrow, delta), or 'exact': dates and times as ISO text (default of
                 csv, jsonl).

@@ -26,7 +26,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     output.add_argument(
         "--compression",
         choices=COMPRESSIONS,
-        help="default: zstd for parquet and delta, lz4 for arrow, gzip for jsonl, none for csv",
+        help="default: snappy for parquet and delta, lz4 for arrow, gzip for jsonl, none for csv",
     )
     output.add_argument(
         "--partition-by-key-groups",
