@@ -22,6 +22,12 @@ def _checked(command: str, text: str) -> Any:
     return content
 
 
+@pytest.fixture(autouse=True)
+def _width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Print as wide as to a pipe: test runners set COLUMNS."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 def test_demo_prints_each_command_and_its_output(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["demo"]) == 0
     printed = capfd.readouterr().out

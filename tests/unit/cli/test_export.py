@@ -16,6 +16,12 @@ DEMO = str(FIXTURES / "1.20/demo/snapshot")
 SCHEMA = json.loads((files("stateproc") / "cli/json_schemas/export.json").read_text())
 
 
+@pytest.fixture(autouse=True)
+def _width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Print as wide as to a pipe: test runners set COLUMNS."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 def test_the_table_shows_rows_and_totals(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["export", DEMO, "-o", str(tmp_path / "out"), "--uids", "orders-per-customer"]) == 0
     out, err = capfd.readouterr()
