@@ -19,10 +19,13 @@ from stateproc.errors import QueryPlanWarning, SnapshotError, UnmatchedUidWarnin
 
 _EXAMPLES = """\
 examples:
+  stateproc ls s3://bucket/checkpoints
   stateproc inspect /savepoints/savepoint-4f1b --uids orders,customers
-  stateproc offsets /checkpoints/8a1e7c
   stateproc read /savepoints/savepoint-4f1b --uid orders --state totals --where "key = 42"
-  stateproc read /savepoints/savepoint-4f1b --uid orders --state totals --output totals.parquet
+  stateproc sql /savepoints/savepoint-4f1b 'SELECT count(*) FROM orders.totals WHERE value.vip'
+  stateproc diff /checkpoints/8a1e7c/chk-812 /checkpoints/8a1e7c/chk-813 --rows 5
+  stateproc verify /savepoints/savepoint-4f1b
+  stateproc offsets /checkpoints/8a1e7c
 """
 _COMPLETING = "_ARGCOMPLETE"
 """The environment variable that the code printed by ``stateproc completion`` sets."""
