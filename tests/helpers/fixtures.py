@@ -336,6 +336,18 @@ _CHECKS: dict[str, Callable[..., Iterator[str]]] = {
 
 
 @cache
+def newest_fixtures() -> tuple[Fixture, ...]:
+    """Return the fixtures of each job and mode as the newest release wrote them, of a chain its last snapshot.
+
+    For sweeps of what does not depend on how a release writes: the reading of all fixtures has sweeps of its own.
+    """
+    newest: dict[tuple[str, str], Fixture] = {}
+    for fixture in sorted(fixtures(), key=lambda item: [int(part) for part in item.path.parent.name.split(".")]):
+        newest[fixture.manifest["job"], fixture.path.name] = fixture
+    return tuple(newest.values())
+
+
+@cache
 def representatives(modes: bool = True) -> frozenset[str]:
     """Return the names of the fixtures that `make test-fast` reads; tests/conftest.py marks all others `exhaustive`.
 
@@ -346,14 +358,12 @@ def representatives(modes: bool = True) -> frozenset[str]:
     in each format that it was written in, and every mode (compressed, inline, with merged files …) of a format once,
     written by the smallest job that has it.
     """
-    newest: dict[tuple[str, str], Fixture] = {}
-    for fixture in sorted(fixtures(), key=lambda item: [int(part) for part in item.path.parent.name.split(".")]):
-        newest[fixture.manifest["job"], fixture.path.name] = fixture
+    newest = newest_fixtures()
     chosen: dict[tuple[str, str, str], Fixture] = {}
-    for fixture in sorted(newest.values(), key=lambda item: (item.expected_path.stat().st_size, item.path.name)):
+    for fixture in sorted(newest, key=lambda item: (item.expected_path.stat().st_size, item.path.name)):
         if modes:
             chosen.setdefault(("mode", _format(fixture), _mode(fixture)), fixture)
-    for fixture in sorted(newest.values(), key=lambda item: (_mode(item).count("-"), item.path.name)):
+    for fixture in sorted(newest, key=lambda item: (_mode(item).count("-"), item.path.name)):
         chosen.setdefault(("job", _format(fixture), _SAME_STATES.get(job := fixture.manifest["job"], job)), fixture)
     return frozenset(fixture.name for fixture in chosen.values())
 

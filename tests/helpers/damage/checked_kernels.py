@@ -53,6 +53,8 @@ class Memory:
         self.ranges: list[tuple[int, int, bool]] = []
         self.columns: tuple[int, int] = (0, 0)
         self.touched = 0
+        self.shapes: dict[int, tuple[int, int]] = {}
+        """Segments and rows of the tables of spans, by their addresses."""
 
     def check(self, at: int, n: int, write: bool) -> int:
         at = int(at)
@@ -212,7 +214,17 @@ _SCANNING = plain_module(scanning_module)
 _MAPS = plain_module(maps_module)
 
 
-def _run(machine: Any, data: Any) -> Any:
+def _span_ranges(machine: Any, spans: Any) -> list[tuple[int, int, bool]]:
+    """The memory of the starts and ends of rows."""
+    segments, rows = (1, 1) if spans is machine._span_at else MEMORY.shapes[spans.starts]
+    return [
+        (at + segment * stride, at + segment * stride + 8 * rows, False)
+        for at, stride in ((spans.starts, spans.start_stride), (spans.ends, spans.end_stride))
+        for segment in range(segments)
+    ]
+
+
+def _run(machine: Any, data: Any, spans: Any) -> Any:
     """The VM's run for this machine and data, checked."""
 
     def run(
@@ -220,8 +232,10 @@ def _run(machine: Any, data: Any) -> Any:
         fills: int,
         names: int,
         source: int,
-        starts: Any,
-        ends: Any,
+        starts: int,
+        start_stride: int,
+        ends: int,
+        end_stride: int,
         last: int,
         stream: bool,
         columns: int,
@@ -242,6 +256,7 @@ def _run(machine: Any, data: Any) -> Any:
             (reg, reg + machine._reg.nbytes, True),
             (stack, stack + machine._stack.nbytes, True),
             (kryo, kryo + machine._kryo.nbytes, True),
+            *_span_ranges(machine, spans),
         ]
         MEMORY.columns = (columns, n_columns)
         with np.errstate(over="ignore"):
@@ -250,8 +265,10 @@ def _run(machine: Any, data: Any) -> Any:
                 fills,
                 names,
                 source,
-                Checked(starts),
-                Checked(ends),
+                starts,
+                start_stride,
+                ends,
+                end_stride,
                 last,
                 stream,
                 columns,
@@ -267,7 +284,7 @@ def _run(machine: Any, data: Any) -> Any:
     return run
 
 
-def _run_vectorized_checked(machine: Any, data: Any, starts: Any, ends: Any) -> Any:
+def _run_vectorized_checked(machine: Any, data: Any, spans: Any) -> Any:
     """vectorized.run for this machine and data, checked."""
 
     def run(
@@ -288,11 +305,6 @@ def _run_vectorized_checked(machine: Any, data: Any, starts: Any, ends: Any) -> 
         scratch: int,
     ) -> Any:
         program = machine.program
-        rows = [
-            (at + segment * stride, at + segment * stride + 8 * positions.shape[1], False)
-            for at, stride, positions in ((starts_at, start_stride, starts), (ends_at, end_stride, ends))
-            for segment in range(len(positions))
-        ]
         MEMORY.ranges = [
             (source, source + len(data), False),
             (prog, prog + program.code.nbytes, False),
@@ -302,7 +314,7 @@ def _run_vectorized_checked(machine: Any, data: Any, starts: Any, ends: Any) -> 
             (saved, saved + machine._columns.saved.nbytes, True),
             (reg, reg + machine._reg.nbytes, True),
             (scratch, scratch + machine._scratch.nbytes, True),
-            *rows,
+            *_span_ranges(machine, spans),
         ]
         MEMORY.columns = (columns, n_columns)
         with np.errstate(over="ignore"):
@@ -333,15 +345,22 @@ def checked_kernels() -> Iterator[Memory]:
     patch = pytest.MonkeyPatch()
     drive, run_vectorized = machine_module.Machine._run_rows, machine_module.Machine._run_vectorized
 
-    def driven_vectorized(self: Any, data: Any, starts: Any, ends: Any, *rest: Any) -> int:
-        with pytest.MonkeyPatch.context() as inner:
-            replace_module(inner, machine_module, vectorized, run=_run_vectorized_checked(self, data, starts, ends))
-            return run_vectorized(self, data, starts, ends, *rest)
+    described = machine_module._Spans.of
 
-    def driven(self: Any, data: Any, *rest: Any) -> int:
+    def spans_of(starts: Any, ends: Any) -> Any:
+        spans = described(starts, ends)
+        MEMORY.shapes[spans.starts] = starts.shape
+        return spans
+
+    def driven_vectorized(self: Any, data: Any, spans: Any, *rest: Any) -> int:
         with pytest.MonkeyPatch.context() as inner:
-            replace_module(inner, machine_module, dispatch, run=_run(self, data))
-            return drive(self, data, *rest)
+            replace_module(inner, machine_module, vectorized, run=_run_vectorized_checked(self, data, spans))
+            return run_vectorized(self, data, spans, *rest)
+
+    def driven(self: Any, data: Any, spans: Any, *rest: Any) -> int:
+        with pytest.MonkeyPatch.context() as inner:
+            replace_module(inner, machine_module, dispatch, run=_run(self, data, spans))
+            return drive(self, data, spans, *rest)
 
     def scan(source: int, size: int, reg: Any, groups: Any, starts: Any, *rest: Any) -> Any:
         MEMORY.ranges, MEMORY.columns = [(source, source + size, False)], (0, 0)
@@ -356,6 +375,7 @@ def checked_kernels() -> Iterator[Memory]:
         MEMORY.ranges, MEMORY.columns = [(source + low, source + high, False)], (0, 0)
         _MAPS._new_keys(source, Checked(starts), Checked(stops), Checked(out))
 
+    patch.setattr(machine_module._Spans, "of", spans_of)
     patch.setattr(machine_module.Machine, "_run_rows", driven)
     patch.setattr(machine_module.Machine, "_run_vectorized", driven_vectorized)
     replace_module(patch, canonical_module, scanning_module, scan=scan)

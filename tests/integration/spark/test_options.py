@@ -37,6 +37,7 @@ def test_option_names_are_case_insensitive_and_values_are_converted() -> None:
             "verify": False,
             "on_error": "null",
             "opaque": "bytes",
+            "plan": None,
             "key_type": None,
             "path_mapping": {"hdfs://a/": "s3://b/"},
             "storage_options": {"anon": True, "key": "12", "client_kwargs": {"region": "eu"}},
@@ -77,7 +78,7 @@ def test_sizes_with_units_are_parsed(text: str, size: int) -> None:
     ("options", "message", "advice"),
     [
         ({"uidd": "a"}, "no option 'uidd'", "did you mean uid or uids?"),
-        ({"flaten": "true"}, "no option 'flaten'", "did you mean flatten?"),
+        ({"flaten": "true"}, "no option 'flaten'", "did you mean flatten or plan?"),
         ({"zzz": "a"}, "no option 'zzz'", "there are: path, uid, uidHash"),
         ({"paths": '["a"]'}, "several paths given", "one snapshot at a time"),
         ({"owner": "a"}, "loses its options", "CREATE TEMPORARY VIEW"),

@@ -11,10 +11,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from stateproc.cli import main
-from tests.helpers.fixtures import Fixture, fixtures
+from tests.helpers.fixtures import Fixture, newest_fixtures
 from tests.helpers.paths import DEMO, FIXTURES
 
-SWEPT = [item for item in fixtures() if item.name.startswith(("1.8/", "1.20/", "2.3/"))]
+SWEPT = newest_fixtures()
 
 
 def validator(name: str) -> Draft202012Validator:

@@ -23,7 +23,7 @@ from stateproc.export.manifest import ExportedState
 from stateproc.row_formats.json_values import json_lines
 from stateproc.states.connector_state import opened_state
 from stateproc.states.state import State
-from tests.helpers.fixtures import FIXTURES, Fixture, fixtures, unknown_type_fixtures
+from tests.helpers.fixtures import FIXTURES, Fixture, newest_fixtures, unknown_type_fixtures
 
 DEMO = str(FIXTURES / "1.20/demo/snapshot")
 UIDS = ["orders-from-kafka", "orders-per-customer", "revenue-per-product"]
@@ -81,7 +81,7 @@ def test_all_states_timers_and_offsets_are_exported(tmp_path: Path) -> None:
     assert saved == json.loads(json.dumps(manifest.to_dict()))
 
 
-@pytest.mark.parametrize("fixture", fixtures(), ids=lambda item: item.name)
+@pytest.mark.parametrize("fixture", newest_fixtures(), ids=lambda item: item.name)
 def test_every_fixture_is_exported_exactly(fixture: Fixture, tmp_path: Path) -> None:
     snapshot = fixture.open()
     manifest = snapshot.export(str(tmp_path / "out"), threads=2)

@@ -12,7 +12,7 @@ from stateproc.errors import InvalidOption, NotFound
 from stateproc.sql import SqlDatabase
 from stateproc.sql.catalog import SqlTable
 from stateproc.sql.pushdown import ScanRequest
-from tests.helpers.fixtures import FIXTURES, Fixture, fixtures, unknown_type_fixtures
+from tests.helpers.fixtures import FIXTURES, Fixture, newest_fixtures, unknown_type_fixtures
 
 DEMO = str(FIXTURES / "1.20/demo/snapshot")
 UIDS = ["orders-from-kafka", "orders-per-customer", "revenue-per-product"]
@@ -195,7 +195,7 @@ def test_results_are_streams() -> None:
     database.close()
 
 
-@pytest.mark.parametrize("fixture", fixtures(), ids=lambda item: item.name)
+@pytest.mark.parametrize("fixture", newest_fixtures(), ids=lambda item: item.name)
 def test_every_state_is_a_table(fixture: Fixture) -> None:
     snapshot = fixture.open()
     database = snapshot.sql_database(threads=1)

@@ -13,7 +13,7 @@ import pytest
 import stateproc
 from stateproc.errors import InvalidOption, NotFound
 from stateproc.states.state import State
-from tests.helpers.fixtures import FIXTURES, Fixture, fixtures
+from tests.helpers.fixtures import FIXTURES, Fixture, newest_fixtures
 
 DEMO = str(FIXTURES / "1.20/demo/snapshot")
 UIDS = ["orders-from-kafka", "orders-per-customer", "revenue-per-product"]
@@ -85,7 +85,7 @@ def test_get_returns_the_rows_of_all_windows() -> None:
     ]
 
 
-@pytest.mark.parametrize("fixture", fixtures(), ids=lambda item: item.name)
+@pytest.mark.parametrize("fixture", newest_fixtures(), ids=lambda item: item.name)
 def test_get_finds_keys_of_every_type(fixture: Fixture) -> None:
     for state in fixture.open().states:
         if state.distribution != "keyed" or state.problem is not None or "timers" in state.kind:
