@@ -16,7 +16,7 @@ from stateproc.states.state import State
 from tests.helpers.fixtures import FIXTURES, Fixture, fixtures_in
 
 CHAINS = sorted(path.parent for path in FIXTURES.glob("*/chain-*/manifest.json"))
-FAST = {"1.20/chain-rocksdb", "2.3/chain-changelog-rescaled", "1.20/chain-changelog-sessions-heap", "2.3/chain-forst"}
+FAST = {"1.20/chain-rocksdb"}
 Contents: TypeAlias = dict[tuple[str, str], dict[str, str]]
 """(uid, state) → key → value, as text; entries of maps have their user key in the key."""
 CASES = [

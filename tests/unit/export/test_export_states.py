@@ -25,6 +25,8 @@ from stateproc.states.connector_state import opened_state
 from stateproc.states.state import State
 from tests.helpers.fixtures import FIXTURES, Fixture, newest_fixtures, unknown_type_fixtures
 
+READS_EVERY_MODE = False
+
 DEMO = str(FIXTURES / "1.20/demo/snapshot")
 UIDS = ["orders-from-kafka", "orders-per-customer", "revenue-per-product"]
 

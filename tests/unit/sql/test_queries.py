@@ -14,6 +14,8 @@ from stateproc.sql.catalog import SqlTable
 from stateproc.sql.pushdown import ScanRequest
 from tests.helpers.fixtures import FIXTURES, Fixture, newest_fixtures, unknown_type_fixtures
 
+READS_EVERY_MODE = False
+
 DEMO = str(FIXTURES / "1.20/demo/snapshot")
 UIDS = ["orders-from-kafka", "orders-per-customer", "revenue-per-product"]
 C = '"orders-per-customer"'

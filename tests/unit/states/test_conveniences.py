@@ -15,6 +15,8 @@ from stateproc.errors import InvalidOption, NotFound
 from stateproc.states.state import State
 from tests.helpers.fixtures import FIXTURES, Fixture, newest_fixtures
 
+READS_EVERY_MODE = False
+
 DEMO = str(FIXTURES / "1.20/demo/snapshot")
 UIDS = ["orders-from-kafka", "orders-per-customer", "revenue-per-product"]
 
