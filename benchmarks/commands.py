@@ -4,8 +4,8 @@
     python -m benchmarks.commands --store             # the canonical one from an S3 server in this process as well
 
 Each command is a process of its own: seconds, CPU seconds, peak megabytes, and rows per second of those that read all
-rows. The S3 server is moto's, in Python: it is slow with ranges of large objects, so that its figures show that commands
-work there, and not how fast they are on a store. It takes minutes.
+rows. The S3 server is moto's, in Python: it is slow with ranges of large objects, so that its figures show only that
+commands work there, not how fast they are on a store. It takes minutes.
 """
 
 from __future__ import annotations
