@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import stateproc
+from stateproc.cli.command_parser import CommandParser
 from stateproc.cli.definitions import COMMANDS
 from stateproc.cli.exit_status import status_of
 from stateproc.errors import QueryPlanWarning, SnapshotError, UnmatchedUidWarning, UnreadableStateWarning
@@ -117,7 +118,7 @@ def _parser() -> ArgumentParser:
         formatter_class=RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"stateproc {stateproc.__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=CommandParser)
     for definition in COMMANDS:
         command = commands.add_parser(
             definition.name,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from contextlib import suppress
 from datetime import datetime, timezone
 
 import stateproc
 from stateproc.cli.progress import progress
-from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.cli.row_output import output_stream
+from stateproc.errors import SnapshotError
 from stateproc.html.units import human_bytes
 from stateproc.reports.inspect_report import Report
 from stateproc.reports.page.page_report import page_report
@@ -30,22 +29,9 @@ def write_page(
     if path == "-":
         sys.stdout.buffer.write(page)
         return
-    _write(path, page)
+    with output_stream(path) as stream:
+        stream.write(page)
     print(f"{path}: {human_bytes(len(page))}", file=sys.stderr)
-
-
-def _write(path: str, page: bytes) -> None:
-    """Write a file that gets its name only once it is complete. Raises InvalidOption."""
-    partial = f"{path}.part"
-    try:
-        with open(partial, "wb") as stream:
-            stream.write(page)
-        os.replace(partial, path)
-    except OSError as error:
-        raise InvalidOption(f"{path} cannot be written: {error.strerror}") from error
-    finally:
-        with suppress(OSError):
-            os.unlink(partial)
 
 
 def _bytes_of_times(operators: list[Operator]) -> int:

@@ -9,10 +9,10 @@ import pyarrow as pa
 from stateproc.export.export_file import FileTask
 from stateproc.export.file_formats import EXPORT_FORMATS
 from stateproc.export.manifest import ExportSettings
-from stateproc.export.selected_states import TableRows
 from stateproc.keygroups.ranges import key_group_range
 from stateproc.readers.common.splits import Split
 from stateproc.states.state import State
+from stateproc.states.table_split import TableSplit
 
 _SMALLEST_FILE, _LARGEST_FILE = 16 << 20, 256 << 20
 _FILES_PER_THREAD = 4
@@ -60,7 +60,7 @@ def file_tasks(state: State, folder: str, size: int, settings: ExportSettings) -
 def table_task(table: pa.Table, folder: str, settings: ExportSettings) -> FileTask:
     """Plan the file of a small table."""
     suffix = EXPORT_FORMATS[settings.format].suffix_with(settings.compression)
-    return FileTask(folder, f"part-00000{suffix}", table.schema, (TableRows(table.to_batches()),))
+    return FileTask(folder, f"part-00000{suffix}", table.schema, (TableSplit(table.to_batches()),))
 
 
 def partition_of(task_folder: str, folder: str) -> str | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
@@ -91,24 +91,6 @@ class SelectedTable(ExportItem):
 
     def described(self) -> ExportedState:
         return ExportedState(None, None, self.name, "table", "snapshot")
-
-
-@dataclass(frozen=True)
-class TableRows:
-    """The rows of a table, as a split."""
-
-    batches: Sequence[pa.RecordBatch] = field(repr=False)
-
-    @property
-    def bytes(self) -> int:
-        return sum(batch.nbytes for batch in self.batches)
-
-    @property
-    def key_groups(self) -> tuple[int, ...]:
-        return ()
-
-    def read(self) -> Iterator[pa.RecordBatch]:
-        yield from self.batches
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from stateproc.metadata.snapshot import (
     SubtaskState,
 )
 from stateproc.metadata.snapshot_kind import snapshot_kind
-from stateproc.metadata.walk import StreamUse, walk_stream_handles
+from stateproc.metadata.walk import StreamUse, file_bytes, walk_stream_handles
 
 __all__ = [
     "CheckpointProperties",
@@ -22,6 +22,7 @@ __all__ = [
     "SnapshotMetadata",
     "StreamUse",
     "SubtaskState",
+    "file_bytes",
     "flink_version_range",
     "read_metadata",
     "snapshot_kind",

@@ -45,6 +45,12 @@ def walk_stream_handles(metadata: SnapshotMetadata) -> Iterator[StreamUse]:
                 yield StreamUse(operator, subtask.index, role, channel.stream, channel.size)
 
 
+def file_bytes(metadata: SnapshotMetadata) -> int:
+    """Return the bytes of all files and of the state in ``_metadata``; shared files count once."""
+    sizes = {use.handle: use.handle.size for use in walk_stream_handles(metadata)}
+    return sum(sizes.values())
+
+
 def _of_subtask(subtask: SubtaskState) -> Iterator[tuple[str, StreamHandle]]:
     if subtask.managed_operator is not None:
         yield "managed operator", subtask.managed_operator.stream

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from stateproc.errors import InvalidOption, NotFound, not_found
 from stateproc.keygroups.operator_ids import matching_operator_id, operator_id
-from stateproc.metadata import OperatorState, SnapshotMetadata, flink_version_range, snapshot_kind
+from stateproc.metadata import OperatorState, SnapshotMetadata, file_bytes, flink_version_range, snapshot_kind
 from stateproc.operator_names.snapshot_names import SnapshotNames
 from stateproc.readers.common.read_options import ReadOptions
 from stateproc.snapshot.opening_arguments import (
@@ -260,10 +260,7 @@ class Snapshot:
     @property
     def file_bytes(self) -> int:
         """The bytes of all files and of the state in ``_metadata``; shared files count once."""
-        from stateproc.metadata import walk_stream_handles
-
-        sizes = {use.handle: use.handle.size for use in walk_stream_handles(self.metadata)}
-        return sum(sizes.values())
+        return file_bytes(self.metadata)
 
     def sql(self, query: str, *, threads: int | None = None, memory_limit: str | None = None) -> pa.Table:
         """Run a statement of DuckDB's SQL over the states: ``SELECT … FROM "uid"."state" WHERE key = 42``.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from stateproc.spark.options import SourceOptions
 from stateproc.states.connector_state import opened_state
 from stateproc.states.operator import Operator
 from stateproc.states.state import State
+from stateproc.states.table_split import TableSplit
 
 ROWS_PER_SPLIT = 100_000
 Pruning = Callable[[State], "set[int] | None"]
@@ -84,24 +84,6 @@ class StateRelation(Relation):
     def _of_keys(self) -> set[int] | None:
         keys = self._options.keys
         return None if keys is None else self._state.key_groups_of(keys)
-
-
-@dataclass(frozen=True)
-class TableSplit:
-    """Rows that the driver has made."""
-
-    batches: Sequence[pa.RecordBatch] = field(repr=False)
-
-    @property
-    def bytes(self) -> int:
-        return sum(batch.nbytes for batch in self.batches)
-
-    @property
-    def key_groups(self) -> tuple[int, ...]:
-        return ()
-
-    def read(self) -> Iterator[pa.RecordBatch]:
-        yield from self.batches
 
 
 class CatalogRelation(Relation):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -10,39 +9,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from stateproc.errors import InvalidOption, not_found
-
-_Test = Callable[[pa.DataType], bool]
-_CARRIED: tuple[tuple[_Test, pa.DataType], ...] = (
-    (pa.types.is_uint8, pa.int16()),
-    (pa.types.is_uint16, pa.int32()),
-    (pa.types.is_uint32, pa.int64()),
-    (pa.types.is_uint64, pa.decimal128(20, 0)),
-    (pa.types.is_float16, pa.float32()),
-    (pa.types.is_large_string, pa.string()),
-    (pa.types.is_large_binary, pa.binary()),
-    (pa.types.is_fixed_size_binary, pa.binary()),
-    (pa.types.is_date64, pa.date32()),
-    (pa.types.is_time, pa.time64("us")),
-    (pa.types.is_duration, pa.duration("us")),
-    (pa.types.is_null, pa.string()),
-    (pa.types.is_decimal256, pa.string()),
-)
-"""Types that Spark lacks or represents differently → the types that hold their values."""
-
-
-def carried(of: pa.DataType) -> pa.DataType:
-    """Return the Arrow type in which Spark receives values of type ``of``; all of its fields are nullable."""
-    if pa.types.is_dictionary(of):
-        return carried(of.value_type)
-    if pa.types.is_struct(of):
-        return pa.struct([pa.field(field.name, carried(field.type)) for field in of])
-    if pa.types.is_map(of):
-        return pa.map_(carried(of.key_type), carried(of.item_type))
-    if pa.types.is_list(of) or pa.types.is_large_list(of) or pa.types.is_fixed_size_list(of):
-        return pa.list_(carried(of.value_type))
-    if pa.types.is_timestamp(of):
-        return pa.timestamp("us", "UTC" if of.tz else None)
-    return next((carrier for is_it, carrier in _CARRIED if is_it(of)), of)
+from stateproc.row_formats.spark_columns import carried
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 from stateproc.errors import SnapshotError
+from stateproc.row_formats.spark_columns import spark_type
 from stateproc.serializers import PROXY_VERSION, LayoutContext, Serializer
 from stateproc.serializers.core.opaque import Opaque
 from stateproc.serializers.core.registry import ObservedSnapshot, read_observed
 from stateproc.serializers.java.structs import RowOf, TupleOf
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import RowData, SqlCollection
-from stateproc.states.spark_types import spark_type
 from stateproc.states.type_changes import serializer_changes, type_changes
 from stateproc.wire import Cursor
 

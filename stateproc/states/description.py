@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from stateproc.row_formats.spark_columns import spark_type
 from stateproc.states.described_types import DescribedType
-from stateproc.states.spark_types import spark_type
 
 
 @dataclass(frozen=True)

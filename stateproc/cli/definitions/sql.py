@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from argparse import ArgumentParser
 
 from stateproc.cli.arguments import add_open_options, add_options
 from stateproc.cli.command_definition import CommandDefinition
@@ -26,22 +25,6 @@ def _add_arguments(parser: ArgumentParser) -> None:
     output.add_argument("--limit", type=int, metavar="N", help="at most N rows (default: tables 40, others all)")
     parser.add_argument("--memory-limit", metavar="SIZE", help="DuckDB's memory for sorts, joins, groups, such as 2GB")
     add_options(parser, (BY_NAME["threads"], BY_NAME["temporal"]))
-
-    _accept_options_between(parser)
-
-
-def _accept_options_between(parser: ArgumentParser) -> None:
-    """Accept options between PATH and QUERY, where argparse takes an optional QUERY for left out."""
-    plain = parser.parse_known_args
-
-    def parse(args: Sequence[str] | None = None, namespace: Namespace | None = None) -> tuple[Namespace, list[str]]:
-        setattr(parser, "parse_known_args", plain)  # noqa: B010
-        try:
-            return parser.parse_known_intermixed_args(args, namespace)
-        finally:
-            setattr(parser, "parse_known_args", parse)  # noqa: B010
-
-    setattr(parser, "parse_known_args", parse)  # noqa: B010
 
 
 SQL = CommandDefinition(

@@ -33,16 +33,16 @@ def ids(path: str, directory: str, root: str) -> set[int]:
     ("one", "other"),
     [
         # Two spellings of one place.
-        (f"file:/root/{JOB}/shared/f", f"file:///root/{JOB}/shared/f"),
+        (f"file:/flink/{JOB}/shared/f", f"file:///flink/{JOB}/shared/f"),
         # Written before the directories were moved.
-        (f"/root/{JOB}/shared/f", f"hdfs://old/{JOB}/shared/f"),
+        (f"/flink/{JOB}/shared/f", f"hdfs://old/{JOB}/shared/f"),
         # The directory of another job that this one continues moves, too.
-        (f"/root/{OTHER_JOB}/shared/f", f"s3://old/x/{OTHER_JOB}/shared/f"),
+        (f"/flink/{OTHER_JOB}/shared/f", f"s3://old/x/{OTHER_JOB}/shared/f"),
     ],
 )
 def test_one_file_under_two_paths(one: str, other: str) -> None:
-    directory = f"/root/{JOB}/chk-7"
-    assert ids(one, directory, "/root") == ids(other, directory, "/root")
+    directory = f"/flink/{JOB}/chk-7"
+    assert ids(one, directory, "/flink") == ids(other, directory, "/flink")
 
 
 def test_spellings_of_one_object_store() -> None:
@@ -52,14 +52,14 @@ def test_spellings_of_one_object_store() -> None:
 
 
 def test_different_files() -> None:
-    directory = f"/root/{JOB}/chk-7"
-    paths = (f"/root/{JOB}/shared/f", f"/root/{JOB}/shared/g", f"/root/{OTHER_JOB}/shared/f", "/elsewhere/f")
-    found = [ids(path, directory, "/root") - ids("/elsewhere/none", directory, "/root") for path in paths]
+    directory = f"/flink/{JOB}/chk-7"
+    paths = (f"/flink/{JOB}/shared/f", f"/flink/{JOB}/shared/g", f"/flink/{OTHER_JOB}/shared/f", "/elsewhere/f")
+    found = [ids(path, directory, "/flink") - ids("/elsewhere/none", directory, "/flink") for path in paths]
     assert [len(item) for item in found] == [1] * 4 and len(set.union(*found)) == 4
 
 
 def test_a_file_that_is_named_twice_counts_once() -> None:
-    found = file_references(metadata(FileHandle("/a/f", 5), FileHandle("/a/f", 5)), "/root/chk-7", ["/root"])
+    found = file_references(metadata(FileHandle("/a/f", 5), FileHandle("/a/f", 5)), "/flink/chk-7", ["/flink"])
     assert (len(found.ids), int(found.sizes.sum()), len(found.names)) == (2, 6, 2)
 
 
@@ -79,7 +79,7 @@ def test_damaged_metadata_raises_typed_errors_only(rounds: range) -> None:
         try:
             read = read_metadata(bytes(data), file="_metadata")
             snapshot_kind(read)
-            found = file_references(read, f"/root/{JOB}/chk-1", ["/root"])
+            found = file_references(read, f"/flink/{JOB}/chk-1", ["/flink"])
         except SnapshotError:
             continue
         assert int(found.sizes.sum()) >= 0

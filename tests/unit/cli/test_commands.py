@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from stateproc.cli import main
 from tests.helpers.fixtures import Fixture, fixtures
 from tests.helpers.paths import FIXTURES
 
@@ -30,28 +29,9 @@ def expected(uid: str, state: str, kind: str) -> list[dict[str, Any]]:
     return [row for row in rows if (row["uid"], row["state"], row["kind"]) == (uid, state, kind)]
 
 
-class Ran:
-    """Output and exit status of a command."""
-
-    def __init__(self, status: int, out: str, err: str) -> None:
-        self.status, self.out, self.err = status, out, err
-
-    @property
-    def rows(self) -> list[Any]:
-        assert self.status == 0, self.err
-        return [json.loads(line) for line in self.out.splitlines()]
-
-
-@pytest.fixture()
-def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.delenv("COLUMNS", raising=False)
-
-    def runner(*arguments: str) -> Ran:
-        status = main(arguments)
-        sys.stdout.flush()
-        return Ran(status, *capfd.readouterr())
-
-    return runner
+@pytest.fixture
+def run(run_command: Any) -> Any:
+    return run_command
 
 
 def test_values_equal_those_that_the_job_recorded(run: Any) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
-import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 
 import stateproc
-from stateproc.cli import main
 from stateproc.errors import CorruptSnapshot
 from stateproc.metadata.handles import IncrementalHandle
 from stateproc.readers.rocksdb import column_families, database_files, open_table
@@ -27,13 +25,10 @@ KITCHEN = FIXTURES / "1.20/kitchen-rocksdb-incremental/snapshot"
 
 
 @pytest.fixture()
-def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.delenv("COLUMNS", raising=False)
-
+def run(run_command: Any) -> Any:
     def runner(*arguments: str) -> tuple[int, str, str]:
-        status = main(arguments)
-        sys.stdout.flush()
-        return (status, *capfd.readouterr())
+        ran = run_command(*arguments)
+        return ran.status, ran.out, ran.err
 
     return runner
 

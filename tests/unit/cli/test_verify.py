@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
-from stateproc.cli import main
 from stateproc.verification import database_check
 from tests.helpers.damage.snapshot_copies import SnapshotCopy
 from tests.helpers.fixtures import CLASSES, Fixture, fixtures, unknown_type_fixtures
@@ -24,29 +20,9 @@ def named(name: str) -> Fixture:
     return next(fixture for fixture in reversed(fixtures()) if fixture.name == name)
 
 
-class Ran:
-    def __init__(self, status: int, out: str, err: str) -> None:
-        self.status, self.out, self.err = status, out, err
-
-    def checked(self, command: str) -> Any:
-        """The output as JSON, which fits the command's schema."""
-        schema = json.loads((files("stateproc.cli") / "json_schemas" / f"{command}.json").read_text("utf-8"))
-        jsonschema.Draft202012Validator.check_schema(schema)
-        found = json.loads(self.out)
-        jsonschema.Draft202012Validator(schema).validate(found)
-        return found
-
-
 @pytest.fixture
-def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.delenv("COLUMNS", raising=False)
-
-    def runner(*arguments: str) -> Ran:
-        status = main(arguments)
-        sys.stdout.flush()
-        return Ran(status, *capfd.readouterr())
-
-    return runner
+def run(run_command: Any) -> Any:
+    return run_command
 
 
 def test_an_intact_snapshot(run: Any) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from stateproc.row_formats.spark_columns import spark_type
 from stateproc.states.described_types import DescribedType
-from stateproc.states.spark_types import spark_type
 from tests.helpers.fixtures import Fixture, fixtures
 
 _FEW = [item for item in fixtures() if item.name.startswith(("1.20/kitchen-hashmap-canonical", "2.3/sql-hashmap-can"))]

@@ -1,0 +1,39 @@
+"""What a command printed, and its exit status."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+import jsonschema
+
+
+@dataclass(frozen=True)
+class CommandRun:
+    """A command that has ended.
+
+    Attributes:
+        status: Its exit status.
+        out: What it printed to stdout.
+        err: What it printed to stderr.
+    """
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def rows(self) -> list[Any]:
+        """The JSON lines of a command that succeeded."""
+        assert self.status == 0, self.err
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    def checked(self, command: str) -> Any:
+        """The output as JSON, which fits the command's schema."""
+        schema = json.loads((files("stateproc.cli") / "json_schemas" / f"{command}.json").read_text("utf-8"))
+        jsonschema.Draft202012Validator.check_schema(schema)
+        found = json.loads(self.out)
+        jsonschema.Draft202012Validator(schema).validate(found)
+        return found
