@@ -17,11 +17,11 @@ from tests.helpers.stores.object_store import Store, object_store
 _NAMES = [str(document.relative_to(ROOT)) for document in DOCUMENTS]
 
 
-@pytest.fixture()
-def folder(tmp_path: Path) -> Path:
-    """A folder in which ``tests/`` is found and files can be written."""
-    (tmp_path / "tests").symlink_to(ROOT / "tests")
-    return tmp_path
+def folder_of(document: Path, folder: Path) -> Path:
+    """A folder in which files can be written: as outside a checkout, unless the document uses fixtures."""
+    if "tests/fixtures" in document.read_text(encoding="utf-8"):
+        (folder / "tests").symlink_to(ROOT / "tests")
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -33,17 +33,17 @@ def store() -> Iterator[Store]:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=_NAMES)
-def test_commands_print_what_is_shown(document: Path, folder: Path, store: Store) -> None:
-    check_commands(document, folder, store.environment)
+def test_commands_print_what_is_shown(document: Path, tmp_path: Path, store: Store) -> None:
+    check_commands(document, folder_of(document, tmp_path), store.environment)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=_NAMES)
-def test_python_runs(document: Path, folder: Path, store: Store) -> None:
+def test_python_runs(document: Path, tmp_path: Path, store: Store) -> None:
     program = program_of(document)
     if program is not None:
         done = subprocess.run(
             [sys.executable, "-c", program],
-            cwd=folder,
+            cwd=folder_of(document, tmp_path),
             env=environment(store.environment),
             capture_output=True,
             text=True,

@@ -37,9 +37,12 @@ def check_commands(document: Path, folder: Path, extra: Mapping[str, str] | None
     """Run the commands of a document in a folder; fail if one prints something else than is shown."""
     variables = dict(extra or {})
     for command in commands(document):
-        assigned = re.fullmatch(r"(\w+)=(\S+)", command.line)
+        assigned = re.fullmatch(r"(\w+)=(\S+|\$\(.+\))", command.line)
         if assigned:
-            variables[assigned[1]] = assigned[2]
+            line = f'{command.line}; printf %s "${assigned[1]}"'
+            variables[assigned[1]] = subprocess.check_output(
+                ["bash", "-c", line], cwd=folder, env=environment(variables), text=True, timeout=SECONDS
+            )
             continue
         done = subprocess.run(
             ["bash", "-c", f"{command.line} 2>&1"],

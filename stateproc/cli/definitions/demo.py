@@ -8,6 +8,7 @@ from stateproc.cli.command_definition import CommandDefinition
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--path", action="store_true", help="print the path of the snapshot only, for other commands")
     parser.add_argument("--json", action="store_true", help="print one JSON object: commands, outputs, exit statuses")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import stateproc
+from stateproc.cli import main
 from stateproc.demo.bundled import BUNDLED
 from stateproc.demo.notebook_folder import copy_notebooks
 
@@ -52,3 +53,8 @@ def test_notebooks_are_replaced_only_on_request(tmp_path: Path) -> None:
     assert (tmp_path / first.notebooks[0]).read_text() != "mine"
     with pytest.raises(stateproc.InvalidOption, match="is a file"):
         copy_notebooks(tmp_path / first.notebooks[0])
+
+
+def test_demo_prints_the_path_for_other_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--path"]) == 0
+    assert capsys.readouterr().out.splitlines() == [stateproc.bundled_snapshot("shop")]
