@@ -24,9 +24,19 @@ DETACHED_SEGMENTS = HandleBackend(
     ),
 )
 
-BACKENDS: Mapping[type, HandleBackend] = {
-    **MATERIALIZED_BACKENDS,
-    ChangelogHandle: CHANGELOG_BACKEND,
-    FileChangelogHandle: DETACHED_SEGMENTS,
-    InMemoryChangelogHandle: DETACHED_SEGMENTS,
-}
+
+class _Backends(dict[type, HandleBackend]):
+    """The table as an object that is pickled by its name: files in splits refer to it, and rows contain functions."""
+
+    def __reduce__(self) -> str:
+        return "BACKENDS"
+
+
+BACKENDS: Mapping[type, HandleBackend] = _Backends(
+    {
+        **MATERIALIZED_BACKENDS,
+        ChangelogHandle: CHANGELOG_BACKEND,
+        FileChangelogHandle: DETACHED_SEGMENTS,
+        InMemoryChangelogHandle: DETACHED_SEGMENTS,
+    }
+)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from stateproc.errors import SnapshotError, UnsupportedSnapshot, Where
 from stateproc.metadata.backend import KeyedHeader, read_keyed_header
@@ -183,6 +183,16 @@ class KeyedFile:
     )
 
     _released: list[ByteSource] = field(default_factory=list, init=False, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs: not what was read, which may be as large as all files' headers."""
+        names = (item.name for item in fields(self))
+        return {
+            **{name: getattr(self, name) for name in names},
+            "shared": SharedStates(),
+            "_unreadable": {},
+            "_released": [],
+        }
 
     @property
     def backend(self) -> HandleBackend:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +45,10 @@ class RawTimers:
     def service_names(self) -> tuple[str, ...]:
         """Return the names of the timer services, each once."""
         return tuple(dict.fromkeys(service.name for service in self.services))
+
+    def within(self, key_groups: Collection[int]) -> RawTimers:
+        """Return the timers of these key groups."""
+        return replace(self, ranges=tuple(item for item in self.ranges if item.key_group in key_groups))
 
     def splits(
         self,

@@ -18,6 +18,7 @@ from stateproc.cli.exit_status import NO, UNREADABLE, YES
 from stateproc.cli.output_format import choose_format
 from stateproc.cli.progress import progress
 from stateproc.cli.row_output import output_stream
+from stateproc.comparison.common_schema import RowForm
 from stateproc.comparison.snapshot_comparison import SnapshotComparison, compare_snapshots
 from stateproc.comparison.state_changes import StateComparison
 from stateproc.comparison.structure import OperatorPair, StatePair, operator_pairs
@@ -71,7 +72,7 @@ def _only_schema(left: Snapshot, right: Snapshot, arguments: Namespace) -> pa.Sc
     if len(states) != 1:
         return None
     try:
-        return StateComparison(states[0].left, states[0].right, times=arguments.last_access).schema
+        return StateComparison(states[0].left, states[0].right, RowForm(times=arguments.last_access)).schema
     except SnapshotError as error:
         raise InvalidOption(f"--output: {error.message}", advice=error.advice) from error
 

@@ -19,7 +19,7 @@ from stateproc.comparison.row_identity import identity
 
 CHANGE_TYPE = "_change_type"
 DELETE, INSERT, UPDATE_BEFORE, UPDATE_AFTER = CHANGE_TYPES = ("delete", "insert", "update_preimage", "update_postimage")
-KEY_COLUMNS = ("service", "timestamp", "key", "namespace", "map_key")
+KEY_COLUMNS = ("service", "timestamp", "key", "namespace", "map_key", "list_index")
 """Columns that identify a row within its state; key groups and subtasks do not: they depend on the parallelism."""
 UNIDENTIFYING = ("key_group", "subtask")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import pyarrow as pa
@@ -21,15 +21,38 @@ class NotComparable(UnsupportedSnapshot):
     """The contents of two states cannot be compared: their types have nothing in common, or are not known."""
 
 
-def exact_view(view: _View, *, opaque: bool = False, row_kind: bool = True) -> _View:
+@dataclass(frozen=True)
+class RowForm:
+    """What the rows of a comparison are.
+
+    Attributes:
+        times: Whether times of last access count.
+        list_elements: Whether each element of a list in keyed state is a row of its own, identified by its position.
+        temporal: How changed rows show dates and times, ``exact`` or ``micros``. All digits are compared in any case.
+    """
+
+    times: bool = False
+    list_elements: bool = False
+    temporal: str = "exact"
+
+    def is_flat(self, view: State) -> bool:
+        """Return whether the entries of this state's values are rows of their own."""
+        return view.kind == "map" or (self.list_elements and view.kind == "list" and view.distribution == "keyed")
+
+
+PLAIN_ROWS = RowForm()
+
+
+def exact_view(view: _View, *, opaque: bool = False, row_kind: bool = True, temporal: str = "exact") -> _View:
     """Return a view of a state whose rows lose nothing: all digits of times, the kinds of rows, no nulls for errors.
 
     Args:
         view: The state.
         opaque: Values of unknown types are their bytes.
         row_kind: Whether rows have their kind; without it they have it if the snapshot was opened so.
+        temporal: ``micros`` for rows that are shown with Arrow's dates and times.
     """
-    twin = view.with_temporal("exact")
+    twin = view.with_temporal(temporal)
     options = replace(twin.operator.options, on_error="fail", opaque="bytes" if opaque else "fail")
     if row_kind:
         options = replace(options, row_kind=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,10 +23,18 @@ from stateproc.comparison.change_rows import (
     ChangeCounts,
     RowSet,
     UnitChanges,
+    change_batch,
     changed_rows,
     row_set,
 )
-from stateproc.comparison.common_schema import NotComparable, common_rows, common_schema, one_batch, plain_schema
+from stateproc.comparison.common_schema import (
+    NotComparable,
+    RowForm,
+    common_rows,
+    common_schema,
+    one_batch,
+    plain_schema,
+)
 from stateproc.comparison.entry_collector import (
     BUCKETS,
     HELD_BYTES,
@@ -48,15 +57,17 @@ from stateproc.serializers.runtime.ttl import LAST_ACCESS
 from stateproc.states.keyed_state import KeyedStateView
 
 _TTL_BYTES = 8
+KeyedViews: TypeAlias = "tuple[KeyedStateView | None, KeyedStateView | None]"
+"""A state in the first snapshot and in the second one."""
 
 
 class KeyedEntriesComparison:
     """Compares a keyed state of two snapshots.
 
     Args:
-        left: The state in the first snapshot, see ``exact_view``; None if it has none.
-        right: The state in the second snapshot; None if it has none.
-        times: Whether times of last access count.
+        views: The state in both snapshots, see ``exact_view``; None where a snapshot has none.
+        form: What the rows are.
+        shown: The views whose rows show what changed, where these are others.
         by_bytes: Values cannot be decoded: entries whose bytes differ are different.
 
     Raises:
@@ -65,16 +76,21 @@ class KeyedEntriesComparison:
     """
 
     def __init__(
-        self, left: KeyedStateView | None, right: KeyedStateView | None, *, times: bool, by_bytes: bool = False
+        self, views: KeyedViews, form: RowForm, shown: KeyedViews | None = None, *, by_bytes: bool = False
     ) -> None:
-        self._views = left, right
-        self._times, self._by_bytes = times, by_bytes
-        present = [view for view in self._views if view is not None]
-        self.schema = common_schema([plain_schema(view.schema(flatten=view.kind == "map")) for view in present])
-        self._kryo = {view.operator.options.kryo for view in present}
-        self._keys = [name for name in KEY_COLUMNS if name in self.schema.names]
-        skipped = {*UNIDENTIFYING, *self._keys, *(() if times else (LAST_ACCESS,))}
-        self._values = [name for name in self.schema.names if name not in skipped]
+        self._views, self._form, self._shown = views, form, shown
+        self._by_bytes = by_bytes
+        self._schema = self._schema_of(views)
+        self.schema = self._schema if shown is None else self._schema_of(shown)
+        self._kryo = {view.operator.options.kryo for view in views if view is not None}
+        self._keys = [name for name in KEY_COLUMNS if name in self._schema.names]
+        skipped = {*UNIDENTIFYING, *self._keys, *(() if form.times else (LAST_ACCESS,))}
+        self._values = [name for name in self._schema.names if name not in skipped]
+
+    def _schema_of(self, views: KeyedViews) -> pa.Schema:
+        return common_schema(
+            [plain_schema(view.schema(flatten=self._form.is_flat(view))) for view in views if view is not None]
+        )
 
     def unit_changes(self, unit: KeyGroupUnit) -> Iterator[UnitChanges]:
         """Compare some key groups: in memory, or bucket by bucket where they are too large.
@@ -143,9 +159,15 @@ class KeyedEntriesComparison:
         if not (len(rows[0]) or len(rows[1])):
             return UnitChanges(counts + ChangeCounts(equal=equal), None, size)
         decoded = [
-            self._decoded(side, wanted, view) for side, wanted, view in zip(sides, rows, self._views, strict=True)
+            self._row_set(side, wanted, view) for side, wanted, view in zip(sides, rows, self._views, strict=True)
         ]
         last, changes = changed_rows(*decoded)
+        if changes is not None and self._shown is not None:
+            before, after = (
+                self._decoded(side, wanted, view, self.schema)[0]
+                for side, wanted, view in zip(sides, rows, self._shown, strict=True)
+            )
+            changes = change_batch(before, after, last)
         more = ChangeCounts(0, 0, equal + last.equal, len(last.inserted), len(last.deleted), len(last.before))
         return UnitChanges(counts + more, changes, size)
 
@@ -163,32 +185,35 @@ class KeyedEntriesComparison:
         if target is None:
             return PLAIN
         # Times of a list's elements are anywhere in its value: lists of different bytes are decoded.
-        skips = target.ttl and not self._times and target.kind is not StateKind.LIST
+        skips = target.ttl and not self._form.times and target.kind is not StateKind.LIST
         return ValueForm(target.kind is StateKind.MAP, _TTL_BYTES if skips else 0)
 
-    def _decoded(self, side: SideEntries, rows: Longs, view: KeyedStateView | None) -> RowSet:
-        """Decode some rows of a table, which are in ascending order."""
+    def _row_set(self, side: SideEntries, rows: Longs, view: KeyedStateView | None) -> RowSet:
+        """Decode some rows of a table, which are in ascending order, to compare them."""
+        found, has_failed = self._decoded(side, rows, view, self._schema)
+        # Nulls that stand for values which cannot be decoded are compared by their bytes.
+        added = _bytes_of_nulls(side.entries, rows, found.column("value")) if has_failed else None
+        return row_set(found, self._keys, self._values, added)
+
+    def _decoded(
+        self, side: SideEntries, rows: Longs, view: KeyedStateView | None, schema: pa.Schema
+    ) -> tuple[pa.RecordBatch, bool]:
+        """Decode some rows of a table; return them, and whether there are values that cannot be decoded."""
         batches: list[pa.RecordBatch] = []
         failed: list[SnapshotError] = []
         for file in side.files:
             own = rows[np.searchsorted(rows, file.start) : np.searchsorted(rows, file.stop)]
             if len(own) and view is not None:
                 packed = side.entries.packed(own)
-                batches += _batches(packed, file.target, view.operator.options.context, failed.append)
-        found = [common_rows(batch, self.schema) for batch in batches]
-        joined = one_batch(found, self.schema)
-        added = None
-        if failed:
-            # Nulls that stand for values which cannot be decoded are compared by their bytes.
-            added = _bytes_of_nulls(side.entries, rows, joined.column("value"))
-        return row_set(joined, self._keys, self._values, added)
+                context, flatten = view.operator.options.context, self._form.is_flat(view)
+                batches += _batches(packed, file.target, context, flatten, failed.append)
+        return one_batch([common_rows(batch, schema) for batch in batches], schema), bool(failed)
 
 
 def _batches(
-    entries: RawEntries, target: KeyedState, context: LayoutContext, report: Report
+    entries: RawEntries, target: KeyedState, context: LayoutContext, flatten: bool, report: Report
 ) -> Iterator[pa.RecordBatch]:
     readable = with_opaque_values(target, context)
-    flatten = readable.kind is StateKind.MAP
     yield from decode_entries([entries], readable, context, flatten=flatten, report=report)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from stateproc.comparison.change_rows import CHANGE_TYPE, ChangeCounts
-from stateproc.comparison.common_schema import NotComparable
+from stateproc.comparison.common_schema import NotComparable, RowForm
 from stateproc.comparison.key_group_units import KeyGroupUnit
 from stateproc.comparison.state_changes import StateComparison
 from stateproc.comparison.structure import (
@@ -69,14 +69,14 @@ class StateDifference:
         Raises:
             SnapshotError: The contents cannot be compared.
         """
-        comparison = StateComparison(self.pair.left, self.pair.right, times=self.times)
+        comparison = StateComparison(self.pair.left, self.pair.right, RowForm(times=self.times))
         for found in comparison.changes(comparison.units(threads), threads):
             if found.rows is not None:
                 yield found.rows
 
     def to_arrow(self, *, threads: int | None = None) -> pa.Table:
         """Return the changed rows as a table. Raises SnapshotError if the contents cannot be compared."""
-        comparison = StateComparison(self.pair.left, self.pair.right, times=self.times)
+        comparison = StateComparison(self.pair.left, self.pair.right, RowForm(times=self.times))
         schema = pa.schema([pa.field(CHANGE_TYPE, pa.string(), nullable=False), *comparison.schema])
         return pa.Table.from_batches(self.changes(threads=threads), schema=schema)
 
@@ -272,7 +272,7 @@ class _StatePlan:
         self._problem: SnapshotError | None = None
         self._units: list[KeyGroupUnit] = []
         try:
-            self._comparison = StateComparison(pair.left, pair.right, times=times)
+            self._comparison = StateComparison(pair.left, pair.right, RowForm(times=times))
             self._units = self._comparison.units(threads)
         except SnapshotError as error:
             self._problem = error

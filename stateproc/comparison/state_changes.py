@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from stateproc.codec.array_types import Longs
 from stateproc.comparison.change_rows import UnitChanges
-from stateproc.comparison.common_schema import NotComparable, check_kinds, exact_view
-from stateproc.comparison.decoded_rows import OperatorRowsComparison, RowsComparison
+from stateproc.comparison.common_schema import PLAIN_ROWS, NotComparable, RowForm, check_kinds, exact_view
+from stateproc.comparison.decoded_rows import OperatorRowsComparison, RowsComparison, Views
 from stateproc.comparison.key_group_units import KeyGroupUnit, aligned_units
 from stateproc.comparison.keyed_entries import KeyedEntriesComparison
-from stateproc.errors import SnapshotError, UnsupportedSnapshot
+from stateproc.errors import SnapshotError
 from stateproc.serializers import Undecodable
 from stateproc.serializers.core.plugins import load_plugins
 from stateproc.states.keyed_state import KeyedStateView
@@ -45,7 +45,7 @@ class StateComparison:
     Args:
         left: The state in the first snapshot; None if it has none.
         right: The state in the second snapshot; None if it has none.
-        times: Whether times of last access count.
+        form: What the rows are.
 
     Attributes:
         schema: The columns of the changed rows, without ``_change_type``.
@@ -55,15 +55,21 @@ class StateComparison:
         SnapshotError: A state's types are not known, or its files cannot be read.
     """
 
-    def __init__(self, left: State | None, right: State | None, *, times: bool = False) -> None:
+    def __init__(self, left: State | None, right: State | None, form: RowForm = PLAIN_ROWS) -> None:
         self._left, self._right = left, right
         self._name = next(view for view in (left, right) if view is not None)
         with self._placed():
-            self._comparison = _comparison(left, right, times, row_kind=True)
+            self._comparison = _comparison((left, right), form)
             self.schema = self._comparison.schema
             if "row_kind" in str(self.schema):
                 # The kinds of rows are compared in any case, and shown where the snapshots were opened so.
-                self.schema = _comparison(left, right, times, row_kind=False).schema
+                self.schema = _comparison((left, right), form, row_kind=False).schema
+            if form.temporal != "exact":
+                schema = _comparison((left, right), form, row_kind=False, temporal=form.temporal).schema
+                if not schema.equals(self.schema):
+                    # Times with fewer digits cannot be made of ISO text: changed rows are decoded a second time.
+                    self._comparison = _comparison((left, right), form, shown=form.temporal)
+                    self.schema = schema
 
     def units(self, threads: int | None = None) -> list[KeyGroupUnit]:
         """Divide the work. Raises SnapshotError if the sizes of files cannot be determined."""
@@ -99,45 +105,46 @@ class StateComparison:
             raise error.at(operator=self._name.operator.display, state=self._name.name) from error
 
 
-def _comparison(left: State | None, right: State | None, times: bool, *, row_kind: bool) -> Comparison:
-    for view in (left, right):
+def _comparison(
+    views: Views, form: RowForm, *, row_kind: bool = True, temporal: str = "exact", shown: str | None = None
+) -> Comparison:
+    """Return how two states are compared, and shown with dates and times as ``shown`` says."""
+    for view in views:
         if view is not None:
             load_plugins(view.operator.options.plugins)
+    left, right = views
     if left is not None and right is not None:
         check_kinds(left, right)
         if isinstance(left, OperatorStateView) != isinstance(right, OperatorStateView):
             raise NotComparable(
                 f"the state is {left.distribution} in one snapshot and {right.distribution} in the other"
             )
-    views = [view for view in (left, right) if view is not None]
-    if isinstance(views[0], OperatorStateView):
-        return OperatorRowsComparison(*_both(left, right, row_kind))
-    if not all(isinstance(view, KeyedStateView) for view in views):
-        return RowsComparison(*_both(left, right, row_kind), times=times)
-    keyed = _both(left, right, row_kind)
-    if any(view is not None and view.under_state_windows for view in keyed):
-        return RowsComparison(*keyed, times=times)
-    return _entries_comparison(keyed, times)
+    present = [view for view in views if view is not None]
 
+    def forms(opaque: bool) -> tuple[Any, Any]:
+        """Return the views that are compared, and those that are shown."""
+        compared = _exact_views(views, opaque, row_kind, temporal)
+        return compared, None if shown is None else _exact_views(views, opaque, False, shown)
 
-def _entries_comparison(
-    keyed: tuple[KeyedStateView | None, KeyedStateView | None], times: bool
-) -> KeyedEntriesComparison:
-    """Compare values that can be decoded as rows, others by their bytes."""
+    exact, others = forms(False)
+    if isinstance(present[0], OperatorStateView):
+        return OperatorRowsComparison(exact, others)
+    if not all(isinstance(view, KeyedStateView) and not view.under_state_windows for view in present):
+        return RowsComparison(exact, form, others)
     try:
-        return KeyedEntriesComparison(*keyed, times=times)
-    except NotComparable:
-        raise
-    except UnsupportedSnapshot as error:
-        if not isinstance(error, Undecodable):
-            raise
-        left, right = (None if view is None else exact_view(view, opaque=True, row_kind=False) for view in keyed)
-        return KeyedEntriesComparison(left, right, times=times, by_bytes=True)
+        return KeyedEntriesComparison(exact, form, others)
+    except Undecodable:
+        # Values that cannot be decoded are compared by their bytes.
+        exact, others = forms(True)
+        return KeyedEntriesComparison(exact, form, others, by_bytes=True)
 
 
-def _both(left: State | None, right: State | None, row_kind: bool) -> tuple[Any, Any]:
-    views = [None if view is None else exact_view(view, row_kind=row_kind) for view in (left, right)]
-    return views[0], views[1]
+def _exact_views(views: Views, opaque: bool, row_kind: bool, temporal: str) -> Any:
+    left, right = (
+        None if view is None else exact_view(view, opaque=opaque, row_kind=row_kind, temporal=temporal)
+        for view in views
+    )
+    return left, right
 
 
 def _units(left: State | None, right: State | None, threads: int) -> list[KeyGroupUnit]:

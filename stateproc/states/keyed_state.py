@@ -30,6 +30,8 @@ from stateproc.states.session_windows import SessionSplit, window_mapping
 from stateproc.states.state import State
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from stateproc.states.described_types import DescribedType
     from stateproc.states.description import Storage
 
@@ -319,6 +321,15 @@ class KeyedStateView(State):
                 part.file.check_readable(operator.display, self.name)
                 found.append(part.file.split(scan, own))
         return found
+
+    def within(self, key_groups: Collection[int]) -> Self:
+        """Return the state without the files of other subtasks; one file stays in any case, for the types."""
+        wanted, twin = frozenset(key_groups), super().within(key_groups)
+        parts = [part for part in self._parts if not wanted.isdisjoint(part.file.handle.key_groups)]
+        twin._parts = tuple(parts) or self._parts[:1]
+        unreadable = [item for item in self._unreadable if not wanted.isdisjoint(item[0].handle.key_groups)]
+        twin._unreadable = tuple(unreadable)
+        return twin
 
     def key_group_bytes(self) -> npt.NDArray[np.int64]:
         """Return the stored bytes of each key group of the state's files, approximately, in all states together."""

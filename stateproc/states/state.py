@@ -6,6 +6,7 @@ import copy
 from abc import abstractmethod
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -265,6 +266,16 @@ class State(RowAccess):
         """Return the same state with another representation of dates and times: 'micros' or 'exact'."""
         twin = copy.copy(self)
         twin.operator = self.operator.with_temporal(temporal)
+        return twin
+
+    def within(self, key_groups: Collection[int]) -> Self:
+        """Return the state as another process needs it to read these key groups: picklable and small.
+
+        Args:
+            key_groups: The key groups; states without keys are returned whole.
+        """
+        twin = copy.copy(self)
+        twin.operator = replace(self.operator, naming=None)
         return twin
 
     @contextmanager

@@ -75,6 +75,13 @@ class TimerView(State):
         twin._queues = tuple(queue.with_temporal(temporal) for queue in self._queues)
         return twin
 
+    def within(self, key_groups: Collection[int]) -> Self:
+        """Return the timers without the files of other subtasks."""
+        twin = super().within(key_groups)
+        twin._queues = tuple(queue.within(key_groups) for queue in self._queues)
+        twin._raw = tuple(item.within(key_groups) for item in self._raw)
+        return twin
+
     def _named_services(self, raw: RawTimers) -> list[TimerService]:
         return [named_service(service, self._names) for service in raw.services]
 
