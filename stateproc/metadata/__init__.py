@@ -4,7 +4,7 @@ State file headers are here as well (``backend``). May import wire and serialize
 """
 
 from stateproc.metadata.flink_version_range import flink_version_range
-from stateproc.metadata.reader import read_metadata
+from stateproc.metadata.reader import CHECKPOINT_ID_BYTES, read_checkpoint_id, read_metadata
 from stateproc.metadata.snapshot import (
     CheckpointProperties,
     MasterState,
@@ -16,6 +16,7 @@ from stateproc.metadata.snapshot_kind import snapshot_kind
 from stateproc.metadata.walk import StreamUse, file_bytes, walk_stream_handles
 
 __all__ = [
+    "CHECKPOINT_ID_BYTES",
     "CheckpointProperties",
     "MasterState",
     "OperatorState",
@@ -24,6 +25,7 @@ __all__ = [
     "SubtaskState",
     "file_bytes",
     "flink_version_range",
+    "read_checkpoint_id",
     "read_metadata",
     "snapshot_kind",
     "walk_stream_handles",

@@ -13,6 +13,8 @@ from stateproc.wire.cursor import Cursor
 MAGIC = 0x4960672D
 MASTER_STATE_MAGIC = 0xC96B1696
 FIRST_VERSION, LAST_VERSION = 2, 6
+CHECKPOINT_ID_BYTES = 16
+"""Magic number, version and checkpoint id, with which every ``_metadata`` begins."""
 MOST_BYTES = 2 << 30
 """No larger file is read: Flink cannot hold it in memory either."""
 
@@ -24,16 +26,27 @@ def read_metadata(data: bytes | memoryview, *, file: str) -> SnapshotMetadata:
     UnsupportedSnapshot for versions and handle types that are older or newer than V2 to V6.
     """
     cursor = Cursor(data, file=file)
-    version = _header(cursor)
-    at = cursor.pos
-    checkpoint_id = cursor.i64()
-    if checkpoint_id < 0:
-        cursor.corrupt(f"negative checkpoint id {checkpoint_id}", at=at, advice=TAKE_AGAIN)
+    version, checkpoint_id = _header(cursor), _checkpoint_id(cursor)
     master_states = tuple(_master_state(cursor) for _ in range(cursor.count("master states", 8)))
     operators = tuple(_operator(cursor, version) for _ in range(cursor.count("operators", 28)))
     properties = read_properties(cursor) if version >= 4 else None
     cursor.finish("the snapshot's metadata")
     return SnapshotMetadata(version, checkpoint_id, master_states, operators, properties)
+
+
+def read_checkpoint_id(data: bytes, *, file: str) -> int:
+    """Return the checkpoint id from the first ``CHECKPOINT_ID_BYTES`` of a ``_metadata``; raises as `read_metadata`."""
+    cursor = Cursor(data, file=file)
+    _header(cursor)
+    return _checkpoint_id(cursor)
+
+
+def _checkpoint_id(cursor: Cursor) -> int:
+    at = cursor.pos
+    checkpoint_id = cursor.i64()
+    if checkpoint_id < 0:
+        cursor.corrupt(f"negative checkpoint id {checkpoint_id}", at=at, advice=TAKE_AGAIN)
+    return checkpoint_id
 
 
 def _header(cursor: Cursor) -> int:
