@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from stateproc.catalog.flink_configuration import flink_configuration
     from stateproc.catalog.listing import list_snapshots as ls
     from stateproc.catalog.orphans import find_orphans
+    from stateproc.change_feed.changes import changes
     from stateproc.demo.bundled import bundled_snapshot
     from stateproc.snapshot.opening import open
     from stateproc.snapshot.snapshot import Snapshot
@@ -55,6 +56,7 @@ __all__ = [
     "WriteFailed",
     "attach",
     "bundled_snapshot",
+    "changes",
     "find_orphans",
     "flink_configuration",
     "ls",
@@ -80,6 +82,10 @@ def __getattr__(name: str) -> Any:
         from stateproc.catalog.orphans import find_orphans
 
         return find_orphans
+    if name == "changes":
+        from stateproc.change_feed.changes import changes
+
+        return changes
     if name == "flink_configuration":
         from stateproc.catalog.flink_configuration import flink_configuration
 

@@ -35,7 +35,7 @@ def add_options(group: _ActionsContainer, options: Iterable[OptionDefinition]) -
     for option in options:
         if Interface.CLI not in option.interfaces:
             continue
-        group.add_argument(option.flag, dest=option.name, help=option.help, **_action(option))
+        group.add_argument(*option.cli_names, option.flag, dest=option.name, help=option.help, **_action(option))
         if option.cli_aliases:
             group.add_argument(*option.cli_aliases, dest=option.name, help=SUPPRESS, **_action(option))
 

@@ -29,11 +29,13 @@ class RowForm:
         times: Whether times of last access count.
         list_elements: Whether each element of a list in keyed state is a row of its own, identified by its position.
         temporal: How changed rows show dates and times, ``exact`` or ``micros``. All digits are compared in any case.
+        raw: Whether source and sink states are compared as their bytes.
     """
 
     times: bool = False
     list_elements: bool = False
     temporal: str = "exact"
+    raw: bool = False
 
     def is_flat(self, view: State) -> bool:
         """Return whether the entries of this state's values are rows of their own."""

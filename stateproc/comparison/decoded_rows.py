@@ -77,6 +77,7 @@ class OperatorRowsComparison:
 
     Args:
         views: The state in both snapshots, see ``exact_view``; None where a snapshot has none.
+        form: What the rows are.
         shown: The views whose rows show what changed, where these are others.
 
     Raises:
@@ -84,9 +85,9 @@ class OperatorRowsComparison:
         SnapshotError: A state cannot be read.
     """
 
-    def __init__(self, views: Views, shown: Views | None = None) -> None:
-        self._views = _both_opened(views)
-        self._shown = None if shown is None else _both_opened(shown)
+    def __init__(self, views: Views, form: RowForm, shown: Views | None = None) -> None:
+        self._views = views if form.raw else _both_opened(views)
+        self._shown = shown if shown is None or form.raw else _both_opened(shown)
         self._schema = _schema_of(self._views)
         self.schema = self._schema if self._shown is None else _schema_of(self._shown)
         names = self._schema.names

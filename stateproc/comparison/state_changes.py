@@ -128,7 +128,7 @@ def _comparison(
 
     exact, others = forms(False)
     if isinstance(present[0], OperatorStateView):
-        return OperatorRowsComparison(exact, others)
+        return OperatorRowsComparison(exact, form, others)
     if not all(isinstance(view, KeyedStateView) and not view.under_state_windows for view in present):
         return RowsComparison(exact, form, others)
     try:

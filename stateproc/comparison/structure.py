@@ -112,13 +112,13 @@ def operator_pairs(
     names, pairs = frozenset(states), []
     for operator_id in dict.fromkeys([*sides[0], *sides[1]]):
         one, two = (side.get(operator_id) for side in sides)
-        _check_names(one, two)
+        check_names(one, two)
         pairs.append(OperatorPair(operator_id, one, two, _state_pairs(one, two, names)))
     _check_found(names, pairs)
     return pairs
 
 
-def _check_names(left: Operator | None, right: Operator | None) -> None:
+def check_names(left: Operator | None, right: Operator | None) -> None:
     """Raise InvalidOption if a plan names the fields of one snapshot only: no rows would be equal."""
     if left is not None and right is not None:
         without = [operator.context.row_names is None for operator in (left, right)]

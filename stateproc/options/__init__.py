@@ -8,6 +8,9 @@ from stateproc.options.definition import Interface, OptionDefinition
 from stateproc.options.parsers import storage_value
 from stateproc.options.table import (
     BY_NAME,
+    CHANGE_FEED_MODES,
+    FEED_OPTIONS,
+    LIST_CHANGES,
     METADATA_TABLES,
     ON_ERROR,
     OPAQUE,
@@ -27,6 +30,9 @@ from stateproc.options.table import (
 
 __all__ = [
     "BY_NAME",
+    "CHANGE_FEED_MODES",
+    "FEED_OPTIONS",
+    "LIST_CHANGES",
     "METADATA_TABLES",
     "ON_ERROR",
     "OPAQUE",

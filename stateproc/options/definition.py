@@ -32,6 +32,7 @@ class OptionDefinition:
         metavar: What ``--help`` shows for the value.
         interfaces: Where the option exists.
         spark_aliases: Further names in Spark.
+        cli_names: Shorter flags, shown in ``--help`` besides the one that the name gives.
         cli_aliases: Earlier flags, accepted and not shown in ``--help``.
     """
 
@@ -44,6 +45,7 @@ class OptionDefinition:
     metavar: str | None = None
     interfaces: frozenset[Interface] = frozenset(Interface)
     spark_aliases: tuple[str, ...] = ()
+    cli_names: tuple[str, ...] = ()
     cli_aliases: tuple[str, ...] = ()
 
     @property

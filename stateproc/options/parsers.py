@@ -138,6 +138,14 @@ def thread_count(text: str) -> int:
     return int(text)
 
 
+def checkpoint_id(text: str) -> int:
+    """Parse the id of a checkpoint."""
+    found = re.fullmatch(r"(?:chk-)?(\d{1,18})", text.strip())
+    if found is None:
+        raise ValueError("the id of a checkpoint, such as 42 or chk-42")
+    return int(found[1])
+
+
 def kryo_version(text: str) -> int:
     """Parse the major version of Kryo."""
     if text not in ("2", "5"):

@@ -16,6 +16,8 @@ TEMPORAL = ("micros", "exact")
 TIME_DOMAINS = ("event", "processing")
 ON_ERROR = ("fail", "null")
 OPAQUE = ("fail", "bytes")
+CHANGE_FEED_MODES = ("steps", "net")
+LIST_CHANGES = ("whole", "appended")
 METADATA_TABLES = ("states", "operators", "files", "coordinators", "rocksdb")
 STORAGE_PREFIX = "fs."
 """Spark options that begin with this prefix are keyword arguments of the fsspec file system."""
@@ -213,7 +215,76 @@ ROW_OPTIONS: tuple[OptionDefinition, ...] = (
 )
 """Which rows and columns of the selected state, and how reading them is divided."""
 
-OPTIONS: tuple[OptionDefinition, ...] = (PATH, *SELECT_OPTIONS, *ROW_OPTIONS, *OPEN_OPTIONS)
+FEED_OPTIONS: tuple[OptionDefinition, ...] = (
+    OptionDefinition(
+        "read_change_feed",
+        bool,
+        parsers.boolean,
+        "rows are what changed in the state between snapshots",
+        False,
+        interfaces=_SPARK,
+    ),
+    OptionDefinition(
+        "starting_snapshot",
+        str,
+        parsers.text,
+        "the earlier snapshot of a change feed: its path",
+        metavar="PATH",
+        interfaces=_SPARK,
+    ),
+    OptionDefinition(
+        "ending_snapshot",
+        str,
+        parsers.text,
+        "the later snapshot of a change feed: its path; default the path that is loaded",
+        metavar="PATH",
+        interfaces=_SPARK,
+    ),
+    OptionDefinition(
+        "starting_checkpoint",
+        int,
+        parsers.checkpoint_id,
+        "changes after the checkpoint of this id; default: everything in the oldest checkpoint is inserted first",
+        metavar="ID",
+        cli_names=("--from",),
+    ),
+    OptionDefinition(
+        "ending_checkpoint",
+        int,
+        parsers.checkpoint_id,
+        "changes up to and including the checkpoint of this id; default the newest",
+        metavar="ID",
+        cli_names=("--to",),
+    ),
+    OptionDefinition(
+        "change_feed_mode",
+        str,
+        parsers.one_of(CHANGE_FEED_MODES),
+        "steps: one checkpoint after another (default); net: the first compared with the last",
+        "steps",
+        choices=CHANGE_FEED_MODES,
+        cli_names=("--mode",),
+    ),
+    OptionDefinition(
+        "list_changes",
+        str,
+        parsers.one_of(LIST_CHANGES),
+        "changes of lists: whole (default), or appended: each element is a row with its position",
+        "whole",
+        choices=LIST_CHANGES,
+    ),
+    OptionDefinition(
+        "times",
+        bool,
+        parsers.boolean,
+        "times of last access (TTL) count as changes, too",
+        False,
+        cli_aliases=("--last-access",),
+    ),
+)
+"""What a change feed compares, and what counts as a change."""
+
+OPTIONS: tuple[OptionDefinition, ...] = (PATH, *SELECT_OPTIONS, *ROW_OPTIONS, *FEED_OPTIONS, *OPEN_OPTIONS)
 BY_NAME: Mapping[str, OptionDefinition] = {option.name: option for option in OPTIONS}
 
 

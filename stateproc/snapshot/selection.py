@@ -42,16 +42,15 @@ class StateSelection:
             InvalidOption: Options exclude each other, or one needs an operator.
         """
         chosen = {option.name: values.get(option.name) for option in SELECT_OPTIONS}
-        selection = cls(**chosen, interface=interface)
-        selection._check()
-        return selection
+        return cls(**chosen, interface=interface).checked()
 
     @property
     def operator(self) -> str | None:
         """The uid or uid hash."""
         return self.uid if self.uid is not None else self.uid_hash
 
-    def _check(self) -> None:
+    def checked(self) -> StateSelection:
+        """Return the selection. Raises InvalidOption if options exclude each other, or one needs an operator."""
         given = [name for name in _STATE_OPTIONS if getattr(self, name) is not None]
         if len(given) > 1:
             raise self._exclusive(given[0], given[1])
@@ -68,6 +67,7 @@ class StateSelection:
                 f"option {self._spelled('namespace')} does not go with {self._spelled(given[0])}",
                 advice="it chooses among the wide tables of an operator",
             )
+        return self
 
     def _exclusive(self, one: str, two: str) -> InvalidOption:
         return InvalidOption(

@@ -1,0 +1,199 @@
+"""Make change feeds: between two snapshots, or over the checkpoints below a root."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from stateproc.change_feed.commits import Commit, commit_log, commit_of
+from stateproc.change_feed.feed_states import check_same_job, states_of
+from stateproc.change_feed.feed_step import FeedStep
+from stateproc.change_feed.state_feed import StateFeed
+from stateproc.comparison.common_schema import RowForm
+from stateproc.errors import InvalidOption
+from stateproc.options import BY_NAME
+from stateproc.snapshot.opening import open
+from stateproc.snapshot.selection import StateSelection
+from stateproc.snapshot.snapshot import Snapshot
+from stateproc.states.connector_state import opened_state
+from stateproc.states.operator_state import OperatorStateView
+from stateproc.states.state import State
+from stateproc.storage.filesystem import absolute, basename, join, kind_of
+from stateproc.storage.paths import METADATA
+
+
+@dataclass(frozen=True)
+class FeedSnapshots:
+    """The snapshots of a feed, from the oldest to the newest.
+
+    Attributes:
+        snapshots: The snapshots.
+        commits: The commit of each.
+        from_nothing: Whether everything in the first is inserted; otherwise changes begin after it.
+    """
+
+    snapshots: tuple[Snapshot, ...]
+    commits: tuple[Commit, ...]
+    from_nothing: bool
+
+
+def changes(
+    old: str | os.PathLike[str] | Snapshot,
+    new: str | os.PathLike[str] | Snapshot | None = None,
+    uid: str | None = None,
+    state: str | None = None,
+    *,
+    uid_hash: str | None = None,
+    operator_state: str | None = None,
+    timers: str | None = None,
+    starting_checkpoint: int | None = None,
+    ending_checkpoint: int | None = None,
+    mode: str = "steps",
+    list_changes: str = "whole",
+    times: bool = False,
+    raw: bool = False,
+    **opening: Any,
+) -> StateFeed:
+    """Return what changed in a state between two snapshots, or over the checkpoints of a job.
+
+    Args:
+        old: The earlier snapshot: its path, or what `stateproc.open` returned. Or the directory of a job's checkpoints,
+            or one above it, without ``new``. A snapshot without ``new``: everything in it is inserted.
+        new: The later snapshot.
+        uid: The operator, by uid, uid hash or name; not needed if only one has states.
+        state: The state; not needed if the operator has only one.
+        uid_hash: The operator, by its id.
+        operator_state: A list, union or broadcast state, by name.
+        timers: The operator's timers: event or processing.
+        starting_checkpoint: Changes after the checkpoint of this id. Default: everything in the oldest one is inserted
+            first.
+        ending_checkpoint: Changes up to and including the checkpoint of this id; default the newest.
+        mode: ``steps``: one checkpoint after another. ``net``: the first compared with the last.
+        list_changes: ``whole``: a list is one value. ``appended``: each element of a list is a row of its own with its
+            position, so that rows are inserted for elements that were appended.
+        times: Whether times of last access (TTL) count as changes.
+        raw: Source and sink states as their bytes.
+        **opening: Options of `stateproc.open`, where paths are given.
+
+    Returns:
+        The feed: ``to_arrow()``, ``batches(where=…)``, ``head()`` … as a state has them.
+
+    Raises:
+        NotFound: No snapshot has the operator or state, or there is no completed checkpoint of an id.
+        InvalidOption: An argument does not fit; the later snapshot is older; the snapshots are of different jobs.
+        SnapshotError: A snapshot cannot be opened.
+    """
+    selection = StateSelection(
+        uid=uid, uid_hash=uid_hash, state=state, operator_state=operator_state, timers=timers
+    ).checked()
+    mode = replace(BY_NAME["change_feed_mode"], name="mode").value(mode)
+    form = row_form(list_changes=list_changes, times=times, raw=raw)
+    starting, ending = (
+        BY_NAME[name].value(given)
+        for name, given in (("starting_checkpoint", starting_checkpoint), ("ending_checkpoint", ending_checkpoint))
+    )
+    if new is None and not isinstance(old, Snapshot) and not is_snapshot(os.fspath(old), opening):
+        found = feed_of_root(os.fspath(old), starting, ending, mode, opening)
+    elif starting is not None or ending is not None:
+        raise InvalidOption(
+            "checkpoint ids do not go with a snapshot", advice="give the directory that contains the checkpoints"
+        )
+    else:
+        found = feed_of_snapshots(old, new, opening)
+    return state_feed(found, selection, form)
+
+
+def row_form(*, list_changes: str, times: bool, raw: bool = False) -> RowForm:
+    """Return what the rows of a feed are. Raises InvalidOption."""
+    whole = BY_NAME["list_changes"].value(list_changes) == "whole"
+    return RowForm(times=BY_NAME["times"].value(times), list_elements=not whole, raw=BY_NAME["raw"].value(raw))
+
+
+def is_snapshot(path: str, opening: dict[str, Any]) -> bool:
+    """Return whether a path is that of one snapshot, and not of a directory above checkpoints."""
+    uri = absolute(path)
+    options = BY_NAME["storage_options"].value(opening.get("storage_options")) or {}
+    return basename(uri) == METADATA or kind_of(join(uri, METADATA), options, fresh=True) is not None
+
+
+def feed_of_snapshots(
+    old: str | os.PathLike[str] | Snapshot | None, new: str | os.PathLike[str] | Snapshot | None, opening: Any
+) -> FeedSnapshots:
+    """Open two snapshots, or only one, in which everything is inserted.
+
+    Raises:
+        InvalidOption: The later one is older.
+        SnapshotError: One cannot be opened.
+    """
+    given = [item for item in (old, new) if item is not None]
+    snapshots = tuple(item if isinstance(item, Snapshot) else open(os.fspath(item), **opening) for item in given)
+    commits = tuple(map(commit_of, snapshots))
+    if commits[-1].version < commits[0].version:
+        first, last = commits
+        raise InvalidOption(
+            f"the later snapshot {last.path} has the checkpoint id {last.version} and is older than {first.path} with "
+            f"{first.version}",
+            advice="exchange them",
+        )
+    return FeedSnapshots(snapshots, commits, len(snapshots) == 1)
+
+
+def feed_of_root(
+    roots: str | Sequence[str], starting: int | None, ending: int | None, mode: str, opening: dict[str, Any]
+) -> FeedSnapshots:
+    """Open the checkpoints of a range below roots; in mode ``net`` only the first and the last.
+
+    Raises:
+        NotFound: There is no completed checkpoint of an id.
+        InvalidOption: The ending checkpoint is older, or the range is ambiguous.
+        SnapshotError: One cannot be opened.
+    """
+    options = BY_NAME["storage_options"].value(opening.get("storage_options"))
+    commits = commit_log(roots, storage_options=options).between(starting, ending)
+    if mode == "net":
+        commits = commits[-1:] if starting is None else (commits[0], *commits[1:][-1:])
+    return FeedSnapshots(
+        tuple(open(commit.path, **opening) for commit in commits), commits, from_nothing=starting is None
+    )
+
+
+def state_feed(found: FeedSnapshots, selection: StateSelection, form: RowForm) -> StateFeed:
+    """Return the feed of a state.
+
+    Args:
+        found: The snapshots.
+        selection: The state.
+        form: What the rows are; how they show dates and times is that of the snapshots.
+
+    Raises:
+        NotFound: No snapshot has the operator or state.
+        InvalidOption: The selection is ambiguous, or the snapshots are of different jobs.
+        SnapshotError: A file that may declare the state cannot be read.
+    """
+    check_same_job(found.snapshots)
+    states = states_of(found.snapshots, selection)
+    like = [state for state in states if state is not None][-1]
+    form = replace(form, temporal=like.operator.options.temporal, raw=form.raw or not _all_open(states))
+    # Whether a source's state without elements has the columns of its connector is not known.
+    states = [None if _is_empty(state) else state for state in states]
+    pairs = list(zip(states, states[1:], found.commits[1:], strict=False))
+    first: list[tuple[State | None, State | None, Commit]] = (
+        [(None, states[0], found.commits[0])] if found.from_nothing else []
+    )
+    return StateFeed(like, [FeedStep(*item, form) for item in (*first, *pairs)], form)
+
+
+def _is_empty(state: State | None) -> bool:
+    return isinstance(state, OperatorStateView) and state.elements == 0
+
+
+def _all_open(states: Iterable[State | None]) -> bool:
+    """Whether all states with elements have the columns of a connector's format, or none of them."""
+    known = {
+        opened_state(state) is not state
+        for state in states
+        if isinstance(state, OperatorStateView) and not _is_empty(state)
+    }
+    return len(known) < 2

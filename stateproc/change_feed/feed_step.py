@@ -1,0 +1,152 @@
+"""One step of a change feed: a state in a snapshot and in the next one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from stateproc.change_feed.change_splits import ChangeSplit, WholeSplit
+from stateproc.change_feed.commits import Commit
+from stateproc.change_feed.feed_rows import FeedRows
+from stateproc.comparison.change_rows import DELETE, INSERT
+from stateproc.comparison.common_schema import RowForm, exact_view, plain_schema
+from stateproc.comparison.key_group_units import KeyGroupUnit
+from stateproc.comparison.state_changes import StateComparison
+from stateproc.readers.common.splits import Split
+from stateproc.states.connector_state import opened_state
+from stateproc.states.state import State
+
+
+@dataclass(frozen=True)
+class FeedRequest:
+    """Which rows of a feed are read; as the arguments of `State.splits`."""
+
+    schema: pa.Schema
+    key_groups: frozenset[int] | None
+    split_bytes: int
+    keys: Sequence[Any] | None
+    columns: Collection[str] | None
+
+
+@dataclass(frozen=True)
+class FeedStep:
+    """What one commit changed.
+
+    Attributes:
+        left: The state before; None where there was none.
+        right: The state at the commit; None where there is none.
+        commit: The commit.
+        form: What the rows are.
+    """
+
+    left: State | None
+    right: State | None
+    commit: Commit
+    form: RowForm
+
+    @property
+    def views(self) -> tuple[State, ...]:
+        """The state in the snapshots that have it."""
+        return tuple(view for view in (self.left, self.right) if view is not None)
+
+    @cached_property
+    def columns(self) -> pa.Schema | None:
+        """The columns of the rows; values of maps are named ``value``. None where there are no rows.
+
+        Raises:
+            SnapshotError: The types of the state are not known, or those of both snapshots do not fit together.
+        """
+        for view in self.views:
+            # Types that are not known are an error here, and not compared by their bytes, unless bytes are asked for.
+            shown = _shown(view, self.form)
+            if len(self.views) == 1:
+                return plain_schema(shown.schema(flatten=self.form.is_flat(shown)))
+            shown.schema()
+        return None if self._comparison is None else self._comparison.schema
+
+    @cached_property
+    def _comparison(self) -> StateComparison | None:
+        if self.left is None or self.right is None:
+            return None
+        return StateComparison(self.left, self.right, self.form)
+
+    def splits(self, request: FeedRequest) -> list[Split]:
+        """Divide the changes. Raises SnapshotError if the state cannot be read."""
+        rows = FeedRows(request.schema, self.commit, request.key_groups)
+        if self.left is not None and self.right is not None and self._comparison is not None:
+            units = _pruned(self._units(self._comparison, request.split_bytes), self.left, self.right, request)
+            if not self._needs_key_groups(self.left, self.right):
+                rows = replace(rows, key_groups=None)
+            return [
+                ChangeSplit(self.left, self.right, self.form, run, rows, self._comparison)
+                for run in _runs(units, request.split_bytes)
+            ]
+        kind = DELETE if self.right is None else INSERT
+        return [
+            WholeSplit(split, kind, replace(rows, key_groups=None))
+            for view in self.views
+            for split in self._whole(view, request)
+        ]
+
+    def _whole(self, view: State, request: FeedRequest) -> list[Split]:
+        shown = _shown(view, self.form)
+        return shown.splits(
+            flatten=self.form.is_flat(shown),
+            key_groups=request.key_groups if view.distribution == "keyed" else None,
+            split_bytes=request.split_bytes,
+            keys=request.keys,
+            columns=request.columns,
+        )
+
+    def _units(self, comparison: StateComparison, split_bytes: int) -> list[KeyGroupUnit]:
+        units = comparison.units(1)
+        total = sum(unit.bytes for unit in units)
+        return comparison.units(math.ceil(total / split_bytes)) if total > split_bytes else units
+
+    def _needs_key_groups(self, left: State, right: State) -> bool:
+        """Whether units have key groups that were not asked for: those of both snapshots are not the same."""
+        return left.operator.max_parallelism != right.operator.max_parallelism
+
+
+def _shown(view: State, form: RowForm) -> State:
+    """Return the view whose rows are those of the feed."""
+    options = view.operator.options
+    twin = exact_view(view, opaque=options.opaque == "bytes", row_kind=options.row_kind, temporal=form.temporal)
+    return twin if form.raw else opened_state(twin)
+
+
+def _pruned(units: Sequence[KeyGroupUnit], left: State, right: State, request: FeedRequest) -> list[KeyGroupUnit]:
+    """Limit units to key groups whose keys may be in those that are wanted.
+
+    With different max parallelisms the keys of a key group are in several of the other snapshot, and all of these are
+    read: else keys would seem to be inserted or deleted.
+    """
+    if request.key_groups is None or left.distribution != "keyed":
+        return list(units)
+    classes = math.gcd(left.operator.max_parallelism, right.operator.max_parallelism)
+    wanted = {group % classes for group in request.key_groups}
+    kept = []
+    for unit in units:
+        one, two = (tuple(group for group in groups if group % classes in wanted) for groups in (unit.left, unit.right))
+        if one or two:
+            share = (len(one) + len(two)) / max(len(unit.left) + len(unit.right), 1)
+            kept.append(KeyGroupUnit(one, two, int(unit.bytes * share)))
+    return kept
+
+
+def _runs(units: Sequence[KeyGroupUnit], most: int) -> list[tuple[KeyGroupUnit, ...]]:
+    """Divide units into runs of about ``most`` bytes, with at least one unit each."""
+    runs: list[list[KeyGroupUnit]] = []
+    size = 0
+    for unit in units:
+        if not runs or size + unit.bytes > most:
+            runs.append([])
+            size = 0
+        runs[-1].append(unit)
+        size += unit.bytes
+    return [tuple(run) for run in runs]

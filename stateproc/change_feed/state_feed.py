@@ -1,0 +1,154 @@
+"""The change feed of a state: an object like a state, whose rows are changes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from stateproc.change_feed.commits import Commit
+from stateproc.change_feed.feed_rows import COMMIT_VERSION, feed_schema
+from stateproc.change_feed.feed_step import FeedRequest, FeedStep
+from stateproc.comparison.change_rows import CHANGE_TYPE, DELETE, INSERT, UPDATE_AFTER
+from stateproc.comparison.common_schema import RowForm, common_schema
+from stateproc.errors import InvalidOption
+from stateproc.options import SPLIT_BYTES
+from stateproc.readers.common.splits import Split
+from stateproc.states.state import State
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+@dataclass(frozen=True)
+class CommitChanges:
+    """How many rows a commit changed.
+
+    Attributes:
+        commit: The commit.
+        inserted: Rows that it added.
+        updated: Rows whose values it changed.
+        deleted: Rows that it removed.
+    """
+
+    commit: Commit
+    inserted: int
+    updated: int
+    deleted: int
+
+
+class StateFeed(State):
+    """What one or more commits changed in a state.
+
+    Rows have the columns of the state, maps one row per entry, and then ``_change_type`` (insert, update_preimage,
+    update_postimage, delete), ``_commit_version`` (the checkpoint id) and ``_commit_timestamp``. They come commit after
+    commit. Everything that can be asked of a state can be asked of its feed: ``to_arrow``, ``batches``, ``where=`` ….
+
+    Attributes:
+        steps: What each commit changed.
+        form: What the rows are.
+    """
+
+    def __init__(self, like: State, steps: Sequence[FeedStep], form: RowForm) -> None:
+        views = [view for step in steps for view in step.views] or [like]
+        operator = replace(views[-1].operator, max_parallelism=max(view.operator.max_parallelism for view in views))
+        super().__init__(operator, like.name, "changes", like.distribution)
+        self.steps, self.form = tuple(steps), form
+        self._like = like
+        self.key_type, self.namespace_type, self.value_type = like.key_type, like.namespace_type, like.value_type
+        self.ttl = like.ttl
+
+    @property
+    def commits(self) -> tuple[Commit, ...]:
+        """The commits whose changes these are."""
+        return tuple(step.commit for step in self.steps)
+
+    @cached_property
+    def _columns(self) -> pa.Schema:
+        found = [step.columns for step in self.steps]
+        schemas = [columns for columns in found if columns is not None]
+        if not schemas:
+            empty = FeedStep(None, self._like, Commit(0, None, ""), self.form).columns
+            schemas = [] if empty is None else [empty]
+        columns = reduce(lambda one, two: common_schema([one, two]), schemas)
+        if self._like.kind not in ("map", "broadcast"):
+            return columns
+        return pa.schema([field.with_name("map_value") if field.name == "value" else field for field in columns])
+
+    def schema(self, *, flatten: bool = False) -> pa.Schema:
+        if flatten and self._like.kind not in ("map", "list"):
+            raise InvalidOption(
+                f"a {self._like.kind} state cannot be flattened", advice="leave the option flatten away"
+            )
+        if flatten and self._like.kind == "list" and not self.form.list_elements:
+            raise InvalidOption(
+                "lists of a change feed are flattened by another option", advice="give list_changes='appended'"
+            )
+        with self._placed():
+            return feed_schema(self._columns)
+
+    def splits(
+        self,
+        *,
+        flatten: bool = False,
+        key_groups: Iterable[int] | None = None,
+        split_bytes: int = SPLIT_BYTES,
+        keys: Sequence[Any] | None = None,
+        columns: Collection[str] | None = None,
+    ) -> list[Split]:
+        groups = None if key_groups is None else frozenset(key_groups)
+        request = FeedRequest(self.schema(flatten=flatten), groups, split_bytes, keys, columns)
+        return [split for step in self.steps for split in step.splits(request)]
+
+    def counts(self, *, threads: int | None = None) -> tuple[CommitChanges, ...]:
+        """Read all changes, and return how many rows each commit changed. Raises SnapshotError as ``batches``."""
+        # Lazy: start-up.
+        import pyarrow.compute as pc
+
+        kinds = (INSERT, UPDATE_AFTER, DELETE)
+        found = {step.commit.version: dict.fromkeys(kinds, 0) for step in self.steps}
+        for batch in self.batches(columns=[CHANGE_TYPE, COMMIT_VERSION], threads=threads):
+            # The rows of a batch are those of one commit.
+            counted = found[batch.column(COMMIT_VERSION)[0].as_py()]
+            for kind in kinds:
+                counted[kind] += pc.sum(pc.equal(batch.column(CHANGE_TYPE), kind)).as_py()
+        return tuple(CommitChanges(step.commit, *found[step.commit.version].values()) for step in self.steps)
+
+    def key_groups_of(self, keys: Sequence[Any]) -> set[int] | None:
+        found: set[int] = set()
+        for view in self._views:
+            own = view.key_groups_of(keys)
+            if own is None:
+                return None
+            found |= own
+        return found
+
+    def with_temporal(self, temporal: str) -> Self:
+        twin = copy.copy(self)
+        twin.__dict__.pop("_columns", None)
+        twin.operator = self.operator.with_temporal(temporal)
+        twin.form = replace(self.form, temporal=temporal)
+        twin.steps = tuple(FeedStep(step.left, step.right, step.commit, twin.form) for step in self.steps)
+        return twin
+
+    @property
+    def _views(self) -> list[State]:
+        return [view for step in self.steps for view in step.views]
+
+    @property
+    def _stored_bytes(self) -> int | None:
+        sizes = [view.stored_bytes for view in self._views]
+        return sum(size for size in sizes if size is not None)
+
+    def parallel_split_bytes(self, threads: int, limit: int) -> int:
+        sizes = [view.parallel_split_bytes(threads, limit) for view in self._views]
+        return max([super().parallel_split_bytes(threads, limit), *sizes]) if sizes else limit
+
+    def __repr__(self) -> str:
+        versions = [str(commit.version) for commit in self.commits]
+        shown = versions[0] if len(versions) == 1 else f"{versions[0]} to {versions[-1]}" if versions else "no commit"
+        return f"<changes of state {self.name!r} of operator {self.operator.display!r}: {shown}>"
