@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stateproc.change_feed.commits import Commit, commit_log, commit_of
+from stateproc.change_feed.commits import FeedCommit, commit_log, commit_of
 from stateproc.change_feed.feed_states import check_same_job, states_of
 from stateproc.change_feed.feed_step import FeedStep
 from stateproc.change_feed.state_feed import StateFeed
@@ -25,6 +25,29 @@ from stateproc.storage.paths import METADATA
 
 
 @dataclass(frozen=True)
+class FeedQuery:
+    """The options of a feed, parsed; see `changes`."""
+
+    starting_checkpoint: int | None = None
+    ending_checkpoint: int | None = None
+    mode: str = "steps"
+    list_changes: str = "whole"
+    times: bool = False
+    raw: bool = False
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> FeedQuery:
+        """Return the query of option values by their Python names."""
+        names = ("starting_checkpoint", "ending_checkpoint", "change_feed_mode", "list_changes", "times", "raw")
+        return cls(*(values[name] for name in names))
+
+    @property
+    def form(self) -> RowForm:
+        """What the rows are."""
+        return RowForm(times=self.times, list_elements=self.list_changes == "appended", raw=self.raw)
+
+
+@dataclass(frozen=True)
 class FeedSnapshots:
     """The snapshots of a feed, from the oldest to the newest.
 
@@ -35,7 +58,7 @@ class FeedSnapshots:
     """
 
     snapshots: tuple[Snapshot, ...]
-    commits: tuple[Commit, ...]
+    commits: tuple[FeedCommit, ...]
     from_nothing: bool
 
 
@@ -88,30 +111,37 @@ def changes(
     selection = StateSelection(
         uid=uid, uid_hash=uid_hash, state=state, operator_state=operator_state, timers=timers
     ).checked()
-    mode = replace(BY_NAME["change_feed_mode"], name="mode").value(mode)
-    form = row_form(list_changes=list_changes, times=times, raw=raw)
-    starting, ending = (
-        BY_NAME[name].value(given)
-        for name, given in (("starting_checkpoint", starting_checkpoint), ("ending_checkpoint", ending_checkpoint))
+    query = FeedQuery(
+        BY_NAME["starting_checkpoint"].value(starting_checkpoint),
+        BY_NAME["ending_checkpoint"].value(ending_checkpoint),
+        replace(BY_NAME["change_feed_mode"], name="mode").value(mode),
+        BY_NAME["list_changes"].value(list_changes),
+        BY_NAME["times"].value(times),
+        BY_NAME["raw"].value(raw),
     )
+    return open_feed(old, new, selection, query, opening)
+
+
+def open_feed(
+    old: str | os.PathLike[str] | Snapshot,
+    new: str | os.PathLike[str] | Snapshot | None,
+    selection: StateSelection,
+    query: FeedQuery,
+    opening: Mapping[str, Any],
+) -> StateFeed:
+    """Return the feed of parsed options; see `changes`."""
     if new is None and not isinstance(old, Snapshot) and not is_snapshot(os.fspath(old), opening):
-        found = feed_of_root(os.fspath(old), starting, ending, mode, opening)
-    elif starting is not None or ending is not None:
+        found = feed_of_root(os.fspath(old), query.starting_checkpoint, query.ending_checkpoint, query.mode, opening)
+    elif query.starting_checkpoint is not None or query.ending_checkpoint is not None:
         raise InvalidOption(
             "checkpoint ids do not go with a snapshot", advice="give the directory that contains the checkpoints"
         )
     else:
         found = feed_of_snapshots(old, new, opening)
-    return state_feed(found, selection, form)
+    return state_feed(found, selection, query.form)
 
 
-def row_form(*, list_changes: str, times: bool, raw: bool = False) -> RowForm:
-    """Return what the rows of a feed are. Raises InvalidOption."""
-    whole = BY_NAME["list_changes"].value(list_changes) == "whole"
-    return RowForm(times=BY_NAME["times"].value(times), list_elements=not whole, raw=BY_NAME["raw"].value(raw))
-
-
-def is_snapshot(path: str, opening: dict[str, Any]) -> bool:
+def is_snapshot(path: str, opening: Mapping[str, Any]) -> bool:
     """Return whether a path is that of one snapshot, and not of a directory above checkpoints."""
     uri = absolute(path)
     options = BY_NAME["storage_options"].value(opening.get("storage_options")) or {}
@@ -141,7 +171,7 @@ def feed_of_snapshots(
 
 
 def feed_of_root(
-    roots: str | Sequence[str], starting: int | None, ending: int | None, mode: str, opening: dict[str, Any]
+    roots: str | Sequence[str], starting: int | None, ending: int | None, mode: str, opening: Mapping[str, Any]
 ) -> FeedSnapshots:
     """Open the checkpoints of a range below roots; in mode ``net`` only the first and the last.
 
@@ -179,7 +209,7 @@ def state_feed(found: FeedSnapshots, selection: StateSelection, form: RowForm) -
     # Whether a source's state without elements has the columns of its connector is not known.
     states = [None if _is_empty(state) else state for state in states]
     pairs = list(zip(states, states[1:], found.commits[1:], strict=False))
-    first: list[tuple[State | None, State | None, Commit]] = (
+    first: list[tuple[State | None, State | None, FeedCommit]] = (
         [(None, states[0], found.commits[0])] if found.from_nothing else []
     )
     return StateFeed(like, [FeedStep(*item, form) for item in (*first, *pairs)], form)

@@ -23,7 +23,7 @@ _SHOWN = 12
 
 
 @dataclass(frozen=True)
-class Commit:
+class FeedCommit:
     """A completed checkpoint or savepoint.
 
     Attributes:
@@ -49,10 +49,10 @@ class CommitLog:
     """
 
     roots: tuple[str, ...]
-    commits: tuple[Commit, ...]
+    commits: tuple[FeedCommit, ...]
     incomplete: tuple[int, ...] = ()
 
-    def between(self, starting: int | None, ending: int | None) -> tuple[Commit, ...]:
+    def between(self, starting: int | None, ending: int | None) -> tuple[FeedCommit, ...]:
         """Return the commits from one to another, both included.
 
         Args:
@@ -114,7 +114,7 @@ def commit_log(
     with ThreadPoolExecutor(REQUESTS) as pool:
         versions = list(pool.map(lambda item: _version(item, storage_options), found.complete))
     commits = [
-        Commit(version, utc_time(item.metadata.modified if item.metadata else None), item.uri)
+        FeedCommit(version, utc_time(item.metadata.modified if item.metadata else None), item.uri)
         for item, version in zip(found.complete, versions, strict=True)
     ]
     incomplete = [CHECKPOINT_NAME.fullmatch(item.name) for item in found.incomplete]
@@ -129,16 +129,16 @@ def commits(
     roots: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     storage_options: Mapping[str, Any] | None = None,
-) -> tuple[Commit, ...]:
+) -> tuple[FeedCommit, ...]:
     """Return the completed checkpoints and savepoints below checkpoint roots by version; see `commit_log`."""
     return commit_log(roots, storage_options=storage_options).commits
 
 
-def commit_of(snapshot: Snapshot) -> Commit:
+def commit_of(snapshot: Snapshot) -> FeedCommit:
     """Return the commit of an open snapshot. Raises MissingFile if its ``_metadata`` cannot be reached any more."""
     location = snapshot.location
     facts = file_facts(location.metadata_uri, location.storage_options)
-    return Commit(snapshot.metadata.checkpoint_id, utc_time(facts.modified if facts else None), snapshot.path)
+    return FeedCommit(snapshot.metadata.checkpoint_id, utc_time(facts.modified if facts else None), snapshot.path)
 
 
 def _version(item: SnapshotDirectory, options: Mapping[str, Any] | None) -> int:
@@ -150,7 +150,7 @@ def _version(item: SnapshotDirectory, options: Mapping[str, Any] | None) -> int:
     return read_checkpoint_id(data, file=item.metadata_uri)
 
 
-def _check_history(chosen: Sequence[Commit]) -> None:
+def _check_history(chosen: Sequence[FeedCommit]) -> None:
     """Raise InvalidOption if the commits are not those of one job, or of jobs each restored from the one before."""
     for one, two in pairwise(chosen):
         if one.version == two.version:

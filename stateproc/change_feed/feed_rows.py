@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 import numpy as np
 import pyarrow as pa
 
-from stateproc.change_feed.commits import Commit
+from stateproc.change_feed.commits import FeedCommit
 from stateproc.codec.arrow_arrays import numbers_of, values_array
 from stateproc.comparison.change_rows import CHANGE_TYPE
 from stateproc.states.schema_merging import aligned_array
@@ -43,7 +43,7 @@ class FeedRows:
     """
 
     schema: pa.Schema
-    commit: Commit
+    commit: FeedCommit
     key_groups: frozenset[int] | None = None
 
     def of(self, changed: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from stateproc.change_feed.change_splits import ChangeSplit, WholeSplit
-from stateproc.change_feed.commits import Commit
+from stateproc.change_feed.commits import FeedCommit
 from stateproc.change_feed.feed_rows import FeedRows
 from stateproc.comparison.change_rows import DELETE, INSERT
 from stateproc.comparison.common_schema import RowForm, exact_view, plain_schema
@@ -46,7 +46,7 @@ class FeedStep:
 
     left: State | None
     right: State | None
-    commit: Commit
+    commit: FeedCommit
     form: RowForm
 
     @property

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from stateproc.change_feed.commits import Commit
+from stateproc.change_feed.commits import FeedCommit
 from stateproc.change_feed.feed_rows import COMMIT_VERSION, feed_schema
 from stateproc.change_feed.feed_step import FeedRequest, FeedStep
 from stateproc.comparison.change_rows import CHANGE_TYPE, DELETE, INSERT, UPDATE_AFTER
@@ -18,6 +18,7 @@ from stateproc.comparison.common_schema import RowForm, common_schema
 from stateproc.errors import InvalidOption
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.common.splits import Split
+from stateproc.states.filtered_scan import Advance, FilteredScan
 from stateproc.states.state import State
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class CommitChanges:
         deleted: Rows that it removed.
     """
 
-    commit: Commit
+    commit: FeedCommit
     inserted: int
     updated: int
     deleted: int
@@ -63,7 +64,7 @@ class StateFeed(State):
         self.ttl = like.ttl
 
     @property
-    def commits(self) -> tuple[Commit, ...]:
+    def commits(self) -> tuple[FeedCommit, ...]:
         """The commits whose changes these are."""
         return tuple(step.commit for step in self.steps)
 
@@ -72,7 +73,7 @@ class StateFeed(State):
         found = [step.columns for step in self.steps]
         schemas = [columns for columns in found if columns is not None]
         if not schemas:
-            empty = FeedStep(None, self._like, Commit(0, None, ""), self.form).columns
+            empty = FeedStep(None, self._like, FeedCommit(0, None, ""), self.form).columns
             schemas = [] if empty is None else [empty]
         columns = reduce(lambda one, two: common_schema([one, two]), schemas)
         if self._like.kind not in ("map", "broadcast"):
@@ -104,14 +105,28 @@ class StateFeed(State):
         request = FeedRequest(self.schema(flatten=flatten), groups, split_bytes, keys, columns)
         return [split for step in self.steps for split in step.splits(request)]
 
-    def counts(self, *, threads: int | None = None) -> tuple[CommitChanges, ...]:
-        """Read all changes, and return how many rows each commit changed. Raises SnapshotError as ``batches``."""
+    def counts(
+        self, *, where: str | None = None, threads: int | None = None, advance: Advance = lambda _: None
+    ) -> tuple[CommitChanges, ...]:
+        """Read all changes, and return how many rows each commit changed.
+
+        Args:
+            where: Only rows for which a condition is true, as of ``batches``.
+            threads: The number of threads that read.
+            advance: Called with the bytes of each split that is done.
+
+        Raises:
+            SnapshotError: As ``batches``.
+        """
         # Lazy: start-up.
         import pyarrow.compute as pc
 
         kinds = (INSERT, UPDATE_AFTER, DELETE)
         found = {step.commit.version: dict.fromkeys(kinds, 0) for step in self.steps}
-        for batch in self.batches(columns=[CHANGE_TYPE, COMMIT_VERSION], threads=threads):
+        scan = FilteredScan(self, where, [CHANGE_TYPE, COMMIT_VERSION], threads=threads)
+        for batch in scan.batches(advance, at_once=True):
+            if not len(batch):
+                continue
             # The rows of a batch are those of one commit.
             counted = found[batch.column(COMMIT_VERSION)[0].as_py()]
             for kind in kinds:

@@ -18,9 +18,9 @@ _OF_READ_ONLY = frozenset({"temporal"})
 """Options of ``stateproc.open`` that change nothing but rows."""
 
 
-def add_open_options(parser: ArgumentParser) -> None:
+def add_open_options(parser: ArgumentParser, path_help: str = PATH.help) -> None:
     """Add the path, and the options with which a snapshot is opened."""
-    parser.add_argument("path", metavar=PATH.metavar, help=PATH.help)
+    parser.add_argument("path", metavar=PATH.metavar, help=path_help)
     group = parser.add_argument_group("opening the snapshot")
     add_options(group, (option for option in OPEN_OPTIONS if option.name not in _OF_READ_ONLY))
     group.add_argument(
@@ -70,6 +70,22 @@ def option_values(arguments: Namespace, options: Iterable[OptionDefinition]) -> 
     return values
 
 
+def opening_values(arguments: Namespace, temporal: str = "micros") -> dict[str, Any]:
+    """Return the options of ``stateproc.open`` that the arguments give; ``temporal`` is micros or exact."""
+    return {**option_values(arguments, OPEN_OPTIONS), "temporal": BY_NAME["temporal"].value(temporal)}
+
+
+def configured_path(arguments: Namespace, path: str) -> str:
+    """Return the path, or where it is below the directories of the configuration that ``--conf`` names."""
+    if getattr(arguments, "conf", None) is None:
+        return path
+    # Lazy: start-up.
+    import stateproc
+
+    options = option_values(arguments, (BY_NAME["storage_options"],))["storage_options"]
+    return str(stateproc.flink_configuration(arguments.conf).find(path, options))
+
+
 def open_snapshot(
     arguments: Namespace, temporal: str = "micros", *, path: str | None = None, show_note: bool = True
 ) -> Snapshot:
@@ -87,12 +103,8 @@ def open_snapshot(
     # Lazy: start-up. --help needs no pyarrow.
     import stateproc
 
-    values = option_values(arguments, OPEN_OPTIONS)
-    values["temporal"] = BY_NAME["temporal"].value(temporal)
-    given = path or arguments.path
-    if getattr(arguments, "conf", None) is not None:
-        given = stateproc.flink_configuration(arguments.conf).find(given, values["storage_options"])
-    snapshot = stateproc.open(given, **values)
+    values = opening_values(arguments, temporal)
+    snapshot = stateproc.open(configured_path(arguments, path or arguments.path), **values)
     if snapshot.note and show_note:
         print(snapshot.note, file=sys.stderr)
     return snapshot

@@ -2,85 +2,30 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from argparse import Namespace
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 
 from stateproc.cli.arguments import open_snapshot, option_values
-from stateproc.cli.output_format import choose_format
-from stateproc.cli.progress import Advance, progress
-from stateproc.cli.row_output import BINARY_FORMATS, output_stream, row_writer
-from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.cli.exit_status import YES
+from stateproc.cli.scan_output import chosen_format, temporal_of, write_scan
+from stateproc.errors import SnapshotError
 from stateproc.options import ROW_OPTIONS, SELECT_OPTIONS, Interface
-from stateproc.row_formats.row_writers import RowWriter
 from stateproc.snapshot.selection import StateSelection, select_operator, select_state
 from stateproc.states.connector_state import opened_state
 from stateproc.states.filtered_scan import FilteredScan
 
-TABLE_ROWS = 20
-"""Rows of a table without ``--limit``."""
-
 
 def read_command(arguments: Namespace) -> int:
     """Print or write the rows that the arguments ask for; return the exit status."""
-    format_name = choose_format(arguments.format, arguments.output, terminal=sys.stdout.isatty())
-    is_binary = format_name in BINARY_FORMATS
-    if is_binary and arguments.output is None and sys.stdout.isatty():
-        raise InvalidOption(f"{format_name} cannot be shown on a terminal", advice="give --output FILE, or use a pipe")
+    format_name = chosen_format(arguments)
     selection = StateSelection.of(option_values(arguments, SELECT_OPTIONS), Interface.CLI)
     rows = option_values(arguments, ROW_OPTIONS)
-    snapshot = open_snapshot(arguments, arguments.temporal or ("micros" if is_binary else "exact"))
+    snapshot = open_snapshot(arguments, temporal_of(arguments, format_name))
     state = select_state(select_operator(snapshot, selection), selection, single=True)
     if not rows["raw"]:
         state = opened_state(state)
     scan = FilteredScan(state, arguments.where, rows["columns"], rows["flatten"], threads=rows["threads"])
-    limit = TABLE_ROWS if arguments.limit is None and format_name == "table" else arguments.limit
-    started = time.monotonic()
     try:
-        with (
-            output_stream(arguments.output) as stream,
-            _scan_progress(arguments.output, scan) as advance,
-            row_writer(format_name, stream, scan.schema) as writer,
-        ):
-            written, is_cut = _write_rows(scan, writer, advance, limit)
+        write_scan(scan, format_name, arguments)
     except SnapshotError as error:
         raise state.operator.named(error) from None
-    _report(arguments.output, format_name, written, is_cut, time.monotonic() - started)
-    return 0
-
-
-def _write_rows(scan: FilteredScan, writer: RowWriter, advance: Advance, limit: int | None) -> tuple[int, bool]:
-    """Write at most ``limit`` rows; return how many, and whether there are more."""
-    written = 0
-    with closing(scan.batches(advance, at_once=limit is None)) as batches:
-        for batch in batches:
-            remaining = len(batch) if limit is None else limit - written
-            is_cut = remaining < len(batch)
-            rows = batch.slice(0, remaining) if is_cut else batch
-            if len(rows):
-                writer.write(rows)
-                written += len(rows)
-            if is_cut:
-                return written, True
-    return written, False
-
-
-@contextmanager
-def _scan_progress(output: str | None, scan: FilteredScan) -> Iterator[Advance]:
-    """Show progress if the rows go to a file; otherwise it would be printed between rows."""
-    if output is None:
-        yield lambda _: None
-        return
-    with progress(f"writing {output}", sum(split.bytes for split in scan.splits)) as advance:
-        yield advance
-
-
-def _report(output: str | None, format_name: str, written: int, is_cut: bool, seconds: float) -> None:
-    """Print on stderr how many rows a file has, or that a table does not show all."""
-    if output is not None:
-        rate = written / seconds if seconds > 0 else 0
-        print(f"{written:,} rows to {output} ({rate:,.0f} rows/s)", file=sys.stderr)
-    elif format_name == "table" and is_cut:
-        print(f"the first {written:,} rows; --limit N for more, --format jsonl for all", file=sys.stderr)
+    return YES

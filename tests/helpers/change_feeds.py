@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -72,8 +73,4 @@ def _sorted(items: list[Any]) -> list[Any]:
 def pairs_in(chain: Iterable[Any], extra: Iterable[tuple[int, int]] = ()) -> list[tuple[Any, Any]]:
     """Return neighbours of a chain, its first and last, and other pairs by position."""
     items = list(chain)
-    return [
-        *zip(items, items[1:], strict=False),
-        (items[0], items[-1]),
-        *((items[one], items[two]) for one, two in extra),
-    ]
+    return [*pairwise(items), (items[0], items[-1]), *((items[one], items[two]) for one, two in extra)]

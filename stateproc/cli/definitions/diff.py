@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser
 
 from stateproc.cli.arguments import add_open_options, add_options
 from stateproc.cli.command_definition import CommandDefinition
+from stateproc.cli.definitions.row_arguments import row_count
 from stateproc.options import BY_NAME
 
 
@@ -18,18 +19,12 @@ def _add_arguments(parser: ArgumentParser) -> None:
     which.add_argument("--last-access", action="store_true", help="times of last access (TTL) count, too")
     add_options(which, (BY_NAME["threads"],))
     output = parser.add_argument_group("output")
-    output.add_argument("--rows", type=_row_count, default=0, metavar="N", help="show N changed rows of each state")
+    output.add_argument("--rows", type=row_count, default=0, metavar="N", help="show N changed rows of each state")
     output.add_argument("--summary", action="store_true", help="one line per operator")
     output.add_argument(
         "--output", metavar="FILE", help="write all changed rows to FILE.jsonl, .parquet, .csv or .arrow"
     )
     output.add_argument("--json", action="store_true", help="print everything as JSON")
-
-
-def _row_count(text: str) -> int:
-    if not text.isdecimal():
-        raise ArgumentTypeError(f"{text} is not a number of rows: give 0 or more")
-    return int(text)
 
 
 DIFF = CommandDefinition(

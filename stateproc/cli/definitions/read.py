@@ -2,44 +2,18 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser
 
 from stateproc.cli.arguments import add_open_options, add_options
 from stateproc.cli.command_definition import CommandDefinition
-from stateproc.cli.output_format import FORMATS
-from stateproc.options import BY_NAME, ROW_OPTIONS, SELECT_OPTIONS
-
-_EXCLUSIVE = (("uid", "uid_hash"), ("state", "timers", "operator_state"))
-"""Options of which a command takes one at most."""
+from stateproc.cli.definitions.row_arguments import add_row_output, add_state_options
+from stateproc.options import ROW_OPTIONS
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
     add_open_options(parser)
-    state = parser.add_argument_group("which state")
-    for names in _EXCLUSIVE:
-        add_options(state.add_mutually_exclusive_group(), (BY_NAME[name] for name in names))
-    add_options(state, (option for option in SELECT_OPTIONS if not any(option.name in names for names in _EXCLUSIVE)))
-    rows = parser.add_argument_group("which rows and columns")
-    rows.add_argument(
-        "--where", metavar="CONDITION", help='SQL, e.g. "key = 42" or "value.total >= 10 AND value.name LIKE \'A%%\'"'
-    )
-    add_options(rows, ROW_OPTIONS)
-    rows.add_argument("--limit", type=_row_count, metavar="N", help="at most N rows (default: tables 20, others all)")
-    output = parser.add_argument_group("output")
-    output.add_argument(
-        "--format",
-        choices=FORMATS,
-        help="default: by FILE's suffix; without FILE table on a terminal, jsonl in a pipe. arrow writes Arrow's IPC "
-        "file format to FILE and its stream format to a pipe",
-    )
-    output.add_argument("--output", metavar="FILE", help="write to a file")
-    add_options(output, (BY_NAME["temporal"],))
-
-
-def _row_count(text: str) -> int:
-    if not text.isdecimal():
-        raise ArgumentTypeError(f"{text} is not a number of rows: give 0 or more")
-    return int(text)
+    add_state_options(parser)
+    add_options(add_row_output(parser), ROW_OPTIONS)
 
 
 READ = CommandDefinition("read", "print the rows of a state, of timers or of an operator state", _add_arguments)

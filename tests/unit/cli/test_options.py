@@ -10,7 +10,7 @@ import pytest
 
 from stateproc.cli.app import _parser, main
 from stateproc.cli.arguments import option_values
-from stateproc.options import OPEN_OPTIONS, OPTIONS, PATH, Interface, OptionDefinition
+from stateproc.options import FEED_OPTIONS, OPEN_OPTIONS, OPTIONS, PATH, Interface, OptionDefinition
 from tests.helpers.paths import FIXTURES
 
 DEMO = str(FIXTURES / "1.20/demo/snapshot")
@@ -21,6 +21,10 @@ def commands() -> dict[str, ArgumentParser]:
     return next(action for action in _parser()._actions if isinstance(action, _SubParsersAction)).choices
 
 
+def command_with(option: OptionDefinition) -> ArgumentParser:
+    return commands()["changes" if option in FEED_OPTIONS else "read"]
+
+
 def value_for(option: OptionDefinition) -> list[str]:
     if option.type is bool:
         return []
@@ -28,16 +32,17 @@ def value_for(option: OptionDefinition) -> list[str]:
 
 
 @pytest.mark.parametrize("option", CLI_OPTIONS, ids=lambda option: option.name)
-def test_read_has_every_option_of_the_table(option: OptionDefinition) -> None:
-    read = commands()["read"]
-    assert option.flag in read.format_help()
-    parsed = read.parse_args(["path", option.flag, *value_for(option)])
-    assert getattr(parsed, option.name) is not None
+def test_every_option_of_the_table_is_an_argument(option: OptionDefinition) -> None:
+    command = command_with(option)
+    for flag in (*option.cli_names, option.flag):
+        assert flag in command.format_help()
+        parsed = command.parse_args(["path", flag, *value_for(option)])
+        assert getattr(parsed, option.name) is not None
 
 
 @pytest.mark.parametrize("option", CLI_OPTIONS, ids=lambda option: option.name)
 def test_former_names_are_accepted_and_not_shown(option: OptionDefinition) -> None:
-    read = commands()["read"]
+    read = command_with(option)
     for alias in option.cli_aliases:
         assert alias not in read.format_help().replace(option.flag, "")
         given = read.parse_args(["path", alias, *value_for(option)])

@@ -1,0 +1,77 @@
+"""``stateproc changes``: print or write what changed in a state between snapshots."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+from typing import Any
+
+from stateproc.catalog.entries import iso_time
+from stateproc.change_feed.changes import FeedQuery, open_feed
+from stateproc.change_feed.state_feed import CommitChanges, StateFeed
+from stateproc.cli.arguments import configured_path, opening_values, option_values
+from stateproc.cli.exit_status import YES
+from stateproc.cli.progress import progress
+from stateproc.cli.scan_output import chosen_format, temporal_of, write_scan
+from stateproc.errors import InvalidOption
+from stateproc.options import BY_NAME, FEED_OPTIONS, SELECT_OPTIONS, Interface
+from stateproc.snapshot.selection import StateSelection
+from stateproc.states.filtered_scan import FilteredScan
+
+_ROW_OPTIONS = (*FEED_OPTIONS, BY_NAME["raw"], BY_NAME["columns"], BY_NAME["threads"])
+
+
+def changes_command(arguments: Namespace) -> int:
+    """Print or write the changes that the arguments ask for, or count them; return the exit status."""
+    if arguments.summary or arguments.json:
+        if arguments.output is not None or arguments.format is not None:
+            raise InvalidOption("--summary and --json count changes", advice="leave --format and --output away")
+        _print_summary(_feed(arguments, "micros"), arguments)
+        return YES
+    format_name = chosen_format(arguments)
+    feed = _feed(arguments, temporal_of(arguments, format_name))
+    values = option_values(arguments, _ROW_OPTIONS)
+    scan = FilteredScan(feed, arguments.where, values["columns"], threads=values["threads"])
+    write_scan(scan, format_name, arguments)
+    return YES
+
+
+def _feed(arguments: Namespace, temporal: str) -> StateFeed:
+    selection = StateSelection.of(option_values(arguments, SELECT_OPTIONS), Interface.CLI)
+    old = configured_path(arguments, arguments.path)
+    new = None if arguments.other is None else configured_path(arguments, arguments.other)
+    query = FeedQuery.of(option_values(arguments, _ROW_OPTIONS))
+    return open_feed(old, new, selection, query, opening_values(arguments, temporal))
+
+
+def _print_summary(feed: StateFeed, arguments: Namespace) -> None:
+    threads = option_values(arguments, (BY_NAME["threads"],))["threads"]
+    with progress("comparing", feed.stored_bytes or 0) as advance:
+        counted = feed.counts(where=arguments.where, threads=threads, advance=advance)
+    if arguments.json:
+        json.dump(_report(feed, counted), sys.stdout, ensure_ascii=False, indent=2)
+        print()
+        return
+    from stateproc.cli.render.changes_view import changes_view
+    from stateproc.cli.render.terminal import show
+
+    show(changes_view(counted))
+
+
+def _report(feed: StateFeed, counted: tuple[CommitChanges, ...]) -> dict[str, Any]:
+    return {
+        "operator": feed.operator.display,
+        "state": feed.name,
+        "commits": [
+            {
+                "version": item.commit.version,
+                "timestamp": iso_time(item.commit.timestamp),
+                "path": item.commit.path,
+                "inserted": item.inserted,
+                "updated": item.updated,
+                "deleted": item.deleted,
+            }
+            for item in counted
+        ],
+    }
