@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stateproc.change_feed.commits import FeedCommit, commit_log, commit_of
+from stateproc.change_feed.feed_query import FeedQuery
 from stateproc.change_feed.feed_states import check_same_job, states_of
 from stateproc.change_feed.feed_step import FeedStep
 from stateproc.change_feed.state_feed import StateFeed
@@ -22,29 +23,6 @@ from stateproc.states.operator_state import OperatorStateView
 from stateproc.states.state import State
 from stateproc.storage.filesystem import absolute, basename, join, kind_of
 from stateproc.storage.paths import METADATA
-
-
-@dataclass(frozen=True)
-class FeedQuery:
-    """The options of a feed, parsed; see `changes`."""
-
-    starting_checkpoint: int | None = None
-    ending_checkpoint: int | None = None
-    mode: str = "steps"
-    list_changes: str = "whole"
-    times: bool = False
-    raw: bool = False
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> FeedQuery:
-        """Return the query of option values by their Python names."""
-        names = ("starting_checkpoint", "ending_checkpoint", "change_feed_mode", "list_changes", "times", "raw")
-        return cls(*(values[name] for name in names))
-
-    @property
-    def form(self) -> RowForm:
-        """What the rows are."""
-        return RowForm(times=self.times, list_elements=self.list_changes == "appended", raw=self.raw)
 
 
 @dataclass(frozen=True)

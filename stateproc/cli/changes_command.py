@@ -8,7 +8,8 @@ from argparse import Namespace
 from typing import Any
 
 from stateproc.catalog.entries import iso_time
-from stateproc.change_feed.changes import FeedQuery, open_feed
+from stateproc.change_feed.changes import open_feed
+from stateproc.change_feed.feed_query import FeedQuery
 from stateproc.change_feed.state_feed import CommitChanges, StateFeed
 from stateproc.cli.arguments import configured_path, opening_values, option_values
 from stateproc.cli.exit_status import YES

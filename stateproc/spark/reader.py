@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from stateproc.errors import SnapshotError
 from stateproc.readers.common.splits import Split
 from stateproc.spark.filters import key_groups_of_filters, keys_of_filters
 from stateproc.spark.options import SourceOptions
+from stateproc.spark.pushdowns import PushFilters, limited, with_offered_pushdowns
 from stateproc.spark.relations import relation
 from stateproc.spark.types import arrow_schema, check_wanted
 from stateproc.spark.workers import keep_loaded
@@ -29,24 +30,7 @@ class SplitPartition(InputPartition):
         self.state = state
 
 
-class PushFilters:
-    """The reader's ``pushFilters``: stores all filters, and returns all of them for Spark to evaluate as well.
-
-    Spark refuses a reader that overrides pushFilters while spark.sql.python.filterPushdown.enabled is false, which it
-    recognizes by the method's ``__func__`` (pyspark.sql.worker.plan_data_source_read). This callable has that of the
-    base class: Spark calls it if the setting is true, and takes it for not overridden if it is false.
-    """
-
-    __func__ = staticmethod(DataSourceReader.pushFilters)
-
-    def __init__(self) -> None:
-        self.filters: tuple[Filter, ...] = ()
-
-    def __call__(self, filters: Sequence[Filter]) -> list[Filter]:
-        self.filters = tuple(filters)
-        return list(filters)
-
-
+@with_offered_pushdowns
 class SavepointReader(DataSourceReader):
     """Read the rows that the options select as the columns of ``schema``."""
 
@@ -55,7 +39,20 @@ class SavepointReader(DataSourceReader):
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self.pushFilters = PushFilters()
         self._options = options
+        self._full = schema
+        self._limit: int | None = None
         self._schema: pa.Schema = arrow_schema(schema)
+
+    def prune_columns(self, required: StructType) -> StructType:
+        """Read only these columns and fields; return what is read. One column stays, for rows to be counted."""
+        kept = required if len(required) else StructType(self._full.fields[:1])
+        self._schema = arrow_schema(kept)
+        return kept
+
+    def push_limit(self, limit: int) -> bool:
+        """Stop each partition after so many rows; return that fewer rows are read. Spark limits their sum."""
+        self._limit = limit
+        return True
 
     def partitions(self) -> list[InputPartition]:
         """Plan one partition per split. Raises SnapshotError."""
@@ -76,7 +73,7 @@ class SavepointReader(DataSourceReader):
         if not isinstance(partition, SplitPartition):
             return
         try:
-            for batch in partition.value.read():
+            for batch in limited(partition.value.read(), self._limit):
                 keep_loaded()
                 yield from portions(aligned(batch, self._schema))
         except SnapshotError as error:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from stateproc.change_feed.changes import open_feed
 from stateproc.readers.common.splits import Split
 from stateproc.snapshot.metadata_tables import CATALOGS
 from stateproc.snapshot.opening import open
@@ -106,6 +107,10 @@ class CatalogRelation(Relation):
 
 def relation(options: SourceOptions) -> Relation:
     """Open the snapshot and select what the options specify. Raises SnapshotError."""
+    if options.feed is not None:
+        start, path = options.starting_snapshot, options.path
+        old, new = (path, None) if start is None else (start, path)
+        return StateRelation(open_feed(old, new, options.selection, options.feed, options.opening), options)
     snapshot, selection = open(options.path, **options.opening), options.selection
     operator = None if selection.operator is None else snapshot.operator(selection.operator)
     if operator is None or selection.table is not None:

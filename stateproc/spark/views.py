@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from pyspark_savepoint import DefaultSource
 from stateproc.errors import InvalidOption, SnapshotError
-from stateproc.options import BY_NAME, PATH, SELECT_OPTIONS
+from stateproc.options import BY_NAME, FEED_OPTIONS, PATH, SELECT_OPTIONS
 from stateproc.snapshot.metadata_tables import CATALOGS
 from stateproc.snapshot.opening import open
 from stateproc.snapshot.opening_arguments import metadata_bytes
@@ -38,7 +38,7 @@ _SHORT_HASH = 8
 _MAX_NAME_LENGTH = 120
 _SELECTING = frozenset(
     spelling.lower()
-    for option in (PATH, *SELECT_OPTIONS, BY_NAME["columns"], BY_NAME["keys"])
+    for option in (PATH, *SELECT_OPTIONS, *FEED_OPTIONS, BY_NAME["columns"], BY_NAME["keys"])
     for spelling in (option.name, option.spark_name)
 )
 
