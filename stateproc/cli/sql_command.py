@@ -27,7 +27,8 @@ def sql_command(arguments: Namespace) -> int:
         raise InvalidOption(f"{format_name} cannot be shown on a terminal", advice="give --output FILE, or use a pipe")
     snapshot = open_snapshot(arguments, arguments.temporal or "micros")
     threads = option_values(arguments, (BY_NAME["threads"],))["threads"]
-    with closing(snapshot.sql_database(threads=threads, memory_limit=arguments.memory_limit)) as database:
+    settings = {"memory_limit": arguments.memory_limit, "external_access": not arguments.no_external_access}
+    with closing(snapshot.sql_database(threads=threads, **settings)) as database:
         if query is None:
             # Lazy: start-up. Only the prompt needs readline.
             from stateproc.cli.sql_prompt import SqlPrompt

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from stateproc.errors import InvalidOption
-from stateproc.filters.exact_numbers import KERNELS, compare_numbers
-from stateproc.filters.iso_order import ordered_text
+from stateproc.filters.blobs import parse_blob
+from stateproc.filters.exact_numbers import compare_numbers
+from stateproc.filters.float_numbers import KERNELS
+from stateproc.filters.moments import ordered_text
 from stateproc.filters.sql_value import SqlValue, null_booleans
 
 _MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -42,7 +42,7 @@ def compare(sign: str, left: SqlValue, right: SqlValue) -> Any:
         if operand.kind not in _COMPARABLE:
             raise InvalidOption(
                 f"{operand.shown} is a {operand.kind}, which has no order",
-                advice="compare a field or an element, as in value.name = 'tea' or value[0] = 1, or use --flatten",
+                advice="compare a field or an element, as in value.name = 'tea' or value[1] = 1, or use --flatten",
             )
     if kinds in (("number", "number"), ("number", "text"), ("text", "number")):
         if kinds[0] == "number" and kinds[1] == "text" and right.is_scalar:
@@ -51,7 +51,7 @@ def compare(sign: str, left: SqlValue, right: SqlValue) -> Any:
     if kinds[0] in _ORDERED or kinds[1] in _ORDERED:
         return _compare_times(sign, left, right)
     if kinds == ("bytes", "text") and right.is_scalar:
-        return KERNELS[sign](left.values, pa.scalar(_bytes(right), left.values.type))
+        return KERNELS[sign](left.values, pa.scalar(parse_blob(right.values.as_py()), left.values.type))
     if kinds[0] != kinds[1]:
         raise _mismatch(left, right)
     return KERNELS[sign](left.values, right.values)
@@ -75,13 +75,6 @@ def _compare_times(sign: str, left: SqlValue, right: SqlValue) -> Any:
                 )
         raise _mismatch(left, right)
     return KERNELS[sign](ordered_text(left, right), ordered_text(right, left))
-
-
-def _bytes(literal: SqlValue) -> bytes:
-    try:
-        return base64.b64decode(literal.values.as_py(), validate=True)
-    except (binascii.Error, ValueError):
-        raise InvalidOption(f"{literal.shown} is not base64", advice="write bytes as base64 text") from None
 
 
 def _mismatch(left: SqlValue, right: SqlValue) -> InvalidOption:

@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 from stateproc.codec.arrow_arrays import offsets_of
 from stateproc.errors import InvalidOption
 from stateproc.filters.comparison import compare
-from stateproc.filters.exact_numbers import exact_scalar
-from stateproc.filters.sql_value import EXACT, SqlValue
+from stateproc.filters.exact_numbers import small_integer
+from stateproc.filters.sql_value import SqlValue
 
 
 def element(collection: SqlValue, key: SqlValue) -> SqlValue:
-    """Return ``list[index]``, counted from 0, or ``map[key]``; null where there is no such element."""
+    """Return ``list[index]``, counted from 1 or back from -1, or ``map[key]``; null where there is no such element."""
     if collection.kind not in ("list", "map"):
         raise InvalidOption(f"{collection.shown} has no elements", advice="[ ] needs a list or a map")
     if not key.is_scalar or not key.values.is_valid:
@@ -27,13 +27,18 @@ def element(collection: SqlValue, key: SqlValue) -> SqlValue:
         found = np.flatnonzero(pc.fill_null(compare("=", keys, key), False).to_numpy(zero_copy_only=False))
         at = np.append(found, np.iinfo(np.int64).max)[np.searchsorted(found, starts)]
         return SqlValue(_take(collection.values.items, at, at < stops), collection.type.item_type)
-    if key.type != EXACT:
-        raise InvalidOption(f"{key.shown} is not an index", advice="a list has numbers in [ ], from 0")
-    index = exact_scalar(key)
-    if index != index.to_integral_value() or not 0 <= index < 2**31:
-        raise InvalidOption(f"{key.shown} is not an index of a list", advice="indexes are whole numbers from 0")
-    at = starts + int(index)
-    return SqlValue(_take(collection.values.values, at, at < stops), collection.type.value_type)
+    index = _index(key)
+    at = starts + (index - 1) if index > 0 else stops + index
+    return SqlValue(_take(collection.values.values, at, (at >= starts) & (at < stops)), collection.type.value_type)
+
+
+def _index(key: SqlValue) -> int:
+    if key.kind != "number":
+        raise InvalidOption(f"{key.shown} is not an index", advice="a list has numbers in [ ], from 1")
+    index = small_integer(key)
+    if index == 0:
+        raise InvalidOption("a list has no element 0", advice="elements are counted from 1, as in `stateproc sql`")
+    return index
 
 
 def size(collection: SqlValue) -> SqlValue:

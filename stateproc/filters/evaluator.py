@@ -12,12 +12,14 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from stateproc.errors import InvalidOption
+from stateproc.filters.casts import cast
 from stateproc.filters.comparison import compare, null_safe_equal
 from stateproc.filters.elements import element
-from stateproc.filters.exact_numbers import arithmetic
-from stateproc.filters.functions import FUNCTIONS, NAMED_FUNCTIONS, cast, choose, like
-from stateproc.filters.parser import WhereCondition
-from stateproc.filters.sql_value import EXACT, SqlValue, boolean, condition, field_of
+from stateproc.filters.exact_numbers import arithmetic, as_one_float, negated
+from stateproc.filters.functions import FUNCTIONS, NAMED_FUNCTIONS, choose, date_part
+from stateproc.filters.parser import WhereCondition, sql_of
+from stateproc.filters.sql_value import EXACT, SqlValue, boolean, condition, field_of, matching_name
+from stateproc.filters.text_functions import like
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
@@ -70,14 +72,14 @@ class Evaluator:
             values = [node.args[name] for name in function.arguments if node.args.get(name) is not None]
             nodes = [item for value in values for item in (value if isinstance(value, list) else [value])]
             return self._call(node, function.call, nodes)
-        raise self._where.error(node, f"{node.sql()} is not supported", "see docs/cli.md for operators and functions")
+        raise self._where.error(node, f"{sql_of(node)} is not supported", "see docs/cli.md for operators and functions")
 
     def _call(self, node: exp.Expr, function: Callable[..., SqlValue], arguments: list[exp.Expr]) -> SqlValue:
         try:
             signature(function).bind(*arguments)
         except TypeError:
             count = len(arguments)
-            raise self._where.error(node, f"{node.sql()}: {count} is a wrong number of arguments") from None
+            raise self._where.error(node, f"{sql_of(node)}: {count} is a wrong number of arguments") from None
         return self._located(node, lambda: function(*map(self.operand, arguments)))
 
     def _located(self, node: exp.Expr, compute: Callable[[], Result]) -> Result:
@@ -88,13 +90,13 @@ class Evaluator:
                 raise
             raise self._where.error(node, error.message, error.advice) from error
         except pa.ArrowException as error:
-            raise self._where.error(node, f"{node.sql()} cannot be calculated: {error}") from error
+            raise self._where.error(node, f"{sql_of(node)} cannot be calculated: {error}") from error
 
     def _check_arguments(self, node: exp.Expr, names: tuple[str, ...]) -> None:
         """Refuse what this release of sqlglot parses and the evaluation would not notice."""
         extra = [name for name, value in node.args.items() if value and name not in names and name not in _IGNORED]
         if extra:
-            raise self._where.error(node, f"{node.sql()}: {', '.join(extra)} is not supported")
+            raise self._where.error(node, f"{sql_of(node)}: {', '.join(extra)} is not supported")
 
     def _connect(self, node: exp.Expr, combine: Callable[[Any, Any], Any]) -> SqlValue:
         first, *others = node.flatten()
@@ -126,17 +128,16 @@ class Evaluator:
         return boolean(pc.invert(equal) if isinstance(node, exp.NullSafeNEQ) else equal)
 
     def _between(self, node: exp.Expr) -> SqlValue:
-        value = self.operand(node.this)
-        low, high = self.operand(node.args["low"]), self.operand(node.args["high"])
+        value, low, high = as_one_float(*(self.operand(node.args[name]) for name in ("this", "low", "high")))
         return boolean(pc.and_kleene(compare(">=", value, low), compare("<=", value, high)))
 
     def _in(self, node: exp.Expr) -> SqlValue:
-        value, literals = self.operand(node.this), node.expressions
-        if not literals:
+        if not node.expressions:
             raise self._where.error(node, "expected a value in IN (…)")
-        result = compare("=", value, self.operand(literals[0]))
-        for literal in literals[1:]:
-            result = pc.or_kleene(result, compare("=", value, self.operand(literal)))
+        value, first, *others = as_one_float(*map(self.operand, [node.this, *node.expressions]))
+        result = compare("=", value, first)
+        for other in others:
+            result = pc.or_kleene(result, compare("=", value, other))
         return boolean(result)
 
     def _is(self, node: exp.Expr) -> SqlValue:
@@ -166,7 +167,10 @@ class Evaluator:
         return arithmetic(_ARITHMETIC[type(node)], *operands)
 
     def _negative(self, node: exp.Expr) -> SqlValue:
-        return arithmetic("-", SqlValue(pa.scalar("0"), EXACT), self.operand(node.this))
+        operand = self.operand(node.this)
+        if operand.kind not in ("number", "text", "null"):
+            raise self._where.error(node, f"{operand.shown} is not a number")
+        return negated(operand)
 
     def _case(self, node: exp.Expr) -> SqlValue:
         branches = node.args["ifs"] if isinstance(node, exp.Case) else [node]
@@ -180,7 +184,10 @@ class Evaluator:
         return choose(conditions, values, self.operand(default))
 
     def _cast(self, node: exp.Expr) -> SqlValue:
-        return cast(self.operand(node.this), node.args["to"].sql().upper())
+        return cast(self.operand(node.this), node.args["to"], lenient=isinstance(node, exp.TryCast))
+
+    def _extract(self, node: exp.Expr) -> SqlValue:
+        return date_part(node.name, self.operand(node.expression))
 
     def _named(self, node: exp.Expr) -> SqlValue:
         function = NAMED_FUNCTIONS.get(node.name.upper())
@@ -195,7 +202,12 @@ class Evaluator:
             number = Decimal(node.this)
         except DecimalException:
             raise self._where.error(node, f"{node.this} is not a number") from None
+        if "e" in node.this.lower():
+            return SqlValue(pa.scalar(float(number), pa.float64()), pa.float64())
         return SqlValue(pa.scalar(str(number)), EXACT)
+
+    def _raw_string(self, node: exp.Expr) -> SqlValue:
+        return SqlValue(pa.scalar(node.this), pa.string())
 
     def _boolean(self, node: exp.Expr) -> SqlValue:
         return boolean(pa.scalar(bool(node.this)))
@@ -205,15 +217,16 @@ class Evaluator:
 
     def _column(self, node: exp.Expr) -> SqlValue:
         assert isinstance(node, exp.Column)
-        name, *fields = (part.name for part in node.parts)
-        if name not in self._batch.schema.names:
+        wanted, *fields = (part.name for part in node.parts)
+        name = matching_name(self._batch.schema.names, wanted)
+        if name is None:
             names = ", ".join(self._batch.schema.names)
             hint = " (text goes in 'single quotes')" if '"' in self._where.text else ""
-            raise self._where.error(node, f"no column {name!r}{hint}", f"there are: {names}")
-        column = self._batch.column(name)
+            raise self._where.error(node, f"no column {wanted!r}{hint}", f"there are: {names}")
+        column, type_ = self._batch.column(name), self._temporal.field(name).type
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
-        operand, path = SqlValue(column, self._temporal.field(name).type), name
+        operand, path = SqlValue(column, type_.value_type if pa.types.is_dictionary(type_) else type_), name
         for field in fields:
             operand = self._field(node, operand, field, path)
             path = f"{path}.{field}"
@@ -221,8 +234,8 @@ class Evaluator:
 
     def _dot(self, node: exp.Expr) -> SqlValue:
         if not isinstance(node.expression, exp.Identifier):
-            raise self._where.error(node, f"{node.sql()} is not supported", "a field's name follows the dot")
-        return self._field(node, self.operand(node.this), node.expression.name, node.this.sql())
+            raise self._where.error(node, f"{sql_of(node)} is not supported", "a field's name follows the dot")
+        return self._field(node, self.operand(node.this), node.expression.name, sql_of(node.this))
 
     def _field(self, node: exp.Expr, operand: SqlValue, name: str, path: str) -> SqlValue:
         try:
@@ -235,7 +248,10 @@ class Evaluator:
     def _bracket(self, node: exp.Expr) -> SqlValue:
         if len(node.expressions) != 1:
             raise self._where.error(node, "expected one index or one key in [ ]")
-        return element(self.operand(node.this), self.operand(node.expressions[0]))
+        collection, key = self.operand(node.this), self.operand(node.expressions[0])
+        if collection.kind == "struct" and key.is_scalar and key.kind == "text":
+            return self._field(node, collection, key.values.as_py(), sql_of(node.this))
+        return element(collection, key)
 
 
 _BINARY = ("this", "expression")
@@ -259,8 +275,11 @@ _NODES: dict[type[exp.Expr], tuple[tuple[str, ...], _Method]] = {
     exp.Case: (("this", "ifs", "default"), Evaluator._case),
     exp.If: (("this", "true", "false"), Evaluator._case),
     exp.Cast: (("this", "to"), Evaluator._cast),
+    exp.TryCast: (("this", "to"), Evaluator._cast),
+    exp.Extract: (_BINARY, Evaluator._extract),
     exp.Anonymous: (("this", "expressions"), Evaluator._named),
     exp.Literal: (("this", "is_string"), Evaluator._literal),
+    exp.RawString: (("this",), Evaluator._raw_string),
     exp.Boolean: (("this",), Evaluator._boolean),
     exp.Null: ((), Evaluator._null),
     exp.Column: (("this", "table", "db", "catalog"), Evaluator._column),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP
+from decimal import ROUND_HALF_UP
 from typing import Any
 
 import pyarrow as pa
@@ -12,12 +12,13 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from stateproc.errors import InvalidOption
+from stateproc.filters import text_functions as text
 from stateproc.filters.comparison import compare
 from stateproc.filters.elements import contains, size
-from stateproc.filters.exact_numbers import as_double, as_exact, exact_scalar, is_float, map_exact
-from stateproc.filters.iso_order import ordered_text
-from stateproc.filters.sql_value import SqlValue, boolean
-from stateproc.row_formats.json_values import json_values
+from stateproc.filters.exact_numbers import as_double, as_exact, as_float, is_integer, map_exact, small_integer
+from stateproc.filters.float_numbers import common_float, is_float, round_floats
+from stateproc.filters.moments import YEAR_BIAS, iso_texts, ordered_text
+from stateproc.filters.sql_value import SqlValue
 
 
 @dataclass(frozen=True)
@@ -28,83 +29,26 @@ class SqlFunction:
     call: Callable[..., SqlValue]
 
 
-def _text(operand: SqlValue) -> Any:
-    if operand.kind == "null":
-        return pa.scalar(None, pa.string())
-    if operand.kind != "text":
-        raise InvalidOption(f"{operand.shown} is not text", advice="CAST(… AS VARCHAR) makes text of it")
-    return operand.values
+def _rounded(number: SqlValue, *digits: SqlValue) -> SqlValue:
+    places = small_integer(digits[0]) if digits else 0
+    if is_float(number):
+        return SqlValue(round_floats(number.values, places), number.type)
+    if abs(places) > 100:
+        raise InvalidOption(f"{places} is not a number of digits", advice="ROUND knows at most 100")
+    return map_exact(lambda row: row.scaleb(places).to_integral_value(ROUND_HALF_UP).scaleb(-places), number)
 
 
-def _text_literal(operand: SqlValue) -> str:
-    if not operand.is_scalar or operand.kind != "text":
-        raise InvalidOption("the pattern must be a text literal", advice="write it in 'single quotes'")
-    return str(operand.values)
+def _whole(kernel: Callable[[Any], Any], mode: str) -> Callable[[SqlValue], SqlValue]:
+    """Return FLOOR or CEIL: of whole numbers a double, as DuckDB has it."""
 
-
-def _of_text(kernel: Callable[[Any], Any]) -> SqlFunction:
-    return SqlFunction(("this",), lambda text: SqlValue(kernel(_text(text)), pa.string()))
-
-
-def _matching(kernel: Callable[..., Any]) -> SqlFunction:
-    return SqlFunction(
-        ("this", "expression"), lambda text, pattern: boolean(kernel(_text(text), _text_literal(pattern)))
-    )
-
-
-def _regex(text: Any, pattern: str) -> Any:
-    try:
-        return pc.match_substring_regex(text, pattern)
-    except pa.ArrowInvalid as error:
-        raise InvalidOption(f"{pattern!r} is not a regular expression: {error}", advice="RE2 syntax") from None
-
-
-def like(text: SqlValue, pattern: SqlValue, *, escape: str | None, ignore_case: bool) -> Any:
-    """Match SQL's patterns: ``%`` any text, ``_`` one character, after ``escape`` (a backslash) themselves."""
-    wanted = _text_literal(pattern)
-    if escape is not None:
-        if len(escape) != 1:
-            raise InvalidOption("ESCAPE needs one character")
-        # pyarrow knows the backslash as escape only.
-        wanted = wanted.replace(escape * 2, "\0").replace("\\", "\\\\").replace(escape, "\\").replace("\0", escape)
-    return pc.match_like(_text(text), wanted, ignore_case=ignore_case)
-
-
-def _substring(text: SqlValue, start: SqlValue, length: SqlValue | None = None) -> SqlValue:
-    """Return characters from ``start``, counted from 1 or, if negative, from the end; at most ``length`` of them."""
-    position = _small_integer(start)
-    first = position - 1 if position > 0 else position
-    stop = None if length is None else first + max(_small_integer(length), 0)
-    if stop is not None and first < 0 <= stop:
-        stop = None
-    return SqlValue(pc.utf8_slice_codeunits(_text(text), first, stop), pa.string())
-
-
-def _small_integer(operand: SqlValue) -> int:
-    number = exact_scalar(operand) if operand.is_scalar and operand.kind == "number" else None
-    if number is None or number != number.to_integral_value() or abs(number) >= 2**31:
-        raise InvalidOption(f"{operand.shown} is not a whole number", advice="a literal is needed here")
-    return int(number)
-
-
-def _length(text: SqlValue) -> SqlValue:
-    return SqlValue(pc.cast(pc.utf8_length(_text(text)), pa.int64()), pa.int64())
-
-
-def _concat(*operands: SqlValue) -> SqlValue:
-    return SqlValue(pc.binary_join_element_wise(*map(_text, operands), ""), pa.string())
-
-
-def _rounding(mode: str) -> Callable[..., SqlValue]:
-    def rounded(number: SqlValue, *digits: SqlValue) -> SqlValue:
-        places = _small_integer(digits[0]) if digits else 0
+    def whole(number: SqlValue) -> SqlValue:
         if is_float(number):
-            kernel = {ROUND_FLOOR: pc.floor, ROUND_CEILING: pc.ceil}.get(mode)
-            values = kernel(number.values) if kernel else pc.round(number.values, places, "half_towards_infinity")
-            return SqlValue(values, number.type)
-        return map_exact(lambda row: row.scaleb(places).to_integral_value(mode).scaleb(-places), number)
+            return SqlValue(kernel(number.values), number.type)
+        if is_integer(number):
+            return SqlValue(as_double(number), pa.float64())
+        return map_exact(lambda row: row.to_integral_value(mode), number)
 
-    return rounded
+    return whole
 
 
 def _absolute(number: SqlValue) -> SqlValue:
@@ -131,95 +75,103 @@ def _nullif(value: SqlValue, other: SqlValue) -> SqlValue:
 
 
 def _common(*operands: SqlValue) -> tuple[list[Any], pa.DataType]:
-    """Return values of one type: doubles if one is, else exact numbers. Raises InvalidOption if there is none."""
+    """Return values of one type: floats or doubles if one is, else exact numbers. Raises InvalidOption."""
     typed = [operand for operand in operands if operand.kind != "null"]
     if not typed:
         return [operand.values for operand in operands], pa.null()
     if {operand.kind for operand in typed} == {"number"} and len({operand.type for operand in typed}) > 1:
-        is_double = any(map(is_float, typed))
-        typed = [SqlValue(as_double(item), pa.float64()) if is_double else as_exact(item) for item in typed]
+        floats = common_float(*typed)
+        typed = [as_exact(item) if floats is None else SqlValue(as_float(item, floats), floats) for item in typed]
     first = typed[0]
     if any(operand.type != first.type for operand in typed):
         raise InvalidOption(f"values of different types: {', '.join(operand.shown for operand in typed)}")
-    remaining, null = iter(typed), pa.scalar(None, first.values.type)
+    if any(operand.values.type != first.values.type for operand in typed):
+        typed = [_iso(operand) for operand in typed]  # of dates and times, some as ISO text
+    remaining, null = iter(typed), pa.scalar(None, typed[0].values.type)
     return [null if operand.kind == "null" else next(remaining).values for operand in operands], first.type
 
 
-def cast(operand: SqlValue, type_: str) -> SqlValue:
-    """Convert to a type of ``CASTS``; text of dates and times stays text, which compares as they do."""
-    if type_ not in CASTS:
-        raise InvalidOption(f"CAST to {type_} is not supported", advice=f"there are: {', '.join(CASTS)}")
-    if operand.kind == "null":
-        return operand
-    return CASTS[type_](operand)
+def _iso(operand: SqlValue) -> SqlValue:
+    texts = iso_texts(operand)
+    return SqlValue(texts[0] if operand.is_scalar else texts, operand.type)
 
 
-def _as_text(operand: SqlValue) -> SqlValue:
-    if operand.is_scalar or pa.types.is_string(operand.values.type):
-        return SqlValue(pa.scalar(str(operand.values)) if operand.is_scalar else operand.values, pa.string())
-    rows = json_values(operand.values)
-    if any(isinstance(row, dict | list) for row in rows):
-        raise InvalidOption(f"{operand.shown} has no text")
-    texts = [None if row is None else str(row).lower() if isinstance(row, bool) else str(row) for row in rows]
-    return SqlValue(pa.array(texts, pa.string()), pa.string())
+@dataclass(frozen=True)
+class _DatePart:
+    """A part of a date or time: where its digits are in ``ordered_text``, those of a time begin later."""
+
+    start: int
+    stop: int
+    bias: int = 0
+
+    def __call__(self, operand: SqlValue) -> SqlValue:
+        offset = _CLOCK_START if operand.kind == "time" else 0
+        if operand.kind not in ("date", "time") or self.start < offset:
+            raise InvalidOption(f"{operand.shown} has no such part", advice="it needs a date, timestamp or time")
+        digits = pc.utf8_slice_codeunits(ordered_text(operand, operand), self.start - offset, self.stop - offset)
+        return SqlValue(pc.subtract(pc.cast(digits, pa.int64()), self.bias), pa.int64())
 
 
-def _as_integer(operand: SqlValue) -> SqlValue:
-    return map_exact(lambda row: row.to_integral_value(ROUND_DOWN), operand)
-
-
-def _as_moment(operand: SqlValue) -> SqlValue:
-    if operand.kind in ("date", "time") or (operand.kind == "text" and operand.is_scalar):
-        return operand
-    raise InvalidOption(f"{operand.shown} is neither a date or time nor a text literal")
-
-
-CASTS: dict[str, Callable[[SqlValue], SqlValue]] = {
-    **dict.fromkeys(("VARCHAR", "TEXT"), _as_text),
-    **dict.fromkeys(("DOUBLE", "FLOAT"), lambda operand: SqlValue(as_double(operand), pa.float64())),
-    "DECIMAL": as_exact,
-    **dict.fromkeys(("BIGINT", "INT"), _as_integer),
-    **dict.fromkeys(("DATE", "TIME", "TIMESTAMP"), _as_moment),
+_CLOCK_START = 18
+_DATE_PARTS = {
+    "year": _DatePart(0, 11, YEAR_BIAS),
+    "month": _DatePart(12, 14),
+    "day": _DatePart(15, 17),
+    "hour": _DatePart(18, 20),
+    "minute": _DatePart(21, 23),
+    "second": _DatePart(24, 26),
 }
 
 
-def _date_part(start: int, stop: int, *, bias: int = 0, kind: str = "date") -> Callable[[SqlValue], SqlValue]:
-    def part(operand: SqlValue) -> SqlValue:
-        if operand.kind != kind:
-            raise InvalidOption(f"{operand.shown} is not a date or timestamp")
-        digits = pc.utf8_slice_codeunits(ordered_text(operand, operand), start, stop)
-        return SqlValue(pc.subtract(pc.cast(digits, pa.int64()), bias), pa.int64())
-
-    return part
+def date_part(name: str, operand: SqlValue) -> SqlValue:
+    """Return a part of a date or time. Raises InvalidOption for other parts and types."""
+    part = _DATE_PARTS.get(name.lower())
+    if part is None:
+        raise InvalidOption(f"{name} is not a part of a date", advice=f"there are: {', '.join(_DATE_PARTS)}")
+    return part(operand)
 
 
+def _date_part(name: SqlValue, operand: SqlValue) -> SqlValue:
+    return date_part(str(name.values) if name.is_scalar else name.shown, operand)
+
+
+_TEXT_AND_PATTERN = ("this", "expression")
 FUNCTIONS: dict[type[exp.Expr], SqlFunction] = {
-    exp.Lower: _of_text(pc.utf8_lower),
-    exp.Upper: _of_text(pc.utf8_upper),
-    exp.Trim: _of_text(pc.utf8_trim_whitespace),
-    exp.Length: SqlFunction(
-        ("this",), lambda text: SqlValue(pc.cast(pc.utf8_length(_text(text)), pa.int64()), pa.int64())
-    ),
-    exp.Substring: SqlFunction(("this", "start", "length"), _substring),
-    exp.Concat: SqlFunction(("expressions",), _concat),
-    exp.DPipe: SqlFunction(("this", "expression"), _concat),
-    exp.StartsWith: _matching(pc.starts_with),
-    exp.EndsWith: _matching(pc.ends_with),
-    exp.Contains: _matching(pc.match_substring),
-    exp.RegexpLike: _matching(_regex),
+    exp.Lower: SqlFunction(("this",), text.of_text(pc.utf8_lower)),
+    exp.Upper: SqlFunction(("this",), text.of_text(pc.utf8_upper)),
+    exp.Trim: SqlFunction(("this",), text.trim),
+    exp.Length: SqlFunction(("this",), text.length),
+    exp.Substring: SqlFunction(("this", "start", "length"), text.substring),
+    exp.Concat: SqlFunction(("expressions",), text.concat),
+    exp.DPipe: SqlFunction(_TEXT_AND_PATTERN, text.joined),
+    exp.StartsWith: SqlFunction(_TEXT_AND_PATTERN, text.matching(pc.starts_with)),
+    exp.EndsWith: SqlFunction(_TEXT_AND_PATTERN, text.matching(pc.ends_with)),
+    exp.Contains: SqlFunction(_TEXT_AND_PATTERN, text.contains_text_or_element),
+    exp.RegexpLike: SqlFunction(_TEXT_AND_PATTERN, text.matching(text.matches_regex)),
+    exp.RegexpFullMatch: SqlFunction(_TEXT_AND_PATTERN, text.matching(text.matches_whole_regex)),
+    exp.FromBase64: SqlFunction(("this",), text.from_base64),
     exp.Abs: SqlFunction(("this",), _absolute),
-    exp.Floor: SqlFunction(("this",), _rounding(ROUND_FLOOR)),
-    exp.Ceil: SqlFunction(("this",), _rounding(ROUND_CEILING)),
-    exp.Round: SqlFunction(("this", "decimals"), _rounding(ROUND_HALF_UP)),
+    exp.Floor: SqlFunction(("this",), _whole(pc.floor, "ROUND_FLOOR")),
+    exp.Ceil: SqlFunction(("this",), _whole(pc.ceil, "ROUND_CEILING")),
+    exp.Round: SqlFunction(("this", "decimals"), _rounded),
     exp.Coalesce: SqlFunction(("this", "expressions"), _coalesce),
-    exp.Nullif: SqlFunction(("this", "expression"), _nullif),
+    exp.Nullif: SqlFunction(_TEXT_AND_PATTERN, _nullif),
     exp.ArraySize: SqlFunction(("this",), size),
-    exp.ArrayContains: SqlFunction(("this", "expression"), contains),
+    exp.ArrayContains: SqlFunction(_TEXT_AND_PATTERN, contains),
     exp.MapContainsKey: SqlFunction(("this", "key"), contains),
-    exp.Year: SqlFunction(("this",), _date_part(0, 11, bias=20_000_000_000)),
-    exp.Month: SqlFunction(("this",), _date_part(12, 14)),
-    exp.Day: SqlFunction(("this",), _date_part(15, 17)),
-    exp.Hour: SqlFunction(("this",), _date_part(18, 20)),
+    exp.Year: SqlFunction(("this",), _DATE_PARTS["year"]),
+    exp.Month: SqlFunction(("this",), _DATE_PARTS["month"]),
+    exp.Day: SqlFunction(("this",), _DATE_PARTS["day"]),
+    exp.Hour: SqlFunction(("this",), _DATE_PARTS["hour"]),
+    exp.Minute: SqlFunction(("this",), _DATE_PARTS["minute"]),
+    exp.Second: SqlFunction(("this",), _DATE_PARTS["second"]),
 }
 
-NAMED_FUNCTIONS: dict[str, Callable[..., SqlValue]] = {"SIZE": size, "CARDINALITY": size}
+NAMED_FUNCTIONS: dict[str, Callable[..., SqlValue]] = {
+    "SIZE": size,
+    "CARDINALITY": size,
+    "MAP_CONTAINS": contains,
+    "PREFIX": text.matching(pc.starts_with),
+    "SUFFIX": text.matching(pc.ends_with),
+    "DATE_PART": _date_part,
+}

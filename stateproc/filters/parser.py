@@ -6,9 +6,10 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from sqlglot import exp, tokens
-from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import ParseError, TokenError
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import ErrorLevel, ParseError, TokenError
+from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokens import Token, TokenType
 
 from stateproc.errors import InvalidOption
@@ -25,11 +26,22 @@ _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE)
 _CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END)
 
 
-class WhereDialect(Dialect):
-    """SQL whose names are in "double quotes" or `backticks`, and whose lists begin at index 0, as in Spark."""
+class WhereDialect(DuckDB):
+    """DuckDB's SQL, in which names can be in `backticks`, too."""
 
-    class Tokenizer(tokens.Tokenizer):
+    INDEX_OFFSET = 0
+    """Leaves indexes as they are written: the first element of a list has index 1."""
+
+    class Tokenizer(DuckDB.Tokenizer):
         IDENTIFIERS = ['"', "`"]  # noqa: RUF012
+
+    class Parser(DuckDBParser):
+        NO_PAREN_IF_COMMANDS = False
+
+
+def sql_of(node: exp.Expr) -> str:
+    """Return the text of a part of a condition."""
+    return str(node.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE))
 
 
 @dataclass(frozen=True)
@@ -74,14 +86,14 @@ def parse(text: str, columns: Collection[str] = ()) -> WhereCondition:
         raise _error(text, 0, "expected a condition")
     _check_tokens(found, text)
     try:
-        (tree,) = dialect.parser().parse_into(exp.Condition, found, text)
+        trees = dialect.parser().parse_into(exp.Condition, found, text)
     except RecursionError:
         raise _error(text, 0, "the condition is nested too deeply") from None
     except ParseError as error:
         raise _syntax_error(text, error) from None
-    if tree is None:
+    if len(trees) != 1 or trees[0] is None:
         raise _error(text, 0, "expected a condition")
-    return WhereCondition(text, tree)
+    return WhereCondition(text, trees[0])
 
 
 def _with_column_names(given: list[Token], text: str, columns: Collection[str]) -> list[Token]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,8 +81,17 @@ def null_booleans(*operands: SqlValue) -> Any:
     return pa.scalar(None, pa.bool_())
 
 
+def matching_name(names: Sequence[str], wanted: str) -> str | None:
+    """Return the name that is written like ``wanted``, else the first that differs from it in case alone."""
+    if wanted in names:
+        return wanted
+    return next((name for name in names if name.lower() == wanted.lower()), None)
+
+
 def field_of(operand: SqlValue, name: str) -> SqlValue:
     """Return a struct's field, null where the struct is null. Raises KeyError if it has no such field."""
-    if operand.kind != "struct" or operand.type.get_field_index(name) < 0:
+    names = [field.name for field in operand.type] if operand.kind == "struct" else []
+    found = matching_name(names, name)
+    if found is None or names.count(found) > 1:
         raise KeyError(name)
-    return SqlValue(pc.struct_field(operand.values, [name]), operand.type.field(name).type)
+    return SqlValue(pc.struct_field(operand.values, [found]), operand.type.field(found).type)

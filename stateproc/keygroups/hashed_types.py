@@ -80,7 +80,7 @@ def _scalar(serializer: Any, ctx: LayoutContext) -> Hashed | None:
 
 def _converter(arrow: pa.DataType) -> Callable[[Any], Any]:
     if pa.types.is_float32(arrow):
-        return _nullable(lambda value: float(np.float32(_float(value))))
+        return _nullable(_single)
     if pa.types.is_floating(arrow):
         return _nullable(_float)
     if pa.types.is_string(arrow):
@@ -231,6 +231,12 @@ def _float(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, str)):
         raise UnknownHash
     return float(value)
+
+
+def _single(value: Any) -> float:
+    """The nearest float of 32 bits, an infinity beyond their range."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(_float(value)))
 
 
 def _number(value: Any) -> float:

@@ -281,18 +281,21 @@ class Snapshot:
         with closing(self.sql_database(threads=threads, memory_limit=memory_limit)) as database:
             return database.run(query).reader().read_all()
 
-    def sql_database(self, *, threads: int | None = None, memory_limit: str | None = None) -> SqlDatabase:
+    def sql_database(
+        self, *, threads: int | None = None, memory_limit: str | None = None, external_access: bool = True
+    ) -> SqlDatabase:
         """Return a connection for several statements, whose results are streams: ``database.run(query).reader()``.
 
         Args:
             threads: As of :meth:`sql`.
             memory_limit: As of :meth:`sql`.
+            external_access: Whether statements may read and write files, attach databases and load extensions.
         """
         # Lazy: start-up.
         from stateproc.snapshot.sql_tables import sql_catalog
         from stateproc.sql import SqlDatabase
 
-        return SqlDatabase(sql_catalog(self), threads, memory_limit)
+        return SqlDatabase(sql_catalog(self), threads, memory_limit, external_access=external_access)
 
     def to_duckdb(self, connection: DuckDBPyConnection | None = None) -> DuckDBPyConnection:
         """Create a view per state in a DuckDB connection: ``"uid"."state"``. Each query reads the states that it names.

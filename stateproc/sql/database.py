@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Callable, Generator, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -45,12 +46,20 @@ class SqlDatabase:
         catalog: The tables.
         threads: The number of threads; default the cores that this process may use.
         memory_limit: DuckDB's limit for sorting, joining and grouping, such as ``2GB``; None for its own default.
+        external_access: Whether statements may read and write files, attach databases and load extensions.
 
     Raises:
         InvalidOption: duckdb is not installed, or the limit cannot be parsed.
     """
 
-    def __init__(self, catalog: SqlCatalog, threads: int | None = None, memory_limit: str | None = None) -> None:
+    def __init__(
+        self,
+        catalog: SqlCatalog,
+        threads: int | None = None,
+        memory_limit: str | None = None,
+        *,
+        external_access: bool = True,
+    ) -> None:
         self.catalog = catalog
         self._threads = thread_count(threads)
         self._numbers = itertools.count()
@@ -62,6 +71,11 @@ class SqlDatabase:
         duckdb = imported_duckdb()
         try:
             self._connection: DuckDBPyConnection = duckdb.connect(config=config)
+            # Instants in text are in UTC, as for conditions of `read` and in what is printed.
+            self._connection.execute("SET TimeZone = 'UTC'")
+            if not external_access:
+                self._connection.execute("SET enable_external_access = false")
+                self._connection.execute("SET lock_configuration = true")
         except duckdb.Error as error:
             raise InvalidOption(f"DuckDB does not start: {error}") from error
         self._errors = duckdb.Error
@@ -125,7 +139,8 @@ class SqlDatabase:
     def _prepared(self, query: str) -> tuple[str, list[str]]:
         """Replace the tables of a statement by streams of what it needs of them; return these streams' names, too."""
         try:
-            statements = [item for item in sqlglot.parse(query, dialect="duckdb") if item is not None]
+            with _without_warnings():
+                statements = [item for item in sqlglot.parse(query, dialect="duckdb") if item is not None]
         except (SqlglotError, RecursionError):
             return query, self._register_views()
         if len(statements) != 1:
@@ -221,6 +236,17 @@ class _Explained:
         found = None if error is None else self.database.explained(error)
         if found is not None:
             raise found from error
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Disable sqlglot's log, which warns of statements that it does not know: these are for DuckDB to judge."""
+    logger = logging.getLogger("sqlglot")
+    was_disabled, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = was_disabled
 
 
 def create_views(

@@ -24,6 +24,11 @@ def _add_arguments(parser: ArgumentParser) -> None:
     output.add_argument("--output", metavar="FILE", help="write to a file")
     output.add_argument("--limit", type=int, metavar="N", help="at most N rows (default: tables 40, others all)")
     parser.add_argument("--memory-limit", metavar="SIZE", help="DuckDB's memory for sorts, joins, groups, such as 2GB")
+    parser.add_argument(
+        "--no-external-access",
+        action="store_true",
+        help="the query reads the snapshot only: no files, other databases or extensions",
+    )
     add_options(parser, (BY_NAME["threads"], BY_NAME["temporal"]))
 
 

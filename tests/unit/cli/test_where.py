@@ -90,13 +90,13 @@ def test_a_hyphen_is_a_minus_if_no_column_has_the_name() -> None:
         ("(SELECT key) = 1", "not supported"),
         ("CURRENT_USER = 'x'", "not supported"),
         ("key = ?", "not supported"),
-        ("@key = 1", "not supported"),
         ("key = ARRAY[1]", "not supported"),
         ("INTERVAL '1' DAY = key", "not supported"),
         ("key BETWEEN SYMMETRIC 1 AND 2", "symmetric is not supported"),
         ("TRIM(LEADING 'x' FROM 'xy') = 'y'", "is not supported"),
         ("CAST(key AS INTERVAL) = 1", "CAST to INTERVAL is not supported"),
-        ("CAST(key AS DECIMAL(3, 1)) = 1", "CAST to DECIMAL(3, 1) is not supported"),
+        ("CAST(key AS DECIMAL(3, 1, 1)) = 1", "CAST to DECIMAL(3, 1, 1) is not supported"),
+        ("CAST(key AS DECIMAL(1, 3)) = 1", "does not exist"),
         ("key IS 3", "IS needs NULL"),
         ("size(key) = 1", "has no elements"),
         ("key[0] = 1", "has no elements"),
@@ -184,7 +184,7 @@ def kept(text: str, rows: pa.RecordBatch = ROWS, typed: pa.Schema | None = None)
         ("n IS NOT NULL", [0, 2]),
         ("n NOT IN (1, 3)", [2]),
         ("x = 0", [2]),
-        ("x >= 0.5", [0]),
+        ("x >= 0.5", [0, 1]),
         ("f = 0.1", [0]),
         ("s = ''", [2]),
         ("s >= 'a'", [0]),
@@ -251,8 +251,9 @@ def test_text_compared_with_a_number_must_be_numeric() -> None:
         ("n = 9223372036854775806.5 + 0.5", [2]),
         ("n > x", [0, 2]),
         ("n / 2 = 0.5", [0]),
-        ("n / 0 IS NULL", [0, 1, 2]),
-        ("x / 0 IS NULL", [0, 1, 2]),
+        ("n / 0 > 1", [0, 2]),
+        ("n % 0 IS NULL", [0, 1, 2]),
+        ("x / 0 IS NULL", []),
         ("n % 10 = 7", [2]),
         ("n DIV 10 = 922337203685477580", [2]),
         ("x + 0.25 = 0.75", [0]),
@@ -270,7 +271,7 @@ def test_text_compared_with_a_number_must_be_numeric() -> None:
         ("CAST(d AS BIGINT) = -2", [2]),
         ("CAST(n AS VARCHAR) LIKE '9223%'", [2]),
         ("CAST(n AS DOUBLE) = 9223372036854775808", [2]),
-        ("CAST(big AS DECIMAL) > CAST('9' AS DECIMAL)", [2]),
+        ("CAST(big AS DECIMAL) > CAST('1E39' AS DECIMAL)", [2]),
         ("s LIKE 't_a'", [0]),
         ("s LIKE 'T%'", []),
         ("s ILIKE 'T%'", [0]),
@@ -301,8 +302,8 @@ def test_operators_and_functions(text: str, rows: list[int]) -> None:
 @pytest.mark.parametrize(
     ("text", "rows"),
     [
-        ("items[0].name = 'tea'", [0]),
-        ("items[1].name IS NULL", [1, 2, 3]),
+        ("items[1].name = 'tea'", [0]),
+        ("items[2].name IS NULL", [1, 2, 3]),
         ("size(items) = 2", [0]),
         ("cardinality(prices) = 0", [2]),
         ("prices['tea'] = 1.5", [0]),
@@ -310,7 +311,7 @@ def test_operators_and_functions(text: str, rows: list[int]) -> None:
         ("map_contains_key(prices, 'café')", [0, 1]),
         ("array_contains(numbers, 2)", [0, 3]),
         ("NOT array_contains(numbers, 2)", [2]),
-        ("numbers[2] = 9223372036854775807", [3]),
+        ("numbers[3] = 9223372036854775807", [3]),
         ("numbers[999999] IS NULL", [0, 1, 2, 3]),
     ],
 )
@@ -329,26 +330,28 @@ def test_elements_of_lists_and_maps(text: str, rows: list[int], first: int) -> N
     assert [row + first for row in kept(text, batch)] == [row for row in rows if row >= first]
 
 
-@pytest.mark.parametrize("index", ["'a'", "-1", "0.5", "1e999999", "numbers[0]"])
+@pytest.mark.parametrize("index", ["'a'", "0", "0.5", "1e999999", "numbers[1]"])
 def test_a_list_needs_an_index(index: str) -> None:
     with pytest.raises(InvalidOption):
         kept(f"numbers[{index}] = 1", pa.RecordBatch.from_pydict({"numbers": [[1]]}))
 
 
-def test_doubles_and_integers_are_compared_without_rounding() -> None:
+def test_integers_and_decimals_are_compared_without_rounding_and_with_doubles_as_doubles() -> None:
     batch = pa.RecordBatch.from_pydict({"n": [2**53 + 1], "x": [float(2**53)], "d": [D(2**53 + 1)]})
-    assert kept("n > x", batch) == [0]
-    assert kept("n = x", batch) == []
-    assert kept("d > x AND d = n", batch) == [0]
-    assert kept("x < 9007199254740993", batch) == [0]
-    assert kept("x = 9007199254740993", batch) == []
+    assert kept("d = n AND d > 9007199254740992", batch) == [0]
+    assert kept("n = x AND d = x", batch) == [0]
+    assert kept("x = 9007199254740993", batch) == [0]
 
 
-def test_bytes_are_compared_with_base64() -> None:
-    batch = pa.RecordBatch.from_pydict({"b": [b"\x00\x01", None]})
-    assert kept("b = 'AAE='", batch) == [0]
-    with pytest.raises(InvalidOption, match="base64"):
-        kept("b = '?'", batch)
+def test_bytes_are_compared_with_literals_of_bytes_and_base64() -> None:
+    batch = pa.RecordBatch.from_pydict({"b": [b"\x00\x01", None, b"tea"]})
+    assert kept(r"b = '\x00\x01'", batch) == [0]
+    assert kept("b = from_base64('AAE=')", batch) == [0]
+    assert kept("b = 'tea'", batch) == [2]
+    with pytest.raises(InvalidOption, match="is not base64"):
+        kept("b = from_base64('?')", batch)
+    with pytest.raises(InvalidOption, match="literal of bytes"):
+        kept("b = 'é'", batch)
 
 
 EXACT = pa.RecordBatch.from_pydict(
@@ -459,7 +462,27 @@ def _condition(chance: random.Random, depth: int) -> str:
         ("key = 0.5", pa.float64(), [0.5]),
         ("key = 1", pa.decimal128(3, 1), [decimal.Decimal(1)]),
         ("key = '2024-01-01'", pa.date32(), ["2024-01-01"]),
-        ("key = 'AAE='", pa.binary(), ["AAE="]),
+        ("key = from_base64('AAE=')", pa.binary(), ["AAE="]),
+        (r"key = '\x00\x01'", pa.binary(), ["AAE="]),
+        (r"key = '\x00\x01'::BLOB", pa.binary(), ["AAE="]),
+        ("key = 'é'", pa.binary(), None),
+        ("KEY = 1", pa.int64(), [1]),
+        ("key = 1e3", pa.int64(), [1000]),
+        ("key = 9007199254740993e0", pa.int64(), None),
+        ("key = 1e0", pa.decimal128(3, 1), None),
+        ("key = -1e-1", pa.float64(), [-0.1]),
+        ("key = 1 IS NULL", pa.int64(), None),
+        ("key.A = 1", pa.struct([("a", pa.int64())]), [{"a": 1}]),
+        ("key.A = 1 AND key.a = 2", pa.struct([("a", pa.int64()), ("A", pa.int64())]), [{"a": 2, "A": 1}]),
+        ("key.B = 1", pa.struct([("b", pa.int64()), ("b", pa.int64())]), None),
+        ("key = DATE '2024-2-9'", pa.date32(), ["2024-02-09"]),
+        ("key = '2024-02-09 12:30'", pa.date32(), ["2024-02-09"]),
+        ("key = TIMESTAMP '2024-02-09 12:30'", pa.date32(), None),
+        ("key = '2024-02-09 12:30+01:00'", pa.timestamp("us", "UTC"), ["2024-02-09T11:30:00Z"]),
+        ("key = '2024-02-09 12:30+01:00'", pa.timestamp("us"), ["2024-02-09T12:30:00"]),
+        ("key = '2024-02-09 12:30:00.0000001'", pa.timestamp("us"), None),
+        ("key = '2024-02-30'", pa.date32(), None),
+        ("key = TIME '12:30'", pa.time64("us"), ["12:30:00"]),
         ("key = TRUE", pa.bool_(), [True]),
         ("key.a = 1", pa.struct([("a", pa.int64())]), [{"a": 1}]),
         ("key.a = 1", pa.struct([("a", pa.int64()), ("b", pa.string())]), None),

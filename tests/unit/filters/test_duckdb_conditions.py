@@ -1,0 +1,126 @@
+"""A condition of --where keeps the rows that DuckDB selects by it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from stateproc.errors import InvalidOption
+from stateproc.filters import RowFilter, parse
+from stateproc.sql import SqlCatalog, SqlDatabase
+from tests.helpers.random_conditions import RandomConditions
+from tests.helpers.sweeps import sweep
+from tests.helpers.where_rows import duckdb_outcome, numbered_rows, outcome, selected, selected_by_duckdb
+
+ALL = [*range(8)]
+
+
+def _conditions() -> Iterator[object]:
+    topic = ""
+    for line in (Path(__file__).parent / "conditions.sql").read_text(encoding="utf-8").splitlines():
+        if line.startswith("-- "):
+            topic = line[3:]
+        elif line:
+            yield pytest.param(line, id=f"{topic}: {line}")
+
+
+@pytest.mark.parametrize("text", list(_conditions()))
+def test_a_condition_keeps_the_rows_that_duckdb_selects(text: str) -> None:
+    wanted = selected_by_duckdb(text)
+    assert selected(text) == wanted
+    assert selected(text, exact=True) == wanted
+    assert _selected_by_sql(text) == wanted
+
+
+@cache
+def _sql() -> SqlDatabase:
+    return SqlDatabase(SqlCatalog([], _no_operator, {"data": numbered_rows}), threads=1)
+
+
+def _no_operator(name: str) -> object:
+    raise InvalidOption(f"no operator {name}")
+
+
+def _selected_by_sql(text: str) -> list[int]:
+    """Return the rows that ``stateproc sql`` selects, which parses the statement and names other tables in it."""
+    result = _sql().run(f"SELECT __row FROM data WHERE {text}\nORDER BY 1").reader().read_all()
+    return [int(row) for row in result["__row"].to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        # Nothing overflows: what a type cannot hold is calculated exactly.
+        ("i8 + 1 = 128", [3]),
+        ("u8 + u8 = 510", [2]),
+        ("-i64 = 9223372036854775808", [4]),
+        ("abs(i64) = 9223372036854775808", [4]),
+        ("u64 + u64 = 36893488147419103230", [2]),
+        ("d38 * 10 = 999999999999999999999999999999999999990", [3]),
+        ("round(i64, -1) = 9223372036854775810", [3]),
+        # A remainder or a whole quotient of a division by zero is null.
+        ("n % 0 IS NULL", ALL),
+        ("n // 0 IS NULL", ALL),
+        # Spellings of Spark and MySQL.
+        ("s RLIKE '^t'", [0]),
+        ("size(li) = 3", [0, 4]),
+        ("map_contains_key(m, 'x')", [0, 3]),
+        ("if(b, 1) = 1", [0, 3, 6]),
+        ("n <=> NULL", [4]),
+        ("n DIV 3 = 2", [6]),
+        ("top-10 = 3", [3]),
+        # Text of numbers, as BigInteger and BigDecimal are, is compared exactly.
+        ("num < 1", [2, 3, 7]),
+    ],
+)
+def test_conditions_that_only_where_understands(text: str, rows: list[int]) -> None:
+    assert selected(text) == rows
+    assert isinstance(duckdb_outcome(text), Exception)
+
+
+def test_text_is_compared_with_a_number_without_rounding() -> None:
+    """The only condition found that both evaluate and differ in: DuckDB rounds '2.4' to the integer 2."""
+    assert selected("num = 2") == []
+    assert selected_by_duckdb("num = 2") == [1]
+
+
+@pytest.mark.parametrize("seeds", sweep(40))
+@pytest.mark.parametrize("depth", [0, 1, 3])
+def test_random_conditions_keep_the_rows_that_duckdb_selects(seeds: range, depth: int) -> None:
+    evaluated = 0
+    for seed in seeds:
+        conditions = RandomConditions(seed)
+        for _ in range(25):
+            text = conditions.condition(depth)
+            wanted = duckdb_outcome(text)
+            if isinstance(wanted, Exception):
+                outcome(text)  # an overflow: any rows, or an error of this package
+                continue
+            assert outcome(text) == wanted, text
+            assert outcome(text, exact=True) == wanted, text
+            evaluated += 1
+    assert evaluated >= len(seeds) * 23
+
+
+@pytest.mark.parametrize("function", ["lower", "upper", "trim"])
+def test_functions_of_all_characters(function: str) -> None:
+    """Of each character alone; letters newer than Unicode 15 depend on the releases of pyarrow and DuckDB."""
+    characters = [chr(code) for code in range(1, 0x110000) if not 0xD800 <= code < 0xE000]
+    table = pa.table({"s": characters})
+    with duckdb.connect() as connection:
+        connection.register("data", table)
+        changed = pa.table(connection.sql(f"SELECT {function}(s) AS changed FROM data"))
+    rows = pa.RecordBatch.from_arrays(
+        [table["s"].combine_chunks(), changed["changed"].combine_chunks().cast(pa.string())], names=["s", "changed"]
+    )
+    mask = RowFilter(parse(f"{function}(s) = changed"), rows.schema, rows.schema).mask(rows)
+    assert pc.sum(pc.invert(mask)).as_py() < 100
+    common = pc.less(rows["s"], "\u1c80")
+    older = pc.and_(common, pc.invert(pc.is_in(rows["s"], pa.array(["\u019b", "\u0264", "\u0277", "\u027c"]))))
+    assert pc.all(pc.or_(mask, pc.invert(older))).as_py()
