@@ -17,6 +17,7 @@ from stateproc.metadata.backend import KeyedHeader, read_keyed_header
 from stateproc.metadata.handles import IncrementalHandle, KeyedHandle
 from stateproc.readers.common.header_reader import SharedHeaders
 from stateproc.readers.common.key_group_blocks import KeyGroupRange
+from stateproc.readers.common.pair_scan import PairScan
 from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.splits import KeyedSplit, SplitRequest, StateScan
 from stateproc.readers.common.state_descriptor import KeyedState, header_states
@@ -64,6 +65,10 @@ def _always(_: KeyedFile, __: KeyedState) -> bool:
     return True
 
 
+def _no_pair_scan(_: KeyedFile, __: KeyedFile, ___: StateScan) -> PairScan | None:
+    return None
+
+
 def _not_together(_: Sequence[KeyedFile], __: SizeRequest) -> StateSizes | None:
     return None
 
@@ -83,6 +88,8 @@ class StateLayout:
         unreadable_states: Finds states whose data cannot be read although the header describes them.
         reads_whole_files: Whether every split reads the whole file, so that few large splits are faster.
         stores_lengths: Whether the end of a state's entries is known even if their values cannot be decoded.
+        pair_scan: Plans to read of a state in two files of this layout only the entries that may differ; None where
+            they have too little in common.
     """
 
     name: str
@@ -94,6 +101,7 @@ class StateLayout:
     unreadable_states: Callable[[KeyedFile, ReadOptions], Mapping[str, ErrorsByKeyGroup]] = _no_errors
     reads_whole_files: bool = False
     stores_lengths: Callable[[KeyedFile, KeyedState], bool] = _always
+    pair_scan: Callable[[KeyedFile, KeyedFile, StateScan], PairScan | None] = _no_pair_scan
 
 
 def _no_ranges(_: KeyedFile) -> tuple[KeyGroupRange, ...]:
@@ -301,6 +309,18 @@ class KeyedFile:
     def split(self, scan: StateScan, key_groups: Collection[int]) -> KeyedSplit:
         """Return one split of these key groups, without reading the tables of databases to plan it."""
         return self.state_layout.split(self, scan, key_groups)
+
+    def pair_scan(self, other: KeyedFile, scan: StateScan) -> PairScan | None:
+        """Plan to read of a state only the entries that may differ from those in another file of the operator.
+
+        None where whole files must be read. Both files' states must have equal serializers.
+
+        Raises:
+            CorruptSnapshot, MissingFile, UnsupportedSnapshot: A file cannot be read.
+        """
+        if self.max_parallelism != other.max_parallelism or self.state_layout is not other.state_layout:
+            return None
+        return self.state_layout.pair_scan(self, other, scan)
 
     def sizes(self, request: SizeRequest) -> StateSizes:
         """Measure the states. Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot."""

@@ -13,6 +13,7 @@ from stateproc.codec.jit import exported, load_le16, load_le32
 from stateproc.readers.rocksdb.checksums import NONE, checksums, context_modifier
 from stateproc.readers.rocksdb.compression import Oversized, decompressed
 from stateproc.readers.rocksdb.format import MAX_BLOCK, TRAILER_SIZE, BlockHandle, Footer, damaged
+from stateproc.readers.rocksdb.scattered_reads import read_gathered
 from stateproc.storage import ByteSource
 
 
@@ -75,9 +76,13 @@ class BlockReader:
         """
         self.check(offsets, sizes)
         at = int(offsets[0])
+        raw = np.frombuffer(self.fetch(at, int(offsets[-1] + sizes[-1]) + TRAILER_SIZE - at), dtype=np.uint8)
+        return self._plain_blocks(raw, offsets - at, sizes, offsets)
+
+    def _plain_blocks(self, raw: Bytes, starts: Longs, sizes: Longs, offsets: Longs) -> PlainBlocks:
+        """Blocks out of fetched bytes. Raises CorruptSnapshot, UnsupportedSnapshot, Oversized."""
         try:
-            raw = np.frombuffer(self.fetch(at, int(offsets[-1] + sizes[-1]) + TRAILER_SIZE - at), dtype=np.uint8)
-            plain, bounds = self.plain(raw, offsets - at, sizes, offsets)
+            plain, bounds = self.plain(raw, starts, sizes, offsets)
         except ChecksumMismatch as error:
             raise damaged(self.file, error.offset, "a block's checksum is wrong") from error
         ends = np.zeros(len(offsets), dtype=np.int64)
@@ -85,6 +90,19 @@ class BlockReader:
         if bad >= 0:
             raise damaged(self.file, int(offsets[bad]), "a block's restart points do not fit into it")
         return PlainBlocks(plain, bounds[:-1], ends, offsets, self.file)
+
+    def scattered(self, offsets: Longs, sizes: Longs, gap: int) -> Iterable[PlainBlocks]:
+        """Blocks in ascending order that may be far apart: bytes between them of more than ``gap`` are not read.
+
+        One part; or, where they hold very much, several, one at a time. Raises as ``parts`` does.
+        """
+        self.check(offsets, sizes)
+        raw, starts = read_gathered(self.source, offsets, sizes + TRAILER_SIZE, gap)
+        try:
+            return [self._plain_blocks(raw, starts, sizes, offsets)]
+        except Oversized as error:
+            pieces = error.parts
+            return (self._plain_blocks(raw, starts[part], sizes[part], offsets[part]) for part in pieces)
 
     def parts(self, offsets: Longs, sizes: Longs) -> Iterable[PlainBlocks]:
         """The same blocks in one part, with one request; or, where they hold very much, in several, one at a time.

@@ -7,36 +7,27 @@ from functools import partial
 from itertools import chain
 
 import numpy as np
-import numpy.typing as npt
 
-from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot, Where
+from stateproc.errors import SnapshotError
 from stateproc.readers.common.raw_entries import RawEntries
-from stateproc.readers.rocksdb import merge_cursors, merge_kernel
+from stateproc.readers.rocksdb import merge_kernel
+from stateproc.readers.rocksdb.cursor_buffers import CursorBuffers
 from stateproc.readers.rocksdb.database import DatabaseFile, family_files
-from stateproc.readers.rocksdb.format import DAMAGED
-from stateproc.readers.rocksdb.key_ranges import KeySpan, key_spans
+from stateproc.readers.rocksdb.key_ranges import SpanTable, key_spans, span_table
 from stateproc.readers.rocksdb.prefetch import Fetcher
-from stateproc.readers.rocksdb.sorted_runs import RunBlocks, open_file, run_blocks, sorted_runs, tombstones_of
+from stateproc.readers.rocksdb.sorted_runs import (
+    RunBlocks,
+    open_file,
+    read_limit,
+    run_blocks,
+    sorted_runs,
+    tombstones_of,
+)
 from stateproc.readers.rocksdb.tombstones import Fragments, fragments
 from stateproc.storage.ranges import is_remote
 
 _ENTRIES_AT_ONCE = 1 << 16
 _OUT_BYTES = 8 << 20
-_BUFFERED = 16 << 20
-"""Stored bytes of blocks held at a time, over all runs."""
-
-_MESSAGES = {
-    merge_cursors.BAD_ENTRY: "an entry of a block has an impossible length",
-    merge_kernel.OUT_OF_ORDER: "the keys of a table are not in order",
-    merge_kernel.BAD_KEY: "a key is too short for its key group",
-}
-_KINDS = {
-    17: "a value in a blob file",
-    20: "a deletion with a timestamp",
-    22: "a wide-column entity",
-    24: "a value with a preferred sequence number",
-}
-"""Entry types (ValueType in RocksDB's db/dbformat.h) that Flink's backends do not write."""
 
 
 def rocksdb_entries(
@@ -64,146 +55,41 @@ def rocksdb_entries(
             opened = fetcher.map(partial(open_file, verify=verify), ssts)
             deleted = fragments(tombstones_of(opened))
             runs = sorted_runs(opened)
-            limit = max(256 << 10, min(4 << 20, _BUFFERED // max(len(runs), 1)))
+            limit = read_limit(len(runs))
             sources = [chain.from_iterable(fetcher.each(run_blocks(run, wanted, limit))) for run in runs]
-            yield from _Merge(sources, deleted, wanted, prefix).batches()
+            yield from merged_entries(sources, deleted, span_table(wanted), prefix)
     except SnapshotError as error:
         raise error.at(state=state) from error
 
 
-class _Merge:
-    """Gives the kernel its blocks and buffers; those whose addresses it holds stay referenced here."""
+def merged_entries(
+    sources: Sequence[Iterator[RunBlocks]], deleted: Fragments, wanted: SpanTable, prefix: int
+) -> Iterator[RawEntries]:
+    """Merge the blocks of sorted runs into the live entries of these spans, by key, at most 65,536 at a time.
 
-    def __init__(
-        self,
-        sources: Sequence[Iterator[RunBlocks]],
-        deleted: Fragments,
-        wanted: Sequence[KeySpan],
-        prefix: int,
-    ) -> None:
-        self._sources, self._deleted, self._prefix = sources, deleted, prefix
-        self._bounds, self._bound_keys = _bounds(wanted)
-        self._rows = np.zeros((max(len(sources), 1), merge_cursors.FIELDS), dtype=np.int64)
-        self._rows[:, merge_cursors.BLOCK] = -1
-        self._order = np.zeros(len(sources) + 1, dtype=np.int64)
-        self._pieces: list[RunBlocks | None] = [None] * len(sources)
-        self._keys = [np.empty(256, dtype=np.uint8) for _ in sources]
-        for row, key in zip(self._rows, self._keys, strict=False):
-            row[merge_cursors.KEY], row[merge_cursors.KEY_CAPACITY] = key.ctypes.data, len(key)
-        self._seen, self._stash = np.empty(256, dtype=np.uint8), np.empty(4096, dtype=np.uint8)
-        reg = self._reg = np.zeros(merge_kernel.REGISTERS, dtype=np.int64)
-        reg[merge_kernel.PENDING] = -1
-        reg[merge_kernel.SEEN], reg[merge_kernel.SEEN_CAPACITY] = self._seen.ctypes.data, len(self._seen)
-        reg[merge_kernel.STASH], reg[merge_kernel.STASH_CAPACITY] = self._stash.ctypes.data, len(self._stash)
-
-    def batches(self) -> Iterator[RawEntries]:
-        reg, size = self._reg, _OUT_BYTES
-        outcome = merge_kernel.FULL
-        while outcome != merge_kernel.ALL:
-            out = np.empty(size, dtype=np.uint8)
-            ranges = np.empty((4, _ENTRIES_AT_ONCE), dtype=np.int64)
-            key_groups = np.empty(_ENTRIES_AT_ONCE, dtype=np.int32)
-            filled, used = 0, 0
-            while True:
-                outcome = merge_kernel.merge(
-                    self._rows.ctypes.data, len(self._sources), self._order, reg, self._prefix,
-                    self._bounds, self._bound_keys.ctypes.data,
-                    self._deleted.table, self._deleted.keys.ctypes.data,
-                    out.ctypes.data + used, size - used, ranges, key_groups, filled,
-                )  # fmt: skip
-                n = int(reg[merge_kernel.ENTRIES])
-                ranges[:, filled : filled + n] += used
-                filled, used = filled + n, used + int(reg[merge_kernel.OUT_USED])
-                if outcome in (merge_kernel.ALL, merge_kernel.FULL):
-                    break
-                self._serve(outcome)
-            if filled:
-                file, at = self._place()
-                yield RawEntries(out[:used], key_groups[:filled], ranges[:, :filled], file, at, exact=False)
-            size = max(_OUT_BYTES, int(reg[merge_kernel.NEED])) if outcome == merge_kernel.FULL else _OUT_BYTES
-
-    def _serve(self, outcome: int) -> None:
-        """Do what the kernel needs to go on. Raises CorruptSnapshot, UnsupportedSnapshot."""
-        reg = self._reg
-        if outcome == merge_cursors.EMPTY:
-            self._load(int(reg[merge_kernel.PENDING]))
-        elif outcome == merge_cursors.GROW_KEY:
-            k = int(reg[merge_kernel.PENDING])
-            row = self._rows[k]
-            self._keys[k] = _grown(self._keys[k], int(row[merge_cursors.NEED]))
-            row[merge_cursors.KEY], row[merge_cursors.KEY_CAPACITY] = self._keys[k].ctypes.data, len(self._keys[k])
-        elif outcome == merge_kernel.GROW_SEEN:
-            self._seen = _grown(self._seen, int(reg[merge_kernel.NEED]))
-            reg[merge_kernel.SEEN], reg[merge_kernel.SEEN_CAPACITY] = self._seen.ctypes.data, len(self._seen)
-        elif outcome == merge_kernel.GROW_STASH:
-            self._stash = _grown(self._stash, int(reg[merge_kernel.NEED]), at_end=True)
-            reg[merge_kernel.STASH], reg[merge_kernel.STASH_CAPACITY] = self._stash.ctypes.data, len(self._stash)
-        else:
-            self._refuse(outcome)
-
-    def _load(self, k: int) -> None:
-        """The next blocks of a run, or the mark that there are none."""
-        row = self._rows[k]
-        piece = self._pieces[k] = next(self._sources[k], None)
-        if piece is None:
-            row[merge_cursors.LAST] = 1
-            return
-        blocks = piece.blocks
-        row[merge_cursors.PLAIN] = blocks.plain.ctypes.data
-        row[merge_cursors.STARTS], row[merge_cursors.ENDS] = blocks.starts.ctypes.data, blocks.ends.ctypes.data
-        row[merge_cursors.BLOCKS], row[merge_cursors.BLOCK] = len(blocks.starts), -1
-        row[merge_cursors.POS] = row[merge_cursors.STOP] = row[merge_cursors.KEY_SIZE] = 0
-        row[merge_cursors.OVERRIDE] = piece.override
-
-    def _row(self) -> int:
-        """The run at work."""
-        reg = self._reg
-        if reg[merge_kernel.PENDING] >= 0:
-            return int(reg[merge_kernel.PENDING])
-        return int(self._order[max(reg[merge_kernel.ACTIVE] - 1, 0)])
-
-    def _place(self) -> tuple[str, int]:
-        """The file and the block in it where the run at work stands."""
-        piece = self._pieces[self._row()]
-        if piece is None:
-            piece = next((other for other in self._pieces if other is not None), None)
-        if piece is None:
-            return "<database>", 0
-        block = min(max(int(self._rows[self._row(), merge_cursors.BLOCK]), 0), len(piece.blocks.offsets) - 1)
-        return piece.blocks.file, int(piece.blocks.offsets[block])
-
-    def _refuse(self, outcome: int) -> None:
-        file, at = self._place()
-        where = Where(file=file, offset=at)
-        kind = int(self._rows[self._row(), merge_cursors.KIND])
-        if outcome == merge_kernel.BAD_KIND and kind in _KINDS:
-            raise UnsupportedSnapshot(
-                f"{_KINDS[kind]}, which Flink's RocksDB backend does not write",
-                where=where,
-                advice="let Flink restore the snapshot and take a canonical savepoint of it",
-            )
-        message = _MESSAGES.get(outcome, f"an entry of the unknown type {kind}")
-        raise CorruptSnapshot(message, where=where, advice=DAMAGED)
-
-
-def _bounds(wanted: Sequence[KeySpan]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """The spans as the kernel takes them: int64 [spans, 4], offset and size of start and stop (size 0: none) in the
-    bytes beside."""
-    table = np.zeros((len(wanted), 4), dtype=np.int64)
-    keys = bytearray()
-    for row, (start, stop) in zip(table, wanted, strict=True):
-        row[:2] = len(keys), len(start)
-        keys += start
-        row[2:] = len(keys), len(stop or b"")
-        keys += stop or b""
-    return table, np.frombuffer(bytes(keys) or b"\0", dtype=np.uint8)
-
-
-def _grown(old: npt.NDArray[np.uint8], need: int, *, at_end: bool = False) -> npt.NDArray[np.uint8]:
-    """A larger buffer with the old content at its beginning, or at its end."""
-    new = np.empty(max(2 * len(old), need), dtype=np.uint8)
-    if at_end:
-        new[-len(old) :] = old
-    else:
-        new[: len(old)] = old
-    return new
+    Raises CorruptSnapshot, UnsupportedSnapshot, and what the sources raise.
+    """
+    buffers = CursorBuffers(sources)
+    reg, size = buffers.reg, _OUT_BYTES
+    outcome = merge_kernel.FULL
+    while outcome != merge_kernel.ALL:
+        out = np.empty(size, dtype=np.uint8)
+        ranges = np.empty((4, _ENTRIES_AT_ONCE), dtype=np.int64)
+        key_groups = np.empty(_ENTRIES_AT_ONCE, dtype=np.int32)
+        filled, used = 0, 0
+        while True:
+            outcome = merge_kernel.merge(
+                buffers.rows.ctypes.data, len(sources), buffers.order, reg, prefix,
+                wanted.bounds, wanted.keys.ctypes.data, deleted.table, deleted.keys.ctypes.data,
+                out.ctypes.data + used, size - used, ranges, key_groups, filled,
+            )  # fmt: skip
+            n = int(reg[merge_kernel.ENTRIES])
+            ranges[:, filled : filled + n] += used
+            filled, used = filled + n, used + int(reg[merge_kernel.OUT_USED])
+            if outcome in (merge_kernel.ALL, merge_kernel.FULL):
+                break
+            buffers.serve(outcome)
+        if filled:
+            file, at = buffers.place()
+            yield RawEntries(out[:used], key_groups[:filled], ranges[:, :filled], file, at, exact=False)
+        size = max(_OUT_BYTES, int(reg[merge_kernel.NEED])) if outcome == merge_kernel.FULL else _OUT_BYTES

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stateproc.codec.array_types import Bytes, LongTable
 
 KeySpan = tuple[bytes, bytes | None]
 """Keys from the first bytes on up to, not including, the second (None: no end)."""
@@ -38,6 +43,17 @@ def key_spans(key_groups: Iterable[range], prefix: int, keys: Iterable[bytes] | 
     return joined(inside)
 
 
+def runs_of(key_groups: Iterable[int]) -> tuple[range, ...]:
+    """Return ascending key groups as ranges without gaps."""
+    runs: list[range] = []
+    for group in key_groups:
+        if runs and runs[-1].stop == group:
+            runs[-1] = range(runs[-1].start, group + 1)
+        else:
+            runs.append(range(group, group + 1))
+    return tuple(runs)
+
+
 def joined(spans: Iterable[KeySpan]) -> list[KeySpan]:
     """Spans in ascending order; those that overlap or touch become one."""
     found: list[KeySpan] = []
@@ -58,3 +74,73 @@ def reaches(key: bytes, span: KeySpan) -> bool:
 def overlaps(spans: Sequence[KeySpan], smallest: bytes, largest: bytes) -> bool:
     """Whether keys from ``smallest`` to ``largest`` (inclusive) may be in any of the spans."""
     return any(largest >= start and (stop is None or smallest < stop) for start, stop in spans)
+
+
+def cut_out(spans: Iterable[KeySpan], holes: Sequence[KeySpan]) -> list[KeySpan]:
+    """Return what is left of spans without the keys of ``holes``; both ascending and without overlaps."""
+    found: list[KeySpan] = []
+    for start, stop in spans:
+        at: bytes | None = start
+        for hole, end in holes:
+            if at is None or (stop is not None and hole >= stop):
+                break
+            if end is not None and end <= at:
+                continue
+            if hole > at:
+                found.append((at, hole))
+            at = end
+        if at is not None and (stop is None or at < stop):
+            found.append((at, stop))
+    return found
+
+
+def intersections(spans: Iterable[KeySpan], others: Iterable[KeySpan]) -> list[KeySpan]:
+    """Return the keys that are in spans of both, as spans in ascending order."""
+    limits = list(others)
+    found = []
+    for start, stop in spans:
+        for other, end in limits:
+            low = max(start, other)
+            high = stop if end is None else end if stop is None else min(stop, end)
+            if high is None or low < high:
+                found.append((low, high))
+    return joined(found)
+
+
+@dataclass(frozen=True)
+class SpanTable:
+    """Ascending spans of keys that do not overlap, in the form that kernels read.
+
+    Attributes:
+        bounds: int64 [n, 4]: of each span position and size in ``keys`` of its first key, and of the key after its
+            last one (size 0: no end).
+        keys: The bytes of these keys.
+    """
+
+    bounds: LongTable
+    keys: Bytes
+
+    def __len__(self) -> int:
+        return len(self.bounds)
+
+    def start(self, k: int) -> bytes:
+        """Return the first key of a span."""
+        at, size = self.bounds[k, :2].tolist()
+        return self.keys[at : at + size].tobytes()
+
+    def stop(self, k: int) -> bytes | None:
+        """Return the key after the last one of a span; None if it has no end."""
+        at, size = self.bounds[k, 2:].tolist()
+        return self.keys[at : at + size].tobytes() if size else None
+
+
+def span_table(spans: Sequence[KeySpan]) -> SpanTable:
+    """Return spans in the form that kernels read."""
+    table = np.zeros((len(spans), 4), dtype=np.int64)
+    keys = bytearray()
+    for row, (start, stop) in zip(table, spans, strict=True):
+        row[:2] = len(keys), len(start)
+        keys += start
+        row[2:] = len(keys), len(stop or b"")
+        keys += stop or b""
+    return SpanTable(table, np.frombuffer(bytes(keys) or b"\0", dtype=np.uint8))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from stateproc.codec.array_types import Longs
 from stateproc.codec.jit import copy_bytes, kernel, load_be64, load_i64, load_le64, load_u8, store_64
 
 # Fields of a row. Addresses: PLAIN (bytes of the blocks), STARTS and ENDS (int64 per block), POS, STOP (in
@@ -118,3 +119,15 @@ def before(a: int, b: int) -> bool:
         return order < 0
     newer: bool = field(a, SEQUENCE) > field(b, SEQUENCE)
     return newer
+
+
+@kernel
+def insert(rows: int, order: Longs, active: int, moved: int) -> int:
+    """Put the row ``moved`` into its place among the ``active`` rows that stand at entries; their new number."""
+    row = rows + moved * ROW
+    k = active
+    while k > 0 and before(rows + order[k - 1] * ROW, row):
+        order[k] = order[k - 1]
+        k -= 1
+    order[k] = moved
+    return active + 1

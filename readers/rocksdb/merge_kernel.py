@@ -27,9 +27,9 @@ from stateproc.readers.rocksdb.merge_cursors import (
     VALUE,
     VALUE_SIZE,
     advance,
-    before,
     compare,
     field,
+    insert,
 )
 from stateproc.readers.rocksdb.run_copy import copy_run
 
@@ -59,18 +59,6 @@ def _at_or_after(key: int, size: int, sequence: int, keys: int, row: Any, at: in
     return bool(sequence <= row[at + 2])
 
 
-@kernel
-def _insert(rows: int, order: Longs, active: int, moved: int) -> int:
-    """Put the row ``moved`` into its place among the ``active`` rows that stand at entries; their new number."""
-    row = rows + moved * ROW
-    k = active
-    while k > 0 and before(rows + order[k - 1] * ROW, row):
-        order[k] = order[k - 1]
-        k -= 1
-    order[k] = moved
-    return active + 1
-
-
 @exported
 def merge(
     rows: int,
@@ -91,7 +79,7 @@ def merge(
     """Merge until an outcome needs the caller; go on by calling again.
 
     rows: address of ``n_rows`` cursors. order: int64 per row, scratch kept between calls. Only keys in the
-    spans (ascending, see entries._bounds) are given out; the first ``prefix`` bytes of a key are its key group.
+    spans (ascending, see key_ranges.SpanTable) are given out; the first ``prefix`` bytes of a key are its key group.
     fragments: see tombstones.Fragments. out: address of ``out_size`` bytes for keys (without prefix) and values.
     ranges: int64 [4, capacity], see RawEntries. first: the first entry to fill there and in key_groups.
 
@@ -109,7 +97,7 @@ def merge(
             row = rows + pending * ROW
             moved = advance(row)
             if moved == OK:
-                active = _insert(rows, order, active, pending)
+                active = insert(rows, order, active, pending)
             elif moved != EMPTY or field(row, LAST) == 0:
                 outcome = moved
                 break
@@ -153,7 +141,7 @@ def merge(
                 active -= 1
                 pending = order[active]
                 if not exhausted:
-                    active = _insert(rows, order, active, pending)
+                    active = insert(rows, order, active, pending)
                     pending = np.int64(-1)
                 continue
         if over:

@@ -20,6 +20,15 @@ _JOINING = ("StringAppendTESTOperator", "StringAppendOperator", "")
 """Merge operators that join operands by a comma: Flink's, its twin, and tables that do not name theirs."""
 
 
+_BUFFERED = 16 << 20
+"""Stored bytes of blocks held at a time, over all runs."""
+
+
+def read_limit(runs: int) -> int:
+    """Return how many stored bytes of each of so many runs are read at a time."""
+    return max(256 << 10, min(4 << 20, _BUFFERED // max(runs, 1)))
+
+
 @dataclass(frozen=True)
 class OpenFile:
     """An open sst file; ``override``: the sequence number of all its entries, None if each has its own."""

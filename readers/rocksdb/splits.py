@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -18,8 +18,9 @@ from stateproc.readers.common.splits import KeyedSplit, SplitRequest, StateScan
 from stateproc.readers.common.state_descriptor import KeyedState, find_state
 from stateproc.readers.rocksdb.database import DatabaseFile, SstFile, check_exist, family_files, needed, tables_by_state
 from stateproc.readers.rocksdb.db_iterator import rocksdb_entries
-from stateproc.readers.rocksdb.key_ranges import Prefixes, key_spans
+from stateproc.readers.rocksdb.key_ranges import Prefixes, key_spans, runs_of
 from stateproc.readers.rocksdb.open_database import database_files
+from stateproc.readers.rocksdb.pair_scan import RocksDbPairScan, rocksdb_pair_scan
 from stateproc.readers.rocksdb.planning import key_group_sizes, split_key_groups
 from stateproc.readers.rocksdb.table import table_properties
 from stateproc.storage import ByteSource, SnapshotLocation, open_handle
@@ -109,17 +110,6 @@ def rocksdb_splits(handle: IncrementalHandle, location: SnapshotLocation, reques
     return splits
 
 
-def runs_of(key_groups: Iterable[int]) -> tuple[range, ...]:
-    """Return ascending key groups as ranges without gaps."""
-    runs: list[range] = []
-    for group in key_groups:
-        if runs and runs[-1].stop == group:
-            runs[-1] = range(runs[-1].start, group + 1)
-        else:
-            runs.append(range(group, group + 1))
-    return tuple(runs)
-
-
 def incremental_handle(file: KeyedFile) -> IncrementalHandle:
     """Return the handle of a RocksDB database."""
     assert isinstance(file.handle, IncrementalHandle)
@@ -170,4 +160,14 @@ def _entries(tables: Sequence[SstFile], *, verify: bool) -> int | None:
     return None if any(item.deletions or item.merge_operands for item in found) else sum(item.entries for item in found)
 
 
-ROCKSDB = StateLayout(name="rocksdb", splits=_plan, split=_split, sizes=_sizes)
+def _pair_scan(left: KeyedFile, right: KeyedFile, scan: StateScan) -> RocksDbPairScan | None:
+    return rocksdb_pair_scan(
+        (incremental_handle(left), left.location),
+        (incremental_handle(right), right.location),
+        scan.state,
+        scan.max_parallelism,
+        verify=scan.options.verify,
+    )
+
+
+ROCKSDB = StateLayout(name="rocksdb", splits=_plan, split=_split, sizes=_sizes, pair_scan=_pair_scan)

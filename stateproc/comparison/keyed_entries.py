@@ -27,6 +27,7 @@ from stateproc.comparison.change_rows import (
     changed_rows,
     row_set,
 )
+from stateproc.comparison.codecs import has_kryo, have_equal_codecs
 from stateproc.comparison.common_schema import (
     NotComparable,
     RowForm,
@@ -44,6 +45,7 @@ from stateproc.comparison.entry_collector import (
     SpilledSide,
 )
 from stateproc.comparison.entry_table import PLAIN, EntryTable, ValueForm, match
+from stateproc.comparison.file_pairs import FilePairs, whole_chunks
 from stateproc.comparison.key_group_units import KeyGroupUnit
 from stateproc.comparison.row_identity import cut_rows
 from stateproc.errors import SnapshotError
@@ -51,8 +53,7 @@ from stateproc.readers.common.entry_decoder import Report, decode_entries
 from stateproc.readers.common.opaque_values import with_opaque_values
 from stateproc.readers.common.raw_entries import RawEntries
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
-from stateproc.serializers import LayoutContext, Serializer
-from stateproc.serializers.kryo.serializer import Kryo
+from stateproc.serializers import LayoutContext
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
 from stateproc.states.keyed_state import KeyedStateView
 
@@ -70,6 +71,10 @@ class KeyedEntriesComparison:
         shown: The views whose rows show what changed, where these are others.
         by_bytes: Values cannot be decoded: entries whose bytes differ are different.
 
+    Attributes:
+        schema: The columns of rows, without ``_change_type``.
+        pairs: The files of both, of which only entries that may differ are read; None where all are.
+
     Raises:
         NotComparable: The types of keys or values have nothing in common.
         SnapshotError: The types of a state are not known.
@@ -78,6 +83,7 @@ class KeyedEntriesComparison:
     def __init__(
         self, views: KeyedViews, form: RowForm, shown: KeyedViews | None = None, *, by_bytes: bool = False
     ) -> None:
+        self.pairs: FilePairs | None = None
         self._views, self._form, self._shown = views, form, shown
         self._by_bytes = by_bytes
         self._schema = self._schema_of(views)
@@ -91,6 +97,17 @@ class KeyedEntriesComparison:
         return common_schema(
             [plain_schema(view.schema(flatten=self._form.is_flat(view))) for view in views if view is not None]
         )
+
+    def read_only_changes(self) -> None:
+        """Leave out entries that are known to be equal because both snapshots share the files that contain them.
+
+        Raises:
+            SnapshotError: A file cannot be read.
+        """
+        left, right = self._views
+        if left is not None and right is not None:
+            pairs = FilePairs(left, right)
+            self.pairs = None if pairs.is_empty else pairs
 
     def unit_changes(self, unit: KeyGroupUnit) -> Iterator[UnitChanges]:
         """Compare some key groups: in memory, or bucket by bucket where they are too large.
@@ -110,12 +127,12 @@ class KeyedEntriesComparison:
 
     def _chunks(self, unit: KeyGroupUnit) -> Iterator[tuple[int, KeyedState, RawEntries]]:
         """Read the entries of both snapshots: (0 or 1, the state as its file describes it, entries)."""
+        if self.pairs is not None:
+            yield from self.pairs.chunks(unit)
+            return
         for side, (view, groups) in enumerate(zip(self._views, (unit.left, unit.right), strict=True)):
-            for split in () if view is None else view.group_splits(groups):
-                target = split.target()
-                if target is not None:
-                    for chunk in split.raw_entries():
-                        yield side, target, chunk
+            if view is not None:
+                yield from whole_chunks(side, view, groups)
 
     def _spilled_changes(
         self,
@@ -142,7 +159,7 @@ class KeyedEntriesComparison:
         forms = [(target.key, target.namespace, target.user_key) for target in targets]
         if any(form != forms[0] for form in forms[1:]):
             return False
-        return len(self._kryo) == 1 or not any(_has_kryo(part) for part in forms[0] if part is not None)
+        return len(self._kryo) == 1 or not any(has_kryo(part) for part in forms[0] if part is not None)
 
     def _changes(self, sides: tuple[SideEntries, SideEntries], size: int) -> UnitChanges:
         """Compare the entries of both snapshots."""
@@ -172,13 +189,9 @@ class KeyedEntriesComparison:
         return UnitChanges(counts + more, changes, size)
 
     def _have_comparable_bytes(self, sides: Sequence[SideEntries]) -> bool:
-        """Whether equal bytes are equal rows: all files have the same serializers, which encode alike."""
+        """Whether equal bytes are equal rows."""
         targets = list({id(file.target): file.target for side in sides for file in side.files}.values())
-        if any(_codec(target) != _codec(targets[0]) for target in targets[1:]):
-            return False
-        return len(self._kryo) == 1 or not any(
-            _has_kryo(part) for target in targets[:1] for part in _serializers(target)
-        )
+        return have_equal_codecs(targets, self._kryo)
 
     def _value_form(self, sides: Sequence[SideEntries]) -> ValueForm:
         target = next((file.target for side in sides for file in side.files), None)
@@ -222,17 +235,3 @@ def _bytes_of_nulls(entries: EntryTable, rows: Longs, values: pa.Array) -> RowBy
     packed = entries.packed(rows)
     _, _, starts, stops = packed.ranges
     return cut_rows(packed.data, starts, np.where(null_rows(values), stops - starts, 0))
-
-
-def _codec(target: KeyedState) -> tuple[object, ...]:
-    """Return what determines the meaning of a state's bytes."""
-    kind = target.kind if target.kind in (StateKind.LIST, StateKind.MAP) else StateKind.VALUE
-    return kind, target.key, target.namespace, target.user_key, target.value, target.ttl
-
-
-def _serializers(target: KeyedState) -> Iterator[Serializer]:
-    yield from (item for item in (target.key, target.namespace, target.user_key, target.value) if item is not None)
-
-
-def _has_kryo(serializer: Serializer) -> bool:
-    return isinstance(serializer, Kryo) or any(_has_kryo(part) for part in serializer.nested)

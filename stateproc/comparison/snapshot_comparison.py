@@ -272,7 +272,7 @@ class _StatePlan:
         self._problem: SnapshotError | None = None
         self._units: list[KeyGroupUnit] = []
         try:
-            self._comparison = StateComparison(pair.left, pair.right, RowForm(times=times))
+            self._comparison = StateComparison(pair.left, pair.right, RowForm(times=times), count_all=True)
             self._units = self._comparison.units(threads)
         except SnapshotError as error:
             self._problem = error

@@ -46,6 +46,9 @@ class StateComparison:
         left: The state in the first snapshot; None if it has none.
         right: The state in the second snapshot; None if it has none.
         form: What the rows are.
+        count_all: Whether all entries are read and counted. Otherwise entries are left out that are known to be equal
+            because both snapshots share the files that contain them: numbers of entries (left, right, equal) are then
+            those of entries that were read.
 
     Attributes:
         schema: The columns of the changed rows, without ``_change_type``.
@@ -55,7 +58,9 @@ class StateComparison:
         SnapshotError: A state's types are not known, or its files cannot be read.
     """
 
-    def __init__(self, left: State | None, right: State | None, form: RowForm = PLAIN_ROWS) -> None:
+    def __init__(
+        self, left: State | None, right: State | None, form: RowForm = PLAIN_ROWS, *, count_all: bool = False
+    ) -> None:
         self._left, self._right = left, right
         self._name = next(view for view in (left, right) if view is not None)
         with self._placed():
@@ -70,10 +75,15 @@ class StateComparison:
                     # Times with fewer digits cannot be made of ISO text: changed rows are decoded a second time.
                     self._comparison = _comparison((left, right), form, shown=form.temporal)
                     self.schema = schema
+            if not count_all and isinstance(self._comparison, KeyedEntriesComparison):
+                self._comparison.read_only_changes()
 
     def units(self, threads: int | None = None) -> list[KeyGroupUnit]:
         """Divide the work. Raises SnapshotError if the sizes of files cannot be determined."""
         with self._placed():
+            pairs = self._comparison.pairs if isinstance(self._comparison, KeyedEntriesComparison) else None
+            if pairs is not None:
+                return aligned_units(*pairs.key_group_bytes(), thread_count(threads), few=pairs.reads_whole_files)
             return _units(self._left, self._right, thread_count(threads))
 
     def changes(self, units: list[KeyGroupUnit], threads: int | None = None) -> Generator[UnitChanges, None, None]:

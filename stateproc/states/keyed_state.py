@@ -74,6 +74,20 @@ class KeyedStateView(State):
         return self._parts[0].state
 
     @property
+    def parts(self) -> tuple[StateInFile, ...]:
+        """The subtasks' files that contain the state."""
+        return self._parts
+
+    @property
+    def key_group_owners(self) -> npt.NDArray[np.int64]:
+        """How many files answer for each key group, including those that cannot be read."""
+        owners = np.zeros(self.operator.max_parallelism, dtype=np.int64)
+        for file in (*(part.file for part in self._parts), *(file for file, _ in self._unreadable)):
+            groups = file.handle.key_groups
+            owners[groups.start : groups.stop] += 1
+        return owners
+
+    @property
     def declared(self) -> tuple[KeyedState, ...]:
         """The state as each header describes it, without repetitions."""
         different = {id(part.state): part.state for part in self._parts}
@@ -307,10 +321,7 @@ class KeyedStateView(State):
         Raises:
             SnapshotError: A file of these key groups cannot be read.
         """
-        operator, wanted = self.operator, frozenset(key_groups)
-        scan = StateScan(
-            self.name, operator.display, operator.max_parallelism, operator.options, names=operator.row_names
-        )
+        operator, wanted, scan = self.operator, frozenset(key_groups), self.scan()
         for file, error in self._unreadable:
             if not wanted.isdisjoint(file.handle.key_groups):
                 raise error
@@ -330,6 +341,13 @@ class KeyedStateView(State):
         unreadable = [item for item in self._unreadable if not wanted.isdisjoint(item[0].handle.key_groups)]
         twin._unreadable = tuple(unreadable)
         return twin
+
+    def scan(self) -> StateScan:
+        """Return how entries are read as they are stored."""
+        operator = self.operator
+        return StateScan(
+            self.name, operator.display, operator.max_parallelism, operator.options, names=operator.row_names
+        )
 
     def key_group_bytes(self) -> npt.NDArray[np.int64]:
         """Return the stored bytes of each key group of the state's files, approximately, in all states together."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -252,6 +252,20 @@ def read_into(uri: str, start: int, target: memoryview, options: StorageOptions 
             if not got:
                 break
             done += got
+    return done
+
+
+def read_parts_into(uri: str, parts: Iterable[tuple[int, memoryview]]) -> int:
+    """Fill each of several targets from its position in a local file; return how many bytes were read.
+
+    The file is opened once, which counts where parts are small. Raises MissingFile, InvalidOption.
+    """
+    done = 0
+    with explained(uri), open(normalize(uri), "rb", buffering=0) as file:
+        number = file.fileno()
+        for start, target in parts:
+            while target and (got := os.preadv(number, [target], start)):
+                start, target, done = start + got, target[got:], done + got
     return done
 
 

@@ -18,7 +18,7 @@ Range = tuple[int, int]
 
 DEFAULT_GAP = 64 << 10
 LARGEST_READ = 64 << 20
-_AT_ONCE = 16
+REQUESTS_AT_ONCE = 16
 _Request = tuple[int, int, list[int]]
 """(start, length, indexes of the ranges inside)."""
 
@@ -54,7 +54,7 @@ def _answers(source: ByteSource, requests: Sequence[_Request]) -> list[bytes]:
 
     if len(requests) < 2 or not is_remote(source):
         return [read(request) for request in requests]
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
         return list(pool.map(read, requests))
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from stateproc.errors import CorruptSnapshot, MissingFile, SnapshotError, Where
-from stateproc.storage.filesystem import kind_of, read_into, read_range
+from stateproc.storage.filesystem import kind_of, read_into, read_parts_into, read_range, scheme_of
 
 _SMALL = 1 << 20
 _TRUNCATED = "the file is truncated or was replaced; restore it from a copy or take the snapshot again"
@@ -84,6 +84,18 @@ class FileSource:
         uri = self._resolve()
         at = self.base + start
         _check_read(uri, at, len(target), read_into(uri, at, target, self.storage_options))
+
+    def read_parts(self, parts: Sequence[tuple[int, memoryview]]) -> None:
+        """Fill each target with the bytes from its start on; of a local file, which is opened once for all of them."""
+        if scheme_of(self.uri) != "file":
+            for start, target in parts:
+                self.read_into(start, target)
+            return
+        for start, target in parts:
+            check_range(self, start, len(target))
+        uri, wanted = self._resolve(), sum(len(target) for _, target in parts)
+        found = read_parts_into(uri, [(self.base + start, target) for start, target in parts])
+        _check_read(uri, self.base + (parts[0][0] if parts else 0), wanted, found)
 
     def read_all(self, limit: int) -> bytes:
         check_limit(self, limit)
