@@ -70,10 +70,10 @@ class KeyedEntriesComparison:
         form: What the rows are.
         shown: The views whose rows show what changed, where these are others.
         by_bytes: Values cannot be decoded: entries whose bytes differ are different.
+        count_all: Whether entries are read and counted that are known to be equal.
 
     Attributes:
         schema: The columns of rows, without ``_change_type``.
-        pairs: The files of both, of which only entries that may differ are read; None where all are.
 
     Raises:
         NotComparable: The types of keys or values have nothing in common.
@@ -81,11 +81,16 @@ class KeyedEntriesComparison:
     """
 
     def __init__(
-        self, views: KeyedViews, form: RowForm, shown: KeyedViews | None = None, *, by_bytes: bool = False
+        self,
+        views: KeyedViews,
+        form: RowForm,
+        shown: KeyedViews | None = None,
+        *,
+        by_bytes: bool = False,
+        count_all: bool = False,
     ) -> None:
-        self.pairs: FilePairs | None = None
         self._views, self._form, self._shown = views, form, shown
-        self._by_bytes = by_bytes
+        self._by_bytes, self._count_all = by_bytes, count_all
         self._schema = self._schema_of(views)
         self.schema = self._schema if shown is None else self._schema_of(shown)
         self._kryo = {view.operator.options.kryo for view in views if view is not None}
@@ -98,16 +103,18 @@ class KeyedEntriesComparison:
             [plain_schema(view.schema(flatten=self._form.is_flat(view))) for view in views if view is not None]
         )
 
-    def read_only_changes(self) -> None:
-        """Leave out entries that are known to be equal because both snapshots share the files that contain them.
+    @cached_property
+    def pairs(self) -> FilePairs | None:
+        """Pair the files of both snapshots; None where all entries are read.
 
         Raises:
             SnapshotError: A file cannot be read.
         """
         left, right = self._views
-        if left is not None and right is not None:
-            pairs = FilePairs(left, right)
-            self.pairs = None if pairs.is_empty else pairs
+        if self._count_all or left is None or right is None:
+            return None
+        found = FilePairs(left, right)
+        return None if found.is_empty else found
 
     def unit_changes(self, unit: KeyGroupUnit) -> Iterator[UnitChanges]:
         """Compare some key groups: in memory, or bucket by bucket where they are too large.

@@ -64,19 +64,17 @@ class StateComparison:
         self._left, self._right = left, right
         self._name = next(view for view in (left, right) if view is not None)
         with self._placed():
-            self._comparison = _comparison((left, right), form)
+            self._comparison = _comparison((left, right), form, count_all)
             self.schema = self._comparison.schema
             if "row_kind" in str(self.schema):
                 # The kinds of rows are compared in any case, and shown where the snapshots were opened so.
-                self.schema = _comparison((left, right), form, row_kind=False).schema
+                self.schema = _comparison((left, right), form, count_all, row_kind=False).schema
             if form.temporal != "exact":
-                schema = _comparison((left, right), form, row_kind=False, temporal=form.temporal).schema
+                schema = _comparison((left, right), form, count_all, row_kind=False, temporal=form.temporal).schema
                 if not schema.equals(self.schema):
                     # Times with fewer digits cannot be made of ISO text: changed rows are decoded a second time.
-                    self._comparison = _comparison((left, right), form, shown=form.temporal)
+                    self._comparison = _comparison((left, right), form, count_all, shown=form.temporal)
                     self.schema = schema
-            if not count_all and isinstance(self._comparison, KeyedEntriesComparison):
-                self._comparison.read_only_changes()
 
     def units(self, threads: int | None = None) -> list[KeyGroupUnit]:
         """Divide the work. Raises SnapshotError if the sizes of files cannot be determined."""
@@ -116,7 +114,13 @@ class StateComparison:
 
 
 def _comparison(
-    views: Views, form: RowForm, *, row_kind: bool = True, temporal: str = "exact", shown: str | None = None
+    views: Views,
+    form: RowForm,
+    count_all: bool,
+    *,
+    row_kind: bool = True,
+    temporal: str = "exact",
+    shown: str | None = None,
 ) -> Comparison:
     """Return how two states are compared, and shown with dates and times as ``shown`` says."""
     for view in views:
@@ -142,11 +146,11 @@ def _comparison(
     if not all(isinstance(view, KeyedStateView) and not view.under_state_windows for view in present):
         return RowsComparison(exact, form, others)
     try:
-        return KeyedEntriesComparison(exact, form, others)
+        return KeyedEntriesComparison(exact, form, others, count_all=count_all)
     except Undecodable:
         # Values that cannot be decoded are compared by their bytes.
         exact, others = forms(True)
-        return KeyedEntriesComparison(exact, form, others, by_bytes=True)
+        return KeyedEntriesComparison(exact, form, others, by_bytes=True, count_all=count_all)
 
 
 def _exact_views(views: Views, opaque: bool, row_kind: bool, temporal: str) -> Any:
