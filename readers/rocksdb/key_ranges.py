@@ -77,7 +77,7 @@ def overlaps(spans: Sequence[KeySpan], smallest: bytes, largest: bytes) -> bool:
 
 
 def cut_out(spans: Iterable[KeySpan], holes: Sequence[KeySpan]) -> list[KeySpan]:
-    """Return what is left of spans without the keys of ``holes``; both ascending and without overlaps."""
+    """Return spans without the keys of ``holes``; both are ascending and have no overlaps."""
     found: list[KeySpan] = []
     for start, stop in spans:
         at: bytes | None = start
