@@ -46,6 +46,8 @@ def compare_numbers(sign: str, left: SqlValue, right: SqlValue) -> Any:
     floats = common_float(left, right)
     if floats is not None:
         return compare_floats(sign, as_float(left, floats), as_float(right, floats))
+    if pa.types.is_decimal(left.values.type) and right.is_scalar and right.type == EXACT:
+        return _compare_decimals(sign, left, right)
     if is_integer(left) and not left.is_scalar:
         if right.is_scalar and right.values.as_py() is not None:
             return _compare_integers(sign, left.values, exact_scalar(right))
@@ -77,6 +79,14 @@ def _compare_integers(sign: str, values: pa.Array, literal: Decimal) -> Any:
             return _constant(values, sign == "!=")
         sign = "<=" if sign in ("<", "<=") else ">"
     return KERNELS[sign](pc.cast(values, type_), pa.scalar(floor, type_))
+
+
+def _compare_decimals(sign: str, left: SqlValue, right: SqlValue) -> Any:
+    """Compare decimals with a literal: by a kernel where 76 digits are enough for both."""
+    try:
+        return KERNELS[sign](left.values, pa.scalar(exact_scalar(right)))
+    except pa.ArrowException:
+        return _rows_to_arrow(*_by_row(_COMPARE[sign], left, right), pa.bool_())
 
 
 def _constant(values: pa.Array, answer: bool) -> Any:

@@ -21,6 +21,7 @@ from stateproc.serializers.java.scalars import SCALARS, Scalar
 from stateproc.serializers.java.temporal import TEMPORAL, Temporal
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import RowData
+from stateproc.snapshot.snapshot import Snapshot
 from stateproc.states.state import State
 from tests.helpers.fixtures import Fixture, newest_fixtures
 from tests.helpers.key_conditions import KeyConditions
@@ -30,10 +31,10 @@ from tests.helpers.sweeps import exhaustive, sweep
 READS_EVERY_MODE = False
 
 
-def _states(fixture: Fixture, most: int) -> Iterator[tuple[State, pa.Table]]:
+def _states(snapshot: Snapshot, most: int) -> Iterator[tuple[State, pa.Table]]:
     """Yield at most so many states of each type of keys, with all of their rows."""
     counts: dict[pa.DataType, int] = {}
-    for operator in fixture.open().operators:
+    for operator in snapshot.operators:
         for state in operator.states:
             try:
                 schema = state.schema()
@@ -50,12 +51,18 @@ def _states(fixture: Fixture, most: int) -> Iterator[tuple[State, pa.Table]]:
 @pytest.mark.parametrize(("rounds", "states"), [(4, 1), exhaustive(30, 3)])
 @pytest.mark.parametrize("fixture", newest_fixtures(), ids=lambda item: item.name)
 def test_conditions_on_keys_keep_what_duckdb_selects_of_all_rows(fixture: Fixture, rounds: int, states: int) -> None:
-    for state, rows in _states(fixture, states):
+    snapshot = fixture.open()
+    database = snapshot.sql_database(threads=1)
+    for state, rows in _states(snapshot, states):
+        table = ".".join(f'"{name}"' for name in (state.operator.display, state.name))
         conditions = KeyConditions(rounds, rows)
         for _ in range(rounds):
             text = conditions.condition()
             wanted = rows.take(_selected(rows, text))
             assert _sorted(state.to_arrow(where=text)) == _sorted(wanted), f"{state.name}: {text}"
+            found = database.run(f"SELECT key, key_group FROM {table} WHERE {text}").reader().read_all()
+            assert _sorted(found) == _sorted(wanted.select(["key", "key_group"])), f"{state.name}: {text}"
+    database.close()
 
 
 def _selected(rows: pa.Table, text: str) -> pa.Array:
