@@ -22,7 +22,25 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-_INTEGER_KERNELS = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
+
+
+def _whole_quotient(dividend: Any, divisor: Any) -> Any:
+    """Divide int64s, truncating towards zero; null where the divisor is 0. Raises ArrowInvalid on overflow."""
+    return pc.divide_checked(dividend, pc.if_else(pc.equal(divisor, 0), pa.scalar(None, pa.int64()), divisor))
+
+
+def _remainder(dividend: Any, divisor: Any) -> Any:
+    """Return what a whole quotient leaves, with the sign of the dividend."""
+    return pc.subtract(dividend, pc.multiply(_whole_quotient(dividend, divisor), divisor))
+
+
+_INTEGER_KERNELS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": pc.add_checked,
+    "-": pc.subtract_checked,
+    "*": pc.multiply_checked,
+    "%": _remainder,
+    "DIV": _whole_quotient,
+}
 _EXACT_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -103,7 +121,7 @@ def arithmetic(sign: str, left: SqlValue, right: SqlValue) -> SqlValue:
     if floats is not None:
         return SqlValue(float_arithmetic(sign, as_float(left, floats), as_float(right, floats)), floats)
     a, b = _int64(left), _int64(right)
-    if sign in _INTEGER_KERNELS and a is not None and b is not None:
+    if a is not None and b is not None:
         try:
             return SqlValue(_INTEGER_KERNELS[sign](a, b), pa.int64())
         except pa.ArrowInvalid:

@@ -67,6 +67,8 @@ def _selected_by_sql(text: str) -> list[int]:
         # A remainder or a whole quotient of a division by zero is null.
         ("n % 0 IS NULL", ALL),
         ("n // 0 IS NULL", ALL),
+        ("n % k = -1", [2]),
+        ("i64 // -1 = 9223372036854775808", [4]),
         # Spellings of Spark and MySQL.
         ("s RLIKE '^t'", [0]),
         ("size(li) = 3", [0, 4]),
