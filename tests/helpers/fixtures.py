@@ -28,6 +28,8 @@ UNKNOWN_TYPES = "many-states"
 """The job of two states with a serializer that stateproc does not know; native heap files hide more states by it."""
 PLANNED = "plan"
 """The jobs of compiled plans, whose states `tests.helpers.planned_states` reads under the names of their queries."""
+LOGGED = "feed"
+"""The job that logs its changes, whose chains `tests.helpers.change_logs` reads."""
 ReadRows = Callable[[Snapshot, State], Iterable[dict[str, Any]]]
 
 
@@ -75,7 +77,7 @@ def fixtures(*kinds: str, backends: tuple[str, ...] = ()) -> list[Fixture]:
 @cache
 def _every_fixture() -> tuple[Fixture, ...]:
     found = (item for path in sorted(FIXTURES.glob("*/*/manifest.json")) for item in fixtures_in(path.parent))
-    return tuple(item for item in found if item.manifest["job"] not in (UNKNOWN_TYPES, PLANNED))
+    return tuple(item for item in found if item.manifest["job"] not in (UNKNOWN_TYPES, PLANNED, LOGGED))
 
 
 def unknown_type_fixtures(*modes: str) -> list[Fixture]:

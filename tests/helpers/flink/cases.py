@@ -52,6 +52,7 @@ JOBS = {
     "chain-expiring": ("Chains", "expiring"),
     "chain-async": ("AsyncChains", "job"),
     "chain-sessions": ("Sessions", "job"),
+    "feed": ("Feeds", "job"),
 }
 """Job → the Java class and method that build it."""
 

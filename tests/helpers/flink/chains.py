@@ -44,12 +44,17 @@ class Chain(Case):
     @property
     def name(self) -> str:
         """The folder of the case below its release."""
-        return f"chain-{self.mode}"
+        return f"{self.job.partition('-')[0]}-{self.mode}"
 
 
 def many(times: int) -> str:
     """So many rounds, each with its checkpoint."""
     return " ".join(["round checkpoint"] * times)
+
+
+def steps(times: int) -> str:
+    """So many steps of a job that logs its changes, each with its checkpoint."""
+    return " ".join(["step checkpoint"] * times)
 
 
 SMALL_TABLES: Options = (
@@ -84,6 +89,10 @@ FORST: Options = (
     ("state.backend.forst.compaction.level.max-size-level-base", "2kb"),
 )
 LOCAL: Options = (("state.backend.forst.primary-dir", "local"),)
+NO_CLAIM: Options = (
+    ("execution.savepoint-restore-mode", "NO_CLAIM"),
+    ("execution.state-recovery.claim-mode", "NO_CLAIM"),
+)
 ROCKSDB = FILES + INCREMENTAL + ROCKSDB_TIMERS + SMALL_TABLES
 
 ACROSS: Options = (("execution.checkpointing.file-merging.across-checkpoint-boundary", "true"),)
@@ -106,6 +115,26 @@ MATERIALIZING = many(2) + " pause-4000 " + many(3) + " pause-4000 checkpoint " +
 """Nothing is materialized yet, then a part is, then all."""
 
 UP_AND_DOWN = (Stage(2, many(3)), Stage(3, "checkpoint " + many(2)), Stage(1, many(3)))
+
+LOGGED = (
+    Stage(2, steps(6), NO_CLAIM),
+    Stage(2, steps(5), NO_CLAIM),
+    Stage(3, steps(5) + " canonical", CLAIM),
+    Stage(1, steps(4), NO_CLAIM),
+    Stage(1, steps(4) + " native canonical", CLAIM),
+)
+"""Restored with a claim and without, rescaled from a checkpoint and from a savepoint."""
+LOGGED_TABLES: Options = (
+    ("state.backend.rocksdb.block.blocksize", "512b"),
+    ("state.backend.rocksdb.compaction.level.target-file-size-base", "8kb"),
+    ("state.backend.rocksdb.compaction.level.max-size-level-base", "16kb"),
+    ("state.backend.rocksdb.compression.per.level", "NO_COMPRESSION"),
+    ("state.backend.rocksdb.log.level", "FATAL_LEVEL"),
+)
+"""Tables of several blocks, and levels of several tables; not compressed, because the archive is."""
+
+FIVE_HOURS = 5 * 3_600_000
+"""By the clock of the job, which it moves on itself."""
 
 OLD = ("1.8", "1.13", "1.16")
 """Of the oldest release, of the last before canonical savepoints, and of one with newer handles."""
@@ -329,6 +358,32 @@ CHAINS = (
         options=FORST + LOCAL,
         stages=UP_AND_DOWN,
         releases=("2.3",),
+    ),
+    Chain(
+        "feed",
+        "rocksdb",
+        "rocksdb",
+        "chain",
+        options=FILES + INCREMENTAL + ROCKSDB_TIMERS + LOGGED_TABLES + UNMANAGED,
+        stages=LOGGED,
+        time_to_live=FIVE_HOURS,
+    ),
+    Chain("feed", "hashmap", "hashmap", "chain", options=FILES, stages=LOGGED, time_to_live=FIVE_HOURS),
+    Chain(
+        "feed",
+        "changelog",
+        "rocksdb",
+        "chain",
+        options=FILES + INCREMENTAL + ROCKSDB_TIMERS + LOGGED_TABLES + UNMANAGED + CHANGELOG + SLOWLY,
+        stages=(
+            Stage(2, steps(3) + " pause-4000 " + steps(3), CLAIM),
+            Stage(2, steps(2) + " pause-4000 " + steps(3), CLAIM),
+            Stage(3, steps(5) + " pause-4000 checkpoint", CLAIM),
+            Stage(1, steps(2) + " pause-4000 " + steps(2), CLAIM),
+            Stage(1, steps(4) + " native canonical", CLAIM),
+        ),
+        time_to_live=FIVE_HOURS,
+        key_type="Long",
     ),
     Chain(
         "chain-small",

@@ -11,6 +11,9 @@ from tests.helpers.flink.cases import Case
 from tests.helpers.flink.chains import Chain
 from tests.helpers.flink.jars import RELEASES
 
+LOG = "changes.jsonl"
+"""What a job has written of its changes."""
+
 
 def publish(case: Case, release: str, run: Path, home: Path) -> None:
     """Copies what a case wrote in `run` to `home` and says in a manifest what it is."""
@@ -65,18 +68,21 @@ def _chain(case: Chain, release: str, run: Path, home: Path) -> dict[str, Any]:
     shutil.copytree(root, home / "snapshot")
     members = []
     for line in (run / "snapshots.tsv").read_text().splitlines():
-        path, kind, parallelism, number, start, end = line.split("\t")
-        shutil.copy(run / f"expected-{number}.jsonl", home)
-        members.append(
-            {
-                "snapshot": str(Path("snapshot") / Path(path).relative_to(root)),
-                "kind": kind,
-                "parallelism": int(parallelism),
-                "expected": f"expected-{number}.jsonl",
-                "told": [int(start), int(end)],
-            }
-        )
-    _drop_unreferenced(home, [member["snapshot"] for member in members])
+        path, kind, parallelism, number, start, end, *hours = line.split("\t")
+        member = {
+            "snapshot": str(Path("snapshot") / Path(path).relative_to(root)),
+            "kind": kind,
+            "parallelism": int(parallelism),
+        }
+        if hours:
+            completed = (Path(path) / "_metadata").stat().st_mtime_ns // 1_000_000
+            members.append(member | {"step": int(number), "hours": int(hours[0]), "completed": completed})
+        else:
+            shutil.copy(run / f"expected-{number}.jsonl", home)
+            members.append(member | {"expected": f"expected-{number}.jsonl", "told": [int(start), int(end)]})
+    if (run / LOG).exists():
+        shutil.copy(run / LOG, home / LOG)
+    _drop_unreferenced(home, [str(member["snapshot"]) for member in members])
     return _manifest(case, release) | {
         "stages": [{"parallelism": s.parallelism, "steps": s.steps, "options": dict(s.options)} for s in case.stages],
         "time_to_live": case.time_to_live,
