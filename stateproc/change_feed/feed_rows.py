@@ -29,7 +29,7 @@ _COMPARED_NAMES = {"map_value": "value"}
 
 def feed_schema(columns: pa.Schema) -> pa.Schema:
     """Return the columns of a feed for the columns of a state."""
-    return pa.schema([*columns, *CHANGE_FIELDS])
+    return pa.schema([*(pa.field(field.name, field.type) for field in columns), *CHANGE_FIELDS])
 
 
 @dataclass(frozen=True)

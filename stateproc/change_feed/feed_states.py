@@ -9,6 +9,7 @@ from typing import Any
 
 from stateproc.comparison.structure import check_names
 from stateproc.errors import InvalidOption, NotFound
+from stateproc.metadata import OperatorState
 from stateproc.options import BY_NAME
 from stateproc.snapshot.selection import (
     StateSelection,
@@ -48,15 +49,25 @@ def states_of(snapshots: Sequence[Snapshot], selection: StateSelection) -> list[
 
 
 def check_same_job(snapshots: Sequence[Snapshot]) -> None:
-    """Raise InvalidOption if two neighbours have no operator in common: they are of different jobs."""
+    """Raise InvalidOption if two neighbours have no operator with state in common: they are of different jobs."""
     for one, two in pairwise(snapshots):
-        ids = [{item.operator_id for item in snapshot.metadata.operators} for snapshot in (one, two)]
-        if all(ids) and ids[0].isdisjoint(ids[1]):
+        pair = one.metadata.operators, two.metadata.operators
+        stateful, every = (
+            [{item.operator_id for item in items if keep(item)} for items in pair] for keep in (_has_state, bool)
+        )
+        if all(stateful) and stateful[0].isdisjoint(every[1]) and stateful[1].isdisjoint(every[0]):
             raise InvalidOption(
                 f"{one.path} and {two.path} have no operator in common: they are of different jobs",
                 advice="compare snapshots of one job; operators are matched by the hash of their uid, which must "
                 "not change",
             )
+
+
+def _has_state(operator: OperatorState) -> bool:
+    """Whether an operator has state. Ids of others may be those of another job, as they follow from its graph."""
+    return operator.coordinator is not None or any(
+        item.managed_keyed or item.managed_operator or item.raw_keyed or item.raw_operator for item in operator.subtasks
+    )
 
 
 def _operators(snapshots: Sequence[Snapshot], selection: StateSelection) -> list[Operator | None]:

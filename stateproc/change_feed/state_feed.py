@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
@@ -106,14 +106,18 @@ class StateFeed(State):
         return [split for step in self.steps for split in step.splits(request)]
 
     def counts(
-        self, *, where: str | None = None, threads: int | None = None, advance: Advance = lambda _: None
+        self,
+        *,
+        where: str | None = None,
+        threads: int | None = None,
+        planned: Callable[[int], Advance] = lambda _: lambda _: None,
     ) -> tuple[CommitChanges, ...]:
         """Read all changes, and return how many rows each commit changed.
 
         Args:
             where: Only rows for which a condition is true, as of ``batches``.
             threads: The number of threads that read.
-            advance: Called with the bytes of each split that is done.
+            planned: Called once with the bytes that will be read; returns a function to call with those that were.
 
         Raises:
             SnapshotError: As ``batches``.
@@ -124,7 +128,7 @@ class StateFeed(State):
         kinds = (INSERT, UPDATE_AFTER, DELETE)
         found = {step.commit.version: dict.fromkeys(kinds, 0) for step in self.steps}
         scan = FilteredScan(self, where, [CHANGE_TYPE, COMMIT_VERSION], threads=threads)
-        for batch in scan.batches(advance, at_once=True):
+        for batch in scan.batches(planned(sum(split.bytes for split in scan.splits)), at_once=True):
             if not len(batch):
                 continue
             # The rows of a batch are those of one commit.
@@ -162,6 +166,13 @@ class StateFeed(State):
     def parallel_split_bytes(self, threads: int, limit: int) -> int:
         sizes = [view.parallel_split_bytes(threads, limit) for view in self._views]
         return max([super().parallel_split_bytes(threads, limit), *sizes]) if sizes else limit
+
+    def _repr_html_(self) -> str:
+        """Show the commits and the columns in a notebook."""
+        # Lazy: start-up.
+        from stateproc.change_feed.feed_card import feed_card
+
+        return feed_card(self).html()
 
     def __repr__(self) -> str:
         versions = [str(commit.version) for commit in self.commits]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from argparse import Namespace
+from contextlib import ExitStack
 from typing import Any
 
 from stateproc.catalog.entries import iso_time
@@ -48,8 +49,12 @@ def _feed(arguments: Namespace, temporal: str) -> StateFeed:
 
 def _print_summary(feed: StateFeed, arguments: Namespace) -> None:
     threads = option_values(arguments, (BY_NAME["threads"],))["threads"]
-    with progress("comparing", feed.stored_bytes or 0) as advance:
-        counted = feed.counts(where=arguments.where, threads=threads, advance=advance)
+    with ExitStack() as stack:
+        counted = feed.counts(
+            where=arguments.where,
+            threads=threads,
+            planned=lambda total: stack.enter_context(progress("comparing", total)),
+        )
     if arguments.json:
         json.dump(_report(feed, counted), sys.stdout, ensure_ascii=False, indent=2)
         print()
