@@ -25,7 +25,7 @@ _MAX_SUBTASKS = 2_000
 _NO_FILES = frozenset(
     {
         "where", "columns", "limit", "threads", "min_bytes", "namespace", "key_type", "plugins", "storage_options",
-        "path_mapping", "uids", "rows", "kryo", "key_groups",
+        "path_mapping", "uids", "rows", "kryo", "key_groups", "starting_checkpoint", "ending_checkpoint",
     }
 )  # fmt: skip
 """Arguments whose values are no paths, which argcomplete would propose."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from stateproc.change_feed.changes import open_feed
 from stateproc.readers.common.splits import Split
 from stateproc.snapshot.metadata_tables import CATALOGS
 from stateproc.snapshot.opening import open
@@ -108,6 +107,9 @@ class CatalogRelation(Relation):
 def relation(options: SourceOptions) -> Relation:
     """Open the snapshot and select what the options specify. Raises SnapshotError."""
     if options.feed is not None:
+        # Lazy: start-up. Reading a snapshot compares nothing.
+        from stateproc.change_feed.changes import open_feed
+
         start, path = options.starting_snapshot, options.path
         old, new = (path, None) if start is None else (start, path)
         return StateRelation(open_feed(old, new, options.selection, options.feed, options.opening), options)

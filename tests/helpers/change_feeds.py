@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from stateproc.change_feed.feed_rows import CHANGE_FIELDS, COMMIT_VERSION
 from stateproc.comparison.change_rows import CHANGE_TYPE, UNIDENTIFYING
 from stateproc.states.connector_state import opened_state
 from stateproc.states.state import State
+from tests.helpers.paths import FIXTURES
 
 REMOVING = ("delete", "update_preimage")
 _NOT_COMPARED = (*UNIDENTIFYING, *(field.name for field in CHANGE_FIELDS))
@@ -68,6 +70,18 @@ def _plain(value: Any) -> Any:
 def _sorted(items: list[Any]) -> list[Any]:
     is_map = bool(items) and all(isinstance(item, tuple) for item in items)
     return sorted(items, key=repr) if is_map else items
+
+
+def newest_chains() -> list[Path]:
+    """Return each chain of snapshots as the newest release wrote it; chains of all releases are compared elsewhere."""
+    newest: dict[str, Path] = {}
+    for path in sorted(FIXTURES.glob("*/chain-*/manifest.json"), key=lambda path: _release(path.parent.parent)):
+        newest[path.parent.name] = path.parent
+    return sorted(newest.values())
+
+
+def _release(folder: Path) -> list[int]:
+    return [int(part) for part in folder.name.split(".")]
 
 
 def pairs_in(chain: Iterable[Any], extra: Iterable[tuple[int, int]] = ()) -> list[tuple[Any, Any]]:

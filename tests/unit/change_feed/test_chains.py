@@ -18,16 +18,12 @@ from stateproc.comparison.common_schema import RowForm
 from stateproc.snapshot.selection import StateSelection, state_option
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.states.state import State
-from tests.helpers.change_feeds import apply_feed, change_types, pairs_in, rows_of
+from tests.helpers.change_feeds import apply_feed, change_types, newest_chains, pairs_in, rows_of
 from tests.helpers.fixtures import FIXTURES, fixtures_in
 
-CHAINS = sorted(path.parent for path in FIXTURES.glob("*/chain-*/manifest.json"))
-FAST = {"1.20/chain-rocksdb", "1.20/chain-changelog-sessions"}
-CASES = [
-    pytest.param(path, id=name, marks=() if name in FAST else pytest.mark.exhaustive)
-    for path in CHAINS
-    if (name := f"{path.parent.name}/{path.name}")
-]
+CHAINS = newest_chains()
+FAST = {"chain-rocksdb", "chain-changelog-sessions"}
+CASES = [pytest.param(path, id=path.name, marks=() if path.name in FAST else pytest.mark.exhaustive) for path in CHAINS]
 RESCALED = FIXTURES / "1.20/chain-rescaled"
 
 
