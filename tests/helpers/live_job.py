@@ -118,7 +118,11 @@ class LiveJob:
             )
         job = cls(root, process, log)
         threading.Thread(target=job._listen, daemon=True).start()
-        job._wait(lambda: bool(job.job_id), COMMAND_SECONDS)
+        try:
+            job._wait(lambda: bool(job.job_id), COMMAND_SECONDS)
+        except JobFailed:
+            job.kill()
+            raise
         return job
 
     @property

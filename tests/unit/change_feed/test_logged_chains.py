@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -181,6 +182,41 @@ def test_diff_has_the_same_changes(release: str, backend: str) -> None:
         assert compare_snapshots(opened(old), opened(new), times=True, rows=keep).is_readable
         found = {name: changed_entries(own) for name, own in rows.items() if is_logged(name)}
         assert logged.alive_changes(found, two.now) == logged.changes(old, new)
+
+
+@pytest.mark.exhaustive
+def test_backends_and_releases_may_differ() -> None:
+    """All chains are of the same changes, so that the log of one is true of snapshots of two."""
+    chains = [chain(release, backend) for release in RELEASES for backend in BACKENDS]
+    dice = random.Random(20)
+    for left, right in zip(chains, [*chains[1:], chains[0]], strict=True):
+        old, new = dice.choice(left.snapshots[:12]), dice.choice(right.snapshots[12:])
+        changes = left.alive_changes(net_changes(old, new), new.now)
+        assert changes == left.changes(old, new), (old.path, new.path)
+
+
+@each_chain
+def test_appended_elements_are_the_ends_of_lists(release: str, backend: str) -> None:
+    """Rows of elements have their positions: of a list that only grew, the new elements are inserted."""
+    logged = chain(release, backend)
+    appended = 0
+    for old, new in pairwise(logged.snapshots[:6]):
+        feed = stateproc.changes(opened(old), opened(new), "feed", "items", list_changes="appended")
+        inserted: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        touched = set()
+        for row in feed.to_arrow().to_pylist():
+            if row["_change_type"] == "insert":
+                inserted[row["key"]].append((row["list_index"], row["list_element"]))
+            else:
+                touched.add(row["key"])
+        for identity, (before, after) in logged.changes(old, new).get(("feed", "items"), {}).items():
+            key = json.loads(identity)[0]
+            if after is not None and after[: len(before or ())] == (before or []):
+                start = len(before or ())
+                assert sorted(inserted[key]) == list(enumerate(after[start:], start))
+                assert key not in touched
+                appended += 1
+    assert appended > 20
 
 
 def test_commits_have_the_time_at_which_they_were_completed(tmp_path: Path) -> None:
