@@ -93,7 +93,7 @@ def compacted_entries(
         CorruptSnapshot: A change is damaged; names file and offset.
         UnsupportedSnapshot: A value can only be computed by the job's function.
     """
-    rows = _RowCollector(state, ctx)
+    rows = RowCollector(state, ctx)
     check_operations(found, state)
     for entries in materialized:
         rows.load(entries)
@@ -102,7 +102,7 @@ def compacted_entries(
     yield from _written(rows.compacted(file), file)
 
 
-class _RowCollector:
+class RowCollector:
     """Collect rows, and references to the buffers that their addresses point into."""
 
     def __init__(self, state: KeyedState, ctx: LayoutContext) -> None:
@@ -248,13 +248,17 @@ class _RowCollector:
         bounds = np.frombuffer(offsets, dtype=width)[array.offset : array.offset + len(array) + 1].astype(np.int64)
         return (0 if data is None else data.address) + bounds[:-1], np.diff(bounds)
 
-    def compacted(self, file: str) -> ChangeRows:
-        """Return the rows after all changes, by key group and composite key. ``file``: for errors."""
+    def rows(self) -> ChangeRows:
+        """Return what was collected; its addresses are valid as long as the collector exists."""
         if not self._rows:
             return _rows(0)
-        rows = ChangeRows(
+        return ChangeRows(
             *(np.concatenate([getattr(part, field.name) for part in self._rows]) for field in fields(ChangeRows))
         )
+
+    def compacted(self, file: str) -> ChangeRows:
+        """Return the rows after all changes, by key group and composite key. ``file``: for errors."""
+        rows = self.rows()
         rows = rows.take(np.argsort(rows.order, kind="stable"))
         if (rows.does == MERGE).any():
             return self._merged_rows(rows, file)

@@ -1,170 +1,28 @@
-"""Splits of keyed state in changelog handles, and the rows of changelogs in the table of backends."""
+"""The rows of changelogs in the table of backends."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
 from itertools import pairwise
 
-import pyarrow as pa
-
-from stateproc.errors import UnsupportedSnapshot, Where
-from stateproc.metadata.backend import KeyedHeader, StateMetaInfo
-from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle
-from stateproc.readers.changelog.changelog_source import ChangelogSource
-from stateproc.readers.changelog.key_type_check import checked
-from stateproc.readers.changelog.log_compaction import compacted_entries
-from stateproc.readers.changelog.log_metadata import DeclaredStateIds, changelog_header, read_declaration
-from stateproc.readers.changelog.materialized import materialized_file
-from stateproc.readers.changelog.records import records
-from stateproc.readers.changelog.segments import METADATA_GROUP, log_blocks
-from stateproc.readers.changelog.spill_buckets import Buckets
-from stateproc.readers.common.keyed_file import (
-    HandleBackend,
-    KeyedFile,
-    SizeRequest,
-    StateLayout,
-    StateSizes,
+from stateproc.metadata.backend import KeyedHeader
+from stateproc.metadata.handles import IncrementalHandle
+from stateproc.readers.changelog.changelog_split import (
+    ChangelogSplit,
+    changelog_handle,
+    changelog_source,
+    changelog_split,
 )
-from stateproc.readers.common.raw_entries import RawEntries
-from stateproc.readers.common.splits import KeyedSplit, SplitRequest, StateScan
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind, find_state, keyed_state
+from stateproc.readers.changelog.log_metadata import changelog_header
+from stateproc.readers.changelog.materialized import materialized_file
+from stateproc.readers.changelog.pair_scan import changelog_pair_scan
+from stateproc.readers.common.keyed_file import HandleBackend, KeyedFile, SizeRequest, StateLayout, StateSizes
+from stateproc.readers.common.splits import KeyedSplit, SplitRequest
+from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.readers.materialized_backends import MATERIALIZED_BACKENDS
-from stateproc.serializers import Serializer
-from stateproc.serializers.core.plugins import load_plugins
-
-
-@dataclass(frozen=True)
-class ChangelogSplit(KeyedSplit):
-    """Some key groups of one state in a changelog. Every split reads the whole log.
-
-    Attributes:
-        source: The changelog.
-        groups: The key groups.
-        stored_bytes: Their share of the stored bytes.
-    """
-
-    source: ChangelogSource
-    groups: tuple[int, ...]
-    stored_bytes: int
-
-    @property
-    def bytes(self) -> int:
-        return self.stored_bytes
-
-    @property
-    def key_groups(self) -> tuple[int, ...]:
-        return self.groups
-
-    @property
-    def origin(self) -> str:
-        return self.source.name
-
-    def declared(self) -> KeyedState | None:
-        load_plugins(self.scan.options.plugins)
-        header = changelog_header(self.source)
-        state = None if header is None else find_state(header, self.scan.state)
-        return None if state is None else replace(state, state_id=0)
-
-    def raw_entries(self) -> Iterator[RawEntries]:
-        """Read the state as it is after the changes; where there are none, as it was materialized.
-
-        Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot; InvalidOption if keys are not of the type that the
-        user specified.
-        """
-        target = self.declared()
-        if target is None:
-            return
-        with Buckets(self.groups) as buckets:
-            self._collect(target, buckets)
-            files = self._materialized(target)
-            if buckets.count:
-                yield from self._replayed(target, files, buckets)
-                return
-            for file in files:
-                yield from file.split(self.scan, self.groups).raw_entries()
-
-    def read(self) -> Iterator[pa.RecordBatch]:
-        """Read and decode the rows: without changes, as the wrapped backend's own split does."""
-        target = self.declared()
-        if target is None:
-            return
-        scan = self.scan
-        with Buckets(self.groups) as buckets:
-            self._collect(target, buckets)
-            files = self._materialized(target)
-            if buckets.count or scan.raw_keys:
-                yield from scan.decoded(self._replayed(target, files, buckets), scan.named(target))
-                return
-            for file in files:
-                yield from file.split(scan, self.groups).read()
-
-    def _replayed(self, target: KeyedState, files: list[KeyedFile], buckets: Buckets) -> Iterator[RawEntries]:
-        """Yield the state after the changes, run of key groups by run of key groups."""
-        entries = self._runs(target, files, buckets)
-        if target.key is not self.source.key_type or target.kind.is_queue:
-            return entries
-        return checked(entries, target, self.scan.options.context, self.scan.max_parallelism, self.scan.operator)
-
-    def _runs(self, target: KeyedState, files: list[KeyedFile], buckets: Buckets) -> Iterator[RawEntries]:
-        stored = sum(file.handle.stored_bytes for file in files)
-        per_group = stored // max(len(self.source.handle.key_groups), 1)
-        for groups, changes in buckets.runs(per_group):
-            found = records(changes)
-            materialized = (entries for file in files for entries in file.split(self.scan, groups).raw_entries())
-            yield from compacted_entries(target, materialized, found, self.scan.options.context, self.origin)
-
-    def _collect(self, target: KeyedState, buckets: Buckets) -> None:
-        """Collect the target's changes. A state id is valid for the records after its declaration, until the next."""
-        declared = DeclaredStateIds()
-        wanted = set(self.groups)
-        for block in log_blocks(self.source.handle.non_materialized, self.source.location, wanted.__contains__):
-            if block.key_group != METADATA_GROUP:
-                own = declared.own(block)
-                if len(own):
-                    buckets.add(own)
-                continue
-            for change in block.changes():
-                state_id, info = read_declaration(change)
-                declared.declare(state_id, own=info.name == target.name)
-                if info.name == target.name:
-                    self._check_same(target, info, target.key, change.file)
-
-    def _materialized(self, target: KeyedState) -> list[KeyedFile]:
-        """Return the materialized files that contain the target."""
-        files = []
-        for handle in self.source.handle.materialized:
-            file = materialized_file(handle, self.source.location, self.scan.max_parallelism)
-            header = file.header
-            assert header is not None
-            for info, state in zip(header.states, file.states, strict=True):
-                if info.name == target.name and isinstance(state, KeyedState):
-                    self._check_same(target, info, header.key, self.origin)
-                    files.append(file)
-        return files
-
-    def _check_same(self, target: KeyedState, info: StateMetaInfo, key: Serializer, file: str) -> None:
-        """Raise UnsupportedSnapshot if the state's bytes were written by different serializers."""
-        if keyed_state(info, 0, key) != target:
-            raise UnsupportedSnapshot(
-                "the state's serializer changed between what the changelog has materialized and what it logs",
-                where=Where(file=file, operator=self.scan.operator, state=target.name),
-                advice="open a checkpoint taken after the next materialization, or take a savepoint of the job",
-            )
-
-
-def changelog_handle(file: KeyedFile) -> ChangelogHandle:
-    """Return the handle of a changelog."""
-    assert isinstance(file.handle, ChangelogHandle)
-    return file.handle
-
-
-def _source(file: KeyedFile) -> ChangelogSource:
-    return ChangelogSource(changelog_handle(file), file.location, file.key_handles, file.key_type)
 
 
 def _header(file: KeyedFile) -> KeyedHeader | None:
-    return changelog_header(_source(file))
+    return changelog_header(changelog_source(file))
 
 
 def _databases(file: KeyedFile) -> tuple[IncrementalHandle, ...]:
@@ -179,12 +37,8 @@ def _plan(file: KeyedFile, request: SplitRequest) -> list[KeyedSplit]:
     parts = min(max(1, -(-size // max(request.split_bytes, 1))), max(len(groups), 1))
     bounds = [len(groups) * index // parts for index in range(parts + 1)]
     runs = [tuple(filter(request.includes, groups[start:stop])) for start, stop in pairwise(bounds)]
-    source = _source(file)
+    source = changelog_source(file)
     return [ChangelogSplit(request.scan, source, run, size * len(run) // len(groups)) for run in runs if run]
-
-
-def _split(file: KeyedFile, scan: StateScan, key_groups: Collection[int]) -> KeyedSplit:
-    return ChangelogSplit(scan, _source(file), tuple(key_groups), file.data_bytes)
 
 
 def _sizes(file: KeyedFile, request: SizeRequest) -> StateSizes:
@@ -200,7 +54,13 @@ def _stores_lengths(file: KeyedFile, state: KeyedState) -> bool:
 
 
 CHANGELOG = StateLayout(
-    name="changelog", splits=_plan, split=_split, sizes=_sizes, reads_whole_files=True, stores_lengths=_stores_lengths
+    name="changelog",
+    splits=_plan,
+    split=changelog_split,
+    sizes=_sizes,
+    reads_whole_files=True,
+    stores_lengths=_stores_lengths,
+    pair_scan=changelog_pair_scan,
 )
 
 CHANGELOG_BACKEND = HandleBackend(

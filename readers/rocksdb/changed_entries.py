@@ -34,6 +34,7 @@ def changed_entries(
     prefix: int,
     *,
     keys: Sequence[KeySpan] = (),
+    sides: Sequence[int] = SIDES,
     verify: bool = True,
 ) -> Iterator[tuple[int, RawEntries]]:
     """Read the entries of some key groups that may differ: yield the side (0 or 1) and entries of it, by key.
@@ -46,6 +47,7 @@ def changed_entries(
         key_groups: Key groups that both databases answer for.
         prefix: The width of the key group before each key, 1 or 2 bytes.
         keys: Spans of further keys to read.
+        sides: Which sides to read.
         verify: Whether the blocks' checksums are checked.
 
     Raises:
@@ -58,7 +60,7 @@ def changed_entries(
     sources = [sst.source for sst in chain(*tables.own, *tables.shared)]
     try:
         with Fetcher(ahead=any(map(is_remote, sources))) as fetcher:
-            yield from _PairReader(tables, wanted, prefix, fetcher, verify=verify).entries(keys)
+            yield from _PairReader(tables, wanted, prefix, fetcher, verify=verify).entries(keys, sides)
     except SnapshotError as error:
         raise error.at(state=state) from error
 
@@ -78,7 +80,7 @@ class _PairReader:
         self._own = [opened(side) for side in tables.own]
         self._shared = opened(sst for sst, _ in tables.shared)
 
-    def entries(self, more: Sequence[KeySpan]) -> Iterator[tuple[int, RawEntries]]:
+    def entries(self, more: Sequence[KeySpan], sides: Sequence[int]) -> Iterator[tuple[int, RawEntries]]:
         """Read what may differ, and the keys of further spans."""
         own = list(chain.from_iterable(self._own))
         self._open(own)
@@ -86,7 +88,7 @@ class _PairReader:
         ranges = intersections(self._wanted, joined([*deleted, *more]))
         found = [candidate_ranges(ranges)] if ranges else []
         for keys in chain(found, self._candidates(cut_out(self._wanted, ranges))):
-            for side in SIDES:
+            for side in sides:
                 for entries in self._looked_up(keys, side):
                     yield side, entries
 

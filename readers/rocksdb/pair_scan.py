@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.metadata.keyed_handles import IncrementalHandle
 from stateproc.readers.common.raw_entries import RawEntries
-from stateproc.readers.rocksdb.changed_entries import changed_entries
+from stateproc.readers.rocksdb.changed_entries import SIDES, changed_entries
 from stateproc.readers.rocksdb.key_ranges import KeySpan, key_spans, runs_of
 from stateproc.readers.rocksdb.open_database import database_files
 from stateproc.readers.rocksdb.shared_tables import DatabaseOfState, PairedTables, paired_tables, stored_files
@@ -40,10 +40,12 @@ class RocksDbPairScan:
     def bytes(self) -> int:
         return self.stored_bytes
 
-    def entries(self, key_groups: Collection[int], keys: Sequence[KeySpan] = ()) -> Iterator[tuple[int, RawEntries]]:
-        """Read the entries that may differ, see ``PairScan``, and those of further keys."""
+    def entries(
+        self, key_groups: Collection[int], keys: Sequence[KeySpan] = (), sides: Sequence[int] = SIDES
+    ) -> Iterator[tuple[int, RawEntries]]:
+        """Read the entries that may differ, see ``PairScan``, and those of further keys; of one side or both."""
         runs, width = runs_of(sorted(key_groups)), prefix_width(self.max_parallelism)
-        yield from changed_entries(self.tables, self.state, runs, width, keys=keys, verify=self.verify)
+        yield from changed_entries(self.tables, self.state, runs, width, keys=keys, sides=sides, verify=self.verify)
 
 
 def rocksdb_pair_scan(

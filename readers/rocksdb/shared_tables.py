@@ -47,13 +47,14 @@ def stored_files(handle: IncrementalHandle, location: SnapshotLocation) -> dict[
     A checkpoint refers to the files that it shares with earlier ones as these do, also after a restore: by path and
     size, or by the bytes themselves. Local names may change.
     """
-    return {name: _identity(stream, location) for name, stream in (*handle.shared, *handle.private)}
+    return {name: stored_identity(stream, location) for name, stream in (*handle.shared, *handle.private)}
 
 
-def _identity(stream: StreamHandle, location: SnapshotLocation) -> Hashable:
+def stored_identity(stream: StreamHandle, location: SnapshotLocation) -> Hashable:
+    """Return what identifies a stored file, or a part of one; equal ones are the same."""
     match stream:
         case KeyGroupsHandle():
-            return _identity(stream.stream, location)
+            return stored_identity(stream.stream, location)
         case FileHandle():
             return stream.path, stream.size
         case SegmentHandle():
@@ -107,7 +108,7 @@ def paired_tables(
     tables = [side.tables(wanted, verify=verify) for side in (left, right)]
     if any(sst.live is None for side in tables for sst in side):
         return None
-    known = [_by_identity(side, found) for side, found in zip((left, right), tables, strict=True)]
+    known = [_bystored_identity(side, found) for side, found in zip((left, right), tables, strict=True)]
     common = known[0].keys() & known[1].keys()
     shared = tuple((known[0][key], known[1][key]) for key in known[0] if key in common)
     both = {id(sst) for pair in shared for sst in pair}
@@ -115,7 +116,7 @@ def paired_tables(
     return PairedTables((own[0], own[1]), shared)
 
 
-def _by_identity(database: DatabaseOfState, tables: Iterable[SstFile]) -> dict[Hashable, SstFile]:
+def _bystored_identity(database: DatabaseOfState, tables: Iterable[SstFile]) -> dict[Hashable, SstFile]:
     """Return tables by what makes them equal; without those that a database lists twice."""
     found: dict[Hashable, SstFile] = {}
     repeated = set()

@@ -13,10 +13,10 @@ from stateproc.errors import CorruptSnapshot, MissingFile
 from stateproc.metadata.handles import ChangelogHandle, FileHandle, IncrementalHandle, KeyGroupsHandle
 from stateproc.readers.changelog.change_blocks import blocks_of
 from stateproc.readers.changelog.changelog_source import ChangelogSource
+from stateproc.readers.changelog.changelog_split import ChangelogSplit
 from stateproc.readers.changelog.log_stream import LogContent, log_source
 from stateproc.readers.changelog.segments import Change
 from stateproc.readers.changelog.spill_buckets import Buckets
-from stateproc.readers.changelog.splits import ChangelogSplit
 from stateproc.readers.common.splits import StateScan
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage import SnapshotLocation

@@ -1,0 +1,180 @@
+"""Read some key groups of a state in a changelog."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from stateproc.errors import UnsupportedSnapshot, Where
+from stateproc.metadata.backend import StateMetaInfo
+from stateproc.metadata.handles import ChangelogHandle
+from stateproc.readers.changelog.change_blocks import ChangeBlock
+from stateproc.readers.changelog.changelog_source import ChangelogSource
+from stateproc.readers.changelog.key_type_check import checked
+from stateproc.readers.changelog.log_compaction import compacted_entries
+from stateproc.readers.changelog.log_metadata import DeclaredStateIds, changelog_header, read_declaration
+from stateproc.readers.changelog.materialized import materialized_file
+from stateproc.readers.changelog.records import records
+from stateproc.readers.changelog.segments import METADATA_GROUP, LogHandle, log_blocks
+from stateproc.readers.changelog.spill_buckets import Buckets
+from stateproc.readers.common.keyed_file import KeyedFile
+from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.common.splits import KeyedSplit, StateScan
+from stateproc.readers.common.state_descriptor import KeyedState, find_state, keyed_state
+from stateproc.serializers import Serializer
+from stateproc.serializers.core.plugins import load_plugins
+
+
+@dataclass(frozen=True)
+class ChangelogSplit(KeyedSplit):
+    """Some key groups of one state in a changelog. Every split reads the whole log.
+
+    Attributes:
+        source: The changelog.
+        groups: The key groups.
+        stored_bytes: Their share of the stored bytes.
+    """
+
+    source: ChangelogSource
+    groups: tuple[int, ...]
+    stored_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        return self.stored_bytes
+
+    @property
+    def key_groups(self) -> tuple[int, ...]:
+        return self.groups
+
+    @property
+    def origin(self) -> str:
+        return self.source.name
+
+    def declared(self) -> KeyedState | None:
+        load_plugins(self.scan.options.plugins)
+        header = changelog_header(self.source)
+        state = None if header is None else find_state(header, self.scan.state)
+        return None if state is None else replace(state, state_id=0)
+
+    def raw_entries(self) -> Iterator[RawEntries]:
+        """Read the state as it is after the changes; where there are none, as it was materialized.
+
+        Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot; InvalidOption if keys are not of the type that the
+        user specified.
+        """
+        target = self.declared()
+        if target is None:
+            return
+        with Buckets(self.groups) as buckets:
+            self._collect(target, buckets)
+            files = self.materialized(target)
+            if buckets.count:
+                yield from self._replayed(target, files, buckets)
+                return
+            for file in files:
+                yield from file.split(self.scan, self.groups).raw_entries()
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Read and decode the rows: without changes, as the wrapped backend's own split does."""
+        target = self.declared()
+        if target is None:
+            return
+        scan = self.scan
+        with Buckets(self.groups) as buckets:
+            self._collect(target, buckets)
+            files = self.materialized(target)
+            if buckets.count or scan.raw_keys:
+                yield from scan.decoded(self._replayed(target, files, buckets), scan.named(target))
+                return
+            for file in files:
+                yield from file.split(scan, self.groups).read()
+
+    def _replayed(self, target: KeyedState, files: list[KeyedFile], buckets: Buckets) -> Iterator[RawEntries]:
+        """Yield the state after the changes, run of key groups by run of key groups."""
+        return self.checked(target, self._runs(target, files, buckets))
+
+    def checked(self, target: KeyedState, entries: Iterable[RawEntries]) -> Iterator[RawEntries]:
+        """Check that keys are of the type that the user specified, where nothing else specifies it."""
+        if target.key is not self.source.key_type or target.kind.is_queue:
+            return iter(entries)
+        return checked(entries, target, self.scan.options.context, self.scan.max_parallelism, self.scan.operator)
+
+    def _runs(self, target: KeyedState, files: list[KeyedFile], buckets: Buckets) -> Iterator[RawEntries]:
+        stored = sum(file.handle.stored_bytes for file in files)
+        per_group = stored // max(len(self.source.handle.key_groups), 1)
+        for groups, changes in buckets.runs(per_group):
+            found = records(changes)
+            materialized = (entries for file in files for entries in file.split(self.scan, groups).raw_entries())
+            yield from compacted_entries(target, materialized, found, self.scan.options.context, self.origin)
+
+    def _collect(self, target: KeyedState, buckets: Buckets) -> None:
+        """Collect the target's changes."""
+        for block in self.changes(target, self.source.handle.non_materialized, DeclaredStateIds()):
+            buckets.add(block)
+
+    def changes(
+        self, target: KeyedState, handles: Sequence[LogHandle], declared: DeclaredStateIds
+    ) -> Iterator[ChangeBlock]:
+        """Read the target's changes in parts of the log, in their order.
+
+        Args:
+            target: The state.
+            handles: The parts.
+            declared: The state ids declared before; an id is valid for the records after its declaration, until the
+                next one.
+
+        Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot.
+        """
+        wanted = set(self.groups)
+        for block in log_blocks(handles, self.source.location, wanted.__contains__):
+            if block.key_group != METADATA_GROUP:
+                own = declared.own(block)
+                if len(own):
+                    yield own
+                continue
+            for change in block.changes():
+                state_id, info = read_declaration(change)
+                declared.declare(state_id, own=info.name == target.name)
+                if info.name == target.name:
+                    self._check_same(target, info, target.key, change.file)
+
+    def materialized(self, target: KeyedState) -> list[KeyedFile]:
+        """Return the materialized files that contain the target."""
+        files = []
+        for handle in self.source.handle.materialized:
+            file = materialized_file(handle, self.source.location, self.scan.max_parallelism)
+            header = file.header
+            assert header is not None
+            for info, state in zip(header.states, file.states, strict=True):
+                if info.name == target.name and isinstance(state, KeyedState):
+                    self._check_same(target, info, header.key, self.origin)
+                    files.append(file)
+        return files
+
+    def _check_same(self, target: KeyedState, info: StateMetaInfo, key: Serializer, file: str) -> None:
+        """Raise UnsupportedSnapshot if the state's bytes were written by different serializers."""
+        if keyed_state(info, 0, key) != target:
+            raise UnsupportedSnapshot(
+                "the state's serializer changed between what the changelog has materialized and what it logs",
+                where=Where(file=file, operator=self.scan.operator, state=target.name),
+                advice="open a checkpoint taken after the next materialization, or take a savepoint of the job",
+            )
+
+
+def changelog_handle(file: KeyedFile) -> ChangelogHandle:
+    """Return the handle of a changelog."""
+    assert isinstance(file.handle, ChangelogHandle)
+    return file.handle
+
+
+def changelog_source(file: KeyedFile) -> ChangelogSource:
+    """Return what is needed to open a changelog."""
+    return ChangelogSource(changelog_handle(file), file.location, file.key_handles, file.key_type)
+
+
+def changelog_split(file: KeyedFile, scan: StateScan, key_groups: Collection[int]) -> ChangelogSplit:
+    """Return one split of these key groups."""
+    return ChangelogSplit(scan, changelog_source(file), tuple(key_groups), file.data_bytes)
