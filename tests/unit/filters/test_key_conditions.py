@@ -48,8 +48,12 @@ def _states(snapshot: Snapshot, most: int) -> Iterator[tuple[State, pa.Table]]:
                 yield state, rows
 
 
-@pytest.mark.parametrize(("rounds", "states"), [(4, 1), exhaustive(30, 3)])
-@pytest.mark.parametrize("fixture", newest_fixtures(), ids=lambda item: item.name)
+@pytest.mark.parametrize(
+    ("fixture", "rounds", "states"),
+    [(fixture, 4, 1) for fixture in newest_fixtures()]
+    + [exhaustive(fixture, 16, 3) for fixture in newest_fixtures() if fixture.manifest["job"] == "kitchen"],
+    ids=lambda item: getattr(item, "name", str(item)),
+)
 def test_conditions_on_keys_keep_what_duckdb_selects_of_all_rows(fixture: Fixture, rounds: int, states: int) -> None:
     snapshot = fixture.open()
     database = snapshot.sql_database(threads=1)
