@@ -22,7 +22,7 @@ from tests.helpers.change_feeds import apply_feed, change_types, newest_chains, 
 from tests.helpers.fixtures import FIXTURES, fixtures_in
 
 CHAINS = newest_chains()
-FAST = {"chain-rocksdb", "chain-changelog-sessions"}
+FAST = {"chain-rocksdb"}
 CASES = [pytest.param(path, id=path.name, marks=() if path.name in FAST else pytest.mark.exhaustive) for path in CHAINS]
 RESCALED = FIXTURES / "1.20/chain-rescaled"
 

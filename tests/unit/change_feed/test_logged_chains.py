@@ -40,15 +40,10 @@ from tests.helpers.change_logs import (
 
 RELEASES = ("1.20", "2.3")
 BACKENDS = ("rocksdb", "hashmap", "changelog")
+FAST = ("2.3", "rocksdb")
+"""The chain that `make test-fast` reads."""
 RANDOM_PAIRS = 8
-each_chain = pytest.mark.parametrize(
-    ("release", "backend"),
-    [
-        pytest.param(release, backend, marks=() if backend == "rocksdb" else pytest.mark.exhaustive)
-        for release in RELEASES
-        for backend in BACKENDS
-    ],
-)
+each_chain = pytest.mark.parametrize(("release", "backend"), [(name, item) for name in RELEASES for item in BACKENDS])
 Pair = tuple[LoggedSnapshot, LoggedSnapshot]
 
 
@@ -115,6 +110,7 @@ def far_pairs(snapshots: list[LoggedSnapshot]) -> list[Pair]:
 
 
 @each_chain
+@pytest.mark.exhaustive
 def test_every_snapshot_contains_what_the_job_logged(release: str, backend: str) -> None:
     logged = chain(release, backend)
     for snapshot in logged.snapshots:
@@ -123,6 +119,7 @@ def test_every_snapshot_contains_what_the_job_logged(release: str, backend: str)
 
 
 @each_chain
+@pytest.mark.exhaustive
 def test_changes_of_each_step_are_those_of_the_log(release: str, backend: str) -> None:
     logged = chain(release, backend)
     found = changes_by_step(logged)
@@ -131,7 +128,14 @@ def test_changes_of_each_step_are_those_of_the_log(release: str, backend: str) -
         assert changes == logged.changes(old, new), (old.path, new.path)
 
 
-@each_chain
+@pytest.mark.parametrize(
+    ("release", "backend"),
+    [
+        pytest.param(name, item, marks=() if (name, item) == FAST else pytest.mark.exhaustive)
+        for name in RELEASES
+        for item in BACKENDS
+    ],
+)
 def test_net_changes_of_many_steps_are_those_of_the_log(release: str, backend: str) -> None:
     logged = chain(release, backend)
     for old, new in far_pairs(logged.snapshots):
@@ -140,6 +144,7 @@ def test_net_changes_of_many_steps_are_those_of_the_log(release: str, backend: s
 
 
 @each_chain
+@pytest.mark.exhaustive
 def test_changes_applied_to_a_snapshot_give_the_later_one(release: str, backend: str) -> None:
     """Each step to the snapshot before, all steps one after another to the first, and of pairs what changed net."""
     logged = chain(release, backend)
@@ -153,6 +158,7 @@ def test_changes_applied_to_a_snapshot_give_the_later_one(release: str, backend:
 
 
 @each_chain
+@pytest.mark.exhaustive
 def test_without_times_entries_count_whose_values_differ(release: str, backend: str) -> None:
     logged = chain(release, backend)
     (before, after), refreshed = logged.snapshots[2:4], 0
@@ -169,6 +175,7 @@ def test_without_times_entries_count_whose_values_differ(release: str, backend: 
 
 
 @each_chain
+@pytest.mark.exhaustive
 def test_diff_has_the_same_changes(release: str, backend: str) -> None:
     """Of snapshots before and after a restore, and in either order."""
     logged = chain(release, backend)
@@ -196,6 +203,7 @@ def test_backends_and_releases_may_differ() -> None:
 
 
 @each_chain
+@pytest.mark.exhaustive
 def test_appended_elements_are_the_ends_of_lists(release: str, backend: str) -> None:
     """Rows of elements have their positions: of a list that only grew, the new elements are inserted."""
     logged = chain(release, backend)

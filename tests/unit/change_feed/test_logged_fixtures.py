@@ -12,6 +12,7 @@ from stateproc.metadata.walk import walk_stream_handles
 from tests.helpers.change_logs import SAME_VALUES, LoggedChain, LoggedSnapshot, logged_chains
 
 RELEASES = ("1.20", "2.3")
+pytestmark = pytest.mark.exhaustive
 COMPACTED_ONLY = 11
 WITHOUT_CHANGES = (3, COMPACTED_ONLY, 14)
 """Steps of which the job logs nothing."""
