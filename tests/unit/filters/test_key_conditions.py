@@ -50,8 +50,8 @@ def _states(snapshot: Snapshot, most: int) -> Iterator[tuple[State, pa.Table]]:
 
 @pytest.mark.parametrize(
     ("fixture", "rounds", "states"),
-    [(fixture, 4, 1) for fixture in newest_fixtures()]
-    + [exhaustive(fixture, 16, 3) for fixture in newest_fixtures() if fixture.manifest["job"] == "kitchen"],
+    [(fixture, 2, 1) for fixture in newest_fixtures()]
+    + [exhaustive(fixture, 6, 3) for fixture in newest_fixtures() if fixture.manifest["job"] == "kitchen"],
     ids=lambda item: getattr(item, "name", str(item)),
 )
 def test_conditions_on_keys_keep_what_duckdb_selects_of_all_rows(fixture: Fixture, rounds: int, states: int) -> None:
@@ -168,7 +168,7 @@ def _literals(type_: pa.DataType) -> list[str]:
 
 @pytest.mark.parametrize("temporal", ["micros", "exact"])
 @pytest.mark.parametrize("kind", KEYS)
-@pytest.mark.parametrize("seeds", sweep(16))
+@pytest.mark.parametrize("seeds", sweep(8))
 def test_the_key_groups_of_a_condition_contain_the_keys_that_fulfil_it(kind: str, temporal: str, seeds: range) -> None:
     serializer, type_, values = KEYS[kind]
     context = LayoutContext(temporal=temporal)
