@@ -1,4 +1,4 @@
-"""Measure `diff`: keys per second and the peak memory of a process that compares two snapshots.
+"""Measure `diff` and a change feed: keys per second and the peak memory of a process that compares two snapshots.
 
 python -m benchmarks.comparison make KEYS DIR      # writes DIR/earlier and DIR/later, which differ in 1 % of their keys
 python -m benchmarks.comparison measure DIR        # compares them in new processes
@@ -46,24 +46,38 @@ def compare(folder: Path) -> None:
     import stateproc
 
     begin = time.perf_counter()
-    found = stateproc.open(str(folder / "earlier")).diff(stateproc.open(str(folder / "later")))
-    seconds = time.perf_counter() - begin
-    counts = found.counts
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    figures = {
-        "keys": counts.left,
-        "changed": counts.changed,
+    counts = stateproc.open(str(folder / "earlier")).diff(stateproc.open(str(folder / "later"))).counts
+    print(json.dumps({"keys": counts.left, "changed": counts.changed, **_figures(counts.left, begin)}))
+
+
+def follow(folder: Path, keys: int) -> None:
+    """Read the changes between the two savepoints in this process, and print what it took."""
+    import stateproc
+
+    begin = time.perf_counter()
+    (counts,) = stateproc.changes(str(folder / "earlier"), str(folder / "later"), "big").counts()
+    changed = counts.inserted + counts.updated + counts.deleted
+    print(json.dumps({"keys": keys, "changed": changed, **_figures(keys, begin)}))
+
+
+def _figures(keys: int, begin: float) -> dict[str, float]:
+    seconds, usage = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_SELF)
+    return {
         "seconds": seconds,
-        "keys per second": counts.left / seconds,
+        "keys per second": keys / seconds,
         "peak, MB": usage.ru_maxrss / 1024,
         "CPU seconds": usage.ru_utime + usage.ru_stime,
     }
-    json.dump(figures, sys.stdout)
 
 
 def measure(folder: Path) -> dict[str, Any]:
-    """Compare in new processes; return the fastest."""
-    command = [sys.executable, "-m", "benchmarks.comparison", "compare", str(folder)]
+    """Compare in new processes; return the fastest run of each."""
+    diff = _fastest("compare", str(folder))
+    return {"diff": diff, "changes": _fastest("follow", str(folder), str(diff["keys"]))}
+
+
+def _fastest(*arguments: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "benchmarks.comparison", *arguments]
     runs = [json.loads(subprocess.run(command, check=True, capture_output=True).stdout) for _ in range(_ROUNDS)]
     fastest: dict[str, Any] = min(runs, key=lambda run: float(run["seconds"]))
     return {**fastest, "peak, MB": max(run["peak, MB"] for run in runs)}
@@ -75,13 +89,16 @@ def main() -> None:
     making = commands.add_parser("make")
     making.add_argument("keys", type=int)
     making.add_argument("folder", type=Path)
-    for name in ("measure", "compare"):
+    for name in ("measure", "compare", "follow"):
         commands.add_parser(name).add_argument("folder", type=Path)
+    commands.choices["follow"].add_argument("keys", type=int)
     arguments = parser.parse_args()
     if arguments.command == "make":
         make(arguments.keys, arguments.folder)
     elif arguments.command == "compare":
         compare(arguments.folder)
+    elif arguments.command == "follow":
+        follow(arguments.folder, arguments.keys)
     else:
         print(json.dumps(measure(arguments.folder), indent=2))
 

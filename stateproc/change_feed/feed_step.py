@@ -15,10 +15,11 @@ from stateproc.change_feed.commits import FeedCommit
 from stateproc.change_feed.feed_rows import FeedRows
 from stateproc.comparison.change_rows import DELETE, INSERT
 from stateproc.comparison.common_schema import RowForm, exact_view, plain_schema
-from stateproc.comparison.key_group_units import KeyGroupUnit
+from stateproc.comparison.key_group_units import UNITS_PER_THREAD, KeyGroupUnit
 from stateproc.comparison.state_changes import StateComparison
 from stateproc.readers.common.splits import Split
 from stateproc.states.connector_state import opened_state
+from stateproc.states.keyed_state import KeyedStateView
 from stateproc.states.state import State
 
 
@@ -103,10 +104,22 @@ class FeedStep:
             columns=request.columns,
         )
 
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of the files that contain the state in both snapshots, as far as they are known."""
+        return sum(view.stored_bytes or 0 for view in self.views)
+
+    @property
+    def reads_whole_files(self) -> bool:
+        """Whether reading any key group reads whole files (changelogs)."""
+        return any(isinstance(view, KeyedStateView) and view.reads_whole_files for view in self.views)
+
     def _units(self, comparison: StateComparison, split_bytes: int) -> list[KeyGroupUnit]:
+        """Divide the comparison into units of at most about ``split_bytes``."""
         units = comparison.units(1)
         total = sum(unit.bytes for unit in units)
-        return comparison.units(math.ceil(total / split_bytes)) if total > split_bytes else units
+        threads = math.ceil(total / split_bytes / (1 if self.reads_whole_files else UNITS_PER_THREAD))
+        return comparison.units(threads) if threads > 1 else units
 
     def _needs_key_groups(self, left: State, right: State) -> bool:
         """Whether units have key groups that were not asked for: those of both snapshots are not the same."""

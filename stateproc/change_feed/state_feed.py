@@ -15,6 +15,7 @@ from stateproc.change_feed.feed_rows import COMMIT_VERSION, feed_schema
 from stateproc.change_feed.feed_step import FeedRequest, FeedStep
 from stateproc.comparison.change_rows import CHANGE_TYPE, DELETE, INSERT, UPDATE_AFTER
 from stateproc.comparison.common_schema import RowForm, common_schema
+from stateproc.comparison.key_group_units import UNIT_BYTES, UNITS_PER_THREAD
 from stateproc.errors import InvalidOption
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.common.splits import Split
@@ -23,6 +24,8 @@ from stateproc.states.state import State
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+_SMALLEST_SPLIT = 2 << 20
 
 
 @dataclass(frozen=True)
@@ -164,8 +167,13 @@ class StateFeed(State):
         return sum(size for size in sizes if size is not None)
 
     def parallel_split_bytes(self, threads: int, limit: int) -> int:
-        sizes = [view.parallel_split_bytes(threads, limit) for view in self._views]
-        return max([super().parallel_split_bytes(threads, limit), *sizes]) if sizes else limit
+        """Return the size with which each thread has some units of each step, as when snapshots are compared."""
+        largest = max(self.steps, key=lambda step: step.stored_bytes, default=None)
+        if largest is None or threads < 2:
+            return limit
+        if largest.reads_whole_files:
+            return max(5 * largest.stored_bytes // (4 * threads), 1)
+        return min(UNIT_BYTES, max(_SMALLEST_SPLIT, largest.stored_bytes // (UNITS_PER_THREAD * threads)))
 
     def _repr_html_(self) -> str:
         """Show the commits and the columns in a notebook."""

@@ -16,7 +16,7 @@ from stateproc.codec.array_types import Longs
 UNIT_BYTES = 24 << 20
 """Stored bytes of both snapshots that are compared at once, per thread, unless one key group has more."""
 _SMALLEST_UNIT = 2 << 20
-_UNITS_PER_THREAD = 4
+UNITS_PER_THREAD = 4
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def aligned_units(left: Longs, right: Longs, threads: int, *, few: bool = False)
     classes = math.gcd(len(left), len(right))
     sizes = left.reshape(-1, classes).sum(axis=0) + right.reshape(-1, classes).sum(axis=0)
     total = int(sizes.sum())
-    share = total // (threads * (1 if few else _UNITS_PER_THREAD)) + 1
+    share = total // (threads * (1 if few else UNITS_PER_THREAD)) + 1
     most = share if few else min(UNIT_BYTES, max(_SMALLEST_UNIT, share))
     units, first, size = [], 0, 0
     for residue, more in enumerate(sizes.tolist()):
