@@ -39,11 +39,11 @@ class DefaultSource(DataSource):  # type: ignore[misc]  # pyspark is not type-ch
         return writer_of(self.options, schema, overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from stateproc.spark.streaming import UnsupportedStreamReader
+        from stateproc.spark.source import stream_reader_of
 
-        return UnsupportedStreamReader()
+        return stream_reader_of(self.options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
-        from stateproc.spark.streaming import no_stream
+        from stateproc.spark.streaming import no_stream_writer
 
-        raise no_stream("writeStream", "write")
+        no_stream_writer()

@@ -86,6 +86,10 @@ class MissingFile(SnapshotError):
     """The snapshot or one of its files does not exist at its path."""
 
 
+class LostCheckpoint(MissingFile):
+    """Checkpoints were deleted before a stream had read them; the advice says how it goes on without them."""
+
+
 class NotFound(SnapshotError):
     """The snapshot has no operator, state, table or column of that name; the advice lists the nearest names."""
 

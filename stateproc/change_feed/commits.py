@@ -78,7 +78,7 @@ class CommitLog:
                 advice=f"start at {last} and end at {first}",
             )
         chosen = tuple(item for item in self.commits if first <= item.version <= last)
-        _check_history(chosen)
+        check_history(chosen)
         return chosen
 
     def _check(self, version: int) -> None:
@@ -112,7 +112,7 @@ def commit_log(
     if found.failures:
         raise found.failures[0][1]
     with ThreadPoolExecutor(REQUESTS) as pool:
-        versions = list(pool.map(lambda item: _version(item, storage_options), found.complete))
+        versions = list(pool.map(lambda item: version_of(item, storage_options), found.complete))
     commits = [
         FeedCommit(version, utc_time(item.metadata.modified if item.metadata else None), item.uri)
         for item, version in zip(found.complete, versions, strict=True)
@@ -141,7 +141,7 @@ def commit_of(snapshot: Snapshot) -> FeedCommit:
     return FeedCommit(snapshot.metadata.checkpoint_id, utc_time(facts.modified if facts else None), snapshot.path)
 
 
-def _version(item: SnapshotDirectory, options: Mapping[str, Any] | None) -> int:
+def version_of(item: SnapshotDirectory, options: Mapping[str, Any] | None) -> int:
     """Return the checkpoint id: by the name of a checkpoint, from the ``_metadata`` of others."""
     named = CHECKPOINT_NAME.fullmatch(item.name)
     if named is not None:
@@ -150,7 +150,7 @@ def _version(item: SnapshotDirectory, options: Mapping[str, Any] | None) -> int:
     return read_checkpoint_id(data, file=item.metadata_uri)
 
 
-def _check_history(chosen: Sequence[FeedCommit]) -> None:
+def check_history(chosen: Sequence[FeedCommit]) -> None:
     """Raise InvalidOption if the commits are not those of one job, or of jobs each restored from the one before."""
     for one, two in pairwise(chosen):
         if one.version == two.version:

@@ -138,6 +138,13 @@ def thread_count(text: str) -> int:
     return int(text)
 
 
+def positive_number(text: str) -> int:
+    """Parse a number of things, at least one."""
+    if not re.fullmatch(r"\d{1,9}", text) or int(text) == 0:
+        raise ValueError("a number from 1 to 999999999")
+    return int(text)
+
+
 def checkpoint_id(text: str) -> int:
     """Parse the id of a checkpoint."""
     found = re.fullmatch(r"(?:chk-)?(\d{1,18})", text.strip())

@@ -18,6 +18,7 @@ ON_ERROR = ("fail", "null")
 OPAQUE = ("fail", "bytes")
 CHANGE_FEED_MODES = ("steps", "net")
 LIST_CHANGES = ("whole", "appended")
+STREAMING_MODES = ("changes", "snapshots")
 METADATA_TABLES = ("states", "operators", "files", "coordinators", "rocksdb")
 STORAGE_PREFIX = "fs."
 """Spark options that begin with this prefix are keyword arguments of the fsspec file system."""
@@ -284,7 +285,51 @@ FEED_OPTIONS: tuple[OptionDefinition, ...] = (
 )
 """What a change feed compares, and what counts as a change."""
 
-OPTIONS: tuple[OptionDefinition, ...] = (PATH, *SELECT_OPTIONS, *ROW_OPTIONS, *FEED_OPTIONS, *OPEN_OPTIONS)
+STREAM_OPTIONS: tuple[OptionDefinition, ...] = (
+    OptionDefinition(
+        "streaming_mode",
+        str,
+        parsers.one_of(STREAMING_MODES),
+        "rows of a stream: changes, as readChangeFeed; snapshots: the whole state at each checkpoint",
+        choices=STREAMING_MODES,
+        interfaces=_SPARK,
+    ),
+    OptionDefinition(
+        "roots",
+        tuple,
+        parsers.name_list,
+        "further directories with checkpoints and savepoints of the job, comma separated or a JSON list",
+        (),
+        metavar="A,B",
+        interfaces=_SPARK,
+    ),
+    OptionDefinition(
+        "max_checkpoints_per_trigger",
+        int,
+        parsers.positive_number,
+        "at most so many checkpoints per batch of a stream; default all that are new",
+        metavar="N",
+        interfaces=_SPARK,
+    ),
+    OptionDefinition(
+        "fail_on_data_loss",
+        bool,
+        parsers.boolean,
+        "whether checkpoints that were deleted before the stream had read them are an error, default true",
+        True,
+        interfaces=_SPARK,
+    ),
+)
+"""What a stream follows, and how."""
+
+OPTIONS: tuple[OptionDefinition, ...] = (
+    PATH,
+    *SELECT_OPTIONS,
+    *ROW_OPTIONS,
+    *FEED_OPTIONS,
+    *STREAM_OPTIONS,
+    *OPEN_OPTIONS,
+)
 BY_NAME: Mapping[str, OptionDefinition] = {option.name: option for option in OPTIONS}
 
 

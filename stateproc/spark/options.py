@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from stateproc.change_feed.feed_query import FeedQuery
 from stateproc.errors import InvalidOption
-from stateproc.options import BY_NAME, FEED_OPTIONS, SPLIT_BYTES, Interface, open_arguments, parse_options
+from stateproc.options import (
+    BY_NAME,
+    FEED_OPTIONS,
+    SPLIT_BYTES,
+    STREAM_OPTIONS,
+    Interface,
+    open_arguments,
+    parse_options,
+)
 from stateproc.snapshot.selection import StateSelection
 
 _SQL = "CREATE TEMPORARY VIEW v USING savepoint OPTIONS (path '…', uid '…', state '…')"
@@ -25,6 +33,9 @@ class SourceOptions:
         feed: What a change feed compares; None if rows are those of a snapshot.
         starting_snapshot: The path of the earlier snapshot of a change feed. ``path`` is the later one; without an
             earlier one it may be a checkpoint root.
+        roots: The path and further checkpoint roots.
+        whole_states: Whether rows are those of whole states, each with its checkpoint: in streams only.
+        streamed: The names of options that only streams have.
     """
 
     path: str
@@ -38,6 +49,13 @@ class SourceOptions:
     split_bytes: int = SPLIT_BYTES
     feed: FeedQuery | None = None
     starting_snapshot: str | None = None
+    roots: tuple[str, ...] = ()
+    whole_states: bool = False
+    starting_checkpoint: int | None = None
+    ending_checkpoint: int | None = None
+    max_checkpoints_per_trigger: int | None = None
+    fail_on_data_loss: bool = True
+    streamed: tuple[str, ...] = ()
 
 
 def source_options(raw: Mapping[str, str]) -> SourceOptions:
@@ -49,27 +67,48 @@ def source_options(raw: Mapping[str, str]) -> SourceOptions:
     for name in raw:
         _check_name(name.lower())
     values = parse_options(raw)
-    path = _feed_path(values, raw) if values["read_change_feed"] else _plain_path(values, raw)
+    given = {name.lower() for name in raw}
+    is_feed = values["read_change_feed"] or values["streaming_mode"] == "changes"
+    whole_states = not is_feed and values["streaming_mode"] == "snapshots"
+    if values["read_change_feed"] and values["streaming_mode"] == "snapshots":
+        raise InvalidOption(
+            "options readChangeFeed and streamingMode=snapshots exclude each other",
+            advice="leave readChangeFeed away for whole states, or streamingMode for changes",
+        )
+    more = values.pop("roots")
+    path = _feed_path(values, more) if is_feed else _plain_path(values, given, more, whole_states)
     if not path:
         raise InvalidOption("no path given", advice=f'load("/path/of/savepoint"), or in SQL: {_SQL}')
     rows = {name: values[name] for name in SourceOptions.__dataclass_fields__ if name in values}
-    opening = open_arguments(values)
-    feed = FeedQuery.of(values) if values["read_change_feed"] else None
-    return SourceOptions(path, StateSelection.of(values, Interface.SPARK), opening, **rows, feed=feed)
+    roots = tuple(dict.fromkeys((path, *more)))
+    only_streams = (option.spark_name for option in STREAM_OPTIONS if option.name != "roots")
+    streamed = tuple(name for name in only_streams if name.lower() in given)
+    return SourceOptions(
+        path,
+        StateSelection.of(values, Interface.SPARK),
+        open_arguments(values),
+        **rows,
+        feed=FeedQuery.of(values) if is_feed else None,
+        roots=roots,
+        whole_states=whole_states,
+        streamed=streamed,
+    )
 
 
-def _plain_path(values: dict[str, Any], raw: Mapping[str, str]) -> Any:
+def _plain_path(values: dict[str, Any], given: Collection[str], more: tuple[str, ...], whole_states: bool) -> Any:
     """Return the path of a snapshot. Raises InvalidOption for options of change feeds."""
-    given = {name.lower() for name in raw}
+    allowed = ("read_change_feed", *(("starting_checkpoint", "ending_checkpoint") if whole_states else ()))
     for option in FEED_OPTIONS:
-        if option.spark_name.lower() in given and option.name != "read_change_feed":
+        if option.spark_name.lower() in given and option.name not in allowed:
             raise InvalidOption(
                 f"option {option.spark_name} is one of change feeds", advice='give readChangeFeed="true" as well'
             )
-    return values.pop("path")
+    if more and not whole_states:
+        raise InvalidOption("option roots is one of change feeds and streams", advice="load one snapshot by its path")
+    return values.pop("path") or next(iter(more), None)
 
 
-def _feed_path(values: dict[str, Any], raw: Mapping[str, str]) -> Any:
+def _feed_path(values: dict[str, Any], more: tuple[str, ...]) -> Any:
     """Return the path of the later snapshot or of a checkpoint root. Raises InvalidOption."""
     path, ending = values.pop("path"), values.pop("ending_snapshot")
     if path and ending:
@@ -86,7 +125,12 @@ def _feed_path(values: dict[str, Any], raw: Mapping[str, str]) -> Any:
             f"options {one} and {two} exclude each other",
             advice="give ids with the path of a checkpoint root, or the paths of two snapshots",
         )
-    return path or ending
+    if more and paths:
+        raise InvalidOption(
+            f"options roots and {BY_NAME[paths[0]].spark_name} exclude each other",
+            advice="give the roots of checkpoints, or the paths of two snapshots",
+        )
+    return path or ending or next(iter(more), None)
 
 
 def _check_name(name: str) -> None:

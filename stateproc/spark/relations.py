@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from stateproc.change_feed.feed_query import FeedQuery
 from stateproc.readers.common.splits import Split
 from stateproc.snapshot.metadata_tables import CATALOGS
 from stateproc.snapshot.opening import open
@@ -107,15 +108,23 @@ class CatalogRelation(Relation):
 def relation(options: SourceOptions) -> Relation:
     """Open the snapshot and select what the options specify. Raises SnapshotError."""
     if options.feed is not None:
-        # Lazy: start-up. Reading a snapshot compares nothing.
-        from stateproc.change_feed.changes import open_feed
-
-        start, path = options.starting_snapshot, options.path
-        old, new = (path, None) if start is None else (start, path)
-        return StateRelation(open_feed(old, new, options.selection, options.feed, options.opening), options)
+        return StateRelation(_feed(options, options.feed), options)
     snapshot, selection = open(options.path, **options.opening), options.selection
     operator = None if selection.operator is None else snapshot.operator(selection.operator)
     if operator is None or selection.table is not None:
         return CatalogRelation(selection.table or "states", snapshot, None if operator is None else [operator])
     state = select_state(operator, selection)
     return StateRelation(state if options.raw else opened_state(state), options)
+
+
+def _feed(options: SourceOptions, query: FeedQuery) -> State:
+    # Lazy: start-up. Reading a snapshot compares nothing.
+    from stateproc.change_feed.changes import feed_of_root, open_feed, state_feed
+
+    if len(options.roots) > 1:
+        ids = (query.starting_checkpoint, query.ending_checkpoint)
+        found = feed_of_root(options.roots, *ids, query.mode, options.opening)
+        return state_feed(found, options.selection, query.form)
+    start, path = options.starting_snapshot, options.path
+    old, new = (path, None) if start is None else (start, path)
+    return open_feed(old, new, options.selection, query, options.opening)

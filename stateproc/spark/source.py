@@ -2,23 +2,69 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from importlib.util import find_spec
 
+import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from stateproc.spark.options import source_options
+from stateproc.errors import InvalidOption, MissingFile, NotFound
+from stateproc.spark.options import SourceOptions, source_options
 from stateproc.spark.reader import SavepointReader
 from stateproc.spark.relations import relation
+from stateproc.spark.stream_batches import newest_plan, schema_of_plan, stream_schema
+from stateproc.spark.streaming import CheckpointStreamReader, UnlimitedStreamReader
 from stateproc.spark.types import spark_schema
 from stateproc.states.schema_merging import narrowed
+from stateproc.storage.filesystem import is_absent
+
+_ATTEMPTS = 5
+_ATTEMPT_SECONDS = 0.3
 
 
 def schema_of(raw: Mapping[str, str]) -> StructType:
     """Return the columns of what the options select. Raises SnapshotError."""
     options = source_options(raw)
-    return spark_schema(narrowed(relation(options).schema(), options.columns))
+    return spark_schema(narrowed(_schema(options), options.columns))
+
+
+def _schema(options: SourceOptions) -> pa.Schema:
+    if options.streamed:
+        return stream_schema(options)
+    for _ in range(_ATTEMPTS if options.feed is not None else 0):
+        try:
+            return relation(options).schema()
+        except NotFound:
+            # A stream that is started again does not need the checkpoint that it once started after.
+            newest = newest_plan(options) if options.starting_checkpoint is not None else None
+            if newest is None or newest.found.commits[0].version <= (options.starting_checkpoint or 0):
+                raise
+            return schema_of_plan(newest, options)
+        except MissingFile as error:
+            if not is_absent(error):
+                raise
+            # A running job has deleted a checkpoint since the root was listed.
+            time.sleep(_ATTEMPT_SECONDS)
+    return relation(options).schema()
 
 
 def reader_of(raw: Mapping[str, str], schema: StructType) -> SavepointReader:
     """Return the reader of these columns. Raises InvalidOption."""
-    return SavepointReader(source_options(raw), schema)
+    options = source_options(raw)
+    if options.streamed:
+        raise InvalidOption(
+            f"option {options.streamed[0]} is one of streams",
+            advice='use readStream.format("savepoint"), or leave it away',
+        )
+    return SavepointReader(options, schema)
+
+
+def stream_reader_of(raw: Mapping[str, str], schema: StructType) -> CheckpointStreamReader:
+    """Return the stream reader of these columns that the installed release of Spark can call. Raises nothing."""
+    if find_spec("pyspark.sql.streaming.datasource") is None:
+        return UnlimitedStreamReader(raw, schema)
+    # Lazy: Spark 4.1 does not have what it imports.
+    from stateproc.spark.limited_stream import LimitedStreamReader
+
+    return LimitedStreamReader(raw, schema)

@@ -1,37 +1,147 @@
-"""Refuse ``spark.readStream`` with a clear error: a snapshot is read once, not as a stream."""
+"""Read a stream of checkpoints: what Spark calls for offsets, partitions and rows.
+
+Spark 4.2 says where a batch starts and how much it may read (`limited_stream`); Spark 4.1 asks for the newest offset.
+"""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NoReturn
 
-from pyspark.sql.datasource import DataSourceStreamReader
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
 
-from stateproc.errors import InvalidOption
+from stateproc.change_feed.checkpoint_follower import ADVICE, CheckpointFollower
+from stateproc.change_feed.stream_offset import StreamOffset
+from stateproc.errors import InvalidOption, LostCheckpoint, MissingFile, SnapshotError
+from stateproc.spark.options import SourceOptions, source_options
+from stateproc.spark.reader import SplitPartition
+from stateproc.spark.stream_batches import batch_partitions
+from stateproc.spark.types import arrow_schema
+from stateproc.spark.workers import keep_loaded
+from stateproc.states.schema_merging import aligned, portions
+from stateproc.storage.filesystem import is_absent
+
+POLLING_SECONDS = 0.5
+"""How often a stream without new checkpoints lists its roots at most; Spark itself asks a hundred times a second."""
+_ATTEMPTS = 3
+_ATTEMPT_SECONDS = 1.0
 
 
-class UnsupportedStreamReader(DataSourceStreamReader):
-    """A stream reader that raises as soon as Spark asks for an offset.
+class CheckpointStreamReader(DataSourceStreamReader):
+    """Follow checkpoint roots. The options are parsed at the first call.
 
     Spark 4 hides an error of ``DataSource.streamReader`` itself: its worker stops the reader that it did not get
     (pyspark/sql/streaming/python_streaming_source_runner.py), and reports an UnboundLocalError instead.
     """
 
-    def initialOffset(self) -> NoReturn:
-        raise no_stream("readStream", "read")
+    def __init__(self, raw: Mapping[str, str], schema: StructType) -> None:
+        self._raw = dict(raw)
+        self._schema: pa.Schema = arrow_schema(schema)
+        self._known: StreamOffset | None = None
+        self._target: StreamOffset | None = None
+        self._idle_until = 0.0
 
-    def latestOffset(self, start: Any = None, limit: Any = None) -> NoReturn:
-        raise no_stream("readStream", "read")
+    def initialOffset(self) -> dict[str, Any]:
+        """Return the offset of a new stream. Raises SnapshotError."""
+        self._known = self._follower.initial()
+        return self._known.to_json()
 
-    def partitions(self, start: Any, end: Any) -> NoReturn:
-        raise no_stream("readStream", "read")
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Plan a batch. Raises SnapshotError."""
+        first, last = StreamOffset.of(start), StreamOffset.of(end)
+        self._known = last
+        if first.commit == last.commit:
+            return []
+        for attempt in range(_ATTEMPTS):
+            try:
+                follower, whole = self._follower, self._options.whole_states
+                plan = follower.plan_states(first, last) if whole else follower.plan(first, last)
+                return batch_partitions(plan, self._options, self._schema)
+            except LostCheckpoint:
+                raise
+            except MissingFile as error:
+                if attempt == _ATTEMPTS - 1 or not is_absent(error):
+                    raise
+                # Flink is deleting this checkpoint: soon its _metadata is gone, too.
+                self._follower.forget()
+                time.sleep(_ATTEMPT_SECONDS)
+        raise AssertionError
 
-    def read(self, partition: Any) -> NoReturn:
-        raise no_stream("readStream", "read")
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read rows in batches of exactly the schema. Raises SnapshotError."""
+        if not isinstance(partition, SplitPartition):
+            return
+        try:
+            for batch in partition.value.read():
+                keep_loaded()
+                yield from portions(aligned(batch, self._schema))
+        except MissingFile as error:
+            located = error.at(operator=partition.operator, state=partition.state)
+            raise LostCheckpoint(
+                f"a checkpoint was deleted while the stream read it: {located.message}",
+                where=located.where,
+                advice=f"start the query again; {ADVICE}",
+            ) from error
+        except SnapshotError as error:
+            raise error.at(operator=partition.operator, state=partition.state) from error
+
+    def _newer(self, start: StreamOffset, most: int | None) -> StreamOffset | None:
+        time.sleep(max(0.0, self._idle_until - time.monotonic()))
+        found = self._follower.latest(start, most, self._target)
+        self._idle_until = 0.0 if found else time.monotonic() + POLLING_SECONDS
+        return found
+
+    @cached_property
+    def _options(self) -> SourceOptions:
+        return stream_options(self._raw)
+
+    @cached_property
+    def _follower(self) -> CheckpointFollower:
+        options = self._options
+        return CheckpointFollower(
+            options.roots,
+            options.opening,
+            options.starting_checkpoint,
+            options.ending_checkpoint,
+            options.fail_on_data_loss,
+        )
 
 
-def no_stream(method: str, instead: str) -> InvalidOption:
-    """Return the error for a streaming ``method`` of the session or DataFrame; ``instead`` names the batch method."""
-    return InvalidOption(
-        f'{method}.format("savepoint"): a savepoint does not change, so that there is no stream of it',
-        advice=f'use {instead}.format("savepoint")',
+def stream_options(raw: Mapping[str, str]) -> SourceOptions:
+    """Parse the options of a stream. Raises InvalidOption if they ask for none."""
+    options = source_options(raw)
+    if options.feed is None and not options.whole_states:
+        raise InvalidOption(
+            'readStream.format("savepoint"): a stream has changes, or a whole state at each checkpoint',
+            advice="give readChangeFeed=true or streamingMode=snapshots",
+        )
+    if options.starting_snapshot is not None:
+        raise InvalidOption(
+            "option startingSnapshot is not one of streams", advice="give startingCheckpoint, the id of a checkpoint"
+        )
+    return options
+
+
+class UnlimitedStreamReader(CheckpointStreamReader):
+    """A reader for Spark 4.1, which neither says where a batch starts nor limits it."""
+
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
+        """Return the newest offset. After a restart, Spark 4.1 does not say where it starts: then without a limit."""
+        if self._known is None:
+            self._known = self._follower.everything()
+        else:
+            most = self._options.max_checkpoints_per_trigger
+            self._known = self._newer(self._known, most) or self._known
+        return self._known.to_json()
+
+
+def no_stream_writer() -> NoReturn:
+    """Raise the error for ``writeStream``."""
+    raise InvalidOption(
+        'writeStream.format("savepoint"): a savepoint is written once, so that there is no stream into it',
+        advice='use write.format("savepoint")',
     )
