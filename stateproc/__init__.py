@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from stateproc.demo.bundled import bundled_snapshot
     from stateproc.snapshot.opening import open
     from stateproc.snapshot.snapshot import Snapshot
+    from stateproc.spark.delta_copy import merge_changes
     from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
     from stateproc.writers.savepoint_writer import SavepointWriter
 
@@ -62,6 +63,7 @@ __all__ = [
     "find_orphans",
     "flink_configuration",
     "ls",
+    "merge_changes",
     "open",
 ]
 
@@ -92,6 +94,10 @@ def __getattr__(name: str) -> Any:
         from stateproc.catalog.flink_configuration import flink_configuration
 
         return flink_configuration
+    if name == "merge_changes":
+        from stateproc.spark.delta_copy import merge_changes
+
+        return merge_changes
     if name == "attach":
         from stateproc.spark.views import attach
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from importlib.util import find_spec
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from stateproc.errors import InvalidOption, MissingFile, NotFound
+from stateproc.errors import CorruptSnapshot, InvalidOption, MissingFile, NotFound
 from stateproc.spark.options import SourceOptions, source_options
 from stateproc.spark.reader import SavepointReader
 from stateproc.spark.relations import relation
@@ -17,10 +16,6 @@ from stateproc.spark.stream_batches import newest_plan, schema_of_plan, stream_s
 from stateproc.spark.streaming import CheckpointStreamReader, UnlimitedStreamReader
 from stateproc.spark.types import spark_schema
 from stateproc.states.schema_merging import narrowed
-from stateproc.storage.filesystem import is_absent
-
-_ATTEMPTS = 5
-_ATTEMPT_SECONDS = 0.3
 
 
 def schema_of(raw: Mapping[str, str]) -> StructType:
@@ -32,21 +27,15 @@ def schema_of(raw: Mapping[str, str]) -> StructType:
 def _schema(options: SourceOptions) -> pa.Schema:
     if options.streamed:
         return stream_schema(options)
-    for _ in range(_ATTEMPTS if options.feed is not None else 0):
-        try:
-            return relation(options).schema()
-        except NotFound:
-            # A stream that is started again does not need the checkpoint that it once started after.
-            newest = newest_plan(options) if options.starting_checkpoint is not None else None
-            if newest is None or newest.found.commits[0].version <= (options.starting_checkpoint or 0):
-                raise
-            return schema_of_plan(newest, options)
-        except MissingFile as error:
-            if not is_absent(error):
-                raise
-            # A running job has deleted a checkpoint since the root was listed.
-            time.sleep(_ATTEMPT_SECONDS)
-    return relation(options).schema()
+    try:
+        return relation(options).schema()
+    except (CorruptSnapshot, MissingFile, NotFound):
+        # Spark does not say whether a stream asks. A stream goes on although the checkpoint that it once started after
+        # is gone, or one is being written or deleted; reading as a batch raises the error when it is planned.
+        newest = newest_plan(options) if options.feed is not None and options.starting_snapshot is None else None
+        if newest is None or newest.found.commits[0].version < (options.starting_checkpoint or 0):
+            raise
+        return schema_of_plan(newest, options)
 
 
 def reader_of(raw: Mapping[str, str], schema: StructType) -> SavepointReader:

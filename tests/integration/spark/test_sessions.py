@@ -17,14 +17,14 @@ from tests.helpers import paths
 DEMO = str(paths.DEMO)
 
 
-def test_a_streaming_read_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_stream_of_one_snapshot_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.readStream.format("savepoint").load(DEMO)
     query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
     with pytest.raises(StreamingQueryException) as caught:
         query.trigger(once=True).start().awaitTermination()
     text = str(caught.value)
-    assert "a savepoint does not change, so that there is no stream of it" in text
-    assert 'use read.format("savepoint")' in text
+    assert "a stream has changes, or a whole state at each checkpoint" in text
+    assert "give readChangeFeed=true or streamingMode=snapshots" in text
     assert "UnboundLocalError" not in text
 
 
