@@ -39,7 +39,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]  # pyspark is not type-ch
         return writer_of(self.options, schema, overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from stateproc.spark.source import stream_reader_of
+        from stateproc.spark.stream_source import stream_reader_of
 
         return stream_reader_of(self.options, schema)
 

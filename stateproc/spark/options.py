@@ -33,7 +33,7 @@ class SourceOptions:
         feed: What a change feed compares; None if rows are those of a snapshot.
         starting_snapshot: The path of the earlier snapshot of a change feed. ``path`` is the later one; without an
             earlier one it may be a checkpoint root.
-        roots: The path and further checkpoint roots.
+        roots: Further checkpoint roots.
         whole_states: Whether rows are those of whole states, each with its checkpoint: in streams only.
         streamed: The names of options that only streams have.
     """
@@ -56,6 +56,11 @@ class SourceOptions:
     max_checkpoints_per_trigger: int | None = None
     fail_on_data_loss: bool = True
     streamed: tuple[str, ...] = ()
+
+    @property
+    def all_roots(self) -> tuple[str, ...]:
+        """The path and further checkpoint roots."""
+        return tuple(dict.fromkeys((self.path, *self.roots)))
 
 
 def source_options(raw: Mapping[str, str]) -> SourceOptions:
@@ -80,7 +85,6 @@ def source_options(raw: Mapping[str, str]) -> SourceOptions:
     if not path:
         raise InvalidOption("no path given", advice=f'load("/path/of/savepoint"), or in SQL: {_SQL}')
     rows = {name: values[name] for name in SourceOptions.__dataclass_fields__ if name in values}
-    roots = tuple(dict.fromkeys((path, *more)))
     only_streams = (option.spark_name for option in STREAM_OPTIONS if option.name != "roots")
     streamed = tuple(name for name in only_streams if name.lower() in given)
     return SourceOptions(
@@ -89,7 +93,7 @@ def source_options(raw: Mapping[str, str]) -> SourceOptions:
         open_arguments(values),
         **rows,
         feed=FeedQuery.of(values) if is_feed else None,
-        roots=roots,
+        roots=more,
         whole_states=whole_states,
         streamed=streamed,
     )

@@ -121,9 +121,9 @@ def _feed(options: SourceOptions, query: FeedQuery) -> State:
     # Lazy: start-up. Reading a snapshot compares nothing.
     from stateproc.change_feed.changes import feed_of_root, open_feed, state_feed
 
-    if len(options.roots) > 1:
+    if options.roots:
         ids = (query.starting_checkpoint, query.ending_checkpoint)
-        found = feed_of_root(options.roots, *ids, query.mode, options.opening)
+        found = feed_of_root(options.all_roots, *ids, query.mode, options.opening)
         return state_feed(found, options.selection, query.form)
     start, path = options.starting_snapshot, options.path
     old, new = (path, None) if start is None else (start, path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.util import find_spec
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -12,8 +11,6 @@ from stateproc.errors import CorruptSnapshot, InvalidOption, MissingFile, NotFou
 from stateproc.spark.options import SourceOptions, source_options
 from stateproc.spark.reader import SavepointReader
 from stateproc.spark.relations import relation
-from stateproc.spark.stream_batches import newest_plan, schema_of_plan, stream_schema
-from stateproc.spark.streaming import CheckpointStreamReader, UnlimitedStreamReader
 from stateproc.spark.types import spark_schema
 from stateproc.states.schema_merging import narrowed
 
@@ -25,6 +22,11 @@ def schema_of(raw: Mapping[str, str]) -> StructType:
 
 
 def _schema(options: SourceOptions) -> pa.Schema:
+    if options.feed is None and not options.streamed:
+        return relation(options).schema()
+    # Lazy: start-up. Reading a snapshot compares nothing.
+    from stateproc.spark.stream_batches import newest_plan, schema_of_plan, stream_schema
+
     if options.streamed:
         return stream_schema(options)
     try:
@@ -32,7 +34,7 @@ def _schema(options: SourceOptions) -> pa.Schema:
     except (CorruptSnapshot, MissingFile, NotFound):
         # Spark does not say whether a stream asks. A stream goes on although the checkpoint that it once started after
         # is gone, or one is being written or deleted; reading as a batch raises the error when it is planned.
-        newest = newest_plan(options) if options.feed is not None and options.starting_snapshot is None else None
+        newest = newest_plan(options) if options.starting_snapshot is None else None
         if newest is None or newest.found.commits[0].version < (options.starting_checkpoint or 0):
             raise
         return schema_of_plan(newest, options)
@@ -47,13 +49,3 @@ def reader_of(raw: Mapping[str, str], schema: StructType) -> SavepointReader:
             advice='use readStream.format("savepoint"), or leave it away',
         )
     return SavepointReader(options, schema)
-
-
-def stream_reader_of(raw: Mapping[str, str], schema: StructType) -> CheckpointStreamReader:
-    """Return the stream reader of these columns that the installed release of Spark can call. Raises nothing."""
-    if find_spec("pyspark.sql.streaming.datasource") is None:
-        return UnlimitedStreamReader(raw, schema)
-    # Lazy: Spark 4.1 does not have what it imports.
-    from stateproc.spark.limited_stream import LimitedStreamReader
-
-    return LimitedStreamReader(raw, schema)

@@ -56,7 +56,7 @@ def stream_schema(options: SourceOptions) -> pa.Schema:
     newest = newest_plan(options)
     if newest is None:
         raise NotFound(
-            f"no completed checkpoint below {', '.join(options.roots)}",
+            f"no completed checkpoint below {', '.join(options.all_roots)}",
             advice="start the stream after the job's first checkpoint, which has the columns",
         )
     return schema_of_plan(newest, options)
@@ -64,7 +64,7 @@ def stream_schema(options: SourceOptions) -> pa.Schema:
 
 def newest_plan(options: SourceOptions) -> BatchPlan | None:
     """Open the newest checkpoint; None if there is none. Raises SnapshotError."""
-    follower = CheckpointFollower(options.roots, options.opening)
+    follower = CheckpointFollower(options.all_roots, options.opening)
     newest = follower.latest(StreamOffset(None))
     return None if newest is None else follower.plan_states(StreamOffset(None), newest)
 

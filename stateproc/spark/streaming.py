@@ -103,7 +103,7 @@ class CheckpointStreamReader(DataSourceStreamReader):
     def _follower(self) -> CheckpointFollower:
         options = self._options
         return CheckpointFollower(
-            options.roots,
+            options.all_roots,
             options.opening,
             options.starting_checkpoint,
             options.ending_checkpoint,
