@@ -22,7 +22,7 @@ from stateproc.storage.ranges import DEFAULT_GAP, is_remote
 
 _LOCAL_GAP = 4 << 10
 """Bytes between blocks of a local file that are read along: reading them costs as much as another request."""
-_HELD_BYTES = 48 << 20
+_HELD_BYTES = 24 << 20
 
 
 @dataclass

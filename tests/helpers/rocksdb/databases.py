@@ -86,3 +86,11 @@ def contents(
     files: list[DatabaseFile], state: str, key_groups: range = range(128), prefix: int = 1, *, verify: bool = True
 ) -> dict[bytes, bytes]:
     return keyed(rocksdb_entries(files, state, key_groups, prefix, verify=verify), prefix)
+
+
+def differences(
+    left: Mapping[bytes, bytes], right: Mapping[bytes, bytes]
+) -> dict[bytes, tuple[bytes | None, bytes | None]]:
+    """The values on both sides of keys that differ."""
+    keys = left.keys() | right.keys()
+    return {key: (left.get(key), right.get(key)) for key in keys if left.get(key) != right.get(key)}

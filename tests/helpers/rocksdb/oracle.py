@@ -1,4 +1,4 @@
-"""Run Oracle.java and Rescale.java with the RocksDB of a Flink release (frocksdbjni from Maven Central).
+"""Run Oracle.java, Rescale.java and Chain.java with the RocksDB of a Flink release (frocksdbjni from Maven Central).
 
 `python -m tests.helpers.rocksdb.oracle 8.10.0-ververica-1.0 Oracle <directory> <first seed> <seeds>` writes databases
 and lists their contents.
@@ -30,9 +30,12 @@ def jar(version: str) -> Path:
 
 
 def generate(version: str, program: str, directory: Path, first: int, seeds: int) -> list[Path]:
-    """One directory per seed, all written in one JVM: ``checkpoint`` and ``<column family>.expected``."""
+    """One directory per seed, all written in one JVM: ``checkpoint`` and ``<column family>.expected``.
+
+    ``program``: Oracle, Rescale or Chain, which describes its own files.
+    """
     tables = _SOURCES / ("until_5" if version < "6" else "since_6") / "Tables.java"
-    sources = [tables, _SOURCES / "Oracle.java"] + ([_SOURCES / "Rescale.java"] if program == "Rescale" else [])
+    sources = [tables, *(_SOURCES / f"{name}.java" for name in dict.fromkeys(("Oracle", program)))]
     with tempfile.TemporaryDirectory() as classes:
         compiler = ["javac", "-encoding", "UTF-8", "-d", classes, "-cp", str(jar(version)), *map(str, sources)]
         subprocess.run(compiler, check=True, env=_ENVIRONMENT)

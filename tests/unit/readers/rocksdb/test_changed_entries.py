@@ -11,23 +11,17 @@ import pytest
 from stateproc.readers.rocksdb.changed_entries import changed_entries
 from stateproc.readers.rocksdb.key_ranges import KeySpan
 from stateproc.readers.rocksdb.shared_tables import DatabaseOfState, PairedTables, paired_tables
-from tests.helpers.rocksdb.databases import contents, inline, keyed
+from tests.helpers.rocksdb.databases import contents, differences, inline, keyed
 from tests.helpers.rocksdb.histories import GROUPS, Files, History
 from tests.helpers.sweeps import exhaustive
 
 Contents = dict[bytes, bytes]
-Differences = dict[bytes, tuple[bytes | None, bytes | None]]
 _BATCH = 25
 
 
 def stated(files: Files, state: str = "default") -> DatabaseOfState:
     """A database whose tables of one name are one file."""
     return DatabaseOfState(tuple(inline(files)), {name: name for name in files}, state)
-
-
-def differences(left: Contents, right: Contents) -> Differences:
-    keys = left.keys() | right.keys()
-    return {key: (left.get(key), right.get(key)) for key in keys if left.get(key) != right.get(key)}
 
 
 def changed(tables: PairedTables, groups: list[range], keys: list[KeySpan] | None = None) -> tuple[Contents, Contents]:
