@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,14 @@ from stateproc.keygroups import kernels
 from stateproc.readers.canonical.statistics import measure_canonical
 from stateproc.readers.common.key_group_blocks import KeyGroupRange
 from stateproc.readers.rocksdb import rocksdb_entries
+from stateproc.readers.rocksdb.changed_entries import changed_entries
+from stateproc.readers.rocksdb.shared_tables import DatabaseOfState, paired_tables
 from stateproc.storage import InlineSource
 from tests.helpers.damage.checked_reader_kernels import HASHES, checked_reader_kernels
 from tests.helpers.damage.corpus import Target, file_targets
 from tests.helpers.damage.mutations import SAME_LENGTH, mutated
 from tests.helpers.rocksdb.databases import inline, write_database
+from tests.helpers.rocksdb.histories import History
 
 ROUNDS = max(60, int(os.environ.get("STATEPROC_MUTATIONS", "0")) // 100)
 """More in the full run."""
@@ -61,6 +65,41 @@ def test_rocksdb_tables(tables: dict[str, bytes]) -> None:
         assert memory.touched > before or isinstance(plain[0], str)
         refused += isinstance(plain[0], str)
     assert ROUNDS // 6 < refused < ROUNDS
+
+
+def _changes(earlier: dict[str, bytes], later: dict[str, bytes]) -> list[Any]:
+    """What may differ between two databases in which tables of one name are the same, or the error's text."""
+    sides = [
+        DatabaseOfState(tuple(inline(files)), {name: name for name in files}, "default") for files in (earlier, later)
+    ]
+    try:
+        tables = paired_tables(sides[0], sides[1], verify=False)
+        assert tables is not None
+        return [
+            (side, batch.key_groups.tolist(), batch.ranges.tolist(), batch.data.tobytes())
+            for side, batch in changed_entries(tables, "default", [range(3)], 1, verify=False)
+        ]
+    except SnapshotError as error:
+        return [str(error)]
+
+
+def test_changes_of_rocksdb_tables(tmp_path: Path) -> None:
+    """Damage in a table of either side, or of both."""
+    earlier, *_, later = History(tmp_path, 18).checkpoints(3)
+    names = sorted(name for name in later if name.endswith(".sst"))
+    assert {name in earlier for name in names} == {True, False}
+    refused = 0
+    for seed in range(ROUNDS):
+        name = names[seed % len(names)]
+        data = mutated(seed, later[name], kinds=SAME_LENGTH) if seed else later[name]
+        sides = earlier | ({name: data} if name in earlier else {}), later | {name: data}
+        compiled = _changes(*sides)
+        with checked_reader_kernels() as memory:
+            before = memory.touched
+            assert _changes(*sides) == compiled, f"seed {seed}"
+        assert memory.touched > before or isinstance(compiled[0], str)
+        refused += bool(compiled) and isinstance(compiled[0], str)
+    assert 0 < refused < ROUNDS
 
 
 def _canonical() -> list[Target]:

@@ -14,6 +14,8 @@ from stateproc.keygroups import kernels as hash_kernels
 from stateproc.keygroups import scalars as scalars_module
 from stateproc.readers.canonical import statistics as measuring_module
 from stateproc.readers.rocksdb import blocks as blocks_module
+from stateproc.readers.rocksdb import candidate_kernel as candidates
+from stateproc.readers.rocksdb import candidate_keys as candidates_module
 from stateproc.readers.rocksdb import checksums as checksums_module
 from stateproc.readers.rocksdb import compression as compression_module
 from stateproc.readers.rocksdb import db_iterator as entries_module
@@ -22,11 +24,13 @@ from stateproc.readers.rocksdb import merge_cursors as cursors
 from stateproc.readers.rocksdb import merge_kernel as merging
 from stateproc.readers.rocksdb import run_copy as copying
 from stateproc.readers.rocksdb import snappy_blocks as snappy_module
+from stateproc.readers.rocksdb import table_blocks as table_blocks_module
 from tests.helpers.damage.checked_kernels import MEMORY, Checked, Memory, plain_module, replace_module
 
 _CURSORS = plain_module(cursors)
 _COPYING = plain_module(copying, {cursors.__name__: _CURSORS})
 _MERGING = plain_module(merging, {cursors.__name__: _CURSORS, copying.__name__: _COPYING})
+_CANDIDATES = plain_module(candidates, {cursors.__name__: _CURSORS, merging.__name__: _MERGING})
 _INDEX = plain_module(index_module, {cursors.__name__: _CURSORS})
 _BLOCKS = plain_module(blocks_module)
 _SNAPPY = plain_module(snappy_module)
@@ -94,23 +98,13 @@ def _merge(
     rows: int, n_rows: int, order: Any, reg: Any, prefix: int, spans: Any, span_keys: int, fragments: Any,
     fragment_keys: int, out: int, out_size: int, ranges: Any, key_groups: Any, filled: int,
 ) -> int:  # fmt: skip
-    fields = _words(rows, n_rows * cursors.FIELDS).reshape(n_rows, cursors.FIELDS)
-    blocks = []
-    for row in fields:
-        count = 0 if row[cursors.LAST] else int(row[cursors.BLOCKS])
-        blocks += [(row[cursors.KEY], row[cursors.KEY_CAPACITY], _WRITABLE)]
-        if count:
-            starts, ends = _words(int(row[cursors.STARTS]), count), _words(int(row[cursors.ENDS]), count)
-            blocks += [(row[cursors.STARTS], 8 * count), (row[cursors.ENDS], 8 * count)]
-            blocks += [(row[cursors.PLAIN], _extent(starts, ends))]
     _allow(
-        (rows, n_rows * cursors.ROW, _WRITABLE),
         (reg[merging.SEEN], reg[merging.SEEN_CAPACITY], _WRITABLE),
         (reg[merging.STASH], reg[merging.STASH_CAPACITY], _WRITABLE),
-        (span_keys, int((spans[:, [0, 2]] + spans[:, [1, 3]]).max(initial=0))),
+        (span_keys, _span_bytes(spans)),
         (fragment_keys, int((fragments[:, [0, 3]] + fragments[:, [1, 4]]).max(initial=0))),
         (out, out_size, _WRITABLE),
-        *blocks,
+        *_cursors(rows, n_rows),
     )
     checked = _Registers(reg)
     with np.errstate(over="ignore"):
@@ -119,6 +113,55 @@ def _merge(
             out, out_size, Checked(ranges), Checked(key_groups), filled,
         )  # fmt: skip
     return outcome
+
+
+def _changed_keys(
+    rows: int, n_rows: int, sides: Any, order: Any, reg: Any, prefix: int, spans: Any, span_keys: int, out: int,
+    out_size: int, found: Any,
+) -> int:  # fmt: skip
+    _allow(
+        (reg[merging.SEEN], reg[merging.SEEN_CAPACITY], _WRITABLE),
+        (span_keys, _span_bytes(spans)),
+        (out, out_size, _WRITABLE),
+        *_cursors(rows, n_rows),
+    )
+    table = Checked(found)
+    table.shape = found.shape
+    with np.errstate(over="ignore"):
+        outcome: int = _CANDIDATES.changed_keys(
+            rows, n_rows, Checked(sides), Checked(order), _Registers(reg), prefix, Checked(spans), span_keys, out,
+            out_size, table,
+        )  # fmt: skip
+    return outcome
+
+
+def _mark_blocks(
+    spans: Any, span_keys: int, newest: Any, largest: int, keys: int, key_starts: Any, key_ends: Any, marks: Any
+) -> int:
+    _allow((span_keys, _span_bytes(spans)), (keys, _extent(key_starts, key_ends)))
+    marked: int = _CANDIDATES.mark_blocks(
+        Checked(spans), span_keys, Checked(newest), largest, keys, Checked(key_starts), Checked(key_ends),
+        Checked(marks),
+    )  # fmt: skip
+    return marked
+
+
+def _span_bytes(spans: Any) -> int:
+    """How many bytes the keys of spans have."""
+    return int((spans[:, [0, 2]] + spans[:, [1, 3]]).max(initial=0))
+
+
+def _cursors(rows: int, n_rows: int) -> list[Any]:
+    """What kernels may read and write of cursors and their blocks."""
+    found: list[Any] = [(rows, n_rows * cursors.ROW, _WRITABLE)]
+    for row in _words(rows, n_rows * cursors.FIELDS).reshape(n_rows, cursors.FIELDS):
+        count = 0 if row[cursors.LAST] else int(row[cursors.BLOCKS])
+        found += [(row[cursors.KEY], row[cursors.KEY_CAPACITY], _WRITABLE)]
+        if count:
+            starts, ends = _words(int(row[cursors.STARTS]), count), _words(int(row[cursors.ENDS]), count)
+            found += [(row[cursors.STARTS], 8 * count), (row[cursors.ENDS], 8 * count)]
+            found += [(row[cursors.PLAIN], _extent(starts, ends))]
+    return found
 
 
 class _Registers(Checked):
@@ -187,6 +230,8 @@ def checked_reader_kernels() -> Iterator[Memory]:
         patch.setattr(index_module, "scan_index", _scan_index)
         patch.setattr(measuring_module, "measure_block", _measure_block)
         replace_module(patch, entries_module, merging, merge=_merge)
+        replace_module(patch, candidates_module, candidates, changed_keys=_changed_keys)
+        patch.setattr(table_blocks_module, "mark_blocks", _mark_blocks)
         for user in (scalars_module, hashes_module):
             replace_module(patch, user, hash_kernels, **HASHES)
         yield MEMORY

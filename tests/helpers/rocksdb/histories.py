@@ -25,6 +25,7 @@ class History:
     def __init__(self, directory: Path, seed: int) -> None:
         self._random, self._directory = random.Random(seed), directory
         self._keys = self._random.choice((20, 200, 2000))
+        self._compactions = self._random.choice((0.0, 0.005, 0.03))
         self._database = Rdict(str(directory / "db"), self._options())
         self._ingested = 0
 
@@ -64,15 +65,15 @@ class History:
             low, high = sorted((self._key(), self._key()))
             if low < high:
                 db.delete_range(low, high)
-        elif choice < 0.93:
+        elif choice < 0.9:
             db.flush()
-        elif choice < 0.96:
+        elif choice < 0.91:
+            self._ingest()
+        elif choice < 0.91 + self._compactions:
             low, high = sorted((self._key(), self._key()))
             db.compact_range(low, high)
-        elif choice < 0.97:
+        elif choice > 1 - self._compactions / 3:
             db.compact_range(None, None)
-        elif choice < 0.98:
-            self._ingest()
 
     def _ingest(self) -> None:
         """Add a file that was written outside of the database, whose entries get one sequence number."""
