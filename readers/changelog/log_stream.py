@@ -16,10 +16,12 @@ from stateproc.metadata.handles import SegmentHandle, StreamHandle
 from stateproc.readers.changelog.change_blocks import walk
 from stateproc.readers.common.snappy_framing import decompress_frames, whole_frames
 from stateproc.storage import ByteSource, SnapshotLocation, open_handle
-from stateproc.storage.filesystem import kind_of
+from stateproc.storage.ranges import is_remote
 from stateproc.storage.sources import FileSource
 
-_AT_ONCE = 4 << 20
+_LEAST, _MOST, _MOST_REMOTE = 64 << 10, 4 << 20, 16 << 20
+"""Bytes that are read at once: the first read of a segment is small, because of many segments only the beginning is
+needed, and each further one twice as long; many bytes of remote files are several requests at a time."""
 _SKIPPED_AT_ONCE = 1 << 14
 _FLAG = 1
 _LENGTH = 4
@@ -34,10 +36,9 @@ def log_source(handle: StreamHandle, location: SnapshotLocation) -> ByteSource:
     source = open_handle(handle, location, whole=False)
     if not isinstance(source, FileSource) or isinstance(handle, SegmentHandle):
         return source
-    found = replace(source, size=0)
-    found.read(0, 0)
-    kind = kind_of(found.name, found.storage_options)
-    return replace(found, uri=found.name, size=kind[1] if kind else 0, fallbacks=())
+    found = replace(source, size=replace(source, size=0).stored_size())
+    found.check_exists()
+    return found
 
 
 class LogContent:
@@ -48,7 +49,9 @@ class LogContent:
         self._source = source
         if source.size < _FLAG:
             raise self._damaged("a changelog file without its first byte", 0)
-        flag = source.read(0, _FLAG)[0]
+        self._most = _MOST_REMOTE if is_remote(source) else _MOST
+        self._head = source.read(0, min(_LEAST, source.size))
+        flag = self._head[0]
         if flag > 1:
             raise self._damaged(f"a changelog file begins with the mark {flag}, which is neither 0 nor 1", 0)
         self._compressed = flag == 1
@@ -57,6 +60,7 @@ class LogContent:
     def _rewind(self) -> None:
         self._next, self._tail = _FLAG, b""
         self._held, self._used, self._before = b"", 0, 0
+        self._at_once = _LEAST
 
     @property
     def position(self) -> int:
@@ -74,11 +78,12 @@ class LogContent:
             if position < self.position:
                 self._rewind()
             while self.position < position:
-                self.take(min(_AT_ONCE, position - self.position))
+                self.take(min(_MOST, position - self.position))
             return
         if _FLAG + position > self._source.size:
             raise self._damaged(f"a segment at byte {position} of {self._source.size - _FLAG}", self._source.size)
         self._next, self._held, self._used, self._before = _FLAG + position, b"", 0, position
+        self._at_once = _LEAST
 
     def take(self, length: int) -> bytes:
         """The next ``length`` bytes."""
@@ -144,18 +149,25 @@ class LogContent:
             left = self._source.size - self._next
             if left <= 0:
                 raise self._damaged(f"the changelog is cut off: {missing} more bytes are wanted", self._source.size)
+            part = self._read(left, missing)
             if not self._compressed:
-                part = self._source.read(self._next, min(left, max(missing, _AT_ONCE)))
-                self._next += len(part)
                 return part
-            part = self._source.read(self._next, min(left, _AT_ONCE))
-            raw, at = self._tail + part, self._next - len(self._tail)
-            self._next += len(part)
+            raw, at = self._tail + part, self._next - len(part) - len(self._tail)
             whole = whole_frames(raw, self.file, at)
             self._tail = raw[whole:]
             plain = decompress_frames(raw[:whole], self.file, at)
             if plain:
                 return plain
+
+    def _read(self, left: int, missing: int) -> bytes:
+        """Read bytes of the file, of which ``left`` follow; as many as are missing if they are not compressed."""
+        part = self._head[self._next :]
+        if not part:
+            least = 0 if self._compressed else missing
+            part = self._source.read(self._next, min(left, max(least, self._at_once)))
+            self._at_once = min(2 * self._at_once, self._most)
+        self._next += len(part)
+        return part
 
     def _damaged(self, what: str, offset: int) -> CorruptSnapshot:
         return CorruptSnapshot(what, where=Where(file=self.file, offset=offset), advice=_ADVICE)

@@ -1,4 +1,4 @@
-"""Buffers that blocks of a local file are read into, reused once nothing refers to them.
+"""Buffers that blocks of a file are read into, reused once nothing refers to them.
 
 A buffer is free when CPython counts no reference but the pool's own; every view of it, wherever it was passed, counts.
 Raw entries refer to the blocks that they were found in, and some consumers keep them (compaction of changelogs): a
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stateproc.storage import ByteSource, FileSource
+from stateproc.storage.read_ahead import ReadAhead
 
 Bytes = npt.NDArray[np.uint8]
 _KEPT = 3
@@ -40,7 +41,7 @@ class BufferPool:
 
     def read(self, source: ByteSource, start: int, length: int) -> Bytes:
         """Return ``length`` bytes of ``source`` from ``start``, uint8. Raises CorruptSnapshot, MissingFile."""
-        if not isinstance(source, FileSource):
+        if not isinstance(source, FileSource | ReadAhead):
             return np.frombuffer(source.read(start, length), dtype=np.uint8)
         buffer = self._free(length)
         source.read_into(start, memoryview(buffer)[:length])  # type: ignore[arg-type]

@@ -16,6 +16,8 @@ from stateproc.storage.ranges import is_remote
 _NUMBER = 4
 _GAP = 2 << 10
 """Little key groups share a request; all that is read of 32,768 of them stays under 64 MiB."""
+_LENGTH_SHIFT = 16
+"""The number is read as a canonical state id of 0 and the upper half of a key's length."""
 
 
 def is_canonical(type_byte: int, offsets: Sequence[int], source: ByteSource, ranges: Sequence[KeyGroupRange]) -> bool:
@@ -26,6 +28,9 @@ def is_canonical(type_byte: int, offsets: Sequence[int], source: ByteSource, ran
         return True
     if any(item.stop - item.start < _NUMBER for item in ranges):
         return True
+    conclusive = next(filter(_is_conclusive, ranges), None)
+    if conclusive is not None:
+        return not _begins_with_number(source.read(conclusive.start, _NUMBER), conclusive)
     if not is_remote(source):
         return not all(_begins_with_number(source.read(item.start, _NUMBER), item) for item in ranges)
     # Most canonical files are known by the first key group.
@@ -34,6 +39,11 @@ def is_canonical(type_byte: int, offsets: Sequence[int], source: ByteSource, ran
         if not all(_begins_with_number(head, item) for head, item in zip(heads, items, strict=True)):
             return True
     return False
+
+
+def _is_conclusive(item: KeyGroupRange) -> bool:
+    """Whether canonical entries that begin with the key group's number would have a key longer than the key group."""
+    return item.key_group << _LENGTH_SHIFT > item.stop - item.start
 
 
 def _begins_with_number(head: bytes | memoryview, item: KeyGroupRange) -> bool:

@@ -26,6 +26,7 @@ from stateproc.readers.common.splits import split_ranges
 from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext, Undecodable
 from stateproc.storage import ByteSource
+from stateproc.storage.read_ahead import reading_ahead
 
 PROBE_BYTES = 1 << 20
 """Bytes of a file that are walked: unknown classes mostly show in its first key groups."""
@@ -119,14 +120,16 @@ def _read_groups(
     source: ByteSource, ranges: Sequence[KeyGroupRange], probe_bytes: int, whole: bool
 ) -> Iterator[tuple[KeyGroupRange, bytes]]:
     """Read all key groups, about ``probe_bytes`` at once; without ``whole``, what the first so many bytes hold."""
-    for run in split_ranges(ranges, probe_bytes) if whole else (ranges,):
-        start, size = run[0].start, run[-1].stop - run[0].start
-        data = source.read(start, size if whole else min(size, probe_bytes))
-        for item in run:
-            raw = data[item.start - start : item.stop - start]
-            if len(raw) < GROUP_HEAD:
-                return
-            yield item, raw
+    wanted = [(item.start, item.stop) for item in ranges] if whole else []
+    with reading_ahead(source, wanted) as ahead:
+        for run in split_ranges(ranges, probe_bytes) if whole else (ranges,):
+            start, size = run[0].start, run[-1].stop - run[0].start
+            data = ahead.read(start, size if whole else min(size, probe_bytes))
+            for item in run:
+                raw = data[item.start - start : item.stop - start]
+                if len(raw) < GROUP_HEAD:
+                    return
+                yield item, raw
 
 
 def _skipper(state: KeyedState | str, ctx: LayoutContext) -> Machine | SnapshotError:

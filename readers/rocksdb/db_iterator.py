@@ -18,6 +18,7 @@ from stateproc.readers.rocksdb.prefetch import Fetcher
 from stateproc.readers.rocksdb.sorted_runs import (
     RunBlocks,
     open_file,
+    pieces_ahead,
     read_limit,
     run_blocks,
     sorted_runs,
@@ -56,7 +57,8 @@ def rocksdb_entries(
             deleted = fragments(tombstones_of(opened))
             runs = sorted_runs(opened)
             limit = read_limit(len(runs))
-            sources = [chain.from_iterable(fetcher.each(run_blocks(run, wanted, limit))) for run in runs]
+            ahead = pieces_ahead(len(runs))
+            sources = [chain.from_iterable(fetcher.each(run_blocks(run, wanted, limit), ahead)) for run in runs]
             yield from merged_entries(sources, deleted, span_table(wanted), prefix)
     except SnapshotError as error:
         raise error.at(state=state) from error

@@ -38,16 +38,22 @@ class Fetcher:
             return [make(item) for item in items]
         return list(self._pool.map(make, items))
 
-    def each(self, jobs: Iterable[Callable[[], Made]]) -> Iterator[Made]:
-        """The jobs' results in their order; the next one is at work while the caller has the one before it."""
+    def each(self, jobs: Iterable[Callable[[], Made]], most: int = 1) -> Iterator[Made]:
+        """The jobs' results in their order; the next ones are at work while the caller has the one before them.
+
+        At first one, then one more for each result up to ``most``: a caller who needs few results does not pay for
+        many.
+        """
         if self._pool is None:
             for job in jobs:
                 yield job()
             return
         waiting: deque[Future[Made]] = deque()
+        ahead = 1
         for job in jobs:
             waiting.append(self._pool.submit(job))
-            if len(waiting) > 1:
+            if len(waiting) > ahead:
                 yield waiting.popleft().result()
+                ahead = min(ahead + 1, most)
         while waiting:
             yield waiting.popleft().result()

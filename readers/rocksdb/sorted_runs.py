@@ -13,6 +13,7 @@ from stateproc.readers.rocksdb.database import SstFile
 from stateproc.readers.rocksdb.format import damaged
 from stateproc.readers.rocksdb.index import spans
 from stateproc.readers.rocksdb.key_ranges import KeySpan
+from stateproc.readers.rocksdb.prefetch import REQUESTS_AT_ONCE
 from stateproc.readers.rocksdb.table import SstTable, open_table
 from stateproc.readers.rocksdb.tombstones import Tombstone, read_tombstones
 
@@ -21,12 +22,18 @@ _JOINING = ("StringAppendTESTOperator", "StringAppendOperator", "")
 
 
 _BUFFERED = 16 << 20
-"""Stored bytes of blocks held at a time, over all runs."""
+"""Stored bytes of blocks held at a time, over all runs; as many again are requested ahead."""
 
 
 def read_limit(runs: int) -> int:
     """Return how many stored bytes of each of so many runs are read at a time."""
     return max(256 << 10, min(4 << 20, _BUFFERED // max(runs, 1)))
+
+
+def pieces_ahead(runs: int) -> int:
+    """Return how many such reads of each run are requested ahead from a remote store."""
+    most = 2 * _BUFFERED // (read_limit(runs) * max(runs, 1)) - 1
+    return max(1, min(REQUESTS_AT_ONCE - 1, most))
 
 
 @dataclass(frozen=True)

@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from stateproc.errors import InvalidOption, MissingFile, SnapshotError, Where
 
 StorageOptions = Mapping[str, Any]
+Result = TypeVar("Result")
 
-_REQUEST_BYTES = 4 << 20
-_CONCURRENT_REQUESTS = 4
+REQUEST_BYTES = 4 << 20
+CONCURRENT_REQUESTS = 4
 """Large reads over a network are split into requests of this size, this many at a time."""
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
@@ -273,16 +274,28 @@ def _read_concurrently(uri: str, start: int, target: memoryview, options: Storag
     """Read over a network, several requests at a time: one alone does not use the bandwidth."""
 
     def read(at: int) -> int:
-        part = target[at : at + _REQUEST_BYTES]
+        part = target[at : at + REQUEST_BYTES]
         data = read_range(uri, start + at, start + at + len(part), options)
         part[: len(data)] = data
         return len(data)
 
-    requests = range(0, len(target), _REQUEST_BYTES)
+    return sum(_concurrently(read, range(0, len(target), REQUEST_BYTES)))
+
+
+def read_concurrently(uri: str, start: int, end: int, options: StorageOptions | None = None) -> bytes:
+    """Read bytes ``start`` to ``end`` of a remote file, several requests at a time. Raises as `read_range`."""
+
+    def read(at: int) -> bytes:
+        return read_range(uri, at, min(at + REQUEST_BYTES, end), options)
+
+    return b"".join(_concurrently(read, range(start, end, REQUEST_BYTES)))
+
+
+def _concurrently(read: Callable[[int], Result], requests: range) -> list[Result]:
     if len(requests) < 2:
-        return sum(map(read, requests))
-    with ThreadPoolExecutor(len(requests[:_CONCURRENT_REQUESTS])) as pool:
-        return sum(pool.map(read, requests))
+        return [read(at) for at in requests]
+    with ThreadPoolExecutor(len(requests[:CONCURRENT_REQUESTS])) as pool:
+        return list(pool.map(read, requests))
 
 
 @contextmanager

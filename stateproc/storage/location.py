@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from stateproc.storage.remote_memory import RemoteMemory
+
 
 @dataclass(frozen=True, slots=True)
 class SnapshotLocation:
     """A snapshot's directory and its ``_metadata``; local ones as plain absolute paths.
 
     ``note`` says which snapshot was chosen where the given path left a choice. ``storage_options``
-    are passed to fsspec. ``path_mapping`` maps prefixes of the files' URIs to where these files are now.
+    are passed to fsspec. ``path_mapping`` maps prefixes of the files' URIs to where these files are now. ``memory`` is
+    shared by the sources of the snapshot's files.
     """
 
     directory_uri: str
@@ -20,3 +23,4 @@ class SnapshotLocation:
     note: str | None = None
     storage_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     path_mapping: Mapping[str, str] = field(default_factory=dict, hash=False)
+    memory: RemoteMemory = field(default_factory=RemoteMemory, compare=False, repr=False)

@@ -38,7 +38,12 @@ def open_handle(handle: StreamHandle, location: SnapshotLocation, *, whole: bool
         beside = join(location.directory_uri, _plain_name(handle, location))
         first, *others = dict.fromkeys([*_mapped(beside, location), beside])
         return FileSource(
-            first, handle.size, whole=whole, fallbacks=tuple(others), storage_options=location.storage_options
+            uri=first,
+            size=handle.size,
+            whole=whole,
+            fallbacks=tuple(others),
+            storage_options=location.storage_options,
+            memory=location.memory,
         )
     return _open_absolute(handle, location, whole)
 
@@ -53,6 +58,7 @@ def _open_absolute(handle: FileHandle | SegmentHandle, location: SnapshotLocatio
         whole=whole and not segment,
         fallbacks=tuple(others),
         storage_options=location.storage_options,
+        memory=location.memory,
     )
 
 

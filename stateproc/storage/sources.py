@@ -7,7 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from stateproc.errors import CorruptSnapshot, MissingFile, SnapshotError, Where
-from stateproc.storage.filesystem import kind_of, read_into, read_parts_into, read_range, scheme_of
+from stateproc.storage.filesystem import (
+    REQUEST_BYTES,
+    kind_of,
+    parent,
+    read_concurrently,
+    read_into,
+    read_parts_into,
+    read_range,
+    scheme_of,
+)
+from stateproc.storage.remote_memory import SMALL_READ, RemoteMemory, StoredFile
 
 _SMALL = 1 << 20
 _TRUNCATED = "the file is truncated or was replaced; restore it from a copy or take the snapshot again"
@@ -55,7 +65,8 @@ class FileSource:
     """``size`` bytes from ``base`` of a file.
 
     ``whole``: the file must be exactly that long, else at least. The file is looked for under ``uri``, then
-    under ``fallbacks``; that, and its length, is checked once, at the first read.
+    under ``fallbacks``; that, and its length, is checked once, at the first read. ``memory``: what the sources of one
+    snapshot know of its remote files.
     """
 
     uri: str
@@ -64,36 +75,52 @@ class FileSource:
     whole: bool = True
     fallbacks: tuple[str, ...] = ()
     storage_options: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
-    _found: list[str] = field(default_factory=list, init=False, compare=False, repr=False)
+    memory: RemoteMemory = field(default_factory=RemoteMemory, compare=False, repr=False)
+    _found: list[StoredFile] = field(default_factory=list, init=False, compare=False, repr=False)
 
     @property
     def name(self) -> str:
-        return self._found[0] if self._found else self.uri
+        return self._found[0].uri if self._found else self.uri
 
     def read(self, start: int, length: int) -> bytes:
         check_range(self, start, length)
-        uri = self._resolve()
+        uri = self._resolve().uri
         at = self.base + start
-        data = read_range(uri, at, at + length, self.storage_options)
+        data = self._bytes(uri, at, at + length)
         _check_read(uri, at, length, len(data))
+        return data
+
+    def _bytes(self, uri: str, start: int, end: int) -> bytes:
+        """Read a file; a small part of a remote one is requested once, a large part by several requests at a time."""
+        if scheme_of(uri) == "file":
+            return read_range(uri, start, end, self.storage_options)
+        if end - start > 2 * REQUEST_BYTES:
+            return read_concurrently(uri, start, end, self.storage_options)
+        if end - start > SMALL_READ:
+            return read_range(uri, start, end, self.storage_options)
+        data = self.memory.read((uri, start, end))
+        if data is None:
+            data = read_range(uri, start, end, self.storage_options)
+            self.memory.add_read((uri, start, end), data)
         return data
 
     def read_into(self, start: int, target: memoryview) -> None:
         """Fill ``target`` with the bytes from ``start`` on, where that spares the memory for another copy."""
         check_range(self, start, len(target))
-        uri = self._resolve()
+        uri = self._resolve().uri
         at = self.base + start
         _check_read(uri, at, len(target), read_into(uri, at, target, self.storage_options))
 
     def read_parts(self, parts: Sequence[tuple[int, memoryview]]) -> None:
         """Fill each target with the bytes from its start on; of a local file, which is opened once for all of them."""
-        if scheme_of(self.uri) != "file":
+        uri = self._resolve().uri
+        if scheme_of(uri) != "file":
             for start, target in parts:
                 self.read_into(start, target)
             return
         for start, target in parts:
             check_range(self, start, len(target))
-        uri, wanted = self._resolve(), sum(len(target) for _, target in parts)
+        wanted = sum(len(target) for _, target in parts)
         found = read_parts_into(uri, [(self.base + start, target) for start, target in parts])
         _check_read(uri, self.base + (parts[0][0] if parts else 0), wanted, found)
 
@@ -110,31 +137,50 @@ class FileSource:
 
         One byte more than there should be is asked for, so that a longer file is noticed.
         """
+        known = self.memory.file(self.uri)
+        uri = self._places()[0] if known is None else known.uri
         try:
-            data = read_range(self.uri, 0, self.size + 1, self.storage_options)
+            data = self._bytes(uri, 0, self.size + 1)
         except SnapshotError:
             return None  # perhaps it is elsewhere; else searching for it reports why it cannot be read
         if len(data) != self.size:
             return None
-        self._found.append(self.uri)
+        self._found.append(StoredFile(uri, self.size))
         return data
 
     def check_exists(self) -> None:
         """Find the file, without reading it. Raises MissingFile; CorruptSnapshot if its length does not fit."""
         self._resolve()
 
-    def _resolve(self) -> str:
+    def stored_size(self) -> int:
+        """Return the length of the file, which may be more than ``size``. Raises as ``check_exists``."""
+        return self._resolve().size
+
+    def _resolve(self) -> StoredFile:
         if not self._found:
-            self._found.append(self._search())
+            self._found.append(self._known() or self._search())
         return self._found[0]
 
-    def _search(self) -> str:
+    def _known(self) -> StoredFile | None:
+        """Return where another source found the file."""
+        found = self.memory.file(self.uri)
+        if found is not None:
+            self._check_length(found.uri, found.size)
+        return found
+
+    def _places(self) -> list[str]:
+        """Return where the file may be, first where a file of its directory was."""
+        places = [self.uri, *self.fallbacks]
+        last = self.memory.move(parent(self.uri), len(places))
+        return [places[last], *places[:last], *places[last + 1 :]]
+
+    def _search(self) -> StoredFile:
         """The first place where the file is; its length must fit.
 
         A place out of reach is passed over, and its error raised only if the file is nowhere else either.
         """
         failure: SnapshotError | None = None
-        for uri in (self.uri, *self.fallbacks):
+        for uri in self._places():
             try:
                 kind = kind_of(uri, self.storage_options)
             except SnapshotError as error:
@@ -142,7 +188,7 @@ class FileSource:
                 continue
             if kind is not None and kind[0] == "file":
                 self._check_length(uri, kind[1])
-                return uri
+                return self._remembered(StoredFile(uri, kind[1]))
         if failure is not None:
             raise failure
         more = f" and in {len(self.fallbacks) - 1} more places" if len(self.fallbacks) > 1 else ""
@@ -153,6 +199,13 @@ class FileSource:
             advice="copy the file there, or, if the files were moved, specify the new prefix with "
             "path_mapping={'old prefix': 'new prefix'}",
         )
+
+    def _remembered(self, found: StoredFile) -> StoredFile:
+        if scheme_of(found.uri) != "file":
+            self.memory.add_file(self.uri, found)
+        places = [self.uri, *self.fallbacks]
+        self.memory.add_move(parent(self.uri), len(places), places.index(found.uri))
+        return found
 
     def _check_length(self, uri: str, length: int) -> None:
         wanted = self.base + self.size

@@ -12,6 +12,7 @@ from stateproc.readers.rocksdb.open_database import database_files
 from stateproc.readers.rocksdb.table import check_filters
 from stateproc.states.operator import Operator
 from stateproc.storage import ByteSource, open_handle
+from stateproc.storage.read_ahead import reading_ahead
 from stateproc.verification.findings import Finding, VerificationUnit
 from stateproc.verification.problem import problem_of
 
@@ -76,8 +77,9 @@ def _unit(operator: Operator, position: int, handle: StreamHandle) -> Iterator[V
 
 def _read_all(operator: Operator, source: ByteSource) -> Iterator[Finding]:
     try:
-        for at in range(0, source.size, _AT_ONCE):
-            source.read(at, min(_AT_ONCE, source.size - at))
+        with reading_ahead(source, [(0, source.size)]) as ahead:
+            for at in range(0, source.size, _AT_ONCE):
+                ahead.read(at, min(_AT_ONCE, source.size - at))
         source.read(0, 0)
     except SnapshotError as error:
         yield problem_of(error, operator.display)

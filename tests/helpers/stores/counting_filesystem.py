@@ -18,9 +18,10 @@ _LOCK = threading.Lock()
 
 @dataclass
 class Count:
-    """The requests made, as (file name, bytes), and how many at most were under way at a time."""
+    """The requests made, as (file name, bytes), how many at most were under way at a time, and files looked for."""
 
     requests: list[tuple[str, int]] = field(default_factory=list)
+    lookups: list[str] = field(default_factory=list)
     most_at_once: int = 0
     now: int = 0
 
@@ -57,6 +58,11 @@ class CountedFileSystem(LocalFileSystem):  # type: ignore[misc]  # fsspec is not
                 count.now -= 1
                 count.requests.append((Path(path).name, len(data)))
         return data
+
+    def info(self, path: str, **options: Any) -> dict[str, Any]:
+        with _LOCK:
+            type(self).count.lookups.append(path)
+        return dict(super().info(path, **options))
 
     def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
         raise AssertionError(f"{path} is opened, not read by ranges")

@@ -32,6 +32,7 @@ from stateproc.storage import (
     read_ranges,
 )
 from stateproc.storage.filesystem import explained, modified_at
+from stateproc.storage.remote_memory import StoredFile
 from tests.helpers.paths import FIXTURES
 from tests.helpers.sweeps import exhaustive
 
@@ -301,7 +302,7 @@ def test_large_reads_are_split_into_requests(remote: tuple[FileSource, bytes], s
 def test_large_reads_of_shorter_files_are_refused(remote: tuple[FileSource, bytes]) -> None:
     source, data = remote
     longer = FileSource(source.uri, len(data) + 10, whole=False)
-    longer._found.append(source.uri)
+    longer._found.append(StoredFile(source.uri, longer.size))
     with pytest.raises(CorruptSnapshot, match=f"{len(data) + 10} bytes wanted, {len(data)} there"):
         longer.read_into(0, memoryview(bytearray(len(data) + 10)))
 

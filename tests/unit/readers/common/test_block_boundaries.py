@@ -11,7 +11,7 @@ import stateproc.readers.canonical.reader as canonical
 import stateproc.readers.heap.reader as heap
 from stateproc.readers.common.key_group_blocks import (
     BLOCK_BYTES,
-    LOCAL_BLOCK_BYTES,
+    FILE_BLOCK_BYTES,
     BlockSizing,
     KeyGroupRange,
     plain_blocks,
@@ -49,14 +49,14 @@ def test_unconsumed_bytes_are_returned_again_and_blocks_grow_if_nothing_is_consu
 
 @pytest.mark.parametrize(
     ("entries", "then"),
-    [(0, LOCAL_BLOCK_BYTES), (1, BLOCK_BYTES), (4096, 2 * LOCAL_BLOCK_BYTES), (1 << 16, LOCAL_BLOCK_BYTES)],
+    [(0, FILE_BLOCK_BYTES), (1, BLOCK_BYTES), (4096, 2 * FILE_BLOCK_BYTES), (1 << 16, FILE_BLOCK_BYTES)],
 )
-def test_blocks_of_local_files_are_larger_where_entries_are_large(entries: int, then: int, tmp_path: Path) -> None:
+def test_blocks_of_files_are_larger_where_entries_are_large(entries: int, then: int, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(bytes(40 << 20))
     source = FileSource(str(file), 40 << 20)
     sizing = BlockSizing(source)
     blocks = plain_blocks(source, [KeyGroupRange(0, 0, 40 << 20)], sizing=sizing)
-    assert len(next(blocks).data) == LOCAL_BLOCK_BYTES
+    assert len(next(blocks).data) == FILE_BLOCK_BYTES
     sizing.adapt(entries)
     assert [len(blocks.send(0).data), len(blocks.send(0).data)] == [then, then]

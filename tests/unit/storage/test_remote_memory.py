@@ -1,0 +1,107 @@
+"""Sources of one snapshot share where its remote files are, and small reads; files of other snapshots do not."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+
+from stateproc.cli import main
+from stateproc.errors import CorruptSnapshot
+from stateproc.metadata.handles import FileHandle
+from stateproc.storage import FileSource, SnapshotLocation, open_handle
+from stateproc.storage.remote_memory import RemoteMemory, StoredFile
+from tests.helpers.paths import FIXTURES
+from tests.helpers.stores.counting_filesystem import counted, counting
+
+SIZE = 200_000
+
+
+@pytest.fixture()
+def location(tmp_path: Path) -> SnapshotLocation:
+    """A snapshot that was moved, with two files in ``shared``."""
+    (tmp_path / "shared").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "shared" / name).write_bytes(name.encode() * SIZE)
+    (tmp_path / "chk-1").mkdir()
+    return SnapshotLocation(counted(tmp_path / "chk-1"), counted(tmp_path / "chk-1/_metadata"))
+
+
+def opened(location: SnapshotLocation, name: str, size: int = SIZE) -> FileSource:
+    source = open_handle(FileHandle(f"counted:///old/job/shared/{name}", size), location)
+    assert isinstance(source, FileSource)
+    return source
+
+
+def test_files_of_one_directory_are_looked_for_where_the_first_one_is(location: SnapshotLocation) -> None:
+    with counting() as count:
+        assert opened(location, "a").read(0, 1) == b"a"
+        first = len(count.lookups)
+        assert opened(location, "b").read(0, 1) == b"b"
+        assert opened(location, "b").read(SIZE - 1, 1) == b"b"
+    assert (first > 2, len(count.lookups)) == (True, first + 1)
+
+
+def test_a_file_that_is_elsewhere_than_the_first_one_is_found(location: SnapshotLocation, tmp_path: Path) -> None:
+    opened(location, "a").read(0, 1)
+    os.replace(tmp_path / "shared/b", tmp_path / "chk-1/b")
+    assert opened(location, "b").read(0, 1) == b"b"
+
+
+def test_small_reads_are_requested_once_for_a_snapshot(location: SnapshotLocation) -> None:
+    other = SnapshotLocation(location.directory_uri, location.metadata_uri)
+    with counting() as count:
+        for _ in range(3):
+            assert opened(location, "a").read(10, 64 << 10) == b"a" * (64 << 10)
+        assert len(count.requests) == 1
+        opened(other, "a").read(10, 64 << 10)
+        assert len(count.requests) == 2
+        opened(location, "a").read(10, (64 << 10) + 1)
+        opened(location, "a").read(10, (64 << 10) + 1)
+    assert len(count.requests) == 4
+
+
+def test_a_file_of_another_length_is_refused_wherever_it_was_found(location: SnapshotLocation) -> None:
+    opened(location, "a").read(0, 1)
+    with pytest.raises(CorruptSnapshot, match=f"has {SIZE} bytes where the snapshot says {SIZE + 1}"):
+        opened(location, "a", SIZE + 1).read(0, 1)
+
+
+def test_other_processes_begin_with_nothing() -> None:
+    memory = RemoteMemory()
+    memory.add_file("s3://b/a", StoredFile("s3://b/c", 7))
+    memory.add_read(("s3://b/c", 0, 7), b"1234567")
+    copied = pickle.loads(pickle.dumps(memory))
+    assert memory.file("s3://b/a") == StoredFile("s3://b/c", 7) and memory.read(("s3://b/c", 0, 7)) == b"1234567"
+    assert copied.file("s3://b/a") is None and copied.read(("s3://b/c", 0, 7)) is None
+
+
+def test_the_bytes_of_small_reads_are_bounded() -> None:
+    memory, data = RemoteMemory(), bytes(64 << 10)
+    for number in range(200):
+        memory.add_read(("s3://b/c", number, 0), data)
+        assert memory.read(("s3://b/c", 0, 0)) is data, "used last"
+    kept = sum(memory.read(("s3://b/c", number, 0)) is not None for number in range(200))
+    assert kept == (8 << 20) // (64 << 10)
+
+
+@pytest.mark.parametrize(
+    ("fixture", "reads"),
+    [("chain-changelog", 30), ("chain-rocksdb", 60), ("kitchen-hashmap-checkpoint", 30)],
+)
+def test_commands_look_for_each_file_once_and_make_few_reads(
+    fixture: str, reads: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The fixtures are not where Flink wrote them, so that each file has to be searched."""
+    path = sorted(item.parent for item in (FIXTURES / "1.20" / fixture / "snapshot").glob("*/chk-*/_metadata"))[-1]
+    for command in (["inspect"], ["verify"], ["diff", counted(path)]):
+        with counting() as count:
+            assert main([command[0], counted(path), *command[1:]]) == 0
+        capsys.readouterr()
+        sides = 2 if command[0] == "diff" else 1
+        searched = [name for name in count.lookups if "_metadata" not in name and name != str(path)]
+        # Two threads may look for the same file at the same time.
+        assert len(searched) <= sides * (len(set(searched)) + 2)
+        assert len(count.requests) <= sides * reads, (command, len(count.requests))
