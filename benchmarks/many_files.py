@@ -55,12 +55,17 @@ LIMITS = {"inspect": (10.0, 1000), "inspect --json": (10.0, 1000)}
 """Command → CPU seconds and megabytes that it may take at most with 100,000 files."""
 _SMALL_TABLES = TableOptions(block_size=64, target_file_size=64, compression_per_level=("NO_COMPRESSION",))
 _PROGRAM = """
-import sys, time
+import json, sys, time
+requests = None
+if sys.argv[1] == "s3":
+    from benchmarks.s3_requests import S3Requests
+    requests = S3Requests()
 from stateproc.cli import main
-status = main(sys.argv[1:])
+status = main(sys.argv[2:])
 # Not ru_maxrss, which begins with the memory of the process that started this one.
 peak = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))
-print(time.process_time(), peak, file=sys.stderr)
+figures = {"CPU seconds": round(time.process_time(), 2), "megabytes": round(int(peak) / 1024)}
+print(json.dumps({**figures, **(requests.figures() if requests else {})}), file=sys.stderr)
 sys.exit(status)
 """
 
@@ -201,19 +206,23 @@ def commands(path: Path) -> dict[str, list[str]]:
 
 
 def measured(command: list[str]) -> dict[str, float]:
-    """Run a command of stateproc; return seconds, CPU seconds and peak megabytes. Raises CalledProcessError."""
+    """Run a command of stateproc; return what it took.
+
+    Returns:
+        Seconds, CPU seconds, peak megabytes; with paths in S3 as arguments, requests and megabytes over the network.
+
+    Raises:
+        CalledProcessError: Its exit status is not 0.
+    """
+    kind = "s3" if any(item.startswith("s3:") for item in command) else "local"
     begin = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", _PROGRAM, kind, *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
     if done.returncode:
         raise subprocess.CalledProcessError(done.returncode, command, stderr=done.stderr)
-    cpu, peak = done.stderr.split()[-2:]
-    return {
-        "seconds": round(time.perf_counter() - begin, 2),
-        "CPU seconds": round(float(cpu), 2),
-        "megabytes": round(int(peak) / 1024),
-    }
+    seconds = round(time.perf_counter() - begin, 2)
+    return {"seconds": seconds, **json.loads(done.stderr.splitlines()[-1])}
 
 
 @contextmanager
