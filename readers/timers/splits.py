@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from stateproc.codec.arrow_arrays import numbers_of
+from stateproc.codec.arrow_arrays import numbers_of, repeated_text
 from stateproc.codec.byte_arrays import RowBytes, empty_row_bytes, row_bytes_of
 from stateproc.codec.encoding.keys import composite_keys
 from stateproc.metadata.handles import KeyGroupsHandle
@@ -30,6 +30,8 @@ from stateproc.serializers.core.plugins import load_plugins
 from stateproc.storage import ByteSource, SnapshotLocation, open_handle
 
 SERVICE = "service"
+_SERVICE_BYTES = 64 << 20
+"""Bytes of the services' names in one batch."""
 _SIGN = np.int64(-(2**63))
 
 
@@ -133,10 +135,13 @@ class RawTimerSplit:
         ranges, context = list(self.ranges), self.options.context
         batches = raw_timer_batches(self.source, ranges, self.service, self.event, context, self.names)
         for batch in batches:
-            yield with_service(batch, self.service)
+            yield from with_service(batch, self.service)
 
 
-def with_service(batch: pa.RecordBatch, service: str) -> pa.RecordBatch:
-    """Append the column ``service``."""
-    column = pa.repeat(pa.scalar(service), len(batch))
-    return pa.RecordBatch.from_arrays([*batch.columns, column], [*batch.schema.names, SERVICE])
+def with_service(batch: pa.RecordBatch, service: str) -> Iterator[pa.RecordBatch]:
+    """Append the column ``service``, in as many batches as keep it small whatever the length of the name."""
+    rows = max(_SERVICE_BYTES // max(len(service.encode()), 1), 1)
+    for start in range(0, len(batch), rows):
+        part = batch.slice(start, rows)
+        columns = [*part.columns, repeated_text(service, len(part))]
+        yield pa.RecordBatch.from_arrays(columns, [*batch.schema.names, SERVICE])

@@ -198,6 +198,16 @@ def values_array(values: npt.NDArray[Any], null: npt.NDArray[np.bool_] | None = 
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [valid, data])
 
 
+def repeated_text(text: str, rows: int) -> pa.Array:
+    """Return a string array of ``rows`` times the same text.
+
+    pa.repeat would import pandas.
+    """
+    data = text.encode()
+    offsets = np.arange(rows + 1, dtype=np.int32) * np.int32(len(data))
+    return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(data * rows)])
+
+
 def with_nulls(array: pa.Array, null: npt.NDArray[np.bool_]) -> pa.Array:
     """``array`` with the rows of ``null`` made null."""
     if not null.any():

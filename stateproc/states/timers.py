@@ -43,7 +43,7 @@ class NamedSplit:
 
     def read(self) -> Iterator[pa.RecordBatch]:
         for batch in self.inner.read():
-            yield with_service(batch, self.service)
+            yield from with_service(batch, self.service)
 
 
 class TimerView(State):

@@ -25,14 +25,23 @@ import stateproc
 from stateproc.cli import main
 
 for path in sys.argv[1:]:
-    snapshot = stateproc.open(path)
+    snapshot, timers = stateproc.open(path), 0
     for operator in snapshot.operators:
         for state in operator.states:
             state.to_arrow()
+        timers += sum(len(domain.to_arrow()) for domain in operator.timer_states)
+    assert timers, path
     assert main(["inspect", path, "--scan"]) == 0
-    assert "numba" not in sys.modules, path
+    assert not {"numba", "pandas"} & set(sys.modules), path
 """
-READ = ("kitchen-hashmap-canonical-snappy", "kitchen-hashmap-native", "kitchen-rocksdb-incremental", "chain-changelog")
+READ = (
+    "kitchen-hashmap-canonical-snappy",
+    "kitchen-hashmap-native",
+    "kitchen-rocksdb-incremental",
+    "chain-changelog",
+    "chain-heaptimers",
+)
+"""Of every backend, all with timers; the last of them has heap timers beside RocksDB."""
 
 
 def test_exactly_the_kernels_that_python_uses_are_exported() -> None:

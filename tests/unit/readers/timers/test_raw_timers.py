@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.metadata.handles import KeyGroupsHandle
 from stateproc.readers.timers.raw_timers import raw_ranges
-from stateproc.readers.timers.splits import open_raw_timers
+from stateproc.readers.timers.splits import open_raw_timers, with_service
 from stateproc.storage import open_handle
 from tests.helpers.fixtures import fixtures
 
@@ -39,3 +40,18 @@ def test_oversized_key_groups_are_reported_as_unsupported_not_corrupt() -> None:
             assert refused.value.where.file == source.name
             checked += 1
     assert checked
+
+
+@pytest.mark.parametrize("name", ["timers", "Zeitgeber für Tage", ""])
+def test_the_service_is_a_column_of_every_row(name: str) -> None:
+    timers = pa.record_batch({"timestamp": [3, 1, 2]}).slice(1)
+    (batch,) = with_service(timers, name)
+    assert batch.to_pydict() == {"timestamp": [1, 2], "service": [name, name]}
+    assert batch.schema.field("service").type == pa.string()
+
+
+def test_long_names_of_services_divide_a_batch() -> None:
+    name = "x" * (30 << 20)
+    batches = list(with_service(pa.record_batch({"timestamp": [1, 2, 3, 4, 5]}), name))
+    assert [batch.column("timestamp").to_pylist() for batch in batches] == [[1, 2], [3, 4], [5]]
+    assert all(batch.nbytes <= 65 << 20 for batch in batches)
