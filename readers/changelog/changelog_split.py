@@ -26,6 +26,9 @@ from stateproc.readers.common.state_descriptor import KeyedState, find_state, ke
 from stateproc.serializers import Serializer
 from stateproc.serializers.core.plugins import load_plugins
 
+_MATERIALIZED_IN_A_RUN = 4
+"""Bytes that a stored byte of materialized entries takes while changes are applied to them."""
+
 
 @dataclass(frozen=True)
 class ChangelogSplit(KeyedSplit):
@@ -105,10 +108,11 @@ class ChangelogSplit(KeyedSplit):
     def _runs(self, target: KeyedState, files: list[KeyedFile], buckets: Buckets) -> Iterator[RawEntries]:
         stored = sum(file.handle.stored_bytes for file in files)
         per_group = stored // max(len(self.source.handle.key_groups), 1)
-        for groups, changes in buckets.runs(per_group):
-            found = records(changes)
+        for groups in buckets.runs(_MATERIALIZED_IN_A_RUN * per_group):
             materialized = (entries for file in files for entries in file.split(self.scan, groups).raw_entries())
-            yield from compacted_entries(target, materialized, found, self.scan.options.context, self.origin)
+            changes = records(buckets.taken(groups))
+            yield from compacted_entries(target, materialized, changes, self.scan.options.context, self.origin)
+            del changes
 
     def _collect(self, target: KeyedState, buckets: Buckets) -> None:
         """Collect the target's changes."""

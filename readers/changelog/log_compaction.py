@@ -6,7 +6,7 @@ namespaces are merged, the result depends on the values at that time: see ``name
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -75,6 +75,10 @@ def _rows(n: int, **columns: Longs | int) -> ChangeRows:
     for name, values in columns.items():
         whole[name][:] = values
     return ChangeRows(**whole)
+
+
+def _joined_rows(parts: Sequence[ChangeRows]) -> ChangeRows:
+    return ChangeRows(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(ChangeRows)))
 
 
 def compacted_entries(
@@ -249,17 +253,19 @@ class RowCollector:
         return (0 if data is None else data.address) + bounds[:-1], np.diff(bounds)
 
     def rows(self) -> ChangeRows:
-        """Return what was collected; its addresses are valid as long as the collector exists."""
-        if not self._rows:
-            return _rows(0)
-        return ChangeRows(
-            *(np.concatenate([getattr(part, field.name) for part in self._rows]) for field in fields(ChangeRows))
-        )
+        """Return what was collected, and forget it; its addresses are valid as long as the collector exists."""
+        parts, self._rows = self._rows, []
+        if len(parts) == 1:
+            return parts[0]
+        return _joined_rows(parts) if parts else _rows(0)
 
     def compacted(self, file: str) -> ChangeRows:
         """Return the rows after all changes, by key group and composite key. ``file``: for errors."""
         rows = self.rows()
-        rows = rows.take(np.argsort(rows.order, kind="stable"))
+        if not len(rows):
+            return rows
+        if (np.diff(rows.order) < 0).any():
+            rows = rows.take(np.argsort(rows.order, kind="stable"))
         if (rows.does == MERGE).any():
             return self._merged_rows(rows, file)
         keys, n = numbered(rows.groups, rows.key_at, rows.key_sizes)

@@ -114,13 +114,14 @@ class ChangelogPairScan:
         is_same = all(part.is_same for part in self.materialized)
 
         def runs() -> Iterator[RawEntries]:
-            for run, blocks in buckets.runs():
+            for run in buckets.runs():
                 groups = {group for group in run if not is_same or group in changed.key_groups}
                 spans = changed.spans(groups)
                 parts = (part.entries(split.scan, sorted(groups), spans, side) for part in self.materialized)
-                found = records([block for block in blocks if block.key_group in groups])
+                found = records([block for block in buckets.taken(run) if block.key_group in groups])
                 entries = (chunk for part in parts for chunk in part)
                 yield from compacted_entries(target, entries, found, split.scan.options.context, split.origin)
+                del found
 
         yield from split.checked(target, runs())
 

@@ -30,43 +30,46 @@ HEAD = 3
 class Records:
     """Changes of one state in their order.
 
-    data: uint8, all records; starts, ends: int64 [n], positions in it; operations: uint8 [n]; groups: int64 [n].
+    data: uint8, all records; starts, ends: int64 [n], positions in it; operations: uint8 [n]; groups: int64 [n];
+    places: int64 [n], offsets in their files; files: the files of successive changes, each with their number.
     """
 
-    blocks: Sequence[ChangeBlock]
     data: Bytes
     starts: Longs
     ends: Longs
     operations: Bytes
     groups: Longs
+    places: Longs
+    files: Sequence[tuple[str, int]]
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def change(self, index: int) -> Change:
         """One of them, with its place."""
-        for block in self.blocks:
-            if index < len(block):
-                return block.change(index)
-            index -= len(block)
-        raise IndexError(index)
+        data = self.data[self.starts[index] : self.ends[index]].tobytes()
+        return Change(int(self.groups[index]), data, self._file(index), int(self.places[index]))
 
-    def changes(self) -> list[Change]:
-        """All of them, one by one."""
-        return [change for block in self.blocks for change in block.changes()]
+    def _file(self, index: int) -> str:
+        for file, number in self.files:
+            if index < number:
+                return file
+            index -= number
+        raise IndexError(index)
 
 
 def records(blocks: Sequence[ChangeBlock]) -> Records:
-    """The blocks' changes side by side. Each has its head, which whoever collected them has seen to."""
+    """Copy the blocks' changes into one buffer. Each has its head, which whoever collected them has seen to."""
     data = np.frombuffer(b"".join([block.data for block in blocks]) or b"\0", dtype=np.uint8)
     bases = np.cumsum([0, *(len(block.data) for block in blocks)])
     none = np.zeros(0, dtype=np.int64)
     starts = np.concatenate([none, *(block.starts + base for block, base in zip(blocks, bases, strict=False))])
     ends = np.concatenate([none, *(block.ends + base for block, base in zip(blocks, bases, strict=False))])
-    groups = np.repeat(
-        np.array([block.key_group for block in blocks], dtype=np.int64), np.array([len(block) for block in blocks], int)
-    )
-    return Records(blocks, data, starts, ends, data[starts], groups)
+    counts = [len(block) for block in blocks]
+    groups = np.repeat(np.array([block.key_group for block in blocks], dtype=np.int64), np.array(counts, int))
+    places = np.concatenate([none, *(block.places for block in blocks)])
+    files = [(block.file, count) for block, count in zip(blocks, counts, strict=True)]
+    return Records(data, starts, ends, data[starts], groups, places, files)
 
 
 def check_operations(found: Records, state: KeyedState) -> None:

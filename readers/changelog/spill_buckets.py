@@ -1,43 +1,57 @@
-"""Changes put by key group, in memory or, where they are too many, in temporary files."""
+"""Changes by key group, in memory or, where they are too many, in a temporary file."""
 
 from __future__ import annotations
 
 import struct
 import tempfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from types import TracebackType
+from typing import IO
 
 import numpy as np
 
+from stateproc.codec.array_types import Longs
 from stateproc.readers.changelog.change_blocks import ChangeBlock
 
-MEMORY_BYTES = 256 << 20
+MEMORY_BYTES = 32 << 20
+"""Bytes of changes that one replay holds. Each thread replays by itself: twice as many threads hold twice as much."""
 RUN_BYTES = 32 << 20
-_FILES = 64
+"""Bytes that the compaction of one run of key groups takes, unless one key group takes more."""
 _OVERHEAD = 24
 _BLOCK_OVERHEAD = 500
-_IN_A_RUN = 200
-"""Bytes beside its own that a change takes while it is held, that a block does, and a change while it is applied."""
+_IN_A_RUN = 400
+"""Bytes beside its own that a change takes while it is held, that a block does, and a change while it is compacted."""
 _RECORD = struct.Struct("=iIIQ")
 """Key group, file, number of changes, bytes."""
+_ARRAYS = 3
+
+
+@dataclass(frozen=True)
+class _SortedRun:
+    """Changes that were written together, by key group: those of ``groups[k]`` are at ``offsets[k]`` to the next."""
+
+    groups: Longs
+    offsets: Longs
 
 
 class Buckets:
-    """Collects changes, gives them back by ascending runs of key groups, in their order within a key group.
+    """Collects changes and returns them by runs of key groups, in their order within a key group.
 
-    ``memory``: bytes from which on they go to files, each of neighbouring key groups, so that a log larger than
-    memory is read back in parts. A context manager: the files go with it.
+    Changes of more than ``memory`` bytes are written to a temporary file as sorted runs, of which each run of key
+    groups is read back by itself. A context manager: the file goes with it.
     """
 
     def __init__(self, key_groups: Sequence[int], memory: int = MEMORY_BYTES) -> None:
         self._groups = sorted(key_groups)
-        self._index = {group: index for index, group in enumerate(self._groups)}
+        self._sizes = dict.fromkeys(self._groups, 0)
         self._memory = memory
         self._held: dict[int, list[ChangeBlock]] = {}
         self._bytes = 0
-        self._files: dict[str, int] = {}
-        self._spilled: tempfile.TemporaryDirectory[str] | None = None
+        self._names: dict[str, int] = {}
+        self._file: IO[bytes] | None = None
+        self._end = 0
+        self._written: list[_SortedRun] = []
         self.count = 0
 
     def __enter__(self) -> Buckets:
@@ -46,81 +60,75 @@ class Buckets:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._spilled is not None:
-            self._spilled.cleanup()
+        if self._file is not None:
+            self._file.close()
 
     def add(self, block: ChangeBlock) -> None:
         """Add changes of one of the key groups."""
         self._held.setdefault(block.key_group, []).append(block)
         self._bytes += len(block.data) + _OVERHEAD * len(block) + _BLOCK_OVERHEAD
+        self._sizes[block.key_group] += len(block.data) + _IN_A_RUN * len(block)
         self.count += len(block)
         if self._bytes > self._memory:
             self._spill()
 
-    def runs(self, more: int = 0) -> Iterator[tuple[list[int], list[ChangeBlock]]]:
-        """Runs of all key groups, also those without changes, with their changes.
+    def runs(self, more: int = 0) -> Iterator[list[int]]:
+        """Divide the key groups, also those without changes, into ascending runs of about RUN_BYTES.
 
-        ``more``: bytes that each key group has beside its changes; a run has about RUN_BYTES of both.
+        Args:
+            more: Bytes that each key group takes beside its changes.
         """
-        if self._spilled is not None:
+        if self._file is not None:
             self._spill()
-            for number in range(_FILES):
-                groups = [group for group in self._groups if self._file_of(group) == number]
-                if groups:
-                    yield from _cut(groups, self._read(number), more)
-            return
-        yield from _cut(self._groups, self._held, more)
+        run: list[int] = []
+        taken = 0
+        for group in self._groups:
+            size = more + self._sizes[group]
+            if run and taken + size > RUN_BYTES:
+                yield run
+                run, taken = [], 0
+            run.append(group)
+            taken += size
+        if run:
+            yield run
 
-    def _file_of(self, group: int) -> int:
-        return self._index[group] * _FILES // len(self._groups)
-
-    def _path(self, number: int) -> Path:
-        assert self._spilled is not None
-        return Path(self._spilled.name) / str(number)
+    def taken(self, run: Sequence[int]) -> list[ChangeBlock]:
+        """Return the changes of a run, by key group, and forget them."""
+        found: dict[int, list[ChangeBlock]] = {group: [] for group in run}
+        for written in self._written:
+            first, stop = np.searchsorted(written.groups, [run[0], run[-1] + 1])
+            for block in self._read(int(written.offsets[first]), int(written.offsets[stop])):
+                found[block.key_group].append(block)
+        for group in run:
+            found[group] += self._held.pop(group, [])
+        return [block for blocks in found.values() for block in blocks]
 
     def _spill(self) -> None:
-        if self._spilled is None:
-            self._spilled = tempfile.TemporaryDirectory(prefix="stateproc-changelog-")
-        parts: dict[int, list[bytes]] = {}
-        for group, blocks in self._held.items():
-            part = parts.setdefault(self._file_of(group), [])
-            for block in blocks:
-                file = self._files.setdefault(block.file, len(self._files))
+        """Write what is held as a sorted run."""
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="stateproc-changelog-")  # noqa: SIM115 (closed by the context)
+        self._file.seek(self._end)
+        groups, offsets = sorted(self._held), [self._end]
+        for group in groups:
+            for block in self._held.pop(group):
+                name = self._names.setdefault(block.file, len(self._names))
                 bounds = np.concatenate([block.starts, block.ends, block.places]).astype(np.int64)
-                part += (_RECORD.pack(group, file, len(block), len(block.data)), bounds.tobytes(), block.data)
-        for number, part in parts.items():
-            with self._path(number).open("ab") as out:
-                out.writelines(part)
-        self._held, self._bytes = {}, 0
+                for part in (_RECORD.pack(group, name, len(block), len(block.data)), bounds.data, block.data):
+                    self._end += self._file.write(part)
+            offsets.append(self._end)
+        self._written.append(_SortedRun(np.array(groups, dtype=np.int64), np.array(offsets, dtype=np.int64)))
+        self._bytes = 0
 
-    def _read(self, number: int) -> dict[int, list[ChangeBlock]]:
-        names = list(self._files)
-        found: dict[int, list[ChangeBlock]] = {}
-        path = self._path(number)
-        if path.exists():
-            with path.open("rb") as file:
-                while head := file.read(_RECORD.size):
-                    group, name, n, size = _RECORD.unpack(head)
-                    starts, ends, places = np.frombuffer(file.read(24 * n), dtype=np.int64).reshape(3, n)
-                    block = ChangeBlock(group, file.read(size), starts, ends, names[name], places)
-                    found.setdefault(group, []).append(block)
-        return found
-
-
-def _cut(
-    groups: Sequence[int], changes: dict[int, list[ChangeBlock]], more: int
-) -> Iterator[tuple[list[int], list[ChangeBlock]]]:
-    run: list[int] = []
-    found: list[ChangeBlock] = []
-    held = 0
-    for group in groups:
-        own = changes.get(group, [])
-        size = more + sum(len(block.data) + _IN_A_RUN * len(block) for block in own)
-        if run and held + size > RUN_BYTES:
-            yield run, found
-            run, found, held = [], [], 0
-        run.append(group)
-        found += own
-        held += size
-    if run:
-        yield run, found
+    def _read(self, start: int, stop: int) -> Iterator[ChangeBlock]:
+        """Read the changes between two offsets of the file."""
+        assert self._file is not None
+        names = list(self._names)
+        self._file.seek(start)
+        content, at = self._file.read(stop - start), 0
+        while at < len(content):
+            group, name, n, size = _RECORD.unpack_from(content, at)
+            at += _RECORD.size
+            starts, ends, places = np.frombuffer(content, np.int64, _ARRAYS * n, at).reshape(_ARRAYS, n).copy()
+            at += starts.itemsize * _ARRAYS * n
+            yield ChangeBlock(group, content[at : at + size], starts, ends, names[name], places)
+            at += size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any
@@ -39,6 +40,10 @@ class SideEntries:
     files: tuple[FileEntries, ...]
 
 
+def _held_bytes(table: EntryTable) -> int:
+    return table.content_bytes + int(table.table.nbytes)
+
+
 class EntryCollector:
     """Collects entries of one snapshot, file after file."""
 
@@ -50,25 +55,26 @@ class EntryCollector:
     def add(self, target: KeyedState, chunk: RawEntries) -> None:
         """Add entries of a file; those of one file come one after another."""
         table = entries_of_chunk(chunk)
-        self.bytes += table.content_bytes + table.table.nbytes
+        self.bytes += _held_bytes(table)
         self._tables.append(table)
         if not self._files or self._files[-1][0] is not target:
             self._files.append((target, 0))
         self._files[-1] = target, self._files[-1][1] + len(table)
 
     def taken(self) -> Iterator[tuple[KeyedState, EntryTable]]:
-        """Return the entries file by file, and forget them."""
-        tables, files = self._tables, self._files
+        """Return the entries file by file, in parts of about SPILLED_AT_ONCE bytes, and forget them."""
+        tables, files = deque(self._tables), self._files
         self._tables, self._files, self.bytes = [], [], 0
-        first = 0
-        for target, size in files:
-            stop, rows = first, 0
-            while rows < size:
-                rows += len(tables[stop])
-                stop += 1
-            if size:
-                yield target, joined_tables(tables[first:stop])
-            first = stop
+        for target, rows in files:
+            while rows > 0:
+                part: list[EntryTable] = []
+                size = 0
+                while rows > 0 and size < SPILLED_AT_ONCE:
+                    table = tables.popleft()
+                    part.append(table)
+                    rows -= len(table)
+                    size += _held_bytes(table)
+                yield target, joined_tables(part)
 
     def side(self) -> SideEntries:
         """Return all entries."""

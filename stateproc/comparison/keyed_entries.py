@@ -125,9 +125,11 @@ class KeyedEntriesComparison:
         """
         sides = EntryCollector(), EntryCollector()
         chunks = self._chunks(unit)
+        # Entries of units that are larger in files (of changelogs, which have one for each thread) never fit.
+        most = HELD_BYTES if unit.bytes <= HELD_BYTES else min(HELD_BYTES, SPILLED_AT_ONCE)
         for side, target, chunk in chunks:
             sides[side].add(target, chunk)
-            if sum(item.bytes for item in sides) > HELD_BYTES and self._have_equal_keys:
+            if sum(item.bytes for item in sides) > most and self._have_equal_keys:
                 yield from self._spilled_changes(sides, chunks, unit)
                 return
         yield self._changes((sides[0].side(), sides[1].side()), unit.bytes)

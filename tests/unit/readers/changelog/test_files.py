@@ -143,8 +143,8 @@ def test_changes_are_returned_in_order_from_memory_and_from_files(memory: int) -
         for block in blocks_of(added):
             buckets.add(block)
         runs = [
-            (run, [change for block in blocks for change in block.changes()])
-            for run, blocks in buckets.runs(more=1 << 20)
+            (run, [change for block in buckets.taken(run) for change in block.changes()])
+            for run in buckets.runs(more=1 << 20)
         ]
     assert [group for run, _ in runs for group in run] == groups
     assert len(runs) > 3
