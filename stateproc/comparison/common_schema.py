@@ -11,6 +11,7 @@ import pyarrow as pa
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.states.schema_merging import aligned, merged_schema, merged_type
 from stateproc.states.state import State
+from stateproc.states.timers import TimerView
 
 _COLLECTIONS = ("list", "map")
 _RENAMED = {"map_value": "value"}
@@ -59,6 +60,8 @@ def exact_view(view: _View, *, opaque: bool = False, row_kind: bool = True, temp
     if row_kind:
         options = replace(options, row_kind=True)
     twin.operator = replace(twin.operator, options=options)
+    if isinstance(twin, TimerView):
+        twin = twin.with_queues(lambda queue: exact_view(queue, opaque=opaque, row_kind=row_kind, temporal=temporal))
     return twin
 
 

@@ -60,11 +60,6 @@ class FilePairs:
         """Whether all entries of both are read."""
         return not self._pairs
 
-    @property
-    def reads_whole_files(self) -> bool:
-        """Whether reading any key group reads whole files (changelogs)."""
-        return any(view.reads_whole_files for view in self._views)
-
     def chunks(self, unit: KeyGroupUnit) -> Iterator[tuple[int, KeyedState, RawEntries]]:
         """Read key groups of both snapshots, without entries that are the same in both.
 

@@ -116,6 +116,14 @@ class KeyedEntriesComparison:
         found = FilePairs(left, right)
         return None if found.is_empty else found
 
+    def key_group_bytes(self) -> tuple[Longs, Longs] | None:
+        """Return about how many stored bytes are read of each key group; None if all are.
+
+        Raises:
+            SnapshotError: A file cannot be read.
+        """
+        return None if self.pairs is None else self.pairs.key_group_bytes()
+
     def unit_changes(self, unit: KeyGroupUnit) -> Iterator[UnitChanges]:
         """Compare some key groups: in memory, or bucket by bucket where they are too large.
 

@@ -16,6 +16,7 @@ from stateproc.comparison.common_schema import PLAIN_ROWS, NotComparable, RowFor
 from stateproc.comparison.decoded_rows import OperatorRowsComparison, RowsComparison, Views
 from stateproc.comparison.key_group_units import KeyGroupUnit, aligned_units
 from stateproc.comparison.keyed_entries import KeyedEntriesComparison
+from stateproc.comparison.timers import TimersComparison
 from stateproc.errors import SnapshotError
 from stateproc.serializers import Undecodable
 from stateproc.serializers.core.plugins import load_plugins
@@ -24,6 +25,7 @@ from stateproc.states.operator_state import OperatorStateView
 from stateproc.states.parallel_scan import read_in_order, thread_count, useful_threads
 from stateproc.states.schema_merging import aligned
 from stateproc.states.state import State
+from stateproc.states.timers import TimerView
 
 
 class Comparison(Protocol):
@@ -34,6 +36,9 @@ class Comparison(Protocol):
     """
 
     schema: pa.Schema
+
+    def key_group_bytes(self) -> tuple[Longs, Longs] | None:
+        """Return about how many stored bytes are read of each key group of both; None if all are."""
 
     def unit_changes(self, unit: KeyGroupUnit) -> Iterator[UnitChanges]:
         """Compare one unit."""
@@ -79,9 +84,9 @@ class StateComparison:
     def units(self, threads: int | None = None) -> list[KeyGroupUnit]:
         """Divide the work. Raises SnapshotError if the sizes of files cannot be determined."""
         with self._placed():
-            pairs = self._comparison.pairs if isinstance(self._comparison, KeyedEntriesComparison) else None
-            if pairs is not None:
-                return aligned_units(*pairs.key_group_bytes(), thread_count(threads), few=pairs.reads_whole_files)
+            sizes = self._comparison.key_group_bytes()
+            if sizes is not None:
+                return aligned_units(*sizes, thread_count(threads), few=_read_whole_files((self._left, self._right)))
             return _units(self._left, self._right, thread_count(threads))
 
     def changes(self, units: list[KeyGroupUnit], threads: int | None = None) -> Generator[UnitChanges, None, None]:
@@ -143,6 +148,8 @@ def _comparison(
     exact, others = forms(False)
     if isinstance(present[0], OperatorStateView):
         return OperatorRowsComparison(exact, form, others)
+    if all(isinstance(view, TimerView) and not view.has_raw_timers for view in present):
+        return TimersComparison(exact, form, others, count_all=count_all)
     if not all(isinstance(view, KeyedStateView) and not view.under_state_windows for view in present):
         return RowsComparison(exact, form, others)
     try:
@@ -168,8 +175,12 @@ def _units(left: State | None, right: State | None, threads: int) -> list[KeyGro
     sizes = [None if view is None else _key_group_bytes(view) for view in (left, right)]
     present = next(size for size in sizes if size is not None)
     one, two = (np.zeros_like(present) if size is None else size for size in sizes)
-    few = any(isinstance(view, KeyedStateView) and view.reads_whole_files for view in views)
-    return aligned_units(one, two, threads, few=few)
+    return aligned_units(one, two, threads, few=_read_whole_files((left, right)))
+
+
+def _read_whole_files(views: Views) -> bool:
+    """Return whether reading any key group reads whole files (changelogs)."""
+    return any(isinstance(view, KeyedStateView) and view.reads_whole_files for view in views)
 
 
 def _key_group_bytes(view: State) -> Longs:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import copy
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +87,22 @@ class TimerView(State):
         return [named_service(service, self._names) for service in raw.services]
 
     @property
+    def queues(self) -> dict[str, KeyedStateView]:
+        """The queue states by the name of their service."""
+        return {queue.name[len(TIMER_PREFIX) :].split("_", 1)[1]: queue for queue in self._queues}
+
+    @property
+    def has_raw_timers(self) -> bool:
+        """Whether timers are stored in raw keyed state, or files that may contain such cannot be read."""
+        return bool(self._raw or self._unreadable)
+
+    def with_queues(self, changed: Callable[[KeyedStateView], KeyedStateView]) -> Self:
+        """Return the timers with other views of their queues."""
+        twin = copy.copy(self)
+        twin._queues = tuple(map(changed, self._queues))
+        return twin
+
+    @property
     def services(self) -> tuple[str, ...]:
         """The names of the timer services."""
         names = [queue.name.split("_", 3)[-1] for queue in self._queues]
@@ -149,8 +166,7 @@ class TimerView(State):
         splits: list[Split] = []
         for error in self._unreadable:
             raise error
-        for queue in self._queues:
-            service = queue.name[len(TIMER_PREFIX) :].split("_", 1)[1]
+        for service, queue in self.queues.items():
             for split in queue.splits(key_groups=wanted, split_bytes=split_bytes):
                 splits.append(NamedSplit(split, service))
         for raw in self._raw:
