@@ -18,6 +18,8 @@ from stateproc.readers.rocksdb.key_ranges import KeySpan, joined, prefix_span
 from stateproc.serializers import LayoutContext
 
 _COLLECTED_AT_ONCE = 16 << 20
+MOST_KEYS = 200_000
+"""Keys that are held. Logs that change more have little in common: reading both whole takes less."""
 
 
 class ChangedKeys:
@@ -29,7 +31,8 @@ class ChangedKeys:
         max_parallelism: The operator's number of key groups.
 
     Attributes:
-        has_merges: Whether namespaces were merged, so that a key may have what another key had before.
+        are_known: Whether these are all keys that may differ. They are not where namespaces were merged, so that a key
+            has what another key had before, or where there are too many to hold.
     """
 
     def __init__(self, target: KeyedState, context: LayoutContext, max_parallelism: int) -> None:
@@ -37,12 +40,12 @@ class ChangedKeys:
         self._keys: dict[int, set[bytes]] = {}
         self._waiting: list[ChangeBlock] = []
         self._bytes = 0
-        self.has_merges = False
+        self.are_known = True
 
     def note(self, block: ChangeBlock) -> None:
         """Note whether changes merge namespaces."""
         codes = np.frombuffer(block.data or b"\0", dtype=np.uint8)[block.starts]
-        self.has_merges = self.has_merges or bool((codes == Operation.MERGE_NS).any())
+        self.are_known = self.are_known and not (codes == Operation.MERGE_NS).any()
 
     def add(self, block: ChangeBlock) -> None:
         """Add changes, each of which has its head. Raises CorruptSnapshot."""
@@ -67,6 +70,9 @@ class ChangedKeys:
         columns = (rows.groups[last].tolist(), rows.key_at[last].tolist(), rows.key_sizes[last].tolist())
         for group, at, size in zip(*columns, strict=True):
             self._keys.setdefault(group, set()).add(ctypes.string_at(at, size))
+        if sum(map(len, self._keys.values())) > MOST_KEYS:
+            self._keys.clear()
+            self.are_known = False
 
     @property
     def key_groups(self) -> Collection[int]:

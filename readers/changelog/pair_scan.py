@@ -86,24 +86,30 @@ class ChangelogPairScan:
         changed = ChangedKeys(target, one.scan.options.context, one.scan.max_parallelism)
         with Buckets(groups) as left, Buckets(groups) as right:
             sides = ((0, one, left), (1, two, right))
-            for side, split, buckets in sides:
-                self._collect(side, split, buckets, changed)
-            for side, split, buckets in sides:
-                chunks = split.raw_entries() if changed.has_merges else self._replayed(side, split, buckets, changed)
-                for chunk in chunks:
-                    yield side, chunk
+            if all(self._collect(side, split, buckets, changed) for side, split, buckets in sides):
+                for side, split, buckets in sides:
+                    for chunk in self._replayed(side, split, buckets, changed):
+                        yield side, chunk
+                return
+        for side, split in enumerate((one, two)):
+            for chunk in split.raw_entries():
+                yield side, chunk
 
-    def _collect(self, side: int, split: ChangelogSplit, buckets: Buckets, changed: ChangedKeys) -> None:
-        """Collect the changes of one side, and the keys of those that only this side has."""
+    def _collect(self, side: int, split: ChangelogSplit, buckets: Buckets, changed: ChangedKeys) -> bool:
+        """Collect the changes of one side, and the keys of those that only this side has; stop if these are not known.
+
+        Returns whether they are known.
+        """
         target, declared = split.declared(), DeclaredStateIds()
         assert target is not None, "states of a pair are declared in both"
-        for block in split.changes(target, self.log.common, declared):
-            buckets.add(block)
-            changed.note(block)
-        for block in split.changes(target, self.log.own[side], declared):
-            buckets.add(block)
-            changed.add(block)
+        for handles, is_own in ((self.log.common, False), (self.log.own[side], True)):
+            for block in split.changes(target, handles, declared):
+                buckets.add(block)
+                (changed.add if is_own else changed.note)(block)
+                if not changed.are_known:
+                    return False
         changed.finish()
+        return changed.are_known
 
     def _replayed(
         self, side: int, split: ChangelogSplit, buckets: Buckets, changed: ChangedKeys

@@ -13,6 +13,7 @@ import pytest
 from stateproc.comparison.state_changes import StateComparison
 from stateproc.comparison.structure import operator_pairs
 from stateproc.errors import MissingFile
+from stateproc.readers.changelog import changed_keys
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.states.keyed_state import KeyedStateView
 from stateproc.states.state import State
@@ -58,6 +59,19 @@ def test_changes_of_chains(path: Path) -> None:
             assert some <= whole
             read, there = read + some, there + whole
     assert read < there or not SHARING.fullmatch(path.name)
+
+
+def test_logs_that_change_many_keys_are_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    members = [member.open() for member in fixtures_in(FIXTURES / "2.3/chain-changelog")]
+    fewer = 0
+    for one, two in (pair for left, right in pairwise(members) for pair in states(left, right)):
+        wanted, some = changes(one, two, count_all=False)
+        with monkeypatch.context() as patch:
+            patch.setattr(changed_keys, "MOST_KEYS", 0)
+            found, more = changes(one, two, count_all=False)
+        assert found == wanted
+        fewer += some < more
+    assert fewer
 
 
 def test_a_table_that_is_missing_is_named() -> None:
