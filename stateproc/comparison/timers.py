@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from stateproc.codec.array_types import Longs
 from stateproc.comparison.change_rows import UnitChanges
-from stateproc.comparison.common_schema import RowForm, common_schema
+from stateproc.comparison.common_schema import RowForm, common_schema, one_batch
 from stateproc.comparison.key_group_units import KeyGroupUnit
 from stateproc.comparison.keyed_entries import KeyedEntriesComparison, KeyedViews
 from stateproc.readers.timers.splits import with_service
@@ -76,7 +76,8 @@ class TimersComparison:
     def _rows(self, rows: pa.RecordBatch | None, service: str) -> pa.RecordBatch | None:
         if rows is None:
             return None
-        return aligned(with_service(rows, service), pa.schema([rows.schema.field(0), *self.schema]))
+        schema = pa.schema([rows.schema.field(0), *self.schema])
+        return one_batch((aligned(part, schema) for part in with_service(rows, service)), schema)
 
 
 def _queues(views: TimerViews, service: str) -> KeyedViews:
