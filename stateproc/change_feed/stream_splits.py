@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -55,3 +55,39 @@ class TruncateSplit:
                 columns[field.name] = pa.repeat(pa.scalar(0).cast(field.type), 1)
         named = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
         yield from self.rows.of(named)
+
+
+@dataclass(frozen=True)
+class ConsecutiveSplits:
+    """Small splits that one task reads one after another: a checkpoint of a small job changes some rows only.
+
+    Attributes:
+        inner: The splits.
+    """
+
+    inner: tuple[Split, ...]
+
+    @property
+    def bytes(self) -> int:
+        return sum(split.bytes for split in self.inner)
+
+    @property
+    def key_groups(self) -> tuple[int, ...]:
+        return tuple(sorted({group for split in self.inner for group in split.key_groups}))
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        for split in self.inner:
+            yield from split.read()
+
+
+def consecutive(splits: Sequence[Split], most_bytes: int, most: int) -> list[Split]:
+    """Put neighbours together, as long as they have at most so many bytes and are at most so many."""
+    groups: list[list[Split]] = []
+    size = 0
+    for split in splits:
+        if not groups or size + split.bytes > most_bytes or len(groups[-1]) == most:
+            groups.append([])
+            size = 0
+        groups[-1].append(split)
+        size += split.bytes
+    return [group[0] if len(group) == 1 else ConsecutiveSplits(tuple(group)) for group in groups]

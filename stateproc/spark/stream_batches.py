@@ -12,7 +12,7 @@ from stateproc.change_feed.changes import FeedSnapshots, state_feed
 from stateproc.change_feed.checkpoint_follower import BatchPlan, CheckpointFollower
 from stateproc.change_feed.feed_rows import CHANGE_FIELDS, COMMIT_TIMESTAMP, COMMIT_VERSION, FeedRows
 from stateproc.change_feed.stream_offset import StreamOffset
-from stateproc.change_feed.stream_splits import CommittedSplit, TruncateSplit
+from stateproc.change_feed.stream_splits import CommittedSplit, TruncateSplit, consecutive
 from stateproc.errors import NotFound
 from stateproc.readers.common.splits import Split
 from stateproc.snapshot.selection import select_operator, select_state
@@ -24,6 +24,8 @@ from stateproc.spark.types import check_wanted
 from stateproc.spark.workers import keep_loaded
 from stateproc.states.connector_state import opened_state
 
+_SMALL_BYTES, _SMALL_SPLITS = 16 << 20, 16
+"""What one task reads at most of several steps. A task takes as long to start as it takes to compare some MB."""
 COMMIT_FIELDS = tuple(field for field in CHANGE_FIELDS if field.name in (COMMIT_VERSION, COMMIT_TIMESTAMP))
 """The columns that whole states have besides their own."""
 
@@ -40,10 +42,15 @@ def batch_partitions(plan: BatchPlan, options: SourceOptions, wanted: pa.Schema)
         InvalidOption: The state has other types than Spark wants.
         SnapshotError: A snapshot cannot be read.
     """
-    found = _changes(plan, options, wanted) if options.feed is not None else _whole_states(plan, options, wanted)
-    partitions = [SplitPartition(split, chosen.operator, chosen.name) for chosen, split in found]
+    read = _changes if options.feed is not None else _whole_states
+    found = list(read(plan, options, wanted))
+    if not found:
+        return []
+    # All are splits of one state.
+    chosen = found[0][0]
+    splits = consecutive([split for _, split in found], min(options.split_bytes, _SMALL_BYTES), _SMALL_SPLITS)
     keep_loaded()
-    return list(partitions)
+    return [SplitPartition(split, chosen.operator, chosen.name) for split in splits]
 
 
 def stream_schema(options: SourceOptions) -> pa.Schema:
