@@ -1,4 +1,4 @@
-"""How far a copy in Delta is behind a running job: `python -m benchmarks.live_stream [--seconds 300] [--kills 5]`.
+"""The delay of a copy in Delta against a running job: `python -m benchmarks.live_stream [--seconds 300] [--kills 5]`.
 
 A job of real Flink checkpoints every second and is restored from a savepoint half-way; two streams copy a value state
 and a map state, and are killed with their JVM. The copies must be equal to the job's last savepoint.
@@ -36,16 +36,16 @@ def main() -> None:
 def report(run: LiveCopyRun, seconds: float) -> None:
     """Print what happened and how long rows took from a checkpoint's completion to the table."""
     print(f"{seconds:.0f} s, {len(run.checkpoints)} checkpoints, streams killed {run.kills} times, job restored once")
-    print("| state | batches | rows | equal | s a batch, median | s behind, median | most |")
+    print("| state | batches | rows | equal | s a batch, median | s delay, median | most |")
     print("|---|---|---|---|---|---|---|")
     for state in STATES:
         batches = [item for item in run.batches if item["state"] == state]
         taken = statistics.median(item["ended"] - item["began"] for item in batches)
-        behind = lags(run, state)
+        delays = lags(run, state)
         rows, equal = len(run.copied[state]), run.copied[state] == run.expected[state]
         print(
-            f"| {state} | {len(batches)} | {rows} | {equal} | {taken:.1f} | {statistics.median(behind):.1f} | "
-            f"{max(behind):.1f} |"
+            f"| {state} | {len(batches)} | {rows} | {equal} | {taken:.1f} | {statistics.median(delays):.1f} | "
+            f"{max(delays):.1f} |"
         )
 
 
