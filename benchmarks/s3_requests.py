@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 import s3fs  # type: ignore[import-untyped]
-from fsspec.asyn import sync_wrapper  # type: ignore[import-untyped]
+from fsspec.asyn import sync_wrapper
 
 _ASKING = ("head_object", "list_objects_v2", "head_bucket")
 

@@ -19,9 +19,10 @@ from stateproc.storage import ByteSource, SnapshotLocation, open_handle
 from stateproc.storage.ranges import is_remote
 from stateproc.storage.sources import FileSource
 
-_LEAST, _MOST, _MOST_REMOTE = 64 << 10, 4 << 20, 16 << 20
-"""Bytes that are read at once: the first read of a segment is small, because of many segments only the beginning is
-needed, and each further one twice as long; many bytes of remote files are several requests at a time."""
+_BEGINNING, _FIRST, _MOST, _MOST_REMOTE = 64 << 10, 1 << 20, 4 << 20, 16 << 20
+"""Bytes that are read at once: little where only the beginning of a segment is needed; else 1 MiB, because the changes
+of other tasks may follow the segment, and each further time twice as much. Many bytes of remote files are several
+requests at a time."""
 _SKIPPED_AT_ONCE = 1 << 14
 _FLAG = 1
 _LENGTH = 4
@@ -42,15 +43,21 @@ def log_source(handle: StreamHandle, location: SnapshotLocation) -> ByteSource:
 
 
 class LogContent:
-    """A cursor over the plain bytes after the flag. Raises CorruptSnapshot with the file and the offset in it."""
+    """A cursor over the plain bytes after the flag. Raises CorruptSnapshot with the file and the offset in it.
 
-    def __init__(self, source: ByteSource) -> None:
+    Args:
+        source: The file.
+        leading: Whether only the beginnings of segments are read.
+    """
+
+    def __init__(self, source: ByteSource, *, leading: bool = False) -> None:
         self.file = source.name
         self._source = source
         if source.size < _FLAG:
             raise self._damaged("a changelog file without its first byte", 0)
         self._most = _MOST_REMOTE if is_remote(source) else _MOST
-        self._head = source.read(0, min(_LEAST, source.size))
+        self._first = _BEGINNING if leading else _FIRST
+        self._head = source.read(0, min(self._first, source.size))
         flag = self._head[0]
         if flag > 1:
             raise self._damaged(f"a changelog file begins with the mark {flag}, which is neither 0 nor 1", 0)
@@ -60,7 +67,7 @@ class LogContent:
     def _rewind(self) -> None:
         self._next, self._tail = _FLAG, b""
         self._held, self._used, self._before = b"", 0, 0
-        self._at_once = _LEAST
+        self._at_once = self._first
 
     @property
     def position(self) -> int:
@@ -82,8 +89,11 @@ class LogContent:
             return
         if _FLAG + position > self._source.size:
             raise self._damaged(f"a segment at byte {position} of {self._source.size - _FLAG}", self._source.size)
+        if self._before <= position <= self._before + len(self._held):
+            self._used = position - self._before
+            return
         self._next, self._held, self._used, self._before = _FLAG + position, b"", 0, position
-        self._at_once = _LEAST
+        self._at_once = self._first
 
     def take(self, length: int) -> bytes:
         """The next ``length`` bytes."""

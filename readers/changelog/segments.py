@@ -43,7 +43,7 @@ def log_blocks(
         for offset, stream in handle.segments:
             # Segments of one file follow one another: what has been decompressed of it need not be again.
             if opened is None or opened[0] != stream:
-                opened = stream, LogContent(log_source(stream, location))
+                opened = stream, LogContent(log_source(stream, location), leading=leading)
             yield from _segment(opened[1], offset, wanted, leading)
 
 

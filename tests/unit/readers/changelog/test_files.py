@@ -37,6 +37,7 @@ from tests.helpers.byte_builders.changelog import (
 )
 from tests.helpers.byte_builders.metadata import file, file_changelog, inline
 from tests.helpers.fixtures import Fixture, fixtures
+from tests.helpers.stores.counting_filesystem import counted, counting
 from tests.helpers.sweeps import exhaustive, sweep
 
 INFO = state_info("s", "VALUE", LONG)
@@ -131,6 +132,27 @@ def test_seeking_backwards_in_compressed_content_decompresses_it_again(tmp_path:
     assert content.take(300_000) == plain[7:300_007]
     with pytest.raises(CorruptSnapshot, match="cut off"):
         content.take(len(plain))
+
+
+@pytest.mark.parametrize(("leading", "first"), [(True, 64 << 10), (False, 1 << 20)])
+def test_content_is_read_in_growing_steps_and_once(tmp_path: Path, leading: bool, first: int) -> None:
+    plain = bytes(range(256)) * (80 << 10)
+    path = log_file(tmp_path / "log", plain)
+    location = SnapshotLocation(counted(tmp_path), counted(tmp_path / "_metadata"))
+    with counting() as count:
+        content = LogContent(log_source(FileHandle(f"counted://{path}", len(plain)), location), leading=leading)
+        for at in range(0, len(plain), 100_000):
+            content.seek(at)
+            assert content.take(min(100_000, len(plain) - at)) == plain[at : at + 100_000]
+    assert count.bytes == len(plain) + 1
+    assert [size for _, size in count.requests[:3]] == [first, first, 2 * first]
+    with counting() as count:
+        content = LogContent(log_source(FileHandle(f"counted://{path}", len(plain)), location), leading=True)
+        content.seek(15 << 20)
+        content.integer()
+        content.seek(1 << 20)
+        content.integer()
+    assert [size for _, size in count.requests][-2:] == [64 << 10] * 2 and count.bytes <= 192 << 10
 
 
 @pytest.mark.parametrize("memory", [0, 1000, 1 << 30])
