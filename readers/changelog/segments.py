@@ -7,15 +7,22 @@ i32 number of changes, i32 key group (-1: metadata, which comes first), changes 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.metadata.handles import FileChangelogHandle, InMemoryChangelogHandle, StreamHandle
 from stateproc.readers.changelog.change_blocks import Change, ChangeBlock, blocks_of
 from stateproc.readers.changelog.log_stream import LogContent, log_source
+from stateproc.readers.rocksdb.prefetch import REQUESTS_AT_ONCE, Fetcher
 from stateproc.storage import SnapshotLocation
+from stateproc.storage.filesystem import store_kind
 
 METADATA_GROUP = -1
 LogHandle = InMemoryChangelogHandle | FileChangelogHandle
+_Segments = tuple[StreamHandle, list[int]]
+"""A file and the offsets of segments in it."""
+_FILES_AHEAD = 3
+"""Remote files that are opened while the changes of another one are read; a MiB of each waits."""
 
 
 def log_blocks(
@@ -30,21 +37,45 @@ def log_blocks(
     ``leading``: of each file segment the first block only, where the metadata stands. Raises CorruptSnapshot,
     MissingFile.
     """
-    opened: tuple[StreamHandle, LogContent] | None = None
+    parts = _parts(handles)
+    opening = [
+        partial(_opened, part[0], location, leading) for part in parts if not isinstance(part, InMemoryChangelogHandle)
+    ]
+    ahead = REQUESTS_AT_ONCE - 1 if leading else _FILES_AHEAD
+    with Fetcher(ahead=store_kind(location.directory_uri) != "file") as fetcher:
+        opened = fetcher.each(opening, ahead)
+        for part in parts:
+            if isinstance(part, InMemoryChangelogHandle):
+                file = f"{location.metadata_uri} (changelog {part.handle_id})"
+                yield from blocks_of(
+                    Change(key_group, data, file, index)
+                    for index, (key_group, data) in enumerate(part.changes)
+                    if key_group == METADATA_GROUP or wanted(key_group)
+                )
+                continue
+            content = next(opened)
+            for offset in part[1]:
+                yield from _segment(content, offset, wanted, leading)
+
+
+def _parts(handles: Sequence[LogHandle]) -> list[InMemoryChangelogHandle | _Segments]:
+    """Put segments of one file together that follow one another: none of it is decompressed twice."""
+    parts: list[InMemoryChangelogHandle | _Segments] = []
     for handle in handles:
         if isinstance(handle, InMemoryChangelogHandle):
-            file = f"{location.metadata_uri} (changelog {handle.handle_id})"
-            yield from blocks_of(
-                Change(key_group, data, file, index)
-                for index, (key_group, data) in enumerate(handle.changes)
-                if key_group == METADATA_GROUP or wanted(key_group)
-            )
+            parts.append(handle)
             continue
         for offset, stream in handle.segments:
-            # Segments of one file follow one another: what has been decompressed of it need not be again.
-            if opened is None or opened[0] != stream:
-                opened = stream, LogContent(log_source(stream, location), leading=leading)
-            yield from _segment(opened[1], offset, wanted, leading)
+            last = parts[-1] if parts else None
+            if isinstance(last, tuple) and last[0] == stream:
+                last[1].append(offset)
+            else:
+                parts.append((stream, [offset]))
+    return parts
+
+
+def _opened(stream: StreamHandle, location: SnapshotLocation, leading: bool) -> LogContent:
+    return LogContent(log_source(stream, location), leading=leading)
 
 
 def log_changes(
