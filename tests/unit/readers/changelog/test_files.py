@@ -10,12 +10,18 @@ from typing import Any
 import pytest
 
 from stateproc.errors import CorruptSnapshot, MissingFile
-from stateproc.metadata.handles import ChangelogHandle, FileHandle, IncrementalHandle, KeyGroupsHandle
+from stateproc.metadata.handles import (
+    ChangelogHandle,
+    FileChangelogHandle,
+    FileHandle,
+    IncrementalHandle,
+    KeyGroupsHandle,
+)
 from stateproc.readers.changelog.change_blocks import blocks_of
 from stateproc.readers.changelog.changelog_source import ChangelogSource
 from stateproc.readers.changelog.changelog_split import ChangelogSplit
 from stateproc.readers.changelog.log_stream import LogContent, log_source
-from stateproc.readers.changelog.segments import Change
+from stateproc.readers.changelog.segments import Change, log_changes
 from stateproc.readers.changelog.spill_buckets import Buckets
 from stateproc.readers.common.splits import StateScan
 from stateproc.snapshot.snapshot import Snapshot
@@ -153,6 +159,19 @@ def test_content_is_read_in_growing_steps_and_once(tmp_path: Path, leading: bool
         content.seek(1 << 20)
         content.integer()
     assert [size for _, size in count.requests][-2:] == [64 << 10] * 2 and count.bytes <= 192 << 10
+
+
+@pytest.mark.parametrize(("leading", "most"), [(True, 8), (False, 4)])
+def test_remote_files_are_opened_ahead_and_read_in_order(tmp_path: Path, leading: bool, most: int) -> None:
+    contents = [segment_content([(5, bytes([number]) * 10)]) for number in range(20)]
+    paths = [log_file(tmp_path / f"log-{number}", content) for number, content in enumerate(contents)]
+    streams = [FileHandle(f"counted://{path}", len(content)) for path, content in zip(paths, contents, strict=True)]
+    handle = FileChangelogHandle(13, 0, 64, tuple((0, stream) for stream in streams), 0, 0, "log")
+    location = SnapshotLocation(counted(tmp_path), counted(tmp_path / "_metadata"))
+    with counting(seconds=0.02) as count:
+        found = [change.data for change in log_changes([handle], location, lambda _: True, leading=leading)]
+    assert found == ([] if leading else [bytes([number]) * 10 for number in range(20)])
+    assert len(count.requests) == 20 and most // 2 <= count.most_at_once <= most
 
 
 @pytest.mark.parametrize("memory", [0, 1000, 1 << 30])
