@@ -1,4 +1,4 @@
-"""Canonical and heap files of one handle type are told apart by the beginnings of key groups, mostly of one."""
+"""Canonical and heap files of one handle type are distinguished by the beginnings of key groups, mostly of one."""
 
 from __future__ import annotations
 
