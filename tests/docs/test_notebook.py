@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -94,6 +95,7 @@ def test_it_runs(name: str, executed: dict[str, ExecutedNotebook]) -> None:
         ("ttl", 1, "TTL "),
         ("bootstrap", 0, "orders-source"),
         ("delta", 0, "DELETE"),
+        ("live-copy", 1, "_commit_version"),
         ("migrate-backend", 0, "native-rocksdb"),
     ],
 )
@@ -101,6 +103,11 @@ def test_it_shows(name: str, pictures: int, answer: str, executed: dict[str, Exe
     shown = executed[name]
     assert len(shown.shown("image/png")) == pictures
     assert answer in "".join(shown.shown("text/html")) + shown.printed
+
+
+def test_the_copy_has_as_many_rows_as_the_state(executed: dict[str, ExecutedNotebook]) -> None:
+    found = re.search(r"(\d+) rows in the table, (\d+) in the state", executed["live-copy"].printed)
+    assert found is not None and found[1] == found[2] != "0"
 
 
 def test_the_formats_have_the_same_rows(executed: dict[str, ExecutedNotebook]) -> None:
