@@ -75,8 +75,10 @@ class CopyProcess:
         return [sum(item["state"] == state for item in self.batches()) for state in STATES]
 
     def log(self) -> str:
-        """Return the end of what the process printed."""
-        return (self.folder / "log.txt").read_text()[-6000:]
+        """Return what the process printed around the first error, else the end of it."""
+        text = (self.folder / "log.txt").read_text()
+        found = [at for word in ("Traceback", "Exception", "Error:") if (at := text.find(word)) >= 0]
+        return text[max(min(found) - 500, 0) :][:12_000] if found else text[-6000:]
 
 
 @dataclass(frozen=True)
