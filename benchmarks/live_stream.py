@@ -23,12 +23,12 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--keys", type=int, default=500)
     parser.add_argument("--rate", type=int, default=300)
+    parser.add_argument("--claim", action="store_true", help="the restored job owns the savepoint")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="stateproc-") as folder:
         began = time.monotonic()
-        run = copy_live_job(
-            Path(folder), seconds=given.seconds, kills=given.kills, retained=1000, keys=given.keys, rate=given.rate
-        )
+        job = {"retained": 1000, "keys": given.keys, "rate": given.rate}
+        run = copy_live_job(Path(folder), seconds=given.seconds, kills=given.kills, claim=given.claim, **job)
         taken = time.monotonic() - began
     report(run, taken)
 

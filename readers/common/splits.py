@@ -35,6 +35,34 @@ class Split(Protocol):
         """Read the rows of the split. Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot."""
 
 
+@dataclass(frozen=True)
+class MappedSplit(ABC):
+    """A split whose rows are made of those of another, batch by batch.
+
+    Attributes:
+        inner: The other split.
+    """
+
+    inner: Split
+
+    @property
+    def bytes(self) -> int:
+        return self.inner.bytes
+
+    @property
+    def key_groups(self) -> tuple[int, ...]:
+        return self.inner.key_groups
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Read the rows. Raises what the other split raises."""
+        for batch in self.inner.read():
+            yield from self.mapped(batch)
+
+    @abstractmethod
+    def mapped(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield the rows for those of a batch."""
+
+
 @dataclass
 class NullValueWarning:
     """Warns of the first value of a read that is null because it cannot be decoded; the splits of the read share it."""

@@ -9,11 +9,12 @@ from typing import Any
 import pyarrow as pa
 
 from stateproc.change_feed.feed_rows import FeedRows
+from stateproc.codec.arrow_arrays import repeated_text
 from stateproc.comparison.change_rows import CHANGE_TYPE
 from stateproc.comparison.common_schema import RowForm
 from stateproc.comparison.key_group_units import KeyGroupUnit
 from stateproc.comparison.state_changes import StateComparison
-from stateproc.readers.common.splits import Split
+from stateproc.readers.common.splits import MappedSplit
 from stateproc.states.state import State
 
 
@@ -58,7 +59,7 @@ class ChangeSplit:
 
 
 @dataclass(frozen=True)
-class WholeSplit:
+class WholeSplit(MappedSplit):
     """Rows of a state that only one of two snapshots has: all of them are inserted or deleted.
 
     Attributes:
@@ -67,20 +68,10 @@ class WholeSplit:
         rows: What the rows are.
     """
 
-    inner: Split
     change_type: str
     rows: FeedRows
 
-    @property
-    def bytes(self) -> int:
-        return self.inner.bytes
-
-    @property
-    def key_groups(self) -> tuple[int, ...]:
-        return self.inner.key_groups
-
-    def read(self) -> Iterator[pa.RecordBatch]:
-        for batch in self.inner.read():
-            kind = pa.repeat(pa.scalar(self.change_type), len(batch))
-            named = pa.RecordBatch.from_arrays([kind, *batch.columns], names=[CHANGE_TYPE, *batch.schema.names])
-            yield from self.rows.of(named)
+    def mapped(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        kind = repeated_text(self.change_type, len(batch))
+        named = pa.RecordBatch.from_arrays([kind, *batch.columns], names=[CHANGE_TYPE, *batch.schema.names])
+        yield from self.rows.of(named)

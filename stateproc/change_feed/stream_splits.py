@@ -8,15 +8,16 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from stateproc.change_feed.feed_rows import FeedRows
+from stateproc.codec.arrow_arrays import repeated_text
 from stateproc.comparison.change_rows import CHANGE_TYPE
-from stateproc.readers.common.splits import Split
+from stateproc.readers.common.splits import MappedSplit, Split
 
 TRUNCATE = "truncate"
 """The ``_change_type`` of a row that voids all rows of earlier commits: those of its own commit are all there are."""
 
 
 @dataclass(frozen=True)
-class CommittedSplit:
+class CommittedSplit(MappedSplit):
     """A split of a whole state, whose rows also name the checkpoint.
 
     Attributes:
@@ -24,20 +25,10 @@ class CommittedSplit:
         rows: What the rows are.
     """
 
-    inner: Split
     rows: FeedRows
 
-    @property
-    def bytes(self) -> int:
-        return self.inner.bytes
-
-    @property
-    def key_groups(self) -> tuple[int, ...]:
-        return self.inner.key_groups
-
-    def read(self) -> Iterator[pa.RecordBatch]:
-        for batch in self.inner.read():
-            yield from self.rows.of(batch)
+    def mapped(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        yield from self.rows.of(batch)
 
 
 @dataclass(frozen=True)
@@ -49,7 +40,7 @@ class TruncateSplit:
     key_groups: tuple[int, ...] = ()
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        columns = {CHANGE_TYPE: pa.repeat(pa.scalar(TRUNCATE), 1)}
+        columns = {CHANGE_TYPE: repeated_text(TRUNCATE, 1)}
         for field in self.rows.schema:
             if not field.nullable and field.name not in columns:
                 columns[field.name] = pa.repeat(pa.scalar(0).cast(field.type), 1)

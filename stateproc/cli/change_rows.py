@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from stateproc.cli.row_output import row_writer
+from stateproc.codec.arrow_arrays import repeated_text
 from stateproc.comparison.change_rows import CHANGE_TYPE, KEY_COLUMNS, UPDATE_AFTER, UPDATE_BEFORE
 from stateproc.comparison.structure import OperatorPair, StatePair
 from stateproc.row_formats.json_values import json_lines, json_values
@@ -40,7 +41,7 @@ class ChangeFile:
         """Write changed rows of a state."""
         if self._is_text:
             batch = _as_text(batch)
-        names = [pa.repeat(pa.scalar(text), len(batch)) for text in (operator.uid or operator.operator_id, state.name)]
+        names = [repeated_text(text, len(batch)) for text in (operator.uid or operator.operator_id, state.name)]
         columns = [batch.column(0), *names, *batch.columns[1:]]
         fields = [batch.schema.field(0), *(pa.field(name, pa.string(), nullable=False) for name in _NAMES)]
         schema = pa.schema([*fields, *list(batch.schema)[1:]])

@@ -17,7 +17,7 @@ class LimitedStreamReader(CheckpointStreamReader, SupportsTriggerAvailableNow):
     """A reader that Spark limits: batches of so many checkpoints, up to those that are complete when it starts."""
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit that the options set: of Spark's limits the one that counts files counts checkpoints."""
+        """Return the limit of the option maxCheckpointsPerTrigger, in files: each checkpoint is one."""
         most = self._options.max_checkpoints_per_trigger
         return ReadAllAvailable() if most is None else ReadMaxFiles(most)
 

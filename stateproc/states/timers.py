@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from stateproc.errors import SnapshotError, UnsupportedSnapshot
 from stateproc.options import SPLIT_BYTES
-from stateproc.readers.common.splits import Split
+from stateproc.readers.common.splits import MappedSplit, Split
 from stateproc.readers.common.state_descriptor import TIMER_PREFIX
 from stateproc.readers.timers.raw_timers import TimerService, named_service
 from stateproc.readers.timers.splits import SERVICE, RawTimers, with_service
@@ -28,23 +28,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class NamedSplit:
+class NamedSplit(MappedSplit):
     """Another split's timers, with their service's name."""
 
-    inner: Split
     service: str
 
-    @property
-    def bytes(self) -> int:
-        return self.inner.bytes
-
-    @property
-    def key_groups(self) -> tuple[int, ...]:
-        return self.inner.key_groups
-
-    def read(self) -> Iterator[pa.RecordBatch]:
-        for batch in self.inner.read():
-            yield from with_service(batch, self.service)
+    def mapped(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        yield from with_service(batch, self.service)
 
 
 class TimerView(State):

@@ -101,13 +101,14 @@ class LiveCopyRun:
     progress: dict[str, Any] = field(default_factory=dict)
 
 
-def copy_live_job(folder: Path, *, seconds: float, kills: int, **job: Any) -> LiveCopyRun:
+def copy_live_job(folder: Path, *, seconds: float, kills: int, claim: bool = False, **job: Any) -> LiveCopyRun:
     """Run a job, restore it half-way from a savepoint, and copy its states meanwhile.
 
     Args:
         folder: Where everything is written.
         seconds: How long the job runs, at least; each kill waits for a batch.
         kills: How often the streams are killed.
+        claim: Whether the restored job owns the savepoint.
         **job: Arguments of `LiveJob.start`.
     """
     root, savepoints, tables = folder / "checkpoints", folder / "savepoints", folder / "tables"
@@ -121,7 +122,7 @@ def copy_live_job(folder: Path, *, seconds: float, kills: int, **job: Any) -> Li
             _kill_during_a_batch(copies, seconds / (kills + 1))
         copies.wait_for_batches(1)
         savepoint = first.cancel_with_savepoint(savepoints)
-    with LiveJob.start(root, restore=savepoint, **job) as second:
+    with LiveJob.start(root, restore=savepoint, claim=claim, **job) as second:
         for _ in range(kills // 2):
             _kill_during_a_batch(copies, seconds / (kills + 1))
         copies.wait_for_batches(1)
