@@ -1,0 +1,33 @@
+"""Changes of an existing snapshot as values: one frozen dataclass each, and the table ``CHANGES`` of all.
+
+The verbs of the command line and the section ``changes`` of job files are built from the table. Imports nothing but
+errors, because ``stateproc --help`` builds its arguments from it; `apply` calls methods of the given SavepointWriter.
+"""
+
+from stateproc.writers.changes.change_definition import ChangeDefinition, ChangeField, SnapshotChange
+from stateproc.writers.changes.format_changes import Convert, Rescale, Upgrade
+from stateproc.writers.changes.operator_changes import DropInFlightData, DropOperator, RenameOperator
+from stateproc.writers.changes.state_changes import DropState, RenameState
+from stateproc.writers.changes.table import CHANGES, CHANGES_BY_NAME, change_from_dict, changes_schema
+from stateproc.writers.changes.ttl_changes import DisableTtl, EnableTtl, PurgeExpired
+
+__all__ = [
+    "CHANGES",
+    "CHANGES_BY_NAME",
+    "ChangeDefinition",
+    "ChangeField",
+    "Convert",
+    "DisableTtl",
+    "DropInFlightData",
+    "DropOperator",
+    "DropState",
+    "EnableTtl",
+    "PurgeExpired",
+    "RenameOperator",
+    "RenameState",
+    "Rescale",
+    "SnapshotChange",
+    "Upgrade",
+    "change_from_dict",
+    "changes_schema",
+]

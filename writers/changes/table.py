@@ -1,0 +1,140 @@
+"""The table of changes: one row each. Command line, job files, their schema and tests are generated from it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from stateproc.errors import InvalidOption
+from stateproc.writers.changes.change_definition import ChangeDefinition, SnapshotChange
+from stateproc.writers.changes.format_changes import Convert, Rescale, Upgrade
+from stateproc.writers.changes.operator_changes import DropInFlightData, DropOperator, RenameOperator
+from stateproc.writers.changes.state_changes import DropState, RenameState
+from stateproc.writers.changes.ttl_changes import DisableTtl, EnableTtl, PurgeExpired
+
+CHANGES: tuple[ChangeDefinition, ...] = (
+    ChangeDefinition(
+        "convert",
+        Convert,
+        "write keyed state in another format",
+        ("convert",),
+        ("--to native-rocksdb",),
+        {"to": "native-rocksdb"},
+    ),
+    ChangeDefinition(
+        "rescale",
+        Rescale,
+        "set the number of key groups of all operators, or of subtasks of some",
+        ("rescale",),
+        ("--max-parallelism 1024", "--parallelism orders=8 --parallelism customers=4"),
+        {"max_parallelism": 1024, "parallelism": {"orders": 8}},
+    ),
+    ChangeDefinition(
+        "upgrade",
+        Upgrade,
+        "write metadata and serializers as another Flink release does",
+        ("upgrade",),
+        ("--flink-version 2.3",),
+        {"flink_version": "2.3"},
+    ),
+    ChangeDefinition(
+        "rename-operator",
+        RenameOperator,
+        "give an operator another uid",
+        ("rename-operator",),
+        ("--uid orders --to orders-v2",),
+        {"uid": "orders", "to": "orders-v2"},
+    ),
+    ChangeDefinition(
+        "drop-operator",
+        DropOperator,
+        "leave out operators and all their state",
+        ("drop-operator",),
+        ("--uid orders --uid customers",),
+        {"uid": ["orders", "customers"]},
+    ),
+    ChangeDefinition(
+        "drop-state",
+        DropState,
+        "leave out keyed states of an operator",
+        ("drop-state",),
+        ("--uid orders --state totals",),
+        {"uid": "orders", "state": ["totals"]},
+    ),
+    ChangeDefinition(
+        "rename-state",
+        RenameState,
+        "rename a keyed state of an operator",
+        ("rename-state",),
+        ("--uid orders --state totals --to sums",),
+        {"uid": "orders", "state": "totals", "to": "sums"},
+    ),
+    ChangeDefinition(
+        "ttl-enable",
+        EnableTtl,
+        "enable the time to live of states; the job sets the duration",
+        ("ttl", "enable"),
+        ("--uid orders --state totals",),
+        {"uid": "orders", "state": ["totals"], "last_access": "2026-01-31T12:00:00Z"},
+    ),
+    ChangeDefinition(
+        "ttl-disable",
+        DisableTtl,
+        "disable the time to live of states",
+        ("ttl", "disable"),
+        ("--uid orders --state totals",),
+        {"uid": "orders", "state": ["totals"]},
+    ),
+    ChangeDefinition(
+        "ttl-purge",
+        PurgeExpired,
+        "drop expired entries of states with time to live",
+        ("ttl", "purge"),
+        ("--uid orders --state totals --ttl '7 d'",),
+        {"uid": "orders", "state": ["totals"], "ttl": "7 d", "now": "2026-01-31T12:00:00Z"},
+    ),
+    ChangeDefinition(
+        "drop-in-flight-data",
+        DropInFlightData,
+        "drop the records in flight of an unaligned checkpoint, which are lost then",
+        (),
+    ),
+)
+CHANGES_BY_NAME: Mapping[str, ChangeDefinition] = {definition.name: definition for definition in CHANGES}
+
+
+def change_from_dict(given: Mapping[str, Any]) -> SnapshotChange:
+    """Make a change from an object with one member: its name, and its fields as plain values.
+
+    Example: ``{"rename-operator": {"uid": "orders", "to": "orders-v2"}}``.
+
+    Raises:
+        InvalidOption: There is no change of that name, or a field does not fit.
+    """
+    if not isinstance(given, Mapping) or len(given) != 1:
+        raise InvalidOption(
+            f"{given!r} is no change", advice="write its name and its fields: drop-operator: {uid: orders}"
+        )
+    ((name, values),) = given.items()
+    if name not in CHANGES_BY_NAME:
+        near = difflib.get_close_matches(str(name), CHANGES_BY_NAME, n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        raise InvalidOption(f"there is no change '{name}'", advice=f"there are: {', '.join(CHANGES_BY_NAME)}{hint}")
+    if values is not None and not isinstance(values, Mapping):
+        raise InvalidOption(f"{name}: {values!r}", advice="give its fields as an object: {uid: orders}")
+    return CHANGES_BY_NAME[name].make(values or {})
+
+
+def changes_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a list of changes."""
+    alternatives = [
+        {
+            "type": "object",
+            "properties": {item.name: item.schema()},
+            "required": [item.name],
+            "additionalProperties": False,
+        }
+        for item in CHANGES
+    ]
+    return {"type": "array", "items": {"oneOf": alternatives}}
