@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,54 +17,13 @@ import stateproc
 from stateproc.cli import main
 from stateproc.comparison.snapshot_comparison import SnapshotComparison
 from stateproc.errors import InvalidOption, MissingFile
-from stateproc.storage.filesystem import filesystem
 from tests.helpers.paths import FIXTURES
 from tests.helpers.stores.hdfs import hdfs
 from tests.helpers.stores.object_store import BUCKET, Store, object_store
+from tests.helpers.stores.remote_store import RemoteStore
 
 DEMO = FIXTURES / "1.20/demo/snapshot"
 UIDS = ["orders-from-kafka", "orders-per-customer", "revenue-per-product"]
-
-
-@dataclass(frozen=True)
-class RemoteStore:
-    """A store under test: the URI of its root, and settings of its client."""
-
-    root: str
-    options: dict[str, Any]
-    uploaded: set[str] = field(default_factory=set)
-
-    @property
-    def fs(self) -> Any:
-        return filesystem(self.root, self.options)[0]
-
-    def path(self, uri: str) -> str:
-        """The path that the file system's methods take."""
-        return str(filesystem(uri, self.options)[1])
-
-    def upload(self, directory: Path, name: str) -> str:
-        """Copy a directory into the store, if it is not there yet; return its URI."""
-        uri = f"{self.root}/{name}"
-        if uri not in self.uploaded:
-            fs, path = self.fs, self.path(uri)
-            files = [item for item in directory.rglob("*") if item.is_file()]
-            with ThreadPoolExecutor(16) as pool:
-                put = pool.map(
-                    lambda file: fs.pipe_file(f"{path}/{file.relative_to(directory)}", file.read_bytes()), files
-                )
-                assert len(list(put)) == len(files)
-            self.uploaded.add(uri)
-        return uri
-
-    def names(self, uri: str) -> set[str]:
-        """The files below a directory, relative to it."""
-        self.fs.invalidate_cache()
-        root = self.path(uri)
-        return {name.removeprefix(root).lstrip("/") for name in self.fs.find(root)}
-
-    @property
-    def arguments(self) -> list[str]:
-        return [part for name, value in self.options.items() for part in ("--storage-options", f"{name}={value}")]
 
 
 @pytest.fixture(scope="module")
