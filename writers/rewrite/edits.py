@@ -10,6 +10,7 @@ from stateproc.errors import InvalidOption
 from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
+from stateproc.writers.rewrite.kafka_offsets import OffsetsEdit
 from stateproc.writers.rewrite.rekey import HashCodes
 from stateproc.writers.rewrite.ttl import TtlChange, ttl_off, ttl_on, ttl_purge
 
@@ -35,6 +36,7 @@ class Edits:
     """The edits of one operator.
 
     ``states``: callbacks that add states from DataFrames to the operator's bootstrap; each replaces that of its name.
+    ``offsets``: new offsets of a KafkaSource, in their order. ``emptied``: operator states that lose their elements.
     """
 
     dropped: set[str] = field(default_factory=set)
@@ -42,11 +44,18 @@ class Edits:
     ttl: dict[str, TtlEdit] = field(default_factory=dict)
     states: list[Callable[[OperatorBootstrap], object]] = field(default_factory=list)
     hash_function: str | HashCodes | None = None
+    offsets: list[OffsetsEdit] = field(default_factory=list)
+    emptied: set[str] = field(default_factory=set)
 
     @property
     def touch_keyed(self) -> bool:
         """Whether the operator's keyed state has to be rewritten."""
         return bool(self.dropped or self.renamed or self.ttl or self.states)
+
+    @property
+    def touch_operator_state(self) -> bool:
+        """Whether the operator's operator state has to be written anew."""
+        return bool(self.offsets or self.emptied)
 
     def set_ttl(self, state: str, edit: TtlEdit) -> None:
         if state in self.ttl:

@@ -7,7 +7,9 @@ is one value; a broadcast state has one element, the count and all entries, the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from stateproc.codec.byte_arrays import RowBytes
 from stateproc.errors import UnsupportedSnapshot, Where, not_found
@@ -55,6 +57,33 @@ class RawElements:
         compressed = header.compressed
         for data, starts, stops, _ in element_chunks(self.file.source, ranges, compressed):
             yield gather(data, starts, stops)
+
+
+@dataclass(frozen=True)
+class GivenElements:
+    """New elements of a list or union state for one subtask, in place of those in the snapshot. Picklable.
+
+    elements: which of them, by their positions; all by default.
+    """
+
+    subtask: int
+    values: tuple[bytes, ...] = field(repr=False)
+    elements: range | None = None
+
+    broadcast = False
+
+    def __len__(self) -> int:
+        return len(self.values) if self.elements is None else len(self.elements)
+
+    def read(self) -> Iterator[RowBytes]:
+        """The elements in their order."""
+        chosen = self.values if self.elements is None else self.values[self.elements.start : self.elements.stop]
+        offsets = np.zeros(len(chosen) + 1, dtype=np.int64)
+        np.cumsum([len(value) for value in chosen], out=offsets[1:])
+        yield RowBytes(np.frombuffer(b"".join(chosen), dtype=np.uint8), offsets)
+
+
+Elements = RawElements | GivenElements
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,15 @@
-"""Distribute operator state to another number of subtasks.
+"""Write operator state anew: for another number of subtasks, or with other elements of some states.
 
-As org.apache.flink.runtime.checkpoint.RoundRobinOperatorStateRepartitioner does when a job is restored: elements of a
-list state are distributed evenly, a broadcast state is copied to every subtask. Elements of a union state are
-distributed, too: restoring gives all of them to each subtask. Elements stay bytes, in the order of the subtasks.
+For another number of subtasks it is distributed as RoundRobinOperatorStateRepartitioner (of Flink's checkpoints) does
+when a job is restored: elements of a list state evenly, a broadcast state copied to every subtask. Elements of a union
+state are distributed, too: restoring gives all of them to each subtask. Elements stay bytes, in the order of the
+subtasks.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -21,8 +22,8 @@ from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.operator_state.verify import verify_operator_state
 from stateproc.writers.formats.operator_state.writer import OperatorStateWriter
 from stateproc.writers.rewrite.operator_state_copy import (
+    Elements,
     MergedOperatorHeader,
-    RawElements,
     merged_operator_header,
     raw_elements,
 )
@@ -36,7 +37,7 @@ class SubtaskOperatorState:
     """The elements of all operator states that one subtask receives, by state name. Picklable."""
 
     header: MergedOperatorHeader
-    elements: tuple[tuple[str, tuple[RawElements, ...]], ...]
+    elements: tuple[tuple[str, tuple[Elements, ...]], ...]
 
     def write(self, staging: Staging, release: Release, *, compressed: bool, verify: bool) -> OperatorStreamHandle:
         """Write the subtask's file and return its handle. Raises CorruptSnapshot, MissingFile, WriteFailed."""
@@ -55,21 +56,32 @@ class SubtaskOperatorState:
         return handle
 
 
-def subtask_states(operator: Operator, parallelism: int) -> list[SubtaskOperatorState]:
-    """Return the elements that each subtask receives.
+def subtask_states(
+    operator: Operator, parallelism: int, given: Mapping[str, Sequence[Elements]]
+) -> list[SubtaskOperatorState]:
+    """Return the elements that each subtask receives. ``given``: elements that replace those of states.
 
     Raises UnsupportedSnapshot where subtasks wrote a state with different serializers; CorruptSnapshot, MissingFile.
     """
     header = merged_operator_header(operator)
-    states = [(info.name, raw_elements(operator, info.name)) for info in (*header.states, *header.broadcast)]
-    dealt = [(name, distributed(elements, parallelism)) for name, elements in states]
+    names = [info.name for info in (*header.states, *header.broadcast)]
+    states = [(name, given[name] if name in given else raw_elements(operator, name)) for name in names]
+    assign = by_subtask if parallelism == operator.parallelism else distributed
+    dealt = [(name, assign(elements, parallelism)) for name, elements in states]
     return [
         SubtaskOperatorState(header, tuple((name, parts[subtask]) for name, parts in dealt))
         for subtask in range(parallelism)
     ]
 
 
-def distributed(elements: Sequence[RawElements], parallelism: int) -> list[tuple[RawElements, ...]]:
+def by_subtask(elements: Sequence[Elements], parallelism: int) -> list[tuple[Elements, ...]]:
+    """Leave the elements of one state to their subtasks; a broadcast state is in all of them."""
+    if elements and elements[0].broadcast:
+        return [tuple(elements)] * parallelism
+    return [tuple(part for part in elements if part.subtask == subtask) for subtask in range(parallelism)]
+
+
+def distributed(elements: Sequence[Elements], parallelism: int) -> list[tuple[Elements, ...]]:
     """Distribute the elements of one state in order; the first subtasks may have one more than others."""
     if elements and elements[0].broadcast:
         return [tuple(elements)] * parallelism
@@ -78,7 +90,7 @@ def distributed(elements: Sequence[RawElements], parallelism: int) -> list[tuple
     return [tuple(_between(elements, start, stop)) for start, stop in itertools.pairwise(bounds)]
 
 
-def _between(elements: Sequence[RawElements], start: int, stop: int) -> Iterator[RawElements]:
+def _between(elements: Sequence[Elements], start: int, stop: int) -> Iterator[Elements]:
     """The elements from ``start`` to ``stop``, counted over all parts."""
     first = 0
     for part in elements:
@@ -89,17 +101,16 @@ def _between(elements: Sequence[RawElements], start: int, stop: int) -> Iterator
 
 
 def repartitioned(
-    operator: Operator, carried: OperatorState, parallelism: int, release: Release, staging: Staging, *, verify: bool
-) -> OperatorState:
+    operator: Operator, carried: OperatorState, parallelism: int, release: Release, staging: Staging, *, verify: bool,
+    given: Mapping[str, Sequence[Elements]] | None = None,
+) -> OperatorState:  # fmt: skip
     """Return ``carried`` with ``parallelism`` subtasks, and write the operator states of ``operator`` for them.
 
-    Raises InvalidOption for raw operator state, which only its operator can read; as `subtask_states`, and WriteFailed.
+    ``given``: elements that replace those of states. Raises InvalidOption for raw operator state, which only its
+    operator can read, and another parallelism; as `subtask_states`, and WriteFailed.
     """
-    if any(subtask.raw_operator for subtask in carried.subtasks):
-        raise InvalidOption(
-            f"operator {operator.display} has raw operator state, which only its own code can read",
-            advice="leave its parallelism as it is: Flink redistributes operator state when it restores",
-        )
+    if parallelism != operator.parallelism:
+        refuse_raw_operator_state(carried, operator.display)
     carried = replace(carried, parallelism=parallelism)
     if not operator.operator_files and not operator.unreadable_operator_files:
         return carried
@@ -112,8 +123,17 @@ def repartitioned(
             raise error.at(operator=operator.display) from error
 
     with ThreadPoolExecutor(_THREADS) as pool:
-        handles = list(pool.map(write, subtask_states(operator, parallelism)))
+        handles = list(pool.map(write, subtask_states(operator, parallelism, given or {})))
     subtasks = {subtask.index: subtask for subtask in carried.subtasks}
     for index, handle in enumerate(handles):
         subtasks[index] = replace(subtasks.get(index, SubtaskState(index)), managed_operator=handle)
     return replace(carried, subtasks=tuple(subtasks[index] for index in sorted(subtasks)))
+
+
+def refuse_raw_operator_state(state: OperatorState, display: str) -> None:
+    """Raise InvalidOption if an operator has raw operator state, which only its own code can distribute."""
+    if any(subtask.raw_operator for subtask in state.subtasks):
+        raise InvalidOption(
+            f"operator {display} has raw operator state, which only its own code can read",
+            advice="leave its parallelism as it is: Flink redistributes operator state when it restores",
+        )

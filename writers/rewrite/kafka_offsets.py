@@ -1,0 +1,257 @@
+"""Change the offsets of a KafkaSource of an existing snapshot: splits of its readers and its coordinator's partitions.
+
+Both are kept consistent: a partition that gets an offset has a split of a reader and is assigned for the coordinator;
+one that is removed is in neither. Serializer versions stay those that are found, and splits that do not change keep
+their bytes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot, Where, not_found
+from stateproc.formats.kafka import SPLIT
+from stateproc.formats.kafka_writer import (
+    EnumeratedPartition,
+    KafkaSplit,
+    coordinator_of,
+    written_enumerator,
+    written_split,
+)
+from stateproc.formats.versioned import unwrap
+from stateproc.metadata.handles import ByteStreamHandle
+from stateproc.reports.kafka_offsets import SOURCE_STATE
+from stateproc.states.operator import Operator
+from stateproc.wire import Cursor, Output
+from stateproc.writers.rewrite.operator_state_copy import GivenElements, merged_operator_header, raw_elements
+
+Partition = tuple[str, int]
+"""A topic and the number of a partition."""
+
+
+@dataclass(frozen=True)
+class OffsetsEdit:
+    """New offsets of a source; what is named more precisely has precedence. Partitions that are not named stay.
+
+    Attributes:
+        offsets: The offset of partitions; those that the source does not have are added.
+        topics: The offset of all partitions of a topic that the source has.
+        everywhere: The offset of all partitions that the source has.
+        removed: Partitions that the source no longer has.
+    """
+
+    offsets: Mapping[Partition, int] = field(default_factory=dict)
+    topics: Mapping[str, int] = field(default_factory=dict)
+    everywhere: int | None = None
+    removed: frozenset[Partition] = frozenset()
+
+    def offset_of(self, partition: Partition) -> int | None:
+        """The new offset of a partition that the source has; None: it stays."""
+        found = self.offsets.get(partition, self.topics.get(partition[0]))
+        return self.everywhere if found is None else found
+
+
+@dataclass(frozen=True)
+class ReaderSplit:
+    """A split of a reader. ``stored``: its bytes in the snapshot, None for a changed or new one."""
+
+    subtask: int
+    split: KafkaSplit
+    stored: bytes | None = None
+
+    @property
+    def partition(self) -> Partition:
+        return self.split.topic, self.split.partition
+
+    @property
+    def element(self) -> bytes:
+        """The element of the list state: byte[] as BytePrimitiveArraySerializer writes it."""
+        if self.stored is not None:
+            return self.stored
+        out = Output()
+        out.bytes32(written_split(self.split))
+        return bytes(out)
+
+
+@dataclass(frozen=True)
+class KafkaSourceState:
+    """The state of a KafkaSource: splits of readers, and all partitions of the coordinator with its versions."""
+
+    splits: tuple[ReaderSplit, ...]
+    partitions: tuple[EnumeratedPartition, ...]
+    discovered: bool
+    serde_version: int
+    enumerator_version: int
+    assignments: bytes
+    coordinator_name: str
+
+    def changed(self, edits: Sequence[OffsetsEdit], subtasks: int, operator: str) -> KafkaSourceState:
+        """Return the state after all edits. Raises NotFound, InvalidOption."""
+        state = self
+        for edit in edits:
+            state = state._edited(edit, subtasks, operator)
+        if not state.partitions:
+            raise InvalidOption(
+                "the source would have no partitions",
+                where=Where(operator=operator),
+                advice="leave out the operator to start the source anew: remove_operator(uid)",
+            )
+        return state
+
+    @property
+    def known(self) -> tuple[Partition, ...]:
+        """All partitions, in the order of the coordinator, then of the readers."""
+        enumerated = ((item.topic, item.partition) for item in self.partitions)
+        return tuple(dict.fromkeys((*enumerated, *(item.partition for item in self.splits))))
+
+    def elements(self) -> list[GivenElements]:
+        """The elements of the readers' state, by subtask."""
+        found: dict[int, list[bytes]] = {}
+        for item in self.splits:
+            found.setdefault(item.subtask, []).append(item.element)
+        return [GivenElements(subtask, tuple(values)) for subtask, values in sorted(found.items())]
+
+    def coordinator(self) -> ByteStreamHandle:
+        """The coordinator's state, in the versions that were found."""
+        subtask_of = {item.partition: item.subtask for item in self.splits}
+        partitions = [
+            replace(item, subtask=subtask_of.get((item.topic, item.partition), 0)) for item in self.partitions
+        ]
+        enumerator = written_enumerator(partitions, self.enumerator_version, discovered=self.discovered)
+        data = coordinator_of(self.serde_version, self.enumerator_version, enumerator, self.assignments)
+        return ByteStreamHandle(self.coordinator_name, data)
+
+    def _edited(self, edit: OffsetsEdit, subtasks: int, operator: str) -> KafkaSourceState:
+        known = self.known
+        _check_named(edit, known, operator)
+        wanted = {part: edit.offset_of(part) for part in known if part not in edit.removed}
+        wanted.update(edit.offsets)
+        offsets = {part: offset for part, offset in wanted.items() if offset is not None}
+        splits = [
+            _moved(item, offsets[item.partition], operator) if item.partition in offsets else item
+            for item in self.splits
+            if item.partition not in edit.removed
+        ]
+        splits += _added(splits, offsets, self.partitions, subtasks)
+        kept = {
+            (item.topic, item.partition): item
+            for item in self.partitions
+            if (item.topic, item.partition) not in edit.removed
+        }
+        for topic, number in offsets:
+            before = kept.get((topic, number), EnumeratedPartition(topic, number, True))
+            kept[topic, number] = replace(before, assigned=True, offset=offsets[topic, number])
+        return replace(self, splits=tuple(splits), partitions=tuple(kept.values()))
+
+
+def _check_named(edit: OffsetsEdit, known: Sequence[Partition], operator: str) -> None:
+    for topic, number in sorted(edit.removed.difference(known)):
+        names = [f"{topic}:{number}" for topic, number in known]
+        raise not_found("Kafka partition", f"{topic}:{number}", names, f"operator '{operator}'")
+    topics = sorted({topic for topic, _ in known})
+    for topic in edit.topics:
+        if topic not in topics:
+            raise not_found("Kafka topic", topic, topics, f"operator '{operator}'")
+
+
+def _moved(item: ReaderSplit, offset: int, operator: str) -> ReaderSplit:
+    if item.split.offset == offset:
+        return item
+    stop = item.split.stopping_offset
+    if stop is not None and 0 <= stop < offset:
+        raise InvalidOption(
+            f"offset {offset} of {item.split.topic}:{item.split.partition} is after {stop}, where its split ends",
+            where=Where(operator=operator, state=SOURCE_STATE),
+            advice=f"give an offset up to {stop}, or remove the partition",
+        )
+    return ReaderSplit(item.subtask, replace(item.split, offset=offset))
+
+
+def _added(
+    splits: Sequence[ReaderSplit],
+    offsets: Mapping[Partition, int],
+    partitions: Sequence[EnumeratedPartition],
+    subtasks: int,
+) -> Iterator[ReaderSplit]:
+    """Yield splits of the partitions that no reader has, each for the subtask that has the fewest."""
+    held = {item.partition for item in splits}
+    stops = {(item.topic, item.partition): item.stopping_offset for item in partitions}
+    numbers = Counter(dict.fromkeys(range(subtasks), 0))
+    numbers.update(item.subtask for item in splits)
+    for (topic, number), offset in sorted(offsets.items()):
+        if (topic, number) not in held:
+            subtask = min(range(subtasks), key=lambda index: (numbers[index], index))
+            numbers[subtask] += 1
+            yield ReaderSplit(subtask, KafkaSplit(topic, number, offset, stops.get((topic, number))))
+
+
+def kafka_source_state(operator: Operator) -> KafkaSourceState:
+    """Read the state of a KafkaSource.
+
+    Raises:
+        InvalidOption: The operator is no KafkaSource.
+        UnsupportedSnapshot: Its coordinator has assignments that readers do not have yet (Flink 1.13 and earlier).
+        CorruptSnapshot, MissingFile: Its state cannot be read.
+    """
+    found = operator.coordinator or {}
+    handle = operator.metadata.coordinator
+    decoded = found.get("decoded")
+    header = merged_operator_header(operator)
+    if handle is None or found.get("format") != "kafka" or not isinstance(decoded, dict):
+        raise _no_kafka(operator)
+    if SOURCE_STATE not in [info.name for info in header.states]:
+        raise _no_kafka(operator)
+    assignments = found["assignments"]
+    assert isinstance(assignments, bytes)
+    if any(assignments[:4]):
+        raise UnsupportedSnapshot(
+            "the source's coordinator has assigned splits that its readers had not received at the checkpoint",
+            where=Where(operator=operator.display),
+            advice="take another savepoint or checkpoint of the job, and change that",
+        )
+    partitions = tuple(
+        EnumeratedPartition(
+            item["topic"], item["partition"], item["assigned"], item["starting_offset"], item["stopping_offset"]
+        )
+        for item in decoded["partitions"]
+    )
+    return KafkaSourceState(
+        splits=tuple(_reader_splits(operator)),
+        partitions=partitions,
+        discovered=decoded["initial_discovery_finished"] is not False,
+        serde_version=int(str(found["serde_version"])),
+        enumerator_version=int(str(found["enumerator_version"])),
+        assignments=assignments,
+        coordinator_name=handle.name,
+    )
+
+
+def _reader_splits(operator: Operator) -> Iterator[ReaderSplit]:
+    for part in raw_elements(operator, SOURCE_STATE):
+        for batch in part.read():
+            for value in batch.to_arrow():
+                stored = value.as_py()
+                yield ReaderSplit(part.subtask, _split_of(stored, operator), stored)
+
+
+def _split_of(element: bytes, operator: Operator) -> KafkaSplit:
+    cursor = Cursor(element)
+    try:
+        data = bytes(cursor.bytes32())
+        cursor.finish("an element of the readers' state")
+        row = SPLIT.read(unwrap(data))
+    except CorruptSnapshot as error:
+        raise error.at(operator=operator.display, state=SOURCE_STATE) from error
+    if row is None:
+        raise _no_kafka(operator)
+    return KafkaSplit(row["topic"], row["partition"], row["starting_offset"], row["stopping_offset"])
+
+
+def _no_kafka(operator: Operator) -> InvalidOption:
+    return InvalidOption(
+        f"operator {operator.display} has no state of a KafkaSource: splits of readers and an enumerator's partitions",
+        where=Where(operator=operator.display),
+        advice="stateproc offsets PATH lists the Kafka sources of a snapshot with their partitions",
+    )
