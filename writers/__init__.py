@@ -1,5 +1,6 @@
 """Write savepoints: from DataFrames, and from existing snapshots.
 
 Imports every other package but the command line and jobs, which import it lazily. Order, bottom up: changes, formats,
-commit, write_plan, file_assignment, write_task, assemble_metadata, bootstrap, rewrite, spark, savepoint_writer.
+commit, sorting, write_plan, file_assignment, write_task, assemble_metadata, bootstrap, rewrite, write_snapshot, spark
+and local, savepoint_writer.
 """

@@ -48,11 +48,22 @@ class TargetOf:
         subtasks = np.arange(max_parallelism, dtype=np.int64) * parallelism // max_parallelism
         self._files = np.array(files, dtype=np.int32)[subtasks]
 
+    def numbers(self, key_groups: Iterable[int]) -> list[int]:
+        """Return the numbers of the files that hold any of these key groups."""
+        found: list[int] = np.unique(self._files[np.fromiter(key_groups, dtype=np.int64)]).tolist()
+        return found
+
     def of(self, entries: pa.RecordBatch) -> pa.RecordBatch:
         """Return the entries (RAW_ENTRIES) with their targets (TARGETED)."""
         groups = entries.column("key_group").to_numpy(zero_copy_only=False)
         columns = [pa.array(self._files[groups]), *(entries.column(name) for name in TARGETED.names[1:])]
         return pa.RecordBatch.from_arrays(columns, TARGETED.names)
+
+
+def with_target(entries: pa.RecordBatch, number: int) -> pa.RecordBatch:
+    """Return entries (RAW_ENTRIES) that all belong to one file with its number (TARGETED)."""
+    target = pa.array(np.full(entries.num_rows, number, dtype=np.int32))
+    return pa.RecordBatch.from_arrays([target, *entries.columns], TARGETED.names)
 
 
 def row_encoding(encoder: Encoder, targets: TargetOf) -> Encoding:

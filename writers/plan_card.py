@@ -11,7 +11,7 @@ from stateproc.states.operator import Operator
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.rewrite.edits import TtlEdit
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
-from stateproc.writers.spark.execution import WriteSettings
+from stateproc.writers.write_snapshot import WriteSettings
 
 _TTL = {"on": "time to live on", "off": "time to live off", "purge": "expired entries purged"}
 

@@ -5,35 +5,31 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pyspark.sql import DataFrame, SparkSession
-
-from stateproc.errors import InvalidOption, not_found
-from stateproc.flink_versions import DEFAULT, Release, release
-from stateproc.keygroups.operator_ids import matching_operator_id
+from stateproc.errors import InvalidOption
+from stateproc.flink_versions import DEFAULT, Release
 from stateproc.keygroups.ranges import check_max_parallelism
 from stateproc.options import open_arguments, parse_options
 from stateproc.snapshot.opening import open
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.spark.workers import check_worker_python
 from stateproc.storage.filesystem import absolute
 from stateproc.writers.arguments import option_text, path_argument, time_argument
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
 from stateproc.writers.bootstrap.validation import Type, check_name
-from stateproc.writers.formats.keyed_formats import OutputFormat
-from stateproc.writers.formats.rocksdb.options import OptionsFactory, rocksdb_options
+from stateproc.writers.engines import engine_of
 from stateproc.writers.rewrite.edits import TtlEdit
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.rekey import HashCodes
-from stateproc.writers.rewrite.transform import transformation
-from stateproc.writers.spark.execution import WriteSettings, write_snapshot
+from stateproc.writers.savepoint_options import SavepointOptions
+from stateproc.writers.write_snapshot import WriteSettings, write_snapshot
 
-AnyOperator = NewOperator | ExistingOperator
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 
-class SavepointWriter:
+class SavepointWriter(SavepointOptions):
     """Builds a savepoint operator by operator, and writes it; see docs/writing.md.
 
     Operators are named by uid, or by uid hash (32 hex digits). Methods return the writer itself, so that calls can be
@@ -45,18 +41,18 @@ class SavepointWriter:
         InvalidOption: an argument has a value that is not possible.
     """
 
-    def __init__(self, spark: SparkSession, settings: WriteSettings, source: Snapshot | None = None) -> None:
-        self._spark, self._settings, self._source = spark, settings, source
-        self._parallelism: dict[str, int] = {}
-        self._operators: dict[str, AnyOperator] = {}
+    def __init__(self, spark: SparkSession | None, settings: WriteSettings, source: Snapshot | None = None) -> None:
+        super().__init__(settings)
+        self._spark, self._source = spark, source
         self._read_options: dict[str, str] = {}
 
     @classmethod
-    def new_savepoint(cls, spark: SparkSession, max_parallelism: int = 128) -> SavepointWriter:
+    def new_savepoint(cls, spark: SparkSession | None, max_parallelism: int = 128) -> SavepointWriter:
         """Create a writer of a new savepoint.
 
         Args:
-            spark: the session that evaluates the DataFrames.
+            spark: the session that evaluates the DataFrames; None for the local engine, which writes in this process
+                with all its cores, and needs no JVM.
             max_parallelism: the number of key groups of all operators, 1 to 32768; that of the job.
 
         Raises:
@@ -67,14 +63,15 @@ class SavepointWriter:
 
     @classmethod
     def from_existing_savepoint(
-        cls, spark: SparkSession, path: str | os.PathLike[str], options: Mapping[str, Any] | None = None
+        cls, spark: SparkSession | None, path: str | os.PathLike[str], options: Mapping[str, Any] | None = None
     ) -> SavepointWriter:
         """Create a writer that copies an existing snapshot and changes the copy.
 
         State that no other method names is copied bit for bit.
 
         Args:
-            spark: the session that evaluates DataFrames and reads the snapshot.
+            spark: the session that evaluates DataFrames and reads the snapshot; None for the local engine, which
+                writes in this process with all its cores, and needs no JVM.
             path: a savepoint or checkpoint of any format and state backend.
             options: reading options of ``spark.read.format("savepoint")`` (classes, uids, pathMapping, fs.…), as text,
                 or as the lists, dicts, booleans and numbers that the text represents.
@@ -175,6 +172,13 @@ class SavepointWriter:
         operator = self._existing(uid)
         operator.check_state(state)
         options = {**self._read_options, "uidHash": operator.operator.operator_id, "state": state}
+        if self._spark is None:
+            raise InvalidOption(
+                "transform_state needs a Spark session, whose DataFrames the function gets",
+                advice="give one: SavepointWriter.from_existing_savepoint(spark, path)",
+            )
+        from stateproc.writers.rewrite.transform import transformation  # Lazy: the local engine needs no Spark.
+
         frame = self._spark.read.format("savepoint").options(**options).load()
         keyed = operator.header.keyed(state)
         operator.edits.states.append(transformation(keyed, frame, function, value_type, map_key_type))
@@ -252,84 +256,7 @@ class SavepointWriter:
         self._existing(uid).edits.hash_function = hash_function
         return self
 
-    def drop_in_flight_data(self) -> SavepointWriter:
-        """Drop the records in flight of an unaligned checkpoint, which are lost then."""
-        self._settings.drop_in_flight = True
-        return self
-
     # --- the savepoint ---------------------------------------------------------------------------------------
-
-    def with_max_parallelism(self, max_parallelism: int) -> SavepointWriter:
-        """Set the number of key groups of all operators; keys of existing ones are assigned to them anew.
-
-        Args:
-            max_parallelism: 1 to 32768.
-        """
-        check_max_parallelism(max_parallelism)
-        self._settings.max_parallelism = max_parallelism
-        return self
-
-    def with_parallelism(self, uid: str, parallelism: int) -> SavepointWriter:
-        """Set an operator's number of subtasks, and so of files, in the savepoint. Flink can restore at any other.
-
-        Args:
-            uid: the operator's uid or uid hash.
-            parallelism: 1 to max parallelism.
-        """
-        self._parallelism[self._found(uid)] = parallelism
-        return self
-
-    def with_compression(self, compressed: bool = True) -> SavepointWriter:
-        """Compress keyed state, and new operator state for Flink 1.18 and later, with snappy.
-
-        Args:
-            compressed: False writes existing state uncompressed.
-        """
-        self._settings.compressed = compressed
-        return self
-
-    def with_format(self, name: Literal["canonical", "native-hashmap", "native-rocksdb"]) -> SavepointWriter:
-        """Set the format of keyed state; default canonical, for existing operators their own.
-
-        Args:
-            name: every state backend restores ``canonical``; the native ones are restored by their own only.
-        """
-        self._settings.format = OutputFormat.of(name)
-        return self
-
-    def with_rocksdb_options(
-        self, options: Mapping[str, Any] | None = None, factory: OptionsFactory | None = None
-    ) -> SavepointWriter:
-        """Set options of the tables of ``native-rocksdb``; see docs/native-rocksdb.md.
-
-        Args:
-            options: values by Flink's keys (``state.backend.rocksdb.…``, also the one of predefined options).
-            factory: receives the resulting options and returns the final ones.
-
-        Raises:
-            NotFound: a key that Flink does not have.
-            InvalidOption: an invalid value.
-        """
-        self._settings.rocksdb = rocksdb_options(options, factory)
-        return self
-
-    def with_flink_version(self, version: str) -> SavepointWriter:
-        """Set the Flink release that will restore the savepoint: it decides on versions of metadata and serializers.
-
-        Args:
-            version: 1.13 to 2.3; default 1.20, for existing snapshots the release that wrote them.
-        """
-        self._settings.release = release(version)
-        return self
-
-    def with_storage_options(self, options: Mapping[str, Any]) -> SavepointWriter:
-        """Set fsspec's options of the target's file system.
-
-        Args:
-            options: default those with which the source snapshot is read, if both are on file systems of one kind.
-        """
-        self._settings.storage_options = dict(options)
-        return self
 
     def write(
         self, path: str | os.PathLike[str], mode: Literal["error", "overwrite"] = "error", *, verify: bool = True
@@ -356,12 +283,16 @@ class SavepointWriter:
         directory = path_argument(path)
         if not self._operators:
             raise InvalidOption("the savepoint has no operators", advice="add one: writer.with_operator(uid, …)")
-        check_worker_python(self._spark)
         self._settings.verify = verify
         write_snapshot(
-            self._spark, directory, list(self._operators.values()), self._settings, self._parallelism, self._source,
+            engine_of(self._spark),
+            directory,
+            list(self._operators.values()),
+            self._settings,
+            self._parallelism,
+            self._source,
             overwrite=mode == "overwrite",
-        )  # fmt: skip
+        )
         return directory
 
     def _repr_html_(self) -> str:
@@ -369,18 +300,6 @@ class SavepointWriter:
         from stateproc.writers.plan_card import plan_card  # Lazy: start-up.
 
         return plan_card(list(self._operators.values()), self._settings, self._parallelism, self._source).html()
-
-    def _found(self, uid: str) -> str:
-        """The id of an existing operator. Raises NotFound, InvalidOption."""
-        wanted = NewOperator.id_of(uid)
-        if wanted in self._operators:
-            return wanted
-        names = {item.uid: key for key, item in self._operators.items() if item.uid}
-        if uid in names:
-            return names[uid]
-        if (by_prefix := matching_operator_id(uid, self._operators)) is not None:
-            return by_prefix
-        raise not_found("operator", uid, [*names, *self._operators])
 
     def _existing(self, uid: str) -> ExistingOperator:
         operator = self._operators[self._found(uid)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 from stateproc.errors import InvalidOption
 from stateproc.flink_versions import Release
@@ -86,9 +88,14 @@ class WriteJob:
     rocksdb: TableOptions = field(default_factory=TableOptions)
     master_states: tuple[MasterState, ...] = ()
 
-    @property
+    @cached_property
     def targets(self) -> tuple[Target, ...]:
+        """All state files; a target is known by its position here."""
         return tuple(self._targets())
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields alone: tasks enumerate the targets themselves."""
+        return {name: value for name, value in self.__dict__.items() if name != "targets"}
 
     def _targets(self) -> Iterator[Target]:
         for index, operator in enumerate(self.operators):

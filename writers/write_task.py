@@ -1,4 +1,4 @@
-"""Write the entries of targets to state files, in Spark's tasks or on the driver."""
+"""Write the entries of targets to state files, in Spark's tasks, on the driver or in threads."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def write_targets(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> list[Writ
     for number, runs in _by_target(batches):
         if not 0 <= number < len(targets):
             raise InvalidEntries(f"entries for file {number} of {len(targets)}")
-        written.append(_write_target(job, number, targets[number], runs))
+        written.append(write_target(job, number, targets[number], runs))
     return written
 
 
@@ -55,10 +55,20 @@ def write_empty(job: WriteJob, written: Iterable[WrittenTarget]) -> list[Written
     """
     written_targets = {item.target for item in written}
     targets = enumerate(job.targets)
-    return [_write_target(job, number, target, ()) for number, target in targets if number not in written_targets]
+    return [write_target(job, number, target, ()) for number, target in targets if number not in written_targets]
 
 
-def _write_target(job: WriteJob, number: int, target: Target, runs: Iterable[pa.RecordBatch]) -> WrittenTarget:
+def write_target(job: WriteJob, number: int, target: Target, runs: Iterable[pa.RecordBatch]) -> WrittenTarget:
+    """Write the file of one target.
+
+    Args:
+        job: the write.
+        number: the target's position in the job's targets.
+        target: the target.
+        runs: its entries (RAW_ENTRIES), sorted by key group, state id and key.
+
+    Raises WriteFailed, InvalidEntries; the file is removed then.
+    """
     operator = job.operators[target.operator]
     try:
         if target.key_groups is not None and operator.keyed is not None:

@@ -7,17 +7,10 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column
-from pyspark.sql import functions as F
 
 from stateproc.codec.arrow_arrays import as_type
 from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.encoding.times import instants
-
-
-def column_named(name: str) -> Column:
-    """Return a DataFrame's column by its name, in which dots and backticks have no meaning."""
-    return F.col("`" + name.replace("`", "``") + "`")
 
 
 @contextmanager

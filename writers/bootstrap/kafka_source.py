@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
 
-from stateproc.errors import InvalidOption, InvalidRows, Where, not_found
+from stateproc.errors import InvalidOption, InvalidRows, Where
 from stateproc.formats.kafka import COMMITTED, EARLIEST, LATEST
 from stateproc.formats.kafka_writer import ENUMERATOR_VERSIONS, KafkaSplit, written_coordinator, written_split
-from stateproc.writers.bootstrap.column_types import column_named
+from stateproc.writers.bootstrap.frame_columns import collected, rows_like
+from stateproc.writers.bootstrap.validation import column_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 READER_STATE = "SourceReaderState"
 """The list state of SourceOperator: its splits, as byte[]."""
@@ -48,26 +51,26 @@ def kafka_rows(
     roles = {"topic": topic, "partition": partition, "offset": offset, "stopping_offset": stopping_offset,
              "subtask": subtask}  # fmt: skip
     for column in roles.values():
-        if column is not None and column not in frame.columns:
-            raise not_found("column", column, frame.columns).at(state=READER_STATE)
+        if column is not None:
+            column_type(frame, column, READER_STATE)
     numbers = {role: name for role, name in roles.items() if role != "topic"}
     wrong = next((name for name in numbers.values() if name and not _is_whole(frame, name)), None)
     if wrong is not None:
-        raise InvalidOption(f"column '{wrong}' is {frame.schema[wrong].dataType.simpleString()}, and no whole number")
-    columns = [F.lit(None).alias(role) if name is None else column_named(name).alias(role)
-               for role, name in roles.items()]  # fmt: skip
-    rows = sorted((row.asDict() for row in frame.select(*columns).collect()), key=_place)
+        found = column_type(frame, wrong, READER_STATE).text
+        raise InvalidOption(f"column '{wrong}' is {found}, and no whole number")
+    rows = sorted(collected(frame, roles), key=_place)
     _refuse(rows, enumerator_version)
     splits = tuple(KafkaSplit(row["topic"], row["partition"], row["offset"], row["stopping_offset"]) for row in rows)
     read = [(written_split(split), row["subtask"]) for split, row in zip(splits, rows, strict=True)
             if split.offset is not None]  # fmt: skip
     elements: Sequence[Any] = read if subtask is not None else [row[:1] for row in read]
-    schema = f"{SPLIT} binary, {SPLIT_SUBTASK} int" if subtask is not None else f"{SPLIT} binary"
-    return KafkaRows(splits, frame.sparkSession.createDataFrame(elements, schema), enumerator_version)
+    schema = pa.schema([(SPLIT, pa.binary()), (SPLIT_SUBTASK, pa.int32())][: 2 if subtask is not None else 1])
+    return KafkaRows(splits, rows_like(frame, elements, schema), enumerator_version)
 
 
 def _is_whole(frame: DataFrame, column: str) -> bool:
-    return frame.schema[column].dataType.typeName() in ("long", "integer", "short", "byte", "void")
+    found = column_type(frame, column, READER_STATE)
+    return found.kind == "whole" or found.arrow == pa.null()
 
 
 def _place(row: dict[str, Any]) -> tuple[str, int]:

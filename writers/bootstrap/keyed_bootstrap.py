@@ -6,9 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
-from pyspark.sql.types import ArrayType, MapType
-
 from stateproc import types
 from stateproc.errors import InvalidOption, Where
 from stateproc.keygroups.key_group_assignment import HASH_COLUMN
@@ -29,6 +26,7 @@ from stateproc.writers.bootstrap.validation import (
 )
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
     from typing_extensions import Self
 
 
@@ -163,13 +161,13 @@ class KeyedBootstrap:
             InvalidOption: a column has a type that the state cannot have.
         """
         column = column_type(frame, value, name)
-        if not isinstance(column, ArrayType):
+        if column.kind != "list":
             raise InvalidOption(
-                f"column '{value}' is {column.simpleString()}, where a list state needs an array of all elements",
+                f"column '{value}' is {column.text}, where a list state needs an array of all elements",
                 where=Where(state=name),
                 advice=f"gather them: frame.groupBy(…).agg(collect_list('{value}').alias('{value}'))",
             )
-        found = state_type(element_type, column.elementType, name)
+        found = state_type(element_type, column.children[0], name)
         declared, columns = self._registered(
             name, StateKind.LIST, frame, found, None, ttl, last_access, namespace, namespace_type
         )
@@ -210,13 +208,13 @@ class KeyedBootstrap:
             roles = {MAP_KEY: map_key, MAP_VALUE: map_value}
         else:
             column = column_type(frame, value, name)
-            if not isinstance(column, MapType):
+            if column.kind != "map":
                 raise InvalidOption(
-                    f"column '{value}' is {column.simpleString()}, where a map state needs a map",
+                    f"column '{value}' is {column.text}, where a map state needs a map",
                     where=Where(state=name),
                     advice="give a map column, or map_key='…', map_value='…' with a row for each entry",
                 )
-            pair, roles = (column.keyType, column.valueType), {VALUE: value}
+            pair, roles = (column.children[0], column.children[1]), {VALUE: value}
         user_key = state_type(map_key_type, pair[0], name)
         user_value = state_type(map_value_type, pair[1], name)
         declared, columns = self._registered(

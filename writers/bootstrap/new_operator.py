@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING
 
 from stateproc.errors import InvalidOption, Where
 from stateproc.flink_versions import Release
@@ -23,6 +22,9 @@ from stateproc.writers.bootstrap.state_registration import broadcast_info, keyed
 from stateproc.writers.file_assignment import Source, TargetOf, element_encoding, row_encoding
 from stateproc.writers.formats.common.state_headers import OperatorStateHeader
 from stateproc.writers.write_plan import OperatorJob, WriteJob
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 OPERATOR_ID = re.compile(r"[0-9a-fA-F]{32}")
 

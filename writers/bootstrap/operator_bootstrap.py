@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, cast
-
-from pyspark.sql import DataFrame
-from pyspark.sql.types import ArrayType, StructType
+from typing import TYPE_CHECKING, Any
 
 from stateproc import types
 from stateproc.metadata.operator_handles import DistributionMode
@@ -24,7 +21,7 @@ from stateproc.writers.bootstrap.validation import (
     column_type,
     state_type,
 )
-from stateproc.writers.bootstrap.windows import (
+from stateproc.writers.bootstrap.windowing import (
     CONTENTS,
     COUNT,
     COUNTED,
@@ -42,6 +39,9 @@ from stateproc.writers.bootstrap.windows import (
     WindowColumns,
     Windowing,
 )
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,9 @@ class OperatorBootstrap(KeyedBootstrap):
         kept = [self._key] if self._hash_column is None else [self._key, self._hash_column]
         for column in kept:
             column_type(frame, column, CONTENTS)
-        made = windowing.rows(frame, kept, value, window, state_window, count, fired)
+        from stateproc.writers.bootstrap.windows import window_rows  # Lazy: the only method that computes with Spark.
+
+        made = window_rows(windowing, frame, kept, value, window, state_window, count, fired)
         space: dict[str, Any] = {"namespace_type": windowing.namespace}
         under, stored = (space, space) if windowing.is_global else (
             {**space, "namespace": WINDOW}, {**space, "namespace": STORED})  # fmt: skip
@@ -142,8 +144,8 @@ class OperatorBootstrap(KeyedBootstrap):
         elif contents == "list":
             self.list_state(CONTENTS, rows, HELD, element_type=type_, **space)
         else:
-            elements = cast(StructType, cast(ArrayType, rows.schema[HELD].dataType).elementType)
-            element = StreamElement(state_type(type_, elements["value"].dataType, CONTENTS))
+            (elements,) = column_type(rows, HELD, CONTENTS).children
+            element = StreamElement(state_type(type_, dict(elements.fields)["value"], CONTENTS))
             self.list_state(CONTENTS, rows, HELD, element_type=element, **space)
 
     def operator_list_state(

@@ -4,32 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, LongType, StructType, TimestampNTZType, TimestampType
 
 from stateproc.errors import InvalidOption, Where, not_found
-from stateproc.serializers import Serializer
-from stateproc.types import GLOBAL_WINDOW, TIME_WINDOW, Tuple
-from stateproc.writers.bootstrap.column_types import column_named
+from stateproc.writers.bootstrap.spark_frames import column_named
+from stateproc.writers.bootstrap.windowing import (
+    CONTENTS,
+    COUNTED,
+    HELD,
+    PAIRS,
+    STORED,
+    TIME,
+    WINDOW,
+    WindowColumns,
+    Windowing,
+)
 
-CONTENTS, MERGING, COUNT, WINDOW_TIMERS = "window-contents", "merging-window-set", "count", "window-timers"
-"""State names of WindowOperator and CountTrigger, and the window operator's timer service."""
-Assigner: TypeAlias = Literal["tumbling", "sliding", "session", "global"]
-Contents: TypeAlias = Literal["list", "evict", "reduce", "aggregate"]
-Time: TypeAlias = Literal["event", "processing"]
-WindowColumns: TypeAlias = "str | tuple[str, str] | None"
-"""The column of a struct of start and end, or the columns of both; None: ``window``, or window_start, window_end."""
-WINDOW_PAIR = Tuple(TIME_WINDOW, TIME_WINDOW)
-"""An element of the merging window set: the window, and the one under which its contents are stored."""
-
-# Names that no column of a user has.
-WINDOW, STORED, HELD, COUNTED, TIME, PAIRS = (
-    "$window", "$state_window", "$value", "$count", "$timestamp", "$pairs",
-)  # fmt: skip
 _TIMES, _GROUP_KEY, _GROUP_TEXT = "$timestamps", "$group_key", "$group_text"
 _LATEST = 2**63 - 1
 _START_END = "struct<start: timestamp, end: timestamp>, or of ms since the epoch"
@@ -48,92 +42,60 @@ class WindowRows:
     merging: DataFrame | None
 
 
-@dataclass(frozen=True)
-class Windowing:
-    """The windowing of the job, as given to `OperatorBootstrap.window_state`. Raises InvalidOption."""
+def window_rows(
+    windowing: Windowing, frame: DataFrame, kept: list[str], value: str, window: WindowColumns,
+    state_window: str | None, count: str | None, fired: str | None,
+) -> WindowRows:  # fmt: skip
+    """The rows of each state. ``kept``: the columns of the key. Raises InvalidOption, NotFound."""
+    whole = [column_named(name) for name in kept]
+    held = _recorded(frame, value) if windowing.contents == "evict" else column_named(value)
+    own = [] if count is None else [column_named(count).cast(LongType()).alias(COUNTED)]
+    if state_window is not None and windowing.assigner != "session":
+        raise InvalidOption(f"{windowing.assigner} windows do not merge", advice="state_window is for sessions")
+    if windowing.is_global:
+        return WindowRows(frame.select(*whole, held.alias(HELD), *own), None, None)
+    span = _span(frame, window)
+    stored = span if state_window is None else _span(frame, state_window)
+    times = _times(windowing, fired, by_count=count is not None)
+    rows = frame.select(
+        *whole, span.alias(WINDOW), stored.alias(STORED), held.alias(HELD), *own,
+        *([] if fired is None else [column_named(fired)]),
+    )  # fmt: skip
+    timers = rows.select(*whole, WINDOW, times.alias(_TIMES))
+    timers = timers.select(*whole, WINDOW, F.explode(_TIMES).alias(TIME))
+    return WindowRows(rows, timers, _merging(windowing, rows, kept))
 
-    assigner: Assigner
-    contents: Contents
-    time: Time
-    allowed_lateness: timedelta | int
 
-    def __post_init__(self) -> None:
-        for what, given, known in (
-            ("assigner", self.assigner, ("tumbling", "sliding", "session", "global")),
-            ("contents", self.contents, ("list", "evict", "reduce", "aggregate")),
-            ("time", self.time, ("event", "processing")),
-        ):
-            if given not in known:
-                raise InvalidOption(f"no window {what} is called {given!r}", advice=f"there are {', '.join(known)}")
-        if self.lateness < 0:
-            raise InvalidOption(f"an allowed lateness of {self.lateness} ms", advice="give 0 or more")
+def _times(windowing: Windowing, fired: str | None, *, by_count: bool) -> Column:
+    """When a window's timers are due: EventTimeTrigger's (ProcessingTimeTrigger's), and the cleanup's.
 
-    @property
-    def lateness(self) -> int:
-        """In milliseconds."""
-        given = self.allowed_lateness
-        return given // timedelta(milliseconds=1) if isinstance(given, timedelta) else given
+    CountTrigger has none of its own; in processing time there is no lateness. There is no cleanup after the largest
+    timestamp.
+    """
+    last = F.col(f"`{WINDOW}`.end") - F.lit(1).cast(LongType())
+    lateness = windowing.lateness if windowing.time == "event" else 0
+    cleanup = F.when(last <= F.lit(_LATEST - 1 - lateness), last + F.lit(lateness).cast(LongType()))
+    both = F.array(cleanup) if by_count or not lateness else F.array(last, cleanup)
+    if fired is not None and lateness:
+        both = F.when(F.coalesce(column_named(fired), F.lit(False)), F.array(cleanup)).otherwise(both)
+    # No window: no time, which is refused with its row.
+    return F.when(F.col(f"`{WINDOW}`").isNull(), F.array(last)).otherwise(F.filter(both, lambda it: it.isNotNull()))
 
-    @property
-    def is_global(self) -> bool:
-        return self.assigner == "global"
 
-    @property
-    def namespace(self) -> Serializer:
-        return GLOBAL_WINDOW if self.is_global else TIME_WINDOW
-
-    def rows(
-        self, frame: DataFrame, kept: list[str], value: str, window: WindowColumns, state_window: str | None,
-        count: str | None, fired: str | None,
-    ) -> WindowRows:  # fmt: skip
-        """The rows of each state. ``kept``: the columns of the key. Raises InvalidOption, NotFound."""
-        whole = [column_named(name) for name in kept]
-        held = _recorded(frame, value) if self.contents == "evict" else column_named(value)
-        own = [] if count is None else [column_named(count).cast(LongType()).alias(COUNTED)]
-        if state_window is not None and self.assigner != "session":
-            raise InvalidOption(f"{self.assigner} windows do not merge", advice="state_window is for sessions")
-        if self.is_global:
-            return WindowRows(frame.select(*whole, held.alias(HELD), *own), None, None)
-        span = _span(frame, window)
-        stored = span if state_window is None else _span(frame, state_window)
-        times = self._times(fired, by_count=count is not None)
-        rows = frame.select(
-            *whole, span.alias(WINDOW), stored.alias(STORED), held.alias(HELD), *own,
-            *([] if fired is None else [column_named(fired)]),
-        )  # fmt: skip
-        timers = rows.select(*whole, WINDOW, times.alias(_TIMES))
-        timers = timers.select(*whole, WINDOW, F.explode(_TIMES).alias(TIME))
-        return WindowRows(rows, timers, self._merging(rows, kept))
-
-    def _times(self, fired: str | None, *, by_count: bool) -> Column:
-        """When a window's timers are due: EventTimeTrigger's (ProcessingTimeTrigger's), and the cleanup's.
-
-        CountTrigger has none of its own; in processing time there is no lateness. There is no cleanup after the largest
-        timestamp.
-        """
-        last = F.col(f"`{WINDOW}`.end") - F.lit(1).cast(LongType())
-        lateness = self.lateness if self.time == "event" else 0
-        cleanup = F.when(last <= F.lit(_LATEST - 1 - lateness), last + F.lit(lateness).cast(LongType()))
-        both = F.array(cleanup) if by_count or not lateness else F.array(last, cleanup)
-        if fired is not None and lateness:
-            both = F.when(F.coalesce(column_named(fired), F.lit(False)), F.array(cleanup)).otherwise(both)
-        # No window: no time, which is refused with its row.
-        return F.when(F.col(f"`{WINDOW}`").isNull(), F.array(last)).otherwise(F.filter(both, lambda it: it.isNotNull()))
-
-    def _merging(self, rows: DataFrame, kept: list[str]) -> DataFrame | None:
-        """The merging window set: all windows of a key, with those that their contents are stored under."""
-        if self.assigner != "session":
-            return None
-        pair = F.struct(F.col(f"`{WINDOW}`").alias("f0"), F.col(f"`{STORED}`").alias("f1"))
-        whole = F.array_sort(F.collect_list(pair)).alias(PAIRS)
-        key = column_named(kept[0])
-        if not _has_floats(rows.schema[kept[0]].dataType):
-            return rows.groupBy(key).agg(*(F.first(column_named(name)).alias(name) for name in kept[1:]), whole)
-        # Spark groups -0.0 with 0.0, which Java distinguishes: as text they differ. JSON alone would not do: it has
-        # milliseconds, where keys may have microseconds.
-        groups = rows.groupBy(key.alias(_GROUP_KEY), F.to_json(F.struct(key)).alias(_GROUP_TEXT))
-        columns = (F.first(column_named(name)).alias(name) for name in kept)
-        return groups.agg(*columns, whole).drop(_GROUP_KEY, _GROUP_TEXT)
+def _merging(windowing: Windowing, rows: DataFrame, kept: list[str]) -> DataFrame | None:
+    """The merging window set: all windows of a key, with those that their contents are stored under."""
+    if windowing.assigner != "session":
+        return None
+    pair = F.struct(F.col(f"`{WINDOW}`").alias("f0"), F.col(f"`{STORED}`").alias("f1"))
+    whole = F.array_sort(F.collect_list(pair)).alias(PAIRS)
+    key = column_named(kept[0])
+    if not _has_floats(rows.schema[kept[0]].dataType):
+        return rows.groupBy(key).agg(*(F.first(column_named(name)).alias(name) for name in kept[1:]), whole)
+    # Spark groups -0.0 with 0.0, which Java distinguishes: as text they differ. JSON alone would not do: it has
+    # milliseconds, where keys may have microseconds.
+    groups = rows.groupBy(key.alias(_GROUP_KEY), F.to_json(F.struct(key)).alias(_GROUP_TEXT))
+    columns = (F.first(column_named(name)).alias(name) for name in kept)
+    return groups.agg(*columns, whole).drop(_GROUP_KEY, _GROUP_TEXT)
 
 
 def _span(frame: DataFrame, window: WindowColumns) -> Column:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from stateproc.errors import InvalidOption, Where, not_found
 from stateproc.flink_versions import Release
@@ -33,6 +33,9 @@ from stateproc.writers.rewrite.rekey import Rekey, RekeyedEncoder, rekey
 from stateproc.writers.rewrite.ttl import TtlChange
 from stateproc.writers.rewrite.ttl_header import with_ttl, without_ttl
 from stateproc.writers.write_plan import OperatorJob, WriteJob
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)

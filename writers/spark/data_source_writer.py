@@ -27,7 +27,7 @@ from stateproc.writers.bootstrap.operator_state_encoder import POSITION, SUBTASK
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.file_assignment import Source
 from stateproc.writers.formats.keyed_formats import OutputFormat
-from stateproc.writers.spark.external_sort import RUN_BYTES, StagedRun, staged_entries, written_runs
+from stateproc.writers.sorting.external_sort import RUN_BYTES, StagedRun, staged_entries, written_runs
 from stateproc.writers.spark.write_options import bootstrap_of, sink_options
 from stateproc.writers.write_plan import WriteJob, check_parallelism
 from stateproc.writers.write_task import write_targets

@@ -14,9 +14,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
 from stateproc.spark.workers import keep_loaded
-from stateproc.writers.bootstrap.column_types import column_named
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.bootstrap.operator_state_encoder import POSITION, SUBTASK
+from stateproc.writers.bootstrap.spark_frames import column_named
 from stateproc.writers.file_assignment import Encoding, Source
 from stateproc.writers.formats.common.entry_batches import TARGET
 from stateproc.writers.rewrite.existing_operator import ExistingOperator, RawCopies

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from stateproc.errors import InvalidEntries
 from stateproc.writers.formats.common.entry_batches import TARGET, TARGETED, byte_column, cuts, portions
-from stateproc.writers.spark.entry_sort import ScatteredEntries
+from stateproc.writers.sorting.entry_sort import ScatteredEntries
 
 BLOCKS = pa.schema([pa.field(TARGET, pa.int32(), nullable=False), pa.field("slice", pa.binary(), nullable=False)])
 BLOCKS_SCHEMA = "target int, slice binary"

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from stateproc.spark.workers import keep_loaded
 from stateproc.writers.assemble_metadata import finish
 from stateproc.writers.commit.commit import Commit
-from stateproc.writers.spark.external_sort import sorted_entries
+from stateproc.writers.sorting.external_sort import sorted_entries
 from stateproc.writers.spark.shuffle_blocks import unpacked
 from stateproc.writers.write_plan import WriteJob
 from stateproc.writers.write_task import WrittenTarget, write_targets

@@ -13,6 +13,7 @@ import stateproc
 from stateproc import InvalidOption, OperatorBootstrap, SavepointWriter
 from stateproc.flink_versions import DEFAULT
 from stateproc.writers.spark import execution, progress
+from stateproc.writers.write_snapshot import WriteSettings, write_snapshot
 
 
 class Terminal(io.StringIO):
@@ -65,7 +66,7 @@ def test_no_progress_is_shown_in_a_pipe(spark: SparkSession) -> None:
 
 def test_sessions_of_spark_connect_are_refused(tmp_path: Path) -> None:
     connect: Any = object()
-    settings = execution.WriteSettings(DEFAULT, None)
+    engine, settings = execution.SparkEngine(connect), WriteSettings(DEFAULT, None)
     with pytest.raises(InvalidOption, match="Spark Connect"):
-        execution.write_snapshot(connect, tmp_path / "s", [], settings, {}, None, overwrite=False)
+        write_snapshot(engine, tmp_path / "s", [], settings, {}, None, overwrite=False)
     assert not (tmp_path / "s").exists()

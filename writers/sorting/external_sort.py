@@ -15,9 +15,9 @@ from stateproc.storage import open_handle
 from stateproc.storage.writing import writing
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.common.entry_batches import TARGET, byte_column, cuts, portions
-from stateproc.writers.spark.entry_sort import in_order
-from stateproc.writers.spark.run_merge import RunChunk, SortedRun, merged
-from stateproc.writers.spark.spill_buffer import TEMPORARY, SpillBuffer, temporary_file
+from stateproc.writers.sorting.entry_sort import in_order
+from stateproc.writers.sorting.run_merge import RunChunk, SortedRun, merged
+from stateproc.writers.sorting.spill_buffer import TEMPORARY, SpillBuffer, temporary_file
 
 RUN_BYTES, HELD_BYTES = 64 << 20, 8 << 20
 """Bytes of entries in a staged run; bytes that a task buffers before it spills, and sorts at a time."""
@@ -64,8 +64,13 @@ def sorted_entries(batches: Iterable[pa.RecordBatch], run_bytes: int = HELD_BYTE
         buffer = SpillBuffer(stack, run_bytes)
         for batch in batches:
             buffer.add(batch)
-        for portion in buffer.portions():
-            yield from _sorted(portion, run_bytes)
+        yield from sorted_portions(buffer.portions(), run_bytes)
+
+
+def sorted_portions(portions: Iterable[Iterable[pa.RecordBatch]], run_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Sort portions of entries (TARGETED) of which each consists of whole key groups, in order. Raises WriteFailed."""
+    for portion in portions:
+        yield from _sorted(portion, run_bytes)
 
 
 def _sorted(batches: Iterable[pa.RecordBatch], run_bytes: int) -> Iterator[pa.RecordBatch]:

@@ -15,10 +15,10 @@ import pytest
 
 from stateproc.errors import InvalidEntries
 from stateproc.writers.formats.common.entry_batches import TARGETED
-from stateproc.writers.spark import external_sort as runs
-from stateproc.writers.spark import spill_buffer as waiting
-from stateproc.writers.spark.entry_sort import in_order
-from stateproc.writers.spark.external_sort import sorted_entries
+from stateproc.writers.sorting import external_sort as runs
+from stateproc.writers.sorting import spill_buffer as waiting
+from stateproc.writers.sorting.entry_sort import in_order
+from stateproc.writers.sorting.external_sort import sorted_entries
 from stateproc.writers.spark.shuffle_blocks import BLOCKS, SLICE_BYTES, packed, unpacked
 from tests.helpers.sweeps import exhaustive
 

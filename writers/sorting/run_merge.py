@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from stateproc.errors import CorruptSnapshot, Where, WriteFailed
 from stateproc.writers.formats.common.entry_batches import TARGETED
-from stateproc.writers.spark.entry_sort import in_order
+from stateproc.writers.sorting.entry_sort import in_order
 
 ReadRange = Callable[[int, int], bytes]
 """Reads (start, length) of a run's file."""

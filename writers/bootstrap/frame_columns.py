@@ -1,0 +1,44 @@
+"""The columns of the rows that fill a state, whichever library holds the rows: Spark or Arrow."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from stateproc.writers.bootstrap.column_type import ColumnType, FrameColumns
+
+
+def columns_of(frame: Any) -> FrameColumns | None:
+    """Return the columns of a DataFrame of Spark; None for anything else."""
+    # Rows of Spark exist only where its classes are imported already; a local write does not import them.
+    if "pyspark.sql.types" in sys.modules:
+        from stateproc.writers.bootstrap.spark_frames import spark_columns
+
+        return spark_columns(frame)
+    return None
+
+
+def type_given(given: object) -> ColumnType | None:
+    """Return the type that a type of Spark means; None for anything else."""
+    if "pyspark.sql.types" in sys.modules:
+        from stateproc.writers.bootstrap.spark_frames import spark_type_given
+
+        return spark_type_given(given)
+    return None
+
+
+def collected(frame: Any, roles: Mapping[str, str | None]) -> list[dict[str, Any]]:
+    """Return all rows of a few columns, under the names of their roles; None for a role without a column."""
+    from stateproc.writers.bootstrap.spark_frames import collected_rows
+
+    return collected_rows(frame, roles)
+
+
+def rows_like(frame: Any, rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> Any:
+    """Return rows as an object of the library that holds ``frame``."""
+    from stateproc.writers.bootstrap.spark_frames import created
+
+    return created(frame, rows, schema)

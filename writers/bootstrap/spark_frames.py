@@ -1,0 +1,92 @@
+"""DataFrames of Spark as rows that fill a state: their columns and types. Imported only where Spark is used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkTypeError
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VariantType,
+)
+
+from stateproc.writers.bootstrap.column_type import ColumnKind, ColumnType, FrameColumns
+
+_KINDS: dict[type[DataType], ColumnKind] = {
+    ByteType: "whole", ShortType: "whole", IntegerType: "whole", LongType: "whole", TimestampType: "time",
+    TimestampNTZType: "time", ArrayType: "list", MapType: "map", StructType: "struct",
+}  # fmt: skip
+
+
+def column_named(name: str) -> Column:
+    """Return a DataFrame's column by its name, in which dots and backticks have no meaning."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def spark_columns(frame: Any) -> FrameColumns | None:
+    """Return the columns of anything with a schema of Spark; None for anything else."""
+    schema = getattr(frame, "schema", None)
+    if not isinstance(schema, StructType):
+        return None
+    return FrameColumns(schema.names, [spark_type(field.dataType) for field in schema])
+
+
+def spark_type_given(given: object) -> ColumnType | None:
+    """Return a type of Spark as the type of a column; None for anything else."""
+    return spark_type(given) if isinstance(given, DataType) else None
+
+
+def spark_type(found: DataType) -> ColumnType:
+    """Return a type of Spark as the type of a column."""
+    fields = tuple((name, spark_type(type_)) for name, type_ in _fields(found))
+    kind: ColumnKind = "other"
+    for type_, known in _KINDS.items():
+        kind = known if isinstance(found, type_) else kind
+    arrow: pa.DataType | None = None
+    advice = ""
+    if _has_variants(found):
+        advice = "give text instead: to_json(…); Flink's VARIANT is read here, and not written"
+    else:
+        try:
+            arrow = to_arrow_type(found, timezone="UTC")
+        except PySparkTypeError:
+            advice = "cast the column, to a number of months for instance"
+    return ColumnType(found.simpleString(), kind, arrow, fields, advice)
+
+
+def _fields(kind: DataType) -> Iterator[tuple[str, DataType]]:
+    if isinstance(kind, StructType):
+        yield from ((field.name, field.dataType) for field in kind)
+    elif isinstance(kind, MapType):
+        yield from (("key", kind.keyType), ("value", kind.valueType))
+    elif isinstance(kind, ArrayType):
+        yield "element", kind.elementType
+
+
+def _has_variants(kind: DataType) -> bool:
+    return isinstance(kind, VariantType) or any(_has_variants(type_) for _, type_ in _fields(kind))
+
+
+def collected_rows(frame: DataFrame, roles: Mapping[str, str | None]) -> list[dict[str, Any]]:
+    """Return all rows of the columns of ``roles``, under the names of their roles."""
+    columns = [(F.lit(None) if name is None else column_named(name)).alias(role) for role, name in roles.items()]
+    return [row.asDict() for row in frame.select(*columns).collect()]
+
+
+def created(frame: DataFrame, rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> DataFrame:
+    """Return a DataFrame of these rows in the session of ``frame``."""
+    return frame.sparkSession.createDataFrame(rows, from_arrow_schema(schema))

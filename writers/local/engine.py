@@ -1,0 +1,130 @@
+"""The local engine: copies files, and writes state files from entries, in threads of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from stateproc.errors import InvalidOption
+from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle
+from stateproc.states.parallel_scan import available_cores
+from stateproc.writers.assemble_metadata import finish
+from stateproc.writers.commit.commit import Commit
+from stateproc.writers.commit.staging import Staging
+from stateproc.writers.file_assignment import with_target
+from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES
+from stateproc.writers.local.spilled_operator import spilled
+from stateproc.writers.local.target_streams import splits_by_target, streams_of
+from stateproc.writers.local.threads import Stop, run_in_threads
+from stateproc.writers.rewrite.existing_operator import EditedSplit, ExistingOperator, RawCopies
+from stateproc.writers.rewrite.file_copy import CopyPlan
+from stateproc.writers.sorting.external_sort import sorted_entries, sorted_portions
+from stateproc.writers.sorting.key_group_merge import NotByKeyGroup, key_group_portions
+from stateproc.writers.sorting.spill_buffer import SpilledEntries
+from stateproc.writers.write_plan import WriteJob
+from stateproc.writers.write_snapshot import AnyOperator
+from stateproc.writers.write_task import WrittenTarget, write_target
+
+_COPY_THREADS = 4
+_PORTION_BYTES = 4 << 20
+"""Bytes of entries that a thread sorts at a time; twice as many stay in the processor's cache less often."""
+_MOST_STREAMS = 64
+"""With more splits of one state file that would be open at the same time, its entries are spilled instead."""
+
+
+@dataclass(frozen=True)
+class _TargetSplits:
+    """A state file that is written from splits of its own."""
+
+    number: int
+    splits: Sequence[EditedSplit]
+
+
+class LocalEngine:
+    """Writes savepoints in this process.
+
+    Args:
+        threads: The number of threads; None for the available cores.
+    """
+
+    def __init__(self, threads: int | None = None) -> None:
+        self._threads = threads or available_cores()
+
+    @property
+    def default_parallelism(self) -> int:
+        return self._threads
+
+    def check(self) -> None:
+        """Every process can run the local engine."""
+
+    def described(self, description: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def copy_files(self, plan: CopyPlan, staging: Staging) -> list[RelativeFileHandle | ByteStreamHandle]:
+        return run_in_threads(plan.copies, lambda copy, _: copy.run(staging), max(self._threads, _COPY_THREADS))
+
+    def write_entries(self, operators: Sequence[AnyOperator], job: WriteJob, commit: Commit) -> None:
+        of_target: dict[int, list[EditedSplit]] = {}
+        scattered: list[RawCopies] = []
+        for index, operator in enumerate(operators):
+            if next(iter(operator.sources(job, index)), None) is not None:
+                raise InvalidOption(
+                    f"operator {operator.uid or operator.operator_id} has states from DataFrames of Spark",
+                    advice="give the Spark session: SavepointWriter.new_savepoint(spark)",
+                )
+            copies = operator.raw_copies(job, index) if isinstance(operator, ExistingOperator) else None
+            if copies is None or not len(copies):
+                continue
+            found = splits_by_target(copies)
+            if found is None:
+                scattered.append(copies)
+            else:
+                of_target.update(found)
+        written: list[WrittenTarget] = []
+        for copies in scattered:
+            with spilled(range(len(copies)), copies.read, self._threads) as entries:
+                write = partial(_write_spilled, job, entries)
+                written += run_in_threads(entries.targets, write, self._threads)
+        done = {item.target for item in written}
+        # Targets without entries register their states, too.
+        rest = [_TargetSplits(n, of_target.get(n, ())) for n in range(len(job.targets)) if n not in done]
+        written += run_in_threads(rest, partial(_write_streams, job), self._threads)
+        finish(job, commit, written)
+
+
+def _write_streams(job: WriteJob, item: _TargetSplits, stop: Stop) -> WrittenTarget:
+    """Write a state file from its own splits."""
+    streams = streams_of(item.splits)
+    target = job.targets[item.number]
+    if len(streams) <= _MOST_STREAMS:
+        try:
+            portions = key_group_portions([_read(stream, item.number) for stream in streams], _PORTION_BYTES)
+            entries = sorted_portions(portions, _PORTION_BYTES)
+            return write_target(job, item.number, target, _raw(stop.checked(entries)))
+        except NotByKeyGroup:
+            pass  # The file that was begun is removed; it is written from sorted entries instead.
+    entries = sorted_entries(stop.checked(_read(item.splits, item.number)))
+    return write_target(job, item.number, target, _raw(stop.checked(entries)))
+
+
+def _write_spilled(job: WriteJob, entries: SpilledEntries, number: int, stop: Stop) -> WrittenTarget:
+    """Write a state file from spilled entries."""
+    portions = entries.portions(_PORTION_BYTES, number)
+    rows = sorted_portions(portions, _PORTION_BYTES)
+    return write_target(job, number, job.targets[number], _raw(stop.checked(rows)))
+
+
+def _read(splits: Iterable[EditedSplit], number: int) -> Iterator[pa.RecordBatch]:
+    """The entries (TARGETED) of splits, one after another."""
+    for split in splits:
+        for batch in split.read():
+            yield with_target(batch, number)
+
+
+def _raw(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch.select(RAW_ENTRIES.names)

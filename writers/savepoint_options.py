@@ -1,0 +1,116 @@
+"""The options of a savepoint that is built: format, release, parallelism, storage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from stateproc.errors import not_found
+from stateproc.flink_versions import release
+from stateproc.keygroups.operator_ids import matching_operator_id
+from stateproc.keygroups.ranges import check_max_parallelism
+from stateproc.writers.bootstrap.new_operator import NewOperator
+from stateproc.writers.formats.keyed_formats import OutputFormat
+from stateproc.writers.formats.rocksdb.options import OptionsFactory, rocksdb_options
+from stateproc.writers.write_snapshot import AnyOperator, WriteSettings
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class SavepointOptions:
+    """The options of a savepoint, and its operators; see `SavepointWriter`."""
+
+    def __init__(self, settings: WriteSettings) -> None:
+        self._settings = settings
+        self._parallelism: dict[str, int] = {}
+        self._operators: dict[str, AnyOperator] = {}
+
+    def with_max_parallelism(self, max_parallelism: int) -> Self:
+        """Set the number of key groups of all operators; keys of existing ones are assigned to them anew.
+
+        Args:
+            max_parallelism: 1 to 32768.
+        """
+        check_max_parallelism(max_parallelism)
+        self._settings.max_parallelism = max_parallelism
+        return self
+
+    def with_parallelism(self, uid: str, parallelism: int) -> Self:
+        """Set an operator's number of subtasks, and so of files, in the savepoint. Flink can restore at any other.
+
+        Args:
+            uid: the operator's uid or uid hash.
+            parallelism: 1 to max parallelism.
+        """
+        self._parallelism[self._found(uid)] = parallelism
+        return self
+
+    def with_compression(self, compressed: bool = True) -> Self:
+        """Compress keyed state, and new operator state for Flink 1.18 and later, with snappy.
+
+        Args:
+            compressed: False writes existing state uncompressed.
+        """
+        self._settings.compressed = compressed
+        return self
+
+    def with_format(self, name: Literal["canonical", "native-hashmap", "native-rocksdb"]) -> Self:
+        """Set the format of keyed state; default canonical, for existing operators their own.
+
+        Args:
+            name: every state backend restores ``canonical``; the native ones are restored by their own only.
+        """
+        self._settings.format = OutputFormat.of(name)
+        return self
+
+    def with_rocksdb_options(
+        self, options: Mapping[str, Any] | None = None, factory: OptionsFactory | None = None
+    ) -> Self:
+        """Set options of the tables of ``native-rocksdb``; see docs/native-rocksdb.md.
+
+        Args:
+            options: values by Flink's keys (``state.backend.rocksdb.…``, also the one of predefined options).
+            factory: receives the resulting options and returns the final ones.
+
+        Raises:
+            NotFound: a key that Flink does not have.
+            InvalidOption: an invalid value.
+        """
+        self._settings.rocksdb = rocksdb_options(options, factory)
+        return self
+
+    def with_flink_version(self, version: str) -> Self:
+        """Set the Flink release that will restore the savepoint: it decides on versions of metadata and serializers.
+
+        Args:
+            version: 1.13 to 2.3; default 1.20, for existing snapshots the release that wrote them.
+        """
+        self._settings.release = release(version)
+        return self
+
+    def with_storage_options(self, options: Mapping[str, Any]) -> Self:
+        """Set fsspec's options of the target's file system.
+
+        Args:
+            options: default those with which the source snapshot is read, if both are on file systems of one kind.
+        """
+        self._settings.storage_options = dict(options)
+        return self
+
+    def drop_in_flight_data(self) -> Self:
+        """Drop the records in flight of an unaligned checkpoint, which are lost then."""
+        self._settings.drop_in_flight = True
+        return self
+
+    def _found(self, uid: str) -> str:
+        """The id of an existing operator. Raises NotFound, InvalidOption."""
+        wanted = NewOperator.id_of(uid)
+        if wanted in self._operators:
+            return wanted
+        names = {item.uid: key for key, item in self._operators.items() if item.uid}
+        if uid in names:
+            return names[uid]
+        if (by_prefix := matching_operator_id(uid, self._operators)) is not None:
+            return by_prefix
+        raise not_found("operator", uid, [*names, *self._operators])
