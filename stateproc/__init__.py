@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stateproc.errors import (
+    CheckFailed,
     CorruptSnapshot,
     DuplicateKey,
     InvalidEntries,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "CheckFailed",
     "CorruptSnapshot",
     "DuplicateKey",
     "InvalidEntries",

@@ -116,6 +116,10 @@ class WriteFailed(SnapshotError):
     """A file could not be written or the snapshot could not be completed; no loadable snapshot remains."""
 
 
+class CheckFailed(SnapshotError):
+    """A check of a job does not hold; the savepoint was not committed."""
+
+
 class InvalidRows(SnapshotError):
     """Rows of a DataFrame cannot be written as state, e.g. because a key is null; the message shows them."""
 

@@ -10,6 +10,7 @@ from stateproc.flink_versions import release
 from stateproc.keygroups.operator_ids import matching_operator_id
 from stateproc.keygroups.ranges import check_max_parallelism
 from stateproc.writers.bootstrap.new_operator import NewOperator
+from stateproc.writers.commit.commit_hooks import CommitHooks
 from stateproc.writers.formats.keyed_formats import OutputFormat
 from stateproc.writers.formats.rocksdb.options import OptionsFactory, rocksdb_options
 from stateproc.writers.write_snapshot import AnyOperator, WriteSettings
@@ -96,6 +97,15 @@ class SavepointOptions:
             options: default those with which the source snapshot is read, if both are on file systems of one kind.
         """
         self._settings.storage_options = dict(options)
+        return self
+
+    def with_commit_hooks(self, hooks: CommitHooks) -> Self:
+        """Set functions that are called when all files are complete, before the savepoint can be loaded.
+
+        Args:
+            hooks: A check, whose error ends the write, and a manifest that is written beside ``_metadata``.
+        """
+        self._settings.hooks = hooks
         return self
 
     def drop_in_flight_data(self) -> Self:

@@ -21,6 +21,7 @@ from stateproc.states.operator import Operator
 from stateproc.storage.filesystem import store_kind
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.commit.commit import Commit
+from stateproc.writers.commit.commit_hooks import CommitHooks
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.keyed_formats import OutputFormat
 from stateproc.writers.formats.rocksdb.options import TableOptions
@@ -46,6 +47,7 @@ class WriteSettings:
     storage_options: dict[str, Any] | None = None
     """Of the target's file system; None: those of the source's file system, if it is of the same kind."""
     rocksdb: TableOptions = field(default_factory=TableOptions)
+    hooks: CommitHooks = field(default_factory=CommitHooks)
 
 
 class Engine(Protocol):
@@ -98,7 +100,7 @@ def write_snapshot(
     scaled = [_scaled(item, settings, parallelism, engine) for item in operators]
     sources = [] if source is None else [source.location.directory_uri]
     options = _storage_options(os.fspath(path), settings, source)
-    commit = Commit.begin(path, overwrite=overwrite, sources=sources, storage_options=options)
+    commit = Commit.begin(path, overwrite=overwrite, sources=sources, storage_options=options, hooks=settings.hooks)
     try:
         with engine.described(f"stateproc: copy state files to {os.fspath(path)}"):
             carried = _carried(engine, scaled, settings, source, commit.staging)

@@ -27,6 +27,7 @@ from stateproc.storage.filesystem import (
 )
 from stateproc.storage.paths import METADATA
 from stateproc.storage.writing import make_directory, publish, remove, remove_empty_directory, remove_quietly
+from stateproc.writers.commit.commit_hooks import MANIFEST, CommitHooks
 from stateproc.writers.commit.staging import Staging, new_run, run_of_file, run_of_marker
 
 _MARKER_TEXT = (
@@ -39,9 +40,10 @@ _MOST_NAMES = 5
 class Commit:
     """One write to a directory, from ``begin`` to ``complete`` or ``abort``."""
 
-    def __init__(self, staging: Staging, overwrite: bool, made_directory: bool) -> None:
-        self.staging = staging
+    def __init__(self, staging: Staging, overwrite: bool, made_directory: bool, hooks: CommitHooks) -> None:
+        self.staging, self._hooks = staging, hooks
         self._overwrite, self._made_directory = overwrite, made_directory
+        self._manifest_written = False
 
     @classmethod
     def begin(
@@ -51,6 +53,7 @@ class Commit:
         overwrite: bool = False,
         sources: Sequence[str] = (),
         storage_options: Mapping[str, Any] | None = None,
+        hooks: CommitHooks | None = None,
     ) -> Commit:
         """Begin to write a snapshot to a directory. Files of writes that were killed are removed.
 
@@ -59,6 +62,7 @@ class Commit:
             overwrite: replace an existing snapshot, once the new one is complete.
             sources: directories of snapshots that are read.
             storage_options: fsspec's options of the file system.
+            hooks: what is called before the snapshot is complete.
 
         Raises:
             InvalidOption: the directory contains a snapshot or other files, or is a source or inside of one.
@@ -76,7 +80,7 @@ class Commit:
             _clean(staging, overwrite)
         make_directory(directory, options)
         publish(staging.marker_uri, _MARKER_TEXT, staging.temporary, options)
-        return cls(staging, overwrite, kind is None)
+        return cls(staging, overwrite, kind is None, hooks or CommitHooks())
 
     def complete(self, metadata: SnapshotMetadata, version: int) -> tuple[str, ...]:
         """Write ``_metadata``, which completes the snapshot.
@@ -93,6 +97,8 @@ class Commit:
         """
         staging = self.staging
         data, again = _checked(metadata, version, staging)
+        if self._hooks.check is not None:
+            self._hooks.check(again, staging)
         entries = {entry.name: entry for entry in list_directory(staging.directory_uri, staging.storage_options)}
         staging.check_under_way()
         self._check_files(again, entries)
@@ -103,6 +109,10 @@ class Commit:
                 advice="give another path; what this write left is removed with abort, or by the next one",
             )
         before = _relative_files(_metadata_at(staging)) if METADATA in entries else frozenset()
+        manifest = self._hooks.manifest
+        if manifest is not None:
+            self._manifest_written = True
+            publish(self._uri(MANIFEST), manifest(data), staging.temporary, staging.storage_options)
         publish(staging.metadata_uri, data, staging.temporary, staging.storage_options)
         self._withdraw_if_over(data)
         # First, so that an attempt of a task that ends from now on finds the write over and removes its file itself.
@@ -110,6 +120,8 @@ class Commit:
         left = [] if self._removed(marker) else [marker]
         kept, names = _relative_files(again), self._names_now() or entries
         stale = [name for name in names if (run_of_file(name) == staging.run or name in before) and name not in kept]
+        if manifest is None and MANIFEST in entries:
+            stale.append(MANIFEST)  # of the snapshot that was replaced
         return (*(name for name in stale if not self._removed(name)), *left)
 
     def abort(self) -> None:
@@ -125,6 +137,8 @@ class Commit:
             leftovers = [name for name in _leftovers(staging, entries) if run_of_file(name) == staging.run]
         except SnapshotError:
             return
+        if self._manifest_written and not any(entry.name == METADATA for entry in entries):
+            leftovers.append(MANIFEST)
         for name in leftovers:
             remove_quietly(self._uri(name), options)
         if self._made_directory:
@@ -201,7 +215,8 @@ def _refuse_taken(staging: Staging, overwrite: bool) -> None:
             where=Where(file=staging.directory_uri),
             advice="write to another path, or with mode 'overwrite' to replace it",
         )
-    others = [name for name in names if run_of_file(name) is None and run_of_marker(name) is None]
+    own = (name for name in names if name != MANIFEST)
+    others = [name for name in own if run_of_file(name) is None and run_of_marker(name) is None]
     if others:
         shown = ", ".join(others[:_MOST_NAMES]) + (" …" if len(others) > _MOST_NAMES else "")
         raise InvalidOption(
