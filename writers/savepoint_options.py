@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from stateproc.errors import not_found
+from stateproc.errors import InvalidOption, not_found
 from stateproc.flink_versions import release
 from stateproc.keygroups.operator_ids import matching_operator_id
 from stateproc.keygroups.ranges import check_max_parallelism
@@ -13,7 +13,8 @@ from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.commit.commit_hooks import CommitHooks
 from stateproc.writers.formats.keyed_formats import OutputFormat
 from stateproc.writers.formats.rocksdb.options import OptionsFactory, rocksdb_options
-from stateproc.writers.write_snapshot import AnyOperator, WriteSettings
+from stateproc.writers.rewrite.existing_operator import ExistingOperator
+from stateproc.writers.scaled_operators import AnyOperator, WriteSettings
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -112,6 +113,12 @@ class SavepointOptions:
         """Drop the records in flight of an unaligned checkpoint, which are lost then."""
         self._settings.drop_in_flight = True
         return self
+
+    def _existing(self, uid: str) -> ExistingOperator:
+        operator = self._operators[self._found(uid)]
+        if not isinstance(operator, ExistingOperator):
+            raise InvalidOption(f"operator {uid!r} is new", advice="define all its states in its bootstrap")
+        return operator
 
     def _found(self, uid: str) -> str:
         """The id of an existing operator. Raises NotFound, InvalidOption."""

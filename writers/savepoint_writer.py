@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from stateproc.errors import InvalidOption
+from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.flink_versions import DEFAULT, Release
 from stateproc.keygroups.ranges import check_max_parallelism
 from stateproc.options import open_arguments, parse_options
@@ -18,18 +18,22 @@ from stateproc.writers.arguments import option_text, path_argument, time_argumen
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
 from stateproc.writers.bootstrap.validation import Type, check_name
+from stateproc.writers.commit.commit import check_target
 from stateproc.writers.engines import engine_of
+from stateproc.writers.kafka_edits import KafkaEdits
+from stateproc.writers.plan.planning import savepoint_plan
+from stateproc.writers.plan.savepoint_plan import SavepointPlan
 from stateproc.writers.rewrite.edits import TtlEdit
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.rekey import HashCodes
-from stateproc.writers.savepoint_options import SavepointOptions
-from stateproc.writers.write_snapshot import WriteSettings, write_snapshot
+from stateproc.writers.scaled_operators import AnyOperator, WriteSettings
+from stateproc.writers.write_snapshot import target_storage_options, write_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class SavepointWriter(SavepointOptions):
+class SavepointWriter(KafkaEdits):
     """Builds a savepoint operator by operator, and writes it; see docs/writing.md.
 
     Operators are named by uid, or by uid hash (32 hex digits). Methods return the writer itself, so that calls can be
@@ -83,8 +87,21 @@ class SavepointWriter(SavepointOptions):
             "path": absolute(path_argument(path))
         }
         source = open(read_options["path"], **open_arguments(parse_options(read_options)))
-        writer = cls(spark, WriteSettings(_release_of(source), None), source)
+        writer = cls.from_snapshot(spark, source)
         writer._read_options = read_options
+        return writer
+
+    @classmethod
+    def from_snapshot(cls, spark: SparkSession | None, source: Snapshot) -> SavepointWriter:
+        """Create a writer that copies a snapshot that is open, and changes the copy.
+
+        `transform_state`, which reads the snapshot once more, needs `from_existing_savepoint`.
+
+        Args:
+            spark: the session that evaluates DataFrames; None for the local engine.
+            source: what ``stateproc.open`` returned.
+        """
+        writer = cls(spark, WriteSettings(_release_of(source), None), source)
         for operator in source.operators:
             writer._operators[operator.operator_id] = ExistingOperator(operator)
         return writer
@@ -171,6 +188,11 @@ class SavepointWriter(SavepointOptions):
         """
         operator = self._existing(uid)
         operator.check_state(state)
+        if self._source is not None and not self._read_options:
+            raise InvalidOption(
+                "transform_state reads the snapshot once more, by its path",
+                advice="create the writer with SavepointWriter.from_existing_savepoint(spark, path)",
+            )
         options = {**self._read_options, "uidHash": operator.operator.operator_id, "state": state}
         if self._spark is None:
             raise InvalidOption(
@@ -280,14 +302,12 @@ class SavepointWriter(SavepointOptions):
         """
         if mode not in ("error", "overwrite"):
             raise InvalidOption(f"mode {mode!r}", advice="give 'error' or 'overwrite'")
-        directory = path_argument(path)
-        if not self._operators:
-            raise InvalidOption("the savepoint has no operators", advice="add one: writer.with_operator(uid, …)")
+        directory, operators = path_argument(path), self._checked_operators()
         self._settings.verify = verify
         write_snapshot(
             engine_of(self._spark),
             directory,
-            list(self._operators.values()),
+            operators,
             self._settings,
             self._parallelism,
             self._source,
@@ -295,17 +315,55 @@ class SavepointWriter(SavepointOptions):
         )
         return directory
 
+    def plan(
+        self, path: str | os.PathLike[str] | None = None, mode: Literal["error", "overwrite"] = "error"
+    ) -> SavepointPlan:
+        """Say what `write` would do, from ``_metadata`` and the headers of state files; nothing is written.
+
+        Callbacks of `with_states` are called; rows are not read.
+
+        Args:
+            path: the directory, to check whether it can be written to.
+            mode: as of `write`.
+
+        Returns:
+            What happens to each operator and state and why, files and bytes, and what restoring needs.
+
+        Raises:
+            SnapshotError: what `write` would refuse before it writes.
+        """
+        options = {} if path is None else target_storage_options(path_argument(path), self._settings, self._source)
+        replaces = path is not None and check_target(
+            path_argument(path), overwrite=mode == "overwrite", sources=self._sources(), storage_options=options
+        )
+        return savepoint_plan(
+            self._checked_operators(), self._settings, self._parallelism, self._source,
+            engine_of(self._spark).default_parallelism, target=None if path is None else absolute(path_argument(path)),
+            replaces_target=replaces,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        try:
+            return repr(self.plan())
+        except SnapshotError as error:
+            return f"Plan that is refused: {error}"
+
     def _repr_html_(self) -> str:
         """Show the plan in a notebook."""
-        from stateproc.writers.plan_card import plan_card  # Lazy: start-up.
+        from stateproc.writers.plan.plan_card import refused_card  # Lazy: start-up.
 
-        return plan_card(list(self._operators.values()), self._settings, self._parallelism, self._source).html()
+        try:
+            return self.plan()._repr_html_()
+        except SnapshotError as error:
+            return refused_card(str(error)).html()
 
-    def _existing(self, uid: str) -> ExistingOperator:
-        operator = self._operators[self._found(uid)]
-        if not isinstance(operator, ExistingOperator):
-            raise InvalidOption(f"operator {uid!r} is new", advice="define all its states in its bootstrap")
-        return operator
+    def _sources(self) -> list[str]:
+        return [] if self._source is None else [self._source.location.directory_uri]
+
+    def _checked_operators(self) -> list[AnyOperator]:
+        if not self._operators:
+            raise InvalidOption("the savepoint has no operators", advice="add one: writer.with_operator(uid, …)")
+        return list(self._operators.values())
 
     def _edit_ttl(self, uid: str, state: str, edit: TtlEdit) -> SavepointWriter:
         operator = self._existing(uid)

@@ -43,9 +43,10 @@ class NewOperator:
         return self._state.shared
 
     @property
-    def state_names(self) -> list[str]:
-        """The names of its states, in the order in which they were added."""
-        return [rows.declared.name for rows in self._state.keyed] + [rows.name for rows in self._state.operator]
+    def declared_states(self) -> list[tuple[str, str]]:
+        """Names and kinds of its states, in the order in which they were added."""
+        keyed = [(rows.declared.name, rows.declared.kind.value) for rows in self._state.keyed]
+        return keyed + [(rows.name, "broadcast" if rows.key else "list") for rows in self._state.operator]
 
     @staticmethod
     def id_of(uid: str) -> str:

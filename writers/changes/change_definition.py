@@ -88,15 +88,20 @@ class ChangeDefinition:
             InvalidOption: A field is missing, unknown or has a value that does not fit.
         """
         known = {item.name: item for item in self.fields}
-        for name in values:
+        given = {name: value for name, value in values.items() if value is not None or not flags}
+        for name in given:
             if name not in known:
-                raise _unknown_field(self, name)
-        given = {name: value for name, value in values.items() if value is not None}
+                raise _unknown_field(self, name, flags)
+        given = {name: value for name, value in given.items() if value is not None}
         for item in self.fields:
             if item.required and item.name not in given:
                 shown = item.flag if flags else f"'{item.name}'"
-                raise InvalidOption(f"{self.name} without {shown}", advice=f"give {shown}: {item.help}")
+                raise InvalidOption(f"{self.shown(flags)} without {shown}", advice=f"give {shown}: {item.help}")
         return self.kind(**{name: _parsed(self, known[name], value, flags) for name, value in given.items()})  # type: ignore[no-any-return]
+
+    def shown(self, flags: bool = False) -> str:
+        """The name in messages: that of job files, or the words of the command line."""
+        return " ".join(self.words) if flags else self.name
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the plain values of a change."""
@@ -119,7 +124,11 @@ def _parsed(definition: ChangeDefinition, item: ChangeField, value: Any, flags: 
         raise InvalidOption(shown, advice=f"give {error}") from error
 
 
-def _unknown_field(definition: ChangeDefinition, name: str) -> InvalidOption:
+def _unknown_field(definition: ChangeDefinition, name: str, flags: bool) -> InvalidOption:
+    if flags:
+        own = ", ".join(item.flag for item in definition.fields)
+        flag = "--" + name.replace("_", "-")
+        return InvalidOption(f"{definition.shown(flags)} has no option {flag}", advice=f"its options: {own or 'none'}")
     names = [item.name for item in definition.fields]
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"; did you mean '{near[0]}'?" if near else ""

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
+from stateproc.writers.changes.offset_words import OFFSET_WORDS
+
 _DURATION = re.compile(r"(\d{1,15})\s*([a-z]*)")
 _MILLISECONDS = {
     "": 1, "ms": 1, "milli": 1, "millis": 1, "millisecond": 1, "milliseconds": 1,
@@ -129,6 +131,13 @@ def _counts(given: Any) -> dict[str, int]:
     return {name: whole_number(value) for name, value in given.items()}
 
 
+def _offsets(given: Any) -> dict[str, int | str]:
+    form = f"an object of names and offsets: whole numbers, or {', '.join(OFFSET_WORDS)}"
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) and name for name in given):
+        raise ValueError(form)
+    return {name: value if value in OFFSET_WORDS else whole_number(value) for name, value in given.items()}
+
+
 def _settings(given: Any) -> dict[str, Any]:
     if not isinstance(given, Mapping) or not all(isinstance(name, str) and name for name in given):
         raise ValueError("an object of names and values")
@@ -150,6 +159,9 @@ MOMENT = ChangeFieldType("time", _moment, {"type": ["string", "integer"]}, "TIME
 COUNTS = ChangeFieldType(
     "numbers by name", _counts, {"type": "object", "additionalProperties": {"type": "integer"}}, "UID=N", shape="pairs"
 )
+_OFFSETS = {"type": "object", "additionalProperties": {"anyOf": [{"type": "integer"}, {"enum": [*OFFSET_WORDS]}]}}
+OFFSETS = ChangeFieldType("offsets", _offsets, _OFFSETS, "TOPIC:PARTITION=OFFSET", shape="pairs")
+TOPIC_OFFSETS = ChangeFieldType("offsets", _offsets, _OFFSETS, "TOPIC=OFFSET", shape="pairs")
 SETTINGS = ChangeFieldType(
     "settings", _settings,
     {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}, "KEY=VALUE", shape="pairs",

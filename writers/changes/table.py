@@ -9,6 +9,7 @@ from typing import Any
 from stateproc.errors import InvalidOption
 from stateproc.writers.changes.change_definition import ChangeDefinition, SnapshotChange
 from stateproc.writers.changes.format_changes import Convert, Rescale, Upgrade
+from stateproc.writers.changes.kafka_changes import SetOffsets
 from stateproc.writers.changes.operator_changes import DropInFlightData, DropOperator, RenameOperator
 from stateproc.writers.changes.state_changes import DropState, RenameState
 from stateproc.writers.changes.ttl_changes import DisableTtl, EnableTtl, PurgeExpired
@@ -93,6 +94,21 @@ CHANGES: tuple[ChangeDefinition, ...] = (
         ("ttl", "purge"),
         ("--uid orders --state totals --ttl '7 d'",),
         {"uid": "orders", "state": ["totals"], "ttl": "7 d", "now": "2026-01-31T12:00:00Z"},
+    ),
+    ChangeDefinition(
+        "set-offsets",
+        SetOffsets,
+        "change the offsets of a Kafka source, and drop pending transactions of Kafka sinks",
+        ("set-offsets",),
+        ("--uid orders --offsets shop.orders:0=845180 --offsets shop.orders:1=latest", "--uid orders --all earliest"),
+        {
+            "uid": "orders",
+            "offsets": {"shop.orders:0": 845180, "shop.orders:1": "latest"},
+            "topics": {"returns": "earliest"},
+            "all": "committed",
+            "remove": ["shop.orders:7"],
+            "drop_transactions": ["invoices"],
+        },
     ),
     ChangeDefinition(
         "drop-in-flight-data",

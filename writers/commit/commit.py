@@ -69,11 +69,7 @@ class Commit:
             WriteFailed: the directory cannot be written.
         """
         directory, options = absolute(os.fspath(path)), dict(storage_options or {})
-        for source in sources:
-            _refuse_source(directory, source)
-        kind = kind_of(directory, options)
-        if kind is not None and kind[0] == "file":
-            raise InvalidOption("the path is a file, not a directory", where=Where(file=directory))
+        kind = _checked_kind(directory, sources, options)
         staging = Staging(directory, new_run(), options)
         if kind is not None:
             _refuse_taken(staging, overwrite)
@@ -182,6 +178,33 @@ class Commit:
         if read_range(uri, 0, len(data) + 1, options) == data:
             remove(uri, options)
         staging.check_under_way()
+
+
+def check_target(path: str, *, overwrite: bool, sources: Sequence[str], storage_options: Mapping[str, Any]) -> bool:
+    """Check whether a snapshot can be written to a directory, without a change to it; arguments as of `Commit.begin`.
+
+    Returns:
+        Whether the directory contains a snapshot that would be replaced.
+
+    Raises:
+        InvalidOption: the directory contains a snapshot or other files, or is a source or inside of one.
+    """
+    directory, options = absolute(path), dict(storage_options)
+    if _checked_kind(directory, sources, options) is None:
+        return False
+    staging = Staging(directory, "", options)
+    _refuse_taken(staging, overwrite)
+    return kind_of(staging.metadata_uri, options) is not None
+
+
+def _checked_kind(directory: str, sources: Sequence[str], options: Mapping[str, Any]) -> tuple[str, int] | None:
+    """What is at the path, if anything. Raises InvalidOption for a source, or for a file."""
+    for source in sources:
+        _refuse_source(directory, source)
+    kind = kind_of(directory, options)
+    if kind is not None and kind[0] == "file":
+        raise InvalidOption("the path is a file, not a directory", where=Where(file=directory))
+    return kind
 
 
 def _refuse_source(directory: str, source: str) -> None:

@@ -22,11 +22,11 @@ from stateproc.writers.local.target_streams import splits_by_target, streams_of
 from stateproc.writers.local.threads import Stop, run_in_threads
 from stateproc.writers.rewrite.existing_operator import EditedSplit, ExistingOperator, RawCopies
 from stateproc.writers.rewrite.file_copy import CopyPlan
+from stateproc.writers.scaled_operators import AnyOperator
 from stateproc.writers.sorting.external_sort import sorted_entries, sorted_portions
 from stateproc.writers.sorting.key_group_merge import NotByKeyGroup, key_group_portions
 from stateproc.writers.sorting.spill_buffer import SpilledEntries
 from stateproc.writers.write_plan import WriteJob
-from stateproc.writers.write_snapshot import AnyOperator
 from stateproc.writers.write_task import WrittenTarget, write_target
 
 _COPY_THREADS = 4

@@ -212,7 +212,13 @@ class ExistingOperator:
         return replace(info, name=self.edits.renamed.get(info.name, info.name))
 
     def _edited_splits(self, name: str, state_id: int, mine: OperatorJob) -> Iterator[EditedSplit]:
-        """The splits of a state that stays; its serializers are read only where its bytes change."""
+        """The splits of a state that stays, with the changes of their entries."""
+        ttl, key_groups = self._entry_changes(name, state_id, mine)
+        for split in carried_splits(self.operator, name, state_id):
+            yield EditedSplit(split, ttl, key_groups)
+
+    def _entry_changes(self, name: str, state_id: int, mine: OperatorJob) -> tuple[TtlChange | None, Rekey | None]:
+        """How the entries of a state that stays change; its serializers are read only where they do."""
         edit, context = self.edits.ttl.get(name), self.operator.options.context
         ttl, key_groups = None, None
         if edit is not None:
@@ -221,8 +227,17 @@ class ExistingOperator:
             state = self.header.keyed(name, state_id)
             function = self.edits.hash_function
             key_groups = rekey(state, mine.max_parallelism, context, hash_function=function, operator=mine.display)
-        for split in carried_splits(self.operator, name, state_id):
-            yield EditedSplit(split, ttl, key_groups)
+        return ttl, key_groups
+
+    def check_entries(self, mine: OperatorJob) -> None:
+        """Raise InvalidOption, UnsupportedSnapshot if entries of a state that stays cannot be changed as planned."""
+        for state_id, name in enumerate(self._kept_names()):
+            self._entry_changes(name, state_id, mine)
+
+    @property
+    def declared_states(self) -> list[tuple[str, str]]:
+        """Names and kinds of the states that come from rows. Raises InvalidOption."""
+        return [(item.declared.name, item.declared.kind.value) for item in self._rows()]
 
     def raw_copies(self, job: WriteJob, index: int) -> RawCopies | None:
         """The keyed states that stay; ``index``: the operator's position in the job. None if all files stay."""

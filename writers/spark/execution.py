@@ -16,13 +16,13 @@ from stateproc.writers.assemble_metadata import finish
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.rewrite.file_copy import CopyPlan
+from stateproc.writers.scaled_operators import AnyOperator
 from stateproc.writers.spark.arrow_batching import batches_limited
 from stateproc.writers.spark.entry_frames import by_target, entry_blocks
 from stateproc.writers.spark.progress import reported_progress
 from stateproc.writers.spark.shared_frames import persisted
 from stateproc.writers.spark.snapshot_sink import save
 from stateproc.writers.write_plan import WriteJob
-from stateproc.writers.write_snapshot import AnyOperator
 
 _DRIVER_COPY_BYTES = 1 << 30
 """Up to this size files are copied by the driver: starting Spark's tasks takes as long."""

@@ -12,8 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 import stateproc
 from stateproc import InvalidOption, OperatorBootstrap, SavepointWriter
 from stateproc.flink_versions import DEFAULT
+from stateproc.writers.scaled_operators import WriteSettings
 from stateproc.writers.spark import execution, progress
-from stateproc.writers.write_snapshot import WriteSettings, write_snapshot
+from stateproc.writers.write_snapshot import write_snapshot
 
 
 class Terminal(io.StringIO):

@@ -7,13 +7,15 @@ import json
 import subprocess
 import sys
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
-from stateproc.errors import InvalidOption
+from stateproc.errors import InvalidOption, MissingFile
 from stateproc.writers.changes import CHANGES, CHANGES_BY_NAME, ChangeDefinition, change_from_dict, changes_schema
+from stateproc.writers.changes.offsets_file import read_offsets
 
 TIME = 1_769_860_800_000
 CALLS: dict[str, list[tuple[Any, ...]]] = {
@@ -27,6 +29,15 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
     "ttl-enable": [("enable_ttl", "orders", "totals", TIME)],
     "ttl-disable": [("disable_ttl", "orders", "totals")],
     "ttl-purge": [("purge_expired", "orders", "totals", timedelta(days=7), TIME)],
+    "set-offsets": [
+        (
+            "set_kafka_offsets",
+            "orders",
+            {"shop.orders:0": 845180, "shop.orders:1": "latest"},
+            {"topics": {"returns": "earliest"}, "everywhere": "committed", "remove": ("shop.orders:7",)},
+        ),
+        ("drop_kafka_transactions", "invoices"),
+    ],
     "drop-in-flight-data": [("drop_in_flight_data",)],
 }
 """SnapshotChange → the calls of SavepointWriter that its sample results in."""
@@ -39,7 +50,7 @@ class RecordingWriter:
         self.calls: list[tuple[Any, ...]] = []
 
     def __getattr__(self, name: str) -> Any:
-        return lambda *arguments: self.calls.append((name, *arguments))
+        return lambda *given, **named: self.calls.append((name, *given, *([named] if named else [])))
 
 
 @pytest.mark.parametrize("definition", CHANGES, ids=lambda item: item.name)
@@ -78,10 +89,12 @@ def test_required_and_unknown_fields_are_named(definition: ChangeDefinition) -> 
         if field.required:
             with pytest.raises(InvalidOption, match=f"{definition.name} without '{field.name}'"):
                 definition.make(left)
-            with pytest.raises(InvalidOption, match=f"{definition.name} without {field.flag}"):
-                definition.make({}) if len(left) < len(definition.sample) - 1 else definition.make(left, flags=True)
+            with pytest.raises(InvalidOption, match=f"{' '.join(definition.words)} without {field.flag}"):
+                definition.make(left, flags=True)
     with pytest.raises(InvalidOption, match=f"{definition.name} has no field 'unknown'"):
         definition.make({**definition.sample, "unknown": 1})
+    with pytest.raises(InvalidOption, match="has no option --un-known"):
+        definition.make({"un_known": 1}, flags=True)
 
 
 def test_arguments_give_the_same_change_as_plain_values() -> None:
@@ -153,3 +166,40 @@ def test_the_table_imports_neither_arrow_nor_spark() -> None:
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert json.loads(found.stdout) == []
+
+
+def test_offsets_of_a_file_are_joined_by_those_given(tmp_path: Path) -> None:
+    path = tmp_path / "offsets.csv"
+    path.write_text("offset,topic,partition,more\n17,shop.orders,0,x\nlatest,shop.orders,1,\n3,returns, 2,\n")
+    writer: Any = RecordingWriter()
+    values = {"uid": "orders", "file": str(path), "offsets": {"shop.orders:0": 18}}
+    change_from_dict({"set-offsets": values}).apply(writer)
+    offsets = {"shop.orders:0": 18, "shop.orders:1": "latest", "returns:2": "3"}
+    nothing = {"topics": None, "everywhere": None, "remove": ()}
+    assert writer.calls == [("set_kafka_offsets", "orders", offsets, nothing)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("topic,partition\na,1\n", "has no column offset"),
+        ("topic,partition,offset\na,1,\n", "line 2 has no value"),
+        ("topic,partition,offset\na,1,2\na,1,3\n", "line 3 names a:1 again"),
+    ],
+)
+def test_files_without_offsets_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "offsets.csv"
+    path.write_text(text)
+    with pytest.raises(InvalidOption, match=message):
+        read_offsets(str(path))
+    with pytest.raises(MissingFile):
+        read_offsets(str(tmp_path / "other.csv"))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{}, {"uid": "a"}, {"offsets": {"t:0": 1}}, {"all": "latest", "drop_transactions": "sink"}],
+)
+def test_set_offsets_needs_a_source_and_offsets(values: dict[str, Any]) -> None:
+    with pytest.raises(InvalidOption, match="set-offsets without"):
+        change_from_dict({"set-offsets": values}).apply(RecordingWriter())  # type: ignore[arg-type]

@@ -1,0 +1,83 @@
+"""Say what a job needs to restore a planned savepoint, and what Flink will report otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from stateproc.writers.plan.savepoint_plan import OperatorPlan, PlanAction
+from stateproc.writers.rewrite.existing_operator import ExistingOperator
+from stateproc.writers.rewrite.kafka_offsets import KafkaSourceState
+from stateproc.writers.scaled_operators import AnyOperator, WriteSettings
+
+_SHOWN = 5
+_BACKENDS = {"native-hashmap": "HashMapStateBackend", "native-rocksdb": "EmbeddedRocksDBStateBackend"}
+
+
+def restore_notes(
+    plans: Sequence[OperatorPlan], operators: Sequence[AnyOperator], settings: WriteSettings
+) -> Iterator[str]:
+    """Yield the notes of a plan; ``operators`` are those of the new savepoint."""
+    existing = [item for item in operators if isinstance(item, ExistingOperator)]
+    yield from _uids(plans)
+    yield from _key_groups(plans)
+    if settings.format is not None and settings.format.value in _BACKENDS:
+        yield f"{settings.format.value} is restored by {_BACKENDS[settings.format.value]} only"
+    yield from (note for item in existing for note in _states(item))
+    if existing:
+        yield "serializers of states that are carried over stay as they are: as compatible with the job as the source's"
+    if settings.drop_in_flight:
+        yield "records in flight are lost"
+
+
+def _uids(plans: Sequence[OperatorPlan]) -> Iterator[str]:
+    unknown = [it.display for it in plans if it.action is PlanAction.ADDED or _is_renamed(it)]
+    if unknown:
+        yield (
+            f"the job has to have operators of the uids {_listed(unknown)}: Flink refuses state of operators that the "
+            "job does not have, unless it is started with --allowNonRestoredState"
+        )
+    dropped = [it.display for it in plans if it.action is PlanAction.DROPPED]
+    if dropped:
+        yield f"operators of the job with the uids {_listed(dropped)} start without state"
+
+
+def _is_renamed(plan: OperatorPlan) -> bool:
+    return plan.action is PlanAction.CHANGED and plan.source_id != plan.operator_id
+
+
+def _key_groups(plans: Sequence[OperatorPlan]) -> Iterator[str]:
+    changed = [it for it in plans if it.source_max_parallelism not in (None, it.max_parallelism)]
+    numbers = sorted({it.max_parallelism for it in changed if it.max_parallelism is not None})
+    for number in numbers:
+        yield f"the job's max parallelism has to be {number}, or not set: Flink restores no other than the savepoint's"
+
+
+def _states(operator: ExistingOperator) -> Iterator[str]:
+    edits, display = operator.edits, operator.uid or operator.operator_id
+    for old, new in edits.renamed.items():
+        yield f"{display}: the job's state descriptor has to have the name '{new}' instead of '{old}'"
+    for name in sorted(edits.dropped):
+        yield f"{display}: the state '{name}' starts empty if the job still has it"
+    for name, edit in edits.ttl.items():
+        if edit.action == "on":
+            yield f"{display}: the job has to enable time to live of '{name}' (StateTtlConfig)"
+        elif edit.action == "off":
+            yield f"{display}: the job must not enable time to live of '{name}'; its expired entries are valid again"
+
+
+def offsets_notes(operator: ExistingOperator, source: KafkaSourceState | None) -> Iterator[str]:
+    """Yield what to know about changed offsets of a KafkaSource."""
+    removed = sorted({partition for edit in operator.edits.offsets for partition in edit.removed})
+    if source is None or not removed:
+        return
+    gone = [f"{topic}:{number}" for topic, number in removed if (topic, number) not in source.known]
+    if gone:
+        yield (
+            f"{operator.uid or operator.operator_id}: removed partitions that Kafka still has ({_listed(gone)}) are "
+            "found again, and read from their beginning, if the source discovers partitions"
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(f"'{name}'" for name in names[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"

@@ -1,0 +1,87 @@
+"""Scale operators: subtasks and key groups of the new savepoint, and which state is written anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from stateproc.flink_versions import Release
+from stateproc.metadata.snapshot import OperatorState
+from stateproc.writers.bootstrap.new_operator import NewOperator
+from stateproc.writers.commit.commit_hooks import CommitHooks
+from stateproc.writers.formats.keyed_formats import OutputFormat
+from stateproc.writers.formats.rocksdb.options import TableOptions
+from stateproc.writers.rewrite.existing_operator import ExistingOperator
+from stateproc.writers.rewrite.operator_state_edits import writes_operator_state
+from stateproc.writers.write_plan import check_parallelism
+
+AnyOperator = NewOperator | ExistingOperator
+DEFAULT_MAX_PARALLELISM = 128
+
+
+@dataclass
+class WriteSettings:
+    """Options of the whole savepoint. None: existing operators stay as they are."""
+
+    release: Release
+    max_parallelism: int | None
+    format: OutputFormat | None = None
+    compressed: bool | None = None
+    verify: bool = True
+    drop_in_flight: bool = False
+    storage_options: dict[str, Any] | None = None
+    """Of the target's file system; None: those of the source's file system, if it is of the same kind."""
+    rocksdb: TableOptions = field(default_factory=TableOptions)
+    hooks: CommitHooks = field(default_factory=CommitHooks)
+
+
+@dataclass(frozen=True)
+class ScaledOperator:
+    """An operator with its parallelism and max parallelism; ``keyed``: its keyed state is written anew."""
+
+    operator: AnyOperator
+    parallelism: int
+    max_parallelism: int
+    keyed: bool
+
+
+def scaled_operator(
+    operator: AnyOperator, settings: WriteSettings, parallelism: Mapping[str, int], default_parallelism: int
+) -> ScaledOperator:
+    """Return the operator as it is to be written.
+
+    Args:
+        operator: The operator.
+        settings: Options of the whole savepoint.
+        parallelism: The parallelism of operators for which it was set, by operator id.
+        default_parallelism: That of new operators for which it was not.
+
+    Raises:
+        InvalidOption: A parallelism that is not possible.
+        UnsupportedSnapshot: A state that stays means other values in the release.
+    """
+    given = parallelism.get(operator.operator_id)
+    if isinstance(operator, ExistingOperator):
+        operator.check_release(settings.release)
+        own = operator.operator
+        groups = settings.max_parallelism or own.max_parallelism
+        subtasks = min(own.parallelism, groups) if given is None else given
+        keyed = not operator.keeps_keyed_files(groups, subtasks, settings.format, settings.compressed)
+    else:
+        groups = settings.max_parallelism or DEFAULT_MAX_PARALLELISM
+        subtasks = max(1, min(groups, default_parallelism)) if given is None else given
+        keyed = True
+    check_parallelism(subtasks, groups, operator.uid or operator.operator_id)
+    return ScaledOperator(operator, subtasks, groups, keyed)
+
+
+def kept_handles(operator: ExistingOperator, item: ScaledOperator) -> OperatorState:
+    """Return the operator's metadata without the handles of state that is written anew."""
+    metadata = operator.operator.metadata
+    subtasks = metadata.subtasks
+    if item.keyed:
+        subtasks = tuple(replace(subtask, managed_keyed=None, raw_keyed=None) for subtask in subtasks)
+    if writes_operator_state(operator, item.parallelism):
+        subtasks = tuple(replace(subtask, managed_operator=None) for subtask in subtasks)
+    return replace(metadata, subtasks=subtasks)
