@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from stateproc.catalog.orphans import find_orphans
     from stateproc.change_feed.changes import changes
     from stateproc.demo.bundled import bundled_snapshot
+    from stateproc.jobs.job_run import run_job
     from stateproc.snapshot.opening import open
     from stateproc.snapshot.snapshot import Snapshot
     from stateproc.spark.delta_copy import merge_changes
@@ -67,6 +68,7 @@ __all__ = [
     "ls",
     "merge_changes",
     "open",
+    "run_job",
 ]
 
 
@@ -108,6 +110,10 @@ def __getattr__(name: str) -> Any:
         from stateproc.demo.bundled import bundled_snapshot
 
         return bundled_snapshot
+    if name == "run_job":
+        from stateproc.jobs.job_run import run_job
+
+        return run_job
     if name == "SavepointWriter":
         from stateproc.writers.savepoint_writer import SavepointWriter
 

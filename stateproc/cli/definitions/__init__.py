@@ -13,6 +13,7 @@ from stateproc.cli.definitions.ls import LS
 from stateproc.cli.definitions.notebook import NOTEBOOK
 from stateproc.cli.definitions.offsets import OFFSETS
 from stateproc.cli.definitions.read import READ
+from stateproc.cli.definitions.run import RUN
 from stateproc.cli.definitions.sql import SQL
 from stateproc.cli.definitions.verify import VERIFY
 from stateproc.cli.definitions.warmup import WARMUP
@@ -29,6 +30,7 @@ COMMANDS: tuple[CommandDefinition, ...] = (
     VERIFY,
     CLASSES,
     OFFSETS,
+    RUN,
     DEMO,
     NOTEBOOK,
     COMPLETION,

@@ -1,0 +1,78 @@
+"""Draw the report of a job's run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from stateproc.cli.render.bars import human_bytes
+from stateproc.jobs.run_report import RunReport
+
+_HEADLINES = {
+    "written": "written",
+    "unchanged": "nothing to do: this job has written the target already, from the same inputs",
+    "planned": "plan: nothing was written",
+    "failed": "failed",
+}
+
+
+def run_view(report: RunReport, plan: Any = None) -> RenderableType:
+    """Return the result of a run: inputs, plan or what was written, checks, warnings.
+
+    Args:
+        report: The report.
+        plan: The plan of the savepoint, if it is to be shown.
+    """
+    parts: list[RenderableType] = [
+        Text(f"{report.job} (run {report.run_id}): {_HEADLINES[report.status]}", style="bold"),
+        Text(f"target: {report.target}"),
+    ]
+    if report.inputs:
+        parts.append(_inputs(report))
+    if report.status == "planned" and plan is not None:
+        parts.append(Text(repr(plan)))
+    if report.checks:
+        parts.append(_checks(report))
+    if report.latest:
+        parts.append(Text(f"pointer: {report.latest}"))
+    if report.status == "written":
+        parts.append(
+            Text(", ".join(f"{name} {seconds:.1f} s" for name, seconds in report.seconds.items()), style="dim")
+        )
+    parts += [Text(f"warning: {text}", style="yellow") for text in report.warnings]
+    return Group(*parts)
+
+
+def _inputs(report: RunReport) -> Table:
+    table = _table("input", "format", "version", "path")
+    for item in report.inputs:
+        table.add_row(Text(item["name"]), Text(item["format"]), Text(_version(item)), Text(str(item["path"] or "–")))
+    return table
+
+
+def _version(item: dict[str, Any]) -> str:
+    version = item["version"]
+    if "delta_version" in version:
+        return f"version {version['delta_version']}"
+    if "files_sha256" in version:
+        return f"{item['files']} file{'' if item['files'] == 1 else 's'}, {human_bytes(item['bytes'])}"
+    return str(next(iter(version.values()), "unknown"))[:12]
+
+
+def _checks(report: RunReport) -> Table:
+    table = _table("check", "result", "found")
+    for check in report.checks:
+        result = {True: Text("holds", "green"), False: Text("fails", "red"), None: Text("–")}[check.passed]
+        table.add_row(Text(check.name), result, Text(check.found))
+    return table
+
+
+def _table(*names: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    for name in names:
+        table.add_column(name, overflow="fold")
+    return table

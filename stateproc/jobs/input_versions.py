@@ -1,0 +1,193 @@
+"""Find out which version of each input a run reads: Delta versions, files with size and time, hashes of snapshots."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from stateproc.errors import InvalidOption, MissingFile, NotFound, Where
+from stateproc.storage.filesystem import (
+    absolute,
+    explained,
+    filesystem,
+    kind_of,
+    read_range,
+    scheme_of,
+)
+from stateproc.storage.listing import FileFacts, file_facts, files_below
+
+_GLOB = frozenset("*?[")
+
+
+@dataclass(frozen=True)
+class InputVersion:
+    """An input of a run and its version.
+
+    Attributes:
+        name: The source's name; ``base`` for the snapshot that is changed.
+        format: How it is stored.
+        path: Where it is; None where the input has no path.
+        version: What identifies its contents; empty if nothing does.
+        facts: What the report shows besides.
+        files: Paths of the data files, where they are listed.
+    """
+
+    name: str
+    format: str
+    path: str | None
+    version: Mapping[str, Any]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    files: tuple[str, ...] = field(default=(), repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for the report."""
+        return {
+            "name": self.name,
+            "format": self.format,
+            "path": self.path,
+            "version": dict(self.version),
+            **self.facts,
+        }
+
+
+def snapshot_version(name: str, path: str, metadata_uri: str, options: Mapping[str, Any]) -> InputVersion:
+    """Return the version of a snapshot: the hash of its ``_metadata``. Raises MissingFile."""
+    return InputVersion(name, "snapshot", path, {"metadata_sha256": file_hash(metadata_uri, options)})
+
+
+def file_hash(uri: str, options: Mapping[str, Any] | None) -> str:
+    """Return the SHA-256 of a file. Raises MissingFile."""
+    found = kind_of(uri, options, fresh=True)
+    if found is None or found[0] != "file":
+        raise MissingFile("no such file", where=Where(file=uri)) from FileNotFoundError(uri)
+    return hashlib.sha256(read_range(uri, 0, found[1], options)).hexdigest()
+
+
+def files_version(name: str, format_: str, path: str, options: Mapping[str, Any]) -> InputVersion:
+    """Return the version of files: their names, sizes and times of change.
+
+    Args:
+        name: The source's name.
+        format_: parquet, csv or json.
+        path: A file, a directory (with all files below it, but those that begin with ``_`` or ``.``), or a glob.
+        options: Keyword arguments of the fsspec file system.
+
+    Raises:
+        MissingFile: There is no such file.
+    """
+    uri = absolute(path)
+    digest, total, names = hashlib.sha256(), 0, []
+    for file, facts in sorted(_listed(uri, options)):
+        digest.update(f"{file}\0{facts.size}\0{facts.modified}\n".encode())
+        total += facts.size
+        names.append(file)
+    if not names:
+        raise MissingFile(f"source '{name}' has no files", where=Where(file=uri), advice="check the path, or the glob")
+    version = {"files_sha256": digest.hexdigest()}
+    return InputVersion(name, format_, uri, version, {"files": len(names), "bytes": total}, tuple(names))
+
+
+def has_glob(path: str) -> bool:
+    """Return whether a path has the special characters of a glob."""
+    return bool(_GLOB & set(path))
+
+
+def _listed(uri: str, options: Mapping[str, Any]) -> list[tuple[str, _Sortable]]:
+    if has_glob(uri):
+        fs, pattern = filesystem(uri, options)
+        with explained(uri):
+            found = [str(item) if scheme_of(uri) == "file" else fs.unstrip_protocol(item) for item in fs.glob(pattern)]
+        uris = found
+    else:
+        one = file_facts(uri, options)
+        if one is not None:
+            return [(uri, _Sortable(one.size, one.modified))]
+        return [
+            (f"{directory}/{entry.name}", _facts(f"{directory}/{entry.name}", options))
+            for directory, entry in files_below(uri, options)
+            if not _is_hidden(f"{directory}/{entry.name}"[len(uri) :])
+        ]
+    return [pair for item in uris for pair in _of_glob(item, options)]
+
+
+def _of_glob(uri: str, options: Mapping[str, Any]) -> list[tuple[str, _Sortable]]:
+    facts = file_facts(uri, options)
+    if facts is None:
+        return _listed(uri, options) if not has_glob(uri) else []
+    return [(uri, _Sortable(facts.size, facts.modified))]
+
+
+@dataclass(frozen=True, order=True)
+class _Sortable:
+    size: int
+    modified: float | None = field(compare=False)
+
+
+def _facts(uri: str, options: Mapping[str, Any]) -> _Sortable:
+    found = file_facts(uri, options) or FileFacts(0, None)
+    return _Sortable(found.size, found.modified)
+
+
+def _is_hidden(relative: str) -> bool:
+    return any(part.startswith(("_", ".")) and "=" not in part for part in relative.split("/") if part)
+
+
+def delta_version(
+    name: str, path: str, options: Mapping[str, Any], version: int | None, timestamp: str | None
+) -> InputVersion:
+    """Return the version of a Delta table: the given one, the one of a time, or the newest.
+
+    Raises:
+        InvalidOption: deltalake is not installed, or the version does not exist.
+        MissingFile: There is no Delta table.
+    """
+    if version is not None and timestamp is not None:
+        raise InvalidOption(f"source '{name}': version and timestamp are both given", advice="give one of them")
+    table = delta_table(path, options)
+    try:
+        if timestamp is not None:
+            table.load_as_version(_moment(name, timestamp))
+        elif version is not None:
+            table.load_as_version(version)
+    except InvalidOption:
+        raise
+    except Exception as error:  # deltalake's errors
+        raise NotFound(
+            f"the Delta table has no version {timestamp if version is None else version}: {error}",
+            where=Where(file=path), advice="Delta's history shows the versions that are left",
+        ) from error  # fmt: skip
+    identity = {"delta_version": table.version(), "table_id": str(table.metadata().id)}
+    return InputVersion(name, "delta", absolute(path), identity)
+
+
+def delta_table(path: str, options: Mapping[str, Any]) -> Any:
+    """Open the newest version of a Delta table with deltalake. Raises InvalidOption, MissingFile."""
+    try:
+        from deltalake import DeltaTable  # Lazy: optional dependency.
+        from deltalake.exceptions import TableNotFoundError
+    except ImportError as error:
+        raise InvalidOption(
+            "Delta tables need the package deltalake", advice="pip install 'stateproc[delta]'"
+        ) from error
+    uri = absolute(path)
+    try:
+        return DeltaTable(uri, storage_options={key: str(value) for key, value in options.items()} or None)
+    except TableNotFoundError as error:
+        raise MissingFile("this is no Delta table", where=Where(file=uri)) from error
+    except Exception as error:  # deltalake's errors, and those of its object stores
+        raise MissingFile(f"the Delta table cannot be read: {error}", where=Where(file=uri)) from error
+
+
+def _moment(name: str, text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError as error:
+        raise InvalidOption(
+            f"source '{name}': '{text}' is no time", advice="give one such as 2026-01-31T12:00:00Z"
+        ) from error
+    if found.tzinfo is None:
+        raise InvalidOption(f"source '{name}': the time '{text}' has no time zone", advice="append Z for UTC")
+    return found

@@ -1,0 +1,293 @@
+"""Run a job: prepare, plan, check, write, and report; a run that is finished already is recognized and does nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from stateproc.errors import InvalidOption, SnapshotError, Where, WriteFailed
+from stateproc.jobs.checks import check_sources, check_target, first_failure, not_evaluated, reads_target
+from stateproc.jobs.engines import engine_of, opened_tables, session_of
+from stateproc.jobs.job_writer import writer_of
+from stateproc.jobs.latest_pointer import switch
+from stateproc.jobs.loading import load_job
+from stateproc.jobs.metric_hooks import call_hooks, check_allowed
+from stateproc.jobs.pending_snapshot import pending_snapshot
+from stateproc.jobs.prepared_run import PreparedRun, prepare
+from stateproc.jobs.run_manifest import RunManifest, has_snapshot, manifest_of
+from stateproc.jobs.run_report import RunReport
+from stateproc.jobs.variables import Secrets
+from stateproc.metadata import SnapshotMetadata
+from stateproc.storage.filesystem import basename, parent
+from stateproc.storage.writing import make_directory, publish
+from stateproc.writers.commit.commit_hooks import CommitHooks
+from stateproc.writers.commit.staging import Staging
+from stateproc.writers.savepoint_writer import SavepointWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from stateproc.writers.plan.savepoint_plan import SavepointPlan
+
+_MOST_TEXT = 2000
+Observe = Callable[[str, PreparedRun, "dict[str, Any] | None"], AbstractContextManager[None]]
+"""Called with a phase, the run and its plan; the context is open while the phase lasts."""
+
+
+@dataclass(frozen=True)
+class JobOutcome:
+    """How a run ended: its report, the error if it failed, and the plan of the savepoint."""
+
+    report: RunReport
+    error: SnapshotError | None = None
+    plan: SavepointPlan | None = None
+
+
+def run_job(
+    job: Mapping[str, Any] | str | os.PathLike[str],
+    spark: SparkSession | None = None,
+    *,
+    variables: Mapping[str, Any] | None = None,
+    plan: bool = False,
+    allow_hooks: bool = False,
+) -> RunReport:
+    """Run a declarative job; see docs/howto/jobs.md.
+
+    A run whose target exists already, made by the same job from the same versions of its inputs, writes nothing:
+    its status is ``unchanged``.
+
+    Args:
+        job: The path of a job file (YAML or JSON), or the job as a dict.
+        spark: A session. Without one, jobs that need none run in this process, and others start one.
+        variables: Values of the job's variables, also of ``date`` and ``run_id``.
+        plan: Write nothing; the report contains what a run would do.
+        allow_hooks: Whether commands, functions and modules that the job names may run.
+
+    Returns:
+        The report.
+
+    Raises:
+        InvalidOption: The job is not valid, or asks for something impossible.
+        NotFound: The job names something that does not exist.
+        CheckFailed: A check does not hold; nothing was committed.
+        SnapshotError: An input cannot be read, or the savepoint cannot be written.
+    """
+    outcome = execute_job(job, spark, variables=variables, plan=plan, allow_hooks=allow_hooks)
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.report
+
+
+def execute_job(
+    job: Mapping[str, Any] | str | os.PathLike[str],
+    spark: SparkSession | None = None,
+    *,
+    variables: Mapping[str, Any] | None = None,
+    plan: bool = False,
+    allow_hooks: bool = False,
+    observe: Observe = lambda phase, run, plan: nullcontext(),
+) -> JobOutcome:
+    """Run a job as `run_job` does; a failure after the job was loaded is part of the outcome.
+
+    Args:
+        job: As of `run_job`.
+        spark: As of `run_job`.
+        variables: As of `run_job`.
+        plan: As of `run_job`.
+        allow_hooks: As of `run_job`.
+        observe: Shows the progress of phases.
+
+    Raises:
+        InvalidOption: The job is not valid.
+        NotFound: A variable does not exist.
+    """
+    loaded = load_job(job, variables)
+    check_allowed(loaded, allow_hooks)
+    secrets, report = Secrets(), RunReport(loaded.name)
+    steps = _JobSteps(report, spark, plan, observe)
+    error = None
+    with _recorded_warnings(report, secrets):
+        try:
+            report.engine = engine_of(loaded, spark)
+            with report.phase("prepare"):
+                run = prepare(loaded, secrets)
+            steps.run(run)
+        except Exception as failure:  # Spark's errors are its own; a bug passes
+            error = _redacted(failure, secrets)
+            report.status, report.error = "failed", str(error)
+    if not plan:
+        call_hooks(loaded, report)
+        if steps.prepared is not None:
+            _save_report(steps.prepared, report)
+    return JobOutcome(report, error, steps.plan)
+
+
+@dataclass
+class _JobSteps:
+    report: RunReport
+    spark: SparkSession | None
+    plan_only: bool
+    observe: Observe
+    prepared: PreparedRun | None = None
+    plan: SavepointPlan | None = None
+
+    def run(self, run: PreparedRun) -> None:
+        report, self.prepared = self.report, run
+        report.run_id, report.fingerprint, report.target = run.run_id, run.fingerprint, run.target
+        report.inputs = run.secrets.redact([item.to_dict() for item in run.inputs.values()])
+        for item in run.inputs.values():
+            if not item.version:
+                report.warn(
+                    f"source '{item.name}' has no version: a run does not notice that its rows have changed; "
+                    "use {date} in the target's path"
+                )
+        done = manifest_of(run.target, run.target_options)
+        if done is not None and done.fingerprint == run.fingerprint and run.job.target.overwrite != "always":
+            self._keep(run, done)
+        elif run.job.target.overwrite == "never" and has_snapshot(run.target, run.target_options):
+            raise _other_snapshot(run, done)
+        else:
+            self._write(run)
+
+    def _keep(self, run: PreparedRun, done: RunManifest) -> None:
+        """Do nothing, but for what a run that was killed after its commit has left undone."""
+        report = self.report
+        report.status, report.write = "unchanged", done.report.get("write")
+        report.latest = done.report.get("latest")
+        if not done.finished and not self.plan_only:
+            self._finish(run, done)
+
+    def _write(self, run: PreparedRun) -> None:
+        report, checks = self.report, run.job.checks
+        with ExitStack() as stack:
+            spark = stack.enter_context(session_of(run, report.engine, self.spark))
+            tables = stack.enter_context(opened_tables(run, spark)) if run.job.sources else None
+            with report.phase("plan"):
+                writer = writer_of(run, tables, spark)
+                self.plan = writer.plan(run.target, _mode(run))
+                report.plan = self.plan.to_dict()
+            if self.plan_only:
+                report.status, report.checks = "planned", [not_evaluated(check) for check in checks]
+                return
+            of_sources = [check for check in checks if not reads_target(check)]
+            if of_sources and tables is not None:
+                with self._phase("check", run):
+                    report.checks += check_sources(of_sources, tables)
+                self._stop_at_failures()
+            manifest = RunManifest(run.job.name, run.run_id, run.fingerprint, "", report.inputs)
+            with self._phase("write", run):
+                written = self._written(writer, run, manifest)
+        report.status = "written"
+        self._finish(run, written)
+
+    def _written(self, writer: SavepointWriter, run: PreparedRun, manifest: RunManifest) -> RunManifest:
+        """Write the savepoint; its checks are evaluated, and its manifest is written, before it is complete."""
+        of_target = [check for check in run.job.checks if reads_target(check)]
+        kept = [manifest]
+
+        def check(metadata: SnapshotMetadata, staging: Staging) -> None:
+            with self.report.phase("check"):
+                self.report.checks += check_target(of_target, pending_snapshot(run, metadata, staging))
+            self._stop_at_failures()
+
+        def made(data: bytes) -> bytes:
+            kept[0] = manifest.of_metadata(data)
+            return kept[0].to_bytes()
+
+        writer.with_commit_hooks(CommitHooks(check if of_target else None, made))
+        result = writer.write(run.target, _mode(run), verify=run.job.target.verify)
+        self.report.write = result.report.to_dict()
+        for text in result.report.warnings:
+            self.report.warn(text)
+        return kept[0]
+
+    def _finish(self, run: PreparedRun, manifest: RunManifest) -> None:
+        """Switch the pointer, then complete the manifest: a run that is killed before repeats this."""
+        with self.report.phase("finish"):
+            if run.latest is not None:
+                switch(run.latest, run.target, run.target_options)
+                self.report.latest = run.latest
+            values = run.secrets.redact(self.report.to_dict())
+            done = RunManifest(manifest.job, manifest.run_id, manifest.fingerprint, manifest.metadata_sha256,
+                               manifest.inputs, True, values)  # fmt: skip
+            done.save(run.target, run.target_options)
+
+    def _stop_at_failures(self) -> None:
+        failure = first_failure(self.report.checks)
+        if failure is not None:
+            raise failure
+
+    @contextmanager
+    def _phase(self, name: str, run: PreparedRun) -> Iterator[None]:
+        with self.report.phase(name), self.observe(name, run, self.report.plan):
+            yield
+
+
+def _mode(run: PreparedRun) -> Literal["error", "overwrite"]:
+    return "error" if run.job.target.overwrite == "never" else "overwrite"
+
+
+def _other_snapshot(run: PreparedRun, done: RunManifest | None) -> InvalidOption:
+    what = "which no run of a job has written" if done is None else (
+        f"which job '{done.job}' wrote as run {done.run_id} from other inputs or by another definition")  # fmt: skip
+    return InvalidOption(
+        f"there is a snapshot in the target already, {what}",
+        where=Where(file=run.target),
+        advice="put {run_id} or {date} into the path, or give `overwrite: changed` to replace it",
+    )
+
+
+def _save_report(run: PreparedRun, report: RunReport) -> None:
+    """Write the report to the job's file; what fails becomes a warning."""
+    if run.report_path is None:
+        return
+    uri, options = run.report_path, run.target_options
+    data = json.dumps(run.secrets.redact(report.to_dict()), indent=1, ensure_ascii=False).encode("utf-8", "replace")
+    try:
+        make_directory(parent(uri), options)
+        publish(uri, data, f".{basename(uri)}.part", options)
+    except SnapshotError as error:
+        report.warn(f"the report was not written: {run.secrets.redact_text(error.message)}")
+
+
+def _redacted(error: Exception, secrets: Secrets) -> SnapshotError:
+    """Return an error without values of secrets, also in its causes. Raises ``error`` if it is a bug."""
+    if isinstance(error, SnapshotError):
+        where = secrets.redact(vars(error.where))
+        message, advice = secrets.redact_text(error.message), secrets.redact(error.advice)
+        if secrets.used:
+            return type(error)(message, where=Where(**where), advice=advice)
+        return error
+    if not type(error).__module__.startswith(("pyspark", "py4j")):
+        raise error
+    text = secrets.redact_text(str(error).strip()[:_MOST_TEXT])
+    found = WriteFailed(
+        f"Spark failed: {text}", advice="the target has no new savepoint; correct the cause and run again"
+    )
+    if not secrets.used:
+        found.__cause__ = error
+    return found
+
+
+@contextmanager
+def _recorded_warnings(report: RunReport, secrets: Secrets) -> Iterator[None]:
+    """Add warnings to the report, and show them as before, without values of secrets."""
+    shown = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        text = secrets.redact_text(str(message))
+        if issubclass(category, UserWarning):
+            report.warn(text)
+        with suppress(Exception):
+            shown(category(text), category, *place, **more)
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = shown

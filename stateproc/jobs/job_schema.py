@@ -1,0 +1,230 @@
+"""Build the JSON Schema (draft 2020-12) of job files from the tables of options, state kinds and changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stateproc.jobs.state_kinds import COLUMN, FLAG, STATE_KINDS, TEXT, TYPE, StateKind
+from stateproc.options import OPEN_OPTIONS, Interface, OptionDefinition
+from stateproc.writers.changes import CHANGES, ChangeDefinition
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+FILE_FORMATS = ("parquet", "csv", "json", "delta", "jdbc", "iceberg")
+OVERWRITE = ("never", "changed", "always")
+OUTPUT_FORMATS = ("canonical", "native-hashmap", "native-rocksdb")
+_COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
+_POSITIVE: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": 32768}
+_SETTINGS: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": {"type": ["string", "number", "boolean", "object", "null"]},
+}
+_TEXTS: dict[str, Any] = {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
+
+
+def job_schema() -> dict[str, Any]:
+    """Return the schema of a job, after variables are replaced."""
+    return {
+        "$schema": DIALECT,
+        "title": "stateproc job",
+        "$defs": {"source": _source(), "operator": _operator(), "state": _state(), "change": _change()},
+        **_object(
+            {
+                "job": {**TEXT, "description": "the job's name, in reports and in Spark's user interface"},
+                "description": {"type": "string"},
+                "variables": {
+                    "type": "object",
+                    "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
+                    "description": "default values of ${name}",
+                },
+                "engine": {"enum": ["auto", "local", "spark"]},
+                "spark": _object({"master": TEXT, "conf": _TEXTS}),
+                "sources": {"type": "object", "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
+                            "additionalProperties": {"$ref": "#/$defs/source"}},
+                "base": _base(),
+                "operators": {"type": "array", "items": {"$ref": "#/$defs/operator"}},
+                "changes": {"type": "array", "items": {"$ref": "#/$defs/change"}},
+                "target": _target(),
+                "checks": {"type": "array", "items": _check()},
+                "latest": {**TEXT, "description": "a file with the path of the newest savepoint, replaced atomically"},
+                "report": {**TEXT, "description": "a file for the report as JSON"},
+                "metrics": {"type": "array", "items": _hook()},
+            },
+            ["job", "target"],
+        ),
+    }  # fmt: skip
+
+
+def _object(properties: dict[str, Any], required: list[str] | None = None, **more: Any) -> dict[str, Any]:
+    made = {"type": "object", "properties": properties, "additionalProperties": False, **more}
+    return {**made, "required": required} if required else made
+
+
+def _open_options() -> dict[str, Any]:
+    """The options with which snapshots are opened, as the option table has them."""
+    return {"type": "object", "additionalProperties": False,
+            "properties": {option.name: _option(option) for option in OPEN_OPTIONS
+                           if Interface.SPARK in option.interfaces}}  # fmt: skip
+
+
+def _option(option: OptionDefinition) -> dict[str, Any]:
+    described: dict[str, Any] = {"description": option.help}
+    if option.type is tuple:
+        return described | {"type": ["string", "array"], "items": {"type": "string"}}
+    types = {bool: ["boolean", "string"], int: ["integer", "string"], str: ["string"], dict: ["object", "string"]}
+    return described | ({"type": types[option.type]} if option.type in types else {})
+
+
+def _source() -> dict[str, Any]:
+    files = {
+        "format": {"enum": list(FILE_FORMATS)},
+        "path": {**TEXT, "description": "a file, a directory or a glob; of Iceberg also the name of a table"},
+        "options": {**_TEXTS, "description": "options of Spark's reader, or of DuckDB's for local files"},
+        "storage_options": _SETTINGS,
+        "schema": {**TEXT, "description": "columns and their types as Spark writes them: id BIGINT, name STRING"},
+        "version": {"type": "integer", "minimum": 0, "description": "of a Delta table"},
+        "timestamp": {**TEXT, "description": "the Delta table as it was then"},
+        "snapshot_id": {"type": "integer", "description": "of an Iceberg table"},
+        "url": TEXT,
+        "table": TEXT,
+        "query": TEXT,
+    }
+    snapshot = {
+        "snapshot": TEXT,
+        "uid": TEXT,
+        "state": TEXT,
+        "operator_state": TEXT,
+        "timers": {"enum": ["event", "processing"]},
+        "flatten": FLAG,
+        "open": _open_options(),
+    }
+    made = _object({**files, "sql": TEXT, **snapshot})
+    return {
+        **made,
+        "minProperties": 1,
+        "allOf": [
+            _when({"required": ["sql"]}, {"maxProperties": 1}),
+            _when({"required": ["snapshot"]}, {"required": ["uid"], "propertyNames": {"enum": list(snapshot)}}),
+            _when({"not": {"anyOf": [{"required": ["sql"]}, {"required": ["snapshot"]}]}}, {"required": ["format"]}),
+            _when_format(("parquet", "csv", "json", "delta", "iceberg"), {"required": ["path"]}),
+            _when_format(("jdbc",), {"required": ["url"]}),
+        ],
+    }
+
+
+def _when(condition: dict[str, Any], then: dict[str, Any]) -> dict[str, Any]:
+    return {"if": condition, "then": then}
+
+
+def _when_format(names: tuple[str, ...], then: dict[str, Any]) -> dict[str, Any]:
+    return _when({"properties": {"format": {"enum": list(names)}}, "required": ["format"]}, then)
+
+
+def _base() -> dict[str, Any]:
+    return _object(
+        {
+            "path": {**TEXT, "description": "a savepoint or checkpoint"},
+            "newest_checkpoint": {**TEXT, "description": "a directory: its newest completed checkpoint"},
+            "newest_snapshot": {**TEXT, "description": "a directory: its newest completed savepoint or checkpoint"},
+            "latest": {**TEXT, "description": "a file that contains the path, as `latest` of another job writes it"},
+            "open": _open_options(),
+        },
+        oneOf=[{"required": [name]} for name in ("path", "newest_checkpoint", "newest_snapshot", "latest")],
+    )
+
+
+def _operator() -> dict[str, Any]:
+    return _object(
+        {
+            "uid": TEXT,
+            "extend": {**FLAG, "description": "add keyed states to the base's operator, instead of replacing it"},
+            "key": COLUMN,
+            "key_type": TYPE,
+            "hash_column": COLUMN,
+            "hash": {"enum": ["Objects.hash"]},
+            "parallelism": _POSITIVE,
+            "states": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/state"}},
+        },
+        ["uid", "states"],
+    )
+
+
+def _state() -> dict[str, Any]:
+    return {
+        "type": "object",
+        "required": ["kind", "source"],
+        "properties": {"kind": {"enum": list(STATE_KINDS)}, "source": {**TEXT, "description": "the name of a source"}},
+        "allOf": [
+            _when({"properties": {"kind": {"const": name}}, "required": ["kind"]}, _arguments(kind))
+            for name, kind in STATE_KINDS.items()
+        ],
+    }
+
+
+def _arguments(kind: StateKind) -> dict[str, Any]:
+    name = {"name": {**TEXT, "description": "the name of the state's descriptor"}} if kind.named else {}
+    properties = {"kind": True, "source": True, **name, **kind.arguments}
+    return _object(properties, ["name"] if kind.named else None, description=kind.help)
+
+
+def _change() -> dict[str, Any]:
+    """An object of one member: the name of a change, and its fields, as the table of changes has them."""
+    return _object({item.name: _fields(item) for item in CHANGES}, minProperties=1, maxProperties=1)
+
+
+def _fields(change: ChangeDefinition) -> dict[str, Any]:
+    made = change.schema()
+    return made if "required" in made else {**made, "type": ["object", "null"]}
+
+
+def _target() -> dict[str, Any]:
+    return _object(
+        {
+            "path": {**TEXT, "description": "a directory; {date}, {run_id} and {name} of variables are replaced"},
+            "format": {"enum": list(OUTPUT_FORMATS)},
+            "flink_version": {**TEXT, "description": "the release that restores the savepoint, 1.13 to 2.3"},
+            "compressed": FLAG,
+            "max_parallelism": _POSITIVE,
+            "parallelism": {"type": "object", "additionalProperties": _POSITIVE, "description": "by uid"},
+            "overwrite": {"enum": list(OVERWRITE), "description": "whether another savepoint there is replaced"},
+            "verify": FLAG,
+            "rocksdb_options": {**_TEXTS, "description": "options of native-rocksdb by Flink's keys"},
+            "storage_options": _SETTINGS,
+        },
+        ["path"],
+    )
+
+
+def _check() -> dict[str, Any]:
+    bounds = {"min": _COUNT, "max": _COUNT}
+    return {
+        **_object(
+            {
+                "name": TEXT,
+                "rows": {**TEXT, "description": "a source"},
+                "unique": {**TEXT, "description": "a source"},
+                "columns": {"type": "array", "minItems": 1, "items": COLUMN},
+                "state": {**TEXT, "description": "a state of the savepoint"},
+                "uid": {**TEXT, "description": "the operator of `state`"},
+                "sql": {**TEXT, "description": "a query of one row and one column, which must be true"},
+                "on": {"enum": ["sources", "target"], "description": "what `sql` reads; default sources"},
+                **bounds,
+            }
+        ),
+        "oneOf": [
+            {"required": ["rows"], "anyOf": [{"required": ["min"]}, {"required": ["max"]}]},
+            {"required": ["state", "uid"], "anyOf": [{"required": ["min"]}, {"required": ["max"]}]},
+            {"required": ["unique", "columns"]},
+            {"required": ["sql"]},
+        ],
+    }
+
+
+def _hook() -> dict[str, Any]:
+    return _object(
+        {
+            "command": {"type": "array", "minItems": 1, "items": {"type": "string"}},
+            "python": {"type": "string", "pattern": r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"},
+            "on": {"enum": ["success", "failure", "always"]},
+        },
+        oneOf=[{"required": ["command"]}, {"required": ["python"]}],
+    )

@@ -1,0 +1,297 @@
+"""Runs of jobs in this process: plan, apply, checks, idempotence, pointers, hooks, secrets, kills."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stateproc
+from stateproc.errors import CheckFailed, InvalidOption, MissingFile, NotFound, SnapshotError
+from stateproc.jobs.job_run import execute_job
+from stateproc.writers.commit.commit_hooks import MANIFEST
+from tests.helpers.document_runs import environment
+
+SHOP = stateproc.bundled_snapshot("shop")
+UID = "orders-per-customer"
+JOB: dict[str, Any] = {
+    "job": "rename",
+    "variables": {"to": "orders-a"},
+    "base": {"path": SHOP, "open": {"uids": ["orders-per-customer"]}},
+    "changes": [{"rename-operator": {"uid": "orders-per-customer", "to": "${to}"}}],
+}
+
+
+def _job(folder: Path, **sections: Any) -> dict[str, Any]:
+    return {**JOB, "target": {"path": f"{folder}/renamed-{{to}}-{{run_id}}"}, **sections}
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def _rows(snapshot: str, uid: str, state: str = "profile") -> list[dict[str, Any]]:
+    found = stateproc.open(snapshot, uids=[uid]).state(uid, state).to_arrow().to_pylist()
+    return sorted(found, key=lambda row: row["key"])
+
+
+def test_a_plan_writes_nothing(tmp_path: Path) -> None:
+    report = stateproc.run_job(_job(tmp_path), plan=True)
+    assert report.status == "planned"
+    assert report.plan is not None
+    renamed = [item for item in report.plan["operators"] if item["uid"] == "orders-a"]
+    assert [(item["action"], item["max_parallelism"]) for item in renamed] == [("changed", 128)]
+    assert report.target == f"{tmp_path}/renamed-orders-a-{report.run_id}"
+    (base,) = report.inputs
+    assert (base["name"], base["format"], base["path"]) == ("base", "snapshot", SHOP)
+    assert len(base["version"]["metadata_sha256"]) == 64
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_is_repeated_does_nothing(tmp_path: Path) -> None:
+    first = stateproc.run_job(_job(tmp_path))
+    assert first.status == "written"
+    assert first.write is not None
+    written = _files(tmp_path)
+    assert _rows(first.target, "orders-a") == _rows(SHOP, "orders-per-customer")
+    second = stateproc.run_job(_job(tmp_path))
+    assert (second.status, second.target, second.write) == ("unchanged", first.target, first.write)
+    assert _files(tmp_path) == written
+    manifest = json.loads((Path(first.target) / MANIFEST).read_text())
+    assert (manifest["job"], manifest["finished"], manifest["fingerprint"]) == ("rename", True, first.fingerprint)
+    assert stateproc.open(first.target).verify().problems == ()
+
+
+def test_another_definition_has_another_fingerprint_and_a_run_id_can_be_given(tmp_path: Path) -> None:
+    one = stateproc.run_job(_job(tmp_path), plan=True)
+    other = stateproc.run_job(_job(tmp_path), variables={"to": "orders-b"}, plan=True)
+    given = stateproc.run_job(_job(tmp_path), variables={"run_id": "nightly-7"}, plan=True)
+    assert one.fingerprint == given.fingerprint != other.fingerprint
+    assert given.target == f"{tmp_path}/renamed-orders-a-nightly-7"
+
+
+def test_what_does_not_decide_on_the_contents_does_not_decide_on_the_fingerprint(tmp_path: Path) -> None:
+    one = stateproc.run_job(_job(tmp_path), plan=True)
+    same = stateproc.run_job(_job(tmp_path, report=f"{tmp_path}/r", latest=f"{tmp_path}/l", description="x"), plan=True)
+    assert one.fingerprint == same.fingerprint
+
+
+@pytest.mark.parametrize(("overwrite", "status"), [("never", None), ("changed", "written"), ("always", "written")])
+def test_a_snapshot_in_the_target(tmp_path: Path, overwrite: str, status: str | None) -> None:
+    target = {"path": f"{tmp_path}/fixed", "overwrite": overwrite}
+    stateproc.run_job(_job(tmp_path, target={**target, "overwrite": "never"}))
+    job = _job(tmp_path, target=target)
+    before = _files(tmp_path)
+    if status is None:
+        with pytest.raises(InvalidOption, match="which job 'rename' wrote as run"):
+            stateproc.run_job(job, variables={"to": "orders-b"})
+        assert _files(tmp_path) == before
+    else:
+        assert stateproc.run_job(job, variables={"to": "orders-b"}).status == status
+        assert "orders-b" in stateproc.open(f"{tmp_path}/fixed", uids=["orders-b"])
+        repeated = stateproc.run_job(job, variables={"to": "orders-b"})
+        assert repeated.status == ("unchanged" if overwrite == "changed" else "written")
+
+
+def test_a_snapshot_that_no_job_wrote_is_not_replaced(tmp_path: Path) -> None:
+    stateproc.SavepointWriter.from_existing_savepoint(None, SHOP).write(tmp_path / "fixed")
+    with pytest.raises(InvalidOption, match="which no run of a job has written"):
+        stateproc.run_job(_job(tmp_path, target={"path": f"{tmp_path}/fixed"}))
+
+
+def test_a_manifest_that_does_not_belong_to_the_snapshot_means_nothing(tmp_path: Path) -> None:
+    job = _job(tmp_path, target={"path": f"{tmp_path}/fixed", "overwrite": "changed"})
+    stateproc.run_job(job)
+    manifest = (tmp_path / "fixed" / MANIFEST).read_bytes()
+    stateproc.SavepointWriter.from_existing_savepoint(None, SHOP).write(tmp_path / "fixed", mode="overwrite")
+    (tmp_path / "fixed" / MANIFEST).write_bytes(manifest)
+    assert stateproc.run_job(job).status == "written"
+    (tmp_path / "fixed" / MANIFEST).write_bytes(b'{"manifest_version": 1, "job": []}')
+    assert stateproc.run_job(job).status == "written"
+
+
+def test_a_run_that_ended_after_its_commit_is_completed(tmp_path: Path) -> None:
+    job = _job(tmp_path, latest=f"{tmp_path}/latest")
+    done = stateproc.run_job(job)
+    manifest = Path(done.target, MANIFEST)
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "finished": False, "report": {}}))
+    (tmp_path / "latest").unlink()
+    assert stateproc.run_job(job).status == "unchanged"
+    assert (tmp_path / "latest").read_text() == f"{done.target}\n"
+    # A finished run does not move the pointer back.
+    (tmp_path / "latest").write_text("newer\n")
+    stateproc.run_job(job)
+    assert (tmp_path / "latest").read_text() == "newer\n"
+
+
+def test_the_pointer_of_one_job_is_the_base_of_another(tmp_path: Path) -> None:
+    first = stateproc.run_job(_job(tmp_path, latest=f"{tmp_path}/latest"))
+    base = {"latest": f"{tmp_path}/latest", "open": {"uids": ["orders-a"]}}
+    drop = [{"drop-state": {"uid": "orders-a", "state": ["profile"]}}]
+    second = stateproc.run_job(
+        {"job": "drop", "base": base, "changes": drop, "target": {"path": f"{tmp_path}/dropped"}}
+    )
+    assert second.inputs[0]["path"] == first.target
+    with pytest.raises(NotFound):
+        stateproc.open(second.target, uids=["orders-a"]).state("orders-a", "profile")
+    with pytest.raises(MissingFile, match="there is no such pointer"):
+        stateproc.run_job({"job": "x", "base": {"latest": f"{tmp_path}/none"}, "target": {"path": f"{tmp_path}/y"}})
+
+
+def test_checks_decide_before_there_is_a_savepoint(tmp_path: Path) -> None:
+    states = {"state": "profile", "uid": "orders-a"}
+    holds = [{**states, "min": 300, "max": 300}, {"sql": "SELECT count(*) = 300 FROM profile", "on": "target"}]
+    report = stateproc.run_job(_job(tmp_path, checks=holds))
+    assert [(item.passed, item.found) for item in report.checks] == [
+        (True, "300 rows, at least 300 and at most 300 expected"),
+        (True, "true"),
+    ]
+    fails = [*holds, {**states, "min": 301, "name": "enough"}]
+    before = _files(tmp_path)
+    outcome = execute_job(_job(tmp_path, checks=fails, report=f"{tmp_path}/report.json"))
+    assert isinstance(outcome.error, CheckFailed)
+    assert "enough: 300 rows, at least 301 expected" in str(outcome.error)
+    saved = json.loads((tmp_path / "report.json").read_text())
+    assert (saved["status"], [item["passed"] for item in saved["checks"]]) == ("failed", [True, True, False])
+    (tmp_path / "report.json").unlink()
+    assert _files(tmp_path) == before
+    assert not Path(outcome.report.target).exists()
+
+
+@pytest.mark.parametrize(
+    ("sections", "error", "says"),
+    [
+        ({"base": {"path": "/nowhere/at/all"}}, MissingFile, "/nowhere/at/all"),
+        ({"changes": [{"drop-operator": {"uid": "ordrs"}}]}, NotFound, "no operator 'ordrs'"),
+        (
+            {"changes": [{"ttl-purge": {"uid": "orders-per-customer", "state": "profile", "ttl": "soon"}}]},
+            InvalidOption,
+            "changes[0]",
+        ),
+        (
+            {"operators": [{"uid": "a", "states": [{"kind": "value", "name": "v", "source": "x"}]}]},
+            InvalidOption,
+            "there is no source 'x'",
+        ),
+        ({"checks": [{"sql": "SELECT 1", "on": "target"}]}, InvalidOption, "is 1, no boolean"),
+        ({"checks": [{"sql": "SELECT key = 1 FROM profile", "on": "target"}]}, InvalidOption, "not one row"),
+        (
+            {"sources": {"a": {"sql": "SELECT * FROM b"}, "b": {"sql": "SELECT * FROM a"}}},
+            InvalidOption,
+            "in a circle: a, b",
+        ),
+        ({"sources": {"a": {"sql": "COPY x TO '/tmp/y'"}}}, InvalidOption, "one SELECT"),
+        ({"metrics": [{"command": ["true"]}]}, InvalidOption, "--allow-hooks"),
+        ({"base": {"path": SHOP, "open": {"plugins": ["antigravity"]}}}, InvalidOption, "--allow-hooks"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, sections: dict[str, Any], error: type[SnapshotError], says: str) -> None:
+    with pytest.raises(error) as caught:
+        stateproc.run_job(_job(tmp_path, **sections))
+    assert says in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_queries_read_the_sources_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,name\n1,x\n2,y\n")
+    (tmp_path / "other.csv").write_text("id\n7\n")
+    sources = {
+        "rows": {"format": "csv", "path": f"{tmp_path}/a.csv"},
+        "profiles": {"snapshot": SHOP, "uid": UID, "state": "profile", "open": {"uids": [UID]}},
+        "both": {"sql": "SELECT r.name, p.value.vip FROM rows r JOIN profiles p ON p.key = r.id"},
+    }
+    checks = [{"rows": "both", "min": 2, "max": 2}, {"unique": "rows", "columns": ["id"]}]
+    report = stateproc.run_job(_job(tmp_path, sources=sources, checks=checks))
+    assert [item.passed for item in report.checks] == [True, True]
+    assert {item["name"]: item.get("files") for item in report.inputs} == {"base": None, "rows": 1, "profiles": None}
+    for query in (
+        f"SELECT count(*) = 1 FROM read_csv('{tmp_path}/other.csv')",
+        f"SELECT true FROM '{tmp_path}/other.csv'",
+    ):
+        with pytest.raises(SnapshotError, match=r"disabled by configuration|does not exist"):
+            stateproc.run_job(_job(tmp_path, sources=sources, checks=[{"sql": query}]))
+    # Another version of an input is another run.
+    (tmp_path / "a.csv").write_text("id,name\n1,x\n2,y\n3,z\n")
+    assert (
+        stateproc.run_job(_job(tmp_path, sources=sources, checks=checks), plan=True).fingerprint != report.fingerprint
+    )
+
+
+def test_hooks_receive_the_report(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", f"import sys; open({str(tmp_path / 'hook.json')!r}, 'w').write(sys.stdin.read())"]
+    hooks = [
+        {"command": command},
+        {"command": [sys.executable, "-c", "exit(3)"]},
+        {"python": "json:dumps", "on": "failure"},
+    ]
+    report = stateproc.run_job(_job(tmp_path / "x", metrics=hooks), allow_hooks=True)
+    assert json.loads((tmp_path / "hook.json").read_text())["status"] == "written"
+    assert len(report.warnings) == 1 and "failed: exit status 3" in report.warnings[0]
+
+
+def test_secrets_appear_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STATEPROC_SECRET_PLACE", "hunter2")
+    monkeypatch.setenv("STATEPROC_SECRET_TOKEN", "swordfish")
+    (tmp_path / "hunter2").mkdir()
+    base = {"path": SHOP, "open": {"uids": ["orders-per-customer"], "storage_options": {"token": "${secret:TOKEN}"}}}
+    sources = {"rows": {"format": "csv", "path": f"{tmp_path}/${{secret:PLACE}}/a.csv"}}
+    job = _job(
+        tmp_path, base=base, sources=sources, report=f"{tmp_path}/report.json", checks=[{"rows": "rows", "min": 1}]
+    )
+    failed = execute_job(job)
+    assert isinstance(failed.error, MissingFile)
+    assert failed.error.__cause__ is None and "${secret:PLACE}" in str(failed.error)
+    (tmp_path / "hunter2/a.csv").write_text("id\n1\n")
+    done = execute_job(job)
+    assert done.report.status == "written"
+    texts = [str(failed), repr(done), str(failed.error), (tmp_path / "report.json").read_text()]
+    texts += [Path(done.report.target, MANIFEST).read_text(), json.dumps(done.report.to_dict())]
+    assert not any(secret in text for secret in ("hunter2", "swordfish") for text in texts)
+
+
+def _killed_runs(job: Path, target: Path, kills: int, check: Callable[[], None]) -> int:
+    """Kill runs at growing delays after they start to write; return how many were killed before they ended."""
+    killed = 0
+    command = [sys.executable, "-m", "stateproc", "run", str(job)]
+    for n in range(kills):
+        run = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while not target.exists() and run.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.001)
+        time.sleep(0.004 * n)
+        if run.poll() is None:
+            run.send_signal(signal.SIGKILL)
+            killed += 1
+        run.wait()
+        check()
+    return killed
+
+
+def test_a_killed_run_leaves_no_partial_savepoint_and_the_next_one_succeeds(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    stateproc.SavepointWriter.from_existing_savepoint(None, SHOP).write(source)
+    before, target = _files(source), tmp_path / "target"
+    file = tmp_path / "job.json"
+    changes = [{"rescale": {"max_parallelism": 512}}, {"convert": {"to": "native-rocksdb"}}]
+    file.write_text(
+        json.dumps({"job": "big", "base": {"path": str(source)}, "changes": changes, "target": {"path": str(target)}})
+    )
+
+    def check() -> None:
+        assert _files(source) == before
+        if (target / "_metadata").exists():
+            assert stateproc.open(str(target)).verify().problems == ()
+
+    killed = _killed_runs(file, target, 6, check)
+    assert killed >= 3
+    assert stateproc.run_job(file).status in ("written", "unchanged")
+    check()
+    assert sorted(name for name in _files(target) if name.startswith(".stateproc")) == []
+    assert stateproc.run_job(file).status == "unchanged"

@@ -1,0 +1,95 @@
+"""The schema of jobs: it is one, contains every change and state kind, and errors show lines and near names."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from stateproc.errors import InvalidOption
+from stateproc.jobs.job_document import parse_document
+from stateproc.jobs.job_schema import job_schema
+from stateproc.jobs.state_kinds import STATE_KINDS
+from stateproc.jobs.validation import validate
+from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
+from stateproc.writers.changes import CHANGES
+
+JOB = """\
+job: nightly
+sources:
+  customers: {format: parquet, path: /data/customers}
+  db: {format: jdbc, url: "jdbc:x", table: t}
+operators:
+  - uid: customers
+    parallelism: 4
+    states:
+      - {kind: value, name: profile, source: customers}
+changes:
+  - rename-operator: {uid: orders, to: orders-v2}
+  - drop-in-flight-data:
+target: {path: /savepoints/x}
+checks:
+  - {rows: customers, min: 1}
+"""
+
+
+def test_the_schema_is_one_and_accepts_a_job() -> None:
+    Draft202012Validator.check_schema(job_schema())
+    validate(parse_document(JOB, "job.yaml"))
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.name)
+def test_every_change_is_accepted(change: object) -> None:
+    value = {"job": "x", "base": {"path": "p"}, "target": {"path": "t"}}
+    sample = dict(change.sample)  # type: ignore[attr-defined]
+    document = parse_document("{}")
+    accepted = {**value, "changes": [{change.name: sample}]}  # type: ignore[attr-defined]
+    validate(type(document)(None, accepted))
+    with pytest.raises(InvalidOption, match=r"changes\[0\].*there is no 'unheard_of'"):
+        validate(type(document)(None, {**value, "changes": [{change.name: {**sample, "unheard_of": 1}}]}))  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("kind", STATE_KINDS.values(), ids=STATE_KINDS)
+def test_the_arguments_of_states_are_those_of_the_bootstrap(kind: object) -> None:
+    method = getattr(OperatorBootstrap, kind.method)  # type: ignore[attr-defined]
+    names = [name for name in inspect.signature(method).parameters if name not in ("self", "name", "frame", "offsets")]
+    assert set(kind.arguments) == set(names)  # type: ignore[attr-defined]
+    assert ("name" in inspect.signature(method).parameters) is kind.named  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("kind: value", "kind: vlue", "line 9: 'vlue' is not accepted here"),
+        ("kind: value", "kind: vlue", "did you mean 'value'?"),
+        ("format: parquet", "fromat: parquet", "line 3: there is no 'fromat' here"),
+        ("format: parquet", "fromat: parquet", "did you mean 'format'?"),
+        ("name: profile, ", "", "line 9: 'name' is missing"),
+        ("parallelism: 4", "parallelism: 0", "line 7: 0 is less than 1"),
+        ("parallelism: 4", "parallelism: many", "line 7: 'many' is not a whole number"),
+        ("source: customers}", "source: customers, window: w}", "line 9: there is no 'window' here"),
+        ("job: nightly\n", "", "'job' is missing"),
+        ("rows: customers, min: 1", "rows: customers", "line 15: neither min nor max is given"),
+        ("min: 1", "min: 1, sql: x", "line 15: rows and sql are given both"),
+        ("rows: customers, min: 1", "state: customers, min: 1", "line 15: 'uid' is missing"),
+        ("customers: {format: parquet, path: /data/customers}", "customers: {sql: x, path: y}", "line 3: 2 keys"),
+        ("path: /data/customers}", "path: [a]}", "line 3: ['a'] is not text"),
+        ("rename-operator:", "rename-oprator:", "line 11: there is no 'rename-oprator' here"),
+        ("rename-operator:", "rename-oprator:", "did you mean 'rename-operator'?"),
+        ("to: orders-v2", "two: orders-v2", "line 11: there is no 'two' here"),
+        ("path: /savepoints/x", "path: ''", "line 13: '' is not accepted here"),
+    ],
+)
+def test_errors_show_the_line(old: str, new: str, says: str) -> None:
+    assert old in JOB
+    with pytest.raises(InvalidOption) as caught:
+        validate(parse_document(JOB.replace(old, new), "job.yaml"))
+    assert says in str(caught.value)
+    assert "[file job.yaml]" in str(caught.value)
+
+
+def test_a_job_is_a_mapping() -> None:
+    for text in ("", "[]", "job"):
+        with pytest.raises(InvalidOption, match="a job is a mapping"):
+            validate(parse_document(text))
