@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stateproc.jobs.state_kinds import COLUMN, FLAG, STATE_KINDS, TEXT, TYPE, StateKind
+from stateproc.jobs.state_kinds import COLUMN, FLAG, STATE_KINDS, TEXT, TYPE, JobStateKind
 from stateproc.options import OPEN_OPTIONS, Interface, OptionDefinition
 from stateproc.writers.changes import CHANGES, ChangeDefinition
 
@@ -160,7 +160,7 @@ def _state() -> dict[str, Any]:
     }
 
 
-def _arguments(kind: StateKind) -> dict[str, Any]:
+def _arguments(kind: JobStateKind) -> dict[str, Any]:
     name = {"name": {**TEXT, "description": "the name of the state's descriptor"}} if kind.named else {}
     properties = {"kind": True, "source": True, **name, **kind.arguments}
     return _object(properties, ["name"] if kind.named else None, description=kind.help)

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stateproc import __version__
 from stateproc.jobs.input_versions import file_hash
 from stateproc.storage.filesystem import StorageOptions, join, kind_of, read_range
 from stateproc.storage.paths import METADATA
@@ -49,7 +48,6 @@ class RunManifest:
         """Return the contents of the file."""
         values = {
             "manifest_version": _VERSION,
-            "stateproc": __version__,
             "job": self.job,
             "run_id": self.run_id,
             "fingerprint": self.fingerprint,

@@ -36,7 +36,7 @@ _KAFKA: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class StateKind:
+class JobStateKind:
     """One kind of state.
 
     Attributes:
@@ -52,31 +52,31 @@ class StateKind:
     named: bool = True
 
 
-STATE_KINDS: dict[str, StateKind] = {
-    "value": StateKind("value_state", _SINGLE, "a ValueState, a row per key"),
-    "reducing": StateKind("reducing_state", _SINGLE, "a ReducingState, the reduced value per key"),
-    "aggregating": StateKind("aggregating_state", _SINGLE, "an AggregatingState, the accumulator per key"),
-    "list": StateKind(
+STATE_KINDS: dict[str, JobStateKind] = {
+    "value": JobStateKind("value_state", _SINGLE, "a ValueState, a row per key"),
+    "reducing": JobStateKind("reducing_state", _SINGLE, "a ReducingState, the reduced value per key"),
+    "aggregating": JobStateKind("aggregating_state", _SINGLE, "an AggregatingState, the accumulator per key"),
+    "list": JobStateKind(
         "list_state",
         {"value": COLUMN, "element_type": TYPE, **_KEPT, **_SPACE},
         "a ListState, an array of all elements per key",
     ),
-    "map": StateKind(
+    "map": JobStateKind(
         "map_state",
         {"value": COLUMN, "map_key": COLUMN, "map_value": COLUMN, "map_key_type": TYPE, "map_value_type": TYPE,
          **_KEPT, **_SPACE},
         "a MapState, a map per key, or a row per entry",
     ),
-    "event-timers": StateKind("event_time_timers", _TIMERS, "event-time timers, a row each", named=False),
-    "processing-timers": StateKind("processing_time_timers", _TIMERS, "processing-time timers", named=False),
-    "window": StateKind("window_state", _WINDOW, "all states and timers of a window operator", named=False),
-    "operator-list": StateKind("operator_list_state", _ELEMENTS, "an operator's ListState, a row per element"),
-    "union": StateKind("union_list_state", _ELEMENTS, "a union ListState, a row per element"),
-    "broadcast": StateKind(
+    "event-timers": JobStateKind("event_time_timers", _TIMERS, "event-time timers, a row each", named=False),
+    "processing-timers": JobStateKind("processing_time_timers", _TIMERS, "processing-time timers", named=False),
+    "window": JobStateKind("window_state", _WINDOW, "all states and timers of a window operator", named=False),
+    "operator-list": JobStateKind("operator_list_state", _ELEMENTS, "an operator's ListState, a row per element"),
+    "union": JobStateKind("union_list_state", _ELEMENTS, "a union ListState, a row per element"),
+    "broadcast": JobStateKind(
         "broadcast_state",
         {"map_key": COLUMN, "map_value": COLUMN, "map_key_type": TYPE, "map_value_type": TYPE},
         "a broadcast state, a row per entry",
     ),
-    "kafka-source": StateKind("kafka_source", _KAFKA, "the offsets of a KafkaSource, a row per partition", named=False),
+    "kafka-source": JobStateKind("kafka_source", _KAFKA, "offsets of a KafkaSource, a row per partition", named=False),
 }  # fmt: skip
 """By the value of ``kind``, as ``stateKind`` of ``df.write`` names them."""

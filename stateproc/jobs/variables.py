@@ -43,7 +43,8 @@ def resolved(document: JobDocument, given: Mapping[str, str], environment: Mappi
     for name in given:
         if name not in declared and name not in _BUILT_IN:
             raise not_found("variable", name, [*declared, *_BUILT_IN], "the job").at(file=document.name)
-    values: dict[str, Any] = {DATE: datetime.now(timezone.utc).strftime("%Y-%m-%d")}
+    today = datetime.now(timezone.utc).strftime("%Y-%m-%d")
+    values: dict[str, Any] = {DATE: given.get(DATE, today)}
     resolver = _Resolver(document, values, environment)
     for name, value in declared.items():
         if not _NAME.fullmatch(name):
@@ -52,7 +53,6 @@ def resolved(document: JobDocument, given: Mapping[str, str], environment: Mappi
             values[name] = given[name] if isinstance(value, str) else scalar(given[name])
         else:
             values[name] = resolver.value(value, ("variables", name))
-    values[DATE] = given.get(DATE, values[DATE])
     value = resolver.value({key: item for key, item in _items(document.value) if key != "variables"}, ())
     if declared:
         value["variables"] = {name: values[name] for name in declared}

@@ -36,6 +36,7 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 def check_commands(document: Path, folder: Path, extra: Mapping[str, str] | None = None) -> None:
     """Run the commands of a document in a folder; fail if one prints something else than is shown."""
     variables = dict(extra or {})
+    write_files(document, folder)
     for command in commands(document):
         assigned = re.fullmatch(r"(\w+)=(\S+|\$\(.+\))", command.line)
         if assigned:
@@ -56,6 +57,14 @@ def check_commands(document: Path, folder: Path, extra: Mapping[str, str] | None
         place = f"{document.name}:{command.at}"
         assert "Traceback" not in done.stdout, f"{place}\n{done.stdout}"
         assert matches(command.output, done.stdout), f"{place} prints\n{done.stdout}\nand not\n{command.output}"
+
+
+def write_files(document: Path, folder: Path) -> None:
+    """Write the YAML blocks of a document that begin with the name of a file: ``# job.yaml``."""
+    for _, text in blocks(document, "yaml"):
+        named = re.match(r"# ([\w.-]+\.yaml)\n", text)
+        if named:
+            (folder / named[1]).write_text(text.removeprefix(named[0]), encoding="utf-8")
 
 
 def program_of(document: Path) -> str | None:

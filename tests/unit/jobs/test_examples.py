@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import stateproc
+from stateproc.jobs.loading import load_job
 from stateproc.jobs.run_report import RunReport
 from tests.helpers.fixtures import Fixture, differences, fixtures
 from tests.helpers.paths import ROOT
@@ -59,13 +60,17 @@ def test_purge_of_expired_state(tmp_path: Path) -> None:
     fixture = _fixture("1.20/chain-expiring/3-checkpoint-by-1")
     line = next(item for item in fixture.expected() if item["kind"] == "value")
     variables = {"uid": line["uid"], "state": line["state"], "checkpoints": str(Path(fixture.snapshot).parent)}
-    before = len(stateproc.open(fixture.snapshot, uids=[line["uid"]]).state(line["uid"], line["state"]).to_arrow())
+
+    def rows(snapshot: str) -> int:
+        return len(stateproc.open(snapshot, uids=[line["uid"]]).state(line["uid"], line["state"]).to_arrow())
+
     kept = _twice("purge-expired.yaml", tmp_path, **variables, date="2020-01-01")
-    assert (
-        len(stateproc.open(kept.target, uids=[line["uid"]]).state(line["uid"], line["state"]).to_arrow()) == before > 0
-    )
+    newest = str(kept.inputs[0]["path"])
+    checkpoints = [path.name for path in Path(fixture.snapshot).parent.glob("chk-*")]
+    assert Path(newest).name == max(checkpoints, key=lambda name: int(name.removeprefix("chk-")))
+    assert rows(kept.target) == rows(newest) > 0
     purged = _twice("purge-expired.yaml", tmp_path, **variables, date="2099-01-01")
-    assert len(stateproc.open(purged.target, uids=[line["uid"]]).state(line["uid"], line["state"]).to_arrow()) == 0
+    assert rows(purged.target) == 0
     assert (tmp_path / "latest").read_text() == f"{purged.target}\n"
 
 
@@ -86,7 +91,5 @@ def test_the_dag_calls_the_command_with_a_job_of_the_examples() -> None:
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.yaml")), ids=lambda file: file.stem)
 def test_every_example_is_valid(file: Path) -> None:
-    from stateproc.jobs.loading import load_job
-
     assert load_job(file).name
     assert json.dumps(load_job(file).document.value)

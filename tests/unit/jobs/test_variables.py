@@ -87,3 +87,9 @@ def test_a_job_keeps_secrets_by_name(tmp_path: Path) -> None:
     job = load_job(_job(tmp_path, text), {}, {"ROOT": "/", "STATEPROC_SECRET_WHERE": "hidden"})
     assert job.base and job.base.where == "${secret:WHERE}"
     assert "hidden" not in repr(job)
+
+
+def test_a_default_can_contain_the_date(tmp_path: Path) -> None:
+    text = JOB.replace("name: a", 'name: "day-${date}"')
+    job = load_job(_job(tmp_path, text), {"date": "2026-01-31"}, {"ROOT": "/"})
+    assert job.base and job.base.where == "//x/day-2026-01-31"
