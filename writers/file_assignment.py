@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from stateproc.codec.arrow_arrays import numbers_of, values_array
 from stateproc.writers.formats.common.entry_batches import TARGETED
 from stateproc.writers.write_plan import Target
 
@@ -55,14 +56,14 @@ class TargetOf:
 
     def of(self, entries: pa.RecordBatch) -> pa.RecordBatch:
         """Return the entries (RAW_ENTRIES) with their targets (TARGETED)."""
-        groups = entries.column("key_group").to_numpy(zero_copy_only=False)
-        columns = [pa.array(self._files[groups]), *(entries.column(name) for name in TARGETED.names[1:])]
+        groups = numbers_of(entries.column("key_group"))
+        columns = [values_array(self._files[groups]), *(entries.column(name) for name in TARGETED.names[1:])]
         return pa.RecordBatch.from_arrays(columns, TARGETED.names)
 
 
 def with_target(entries: pa.RecordBatch, number: int) -> pa.RecordBatch:
     """Return entries (RAW_ENTRIES) that all belong to one file with its number (TARGETED)."""
-    target = pa.array(np.full(entries.num_rows, number, dtype=np.int32))
+    target = values_array(np.full(entries.num_rows, number, dtype=np.int32))
     return pa.RecordBatch.from_arrays([target, *entries.columns], TARGETED.names)
 
 

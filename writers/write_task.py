@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from stateproc.codec.arrow_arrays import numbers_of
 from stateproc.errors import DuplicateKey, InvalidEntries, SnapshotError
 from stateproc.metadata.handles import KeyedHandle, OperatorHandle, OperatorStreamHandle
+from stateproc.writers.formats.common.byte_gather import empty_row_bytes, entry_batch
 from stateproc.writers.formats.common.duplicate_key_row import with_row
 from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES, TARGET, cuts
 from stateproc.writers.formats.common.state_headers import OperatorStateHeader
@@ -20,7 +22,7 @@ from stateproc.writers.formats.operator_state.verify import verify_operator_stat
 from stateproc.writers.formats.operator_state.writer import OperatorStateWriter
 from stateproc.writers.write_plan import OperatorJob, Target, WriteJob
 
-_NO_ENTRIES = pa.RecordBatch.from_pylist([], RAW_ENTRIES)
+_NO_ENTRIES = entry_batch(np.empty(0), 0, empty_row_bytes(0), empty_row_bytes(0))
 _OPERATOR_TYPE = 4
 
 
@@ -155,7 +157,7 @@ def _by_state(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Recor
 def _runs(batches: Iterable[pa.RecordBatch], column: str) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield (number, rows) of consecutive rows with the same number in ``column``."""
     for batch in batches:
-        numbers: Any = batch.column(column).to_numpy(zero_copy_only=False)
+        numbers = numbers_of(batch.column(column))
         for start, stop in itertools.pairwise(cuts(numbers)):
             yield int(numbers[start]), batch.slice(start, stop - start)
 

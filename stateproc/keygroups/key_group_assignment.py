@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stateproc.codec.arrow_arrays import as_type
+from stateproc.codec.arrow_arrays import as_type, numbers_of
 from stateproc.codec.byte_arrays import RowBytes
 from stateproc.codec.encoding.times import dates, day_times, instants
 from stateproc.errors import InvalidOption
@@ -63,7 +63,7 @@ def key_groups(
     rows bring along (int32), which go before all else.
     """
     if codes is not None:
-        found: Ints = np.asarray(as_type(codes, pa.int32()).to_numpy(zero_copy_only=False), dtype=np.int32)
+        found: Ints = np.asarray(numbers_of(as_type(codes, pa.int32())), dtype=np.int32)
     elif isinstance(serializer, RowData):
         # The hash of a row is that of its bytes, which follow their length.
         found = binary_row_hash(_without_size(pieces))

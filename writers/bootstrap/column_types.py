@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stateproc.codec.arrow_arrays import as_type
+from stateproc.codec.arrow_arrays import as_type, values_array
 from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.encoding.times import instants
 
@@ -37,7 +37,7 @@ def in_milliseconds(array: pa.Array) -> pa.Array:
     """
     if pa.types.is_timestamp(array.type):
         seconds, nanos, null = instants(array)
-        return pa.array(seconds * 1000 + nanos // 10**6, pa.int64(), mask=null)
+        return values_array(seconds * 1000 + nanos // 10**6, null)
     if pa.types.is_struct(array.type):
         fields = [in_milliseconds(array.field(index)) for index in range(array.type.num_fields)]
         names = [array.type.field(index).name for index in range(array.type.num_fields)]

@@ -12,7 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stateproc.codec.arrow_arrays import as_type, entries_of, items_of, list_of, refuse_nulls
+from stateproc.codec.arrow_arrays import (
+    as_type,
+    entries_of,
+    items_of,
+    list_of,
+    null_rows,
+    numbers_of,
+    refuse_nulls,
+    values_array,
+)
 from stateproc.codec.byte_arrays import RowBytes, Unencodable
 from stateproc.codec.encoding.keys import composite_keys
 from stateproc.codec.layouts.base import Unwritable
@@ -132,7 +141,7 @@ class RowEncoder:
                 return key_groups(keys, key, self.state.key, self.hash, self._codes(columns), self.max_parallelism)
         with of_column(KEY_GROUP):
             refuse_nulls(given, "a key group")
-            groups: Ints = as_type(given, pa.int32()).to_numpy(zero_copy_only=False)
+            groups: Ints = numbers_of(as_type(given, pa.int32()))
             wrong = np.flatnonzero((groups < 0) | (groups >= self.max_parallelism))
             if len(wrong):
                 raise Unencodable(f"there are key groups 0 to {self.max_parallelism - 1}", int(wrong[0]))
@@ -141,7 +150,7 @@ class RowEncoder:
     def _codes(self, columns: dict[str, pa.Array]) -> pa.Array | None:
         codes = columns.get(HASH_COLUMN)
         if codes is not None and codes.null_count:
-            raise Unencodable("no hash", int(np.flatnonzero(codes.is_null().to_numpy(zero_copy_only=False))[0]))
+            raise Unencodable("no hash", int(np.flatnonzero(null_rows(codes))[0]))
         return codes
 
     def _namespaces(self, columns: dict[str, pa.Array], n: int) -> pa.Array:
@@ -156,8 +165,8 @@ class RowEncoder:
         """TimerSerializer: timestamp, key, namespace."""
         times = times_of(columns[TIMESTAMP], TIMESTAMP)
         if times.null_count:
-            raise Unencodable("a timer without a time", int(np.flatnonzero(times.is_null().to_numpy(False))[0]))
-        flipped = (times.to_numpy() ^ np.int64(-(2**63))).astype(">i8")
+            raise Unencodable("a timer without a time", int(np.flatnonzero(null_rows(times))[0]))
+        flipped = (numbers_of(times) ^ np.int64(-(2**63))).astype(">i8")
         stamp = RowBytes(flipped.view(np.uint8), np.arange(0, 8 * len(flipped) + 1, 8, dtype=np.int64))
         return composite_keys(stamp, key, namespace, False)
 
@@ -196,7 +205,7 @@ class RowEncoder:
             parents = None
         else:
             times = column
-        found = pc.fill_null(times_of(times, LAST_ACCESS), self.now).to_numpy(zero_copy_only=False)
+        found = numbers_of(pc.fill_null(times_of(times, LAST_ACCESS), self.now))
         return np.asarray(found if parents is None else found[parents], dtype=np.int64)
 
 
@@ -209,7 +218,7 @@ def _located(name: str, layout: Any, array: pa.Array) -> RowBytes:
 
 def _with_times(times: np.ndarray[Any, Any], values: pa.Array) -> pa.Array:
     """TtlValues; a null user value of a map is a null in one, as in Flink, not a null of the map."""
-    return pa.StructArray.from_arrays([pa.array(times, pa.int64()), values], [LAST_ACCESS, "value"])
+    return pa.StructArray.from_arrays([values_array(times), values], [LAST_ACCESS, "value"])
 
 
 def refused(columns: Mapping[str, pa.Array], error: Unencodable, where: Where) -> InvalidRows:

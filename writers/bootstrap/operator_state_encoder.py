@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from stateproc.codec.arrow_arrays import refuse_nulls
+from stateproc.codec.arrow_arrays import numbers_of, refuse_nulls, values_array
 from stateproc.codec.byte_arrays import RowBytes, Unencodable
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.errors import Where
@@ -57,7 +57,7 @@ class ElementEncoder:
     def _entries(self, columns: dict[str, pa.Array]) -> pa.RecordBatch:
         subtasks = columns[SUBTASK]
         refuse_nulls(subtasks, "a subtask")
-        numbers = np.asarray(subtasks.to_numpy(zero_copy_only=False), dtype=np.int64)
+        numbers = np.asarray(numbers_of(subtasks), dtype=np.int64)
         outside = (numbers < 0) | (numbers >= len(self.files))
         if outside.any():
             row = int(np.flatnonzero(outside)[0])
@@ -65,8 +65,8 @@ class ElementEncoder:
         values = self.value.layout(self.context).encode(columns[VALUE])
         same = np.zeros(len(numbers), dtype=np.int32)
         arrays = [
-            pa.array(np.array(self.files, dtype=np.int32)[numbers]), pa.array(same),
-            pa.array(same + np.int32(self.state_id)), self._order(columns).to_arrow(), values.to_arrow(),
+            values_array(np.array(self.files, dtype=np.int32)[numbers]), values_array(same),
+            values_array(same + np.int32(self.state_id)), self._order(columns).to_arrow(), values.to_arrow(),
         ]  # fmt: skip
         return pa.RecordBatch.from_arrays(arrays, TARGETED.names)
 
@@ -75,5 +75,5 @@ class ElementEncoder:
         if self.key is not None:
             refuse_nulls(columns[KEY], "a broadcast state's key")
             return self.key.layout(self.context.inner).encode(columns[KEY])
-        places = columns[POSITION].to_numpy(zero_copy_only=False).astype(">i8")
+        places = numbers_of(columns[POSITION]).astype(">i8")
         return RowBytes(places.view(np.uint8), np.arange(0, 8 * len(places) + 1, 8, dtype=np.int64))

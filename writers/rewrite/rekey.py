@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stateproc.codec import ops
+from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.builder import Builder
 from stateproc.codec.byte_arrays import RowBytes
 from stateproc.codec.machine import Machine
@@ -60,7 +61,7 @@ class Rekey:
                     done = machine.run(keys.data, starts, ends, done, len(keys))
                     groups.append(self._groups(assemble(machine.decoded())))
             found = np.concatenate(groups) if groups else np.empty(0, dtype=np.int32)
-            yield batch.set_column(batch.schema.get_field_index("key_group"), "key_group", pa.array(found))
+            yield batch.set_column(batch.schema.get_field_index("key_group"), "key_group", values_array(found))
 
     def _program(self) -> tuple[Machine, Callable[..., pa.Array]]:
         b = Builder()
@@ -94,7 +95,7 @@ class RekeyedEncoder:
 
     def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return raw entries (RAW_ENTRIES), in the order of rows. Raises InvalidRows, InvalidOption."""
-        none = pa.array(np.zeros(batch.num_rows, dtype=np.int32))
+        none = values_array(np.zeros(batch.num_rows, dtype=np.int32))
         (entries,) = self.rekey.batches([self.encoder.encode(batch.append_column(KEY_GROUP, none))])
         return entries
 

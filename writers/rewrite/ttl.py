@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.codec import ops
+from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.builder import Builder
 from stateproc.codec.byte_arrays import RowBytes
 from stateproc.codec.encoding.list_encoding import delimited
@@ -68,7 +69,7 @@ class TtlChange:
                 kept, values = self._marked(values)
             else:
                 kept, values = self._plain(values)
-            changed = batch if kept is None else batch.filter(pa.array(kept))
+            changed = batch if kept is None else batch.filter(values_array(kept))
             if len(changed):
                 index = batch.schema.get_field_index("value")
                 yield changed.set_column(index, "value", values.to_arrow())

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stateproc.codec.arrow_arrays import numbers_of, values_array
 from stateproc.codec.jit import exported, load_i64, load_u8, store_64
 from stateproc.writers.formats.common.byte_gather import gather_addresses
 from stateproc.writers.formats.common.entry_batches import TARGETED, ByteColumn, Longs, byte_column, cuts
@@ -58,14 +59,12 @@ class ScatteredEntries:
     def of(cls, batches: Sequence[pa.RecordBatch]) -> ScatteredEntries:
         """The entries of at least one batch."""
         names = TARGETED.names[:3]
-        numbers = tuple(
-            np.concatenate([batch.column(name).to_numpy(zero_copy_only=False) for batch in batches]) for name in names
-        )
+        numbers = tuple(np.concatenate([numbers_of(batch.column(name)) for batch in batches]) for name in names)
         return cls(numbers, ScatteredBytes.of(batches, "key"), ScatteredBytes.of(batches, "value"))
 
     def taken(self, rows: Longs) -> pa.RecordBatch:
         """These rows (TARGETED), copied."""
-        numbers = [pa.array(column[rows]) for column in self.numbers]
+        numbers = [values_array(column[rows]) for column in self.numbers]
         return pa.RecordBatch.from_arrays([*numbers, self.keys.taken(rows), self.values.taken(rows)], schema=TARGETED)
 
     def by_key_group(self) -> Longs:
@@ -123,9 +122,9 @@ def _sort_ties(
     tied[1:] |= same
     at = np.flatnonzero(tied)
     rows = order[at]
-    table = pa.table({"group": groups[rows], "key": keys.taken(rows)})
+    table = pa.Table.from_arrays([values_array(groups[rows]), keys.taken(rows)], ["group", "key"])
     indices = pc.sort_indices(table, sort_keys=[("group", "ascending"), ("key", "ascending")])
-    order[at] = rows[indices.to_numpy()]
+    order[at] = rows[numbers_of(indices)]
 
 
 def _heads(keys: ScatteredBytes) -> npt.NDArray[np.uint64]:

@@ -10,6 +10,7 @@ from typing import IO, Protocol
 
 import pyarrow as pa
 
+from stateproc.codec.arrow_arrays import numbers_of
 from stateproc.metadata.handles import RelativeFileHandle
 from stateproc.storage import open_handle
 from stateproc.storage.writing import writing
@@ -127,7 +128,7 @@ def _held(batches: Iterable[pa.RecordBatch], run_bytes: int) -> Iterator[list[pa
 
 def _write(out: _Out, entries: pa.RecordBatch) -> tuple[RunChunk, ...]:
     """Write sorted entries in chunks, each of one key group."""
-    targets, groups = (entries.column(name).to_numpy() for name in (TARGET, "key_group"))
+    targets, groups = (numbers_of(entries.column(name)) for name in (TARGET, "key_group"))
     keys, values = (byte_column(entries.column(name)).offsets for name in ("key", "value"))
     chunks: list[RunChunk] = []
     at = 0

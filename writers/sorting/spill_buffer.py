@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stateproc.codec.arrow_arrays import numbers_of, values_array
 from stateproc.errors import WriteFailed
 from stateproc.storage.writing import writing
 from stateproc.writers.formats.common.entry_batches import TARGET, TARGETED, Longs, byte_column, cuts, portions
@@ -98,7 +99,7 @@ def _by_group(batches: list[pa.RecordBatch], size: int) -> list[pa.RecordBatch]:
 
 
 def _group_numbers(batch: pa.RecordBatch) -> Longs:
-    target, group = (batch.column(name).to_numpy().astype(np.int64) for name in (TARGET, "key_group"))
+    target, group = (numbers_of(batch.column(name)).astype(np.int64) for name in (TARGET, "key_group"))
     groups: Longs = (target << _GROUP_BITS) | group
     return groups
 
@@ -122,9 +123,9 @@ class SpilledBatch:
         states, key_offsets, keys, value_offsets, values = self.starts
         groups = np.repeat(self.groups[first:last], np.diff(self.edges[first : last + 1]))
         arrays = [
-            pa.array((groups >> _GROUP_BITS).astype(np.int32)),
-            pa.array((groups & ((1 << _GROUP_BITS) - 1)).astype(np.int32)),
-            pa.array(np.frombuffer(self._bytes(states + 4 * start, 4 * (stop - start)), np.int32)),
+            values_array((groups >> _GROUP_BITS).astype(np.int32)),
+            values_array((groups & ((1 << _GROUP_BITS) - 1)).astype(np.int32)),
+            values_array(np.frombuffer(self._bytes(states + 4 * start, 4 * (stop - start)), np.int32)),
             self._column(key_offsets, keys, start, stop),
             self._column(value_offsets, values, start, stop),
         ]
@@ -205,7 +206,7 @@ class _SpillFile:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Write a batch whose entries are ordered by group number."""
-        groups, states = _group_numbers(batch), batch.column("state_id").to_numpy()
+        groups, states = _group_numbers(batch), numbers_of(batch.column("state_id"))
         keys, values = byte_column(batch.column("key")), byte_column(batch.column("value"))
         edges = np.array(cuts(groups))
         columns = (states, keys.offsets, keys.data, values.offsets, values.data)

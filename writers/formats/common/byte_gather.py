@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.byte_arrays import RowBytes, empty_row_bytes, row_bytes_of
 from stateproc.codec.jit import copy_bytes, exported, load_i64
 from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES
@@ -49,11 +50,18 @@ def take_rows(pieces: RowBytes, rows: Longs) -> RowBytes:
     return gather(pieces.data, pieces.offsets[:-1][rows], pieces.offsets[1:][rows])
 
 
+def byte_scalar(data: bytes) -> pa.LargeBinaryScalar:
+    """Return a large binary scalar; ``pa.scalar`` imports pandas when it is given a Python object."""
+    return RowBytes(np.frombuffer(data, dtype=np.uint8), np.array([0, len(data)], dtype=np.int64)).to_arrow()[0]
+
+
 def entry_batch(key_groups: npt.ArrayLike, state_id: int, keys: RowBytes, values: RowBytes) -> pa.RecordBatch:
     """Return a batch of RAW_ENTRIES, all of one state."""
     groups = np.ascontiguousarray(key_groups, dtype=np.int32)
-    ids = pa.array(np.full(len(groups), state_id, dtype=np.int32))
-    return pa.RecordBatch.from_arrays([pa.array(groups), ids, keys.to_arrow(), values.to_arrow()], RAW_ENTRIES.names)
+    ids = values_array(np.full(len(groups), state_id, dtype=np.int32))
+    return pa.RecordBatch.from_arrays(
+        [values_array(groups), ids, keys.to_arrow(), values.to_arrow()], RAW_ENTRIES.names
+    )
 
 
-__all__ = ["empty_row_bytes", "entry_batch", "gather", "gather_addresses", "row_bytes_of", "take_rows"]
+__all__ = ["byte_scalar", "empty_row_bytes", "entry_batch", "gather", "gather_addresses", "row_bytes_of", "take_rows"]

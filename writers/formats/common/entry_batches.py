@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stateproc.codec.arrow_arrays import numbers_of
 from stateproc.errors import InvalidEntries
 
 RAW_ENTRIES = pa.schema(
@@ -122,5 +123,5 @@ def entry_columns(batch: pa.RecordBatch) -> EntryColumns:
         column = batch.column(name)
         if column.null_count:
             raise InvalidEntries(f"a null in the column '{name}' of raw entries")
-        numbers.append(np.ascontiguousarray(column.to_numpy(zero_copy_only=True)))
+        numbers.append(np.ascontiguousarray(numbers_of(column)))
     return EntryColumns(numbers[0], numbers[1], byte_column(batch.column("key")), byte_column(batch.column("value")))

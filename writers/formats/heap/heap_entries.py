@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stateproc.codec import ops
+from stateproc.codec.arrow_arrays import booleans_of, values_array
 from stateproc.codec.builder import Assembler, Builder
 from stateproc.codec.layouts import Blob, Delimited
 from stateproc.codec.machine import Machine
@@ -23,9 +24,10 @@ from stateproc.readers.common.error_context import placed
 from stateproc.readers.common.serialized_values import SerializedValue, element_layout
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
+from stateproc.writers.formats.common.byte_gather import byte_scalar
 from stateproc.writers.formats.common.entry_batches import EntryColumns, Longs
 
-_NOTHING = pa.scalar(b"", pa.large_binary())
+_NOTHING = byte_scalar(b"")
 Columns = dict[str, pa.Array]
 
 
@@ -127,7 +129,7 @@ class _OpenMap:
         yield from self.finish()
         last = int(bounds[-1])
         if len(bounds) > 1:
-            heads = pa.array(bounds[:-1])
+            heads = values_array(bounds[:-1])
             whole = _ranges(entries, bounds)
             yield _joined(scopes.take(heads), _counts(np.diff(bounds)), whole)
         self._scope = (parts["namespace"][last].as_py(), parts["key"][last].as_py())
@@ -206,11 +208,11 @@ def _marked(values: pa.Array) -> pa.LargeBinaryArray:
         raise InvalidEntries("an entry of map state has no null mark")
     marks = np.frombuffer(wide.buffers()[2], dtype=np.uint8)[offsets[:-1]]
     longer = (marks != 0) & (sizes > 1)
-    return pc.if_else(pa.array(longer), pa.scalar(b"\1", pa.large_binary()), wide) if longer.any() else wide
+    return pc.if_else(values_array(longer), byte_scalar(b"\1"), wide) if longer.any() else wide
 
 
 def _new_scopes(scopes: pa.LargeBinaryArray, namespaces: pa.Array) -> Longs:
     """The rows whose key and namespace are not those of the row before; the first one always."""
     sizes = np.diff(_offsets(namespaces.cast(pa.large_binary())))
-    differ = pc.not_equal(scopes[1:], scopes[:-1]).to_numpy(zero_copy_only=False).astype(np.bool_)
+    differ = booleans_of(pc.not_equal(scopes[1:], scopes[:-1])).view(np.bool_)
     return np.concatenate([[0], np.flatnonzero(differ | (np.diff(sizes) != 0)) + 1]).astype(np.int64)

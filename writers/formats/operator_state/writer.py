@@ -18,6 +18,7 @@ from stateproc.errors import DuplicateKey, InvalidEntries, InvalidOption, Where
 from stateproc.metadata.backend import DISTRIBUTION_MODE, OPERATOR, StateMetaInfo, write_operator_header
 from stateproc.metadata.handles import StatePartition
 from stateproc.metadata.operator_handles import MODES, DistributionMode
+from stateproc.writers.formats.common.byte_gather import byte_scalar
 from stateproc.writers.formats.common.byte_sink import ByteSink
 from stateproc.writers.formats.common.snappy_stream import IDENTIFIER, FramedStream
 
@@ -67,9 +68,7 @@ class OperatorStateWriter:
             raise InvalidOption(f"'{state}' is no broadcast state, or its entries are written already")
         user_keys = _pieces(keys, state).to_arrow()
         _refuse_equal_neighbours(user_keys, state)
-        pairs = pc.binary_join_element_wise(
-            user_keys, _pieces(values, state).to_arrow(), pa.scalar(b"", pa.large_binary())
-        )
+        pairs = pc.binary_join_element_wise(user_keys, _pieces(values, state).to_arrow(), byte_scalar(b""))
         if len(pairs) > _MOST_ENTRIES:
             raise InvalidEntries(f"{len(pairs)} entries in one broadcast state", where=Where(state=state))
         joined = _pieces(pairs, state)
