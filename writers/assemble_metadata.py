@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from stateproc.errors import WriteFailed
 from stateproc.metadata.snapshot import OperatorState, SnapshotMetadata, SubtaskState
@@ -12,10 +12,27 @@ from stateproc.writers.write_plan import OperatorJob, WriteJob
 from stateproc.writers.write_task import WrittenTarget, write_empty
 
 
-def finish(job: WriteJob, commit: Commit, written: Iterable[WrittenTarget]) -> None:
+@dataclass(frozen=True)
+class CompletedWrite:
+    """A snapshot that is complete.
+
+    Attributes:
+        metadata: its metadata.
+        targets: the state files that were written.
+        leftovers: names of obsolete files that could not be removed.
+    """
+
+    metadata: SnapshotMetadata
+    targets: tuple[WrittenTarget, ...]
+    leftovers: tuple[str, ...]
+
+
+def finish(job: WriteJob, commit: Commit, written: Iterable[WrittenTarget]) -> CompletedWrite:
     """Complete the write. Targets without entries, which no task has written, are written here. Raises WriteFailed."""
     items = list(written)
-    commit.complete(metadata_of(job, [*items, *write_empty(job, items)]), job.release.metadata_version)
+    items += write_empty(job, items)
+    metadata = metadata_of(job, items)
+    return CompletedWrite(metadata, tuple(items), commit.complete(metadata, job.release.metadata_version))
 
 
 def metadata_of(job: WriteJob, written: Iterable[WrittenTarget]) -> SnapshotMetadata:

@@ -28,14 +28,29 @@ class SavepointOptions:
         self._parallelism: dict[str, int] = {}
         self._operators: dict[str, AnyOperator] = {}
 
-    def with_max_parallelism(self, max_parallelism: int) -> Self:
-        """Set the number of key groups of all operators; keys of existing ones are assigned to them anew.
+    def with_max_parallelism(self, max_parallelism: int, uid: str | None = None) -> Self:
+        """Set the number of key groups of all operators or of one; keys of existing ones are assigned to them anew.
 
         Args:
             max_parallelism: 1 to 32768.
+            uid: the operator's uid or uid hash; None for all operators that have no number of their own.
         """
         check_max_parallelism(max_parallelism)
-        self._settings.max_parallelism = max_parallelism
+        if uid is None:
+            self._settings.max_parallelism = max_parallelism
+        else:
+            self._settings.own_max_parallelism[self._found(uid)] = max_parallelism
+        return self
+
+    def with_checkpoint_id(self, checkpoint_id: int) -> Self:
+        """Set the id of the checkpoint that the savepoint is to be. A job that restores it counts on from there.
+
+        Args:
+            checkpoint_id: 0 to 2^63 - 1; default that of the existing snapshot, 1 for a new savepoint.
+        """
+        if not isinstance(checkpoint_id, int) or isinstance(checkpoint_id, bool) or not 0 <= checkpoint_id < 1 << 63:
+            raise InvalidOption(f"checkpoint id {checkpoint_id!r}", advice="give a whole number from 0 to 2^63 - 1")
+        self._settings.checkpoint_id = checkpoint_id
         return self
 
     def with_parallelism(self, uid: str, parallelism: int) -> Self:

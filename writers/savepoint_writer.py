@@ -21,13 +21,14 @@ from stateproc.writers.bootstrap.validation import Type, check_name
 from stateproc.writers.commit.commit import check_target
 from stateproc.writers.engines import engine_of
 from stateproc.writers.kafka_edits import KafkaEdits
-from stateproc.writers.plan.planning import savepoint_plan
+from stateproc.writers.plan.planning import plan_without_states, savepoint_plan
 from stateproc.writers.plan.savepoint_plan import SavepointPlan
 from stateproc.writers.rewrite.edits import TtlEdit
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.rekey import HashCodes
 from stateproc.writers.scaled_operators import AnyOperator, WriteSettings
-from stateproc.writers.write_snapshot import target_storage_options, write_snapshot
+from stateproc.writers.write_result import WriteResult, write_report
+from stateproc.writers.write_snapshot import Engine, WrittenSnapshot, target_storage_options, write_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -151,8 +152,9 @@ class SavepointWriter(KafkaEdits):
         operator.operator_id = wanted
         operator.uid = None if new.lower() == wanted else new
         self._operators[wanted] = operator
-        if found in self._parallelism:
-            self._parallelism[wanted] = self._parallelism.pop(found)
+        for numbers in (self._parallelism, self._settings.own_max_parallelism):
+            if found in numbers:
+                numbers[wanted] = numbers.pop(found)
         return self
 
     # --- states of existing operators ------------------------------------------------------------------------
@@ -282,7 +284,7 @@ class SavepointWriter(KafkaEdits):
 
     def write(
         self, path: str | os.PathLike[str], mode: Literal["error", "overwrite"] = "error", *, verify: bool = True
-    ) -> str:
+    ) -> WriteResult:
         """Write the savepoint. It can be loaded once all files are complete; a write that fails leaves no files.
 
         Args:
@@ -291,7 +293,7 @@ class SavepointWriter(KafkaEdits):
             verify: read every file back and count its entries.
 
         Returns:
-            The directory.
+            The path, and a report of what was written; usable as the path.
 
         Raises:
             InvalidOption: the directory is not empty or is a source; or the edits contradict each other.
@@ -304,8 +306,9 @@ class SavepointWriter(KafkaEdits):
             raise InvalidOption(f"mode {mode!r}", advice="give 'error' or 'overwrite'")
         directory, operators = path_argument(path), self._checked_operators()
         self._settings.verify = verify
-        write_snapshot(
-            engine_of(self._spark),
+        engine = engine_of(self._spark)
+        written = write_snapshot(
+            engine,
             directory,
             operators,
             self._settings,
@@ -313,7 +316,16 @@ class SavepointWriter(KafkaEdits):
             self._source,
             overwrite=mode == "overwrite",
         )
-        return directory
+        return WriteResult(directory, write_report(self._plan_of(written, engine), written, engine.name))
+
+    def _plan_of(self, written: WrittenSnapshot, engine: Engine) -> SavepointPlan:
+        """Return the plan of what was written; without states if those that were copied cannot be read."""
+        directory, threads = written.directory_uri, engine.default_parallelism
+        operators = list(self._operators.values())
+        try:
+            return savepoint_plan(operators, self._settings, self._parallelism, self._source, threads, target=directory)
+        except SnapshotError:
+            return plan_without_states(operators, self._settings, self._source, written.job.operators, directory)
 
     def plan(
         self, path: str | os.PathLike[str] | None = None, mode: Literal["error", "overwrite"] = "error"

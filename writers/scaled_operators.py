@@ -34,6 +34,9 @@ class WriteSettings:
     """Of the target's file system; None: those of the source's file system, if it is of the same kind."""
     rocksdb: TableOptions = field(default_factory=TableOptions)
     hooks: CommitHooks = field(default_factory=CommitHooks)
+    checkpoint_id: int | None = None
+    own_max_parallelism: dict[str, int] = field(default_factory=dict)
+    """The max parallelism of operators for which one was set, by operator id."""
 
 
 @dataclass(frozen=True)
@@ -62,14 +65,15 @@ def scaled_operator(
         UnsupportedSnapshot: A state that stays means other values in the release.
     """
     given = parallelism.get(operator.operator_id)
+    wanted = settings.own_max_parallelism.get(operator.operator_id, settings.max_parallelism)
     if isinstance(operator, ExistingOperator):
         operator.check_release(settings.release)
         own = operator.operator
-        groups = settings.max_parallelism or own.max_parallelism
+        groups = wanted or own.max_parallelism
         subtasks = min(own.parallelism, groups) if given is None else given
         keyed = not operator.keeps_keyed_files(groups, subtasks, settings.format, settings.compressed)
     else:
-        groups = settings.max_parallelism or DEFAULT_MAX_PARALLELISM
+        groups = wanted or DEFAULT_MAX_PARALLELISM
         subtasks = max(1, min(groups, default_parallelism)) if given is None else given
         keyed = True
     check_parallelism(subtasks, groups, operator.uid or operator.operator_id)

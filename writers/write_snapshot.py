@@ -7,16 +7,18 @@ these, and completes the commit. Whatever fails, the commit is aborted.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle
-from stateproc.metadata.snapshot import OperatorState
+from stateproc.metadata.snapshot import OperatorState, SnapshotMetadata
 from stateproc.serializers import LayoutContext
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage.filesystem import store_kind
+from stateproc.writers.assemble_metadata import CompletedWrite
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
@@ -32,10 +34,14 @@ from stateproc.writers.scaled_operators import (
     scaled_operator,
 )
 from stateproc.writers.write_plan import OperatorJob, WriteJob
+from stateproc.writers.write_task import WrittenTarget
 
 
 class Engine(Protocol):
     """Where a write runs: in Spark's tasks, or in threads of this process."""
+
+    name: str
+    """The name of the engine in reports: ``local`` or ``spark``."""
 
     @property
     def default_parallelism(self) -> int:
@@ -53,23 +59,45 @@ class Engine(Protocol):
         Raises MissingFile, CorruptSnapshot, WriteFailed.
         """
 
-    def write_entries(self, operators: Sequence[AnyOperator], job: WriteJob, commit: Commit) -> None:
+    def write_entries(self, operators: Sequence[AnyOperator], job: WriteJob, commit: Commit) -> CompletedWrite:
         """Write the entries of ``job.operators``, which are those of ``operators``, and complete the commit.
 
         Raises SnapshotError; the commit is not complete then.
         """
 
 
+@dataclass(frozen=True)
+class WrittenSnapshot:
+    """What a write has written.
+
+    Attributes:
+        directory_uri: The directory.
+        metadata: The snapshot.
+        job: The plan of the write.
+        targets: The state files that were written from entries.
+        leftovers: Names of obsolete files that could not be removed.
+        seconds: Seconds by phase: ``copy``, ``write`` (with the commit) and ``total``.
+    """
+
+    directory_uri: str
+    metadata: SnapshotMetadata
+    job: WriteJob
+    targets: Sequence[WrittenTarget]
+    leftovers: tuple[str, ...]
+    seconds: Mapping[str, float]
+
+
 def write_snapshot(
     engine: Engine, path: str | os.PathLike[str], operators: Sequence[AnyOperator], settings: WriteSettings,
     parallelism: Mapping[str, int], source: Snapshot | None, *, overwrite: bool,
-) -> None:  # fmt: skip
-    """Write the operators to ``path``.
+) -> WrittenSnapshot:  # fmt: skip
+    """Write the operators to ``path``, and return what was written.
 
     Raises:
         SnapshotError: anything but a task of Spark fails.
         PythonException: a task fails (pyspark.errors).
     """
+    begin = time.monotonic()
     engine.check()
     scaled = [scaled_operator(item, settings, parallelism, engine.default_parallelism) for item in operators]
     sources = [] if source is None else [source.location.directory_uri]
@@ -78,6 +106,7 @@ def write_snapshot(
     try:
         with engine.described(f"stateproc: copy state files to {os.fspath(path)}"):
             carried = _carried(engine, scaled, settings, source, commit.staging)
+        copied = time.monotonic()
         jobs = tuple(_job(item, settings, carried) for item in scaled)
         job = WriteJob(
             commit.staging,
@@ -86,16 +115,26 @@ def write_snapshot(
             format=settings.format or OutputFormat.CANONICAL,
             compressed=bool(settings.compressed),
             verify=settings.verify,
-            checkpoint_id=1 if source is None else source.metadata.checkpoint_id,
+            checkpoint_id=_checkpoint_id(settings, source),
             context=replace(LayoutContext() if source is None else source.options.context, kryo=settings.release.kryo),
             rocksdb=settings.rocksdb,
             master_states=() if source is None else source.metadata.master_states,
         )
         with engine.described(f"stateproc: write savepoint {os.fspath(path)} ({_counted(jobs)})"):
-            engine.write_entries([item.operator for item in scaled], job, commit)
+            written = engine.write_entries([item.operator for item in scaled], job, commit)
     except BaseException:
         commit.abort()
         raise
+    end = time.monotonic()
+    seconds = {"copy": copied - begin, "write": end - copied, "total": end - begin}
+    directory = commit.staging.directory_uri
+    return WrittenSnapshot(directory, written.metadata, job, written.targets, written.leftovers, seconds)
+
+
+def _checkpoint_id(settings: WriteSettings, source: Snapshot | None) -> int:
+    if settings.checkpoint_id is not None:
+        return settings.checkpoint_id
+    return 1 if source is None else source.metadata.checkpoint_id
 
 
 def _counted(jobs: Sequence[OperatorJob]) -> str:

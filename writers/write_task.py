@@ -28,12 +28,17 @@ _OPERATOR_TYPE = 4
 
 @dataclass(frozen=True)
 class WrittenTarget:
-    """A written target: the handle of its file, and the number of entries."""
+    """A written target: the handle of its file, and the number of entries; ``state_entries``: by state id."""
 
     target: int
-    entries: int
+    state_entries: tuple[int, ...]
     keyed: KeyedHandle | None = None
     operator: OperatorHandle | None = None
+
+    @property
+    def entries(self) -> int:
+        """The number of all entries."""
+        return sum(self.state_entries)
 
 
 def write_targets(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> list[WrittenTarget]:
@@ -108,7 +113,7 @@ def _keyed_state(
         handle = opened.close()
         if job.verify:
             format_.verify(file, handle, opened.entries)
-    return WrittenTarget(number, int(opened.entries.sum()), keyed=handle)
+    return WrittenTarget(number, tuple(opened.entries.sum(axis=0).tolist()), keyed=handle)
 
 
 def _operator_state(
@@ -116,12 +121,12 @@ def _operator_state(
 ) -> WrittenTarget:
     version = job.release.operator_header_version
     compressed = job.compressed and version >= 6
-    entries = 0
+    entries = [0] * (len(part.states) + len(part.broadcast))
     with job.staging.new_file() as file:
         writer = OperatorStateWriter(file, part.states, part.broadcast, version=version, compressed=compressed)
         pairs: dict[int, list[pa.RecordBatch]] = {}
         for state_id, batch in _by_state(runs):
-            entries += batch.num_rows
+            entries[state_id] += batch.num_rows
             if state_id < len(part.states):
                 writer.elements(part.name(state_id), batch.column("value"))
             else:
@@ -135,7 +140,7 @@ def _operator_state(
         handle = OperatorStreamHandle(_OPERATOR_TYPE, states, file.close())
         if job.verify:
             verify_operator_state(handle, job.staging.location, compressed=compressed)
-    return WrittenTarget(number, entries, operator=handle)
+    return WrittenTarget(number, tuple(entries), operator=handle)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from stateproc.errors import InvalidOption
 from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle
 from stateproc.states.parallel_scan import available_cores
-from stateproc.writers.assemble_metadata import finish
+from stateproc.writers.assemble_metadata import CompletedWrite, finish
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.file_assignment import with_target
@@ -51,6 +51,8 @@ class LocalEngine:
         threads: The number of threads; None for the available cores.
     """
 
+    name = "local"
+
     def __init__(self, threads: int | None = None) -> None:
         self._threads = threads or available_cores()
 
@@ -67,7 +69,7 @@ class LocalEngine:
     def copy_files(self, plan: CopyPlan, staging: Staging) -> list[RelativeFileHandle | ByteStreamHandle]:
         return run_in_threads(plan.copies, lambda copy, _: copy.run(staging), max(self._threads, _COPY_THREADS))
 
-    def write_entries(self, operators: Sequence[AnyOperator], job: WriteJob, commit: Commit) -> None:
+    def write_entries(self, operators: Sequence[AnyOperator], job: WriteJob, commit: Commit) -> CompletedWrite:
         of_target: dict[int, list[EditedSplit]] = {}
         scattered: list[RawCopies] = []
         for index, operator in enumerate(operators):
@@ -93,7 +95,7 @@ class LocalEngine:
         # Targets without entries register their states, too.
         rest = [_TargetSplits(n, of_target.get(n, ())) for n in range(len(job.targets)) if n not in done]
         written += run_in_threads(rest, partial(_write_streams, job), self._threads)
-        finish(job, commit, written)
+        return finish(job, commit, written)
 
 
 def _write_streams(job: WriteJob, item: _TargetSplits, stop: Stop) -> WrittenTarget:

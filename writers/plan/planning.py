@@ -69,6 +69,39 @@ def savepoint_plan(
     )
 
 
+def plan_without_states(
+    operators: Sequence[AnyOperator], settings: WriteSettings, source: Snapshot | None, jobs: Sequence[OperatorJob],
+    target: str,
+) -> SavepointPlan:  # fmt: skip
+    """Return the plan of a write that is done, from its operators alone; no file of the source is read.
+
+    Args:
+        operators: The operators of the savepoint.
+        settings: Options of the whole savepoint.
+        source: The snapshot that was rewritten; None for a new one.
+        jobs: The operators as they were written.
+        target: The directory.
+    """
+    before = set() if source is None else {item.operator_id for item in source.operators}
+    plans = []
+    for operator, job in zip(operators, jobs, strict=True):
+        action = PlanAction.CHANGED if job.keyed is not None else PlanAction.CARRIED
+        if isinstance(operator, NewOperator):
+            action = PlanAction.REPLACED if operator.operator_id in before else PlanAction.ADDED
+        own = (job.operator_id, job.uid, action)
+        plans.append(OperatorPlan(*own, parallelism=job.parallelism, max_parallelism=job.max_parallelism))
+    return SavepointPlan(
+        source=None if source is None else source.path,
+        target=target,
+        replaces_target=False,
+        flink_version=str(settings.release),
+        metadata_version=settings.release.metadata_version,
+        format=(settings.format or OutputFormat.CANONICAL).value,
+        compressed=bool(settings.compressed),
+        operators=tuple(plans),
+    )
+
+
 def _checked_job(item: ScaledOperator, settings: WriteSettings, source: Snapshot | None) -> OperatorJob:
     """Return the operator as the write would plan it, after the checks that writing makes on the way."""
     operator = item.operator

@@ -12,7 +12,7 @@ from stateproc.errors import InvalidOption
 from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle
 from stateproc.spark.job_description import described_jobs
 from stateproc.spark.workers import check_worker_python
-from stateproc.writers.assemble_metadata import finish
+from stateproc.writers.assemble_metadata import CompletedWrite, finish
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.rewrite.file_copy import CopyPlan
@@ -35,6 +35,8 @@ class SparkEngine:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
+    name = "spark"
+
     @property
     def default_parallelism(self) -> int:
         return int(self._spark.sparkContext.defaultParallelism)
@@ -56,17 +58,16 @@ class SparkEngine:
         copies = context.parallelize(plan.copies, len(plan.copies))
         return list(copies.map(lambda copy: copy.run(staging)).collect())
 
-    def write_entries(self, operators: Sequence[AnyOperator], job: WriteJob, commit: Commit) -> None:
+    def write_entries(self, operators: Sequence[AnyOperator], job: WriteJob, commit: Commit) -> CompletedWrite:
         spark = self._spark
         with reported_progress(spark) as rows:
             blocks = entry_blocks(spark, operators, job, rows)
             if not blocks:
-                finish(job, commit, [])
-                return
+                return finish(job, commit, [])
             commit.staging.check_shared()
             shared = [frame for item in operators for frame in item.shared_frames]
             with persisted(shared), batches_limited(spark, by_rows=all(item.bounded for item in blocks)):
-                save(by_target(blocks, len(job.targets)), job, commit)
+                return save(by_target(blocks, len(job.targets)), job, commit)
 
 
 def _check_classic(spark: SparkSession) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from stateproc.spark.workers import keep_loaded
-from stateproc.writers.assemble_metadata import finish
+from stateproc.writers.assemble_metadata import CompletedWrite, finish
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.sorting.external_sort import sorted_entries
 from stateproc.writers.spark.shuffle_blocks import unpacked
@@ -43,10 +43,10 @@ class EntriesWriter:
         return written
 
 
-def save(entries: DataFrame, job: WriteJob, commit: Commit) -> None:
+def save(entries: DataFrame, job: WriteJob, commit: Commit) -> CompletedWrite:
     """Write the entries (BLOCKS, one partition per target) and complete the snapshot.
 
     Spark returns one answer of tasks that run more than once; the commit removes the files of the others.
     """
     answers = [answer.written for answer in entries.mapInArrow(EntriesWriter(job), _WRITTEN_SCHEMA).collect()]
-    finish(job, commit, [item for answer in answers for item in pickle.loads(answer)])
+    return finish(job, commit, [item for answer in answers for item in pickle.loads(answer)])

@@ -30,9 +30,9 @@ def settings_of_writes(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str | 
     seen: list[dict[str, str | None]] = []
     inner = execution.save
 
-    def save(entries: DataFrame, *arguments: Any) -> None:
+    def save(entries: DataFrame, *arguments: Any) -> Any:
         seen.append(settings(entries.sparkSession))
-        inner(entries, *arguments)
+        return inner(entries, *arguments)
 
     monkeypatch.setattr(execution, "save", save)
     return seen

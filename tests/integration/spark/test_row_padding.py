@@ -72,9 +72,9 @@ def test_lists_and_maps_are_written_without_the_byte_limit_of_batches(
     settings: list[dict[str, str | None]] = []
     save = execution.save
 
-    def recorded(entries: DataFrame, *arguments: Any) -> None:
+    def recorded(entries: DataFrame, *arguments: Any) -> Any:
         settings.append({name: entries.sparkSession.conf.get(name, None) for name in ARROW_SETTINGS})
-        save(entries, *arguments)
+        return save(entries, *arguments)
 
     monkeypatch.setattr(execution, "save", recorded)
     counter = spark.sparkContext.accumulator(0)

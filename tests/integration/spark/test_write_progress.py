@@ -32,9 +32,9 @@ def test_spark_jobs_have_descriptions(spark: SparkSession, tmp_path: Path, monke
     context, seen = spark.sparkContext, []
     inner = execution.save
 
-    def save(entries: DataFrame, *arguments: Any) -> None:
+    def save(entries: DataFrame, *arguments: Any) -> Any:
         seen.append(context.getLocalProperty("spark.job.description"))
-        inner(entries, *arguments)
+        return inner(entries, *arguments)
 
     monkeypatch.setattr(execution, "save", save)
     context.setJobDescription("mine")

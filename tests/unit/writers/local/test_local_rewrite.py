@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import Any
 import pytest
 
 import stateproc
-from stateproc import SavepointWriter
+from stateproc import InvalidOption, SavepointWriter
+from stateproc.keygroups.operator_ids import operator_id
 from stateproc.metadata.handles import KeyGroupsHandle
 from stateproc.metadata.keyed_handles import IncrementalHandle
 from stateproc.snapshot.snapshot import Snapshot
-from tests.helpers.fixtures import FIXTURES, Fixture, differences, fixtures_in
+from tests.helpers.fixtures import FIXTURES, Fixture, differences, fixtures_in, unknown_type_fixtures
 from tests.helpers.sweeps import exhaustive
 
 CASES = [
@@ -65,3 +67,50 @@ def test_a_rewrite_has_the_same_contents(tmp_path: Path, name: str, change: str)
     if change == "rescale":
         assert {it.max_parallelism for it in written.operators} == {32768}
     assert [name for name in os.listdir(tmp_path / "s") if name.startswith(".")] == []
+
+
+def test_the_result_is_a_path_with_a_report(tmp_path: Path) -> None:
+    item = fixture(CASES[2])
+    writer = writer_of(item).drop_state("kitchen-string", "counter").rename_state("kitchen-string", "spent", "cart")
+    result = writer.with_checkpoint_id(77).write(tmp_path / "s")
+    assert (str(result), os.fspath(result), Path(result)) == (result.path, result.path, tmp_path / "s")
+    written = opened(item, result)
+    assert written.metadata.checkpoint_id == 77
+    report = result.report
+    by_id = {it.operator_id: it for it in report.operators}
+    changed, carried = by_id[operator_id("kitchen-string")], by_id[operator_id("kitchen-long")]
+    assert (report.engine, report.flink_version, report.checkpoint_id) == ("local", "1.20", 77)
+    assert (changed.action, carried.action, carried.entries) == ("changed", "carried over", None)
+    states = {state.name: state for state in changed.states}
+    operator = written.operator("kitchen-string")
+    assert (states["counter"].action, states["counter"].entries) == ("dropped", None)
+    rows = operator.state("profile").to_arrow().num_rows
+    assert (states["profile"].action, states["profile"].entries) == ("changed", rows)
+    assert states["cart"].action == "changed" and states["cart"].entries
+    assert changed.entries == sum(state.entries or 0 for state in changed.states) == report.entries
+    names = [path for path in (tmp_path / "s").iterdir() if path.name != "_metadata"]
+    assert report.bytes >= sum(path.stat().st_size for path in names)
+    assert set(report.seconds) == {"copy", "write", "total"}
+    plain = json.loads(json.dumps(report.to_dict()))
+    assert plain["operators"][0].keys() >= {"operator_id", "uid", "action", "entries", "bytes", "states"}
+    assert "  changed be1f35a9e3acb58e9e21e4bfccde6ca7" in repr(report) and "dropped value counter" in repr(report)
+
+
+def test_operators_have_key_groups_of_their_own(tmp_path: Path) -> None:
+    item = fixture(CASES[0])
+    writer = writer_of(item).with_max_parallelism(1024, "kitchen-string").with_max_parallelism(64)
+    written = opened(item, writer.change_operator_identifier("kitchen-string", "renamed").write(tmp_path / "s"))
+    assert written.operator(operator_id("renamed")).max_parallelism == 1024
+    assert written.operator("kitchen-long").max_parallelism == 64
+
+
+@pytest.mark.parametrize("number", [-1, 1 << 63, True, "1"])
+def test_impossible_checkpoint_ids_are_refused(number: Any) -> None:
+    with pytest.raises(InvalidOption, match="checkpoint id"):
+        SavepointWriter.new_savepoint(None).with_checkpoint_id(number)
+
+
+@pytest.mark.parametrize("item", unknown_type_fixtures(), ids=lambda item: item.name)
+def test_a_snapshot_with_unreadable_states_is_copied(tmp_path: Path, item: Fixture) -> None:
+    result = SavepointWriter.from_existing_savepoint(None, item.snapshot).write(tmp_path / "s")
+    assert {it.action for it in result.report.operators} == {"carried over"}

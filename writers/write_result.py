@@ -1,0 +1,240 @@
+"""The result of a write: the path, and a report of what was written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from stateproc.html.units import human_bytes
+from stateproc.metadata import walk_stream_handles
+from stateproc.writers.plan.savepoint_plan import OperatorPlan, PlanAction, SavepointPlan, StatePlan
+from stateproc.writers.write_plan import OperatorJob
+from stateproc.writers.write_snapshot import WrittenSnapshot
+
+
+@dataclass(frozen=True)
+class StateReport:
+    """What happened to a state.
+
+    Attributes:
+        name: Its name in the savepoint; of a dropped one that in the source.
+        kind: value, list, map, …, timers; of operator states list, union or broadcast.
+        action: What happened: added, replaced, changed, carried over or dropped.
+        reasons: Why, or what changed.
+        entries: The entries written; None of a state whose files were copied, or that was dropped.
+    """
+
+    name: str
+    kind: str
+    action: str
+    reasons: tuple[str, ...] = ()
+    entries: int | None = None
+
+
+@dataclass(frozen=True)
+class OperatorReport:
+    """What happened to an operator.
+
+    Attributes:
+        operator_id: Its id (uid hash) in the savepoint; of a dropped one that in the source.
+        uid: Its uid, if it is known.
+        action: What happened: added, replaced, changed, carried over or dropped.
+        reasons: Why, or what changed.
+        parallelism: Its number of subtasks; None for a dropped one.
+        max_parallelism: Its number of key groups; None for a dropped one.
+        entries: The entries written; None if its files were copied, or it was dropped.
+        bytes: The bytes of its state in the savepoint. A file that several operators share is counted for each.
+        states: Its states.
+    """
+
+    operator_id: str
+    uid: str | None
+    action: str
+    reasons: tuple[str, ...]
+    parallelism: int | None
+    max_parallelism: int | None
+    entries: int | None
+    bytes: int
+    states: tuple[StateReport, ...]
+
+
+@dataclass(frozen=True)
+class WriteReport:
+    """What a write did.
+
+    Attributes:
+        source: The snapshot that was rewritten; None for a new savepoint.
+        target: The directory that was written.
+        flink_version: The release that restores the savepoint.
+        format: The format of keyed state that was written anew.
+        compressed: Whether that is compressed.
+        engine: ``local`` or ``spark``.
+        checkpoint_id: The savepoint's id.
+        operators: The operators, dropped ones last.
+        entries: All entries written.
+        bytes: All bytes of state in the savepoint, of files and within ``_metadata``.
+        seconds: Seconds by phase: ``copy``, ``write`` and ``total``.
+        notes: What the job and its configuration need to restore the savepoint, and what to know about the changes.
+        warnings: What went wrong without harm, such as obsolete files that could not be removed.
+    """
+
+    source: str | None
+    target: str
+    flink_version: str
+    format: str
+    compressed: bool
+    engine: str
+    checkpoint_id: int
+    operators: tuple[OperatorReport, ...]
+    entries: int
+    bytes: int
+    seconds: Mapping[str, float]
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain values, for JSON."""
+        names = (
+            "source", "target", "flink_version", "format", "compressed", "engine", "checkpoint_id", "entries", "bytes",
+        )  # fmt: skip
+        return {
+            **{name: getattr(self, name) for name in names},
+            "seconds": {phase: round(seconds, 3) for phase, seconds in self.seconds.items()},
+            "notes": list(self.notes),
+            "warnings": list(self.warnings),
+            "operators": [_operator_dict(item) for item in self.operators],
+        }
+
+    def __repr__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        count, size = _entries(self.entries), human_bytes(self.bytes)
+        seconds = self.seconds["total"]
+        yield f"Savepoint {self.target} for Flink {self.flink_version}: {count} written, {size}, {seconds:.1f} s"
+        for operator in self.operators:
+            yield f"  {operator.action} {operator.uid or operator.operator_id}{_in_brackets(operator.reasons)}"
+            for state in operator.states:
+                entries = () if state.entries is None else (_entries(state.entries),)
+                yield f"    {state.action} {state.kind} {state.name}{_in_brackets((*state.reasons, *entries))}"
+        yield from (f"  note: {note}" for note in self.notes)
+        yield from (f"  warning: {warning}" for warning in self.warnings)
+
+
+@dataclass(frozen=True)
+class WriteResult:
+    """What `SavepointWriter.write` returns; usable as the path.
+
+    Attributes:
+        path: The directory, as it was given.
+        report: What was written.
+    """
+
+    path: str
+    report: WriteReport = field(repr=False)
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def __str__(self) -> str:
+        return self.path
+
+
+def write_report(plan: SavepointPlan, written: WrittenSnapshot, engine: str) -> WriteReport:
+    """Return the report of a write that was planned before.
+
+    Args:
+        plan: The plan.
+        written: What was written.
+        engine: The name of the engine.
+    """
+    entries = _entries_by_state(written)
+    sizes = _bytes_by_operator(written)
+    operators = tuple(_operator_report(item, entries, sizes) for item in plan.operators)
+    return WriteReport(
+        source=plan.source,
+        target=written.directory_uri,
+        flink_version=plan.flink_version,
+        format=plan.format,
+        compressed=plan.compressed,
+        engine=engine,
+        checkpoint_id=written.metadata.checkpoint_id,
+        operators=operators,
+        entries=sum(sum(states.values()) for states in entries.values()),
+        bytes=sum(sizes.values()),
+        seconds=dict(written.seconds),
+        notes=plan.notes,
+        warnings=tuple(f"obsolete file {name} could not be removed" for name in written.leftovers),
+    )
+
+
+def _entries_by_state(written: WrittenSnapshot) -> dict[str, dict[str, int]]:
+    """The entries that were written, by operator id and state."""
+    found: dict[str, dict[str, int]] = {}
+    for item in written.targets:
+        job = written.job.operators[written.job.targets[item.target].operator]
+        states = found.setdefault(job.operator_id, {})
+        for name, count in zip(_state_names(job, keyed=item.keyed is not None), item.state_entries, strict=True):
+            states[name] = states.get(name, 0) + count
+    return found
+
+
+def _state_names(job: OperatorJob, *, keyed: bool) -> Sequence[str]:
+    if keyed:
+        return [] if job.keyed is None else [info.name for info in job.keyed.states]
+    return [] if job.operator is None else [info.name for info in (*job.operator.states, *job.operator.broadcast)]
+
+
+def _bytes_by_operator(written: WrittenSnapshot) -> dict[str, int]:
+    sizes = {operator.operator_id: 0 for operator in written.metadata.operators}
+    for use in walk_stream_handles(written.metadata):
+        sizes[use.operator.operator_id] += use.handle.size
+    return sizes
+
+
+def _operator_report(
+    plan: OperatorPlan, entries: Mapping[str, Mapping[str, int]], sizes: Mapping[str, int]
+) -> OperatorReport:
+    is_dropped = plan.action is PlanAction.DROPPED
+    own = None if is_dropped else entries.get(plan.operator_id)
+    return OperatorReport(
+        operator_id=plan.operator_id,
+        uid=plan.uid,
+        action=plan.action.value,
+        reasons=plan.reasons,
+        parallelism=plan.parallelism,
+        max_parallelism=plan.max_parallelism,
+        entries=None if own is None else sum(own.values()),
+        bytes=0 if is_dropped else sizes.get(plan.operator_id, 0),
+        states=tuple(_state_report(state, own or {}) for state in plan.states),
+    )
+
+
+def _state_report(plan: StatePlan, entries: Mapping[str, int]) -> StateReport:
+    count = None if plan.action is PlanAction.DROPPED else entries.get(plan.name)
+    return StateReport(plan.name, plan.kind, plan.action.value, plan.reasons, count)
+
+
+def _operator_dict(operator: OperatorReport) -> dict[str, Any]:
+    names = ("operator_id", "uid", "action", "parallelism", "max_parallelism", "entries", "bytes")
+    states = [
+        {
+            "name": state.name,
+            "kind": state.kind,
+            "action": state.action,
+            "reasons": list(state.reasons),
+            "entries": state.entries,
+        }
+        for state in operator.states
+    ]
+    return {**{name: getattr(operator, name) for name in names}, "reasons": list(operator.reasons), "states": states}
+
+
+def _in_brackets(parts: Iterable[str]) -> str:
+    text = ", ".join(parts)
+    return f" ({text})" if text else ""
+
+
+def _entries(count: int) -> str:
+    return f"{count:,} entry" if count == 1 else f"{count:,} entries"
