@@ -18,11 +18,17 @@ _OF_READ_ONLY = frozenset({"temporal"})
 """Options of ``stateproc.open`` that change nothing but rows."""
 
 
-def add_open_options(parser: ArgumentParser, path_help: str = PATH.help) -> None:
-    """Add the path, and the options with which a snapshot is opened."""
-    parser.add_argument("path", metavar=PATH.metavar, help=path_help)
+def add_open_options(
+    parser: ArgumentParser,
+    path_help: str = PATH.help,
+    *,
+    metavar: str | None = PATH.metavar,
+    omitted: frozenset[str] = frozenset(),
+) -> None:
+    """Add the path, and the options with which a snapshot is opened, without those that are ``omitted``."""
+    parser.add_argument("path", metavar=metavar, help=path_help)
     group = parser.add_argument_group("opening the snapshot")
-    add_options(group, (option for option in OPEN_OPTIONS if option.name not in _OF_READ_ONLY))
+    add_options(group, (option for option in OPEN_OPTIONS if option.name not in _OF_READ_ONLY | omitted))
     group.add_argument(
         "--conf",
         metavar="FILE",

@@ -71,3 +71,23 @@ def counting(what: str, unit: str) -> Iterator[Advance]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done: bar.advance(task, done)
+
+
+@contextmanager
+def elapsing(what: str, *, shown: bool = True) -> Iterator[None]:
+    """Show the time that has passed, where nothing else is known.
+
+    Args:
+        what: The description.
+        shown: False shows nothing.
+    """
+    if not shown or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = [SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()]
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        bar.add_task(what, total=None)
+        yield

@@ -15,6 +15,7 @@ from stateproc.cli.definitions.offsets import OFFSETS
 from stateproc.cli.definitions.read import READ
 from stateproc.cli.definitions.run import RUN
 from stateproc.cli.definitions.sql import SQL
+from stateproc.cli.definitions.verbs import VERBS
 from stateproc.cli.definitions.verify import VERIFY
 from stateproc.cli.definitions.warmup import WARMUP
 
@@ -30,6 +31,7 @@ COMMANDS: tuple[CommandDefinition, ...] = (
     VERIFY,
     CLASSES,
     OFFSETS,
+    *VERBS,
     RUN,
     DEMO,
     NOTEBOOK,
