@@ -60,6 +60,9 @@ class Windows:
 class Operator:
     """An operator by uid (or hash): states and timers to read back, or `windows` to fire, or a Kafka source.
 
+    `kafka` is a source with the connector's serializers that notes what it restores; `connected` the connector's own
+    source without a broker, whose discovery finds these partitions (topic:partition).
+
     `key` is the type of its keys, None without keyed state. `non_parallel`, as windows over all elements are: one
     subtask, one key group.
     """
@@ -70,6 +73,7 @@ class Operator:
     timers: Sequence[Timers] = ()
     windows: Windows | None = None
     kafka: bool = False
+    connected: Sequence[str] = ()
     uid_hash: str | None = None
     non_parallel: bool = False
 

@@ -6,6 +6,7 @@ import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.java.functions.KeySelector;
 import org.apache.flink.configuration.Configuration;
+import org.apache.flink.connector.kafka.source.KafkaSource;
 import org.apache.flink.runtime.OperatorIDPair;
 import org.apache.flink.runtime.jobgraph.JobGraph;
 import org.apache.flink.runtime.jobgraph.JobVertex;
@@ -68,11 +69,15 @@ final class Job {
     }
 
     private static boolean reads(Spec.Operator operator) {
-        return operator.windows == null && !operator.kafka;
+        return operator.windows == null && !operator.kafka && operator.connected.isEmpty();
     }
 
     private void add(Spec.Operator operator) throws Exception {
-        if (operator.kafka) {
+        if (!operator.connected.isEmpty()) {
+            KafkaSource<Long> source = Connected.source(operator.connected);
+            identify(env.fromSource(source, WatermarkStrategy.noWatermarks(), "kafka"), operator)
+                    .filter(nothing -> false);
+        } else if (operator.kafka) {
             KafkaAgain source = new KafkaAgain(operator.label());
             identify(env.fromSource(source, WatermarkStrategy.noWatermarks(), "kafka"), operator)
                     .filter(nothing -> false);

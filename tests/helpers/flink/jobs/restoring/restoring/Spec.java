@@ -34,6 +34,7 @@ public final class Spec {
         public List<Timers> timers = new ArrayList<>();
         public Windows windows;
         public boolean kafka;
+        public List<String> connected = new ArrayList<>();
         public boolean nonParallel;
 
         String label() {
