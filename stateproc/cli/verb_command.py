@@ -8,7 +8,7 @@ from typing import Any
 from stateproc.cli.arguments import open_snapshot
 from stateproc.cli.engine_choice import chosen_engine
 from stateproc.cli.exit_status import YES
-from stateproc.cli.write_output import print_plan_or_write
+from stateproc.cli.write_output import print_plan_or_report
 from stateproc.options import BY_NAME, Interface
 from stateproc.writers.changes import CHANGES, ChangeDefinition, DropInFlightData, SnapshotChange
 from stateproc.writers.savepoint_writer import SavepointWriter
@@ -24,7 +24,7 @@ def verb_command(arguments: Namespace) -> int:
             writer.with_storage_options(_storage_options(arguments.target_storage_options))
         for change in changes:
             change.apply(writer)
-        print_plan_or_write(writer, arguments)
+        print_plan_or_report(writer, arguments)
     return YES
 
 

@@ -1,17 +1,20 @@
-"""Print the plan of a writer, or write and print what was written; the same for all verbs."""
+"""Print the plan of a writer, or write and print the report; the same for all verbs."""
 
 from __future__ import annotations
 
 import json
-import time
 from argparse import Namespace
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
 
 from stateproc.cli.progress import elapsing
 from stateproc.writers.savepoint_writer import SavepointWriter
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
-def print_plan_or_write(writer: SavepointWriter, arguments: Namespace) -> None:
+
+def print_plan_or_report(writer: SavepointWriter, arguments: Namespace) -> None:
     """Print the plan, with ``--plan``; else write the target and print what was written.
 
     Args:
@@ -22,20 +25,24 @@ def print_plan_or_write(writer: SavepointWriter, arguments: Namespace) -> None:
         SnapshotError: The change is refused, or the write fails.
     """
     mode: Literal["error", "overwrite"] = "overwrite" if arguments.overwrite else "error"
+    # Also before a write: what is refused is refused before the target is touched.
     plan = writer.plan(arguments.target, mode)
-    values: dict[str, Any] = plan.to_dict()
-    seconds = None
-    if not arguments.only_plan:
-        start = time.monotonic()
-        with elapsing(f"writing {arguments.target}", shown=arguments.engine == "local"):
-            writer.write(arguments.target, mode)
-        seconds = time.monotonic() - start
-        values = {"target": plan.target, "engine": arguments.engine, "seconds": round(seconds, 3), "plan": values}
+    if arguments.only_plan:
+        from stateproc.cli.render.plan_view import plan_view  # Lazy: only tables need rich.
+
+        _print(arguments, plan.to_dict(), lambda: plan_view(plan))
+        return
+    with elapsing(f"writing {arguments.target}", shown=arguments.engine == "local"):
+        report = writer.write(arguments.target, mode).report
+    from stateproc.cli.render.report_view import report_view  # Lazy: only tables need rich.
+
+    _print(arguments, report.to_dict(), lambda: report_view(report))
+
+
+def _print(arguments: Namespace, values: dict[str, Any], view: Callable[[], RenderableType]) -> None:
     if arguments.json:
         print(json.dumps(values, indent=2, ensure_ascii=False))
         return
-    # Lazy: only tables need rich.
-    from stateproc.cli.render.plan_view import plan_view
-    from stateproc.cli.render.terminal import show
+    from stateproc.cli.render.terminal import show  # Lazy: only tables need rich.
 
-    show(plan_view(plan, seconds))
+    show(view())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -12,16 +12,11 @@ from rich.text import Text
 from stateproc.cli.render.bars import human_bytes
 from stateproc.writers.plan.savepoint_plan import OperatorPlan, SavepointPlan, StatePlan
 
-_COLORS = {"added": "green", "replaced": "yellow", "changed": "yellow", "carried over": "dim", "dropped": "red"}
+ACTION_COLORS = {"added": "green", "replaced": "yellow", "changed": "yellow", "carried over": "dim", "dropped": "red"}
 
 
-def plan_view(plan: SavepointPlan, seconds: float | None = None) -> RenderableType:
-    """Return a table of operators and their states, the totals, and what restoring needs.
-
-    Args:
-        plan: The plan.
-        seconds: How long writing took; None before it.
-    """
+def plan_view(plan: SavepointPlan) -> RenderableType:
+    """Return a table of operators and their states, the totals, and what restoring needs."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
     for name in ("operator, state", "plan", "changes"):
         table.add_column(name, overflow="fold")
@@ -31,8 +26,8 @@ def plan_view(plan: SavepointPlan, seconds: float | None = None) -> RenderableTy
         table.add_row(*_operator_cells(operator))
         for state in operator.states:
             table.add_row(*_state_cells(state, operator))
-    ending = "nothing is written yet" if seconds is None else f"written in {seconds:.1f} s"
-    return Group(*_heads(plan), table, Text(f"{plan.totals_text}; {ending}", "bold"), *_notes(plan))
+    totals = Text(f"{plan.totals_text}; nothing is written yet", "bold")
+    return Group(*_heads(plan), table, totals, *notes_view(plan.notes))
 
 
 def _heads(plan: SavepointPlan) -> Iterator[Text]:
@@ -47,7 +42,7 @@ def _operator_cells(operator: OperatorPlan) -> list[Text]:
     action = operator.action.value
     return [
         Text(operator.display, "bold"),
-        Text(action, _COLORS[action]),
+        Text(action, ACTION_COLORS[action]),
         Text(", ".join(operator.reasons)),
         Text(operator.subtasks_text),
         Text(human_bytes(operator.bytes_copied) if operator.files_copied else "–"),
@@ -61,7 +56,7 @@ def _state_cells(state: StatePlan, operator: OperatorPlan) -> list[Text]:
     own = [reason for reason in state.reasons if reason not in operator.reasons]
     return [
         Text.assemble("  ", state.name, (f" {state.kind}", "dim")),
-        Text(action, _COLORS[action]),
+        Text(action, ACTION_COLORS[action]),
         Text(", ".join(own)),
         Text(""),
         Text(""),
@@ -69,7 +64,8 @@ def _state_cells(state: StatePlan, operator: OperatorPlan) -> list[Text]:
     ]
 
 
-def _notes(plan: SavepointPlan) -> Iterator[Text]:
-    if plan.notes:
+def notes_view(notes: Sequence[str]) -> Iterator[Text]:
+    """Yield the notes of a plan or a report, below a heading."""
+    if notes:
         yield Text("\nto restore it", "bold")
-    yield from (Text(f"  • {note}") for note in plan.notes)
+    yield from (Text(f"  • {note}") for note in notes)

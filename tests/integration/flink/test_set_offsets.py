@@ -116,5 +116,5 @@ def test_readers_start_at_markers(results: Results, word: str) -> None:
 
 
 def test_the_enumerator_assigns_no_partition_again(results: Results) -> None:
-    for taken in results[1].values():
-        assert taken.assigned == dict.fromkeys([*WANTED, KEPT], True)
+    for restored in results[1].values():
+        assert restored.assigned == dict.fromkeys([*WANTED, KEPT], True)

@@ -168,7 +168,9 @@ def test_each_verb_changes_what_it_names(
     found = run_command(*line)
     assert found.status == 0, found.err
     report = found.checked("write")
-    assert report["plan"] == plan and report["target"] == str(target) and report["engine"] == "local"
+    assert (report["source"], report["target"], report["engine"]) == (plan["source"], str(target), "local")
+    assert report["notes"] == plan["notes"]
+    assert actions(report) == actions(plan)
     written = stateproc.open(target)
     assert contents(written) == case.wanted
     case.checks(written)
@@ -189,6 +191,15 @@ def test_every_change_with_words_is_a_verb() -> None:
     assert all(verb.examples for verb in VERBS)
 
 
+def actions(values: dict[str, Any]) -> list[Any]:
+    """What a plan or a report says of operators and states."""
+    names = ("action", "reasons", "parallelism", "max_parallelism")
+    return [
+        (item["operator_id"], *(item[name] for name in names), [(it["name"], it["action"]) for it in item["states"]])
+        for item in values["operators"]
+    ]
+
+
 def offsets(path: Path) -> Mapping[tuple[str, int], int]:
     rows = stateproc.open(path).offsets().to_pylist()
     return {(row["topic"], row["partition"]): row["offset"] for row in rows}
@@ -202,7 +213,7 @@ def test_offsets_are_set_from_arguments_and_a_file(run_command: Run, tmp_path: P
     line += ["--remove", "shop.orders:1", "--topics", "shop.orders=latest"]
     assert run_command(*line, "--plan", "--json").checked("plan")["totals"]["files_written"] == 2
     found = run_command(*line)
-    assert found.status == 0 and "new Kafka offsets" in found.out and "written in" in found.out
+    assert found.status == 0 and "new Kafka offsets" in found.out and "by the local engine" in found.out
     assert offsets(tmp_path / "t") == {
         ("returns", 0): -2, ("shop.orders", 0): 18, ("shop.orders", 2): -3, ("shop.orders", 3): -1,
         ("shop.orders", 4): -1, ("shop.orders", 5): -1,
