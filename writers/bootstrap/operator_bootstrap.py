@@ -8,9 +8,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from stateproc import types
+from stateproc.errors import InvalidOption
 from stateproc.metadata.operator_handles import DistributionMode
 from stateproc.serializers import Serializer
 from stateproc.serializers.runtime.stream_elements import StreamElement
+from stateproc.writers.bootstrap.arrow_frames import is_arrow
+from stateproc.writers.bootstrap.frame_columns import is_spark
 from stateproc.writers.bootstrap.kafka_source import READER_STATE, SPLIT, SPLIT_SUBTASK, KafkaRows, kafka_rows
 from stateproc.writers.bootstrap.keyed_bootstrap import KeyedBootstrap
 from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, MAP_VALUE, VALUE
@@ -111,6 +114,12 @@ class OperatorBootstrap(KeyedBootstrap):
             InvalidOption: a column has a type that the state cannot have.
         """
         windowing = Windowing(assigner, contents, time, allowed_lateness)
+        if is_arrow(frame) and not is_spark(frame):
+            raise InvalidOption(
+                "windows are derived from rows by Spark, and the rows are Arrow data",
+                advice="give a DataFrame of Spark and its session; or add the states and timers one by one, with "
+                "namespaces (list_state, event_time_timers)",
+            )
         for column in (self._key, value, count, fired, state_window):
             if column is not None:
                 column_type(frame, column, CONTENTS)

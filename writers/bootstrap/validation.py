@@ -24,16 +24,19 @@ def column_type(frame: Any, column: str, state: str) -> ColumnType:
     columns = columns_of(frame)
     if columns is None:
         raise InvalidOption(
-            f"the rows are a {type(frame).__name__}, and no DataFrame of Spark",
+            f"the rows are a {type(frame).__name__}, and no DataFrame of Spark or Arrow data",
             where=Where(state=state),
-            advice="make one: spark.createDataFrame(…) takes pandas DataFrames, Arrow tables and lists of rows",
+            advice="make one: spark.createDataFrame(…) takes pandas DataFrames, Arrow tables and lists of rows; "
+            "pyarrow.Table.from_pylist(…) and .from_pandas(…) for the local engine",
         )
     names = list(columns.names)
     if column not in names:
         raise not_found("column", column, names).at(state=state)
     if names.count(column) > 1:
         raise InvalidOption(
-            f"two columns are called '{column}'", where=Where(state=state), advice="rename one: frame.toDF(…)"
+            f"two columns are called '{column}'",
+            where=Where(state=state),
+            advice="rename one: frame.toDF(…), table.rename_columns(…)",
         )
     return columns.types[names.index(column)]
 
@@ -45,7 +48,7 @@ def check_whole(frame: Any, column: str, state: str, what: str) -> None:
         raise InvalidOption(
             f"column '{column}' is {found.text}, where {what} is a whole number",
             where=Where(state=state),
-            advice=f"cast it: frame.withColumn('{column}', col('{column}').cast('int'))",
+            advice=f"cast it: frame.withColumn('{column}', col('{column}').cast('int')), or Arrow data to int32",
         )
 
 
@@ -60,7 +63,8 @@ def check_time(frame: Any, column: str, state: str, what: str, *, nested: bool =
         raise InvalidOption(
             f"column '{column}' is {found.text}, where {what} is a timestamp, or ms since the epoch",
             where=Where(state=state),
-            advice=f"cast it: col('{column}').cast('timestamp'), or .cast('long') if it is in milliseconds",
+            advice=f"cast it: col('{column}').cast('timestamp'), or .cast('long') if it is in milliseconds; Arrow data "
+            "to timestamp or int64",
         )
 
 

@@ -13,14 +13,16 @@ from stateproc.errors import InvalidOption
 from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle
 from stateproc.states.parallel_scan import available_cores
 from stateproc.writers.assemble_metadata import CompletedWrite, finish
+from stateproc.writers.bootstrap.frame_columns import is_spark
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
-from stateproc.writers.file_assignment import with_target
+from stateproc.writers.file_assignment import Source, with_target
 from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES
+from stateproc.writers.local.arrow_sources import Read, encoded_sources
 from stateproc.writers.local.spilled_operator import spilled
 from stateproc.writers.local.target_streams import splits_by_target, streams_of
 from stateproc.writers.local.threads import Stop, run_in_threads
-from stateproc.writers.rewrite.existing_operator import EditedSplit, ExistingOperator, RawCopies
+from stateproc.writers.rewrite.existing_operator import EditedSplit, ExistingOperator
 from stateproc.writers.rewrite.file_copy import CopyPlan
 from stateproc.writers.scaled_operators import AnyOperator
 from stateproc.writers.sorting.external_sort import sorted_entries, sorted_portions
@@ -71,31 +73,47 @@ class LocalEngine:
 
     def write_entries(self, operators: Sequence[AnyOperator], job: WriteJob, commit: Commit) -> CompletedWrite:
         of_target: dict[int, list[EditedSplit]] = {}
-        scattered: list[RawCopies] = []
+        together: list[Read] = []
+        sources: list[Source] = []
+        written: list[WrittenTarget] = []
         for index, operator in enumerate(operators):
-            if next(iter(operator.sources(job, index)), None) is not None:
-                raise InvalidOption(
-                    f"operator {operator.uid or operator.operator_id} has states from DataFrames of Spark",
-                    advice="give the Spark session: SavepointWriter.new_savepoint(spark)",
-                )
+            own = _checked_sources(operator, job, index)
+            sources += own
             copies = operator.raw_copies(job, index) if isinstance(operator, ExistingOperator) else None
             if copies is None or not len(copies):
                 continue
-            found = splits_by_target(copies)
-            if found is None:
-                scattered.append(copies)
+            found = None if own else splits_by_target(copies)
+            reads = [partial(copies.read, number) for number in range(len(copies))]
+            if own:
+                together += reads
+            elif found is None:
+                written += self._spilled(job, reads)
             else:
                 of_target.update(found)
-        written: list[WrittenTarget] = []
-        for copies in scattered:
-            with spilled(range(len(copies)), copies.read, self._threads) as entries:
-                write = partial(_write_spilled, job, entries)
-                written += run_in_threads(entries.targets, write, self._threads)
+        together += encoded_sources(sources, self._threads)
+        written += self._spilled(job, together) if together else []
         done = {item.target for item in written}
         # Targets without entries register their states, too.
         rest = [_TargetSplits(n, of_target.get(n, ())) for n in range(len(job.targets)) if n not in done]
         written += run_in_threads(rest, partial(_write_streams, job), self._threads)
         return finish(job, commit, written)
+
+    def _spilled(self, job: WriteJob, reads: Sequence[Read]) -> list[WrittenTarget]:
+        """Write the state files of entries that come in any order."""
+        with spilled(reads, lambda read: read(), self._threads) as entries:
+            write = partial(_write_spilled, job, entries)
+            return run_in_threads(entries.targets, write, self._threads)
+
+
+def _checked_sources(operator: AnyOperator, job: WriteJob, index: int) -> list[Source]:
+    """Return the rows that fill states of the operator. Raises InvalidOption unless they are Arrow data."""
+    sources = list(operator.sources(job, index))
+    if any(is_spark(source.frame) for source in sources):
+        raise InvalidOption(
+            f"operator {operator.uid or operator.operator_id} has states from DataFrames of Spark",
+            advice="give the Spark session: SavepointWriter.new_savepoint(spark); or Arrow data: df.toArrow()",
+        )
+    return sources
 
 
 def _write_streams(job: WriteJob, item: _TargetSplits, stop: Stop) -> WrittenTarget:

@@ -6,16 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-import numpy as np
 import pyarrow as pa
 from pyspark import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
+from stateproc.errors import InvalidOption
 from stateproc.spark.workers import keep_loaded
+from stateproc.writers.bootstrap.element_rows import element_rows
+from stateproc.writers.bootstrap.frame_columns import is_spark
 from stateproc.writers.bootstrap.new_operator import NewOperator
-from stateproc.writers.bootstrap.operator_state_encoder import POSITION, SUBTASK
+from stateproc.writers.bootstrap.operator_state_encoder import POSITION
 from stateproc.writers.bootstrap.spark_frames import column_named
 from stateproc.writers.file_assignment import Encoding, Source
 from stateproc.writers.formats.common.entry_batches import TARGET
@@ -55,20 +57,11 @@ class StateEncoding:
     def entries(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """TARGETED entries of the batch's rows."""
         roles, arrays = list(self.columns), [column.rebuilt(batch) for column in self.columns.values()]
-        for subtasks in self._subtasks(batch):
-            rows = pa.RecordBatch.from_arrays([*arrays, *subtasks], [*roles, *([SUBTASK] if subtasks else [])])
-            yield from self.encoding([rows])
-
-    def _subtasks(self, batch: pa.RecordBatch) -> Iterator[list[pa.Array]]:
-        """The column SUBTASK for each copy of the rows; none where rows have it or keys decide."""
-        if self.parallelism is None or SUBTASK in self.columns:
-            yield []
-        elif self.broadcast:
-            for subtask in range(self.parallelism):
-                yield [pa.array(np.full(batch.num_rows, subtask, dtype=np.int32))]
-        else:
-            position = batch.column(POSITION).to_numpy(zero_copy_only=False)
-            yield [pa.array((position % self.parallelism).astype(np.int32))]
+        if self.parallelism is None:
+            yield from self.encoding([pa.RecordBatch.from_arrays(arrays, roles)])
+            return
+        columns = dict(zip(roles, arrays, strict=True))
+        yield from self.encoding(element_rows(columns, self.parallelism, broadcast=self.broadcast))
 
 
 @dataclass(frozen=True)
@@ -130,6 +123,12 @@ def entry_blocks(
         sources += operator.sources(job, index)
     by_frame: dict[int, list[Source]] = {}
     for source in sources:
+        if not is_spark(source.frame):
+            raise InvalidOption(
+                f"rows of a state are a {type(source.frame).__name__}, which Spark does not read",
+                advice="make a DataFrame of them: spark.createDataFrame(…); or write without a session: "
+                "SavepointWriter.new_savepoint(None)",
+            )
         by_frame.setdefault(id(source.frame), []).append(source)
     return blocks + [_encoded(alike, rows) for alike in by_frame.values()]
 

@@ -69,8 +69,7 @@ def test_columns_without_a_default_type_are_refused(spark: SparkSession, column:
         (lambda op, rows: op.value_state("s", rows, namespace_type=types.LONG), "namespaces of the type Long"),
         (lambda op, rows: op.value_state(5, rows), "called by text, and not by 5"),
         (lambda op, rows: op.broadcast_state(None, rows, map_key="key", map_value="value"), "not by None"),
-        (lambda op, rows: op.value_state("s", rows.toPandas()), "no DataFrame of Spark"),
-        (lambda op, rows: op.value_state("s", pa.table({"key": [1]})), "a Table, and no DataFrame"),
+        (lambda op, rows: op.value_state("s", rows.collect()), "a list, and no DataFrame of Spark or Arrow data"),
     ],
 )
 def test_columns_of_unsuitable_types_are_refused(spark: SparkSession, add_state: AddState, message: str) -> None:
@@ -81,6 +80,16 @@ def test_columns_of_unsuitable_types_are_refused(spark: SparkSession, add_state:
     with pytest.raises(InvalidOption, match=message) as raised:
         add_state(OperatorBootstrap(), rows)
     assert raised.value.advice
+
+
+def test_arrow_data_is_for_the_local_engine(spark: SparkSession, tmp_path: Path) -> None:
+    table = pa.table({"key": [1], "value": [2]})
+    with pytest.raises(InvalidOption, match="which Spark does not read"):
+        written(spark, tmp_path, OperatorBootstrap().value_state("s", table))
+    state = OperatorBootstrap().value_state("s", spark.createDataFrame(table))
+    with pytest.raises(InvalidOption, match="DataFrames of Spark"):
+        SavepointWriter.new_savepoint(None).with_operator("op", state).write(tmp_path / "t")
+    assert not (tmp_path / "t").exists()
 
 
 @pytest.mark.parametrize(
