@@ -60,6 +60,7 @@ class OperatorSpec:
     states: tuple[StateSpec, ...]
     extend: bool
     parallelism: int | None
+    max_parallelism: int | None
     bootstrap: Mapping[str, Any]
 
 
@@ -69,6 +70,7 @@ class TargetSpec:
 
     path: str
     overwrite: str = "never"
+    checkpoint_id: int | None = None
     format: str | None = None
     flink_version: str | None = None
     compressed: bool | None = None
@@ -166,12 +168,13 @@ def _base(values: Mapping[str, Any] | None) -> BaseSpec | None:
 
 
 def _operator(values: Mapping[str, Any]) -> OperatorSpec:
-    own = ("uid", "states", "extend", "parallelism")
+    own = ("uid", "states", "extend", "parallelism", "max_parallelism")
     return OperatorSpec(
         values["uid"],
         tuple(_state(item) for item in values["states"]),
         values.get("extend", False),
         values.get("parallelism"),
+        values.get("max_parallelism"),
         {key: item for key, item in values.items() if key not in own},
     )
 

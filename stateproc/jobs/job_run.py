@@ -200,7 +200,10 @@ class _JobSteps:
             return kept[0].to_bytes()
 
         writer.with_commit_hooks(CommitHooks(check if of_target else None, made))
-        writer.write(run.target, _mode(run), verify=run.job.target.verify)
+        result = writer.write(run.target, _mode(run), verify=run.job.target.verify)
+        self.report.write = result.report.to_dict()
+        for text in result.report.warnings:
+            self.report.warn(text)
         return kept[0]
 
     def _finish(self, run: PreparedRun, manifest: RunManifest) -> None:

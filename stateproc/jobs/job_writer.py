@@ -53,6 +53,8 @@ def _add(writer: SavepointWriter, operator: OperatorSpec, tables: SourceTables) 
         writer.with_operator(operator.uid, made)
     if operator.parallelism is not None:
         writer.with_parallelism(operator.uid, operator.parallelism)
+    if operator.max_parallelism is not None:
+        writer.with_max_parallelism(operator.max_parallelism, operator.uid)
 
 
 def _add_state(operator: OperatorBootstrap, *, state: StateSpec, frame: Any) -> None:
@@ -70,6 +72,8 @@ def _set(writer: SavepointWriter, run: PreparedRun) -> None:
         writer.with_max_parallelism(target.max_parallelism)
     for uid, parallelism in target.parallelism.items():
         writer.with_parallelism(uid, parallelism)
+    if target.checkpoint_id is not None:
+        writer.with_checkpoint_id(target.checkpoint_id)
     if target.format is not None:
         writer.with_format(target.format)  # type: ignore[arg-type]  # the schema lists the names
     if target.flink_version is not None:

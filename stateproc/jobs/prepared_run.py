@@ -33,6 +33,7 @@ _CONTENT_SECTIONS = ("base", "sources", "operators", "changes", "checks")
 _CONTENT_SETTINGS = (
     "path",
     "format",
+    "checkpoint_id",
     "flink_version",
     "compressed",
     "max_parallelism",

@@ -10,7 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from stateproc.cli.render.bars import human_bytes
+from stateproc.cli.render.plan_view import plan_view
 from stateproc.jobs.run_report import RunReport
+from stateproc.writers.plan.savepoint_plan import SavepointPlan
 
 _HEADLINES = {
     "written": "written",
@@ -20,12 +22,12 @@ _HEADLINES = {
 }
 
 
-def run_view(report: RunReport, plan: Any = None) -> RenderableType:
+def run_view(report: RunReport, plan: SavepointPlan | None = None) -> RenderableType:
     """Return the result of a run: inputs, plan or what was written, checks, warnings.
 
     Args:
         report: The report.
-        plan: The plan of the savepoint, if it is to be shown.
+        plan: The plan of the savepoint; None if it was there already.
     """
     parts: list[RenderableType] = [
         Text(f"{report.job} (run {report.run_id}): {_HEADLINES[report.status]}", style="bold"),
@@ -33,8 +35,8 @@ def run_view(report: RunReport, plan: Any = None) -> RenderableType:
     ]
     if report.inputs:
         parts.append(_inputs(report))
-    if report.status == "planned" and plan is not None:
-        parts.append(Text(repr(plan)))
+    if plan is not None:
+        parts += [plan_view(plan, report.seconds.get("write")), Text("")]
     if report.checks:
         parts.append(_checks(report))
     if report.latest:

@@ -47,12 +47,11 @@ class DeltaJobs:
         DeltaTable.forPath(self.spark, table).update("id = 2", {"total": F.lit(7.5)})
         third = self.nightly()
         views = [view.name for view in self.spark.catalog.listTables() if view.isTemporary]
+        name = {"kind": "value", "name": "name", "source": "old", "value": "name"}
         pinned = {
             "job": "pinned",
             "sources": {"old": {"format": "delta", "path": table, "version": 0}},
-            "operators": [
-                {"uid": "customers", "key": "id", "states": [{"kind": "value", "name": "name", "source": "old", "value": "name"}]}
-            ],
+            "operators": [{"uid": "customers", "key": "id", "states": [name]}],
             "target": {"path": str(self.savepoints / "pinned"), "max_parallelism": 64},
         }  # fmt: skip
         fourth = stateproc.run_job(pinned, self.spark)

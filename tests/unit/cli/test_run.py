@@ -46,7 +46,12 @@ def test_plan_apply_and_repeat(job: str, capsys: pytest.CaptureFixture[str], tmp
     assert (plan["status"], plan["checks"][0]["passed"]) == ("planned", None)
     assert not (tmp_path / "out").exists()
     shown = _run(capsys, job, "--plan")
-    assert shown.status == 0 and "plan: nothing was written" in shown.out and "dropped value profile" in shown.out
+    assert (
+        shown.status == 0
+        and "plan: nothing was written" in shown.out
+        and "profile value" in shown.out
+        and "nothing is written yet" in shown.out
+    )
     written = _run(capsys, job, "--json").checked("run")
     assert (written["status"], written["target"]) == ("written", plan["target"])
     again = _run(capsys, job)

@@ -58,6 +58,8 @@ def test_a_plan_writes_nothing(tmp_path: Path) -> None:
 def test_a_run_that_is_repeated_does_nothing(tmp_path: Path) -> None:
     first = stateproc.run_job(_job(tmp_path))
     assert first.status == "written"
+    assert first.write is not None and first.write["target"] == first.target
+    assert {item["uid"] for item in first.write["operators"]} >= {"orders-a"}
     written = _files(tmp_path)
     assert _rows(first.target, "orders-a") == _rows(SHOP, "orders-per-customer")
     second = stateproc.run_job(_job(tmp_path))
@@ -293,4 +295,35 @@ def test_a_killed_run_leaves_no_partial_savepoint_and_the_next_one_succeeds(tmp_
     assert stateproc.run_job(file).status in ("written", "unchanged")
     check()
     assert sorted(name for name in _files(target) if name.startswith(".stateproc")) == []
+    assert stateproc.run_job(file).status == "unchanged"
+
+
+def test_settings_of_the_target(tmp_path: Path) -> None:
+    target = {"path": f"{tmp_path}/set", "checkpoint_id": 42, "max_parallelism": 64, "format": "native-hashmap",
+              "compressed": True, "flink_version": "2.3", "parallelism": {"orders-a": 3}, "verify": True}  # fmt: skip
+    report = stateproc.run_job(_job(tmp_path, target=target))
+    found = stateproc.open(report.target, uids=["orders-a"])
+    operator = found.operator("orders-a")
+    assert (found.metadata.checkpoint_id, found.metadata.version) == (42, 6)
+    assert (operator.max_parallelism, operator.parallelism) == (64, 3)
+    assert _rows(report.target, "orders-a") == [
+        {**row, "key_group": found_row["key_group"]}
+        for row, found_row in zip(_rows(SHOP, UID), _rows(report.target, "orders-a"), strict=True)
+    ]
+
+
+def test_of_two_runs_to_one_target_one_wins(tmp_path: Path) -> None:
+    file = tmp_path / "job.json"
+    changes = [{"convert": {"to": "native-rocksdb"}}, {"rescale": {"max_parallelism": 1024}}]
+    job = {"job": "two", "base": {"path": SHOP}, "changes": changes, "target": {"path": f"{tmp_path}/target"}}
+    file.write_text(json.dumps(job))
+    command = [sys.executable, "-m", "stateproc", "run", str(file)]
+    runs = [subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    ended = [(run.communicate()[1], run.returncode) for run in runs]
+    assert 0 in [status for _, status in ended]
+    for error, status in ended:
+        assert status in (0, 2, 3), error
+        if status:
+            assert "error: " in error and "Traceback" not in error
+    assert stateproc.open(str(tmp_path / "target")).verify().problems == ()
     assert stateproc.run_job(file).status == "unchanged"
