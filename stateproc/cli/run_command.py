@@ -36,7 +36,7 @@ def run_command(arguments: Namespace) -> int:
         from stateproc.cli.render.run_view import run_view
         from stateproc.cli.render.terminal import show
 
-        show(run_view(outcome.report, outcome.plan))
+        show(run_view(outcome.report, outcome.plan, outcome.written))
     if outcome.error is None:
         return YES
     print(f"error: {outcome.error}", file=sys.stderr)

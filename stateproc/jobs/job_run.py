@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from stateproc.writers.plan.savepoint_plan import SavepointPlan
+    from stateproc.writers.write_result import WriteReport
 
 _MOST_TEXT = 2000
 Observe = Callable[[str, PreparedRun, "dict[str, Any] | None"], AbstractContextManager[None]]
@@ -41,11 +42,12 @@ Observe = Callable[[str, PreparedRun, "dict[str, Any] | None"], AbstractContextM
 
 @dataclass(frozen=True)
 class JobOutcome:
-    """How a run ended: its report, the error if it failed, and the plan of the savepoint."""
+    """How a run ended: its report, the error if it failed, the plan, and what was written."""
 
     report: RunReport
     error: SnapshotError | None = None
     plan: SavepointPlan | None = None
+    written: WriteReport | None = None
 
 
 def run_job(
@@ -124,7 +126,7 @@ def execute_job(
         call_hooks(loaded, report)
         if steps.prepared is not None:
             _save_report(steps.prepared, report)
-    return JobOutcome(report, error, steps.plan)
+    return JobOutcome(report, error, steps.plan, steps.written)
 
 
 @dataclass
@@ -135,6 +137,7 @@ class _JobSteps:
     observe: Observe
     prepared: PreparedRun | None = None
     plan: SavepointPlan | None = None
+    written: WriteReport | None = None
 
     def run(self, run: PreparedRun) -> None:
         report, self.prepared = self.report, run
@@ -201,7 +204,7 @@ class _JobSteps:
 
         writer.with_commit_hooks(CommitHooks(check if of_target else None, made))
         result = writer.write(run.target, _mode(run), verify=run.job.target.verify)
-        self.report.write = result.report.to_dict()
+        self.written, self.report.write = result.report, result.report.to_dict()
         for text in result.report.warnings:
             self.report.warn(text)
         return kept[0]

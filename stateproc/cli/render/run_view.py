@@ -11,8 +11,10 @@ from rich.text import Text
 
 from stateproc.cli.render.bars import human_bytes
 from stateproc.cli.render.plan_view import plan_view
+from stateproc.cli.render.report_view import report_view
 from stateproc.jobs.run_report import RunReport
 from stateproc.writers.plan.savepoint_plan import SavepointPlan
+from stateproc.writers.write_result import WriteReport
 
 _HEADLINES = {
     "written": "written",
@@ -22,12 +24,15 @@ _HEADLINES = {
 }
 
 
-def run_view(report: RunReport, plan: SavepointPlan | None = None) -> RenderableType:
+def run_view(
+    report: RunReport, plan: SavepointPlan | None = None, written: WriteReport | None = None
+) -> RenderableType:
     """Return the result of a run: inputs, plan or what was written, checks, warnings.
 
     Args:
         report: The report.
-        plan: The plan of the savepoint; None if it was there already.
+        plan: The plan of the savepoint.
+        written: What was written; None if nothing was.
     """
     parts: list[RenderableType] = [
         Text(f"{report.job} (run {report.run_id}): {_HEADLINES[report.status]}", style="bold"),
@@ -35,8 +40,10 @@ def run_view(report: RunReport, plan: SavepointPlan | None = None) -> Renderable
     ]
     if report.inputs:
         parts.append(_inputs(report))
-    if plan is not None:
-        parts += [plan_view(plan, report.seconds.get("write")), Text("")]
+    if written is not None:
+        parts += [report_view(written), Text("")]
+    elif plan is not None:
+        parts += [plan_view(plan), Text("")]
     if report.checks:
         parts.append(_checks(report))
     if report.latest:
