@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from stateproc import SavepointWriter
+from stateproc.cli import main
 from stateproc.keygroups.operator_ids import operator_id
 from tests.helpers.fixtures import FIXTURES, Fixture
 from tests.helpers.flink.cases import REGISTERED
@@ -22,7 +22,8 @@ from tests.helpers.flink.restoration import BACKENDS, HUNDRED_YEARS, Operator, S
 LATER = 4_102_444_800_000
 """2100-01-01, when whatever has a time to live has expired."""
 Lines = Iterator[dict[str, Any]]
-Edit = Callable[[SavepointWriter], SavepointWriter]
+Edit = Callable[[SavepointWriter], SavepointWriter] | Sequence[str]
+"""Methods of the writer, for a write in Spark; or a verb of the command line with its arguments, for a local one."""
 OF_KITCHEN = [state.name for state in OPERATORS["kitchen"][0].states]
 IN_FLIGHT = (Operator("in-flight", "LONG", (State("counter", "value", "LONG"),), (Timers(),)),)
 
@@ -72,8 +73,13 @@ class Rewrite:
         """The last of the savepoints."""
         path = Path(self.source.snapshot)
         for number, edit in enumerate(self.edits):
-            writer = edit(SavepointWriter.from_existing_savepoint(spark, path, self.reading))
-            path = Path(writer.write(folder / f"{self.name}-{number}"))
+            target = folder / f"{self.name}-{number}"
+            if callable(edit):
+                edit(SavepointWriter.from_existing_savepoint(spark, path, self.reading)).write(target)
+            else:
+                verb, *arguments = edit
+                assert main([*verb.split(), str(path), str(target), *arguments, "--json"]) == 0
+            path = target
         return path
 
 
@@ -85,15 +91,10 @@ def ttl_of(uid: str, ttl: int | None) -> tuple[Operator, ...]:
     )
 
 
-def each(uid: str, edit: Callable[[SavepointWriter, str], SavepointWriter]) -> Edit:
-    """An edit of all states of an operator of the kitchen."""
-
-    def edited(writer: SavepointWriter) -> SavepointWriter:
-        for name in OF_KITCHEN:
-            edit(writer, name)
-        return writer
-
-    return edited
+def ttl(action: str, uid: str, *arguments: str) -> Edit:
+    """A change of the time to live of all states of an operator of the kitchen."""
+    states = [text for name in OF_KITCHEN for text in ("--state", name)]
+    return [f"ttl {action}", "--uid", uid, *states, *arguments]
 
 
 def without_times(lines: Lines) -> Lines:
@@ -170,42 +171,64 @@ WIDER = tuple(
 )
 RENAMED = tuple(replace(op, uid="renamed") if op.uid == "kitchen-string" else op for op in KITCHEN)
 HASH = operator_id("kitchen-string")
+FIRST, SECOND = OF_KITCHEN[:2]
+FEWER = tuple(
+    replace(op, states=[replace(state, name={SECOND: "again"}.get(state.name, state.name))
+                        for state in op.states if state.name != FIRST]) if op.uid == "kitchen-string" else op
+    for op in KITCHEN if op.uid != "kitchen-ttl"
+)  # fmt: skip
+
+
+def fewer(lines: Lines) -> Lines:
+    """Without one operator, and without one state of another, of which a second has another name."""
+    for line in lines:
+        if line["uid"] == "kitchen-ttl" or (line["uid"] == "kitchen-string" and line["state"] == FIRST):
+            continue
+        ours = line["uid"] == "kitchen-string" and line["state"] == SECOND
+        yield {**line, "state": "again"} if ours else line
+
 
 REWRITES: tuple[Rewrite, ...] = (
     Rewrite("more key groups", "1.20/kitchen-hashmap-canonical", [lambda w: w.with_max_parallelism(1024)],
             max_parallelism=1024),
     Rewrite("there and back", "1.20/kitchen-rocksdb-canonical",
-            [lambda w: w.with_max_parallelism(1024), lambda w: w.with_max_parallelism(128)], keeps_bytes=True),
+            [["rescale", "--max-parallelism", "1024"], ["rescale", "--max-parallelism", "128"]], keeps_bytes=True),
     Rewrite("ttl on", "1.20/kitchen-hashmap-canonical",
-            [each("kitchen-string", lambda w, name: w.enable_ttl("kitchen-string", name, LATER))],
+            [ttl("enable", "kitchen-string", "--last-access", "2100-01-01T00:00:00Z")],
             ttl_of("kitchen-string", HUNDRED_YEARS), with_times),
     Rewrite("ttl off", "1.20/kitchen-hashmap-canonical",
-            [each("kitchen-ttl", lambda w, name: w.disable_ttl("kitchen-ttl", name))],
+            [ttl("disable", "kitchen-ttl")],
             ttl_of("kitchen-ttl", None), without_times),
     Rewrite("ttl purged", "1.20/kitchen-rocksdb-canonical",
-            [each("kitchen-ttl", lambda w, name: w.purge_expired("kitchen-ttl", name, timedelta(days=1), LATER))],
+            [ttl("purge", "kitchen-ttl", "--ttl", "1 d", "--now", str(LATER))],
             expected=purged),
     Rewrite("uid of hash", "1.20/kitchen-hashmap-canonical",
-            [lambda w: w.change_operator_identifier(HASH, "renamed")], RENAMED, renamed),
+            [["rename-operator", "--uid", HASH, "--to", "renamed"]], RENAMED, renamed),
+    Rewrite("operators and states", "1.20/kitchen-rocksdb-canonical",
+            [["drop-operator", "--uid", "kitchen-ttl"], ["drop-state", "--uid", "kitchen-string", "--state", FIRST],
+             ["rename-state", "--uid", "kitchen-string", "--state", SECOND, "--to", "again"]],
+            FEWER, fewer),
     Rewrite("int to long", "1.20/edges-hashmap-canonical",
             [lambda w: w.transform_state("edges", "int", longer)], WIDER, doubled),
     Rewrite("incremental to canonical", "1.20/kitchen-rocksdb-incremental",
-            [lambda w: w.with_format("canonical")]),
-    Rewrite("changelog to canonical", "1.20/tiny-rocksdb-changelog", [lambda w: w.with_format("canonical")]),
+            [["convert", "--to", "canonical"]]),
+    Rewrite("changelog to canonical", "1.20/tiny-rocksdb-changelog", [["convert", "--to", "canonical"]]),
+    Rewrite("copy of a checkpoint", "1.20/windows-hashmap-checkpoint", [["copy"]], backends=("hashmap",)),
     Rewrite("heap changelog to canonical", "1.20/windows-hashmap-changelog", [lambda w: w.with_format("canonical")]),
     Rewrite("heap to canonical", "1.20/kitchen-hashmap-native", [lambda w: w.with_format("canonical")]),
-    Rewrite("heap to rocksdb", "1.20/kitchen-hashmap-native", [lambda w: w.with_format("native-rocksdb")],
+    Rewrite("heap to rocksdb", "1.20/kitchen-hashmap-native", [["convert", "--to", "native-rocksdb"]],
             backends=("rocksdb",)),
-    Rewrite("rocksdb to heap", "1.20/kitchen-rocksdb-incremental", [lambda w: w.with_format("native-hashmap")],
+    Rewrite("rocksdb to heap", "1.20/kitchen-rocksdb-incremental", [["convert", "--to", "native-hashmap"]],
             backends=("hashmap",)),
     Rewrite("nothing in flight", "1.20/inflight-hashmap-checkpoint",
-            [lambda w: w.drop_in_flight_data().with_format("canonical")], IN_FLIGHT, kept),
+            [["convert", "--drop-in-flight-data", "--to", "canonical"]], IN_FLIGHT, kept),
     Rewrite("operator state of fewer subtasks", "1.20/operators-hashmap-canonical",
             [lambda w: w.with_parallelism("buffers", 1).with_parallelism("broadcast-rules", 1)]),
     Rewrite("operator state of more subtasks", "1.20/operators-hashmap-canonical-snappy",
-            [lambda w: w.with_parallelism("buffers", 5).with_parallelism("broadcast-rules", 3)]),
+            [["rescale", "--parallelism", "buffers=5", "--parallelism", "broadcast-rules=3"]]),
     Rewrite("of 1.13", "1.13/kitchen-hashmap-canonical",
-            [lambda w: w.with_flink_version("2.3").with_max_parallelism(256)], by="2.3", max_parallelism=256),
+            [["upgrade", "--flink-version", "2.3"], ["rescale", "--max-parallelism", "256"]], by="2.3",
+            max_parallelism=256),
     Rewrite("of 1.13's windows", "1.13/windows-rocksdb-canonical",
             [lambda w: w.with_flink_version("2.3").with_compression()], by="2.3"),
     Rewrite("Kryo of 1.20", "1.20/edges-hashmap-canonical", [out_of_kryo], expected=without_generic, by="2.3",

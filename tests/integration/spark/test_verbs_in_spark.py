@@ -1,0 +1,67 @@
+"""Verbs with ``--engine spark`` write what the local engine writes; transactions of a Kafka sink are dropped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import stateproc
+from stateproc import OperatorBootstrap, SavepointWriter, types
+from stateproc.cli import main
+from tests.helpers.paths import DEMO
+from tests.unit.formats.test_formats import MAGIC, collector, committable, utf, versioned, versioned_list
+
+CUSTOMERS = "orders-per-customer"
+
+
+def tables(path: Path) -> dict[str, pa.Table]:
+    return {f"{state.operator.operator_id}/{state.name}": state.to_arrow() for state in stateproc.open(path).states}
+
+
+def test_both_engines_write_the_same_rows(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for engine in ("local", "spark"):
+        line = ["rescale", str(DEMO), str(tmp_path / engine), "--max-parallelism", "64", "--parallelism"]
+        assert main([*line, f"{CUSTOMERS}=3", "--engine", engine, "--json"]) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert report["engine"] == engine and report["entries"] > 0
+    assert spark.range(1).count() == 1  # The session that was running is not stopped.
+    assert tables(tmp_path / "spark") == tables(tmp_path / "local")
+
+
+def test_pending_transactions_of_kafka_are_dropped(spark: SparkSession, tmp_path: Path) -> None:
+    """Of the writer and of its committer; other states and operators stay."""
+    committed = collector(committable("tx-0-1", 1001, 3), newest=True)
+    empty = versioned(2, MAGIC + versioned_list(1, []))
+    writer = SavepointWriter.new_savepoint(spark)
+    states = {"sink": ("writer_raw_states", [versioned(1, utf("tx"))]),
+              "Sink Committer: sink": ("streaming_committer_raw_states", [committed, empty])}  # fmt: skip
+    for uid, (name, elements) in states.items():
+        frame = spark.createDataFrame([(item,) for item in elements], "value binary")
+        bootstrap = OperatorBootstrap().operator_list_state(name, frame, type=types.BYTES)
+        writer.with_operator(uid, bootstrap.operator_list_state("other", frame, type=types.BYTES))
+    writer.with_parallelism("sink", 2).with_parallelism("Sink Committer: sink", 1).write(tmp_path / "s")
+    line = ["set-offsets", str(tmp_path / "s"), str(tmp_path / "t"), "--drop-transactions", "sink", "--json"]
+    assert main(line) == 0
+    found = elements_of(tmp_path / "t")
+    assert {key: len(rows) for key, rows in elements_of(tmp_path / "s").items()} == {
+        ("sink", "writer_raw_states"): 1, ("sink", "other"): 1,
+        ("Sink Committer: sink", "streaming_committer_raw_states"): 2, ("Sink Committer: sink", "other"): 2,
+    }  # fmt: skip
+    for uid, (name, elements) in states.items():
+        assert found[uid, name] == [] and sorted(found[uid, "other"]) == sorted(elements)
+
+
+def elements_of(path: Path) -> dict[tuple[str, str], list[Any]]:
+    snapshot = stateproc.open(path, uids=["sink", "Sink Committer: sink"])
+    return {
+        (operator.display, state.name): state.to_arrow().column("value").to_pylist()
+        for operator in snapshot.operators
+        for state in operator.operator_states
+    }
