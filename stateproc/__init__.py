@@ -24,6 +24,7 @@ from stateproc.errors import (
     UnmatchedUidWarning,
     UnreadableStateWarning,
     UnsupportedSnapshot,
+    UntrustedPath,
     WriteFailed,
 )
 
@@ -59,6 +60,7 @@ __all__ = [
     "UnmatchedUidWarning",
     "UnreadableStateWarning",
     "UnsupportedSnapshot",
+    "UntrustedPath",
     "WriteFailed",
     "attach",
     "bundled_snapshot",

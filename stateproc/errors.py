@@ -90,6 +90,10 @@ class LostCheckpoint(MissingFile):
     """Checkpoints were deleted before a stream had read them; the advice says how it goes on without them."""
 
 
+class UntrustedPath(MissingFile):
+    """A file is only where ``_metadata`` names it, outside of the snapshot's checkpoint root; it is not read there."""
+
+
 class NotFound(SnapshotError):
     """The snapshot has no operator, state, table or column of that name; the advice lists the nearest names."""
 

@@ -6,6 +6,7 @@ and RocksNativeFullSnapshotStrategy (and ForSt's counterparts) write it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from stateproc.errors import CorruptSnapshot, Where
@@ -15,6 +16,9 @@ from stateproc.metadata.stream_handles import StreamHandle
 from stateproc.readers.common.header_reader import MAX_HEADER, read_whole_header
 from stateproc.readers.rocksdb.database import DatabaseFile
 from stateproc.storage import SnapshotLocation, open_handle
+
+_NO_NAME = re.compile(r"[/\\\x00]|^\.{0,2}$")
+"""Not the local name of a file: a database that RocksDB opens is made of files of these names."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,12 @@ def database_files(handle: IncrementalHandle, location: SnapshotLocation) -> tup
     """The files of the handle's database, still untouched. Raises CorruptSnapshot, UnsupportedSnapshot."""
     handles: dict[str, StreamHandle] = {}
     for name, stream in (*handle.shared, *handle.private):
+        if _NO_NAME.search(name):
+            raise CorruptSnapshot(
+                f"{name!r} is no name of a RocksDB file",
+                where=Where(file=location.metadata_uri, offset=handle.offset),
+                advice="Flink writes plain names only; do not trust this snapshot",
+            )
         if handles.setdefault(name, stream) != stream:
             raise CorruptSnapshot(
                 f"two files of one database have the local name {name!r}",

@@ -23,6 +23,7 @@ from stateproc.storage.filesystem import (
     parent,
     scheme_of,
 )
+from stateproc.storage.layout import CHECKPOINT_NAME, JOB_NAME, METADATA, SAVEPOINT_NAME
 from stateproc.storage.listing import (
     FileFacts,
     ListedEntry,
@@ -31,7 +32,7 @@ from stateproc.storage.listing import (
     forget_listings,
     scan_directory,
 )
-from stateproc.storage.paths import CHECKPOINT_NAME, JOB_NAME, METADATA, SAVEPOINT_NAME, refuse_missing
+from stateproc.storage.paths import refuse_missing
 
 SHARED_DIRECTORIES = ("shared", "taskowned", "dstl")
 """Directories of a job with files that outlive a checkpoint: of incremental checkpoints, of tasks, of changelogs."""

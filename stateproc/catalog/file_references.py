@@ -24,7 +24,7 @@ from stateproc.metadata.handles import (
     StreamHandle,
 )
 from stateproc.storage.filesystem import absolute, basename, is_within, join, parent, same_store
-from stateproc.storage.paths import CHECKPOINT_NAME, JOB_NAME
+from stateproc.storage.layout import CHECKPOINT_NAME, JOB_NAME, is_below_job
 
 if TYPE_CHECKING:
     import numpy as np
@@ -116,14 +116,10 @@ class _Places:
             return self.own if basename(written) == basename(self.own) else written
         parts = written.split("/")
         if not self._has_job:
-            at = next((i for i, part in enumerate(parts) if _is_below_job(part)), None)
+            at = next((i for i, part in enumerate(parts) if is_below_job(part)), None)
             return written if at is None else join(self._job_directory, *parts[at:])
         at = next((i for i in range(len(parts) - 1, -1, -1) if JOB_NAME.fullmatch(parts[i])), None)
         return written if at is None else join(parent(self._job_directory), *parts[at:])
-
-
-def _is_below_job(part: str) -> bool:
-    return part in ("shared", "taskowned", "dstl") or CHECKPOINT_NAME.fullmatch(part) is not None
 
 
 def stream_handles(metadata: SnapshotMetadata) -> Iterator[StreamHandle]:

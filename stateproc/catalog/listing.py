@@ -17,7 +17,7 @@ from stateproc.metadata.reader import MOST_BYTES
 from stateproc.metadata.snapshot_kind import CHECKPOINT, SAVEPOINT_OR_CHECKPOINT
 from stateproc.states.parallel_scan import read_in_order
 from stateproc.storage.filesystem import basename, is_absent, parent, read_range, scheme_of
-from stateproc.storage.paths import CHECKPOINT_NAME, JOB_NAME, SAVEPOINT_NAME
+from stateproc.storage.layout import CHECKPOINT_NAME, JOB_NAME, SAVEPOINT_NAME
 
 if TYPE_CHECKING:
     import numpy as np

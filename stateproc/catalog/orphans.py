@@ -20,8 +20,8 @@ from stateproc.catalog.entries import iso_time, utc_time
 from stateproc.catalog.listing import SnapshotCatalog, catalog_of
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.storage.filesystem import join
+from stateproc.storage.layout import CHECKPOINT_NAME, METADATA
 from stateproc.storage.listing import ListedEntry, file_facts, files_below
-from stateproc.storage.paths import CHECKPOINT_NAME, METADATA
 
 if TYPE_CHECKING:
     import numpy as np

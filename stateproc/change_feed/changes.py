@@ -11,6 +11,7 @@ from stateproc.change_feed.commits import FeedCommit, commit_log, commit_of
 from stateproc.change_feed.feed_query import FeedQuery
 from stateproc.change_feed.feed_states import check_same_job, states_of
 from stateproc.change_feed.feed_step import FeedStep
+from stateproc.change_feed.opening_below import open_below
 from stateproc.change_feed.state_feed import StateFeed
 from stateproc.comparison.common_schema import RowForm
 from stateproc.errors import InvalidOption
@@ -22,7 +23,7 @@ from stateproc.states.connector_state import opened_state
 from stateproc.states.operator_state import OperatorStateView
 from stateproc.states.state import State
 from stateproc.storage.filesystem import absolute, basename, join, kind_of
-from stateproc.storage.paths import METADATA
+from stateproc.storage.layout import METADATA
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ def feed_of_root(
     if mode == "net":
         commits = commits[-1:] if starting is None else (commits[0], *commits[1:][-1:])
     return FeedSnapshots(
-        tuple(open(commit.path, **opening) for commit in commits), commits, from_nothing=starting is None
+        tuple(open_below(roots, commit.path, opening) for commit in commits), commits, from_nothing=starting is None
     )
 
 

@@ -12,14 +12,14 @@ from stateproc.catalog.discovery import SnapshotDirectory, discover
 from stateproc.catalog.entries import utc_time
 from stateproc.change_feed.changes import FeedSnapshots
 from stateproc.change_feed.commits import CommitLog, FeedCommit, check_history, ranges_text, version_of
+from stateproc.change_feed.opening_below import open_below
 from stateproc.change_feed.stream_offset import StreamOffset
 from stateproc.errors import CorruptSnapshot, LostCheckpoint, MissingFile
 from stateproc.options import BY_NAME
-from stateproc.snapshot.opening import open
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage.filesystem import absolute, is_absent, join, kind_of
+from stateproc.storage.layout import METADATA
 from stateproc.storage.listing import FileFacts, file_facts
-from stateproc.storage.paths import METADATA
 
 ADVICE = (
     "let Flink keep more of them (execution.checkpointing.num-retained), so that the stream has time to read them. "
@@ -235,7 +235,7 @@ class CheckpointFollower:
 
     def _open(self, path: str) -> Snapshot:
         if path not in self._opened:
-            self._opened[path] = open(path, **self.opening)
+            self._opened[path] = open_below(self.roots, path, self.opening)
             while len(self._opened) > _OPEN_AT_A_TIME:
                 self._opened.popitem(last=False)
         self._opened.move_to_end(path)

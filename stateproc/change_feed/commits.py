@@ -16,8 +16,8 @@ from stateproc.errors import InvalidOption, NotFound
 from stateproc.metadata import CHECKPOINT_ID_BYTES, read_checkpoint_id
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage.filesystem import basename, parent, read_range
+from stateproc.storage.layout import CHECKPOINT_NAME
 from stateproc.storage.listing import file_facts
-from stateproc.storage.paths import CHECKPOINT_NAME
 
 _SHOWN = 12
 

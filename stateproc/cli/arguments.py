@@ -50,7 +50,7 @@ def _action(option: OptionDefinition) -> dict[str, Any]:
     """Return the keyword arguments of ``add_argument``. The default is None, so that repeated flags can be merged."""
     if option.type is bool:
         return {"action": BooleanOptionalAction} if option.default else {"action": "store_true", "default": None}
-    if option.type is dict:
+    if option.type is dict or option.repeatable:
         return {"action": "append", "metavar": option.metavar}
     return {"choices": option.choices} if option.choices else {"metavar": option.metavar}
 
@@ -71,6 +71,8 @@ def option_values(arguments: Namespace, options: Iterable[OptionDefinition]) -> 
             values[option.name] = {
                 name: value for text in given for name, value in option.value(text, Interface.CLI).items()
             }
+        elif option.repeatable and given is not None:
+            values[option.name] = tuple(item for text in given for item in option.value(text, Interface.CLI))
         else:
             values[option.name] = option.value(given, Interface.CLI)
     return values

@@ -34,6 +34,7 @@ class OptionDefinition:
         spark_aliases: Further names in Spark.
         cli_names: Shorter flags, shown in ``--help`` besides the one that the name gives.
         cli_aliases: Earlier flags, accepted and not shown in ``--help``.
+        repeatable: Whether the flag of a list may be given several times.
     """
 
     name: str
@@ -47,6 +48,7 @@ class OptionDefinition:
     spark_aliases: tuple[str, ...] = ()
     cli_names: tuple[str, ...] = ()
     cli_aliases: tuple[str, ...] = ()
+    repeatable: bool = False
 
     @property
     def spark_name(self) -> str:

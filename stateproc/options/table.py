@@ -108,6 +108,16 @@ OPEN_OPTIONS: tuple[OptionDefinition, ...] = (
         metavar="OLD=NEW",
         cli_aliases=("--moved",),
     ),
+    OptionDefinition(
+        "allowed_roots",
+        tuple,
+        parsers.name_list,
+        "directories outside of the snapshot's checkpoint root whose files may be read, comma separated; repeatable",
+        (),
+        metavar="DIR",
+        cli_names=("--allow-root",),
+        repeatable=True,
+    ),
 )
 """The keyword arguments of :func:`stateproc.open`."""
 

@@ -38,6 +38,7 @@ def open(
     plan: Any = None,
     storage_options: Mapping[str, Any] | None = None,
     path_mapping: Mapping[str, str] | None = None,
+    allowed_roots: Iterable[str] = (),
 ) -> Snapshot:
     """Open a savepoint or checkpoint.
 
@@ -62,6 +63,8 @@ def open(
             path or URI of the JSON file, its text, or the parsed JSON.
         storage_options: Keyword arguments of the fsspec file system.
         path_mapping: Old prefixes of moved files → new ones.
+        allowed_roots: Directories outside of the snapshot's checkpoint root from which files that ``_metadata`` names
+            are read, too.
 
     Returns:
         The snapshot.
@@ -87,10 +90,11 @@ def open(
         "plan": plan,
         "storage_options": storage_options,
         "path_mapping": path_mapping,
+        "allowed_roots": allowed_roots,
     }
     values = {option.name: option.value(given[option.name]) for option in OPEN_OPTIONS}
     load_plugins(values["plugins"])
-    location = locate(path, values["storage_options"], values["path_mapping"])
+    location = locate(path, values["storage_options"], values["path_mapping"], values["allowed_roots"])
     metadata = read_metadata(metadata_bytes(location), file=location.metadata_uri)
     options = ReadOptions(
         temporal=values["temporal"],

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from stateproc.change_feed.checkpoint_follower import ADVICE, CheckpointFollower
 from stateproc.change_feed.stream_offset import StreamOffset
-from stateproc.errors import InvalidOption, LostCheckpoint, MissingFile, SnapshotError
+from stateproc.errors import InvalidOption, LostCheckpoint, MissingFile, SnapshotError, UntrustedPath
 from stateproc.spark.options import SourceOptions, source_options
 from stateproc.spark.reader import SplitPartition
 from stateproc.spark.stream_batches import batch_partitions
@@ -79,6 +79,8 @@ class CheckpointStreamReader(DataSourceStreamReader):
             for batch in partition.value.read():
                 keep_loaded()
                 yield from portions(aligned(batch, self._schema))
+        except UntrustedPath as error:
+            raise error.at(operator=partition.operator, state=partition.state) from error
         except MissingFile as error:
             located = error.at(operator=partition.operator, state=partition.state)
             raise LostCheckpoint(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import unquote
+
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
 from stateproc.metadata.handles import (
     ByteStreamHandle,
@@ -12,11 +14,12 @@ from stateproc.metadata.handles import (
     SegmentHandle,
     StreamHandle,
 )
-from stateproc.storage.filesystem import KNOWN_SCHEMES, join, normalize, parent, scheme_of
+from stateproc.storage.checkpoint_roots import is_below
+from stateproc.storage.filesystem import KNOWN_SCHEMES, absolute, join, normalize, scheme_of
+from stateproc.storage.follow_rule import FollowRule
 from stateproc.storage.location import SnapshotLocation
 from stateproc.storage.sources import ByteSource, FileSource, InlineSource
 
-_LEVELS_UP = 3
 _LONGEST_TAIL = 5
 
 
@@ -26,7 +29,8 @@ def open_handle(handle: StreamHandle, location: SnapshotLocation, *, whole: bool
     ``whole`` False: the file may be longer than the handle says (changelog segments: their size leaves out the
     compression flag, and other tasks' changes may follow).
     Raises CorruptSnapshot for relative paths that leave the snapshot's directory, UnsupportedSnapshot for
-    URIs of no storage that Flink writes to.
+    URIs of no storage that Flink writes to. Reading raises UntrustedPath where the file is only at an absolute path
+    outside of the snapshot's checkpoint root.
     """
     if isinstance(handle, ByteStreamHandle):
         return InlineSource(f"{location.metadata_uri} ({handle.name})", handle.data)
@@ -44,12 +48,13 @@ def open_handle(handle: StreamHandle, location: SnapshotLocation, *, whole: bool
             fallbacks=tuple(others),
             storage_options=location.storage_options,
             memory=location.memory,
+            rule=FollowRule(location.roots, location.metadata_uri, handle.offset),
         )
     return _open_absolute(handle, location, whole)
 
 
 def _open_absolute(handle: FileHandle | SegmentHandle, location: SnapshotLocation, whole: bool) -> FileSource:
-    first, *others = _places(handle, location)
+    (first, *others), refused = _places(handle, location)
     segment = isinstance(handle, SegmentHandle)
     return FileSource(
         uri=first,
@@ -59,13 +64,15 @@ def _open_absolute(handle: FileHandle | SegmentHandle, location: SnapshotLocatio
         fallbacks=tuple(others),
         storage_options=location.storage_options,
         memory=location.memory,
+        rule=FollowRule(location.roots, location.metadata_uri, handle.offset, refused),
     )
 
 
 def _plain_name(handle: RelativeFileHandle, location: SnapshotLocation) -> str:
     path = handle.path
     parts = path.split("/")
-    if not all(parts) or ".." in parts or "." in parts or ":" in parts[0] or "\0" in path or "\\" in path:
+    decoded = unquote(path).split("/")
+    if not all(parts) or ".." in (*parts, *decoded) or "." in parts or ":" in parts[0] or "\0" in path or "\\" in path:
         raise CorruptSnapshot(
             f"relative file '{path}' is no plain name",
             where=Where(file=location.metadata_uri, offset=handle.offset),
@@ -74,8 +81,12 @@ def _plain_name(handle: RelativeFileHandle, location: SnapshotLocation) -> str:
     return path
 
 
-def _places(handle: FileHandle | SegmentHandle, location: SnapshotLocation) -> list[str]:
-    """Where an absolute file may be, best first: as mapped, as written, in the snapshot's own tree."""
+def _places(handle: FileHandle | SegmentHandle, location: SnapshotLocation) -> tuple[list[str], str | None]:
+    """Return where an absolute file may be, best first: as mapped, as written, in the snapshot's own tree.
+
+    Also its path if that may not be followed. It is the first of the places then, if there is no other to name the file
+    by, and is not looked for.
+    """
     path = handle.path
     where = Where(file=location.metadata_uri, offset=handle.offset)
     written = normalize(path)
@@ -83,41 +94,29 @@ def _places(handle: FileHandle | SegmentHandle, location: SnapshotLocation) -> l
     scheme = scheme_of(written)
     if scheme == "file" and not written.startswith("/"):
         raise CorruptSnapshot(f"'{path}' is no absolute path", where=where)
-    relocated = _relocated(written, location)
-    if scheme == scheme_of(location.directory_uri):
-        return list(dict.fromkeys([*mapped, written, *relocated]))
-    if scheme in KNOWN_SCHEMES:
+    follows = location.roots.contains(written)
+    if scheme not in KNOWN_SCHEMES and scheme != scheme_of(location.directory_uri):
+        if mapped or follows:
+            return list(dict.fromkeys([*mapped, written] if follows else mapped)), None
+        raise UnsupportedSnapshot(
+            f"the snapshot points at {path}, and {scheme}: is not a storage scheme of Flink",
+            where=where,
+            advice="map it to where the file is with path_mapping={'old prefix': 'new prefix'}",
+        )
+    relocated = location.roots.nearby(written, _LONGEST_TAIL)
+    if scheme == scheme_of(location.directory_uri) or not (mapped or relocated):
+        places = [*mapped, written, *relocated]
+    else:
         # A snapshot copied to another storage: its own tree is near, the old storage perhaps out of reach.
-        return list(dict.fromkeys([*mapped, *relocated, written]))
-    if mapped:
-        return mapped
-    raise UnsupportedSnapshot(
-        f"the snapshot points at {path}, and {scheme}: is not a storage scheme of Flink",
-        where=where,
-        advice="map it to where the file is with path_mapping={'old prefix': 'new prefix'}",
-    )
+        places = [*mapped, *relocated, *([written] if follows else [])]
+    return list(dict.fromkeys(places)), None if follows else written
 
 
 def _mapped(written: str, location: SnapshotLocation) -> list[str]:
-    """Map the path by the longest matching prefix of ``path_mapping``."""
+    """Map the path by the longest matching prefix of ``path_mapping``; nothing leads out of the new prefix."""
     for old, new in sorted(location.path_mapping.items(), key=lambda item: -len(item[0])):
         prefix = normalize(old)
         if written == prefix or written.startswith(prefix.rstrip("/") + "/"):
-            return [join(normalize(new), written[len(prefix.rstrip("/")) + 1 :])]
+            place = join(normalize(new), written[len(prefix.rstrip("/")) + 1 :])
+            return [place] if is_below(place, absolute(new)) else []
     return []
-
-
-def _relocated(written: str, location: SnapshotLocation) -> list[str]:
-    """The same tail (name, ``shared/name``, ``<job>/shared/name``) under the snapshot's directory or above.
-
-    Flink names these files by random UUIDs, so one found elsewhere is the one meant; its length is checked.
-    """
-    parts = [part for part in written.split("/") if part not in ("", ".", "..")]
-    roots = [location.directory_uri]
-    for _ in range(_LEVELS_UP - 1):
-        above = parent(roots[-1])
-        if above == roots[-1]:
-            break
-        roots.append(above)
-    longest = min(_LONGEST_TAIL, len(parts) - 1)
-    return [join(root, *parts[-tail:]) for root in roots for tail in range(1, longest + 1)]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import NoReturn
@@ -19,15 +18,9 @@ from stateproc.storage.filesystem import (
     list_directory,
     parent,
 )
+from stateproc.storage.layout import CHECKPOINT_NAME, JOB_NAME, METADATA
 from stateproc.storage.location import SnapshotLocation
 
-METADATA = "_metadata"
-CHECKPOINT_NAME = re.compile(r"chk-(\d+)")
-"""The directory of a checkpoint (AbstractFsCheckpointStorageAccess.createCheckpointDirectory)."""
-JOB_NAME = re.compile(r"[0-9a-f]{32}")
-"""The directory of a job's checkpoints."""
-SAVEPOINT_NAME = re.compile(r"savepoint-(?:([0-9a-f]{6})-)?[0-9a-f]{12}")
-"""The directory of a savepoint; the first digits of the job's id, then random ones."""
 _MOST_NAMES = 12
 
 
@@ -35,6 +28,7 @@ def locate(
     path: str | os.PathLike[str],
     storage_options: StorageOptions | None = None,
     path_mapping: Mapping[str, str] | None = None,
+    allowed_roots: Iterable[str] = (),
 ) -> SnapshotLocation:
     """The snapshot at ``path``: its directory, its ``_metadata`` file, or a directory above it.
 
@@ -50,7 +44,9 @@ def locate(
     if kind is None:
         refuse_missing(uri, options)
     found = _of_file(uri) if kind[0] == "file" else _of_directory(uri, options)
-    return replace(found, storage_options=options, path_mapping=dict(path_mapping or {}))
+    return replace(
+        found, storage_options=options, path_mapping=dict(path_mapping or {}), allowed_roots=tuple(allowed_roots)
+    )
 
 
 def _of_file(uri: str) -> SnapshotLocation:

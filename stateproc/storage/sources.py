@@ -17,6 +17,7 @@ from stateproc.storage.filesystem import (
     read_range,
     scheme_of,
 )
+from stateproc.storage.follow_rule import FollowRule
 from stateproc.storage.remote_memory import SMALL_READ, RemoteMemory, StoredFile
 
 _SMALL = 1 << 20
@@ -65,8 +66,8 @@ class FileSource:
     """``size`` bytes from ``base`` of a file.
 
     ``whole``: the file must be exactly that long, else at least. The file is looked for under ``uri``, then
-    under ``fallbacks``; that, and its length, is checked once, at the first read. ``memory``: what the sources of one
-    snapshot know of its remote files.
+    under ``fallbacks``, as far as ``rule`` permits; that, and its length, is checked once, at the first read.
+    ``memory``: what the sources of one snapshot know of its remote files.
     """
 
     uri: str
@@ -76,6 +77,7 @@ class FileSource:
     fallbacks: tuple[str, ...] = ()
     storage_options: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
     memory: RemoteMemory = field(default_factory=RemoteMemory, compare=False, repr=False)
+    rule: FollowRule | None = field(default=None, compare=False, repr=False)
     _found: list[StoredFile] = field(default_factory=list, init=False, compare=False, repr=False)
 
     @property
@@ -138,7 +140,10 @@ class FileSource:
         One byte more than there should be is asked for, so that a longer file is noticed.
         """
         known = self.memory.file(self.uri)
-        uri = self._places()[0] if known is None else known.uri
+        places = self._places()
+        if known is None and (not places or not self._may_read(places[0])):
+            return None
+        uri = places[0] if known is None else known.uri
         try:
             data = self._bytes(uri, 0, self.size + 1)
         except SnapshotError:
@@ -168,11 +173,19 @@ class FileSource:
             self._check_length(found.uri, found.size)
         return found
 
+    @property
+    def _permitted(self) -> list[str]:
+        refused = None if self.rule is None else self.rule.refused
+        return [place for place in (self.uri, *self.fallbacks) if place != refused]
+
     def _places(self) -> list[str]:
         """Return where the file may be, first where a file of its directory was."""
-        places = [self.uri, *self.fallbacks]
+        places = self._permitted
         last = self.memory.move(parent(self.uri), len(places))
-        return [places[last], *places[:last], *places[last + 1 :]]
+        return places if not last else [places[last], *places[:last], *places[last + 1 :]]
+
+    def _may_read(self, uri: str) -> bool:
+        return self.rule is None or self.rule.roots.holds(uri)
 
     def _search(self) -> StoredFile:
         """The first place where the file is; its length must fit.
@@ -182,6 +195,8 @@ class FileSource:
         failure: SnapshotError | None = None
         for uri in self._places():
             try:
+                if self.rule is not None and not self._may_read(uri):
+                    raise self.rule.linked(uri)
                 kind = kind_of(uri, self.storage_options)
             except SnapshotError as error:
                 failure = failure or error
@@ -191,9 +206,15 @@ class FileSource:
                 return self._remembered(StoredFile(uri, kind[1]))
         if failure is not None:
             raise failure
-        more = f" and in {len(self.fallbacks) - 1} more places" if len(self.fallbacks) > 1 else ""
-        tried = f"; also looked for {self.fallbacks[0]}{more}" if self.fallbacks else ""
-        raise MissingFile(
+        raise self._missing()
+
+    def _missing(self) -> MissingFile:
+        others = [place for place in self._permitted if place != self.uri]
+        more = f" and in {len(others) - 1} more places" if len(others) > 1 else ""
+        tried = f"; also looked for {others[0]}{more}" if others else ""
+        if self.rule is not None and self.rule.refused is not None:
+            return self.rule.refusal(tried)
+        return MissingFile(
             f"a file of the snapshot is missing{tried}",
             where=Where(file=self.uri),
             advice="copy the file there, or, if the files were moved, specify the new prefix with "
@@ -203,7 +224,7 @@ class FileSource:
     def _remembered(self, found: StoredFile) -> StoredFile:
         if scheme_of(found.uri) != "file":
             self.memory.add_file(self.uri, found)
-        places = [self.uri, *self.fallbacks]
+        places = self._permitted
         self.memory.add_move(parent(self.uri), len(places), places.index(found.uri))
         return found
 

@@ -25,7 +25,7 @@ from stateproc.storage.filesystem import (
     same_store,
     scheme_of,
 )
-from stateproc.storage.paths import METADATA
+from stateproc.storage.layout import METADATA
 from stateproc.storage.writing import make_directory, publish, remove, remove_empty_directory, remove_quietly
 from stateproc.writers.commit.commit_hooks import MANIFEST, CommitHooks
 from stateproc.writers.commit.staging import Staging, new_run, run_of_file, run_of_marker

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
-from stateproc.errors import InvalidOption, MissingFile, UnsupportedSnapshot, Where
+from stateproc.errors import InvalidOption, MissingFile, SnapshotError, UnsupportedSnapshot, Where
 from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle, StreamHandle
 from stateproc.metadata.snapshot import OperatorState
 from stateproc.storage import SnapshotLocation, open_handle
@@ -27,11 +28,13 @@ _AT_ONCE = 8 << 20
 class FileCopy:
     """One file or segment to copy. Picklable; each run writes a new file, so that it can be repeated.
 
-    ``to_end``: the whole file, which may be longer than ``source`` says (changelog files).
+    ``to_end``: the whole file, which may be longer than ``source`` says (changelog files). ``operator``: an operator
+    whose state it is, for errors.
     """
 
     source: FileSource
     to_end: bool = False
+    operator: str | None = None
 
     @property
     def bytes(self) -> int:
@@ -39,6 +42,12 @@ class FileCopy:
 
     def run(self, staging: Staging) -> RelativeFileHandle | ByteStreamHandle:
         """Copy the file and return the handle of the copy. Raises MissingFile, CorruptSnapshot, WriteFailed."""
+        try:
+            return self._run(staging)
+        except SnapshotError as error:
+            raise error.at(operator=self.operator) from error
+
+    def _run(self, staging: Staging) -> RelativeFileHandle | ByteStreamHandle:
         source = _whole(self.source) if self.to_end else self.source
         source.read(0, 0)  # finds it, and sees that it is long enough
         with staging.new_file(inline_threshold=0) as file:
@@ -103,16 +112,16 @@ def copy_plan(
     copies: list[FileCopy] = []
     indexes: dict[tuple[str, int, int], int] = {}
 
-    def note(handle: StreamHandle, changelog: bool) -> StreamHandle:
+    def note(handle: StreamHandle, changelog: bool, operator: OperatorState) -> StreamHandle:
         source = open_handle(handle, location, whole=not changelog)
         if isinstance(source, FileSource) and indexes.setdefault(_location_key(source, changelog), len(copies)) == len(
             copies
         ):
-            copies.append(FileCopy(source, changelog))
+            copies.append(FileCopy(source, changelog, operator.uid or operator.operator_id))
         return handle
 
     for operator in chosen:
-        with_streams(operator, note)
+        with_streams(operator, partial(note, operator=operator))
     return CopyPlan(tuple(copies), chosen, location, indexes)
 
 

@@ -163,7 +163,7 @@ def test_inline_sources(location: SnapshotLocation) -> None:
 
 
 def test_whole_files_and_segments(location: SnapshotLocation, tmp_path: Path) -> None:
-    path = put(tmp_path / "abs", b"0123456789")
+    path = put(tmp_path / "new" / "abs", b"0123456789")
     whole = open_handle(FileHandle(f"file:{path}", 10), location)
     assert whole.read(0, 10) == whole.read_all(10) == b"0123456789" and whole.read(10, 0) == b""
     part = open_handle(SegmentHandle(str(path), 3, 4, "SHARED", "id"), location)
@@ -184,7 +184,7 @@ def test_reads_outside_a_file_are_refused(location: SnapshotLocation, tmp_path: 
 
 @pytest.mark.parametrize("size", [9, 11])
 def test_files_of_another_length_are_refused(location: SnapshotLocation, tmp_path: Path, size: int) -> None:
-    path = put(tmp_path / "abs", b"0123456789")
+    path = put(tmp_path / "new" / "abs", b"0123456789")
     with pytest.raises(CorruptSnapshot, match=f"has 10 bytes where the snapshot says {size}") as caught:
         open_handle(FileHandle(str(path), size), location).read(0, 1)
     assert caught.value.where.file == str(path)
