@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from stateproc.redaction import redacted
+
 
 @dataclass(frozen=True)
 class Where:
@@ -47,10 +49,11 @@ class SnapshotError(Exception):
     """
 
     def __init__(self, message: str, *, where: Where | None = None, advice: str | None = None) -> None:
-        super().__init__(message, where, advice)
-        self.message = message
-        self.where = where or Where()
-        self.advice = advice
+        # Addresses of stores, and what their clients say, may contain passwords and signatures.
+        self.message = redacted(message)
+        self.where = _without_password(where or Where())
+        self.advice = None if advice is None else redacted(advice)
+        super().__init__(self.message, self.where, self.advice)
 
     def __str__(self) -> str:
         place = str(self.where)
@@ -68,6 +71,10 @@ class SnapshotError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.message, self.where, self.advice)
+
+
+def _without_password(where: Where) -> Where:
+    return where if where.file is None or "@" not in where.file else replace(where, file=redacted(where.file))
 
 
 def _rebuild(kind: type[SnapshotError], message: str, where: Where, advice: str | None) -> SnapshotError:

@@ -56,7 +56,7 @@ class CheckpointFollower:
     """
 
     roots: tuple[str, ...]
-    opening: Mapping[str, Any]
+    opening: Mapping[str, Any] = field(repr=False)
     starting_checkpoint: int | None = None
     ending_checkpoint: int | None = None
     fail_on_data_loss: bool = True

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any
 
 from stateproc.errors import InvalidOption
+from stateproc.redaction import MASK
 
 
 class Interface(Enum):
@@ -35,6 +36,7 @@ class OptionDefinition:
         cli_names: Shorter flags, shown in ``--help`` besides the one that the name gives.
         cli_aliases: Earlier flags, accepted and not shown in ``--help``.
         repeatable: Whether the flag of a list may be given several times.
+        secret: Whether values may contain credentials, which errors do not show.
     """
 
     name: str
@@ -49,6 +51,7 @@ class OptionDefinition:
     cli_names: tuple[str, ...] = ()
     cli_aliases: tuple[str, ...] = ()
     repeatable: bool = False
+    secret: bool = False
 
     @property
     def spark_name(self) -> str:
@@ -77,7 +80,8 @@ class OptionDefinition:
             return self.parse(given) if isinstance(given, str) else self._checked(given)
         except (ValueError, TypeError) as error:
             name = self.spelled(interface)
-            shown = f"{name} {given}" if interface is Interface.CLI else f"option {name}={given!r}"
+            value = MASK if self.secret else given
+            shown = f"{name} {value}" if interface is Interface.CLI else f"option {name}={value!r}"
             raise InvalidOption(shown, advice=f"give {error}") from error
 
     def _checked(self, given: Any) -> Any:

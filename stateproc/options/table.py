@@ -99,6 +99,7 @@ OPEN_OPTIONS: tuple[OptionDefinition, ...] = (
         "settings of the file system (fsspec)",
         metavar="NAME=VALUE",
         cli_aliases=("--storage",),
+        secret=True,
     ),
     OptionDefinition(
         "path_mapping",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from stateproc.change_feed.feed_query import FeedQuery
@@ -40,7 +40,7 @@ class SourceOptions:
 
     path: str
     selection: StateSelection
-    opening: Mapping[str, Any]
+    opening: Mapping[str, Any] = field(repr=False)
     flatten: bool = False
     raw: bool = False
     columns: tuple[str, ...] | None = None

@@ -97,7 +97,7 @@ class ViewCache:
             if entry.is_directory and entry.name != self.snapshot and _HASH.fullmatch(entry.name):
                 uri = join(self.home, entry.name)
                 fs, path = filesystem(uri, self.storage_options)
-                with writing(uri):
+                with writing(uri, self.storage_options):
                     fs.rm(path, recursive=True)
 
     @property

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -51,7 +51,7 @@ class View:
     """
 
     name: str
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
     schema: pa.Schema | None = None
     problem: SnapshotError | None = None
     state: bool = False

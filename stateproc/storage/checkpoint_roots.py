@@ -81,7 +81,7 @@ class CheckpointRoots:
             return self._contains(uri)
         known = self._by_directory.get(head)
         if known is None:
-            known = self._by_directory[head] = self._contains(join(head, "file"))
+            known = self._by_directory[head] = self._contains(f"{head}/file")
         return known or (bool(self.allowed) and _is_below(uri, self.allowed))
 
     def _contains(self, uri: str) -> bool:

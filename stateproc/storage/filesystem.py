@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from stateproc.errors import InvalidOption, MissingFile, SnapshotError, Where
+from stateproc.redaction import has_password, redacted, shown_cause
 
 StorageOptions = Mapping[str, Any]
 Result = TypeVar("Result")
@@ -135,7 +136,13 @@ def filesystem(uri: str, options: StorageOptions | None = None) -> tuple[Any, st
         return _local(), uri
     import fsspec
 
-    with explained(uri):
+    if has_password(uri):
+        raise InvalidOption(
+            "a password in the address of a store, which would be part of plans and logs",
+            where=Where(file=uri),
+            advice="give it as a storage option",
+        )
+    with explained(uri, options):
         try:
             fsspec.get_filesystem_class(name)
         except ValueError as error:
@@ -160,7 +167,7 @@ def _local() -> Any:
 def list_directory(uri: str, options: StorageOptions | None = None) -> list[Entry]:
     """List the entries of a directory, sorted by name. Raises MissingFile, InvalidOption."""
     fs, path = filesystem(uri, options)
-    with explained(uri):
+    with explained(uri, options):
         fs.invalidate_cache()
         listed = fs.ls(path, detail=True)
     entries = [
@@ -180,7 +187,7 @@ def kind_of(uri: str, options: StorageOptions | None = None, *, fresh: bool = Fa
         if scheme_of(uri) == "file" and "::" not in uri:
             return _kind_of_local(uri)
         fs, path = filesystem(uri, options)
-        with explained(uri):
+        with explained(uri, options):
             if fresh:
                 fs.invalidate_cache()
             info = fs.info(path)
@@ -227,7 +234,7 @@ def read_range(uri: str, start: int, end: int, options: StorageOptions | None = 
     if scheme_of(uri) == "file":
         return _read_local(uri, start, end)
     fs, path = filesystem(uri, options)
-    with explained(uri):
+    with explained(uri, options):
         return bytes(fs.cat_file(path, start=start, end=end))
 
 
@@ -299,8 +306,8 @@ def _concurrently(read: Callable[[int], Result], requests: range) -> list[Result
 
 
 @contextmanager
-def explained(uri: str) -> Iterator[None]:
-    """Convert what fsspec and its client libraries raise into typed errors about ``uri``.
+def explained(uri: str, options: StorageOptions | None = None) -> Iterator[None]:
+    """Convert what fsspec and its client libraries raise into typed errors about ``uri``, without secret options.
 
     Clients refuse options of a wrong name or type by TypeError or AttributeError. NameError and AssertionError are bugs
     and pass unchanged.
@@ -311,10 +318,10 @@ def explained(uri: str) -> Iterator[None]:
         raise
     except (TypeError, AttributeError) as error:
         raise InvalidOption(
-            f"{scheme_of(uri)}:// does not accept these storage options: {error}",
+            f"{scheme_of(uri)}:// does not accept these storage options: {redacted(str(error), options)}",
             where=Where(file=uri),
             advice="check the names and types of the storage options against the file system's documentation",
-        ) from error
+        ) from shown_cause(error, options)
     except ImportError as error:
         scheme = scheme_of(uri)
         package = _PACKAGES.get(store_kind(uri), f"fsspec[{scheme}]")
@@ -333,7 +340,7 @@ def explained(uri: str) -> Iterator[None]:
         ) from error
     except Exception as error:  # each client has errors of its own, which are no OSError
         raise MissingFile(
-            f"cannot be read: {error or type(error).__name__}",
+            f"cannot be read: {redacted(str(error), options) or type(error).__name__}",
             where=Where(file=uri),
             advice="check the address and the storage options (credentials, endpoint)",
-        ) from error
+        ) from shown_cause(error, options)

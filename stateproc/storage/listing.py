@@ -53,7 +53,7 @@ def forget_listings(uri: str, options: StorageOptions | None = None) -> None:
     """Drop what the client of a file system remembers of earlier listings."""
     if scheme_of(uri) != "file":
         fs, _ = filesystem(uri, options)
-        with explained(uri):
+        with explained(uri, options):
             fs.invalidate_cache()
 
 
@@ -62,7 +62,7 @@ def scan_directory(uri: str, options: StorageOptions | None = None) -> list[List
     if scheme_of(uri) == "file" and "::" not in uri:
         return sorted(_local_entries(uri), key=lambda entry: entry.name)
     fs, path = filesystem(uri, options)
-    with explained(uri):
+    with explained(uri, options):
         listed = fs.ls(path, detail=True)
         # Clients keep listings, of a large directory hundreds of megabytes.
         fs.invalidate_cache(path)
@@ -78,7 +78,7 @@ def file_facts(uri: str, options: StorageOptions | None = None) -> FileFacts | N
                 found = os.stat(normalize(uri))
             return FileFacts(found.st_size, found.st_mtime) if stat.S_ISREG(found.st_mode) else None
         fs, path = filesystem(uri, options)
-        with explained(uri):
+        with explained(uri, options):
             info = fs.info(path)
     except MissingFile as error:
         if is_absent(error):

@@ -94,7 +94,7 @@ def _places(handle: FileHandle | SegmentHandle, location: SnapshotLocation) -> t
     scheme = scheme_of(written)
     if scheme == "file" and not written.startswith("/"):
         raise CorruptSnapshot(f"'{path}' is no absolute path", where=where)
-    follows = location.roots.contains(written)
+    follows = written in mapped or location.roots.contains(written)
     if scheme not in KNOWN_SCHEMES and scheme != scheme_of(location.directory_uri):
         if mapped or follows:
             return list(dict.fromkeys([*mapped, written] if follows else mapped)), None

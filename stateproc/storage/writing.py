@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from stateproc.errors import SnapshotError, Where, WriteFailed
+from stateproc.redaction import redacted, shown_cause
 from stateproc.storage.filesystem import StorageOptions, explained, filesystem, has_directories, join, parent, scheme_of
 
 _RENAMING = frozenset({"file", "hdfs", "viewfs", "webhdfs"})
@@ -21,16 +22,18 @@ _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 @contextmanager
-def writing(uri: str) -> Iterator[None]:
-    """Convert what a file system raises into WriteFailed about ``uri``."""
+def writing(uri: str, options: StorageOptions | None = None) -> Iterator[None]:
+    """Convert what a file system raises into WriteFailed about ``uri``, without secret options."""
     try:
         yield
     except SnapshotError:
         raise
     except Exception as error:  # each implementation has errors of its own
         raise WriteFailed(
-            f"cannot be written: {error or type(error).__name__}", where=Where(file=uri), advice=_advice(error)
-        ) from error
+            f"cannot be written: {redacted(str(error), options) or type(error).__name__}",
+            where=Where(file=uri),
+            advice=_advice(error),
+        ) from shown_cause(error, options)
 
 
 def _advice(error: Exception) -> str:
@@ -49,11 +52,11 @@ class OutputFile:
         """Raises WriteFailed, InvalidOption; so do all methods."""
         self.uri, self.size, self._options = uri, 0, options
         fs, path = filesystem(uri, options)
-        with writing(uri):
+        with writing(uri, options):
             self._file: Any = fs.open(path, "wb")
 
     def write(self, data: bytes | memoryview) -> None:
-        with writing(self.uri):
+        with writing(self.uri, self._options):
             self._file.write(data)
         self.size += len(data)
 
@@ -64,7 +67,7 @@ class OutputFile:
         done = 0
         with explained(path):
             source = open(path, "rb", buffering=0)  # noqa: SIM115  (closed below; its errors are not the target's)
-        with source, writing(self.uri):
+        with source, writing(self.uri, self._options):
             self._file.flush()
             try:
                 while done < size:
@@ -80,7 +83,7 @@ class OutputFile:
         return done
 
     def close(self, *, durable: bool = True) -> None:
-        with writing(self.uri):
+        with writing(self.uri, self._options):
             if durable and scheme_of(self.uri) == "file":
                 self._file.flush()
                 os.fsync(self._file.fileno())
@@ -106,14 +109,14 @@ def publish(uri: str, data: bytes, temporary: str, options: StorageOptions | Non
     fs, path = filesystem(uri, options)
     scheme = scheme_of(uri)
     if scheme not in _RENAMING:
-        with writing(uri):
+        with writing(uri, options):
             fs.pipe_file(path, data)
         return
     beside = OutputFile(join(parent(uri), temporary), options)
     try:
         beside.write(data)
         beside.close()
-        with writing(uri):
+        with writing(uri, options):
             if scheme == "file":
                 os.replace(beside.uri, path)
                 sync_directory(parent(uri))
@@ -135,7 +138,7 @@ def renames(uri: str) -> bool:
 def rename(uri: str, target: str, options: StorageOptions | None = None) -> None:
     """Rename a complete file, replacing what has the name. Raises WriteFailed."""
     fs, path = filesystem(uri, options)
-    with writing(target):
+    with writing(target, options):
         if scheme_of(uri) == "file":
             os.replace(path, filesystem(target, options)[1])
         else:
@@ -163,14 +166,14 @@ def make_directory(uri: str, options: StorageOptions | None = None) -> None:
     if not has_directories(uri):
         return
     fs, path = filesystem(uri, options)
-    with writing(uri):
+    with writing(uri, options):
         fs.makedirs(path, exist_ok=True)
 
 
 def remove(uri: str, options: StorageOptions | None = None) -> None:
     """Remove a file; a missing file is no error. Raises WriteFailed."""
     fs, path = filesystem(uri, options)
-    with writing(uri):
+    with writing(uri, options):
         try:
             fs.rm_file(path)
         except FileNotFoundError:

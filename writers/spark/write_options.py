@@ -44,7 +44,7 @@ class SinkOptions:
     format: str = "canonical"
     compressed: bool = False
     verify: bool = True
-    storage_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    storage_options: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
     rocksdb: TableOptions = field(default_factory=TableOptions)
 
 
