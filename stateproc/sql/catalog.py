@@ -101,6 +101,7 @@ class SqlCatalog:
         Raises:
             InvalidOption: Several operators have a state of that name.
             NotFound: The operator has no such state.
+            SnapshotError: It may have one, in a file whose header cannot be read.
         """
         wanted = name.casefold()
         if schema_name is None:
@@ -118,6 +119,11 @@ class SqlCatalog:
         for table in self.states:
             if table.schema_name == display and table.name.casefold() == wanted:
                 return table
+        problems = [
+            problem for operator in self._operators if operator.display == display for problem in operator.problems
+        ]
+        if problems:
+            raise problems[0]
         names_of = (table.name for table in self.states if table.schema_name == display)
         raise not_found("state", name, names_of, f"operator '{display}'")
 

@@ -19,6 +19,7 @@ from stateproc.metadata import read_metadata, walk_stream_handles
 from stateproc.metadata.handles import FileHandle, RelativeFileHandle, SegmentHandle
 from stateproc.readers.rocksdb.open_database import database_files
 from stateproc.storage import SnapshotLocation, locate, open_handle
+from stateproc.writers.savepoint_writer import SavepointWriter
 from tests.helpers.command_runs import CommandRun
 from tests.helpers.damage.foreign_files import foreign_copy, opened_files
 from tests.helpers.fixtures import Fixture, fixtures
@@ -360,3 +361,25 @@ def test_addresses_with_passwords_are_refused_without_showing_them() -> None:
         stateproc.open("webhdfs://user:hunter22@name/savepoint")
     assert "hunter22" not in repr(caught.value) + str(caught.value) and "user:***@name" in str(caught.value)
     assert issubclass(UntrustedPath, SnapshotError)
+
+
+@pytest.mark.parametrize("max_parallelism", [None, 256])
+def test_a_copy_of_a_savepoint_contains_no_file_of_others(tmp_path: Path, max_parallelism: int | None) -> None:
+    """Files are copied as they are, or (with another max parallelism) read and written anew."""
+    directory, outside = foreign_copy(named("1.20/kitchen-rocksdb-incremental"), tmp_path, "rocksdb private")
+
+    def write(options: dict[str, Any], target: Path) -> None:
+        writer = SavepointWriter.from_existing_savepoint(None, directory, options)
+        if max_parallelism is not None:
+            writer.with_max_parallelism(max_parallelism)
+        writer.write(target)
+
+    with opened_files() as opened, pytest.raises(UntrustedPath) as caught:
+        write({}, tmp_path / "refused")
+    assert not any(file.startswith(str(outside)) for file in opened)
+    assert caught.value.where.operator is not None and "allowed_roots=" in str(caught.value)
+    assert not (tmp_path / "refused" / "_metadata").exists()
+    foreign = {path.read_bytes() for path in outside.iterdir()}
+    assert not any(path.read_bytes() in foreign for path in (tmp_path / "refused").rglob("*") if path.is_file())
+    write({"allowedRoots": str(outside)}, tmp_path / "allowed")
+    assert main(["verify", str(tmp_path / "allowed")]) == 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from stateproc.errors import InvalidOption, Where, not_found
+from stateproc.errors import InvalidOption, SnapshotError, Where, not_found
 from stateproc.flink_versions import Release
 from stateproc.keygroups.key_group_assignment import key_hash_of
 from stateproc.metadata.backend import StateMetaInfo
@@ -240,14 +240,20 @@ class ExistingOperator:
         return [(item.declared.name, item.declared.kind.value) for item in self._rows()]
 
     def raw_copies(self, job: WriteJob, index: int) -> RawCopies | None:
-        """The keyed states that stay; ``index``: the operator's position in the job. None if all files stay."""
+        """The keyed states that stay; ``index``: the operator's position in the job. None if all files stay.
+
+        Raises SnapshotError for files that cannot be read.
+        """
         mine = job.operators[index]
         if mine.keyed is None:
             return None
         targets = TargetOf(job.targets, index, mine.parallelism, mine.max_parallelism)
         names = enumerate(self._kept_names())
         splits = (split for number, name in names for split in self._edited_splits(name, number, mine))
-        return RawCopies(tuple(_joined(splits)), targets)
+        try:
+            return RawCopies(tuple(_joined(splits)), targets)
+        except SnapshotError as error:
+            raise error.at(operator=self.operator.display) from error
 
     def sources(self, job: WriteJob, index: int) -> Iterator[Source]:
         """The rows of the states that come from DataFrames; ``index``: the operator's position in the job.
