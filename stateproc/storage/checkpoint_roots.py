@@ -52,6 +52,7 @@ class CheckpointRoots:
     targets: tuple[str, ...] = ()
     own: tuple[str, ...] = field(init=False)
     """The directory of the snapshot, of its job and of the job's checkpoints, as far as Flink's layout shows them."""
+    _bases: tuple[str, ...] = field(init=False, repr=False)
     _by_directory: dict[str, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
     _linked: dict[str, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -65,6 +66,7 @@ class CheckpointRoots:
         if scheme_of(self.directory) == "file":
             directories.append(os.path.realpath(self.directory))
         object.__setattr__(self, "own", tuple(dict.fromkeys(root for one in directories for root in _layout(one))))
+        object.__setattr__(self, "_bases", tuple(_above(self.directory)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CheckpointRoots, (self.directory, self.allowed, self.targets)
@@ -91,27 +93,17 @@ class CheckpointRoots:
         """Return where a file of a moved snapshot may be: the same tail below the snapshot's directory or above.
 
         Flink names these files by random UUIDs, so one found elsewhere is the one meant; its length is checked. Above
-        the directories that belong to the snapshot, only tails are looked for that begin with a directory of Flink's.
+        the directories that belong to the snapshot, only tails are looked for that begin with a directory that Flink makes.
         """
         parts = [part for part in written.split("/") if part not in ("", ".", "..")]
         tails = [parts[-count:] for count in range(1, min(longest, len(parts) - 1) + 1)]
         found = []
-        for base in self._bases():
+        for base in self._bases:
             whole = base in self.own
             found += [join(base, *tail) for tail in tails if whole or is_flink_directory(tail[0])]
         if _is_unusual(written):
             return [place for place in found if self._contains(place)]
         return found
-
-    def _bases(self) -> Iterator[str]:
-        base = self.directory
-        for _ in range(_LEVELS):
-            if not _is_root(base):
-                yield base
-            above = parent(base)
-            if above == base:
-                return
-            base = above
 
     def holds(self, uri: str) -> bool:
         """Return whether a file is below these directories once symbolic links are followed.
@@ -135,7 +127,7 @@ class CheckpointRoots:
         roots = (*self.own, *self.allowed, *self.targets)
         if any(is_within(real, os.path.realpath(root)) for root in roots if scheme_of(root) == "file"):
             return True
-        for base in self._bases():
+        for base in self._bases:
             name = path[len(base) + 1 :].partition("/")[0]
             if is_within(path, base) and is_flink_directory(name):
                 return is_within(real, join(os.path.realpath(base), name))
@@ -215,6 +207,14 @@ def _layout(directory: str) -> list[str]:
         if JOB_NAME.fullmatch(basename(found[-1])):
             found.append(parent(found[-1]))
     return [root for root in found if not _is_root(root)]
+
+
+def _above(directory: str) -> Iterator[str]:
+    """Yield a directory and those above it in which files of a moved snapshot are looked for."""
+    for _ in range(_LEVELS):
+        if not _is_root(directory):
+            yield directory
+        directory = parent(directory)
 
 
 def _is_root(uri: str) -> bool:

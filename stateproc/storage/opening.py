@@ -71,7 +71,7 @@ def _open_absolute(handle: FileHandle | SegmentHandle, location: SnapshotLocatio
 def _plain_name(handle: RelativeFileHandle, location: SnapshotLocation) -> str:
     path = handle.path
     parts = path.split("/")
-    decoded = unquote(path).split("/")
+    decoded = unquote(path).split("/") if "%" in path else []
     if not all(parts) or ".." in (*parts, *decoded) or "." in parts or ":" in parts[0] or "\0" in path or "\\" in path:
         raise CorruptSnapshot(
             f"relative file '{path}' is no plain name",
