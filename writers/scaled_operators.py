@@ -30,7 +30,7 @@ class WriteSettings:
     compressed: bool | None = None
     verify: bool = True
     drop_in_flight: bool = False
-    storage_options: dict[str, Any] | None = None
+    storage_options: dict[str, Any] | None = field(default=None, repr=False)
     """Of the target's file system; None: those of the source's file system, if it is of the same kind."""
     rocksdb: TableOptions = field(default_factory=TableOptions)
     hooks: CommitHooks = field(default_factory=CommitHooks)

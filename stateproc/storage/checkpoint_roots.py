@@ -93,7 +93,7 @@ class CheckpointRoots:
         """Return where a file of a moved snapshot may be: the same tail below the snapshot's directory or above.
 
         Flink names these files by random UUIDs, so one found elsewhere is the one meant; its length is checked. Above
-        the directories that belong to the snapshot, only tails are looked for that begin with a directory that Flink makes.
+        the directories that belong to the snapshot, only tails that begin with a directory of that layout count.
         """
         parts = [part for part in written.split("/") if part not in ("", ".", "..")]
         tails = [parts[-count:] for count in range(1, min(longest, len(parts) - 1) + 1)]

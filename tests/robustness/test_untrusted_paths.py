@@ -244,6 +244,8 @@ COMMANDS: dict[str, Callable[[Path, str], tuple[str, ...]]] = {
     "export": lambda folder, honest: ("-o", str(folder / "export"), "--format", "jsonl"),
     "diff": lambda _, honest: (honest, "--json"),
     "changes": lambda _, honest: (honest, *ROWS),
+    "copy": lambda folder, honest: (str(folder / "copy"),),
+    "rescale": lambda folder, honest: (str(folder / "copy"), "--max-parallelism", "256"),
 }
 """Arguments of the commands that read files, after the path; the second argument is the snapshot in its own tree."""
 
@@ -262,6 +264,7 @@ def test_no_command_reads_a_file_outside(run: Callable[..., CommandRun], tmp_pat
     else:
         assert refused.status in (1, 3)
         assert f"--allow-root {outside}" in refused.out + refused.err
+    assert not (tmp_path / "copy" / "_metadata").exists()
     with opened_files() as opened:
         allowed = run(command, str(directory), *more, "--allow-root", "/nowhere", "--allow-root", f"file:{outside}/")
     assert any(file.startswith(str(outside)) for file in opened)

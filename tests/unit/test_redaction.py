@@ -19,8 +19,8 @@ from stateproc.storage import SnapshotLocation, open_handle
 from stateproc.storage.filesystem import explained
 from stateproc.storage.writing import writing
 from stateproc.writers.commit.staging import Staging
+from stateproc.writers.scaled_operators import WriteSettings
 from stateproc.writers.spark.write_options import sink_options
-from stateproc.writers.write_snapshot import WriteSettings
 from tests.helpers.paths import DEMO
 
 SECRET = "hunter22-is-secret"
