@@ -59,7 +59,7 @@ class CheckpointRoots:
     @classmethod
     def of(cls, directory: str, allowed: Iterable[str], path_mapping: Mapping[str, str]) -> CheckpointRoots:
         """Return the roots of a snapshot; ``allowed`` and the mapping as the user gives them."""
-        return cls(directory, tuple(map(absolute, allowed)), tuple(map(normalize, path_mapping.values())))
+        return cls(normalize(directory), tuple(map(absolute, allowed)), tuple(map(normalize, path_mapping.values())))
 
     def __post_init__(self) -> None:
         directories = [self.directory]
