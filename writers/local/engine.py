@@ -32,8 +32,8 @@ from stateproc.writers.write_plan import WriteJob
 from stateproc.writers.write_task import WrittenTarget, write_target
 
 _COPY_THREADS = 4
-_PORTION_BYTES = 4 << 20
-"""Bytes of entries that a thread sorts at a time; twice as many stay in the processor's cache less often."""
+_PORTION_BYTES, _SORTED_BYTES = 4 << 20, 16 << 20
+"""Bytes of entries that a thread sorts at a time, and above which a single key group is sorted as runs on disk."""
 _MOST_STREAMS = 64
 """With more splits of one state file that would be open at the same time, its entries are spilled instead."""
 
@@ -123,7 +123,7 @@ def _write_streams(job: WriteJob, item: _TargetSplits, stop: Stop) -> WrittenTar
     if len(streams) <= _MOST_STREAMS:
         try:
             portions = key_group_portions([_read(stream, item.number) for stream in streams], _PORTION_BYTES)
-            entries = sorted_portions(portions, _PORTION_BYTES)
+            entries = sorted_portions(portions, _SORTED_BYTES)
             return write_target(job, item.number, target, _raw(stop.checked(entries)))
         except NotByKeyGroup:
             pass  # The file that was begun is removed; it is written from sorted entries instead.
@@ -134,7 +134,7 @@ def _write_streams(job: WriteJob, item: _TargetSplits, stop: Stop) -> WrittenTar
 def _write_spilled(job: WriteJob, entries: SpilledEntries, number: int, stop: Stop) -> WrittenTarget:
     """Write a state file from spilled entries."""
     portions = entries.portions(_PORTION_BYTES, number)
-    rows = sorted_portions(portions, _PORTION_BYTES)
+    rows = sorted_portions(portions, _SORTED_BYTES)
     return write_target(job, number, job.targets[number], _raw(stop.checked(rows)))
 
 

@@ -5,6 +5,12 @@ from __future__ import annotations
 
 def varint(value: int) -> bytes:
     """Encode a number in groups of seven bits, the lowest first."""
+    if value < 1 << 7:
+        return bytes((value,))
+    if value < 1 << 14:
+        return bytes((value & 127 | 128, value >> 7))
+    if value < 1 << 28 and value >= 1 << 21:
+        return bytes((value & 127 | 128, value >> 7 & 127 | 128, value >> 14 & 127 | 128, value >> 21))
     out = bytearray()
     while value >= 128:
         out.append(value & 127 | 128)

@@ -33,6 +33,8 @@ MERGE_OPERATOR = "StringAppendTESTOperator"
 COMPARATOR = "leveldb.BytewiseComparator"
 _MAGIC = 0x88E241B785F4CFF7
 _RAW = b"\0"
+_TRAILERS = [bytes([kind, 0, 0, 0, 0]) for kind in range(8)]
+"""After a block: the type of its compression, and four bytes for its checksum."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,7 @@ class SstWriter:
         data, compression = self._out.data, self._options.compression
         for end, key in zip(ends[: len(last_keys)].tolist(), last_keys, strict=True):
             kind, content = compressed(data[begin:end], compression)
-            parts += [content, bytes([kind]), bytes(4)]
+            parts += [content, _TRAILERS[kind]]
             starts.append(at)
             stops.append(at + len(content) + 1)
             self._index += b"\0" + slice_of(key) + varint(self.size + at) + varint(len(content))
@@ -217,6 +219,6 @@ def with_checksums(parts: list[Any], starts: list[int], stops: list[int]) -> byt
     if starts:
         raw = np.frombuffer(out, dtype=np.uint8)
         found = checksums(CRC32C, raw, np.array(starts, dtype=np.int64), np.array(stops, dtype=np.int64))
-        for stop, value in zip(stops, found.tolist(), strict=True):
-            struct.pack_into("<I", out, stop, value)
+        places = np.array(stops, dtype=np.int64)[:, None] + np.arange(4)
+        raw[places] = found.astype("<u4").view(np.uint8).reshape(-1, 4)
     return out
