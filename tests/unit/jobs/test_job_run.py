@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import signal
+import random
+import shutil
 import subprocess
 import sys
 import time
@@ -21,6 +22,8 @@ from tests.helpers.document_runs import environment
 
 SHOP = stateproc.bundled_snapshot("shop")
 UID = "orders-per-customer"
+_WRITE_SECONDS = 0.15
+"""How long the run that is killed writes, about."""
 JOB: dict[str, Any] = {
     "job": "rename",
     "variables": {"to": "orders-a"},
@@ -257,45 +260,49 @@ def test_secrets_appear_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert not any(secret in text for secret in ("hunter2", "swordfish") for text in texts)
 
 
-def _killed_runs(job: Path, target: Path, kills: int, check: Callable[[], None]) -> int:
-    """Kill runs at growing delays after they start to write; return how many were killed before they ended."""
-    killed = 0
+def _killed_runs(job: Path, target: Path, kills: int, check: Callable[[], None]) -> list[str]:
+    """Kill runs at random moments of their writing; return what each had left: nothing, files or a savepoint."""
     command = [sys.executable, "-m", "stateproc", "run", str(job)]
-    for n in range(kills):
+    moments = random.Random(14)
+    found = []
+    for _ in range(kills):
+        shutil.rmtree(target, ignore_errors=True)
         run = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 60
         while not target.exists() and run.poll() is None and time.monotonic() < deadline:
             time.sleep(0.001)
-        time.sleep(0.004 * n)
-        if run.poll() is None:
-            run.send_signal(signal.SIGKILL)
-            killed += 1
+        time.sleep(moments.uniform(0, _WRITE_SECONDS))
+        run.kill()
         run.wait()
+        names = [path.name for path in target.iterdir()]
+        found.append("savepoint" if "_metadata" in names else "files" if names else "nothing")
         check()
-    return killed
+    return found
 
 
-def test_a_killed_run_leaves_no_partial_savepoint_and_the_next_one_succeeds(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [5, pytest.param(20, marks=pytest.mark.exhaustive)])
+def test_a_killed_run_leaves_no_partial_savepoint_and_the_next_one_succeeds(tmp_path: Path, kills: int) -> None:
     source = tmp_path / "source"
     stateproc.SavepointWriter.from_existing_savepoint(None, SHOP).write(source)
     before, target = _files(source), tmp_path / "target"
     file = tmp_path / "job.json"
     changes = [{"rescale": {"max_parallelism": 512}}, {"convert": {"to": "native-rocksdb"}}]
-    file.write_text(
-        json.dumps({"job": "big", "base": {"path": str(source)}, "changes": changes, "target": {"path": str(target)}})
-    )
+    job = {"job": "big", "base": {"path": str(source)}, "changes": changes, "target": {"path": str(target)}}
+    file.write_text(json.dumps({**job, "latest": f"{tmp_path}/latest"}))
 
     def check() -> None:
+        """The source is as before; a savepoint is complete; the next run succeeds, and the one after does nothing."""
         assert _files(source) == before
         if (target / "_metadata").exists():
             assert stateproc.open(str(target)).verify().problems == ()
+        assert stateproc.run_job(file).status in ("written", "unchanged")
+        assert stateproc.open(str(target)).verify().problems == ()
+        assert [name for name in _files(target) if name.startswith(".")] == []
+        assert stateproc.run_job(file).status == "unchanged"
+        assert (tmp_path / "latest").read_text() == f"{target}\n"
 
-    killed = _killed_runs(file, target, 6, check)
-    assert killed >= 3
-    assert stateproc.run_job(file).status in ("written", "unchanged")
-    check()
-    assert sorted(name for name in _files(target) if name.startswith(".stateproc")) == []
-    assert stateproc.run_job(file).status == "unchanged"
+    found = _killed_runs(file, target, kills, check)
+    assert len(found) == kills and "files" in found, found
 
 
 def test_settings_of_the_target(tmp_path: Path) -> None:
