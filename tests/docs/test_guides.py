@@ -14,7 +14,7 @@ from tests.helpers.markdown_fences import GUIDES
 
 _NAMES = [f"{page.parent.name}/{page.stem}" for page in GUIDES]
 _PROGRAMS = sorted((page for page in GUIDES if program_of(page) is not None), key=lambda page: page.stem != "live-copy")
-"""Delta's jars are loaded when the JVM starts, so the page that needs them is the first."""
+"""Delta's jars are loaded when the JVM starts, so a page that needs them is the first."""
 
 
 @pytest.fixture(scope="module")
