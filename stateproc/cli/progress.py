@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -91,3 +92,23 @@ def elapsing(what: str, *, shown: bool = True) -> Iterator[None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         bar.add_task(what, total=None)
         yield
+
+
+@contextmanager
+def logged(logger: logging.Logger) -> Iterator[None]:
+    """Print what is logged about progress while the context is open, unless stderr is a terminal.
+
+    Args:
+        logger: Receives a line from time to time.
+    """
+    if sys.stderr.isatty():
+        yield
+        return
+    handler, level = logging.StreamHandler(sys.stderr), logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)

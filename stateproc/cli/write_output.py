@@ -7,7 +7,8 @@ from argparse import Namespace
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
-from stateproc.cli.progress import elapsing
+from stateproc.cli.progress import elapsing, logged
+from stateproc.writers.local.progress import LOGGER
 from stateproc.writers.savepoint_writer import SavepointWriter
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def print_plan_or_report(writer: SavepointWriter, arguments: Namespace) -> None:
 
         _print(arguments, plan.to_dict(), lambda: plan_view(plan))
         return
-    with elapsing(f"writing {arguments.target}", shown=arguments.engine == "local"):
+    with elapsing(f"writing {arguments.target}", shown=arguments.engine == "local"), logged(LOGGER):
         report = writer.write(arguments.target, mode).report
     from stateproc.cli.render.report_view import report_view  # Lazy: only tables need rich.
 

@@ -19,10 +19,11 @@ from stateproc.writers.commit.staging import Staging
 from stateproc.writers.file_assignment import Source, with_target
 from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES
 from stateproc.writers.local.arrow_sources import Read, encoded_sources
+from stateproc.writers.local.progress import WriteProgress, reported_progress
 from stateproc.writers.local.spilled_operator import spilled
 from stateproc.writers.local.target_streams import splits_by_target, streams_of
 from stateproc.writers.local.threads import Stop, run_in_threads
-from stateproc.writers.rewrite.existing_operator import EditedSplit, ExistingOperator
+from stateproc.writers.rewrite.existing_operator import EditedSplit, ExistingOperator, RawCopies
 from stateproc.writers.rewrite.file_copy import CopyPlan
 from stateproc.writers.scaled_operators import AnyOperator
 from stateproc.writers.sorting.external_sort import sorted_entries, sorted_portions
@@ -72,6 +73,12 @@ class LocalEngine:
         return run_in_threads(plan.copies, lambda copy, _: copy.run(staging), max(self._threads, _COPY_THREADS))
 
     def write_entries(self, operators: Sequence[AnyOperator], job: WriteJob, commit: Commit) -> CompletedWrite:
+        progress = WriteProgress()
+        with reported_progress(progress):
+            return finish(job, commit, self._written(operators, job, progress))
+
+    def _written(self, operators: Sequence[AnyOperator], job: WriteJob, progress: WriteProgress) -> list[WrittenTarget]:
+        """Write all state files."""
         of_target: dict[int, list[EditedSplit]] = {}
         together: list[Read] = []
         sources: list[Source] = []
@@ -82,26 +89,28 @@ class LocalEngine:
             copies = operator.raw_copies(job, index) if isinstance(operator, ExistingOperator) else None
             if copies is None or not len(copies):
                 continue
+            progress.expect(copies.bytes)
             found = None if own else splits_by_target(copies)
-            reads = [partial(copies.read, number) for number in range(len(copies))]
+            reads = [partial(_read_copy, copies, progress, number) for number in range(len(copies))]
             if own:
                 together += reads
             elif found is None:
-                written += self._spilled(job, reads)
+                written += self._spilled(job, reads, progress)
             else:
                 of_target.update(found)
-        together += encoded_sources(sources, self._threads)
-        written += self._spilled(job, together) if together else []
+        if sources:
+            progress.expect(None)
+            together += encoded_sources(sources, self._threads)
+            written += self._spilled(job, together, progress)
         done = {item.target for item in written}
         # Targets without entries register their states, too.
         rest = [_TargetSplits(n, of_target.get(n, ())) for n in range(len(job.targets)) if n not in done]
-        written += run_in_threads(rest, partial(_write_streams, job), self._threads)
-        return finish(job, commit, written)
+        return written + run_in_threads(rest, partial(_write_streams, job, progress), self._threads)
 
-    def _spilled(self, job: WriteJob, reads: Sequence[Read]) -> list[WrittenTarget]:
+    def _spilled(self, job: WriteJob, reads: Sequence[Read], progress: WriteProgress) -> list[WrittenTarget]:
         """Write the state files of entries that come in any order."""
-        with spilled(reads, lambda read: read(), self._threads) as entries:
-            write = partial(_write_spilled, job, entries)
+        with spilled(reads, lambda read: progress.read(read()), self._threads) as entries:
+            write = partial(_write_spilled, job, progress, entries)
             return run_in_threads(entries.targets, write, self._threads)
 
 
@@ -116,33 +125,42 @@ def _checked_sources(operator: AnyOperator, job: WriteJob, index: int) -> list[S
     return sources
 
 
-def _write_streams(job: WriteJob, item: _TargetSplits, stop: Stop) -> WrittenTarget:
+def _write_streams(job: WriteJob, progress: WriteProgress, item: _TargetSplits, stop: Stop) -> WrittenTarget:
     """Write a state file from its own splits."""
     streams = streams_of(item.splits)
     target = job.targets[item.number]
     if len(streams) <= _MOST_STREAMS:
         try:
-            portions = key_group_portions([_read(stream, item.number) for stream in streams], _PORTION_BYTES)
+            portions = key_group_portions([_read(stream, item.number, progress) for stream in streams], _PORTION_BYTES)
             entries = sorted_portions(portions, _SORTED_BYTES)
-            return write_target(job, item.number, target, _raw(stop.checked(entries)))
+            return write_target(job, item.number, target, _raw(stop.checked(progress.written(entries))))
         except NotByKeyGroup:
             pass  # The file that was begun is removed; it is written from sorted entries instead.
-    entries = sorted_entries(stop.checked(_read(item.splits, item.number)))
-    return write_target(job, item.number, target, _raw(stop.checked(entries)))
+    entries = sorted_entries(stop.checked(_read(item.splits, item.number, progress)))
+    return write_target(job, item.number, target, _raw(stop.checked(progress.written(entries))))
 
 
-def _write_spilled(job: WriteJob, entries: SpilledEntries, number: int, stop: Stop) -> WrittenTarget:
+def _write_spilled(
+    job: WriteJob, progress: WriteProgress, entries: SpilledEntries, number: int, stop: Stop
+) -> WrittenTarget:
     """Write a state file from spilled entries."""
     portions = entries.portions(_PORTION_BYTES, number)
     rows = sorted_portions(portions, _SORTED_BYTES)
-    return write_target(job, number, job.targets[number], _raw(stop.checked(rows)))
+    return write_target(job, number, job.targets[number], _raw(stop.checked(progress.written(rows))))
 
 
-def _read(splits: Iterable[EditedSplit], number: int) -> Iterator[pa.RecordBatch]:
+def _read(splits: Iterable[EditedSplit], number: int, progress: WriteProgress) -> Iterator[pa.RecordBatch]:
     """The entries (TARGETED) of splits, one after another."""
     for split in splits:
         for batch in split.read():
             yield with_target(batch, number)
+        progress.done(split.split.bytes)
+
+
+def _read_copy(copies: RawCopies, progress: WriteProgress, number: int) -> Iterator[pa.RecordBatch]:
+    """The entries (TARGETED) of one split, with the state files that they belong to."""
+    yield from copies.read(number)
+    progress.done(copies.splits[number].split.bytes)
 
 
 def _raw(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

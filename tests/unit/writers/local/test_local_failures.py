@@ -128,9 +128,9 @@ def test_streams_out_of_order_are_sorted(tmp_path: Path, monkeypatch: pytest.Mon
     """No reader returns key groups in another order; a target is then written from a spill buffer."""
     inner, calls = engine._read, [0]
 
-    def reversed_read(splits: Any, number: int) -> Iterator[pa.RecordBatch]:
+    def reversed_read(splits: Any, *arguments: Any) -> Iterator[pa.RecordBatch]:
         calls[0] += 1
-        return iter(list(inner(splits, number))[::-1])
+        return iter(list(inner(splits, *arguments))[::-1])
 
     monkeypatch.setattr(engine, "_read", reversed_read)
     path = rewrite(INCREMENTAL.snapshot, REWRITES[0]).write(tmp_path / "s")
