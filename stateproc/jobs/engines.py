@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCAL, SPARK = "local", "spark"
+SPARK_KINDS = frozenset({"window"})
+"""Kinds of states that only Spark derives from rows."""
 _GATEWAY = "PYSPARK_GATEWAY_PORT"
 """Set by spark-submit for the programs that it starts."""
 
@@ -37,8 +39,9 @@ def engine_of(job: Job, spark: Any) -> str:
 
 
 def _reason_for_spark(job: Job) -> str | None:
-    if job.operators:
-        return "the operators' states come from DataFrames"
+    kinds = {state.kind for operator in job.operators for state in operator.states}
+    if kinds & SPARK_KINDS:
+        return f"states of the kind '{min(kinds & SPARK_KINDS)}' are derived from rows"
     read = next((source for source in job.sources.values() if source.format in SPARK_ONLY), None)
     return None if read is None else f"source '{read.name}' is {read.format}"
 

@@ -6,9 +6,13 @@ Queries of the job see the sources and nothing else: no other files, no extensio
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from stateproc.errors import InvalidOption, NotFound, SnapshotError, Where
 from stateproc.jobs.input_versions import InputVersion, delta_table
@@ -29,6 +33,17 @@ SPARK_ONLY = ("jdbc", "iceberg")
 """Formats that only Spark reads."""
 
 
+@dataclass(frozen=True)
+class SourceRows(RereadableStream):
+    """The rows of a source; ``columns`` are known without running its query."""
+
+    columns: pa.Schema
+
+    def __arrow_c_schema__(self) -> object:
+        """Export the columns as an Arrow C schema."""
+        return self.columns.__arrow_c_schema__()
+
+
 class LocalTables:
     """The sources of a run as views of a DuckDB connection of their own; see `SourceTables`."""
 
@@ -36,6 +51,7 @@ class LocalTables:
         """Create the views; nothing is read but schemas. Raises SnapshotError."""
         self._run = run
         self._steps: list[_Step] = []
+        self._frames: dict[str, SourceRows] = {}
         self._duckdb = imported_duckdb()
         config: dict[str, Any] = {"python_enable_replacements": False}
         if memory_limit is not None:
@@ -53,9 +69,16 @@ class LocalTables:
     def __exit__(self, *error: object) -> None:
         self._connection.close()
 
-    def frame(self, name: str) -> RereadableStream:
-        """Return the rows of a source as a stream that each consumer reads anew."""
-        return RereadableStream(lambda: self._reader(f"SELECT * FROM {self.quoted(name)}"))
+    def frame(self, name: str) -> SourceRows:
+        """Return the rows of a source as a stream that each consumer reads anew, one object for each source.
+
+        States from one object are encoded while its rows are read once.
+        """
+        if name not in self._frames:
+            query = f"SELECT * FROM {self.quoted(name)}"
+            columns = self._reader(f"{query} LIMIT 0").schema
+            self._frames[name] = SourceRows(lambda: self._reader(query), columns)
+        return self._frames[name]
 
     def rows(self, query: str, most: int = 2) -> list[tuple[Any, ...]]:
         """Return the first rows of a query over the sources. Raises InvalidOption."""
@@ -139,8 +162,24 @@ def _files_query(source: SourceSpec, values: Mapping[str, Any], version: InputVe
     files = ", ".join(_literal(file) for file in version.files)
     options = "".join(f", {_option_name(name)} = {_literal(item)}" for name, item in values.get("options", {}).items())
     if "schema" in values:
-        raise InvalidOption("a schema is for Spark's readers", advice="give DuckDB's `options`, or `engine: spark`")
+        options += f", columns = {{{_columns(source, values['schema'])}}}"
     return f"SELECT * FROM {_READERS[source.format]}([{files}]{options})"
+
+
+def _columns(source: SourceSpec, schema: str) -> str:
+    """Return columns and types as DuckDB's readers of text expect them, from the form of Spark."""
+    if source.format == "parquet":
+        raise InvalidOption("Parquet files have their own schema", advice="remove `schema`")
+    try:
+        table = sqlglot.parse_one(f"CREATE TABLE t ({schema})", dialect="spark").find(exp.Schema)
+    except (SqlglotError, RecursionError) as error:
+        raise InvalidOption(
+            f"the schema {schema!r} cannot be parsed", advice="write: id BIGINT, name STRING"
+        ) from error
+    columns = [] if table is None else [item for item in table.expressions if isinstance(item, exp.ColumnDef)]
+    if not columns or any(item.kind is None for item in columns):
+        raise InvalidOption(f"the schema {schema!r} names no columns and types", advice="write: id BIGINT, name STRING")
+    return ", ".join(f"{_literal(item.name)}: {_literal(item.args['kind'].sql(dialect='duckdb'))}" for item in columns)
 
 
 def _option_name(name: str) -> str:
