@@ -37,6 +37,10 @@ def run_progress(phase: str, run: PreparedRun, plan: dict[str, Any] | None) -> I
 
     totals = (plan or {}).get("totals", {})
     expected = int(totals.get("bytes_copied", 0)) + int(totals.get("bytes_read", 0))
+    if sys.stderr.isatty() and "pyspark" in sys.modules:
+        # A write by Spark shows its own progress in a terminal.
+        yield
+        return
     if sys.stderr.isatty() and expected and phase == "write":
         with progress(f"{what} {run.target}", expected) as advance, _polled(_BAR_SECONDS, _step(advance, measure)):
             yield

@@ -215,6 +215,9 @@ def _check_references(job: Job) -> None:
     for n, check in enumerate(job.checks):
         if check.kind in ("rows", "unique"):
             check_source(check.subject, ("checks", n, check.kind))
+    for path, text in ((("target", "path"), job.target.path), (("latest",), job.latest), (("report",), job.report)):
+        if text is not None and "${secret:" in text:
+            raise document.error(path, "a path that a run prints contains a secret", "use a variable, or ${env:NAME}")
     if job.base is None and not job.operators:
         raise document.error((), "a job without `base` and `operators` writes nothing", "give one of them, or both")
     if job.base is None and job.changes:

@@ -10,11 +10,12 @@ from stateproc.jobs.job_model import SNAPSHOT, SQL, SourceSpec
 from stateproc.jobs.prepared_run import PreparedRun
 from stateproc.jobs.source_tables import SQL_ADVICE, checked_query, in_order
 from stateproc.options import OPEN_OPTIONS, STORAGE_PREFIX, Interface
+from stateproc.spark.job_description import described_jobs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_MOST_TEXT = 500
+_MOST_TEXT, _MOST_DESCRIBED = 500, 100
 _SELECTION = {"uid": "uid", "state": "state", "operator_state": "operatorState", "timers": "timers"}
 
 
@@ -50,7 +51,8 @@ class SparkTables:
         """Return the first rows of a query over the sources. Raises InvalidOption."""
         checked_query(query, "spark")
         try:
-            return [tuple(row) for row in self._spark.sql(query).take(most)]
+            with described_jobs(self._spark, f"stateproc run {self._run.job.name}: check {query[:_MOST_DESCRIBED]}"):
+                return [tuple(row) for row in self._spark.sql(query).take(most)]
         except Exception as error:  # Spark's errors, of Py4J or of its own
             raise InvalidOption(_text_of(error), advice=SQL_ADVICE) from error
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from stateproc import SavepointWriter
+from stateproc import SavepointWriter, run_job
 from stateproc.cli import main
 from stateproc.keygroups.operator_ids import operator_id
 from tests.helpers.fixtures import FIXTURES, Fixture
@@ -22,8 +22,10 @@ from tests.helpers.flink.restoration import BACKENDS, HUNDRED_YEARS, Operator, S
 LATER = 4_102_444_800_000
 """2100-01-01, when whatever has a time to live has expired."""
 Lines = Iterator[dict[str, Any]]
-Edit = Callable[[SavepointWriter], SavepointWriter] | Sequence[str]
-"""Methods of the writer, for a write in Spark; or a verb of the command line with its arguments, for a local one."""
+Edit = Callable[[SavepointWriter], SavepointWriter] | Sequence[str] | Mapping[str, Any]
+"""Methods of the writer, for a write in Spark; or a verb of the command line with its arguments, for a local one; or
+sections of a job, for either, without base and with settings of the target only.
+"""
 OF_KITCHEN = [state.name for state in OPERATORS["kitchen"][0].states]
 IN_FLIGHT = (Operator("in-flight", "LONG", (State("counter", "value", "LONG"),), (Timers(),)),)
 
@@ -78,6 +80,10 @@ class Rewrite:
             target = folder / f"{self.name}-{number}"
             if callable(edit):
                 edit(SavepointWriter.from_existing_savepoint(spark, path, self.reading)).write(target)
+            elif isinstance(edit, Mapping):
+                settings = {"path": str(target), **edit.get("target", {})}
+                job = {"job": self.name, "base": {"path": str(path)}, **edit, "target": settings}
+                assert run_job(job, spark).status == "written"
             else:
                 verb, *arguments = edit
                 assert main([*verb.split(), str(path), str(target), *arguments, "--json"]) == 0
@@ -253,7 +259,7 @@ REWRITES: tuple[Rewrite, ...] = (
             [["upgrade", "--flink-version", "2.3"], ["rescale", "--max-parallelism", "256"]], by="2.3",
             max_parallelism=256),
     Rewrite("of 1.13's windows", "1.13/windows-rocksdb-canonical",
-            [lambda w: w.with_flink_version("2.3").with_compression()], by="2.3"),
+            [{"changes": [{"upgrade": {"flink_version": "2.3"}}], "target": {"compressed": True}}], by="2.3"),
     Rewrite("Kryo of 1.20", "1.20/edges-hashmap-canonical", [out_of_kryo], expected=without_generic, by="2.3",
             reading={"classes": CLASSES}, needs_spark=True),
     Rewrite("states of 2.3", "2.3/kitchen-rocksdb-incremental",

@@ -193,6 +193,7 @@ def test_checks_decide_before_there_is_a_savepoint(tmp_path: Path) -> None:
         ),
         ({"sources": {"a": {"sql": "COPY x TO '/tmp/y'"}}}, InvalidOption, "one SELECT"),
         ({"metrics": [{"command": ["true"]}]}, InvalidOption, "--allow-hooks"),
+        ({"latest": "/tmp/${secret:NAME}"}, InvalidOption, "latest: a path that a run prints contains a secret"),
         ({"base": {"path": SHOP, "open": {"plugins": ["antigravity"]}}}, InvalidOption, "--allow-hooks"),
     ],
 )
