@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import Any
 
 from stateproc.cli.arguments import open_snapshot
 from stateproc.cli.engine_choice import chosen_engine
 from stateproc.cli.exit_status import YES
-from stateproc.cli.write_output import print_plan_or_report
-from stateproc.options import BY_NAME, Interface
+from stateproc.cli.write_output import print_plan_or_report, storage_settings
 from stateproc.writers.changes import CHANGES, ChangeDefinition, DropInFlightData, SnapshotChange
 from stateproc.writers.savepoint_writer import SavepointWriter
 
@@ -21,7 +19,7 @@ def verb_command(arguments: Namespace) -> int:
     with chosen_engine(arguments, f"stateproc {arguments.verb}") as spark:
         writer = SavepointWriter.from_snapshot(spark, snapshot)
         if arguments.target_storage_options is not None:
-            writer.with_storage_options(_storage_options(arguments.target_storage_options))
+            writer.with_storage_options(storage_settings(arguments.target_storage_options))
         for change in changes:
             change.apply(writer)
         print_plan_or_report(writer, arguments)
@@ -51,8 +49,3 @@ def _definition(arguments: Namespace) -> ChangeDefinition | None:
     if len(named) < 2:
         return named[0] if named else None
     return next(definition for definition in named if definition.words[1] == arguments.action)
-
-
-def _storage_options(given: list[str]) -> dict[str, Any]:
-    option = BY_NAME["storage_options"]
-    return {name: value for text in given for name, value in option.value(text, Interface.CLI).items()}

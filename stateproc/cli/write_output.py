@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from stateproc.cli.progress import elapsing, logged
+from stateproc.options import BY_NAME, Interface
 from stateproc.writers.local.progress import LOGGER
 from stateproc.writers.savepoint_writer import SavepointWriter
 
@@ -38,6 +39,12 @@ def print_plan_or_report(writer: SavepointWriter, arguments: Namespace) -> None:
     from stateproc.cli.render.report_view import report_view  # Lazy: only tables need rich.
 
     _print(arguments, report.to_dict(), lambda: report_view(report))
+
+
+def storage_settings(given: list[str]) -> dict[str, Any]:
+    """Parse repeated NAME=VALUE settings of a file system. Raises InvalidOption."""
+    option = BY_NAME["storage_options"]
+    return {name: value for text in given for name, value in option.value(text, Interface.CLI).items()}
 
 
 def _print(arguments: Namespace, values: dict[str, Any], view: Callable[[], RenderableType]) -> None:

@@ -9,7 +9,7 @@ from stateproc.options import OPEN_OPTIONS, Interface, OptionDefinition
 from stateproc.writers.changes import CHANGES, ChangeDefinition
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-FILE_FORMATS = ("parquet", "csv", "json", "delta", "jdbc", "iceberg")
+FILE_FORMATS = ("parquet", "csv", "json", "arrow", "delta", "jdbc", "iceberg")
 OVERWRITE = ("never", "changed", "always")
 OUTPUT_FORMATS = ("canonical", "native-hashmap", "native-rocksdb")
 _COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
@@ -105,7 +105,7 @@ def _source() -> dict[str, Any]:
             _when({"required": ["sql"]}, {"maxProperties": 1}),
             _when({"required": ["snapshot"]}, {"required": ["uid"], "propertyNames": {"enum": list(snapshot)}}),
             _when({"not": {"anyOf": [{"required": ["sql"]}, {"required": ["snapshot"]}]}}, {"required": ["format"]}),
-            _when_format(("parquet", "csv", "json", "delta", "iceberg"), {"required": ["path"]}),
+            _when_format(("parquet", "csv", "json", "arrow", "delta", "iceberg"), {"required": ["path"]}),
             _when_format(("jdbc",), {"required": ["url"]}),
         ],
     }

@@ -135,7 +135,7 @@ class LocalTables:
             return _registered(source.name, _delta_rows(values, version))
         if source.format in SPARK_ONLY:
             raise InvalidOption(f"{source.format} is read by Spark only", advice="give `engine: spark`")
-        if scheme_of(version.files[0]) != "file":
+        if source.format == "arrow" or scheme_of(version.files[0]) != "file":
             return _registered(source.name, _remote_rows(source.format, values, version))
         return self._view(source.name, _files_query(source, values, version))
 

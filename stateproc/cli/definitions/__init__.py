@@ -1,6 +1,7 @@
 """The table of commands, in the order of ``stateproc --help``: one row and one module with its arguments each."""
 
 from stateproc.cli.command_definition import CommandDefinition
+from stateproc.cli.definitions.bootstrap import BOOTSTRAP
 from stateproc.cli.definitions.changes import CHANGES
 from stateproc.cli.definitions.classes import CLASSES
 from stateproc.cli.definitions.completion import COMPLETION
@@ -32,6 +33,7 @@ COMMANDS: tuple[CommandDefinition, ...] = (
     CLASSES,
     OFFSETS,
     *VERBS,
+    BOOTSTRAP,
     RUN,
     DEMO,
     NOTEBOOK,

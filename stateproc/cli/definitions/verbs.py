@@ -20,15 +20,20 @@ def add_write_arguments(parser: ArgumentParser, *, source_help: str = "the snaps
     """Add source and target, and the options that all verbs share."""
     add_open_options(parser, source_help, metavar="SOURCE", omitted=frozenset({"plan"}))
     parser.add_argument("target", metavar="TARGET", help="the directory of the new savepoint, local or any fsspec URI")
-    group = parser.add_argument_group("writing")
-    group.add_argument("--plan", dest="only_plan", action="store_true", help="say what would happen, and write nothing")
-    group.add_argument("--json", action="store_true", help="print the plan or the report as JSON")
-    group.add_argument("--overwrite", action="store_true", help="replace a snapshot that is in TARGET already")
+    group = add_writing_options(parser)
     group.add_argument(
         "--drop-in-flight-data",
         action="store_true",
         help="drop the records in flight of an unaligned checkpoint, which are lost then",
     )
+
+
+def add_writing_options(parser: ArgumentParser) -> Any:
+    """Add the options of all commands that write a savepoint; return their group."""
+    group = parser.add_argument_group("writing")
+    group.add_argument("--plan", dest="only_plan", action="store_true", help="say what would happen, and write nothing")
+    group.add_argument("--json", action="store_true", help="print the plan or the report as JSON")
+    group.add_argument("--overwrite", action="store_true", help="replace a snapshot that is in TARGET already")
     group.add_argument(
         "--target-storage-options",
         action="append",
@@ -39,6 +44,7 @@ def add_write_arguments(parser: ArgumentParser, *, source_help: str = "the snaps
         "--engine", choices=ENGINES, default="local", help="write in this process (local, the default) or in Spark"
     )
     group.add_argument("--master", metavar="URL", help="Spark's master, for --engine spark; default as configured")
+    return group
 
 
 def _add_field(group: Any, field: ChangeField) -> None:
