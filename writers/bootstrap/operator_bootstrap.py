@@ -17,6 +17,13 @@ from stateproc.writers.bootstrap.frame_columns import is_spark
 from stateproc.writers.bootstrap.kafka_source import READER_STATE, SPLIT, SPLIT_SUBTASK, KafkaRows, kafka_rows
 from stateproc.writers.bootstrap.keyed_bootstrap import KeyedBootstrap
 from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, MAP_VALUE, VALUE
+from stateproc.writers.bootstrap.state_summary import (
+    StateSummary,
+    keyed_summary,
+    operator_summary,
+    summary_card,
+    summary_text,
+)
 from stateproc.writers.bootstrap.validation import (
     Type,
     check_name,
@@ -248,6 +255,22 @@ class OperatorBootstrap(KeyedBootstrap):
         columns = {KEY: map_key, VALUE: map_value}
         self.operator.append(OperatorRows(name, "BROADCAST", value, key, frame, columns))
         return self
+
+    def __repr__(self) -> str:
+        return summary_text(self._key_name(), self._summaries())
+
+    def _repr_html_(self) -> str:
+        """Show the states in a notebook."""
+        return summary_card(self._key_name(), self._summaries()).html()
+
+    def _summaries(self) -> list[StateSummary]:
+        keyed = [keyed_summary(rows.declared, rows.columns) for rows in self.keyed]
+        return keyed + [
+            operator_summary(rows.name, rows.mode, rows.value, rows.key, rows.columns) for rows in self.operator
+        ]
+
+    def _key_name(self) -> str | None:
+        return self.key_type.type_name if self.keyed else None
 
     def _elements(
         self, name: str, mode: DistributionMode, frame: DataFrame, value: str, type_: Type, subtask: str | None
