@@ -95,7 +95,7 @@ class LocalEngine:
             if own:
                 together += reads
             elif found is None:
-                written += self._spilled(job, reads, progress)
+                written += self._spilled(job, reads, progress, copies.bytes)
             else:
                 of_target.update(found)
         if sources:
@@ -107,9 +107,11 @@ class LocalEngine:
         rest = [_TargetSplits(n, of_target.get(n, ())) for n in range(len(job.targets)) if n not in done]
         return written + run_in_threads(rest, partial(_write_streams, job, progress), self._threads)
 
-    def _spilled(self, job: WriteJob, reads: Sequence[Read], progress: WriteProgress) -> list[WrittenTarget]:
+    def _spilled(
+        self, job: WriteJob, reads: Sequence[Read], progress: WriteProgress, stored_bytes: int | None = None
+    ) -> list[WrittenTarget]:
         """Write the state files of entries that come in any order."""
-        with spilled(reads, lambda read: progress.read(read()), self._threads) as entries:
+        with spilled(reads, lambda read: progress.read(read()), self._threads, stored_bytes) as entries:
             write = partial(_write_spilled, job, progress, entries)
             return run_in_threads(entries.targets, write, self._threads)
 

@@ -192,3 +192,12 @@ def test_neither_spark_nor_pandas_is_imported(tmp_path: Path) -> None:
 
 def test_the_number_of_threads_is_that_of_the_cores() -> None:
     assert LocalEngine().default_parallelism == 4 and LocalEngine(3).default_parallelism == 3
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "threads", "held"),
+    [(1, 2, 8), (300, 2, 8), (2_000, 2, 31), (100_000, 2, 64), (None, 2, 64), (None, 16, 16)],
+)
+def test_buffered_bytes_are_bounded(megabytes: int | None, threads: int, held: int) -> None:
+    stored = None if megabytes is None else megabytes << 20
+    assert spilled_operator.held_bytes(stored, threads) >> 20 == held
