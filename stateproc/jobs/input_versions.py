@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from stateproc.errors import InvalidOption, MissingFile, NotFound, Where
 from stateproc.storage.filesystem import (
@@ -20,6 +23,8 @@ from stateproc.storage.filesystem import (
 from stateproc.storage.listing import FileFacts, file_facts, files_below
 
 _GLOB = frozenset("*?[")
+_MOST_FOOTERS = 100
+"""Footers of more files are not read to count rows."""
 
 
 @dataclass(frozen=True)
@@ -80,14 +85,15 @@ def files_version(name: str, format_: str, path: str, options: Mapping[str, Any]
     """
     uri = absolute(path)
     digest, total, names = hashlib.sha256(), 0, []
-    for file, facts in sorted(_listed(uri, options)):
+    for file, facts in sorted(_listed(uri, options), key=lambda item: item[0]):
         digest.update(f"{file}\0{facts.size}\0{facts.modified}\n".encode())
         total += facts.size
         names.append(file)
     if not names:
         raise MissingFile(f"source '{name}' has no files", where=Where(file=uri), advice="check the path, or the glob")
     version = {"files_sha256": digest.hexdigest()}
-    return InputVersion(name, format_, uri, version, {"files": len(names), "bytes": total}, tuple(names))
+    known = {"files": len(names), "bytes": total, **(_parquet_rows(names) if format_ == "parquet" else {})}
+    return InputVersion(name, format_, uri, version, known, tuple(names))
 
 
 def has_glob(path: str) -> bool:
@@ -95,7 +101,7 @@ def has_glob(path: str) -> bool:
     return bool(_GLOB & set(path))
 
 
-def _listed(uri: str, options: Mapping[str, Any]) -> list[tuple[str, _Sortable]]:
+def _listed(uri: str, options: Mapping[str, Any]) -> list[tuple[str, FileFacts]]:
     if has_glob(uri):
         fs, pattern = filesystem(uri, options)
         with explained(uri):
@@ -104,7 +110,7 @@ def _listed(uri: str, options: Mapping[str, Any]) -> list[tuple[str, _Sortable]]
     else:
         one = file_facts(uri, options)
         if one is not None:
-            return [(uri, _Sortable(one.size, one.modified))]
+            return [(uri, one)]
         return [
             (f"{directory}/{entry.name}", _facts(f"{directory}/{entry.name}", options))
             for directory, entry in files_below(uri, options)
@@ -113,22 +119,15 @@ def _listed(uri: str, options: Mapping[str, Any]) -> list[tuple[str, _Sortable]]
     return [pair for item in uris for pair in _of_glob(item, options)]
 
 
-def _of_glob(uri: str, options: Mapping[str, Any]) -> list[tuple[str, _Sortable]]:
+def _of_glob(uri: str, options: Mapping[str, Any]) -> list[tuple[str, FileFacts]]:
     facts = file_facts(uri, options)
     if facts is None:
         return _listed(uri, options) if not has_glob(uri) else []
-    return [(uri, _Sortable(facts.size, facts.modified))]
+    return [(uri, facts)]
 
 
-@dataclass(frozen=True, order=True)
-class _Sortable:
-    size: int
-    modified: float | None = field(compare=False)
-
-
-def _facts(uri: str, options: Mapping[str, Any]) -> _Sortable:
-    found = file_facts(uri, options) or FileFacts(0, None)
-    return _Sortable(found.size, found.modified)
+def _facts(uri: str, options: Mapping[str, Any]) -> FileFacts:
+    return file_facts(uri, options) or FileFacts(0, None)
 
 
 def _is_hidden(relative: str) -> bool:
@@ -160,7 +159,27 @@ def delta_version(
             where=Where(file=path), advice="Delta's history shows the versions that are left",
         ) from error  # fmt: skip
     identity = {"delta_version": table.version(), "table_id": str(table.metadata().id)}
-    return InputVersion(name, "delta", absolute(path), identity)
+    return InputVersion(name, "delta", absolute(path), identity, _delta_facts(table))
+
+
+def _delta_facts(table: Any) -> dict[str, int]:
+    """Return what Delta's log says about files, bytes and rows; rows only where it counts them and none are deleted."""
+    actions = pa.table(table.get_add_actions(flatten=True))
+    facts = {"files": actions.num_rows, "bytes": sum(actions["size_bytes"].to_pylist())}
+    counted = "num_records" in actions.column_names and actions["num_records"].null_count == 0
+    if counted and "deletionVectors" not in (table.protocol().reader_features or ()):
+        facts["rows"] = sum(actions["num_records"].to_pylist())
+    return facts
+
+
+def _parquet_rows(files: Sequence[str]) -> dict[str, int]:
+    """Return the number of rows that the footers of a few local Parquet files contain; nothing for others."""
+    if len(files) > _MOST_FOOTERS or any(scheme_of(file) != "file" for file in files):
+        return {}
+    try:
+        return {"rows": sum(pq.read_metadata(file).num_rows for file in files)}
+    except (pa.ArrowException, OSError):
+        return {}  # whoever reads the rows reports the file
 
 
 def delta_table(path: str, options: Mapping[str, Any]) -> Any:

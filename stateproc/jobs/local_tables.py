@@ -5,6 +5,7 @@ Queries of the job see the sources and nothing else: no other files, no extensio
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 _BATCH_ROWS = 16 << 10
+_MEMORY_LIMIT = "512MB"
+"""DuckDB's memory for sorting, joining and grouping; what needs more waits in temporary files."""
 _Step: TypeAlias = "Callable[[DuckDBPyConnection], object]"
 _READERS = {"parquet": "read_parquet", "csv": "read_csv", "json": "read_json"}
 SPARK_ONLY = ("jdbc", "iceberg")
@@ -47,15 +50,18 @@ class SourceRows(RereadableStream):
 class LocalTables:
     """The sources of a run as views of a DuckDB connection of their own; see `SourceTables`."""
 
-    def __init__(self, run: PreparedRun, memory_limit: str | None = None) -> None:
+    def __init__(self, run: PreparedRun, memory_limit: str = _MEMORY_LIMIT) -> None:
         """Create the views; nothing is read but schemas. Raises SnapshotError."""
         self._run = run
         self._steps: list[_Step] = []
         self._frames: dict[str, SourceRows] = {}
         self._duckdb = imported_duckdb()
-        config: dict[str, Any] = {"python_enable_replacements": False}
-        if memory_limit is not None:
-            config["memory_limit"] = memory_limit
+        self._spill = tempfile.TemporaryDirectory(prefix="stateproc-run-")
+        config: dict[str, Any] = {
+            "python_enable_replacements": False,
+            "memory_limit": memory_limit,
+            "temp_directory": self._spill.name,
+        }
         self._connection: DuckDBPyConnection = self._duckdb.connect(config=config)
         self._connection.execute("SET TimeZone = 'UTC'")
         ordered = in_order(run.job, "duckdb")
@@ -68,6 +74,7 @@ class LocalTables:
 
     def __exit__(self, *error: object) -> None:
         self._connection.close()
+        self._spill.cleanup()
 
     def frame(self, name: str) -> SourceRows:
         """Return the rows of a source as a stream that each consumer reads anew, one object for each source.

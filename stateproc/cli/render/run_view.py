@@ -65,10 +65,13 @@ def _inputs(report: RunReport) -> Table:
 
 def _version(item: dict[str, Any]) -> str:
     version = item["version"]
-    if "delta_version" in version:
-        return f"version {version['delta_version']}"
-    if "files_sha256" in version:
-        return f"{item['files']} file{'' if item['files'] == 1 else 's'}, {human_bytes(item['bytes'])}"
+    parts = [f"version {version['delta_version']}"] if "delta_version" in version else []
+    if "files" in item:
+        parts += [f"{item['files']} file{'' if item['files'] == 1 else 's'}", human_bytes(item["bytes"])]
+    if "rows" in item:
+        parts.append(f"{item['rows']:,} rows")
+    if parts:
+        return ", ".join(parts)
     return str(next(iter(version.values()), "unknown"))[:12]
 
 

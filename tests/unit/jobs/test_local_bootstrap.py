@@ -16,9 +16,14 @@ from deltalake import write_deltalake
 import stateproc
 from stateproc.errors import DuplicateKey, InvalidOption, NotFound, SnapshotError
 from stateproc.jobs.engines import SPARK_KINDS
+from stateproc.jobs.loading import load_job
+from stateproc.jobs.local_tables import LocalTables
+from stateproc.jobs.prepared_run import prepare
 from stateproc.jobs.state_kinds import STATE_KINDS
+from stateproc.jobs.variables import Secrets
 from tests.helpers.paths import ROOT
 
+SHOP = stateproc.bundled_snapshot("shop")
 UIDS = ["keyed", "operator", "source", "profiles"]
 
 
@@ -88,6 +93,8 @@ def test_states_of_every_kind_from_files(job: dict[str, Any]) -> None:
     checks = [{"rows": "entries", "min": 2, "max": 2}, {"state": "profile", "uid": "profiles", "min": 2, "max": 2}]
     report = stateproc.run_job({**job, "checks": checks})
     assert (report.status, report.engine, [item.passed for item in report.checks]) == ("written", "local", [True, True])
+    facts = {item["name"]: (item["files"], item.get("rows")) for item in report.inputs}
+    assert facts == {"numbers": (1, 2), "entries": (2, None), "offsets": (1, None)}
     path = report.target
     assert _values(path, "keyed", "v") == _values(path, "keyed", "r") == {1: 10, 2: 20}
     assert _values(path, "keyed", "l") == {1: [10, 11], 2: [20, 21]}
@@ -166,6 +173,7 @@ def test_the_nightly_bootstrap_from_delta_runs_without_spark(tmp_path: Path) -> 
     write_deltalake(lake, table.slice(0, 1), mode="overwrite")
     third = stateproc.run_job(example, variables=variables)
     assert [report.inputs[0]["version"]["delta_version"] for report in (first, third)] == [0, 1]
+    assert [(report.inputs[0]["files"], report.inputs[0]["rows"]) for report in (first, third)] == [(1, 3), (1, 1)]
     totals = [
         stateproc.open(report.target, uids=["customers"]).state("customers", "total") for report in (first, third)
     ]
@@ -205,3 +213,12 @@ def test_changes_import_neither_spark_nor_pandas() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_queries_that_need_more_memory_spill(job: dict[str, Any], tmp_path: Path) -> None:
+    rows = "SELECT range AS key, md5(range::VARCHAR) AS value FROM range(1000000) ORDER BY value"
+    run = prepare(
+        load_job({**job, "sources": {"big": {"sql": rows}}, "operators": [], "base": {"path": SHOP}}), Secrets()
+    )
+    with LocalTables(run, memory_limit="40MB") as tables:
+        assert sum(batch.num_rows for batch in pa.RecordBatchReader.from_stream(tables.frame("big"))) == 1_000_000
