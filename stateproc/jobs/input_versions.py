@@ -20,7 +20,7 @@ from stateproc.storage.filesystem import (
     read_range,
     scheme_of,
 )
-from stateproc.storage.listing import FileFacts, file_facts, files_below
+from stateproc.storage.listing import FileFacts, ListedEntry, file_facts, files_below
 
 _GLOB = frozenset("*?[")
 _MOST_FOOTERS = 100
@@ -112,7 +112,7 @@ def _listed(uri: str, options: Mapping[str, Any]) -> list[tuple[str, FileFacts]]
         if one is not None:
             return [(uri, one)]
         return [
-            (f"{directory}/{entry.name}", _facts(f"{directory}/{entry.name}", options))
+            (f"{directory}/{entry.name}", _facts(directory, entry, options))
             for directory, entry in files_below(uri, options)
             if not _is_hidden(f"{directory}/{entry.name}"[len(uri) :])
         ]
@@ -126,8 +126,10 @@ def _of_glob(uri: str, options: Mapping[str, Any]) -> list[tuple[str, FileFacts]
     return [(uri, facts)]
 
 
-def _facts(uri: str, options: Mapping[str, Any]) -> FileFacts:
-    return file_facts(uri, options) or FileFacts(0, None)
+def _facts(directory: str, entry: ListedEntry, options: Mapping[str, Any]) -> FileFacts:
+    if entry.size is not None:
+        return FileFacts(entry.size, entry.modified)
+    return file_facts(f"{directory}/{entry.name}", options) or FileFacts(0, None)
 
 
 def _is_hidden(relative: str) -> bool:

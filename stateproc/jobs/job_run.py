@@ -36,6 +36,15 @@ if TYPE_CHECKING:
     from stateproc.writers.write_result import WriteReport
 
 _MOST_TEXT = 2000
+_LIBRARIES = {
+    "pyspark": "Spark",
+    "py4j": "Spark",
+    "duckdb": "DuckDB",
+    "_duckdb": "DuckDB",
+    "pyarrow": "Arrow",
+    "deltalake": "Delta",
+}
+"""Libraries whose errors end a run, while those of others are bugs."""
 Observe = Callable[[str, PreparedRun, "dict[str, Any] | None"], AbstractContextManager[None]]
 """Called with a phase, the run and its plan; the context is open while the phase lasts."""
 
@@ -266,12 +275,12 @@ def _redacted(error: Exception, secrets: Secrets) -> SnapshotError:
         if secrets.used:
             return type(error)(message, where=Where(**where), advice=advice)
         return error
-    if not type(error).__module__.startswith(("pyspark", "py4j")):
+    module = type(error).__module__.partition(".")[0]
+    if module not in _LIBRARIES and not secrets.used:
         raise error
-    text = secrets.redact_text(str(error).strip()[:_MOST_TEXT])
-    found = WriteFailed(
-        f"Spark failed: {text}", advice="the target has no new savepoint; correct the cause and run again"
-    )
+    text = secrets.redact_text(str(error).strip()).partition("\nStack Trace")[0][:_MOST_TEXT]
+    who = _LIBRARIES.get(module, type(error).__name__)
+    found = WriteFailed(f"{who} failed: {text}", advice="nothing was committed; correct the cause and run again")
     if not secrets.used:
         found.__cause__ = error
     return found

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any
+from urllib.parse import quote
 
 from stateproc.errors import InvalidOption, not_found
 from stateproc.jobs.job_document import JobDocument, Path, scalar
@@ -145,10 +146,11 @@ class Secrets:
         return _mapped(value, self.redact_text)
 
     def redact_text(self, text: str) -> str:
-        """Return a text in which the names of secrets replace their values, longer values first."""
+        """Return a text in which names of secrets replace their values, longer ones first, also within URLs."""
         for name, value in sorted(self._read.items(), key=lambda item: -len(item[1])):
-            if value:
-                text = text.replace(value, "${" + SECRET + name + "}")
+            for form in (value, quote(value, safe="")):
+                if form:
+                    text = text.replace(form, "${" + SECRET + name + "}")
         return text
 
     def _replaced(self, match: re.Match[str]) -> str:

@@ -83,7 +83,7 @@ def job(tmp_path: Path) -> dict[str, Any]:
 
 
 def _values(snapshot: str, uid: str, state: str) -> dict[Any, Any]:
-    rows = stateproc.open(snapshot, uids=UIDS).state(uid, state).to_arrow().to_pylist()
+    rows = stateproc.open(snapshot, uids=[uid]).state(uid, state).to_arrow().to_pylist()
     return {row["key"]: row["value"] for row in rows}
 
 
@@ -222,3 +222,17 @@ def test_queries_that_need_more_memory_spill(job: dict[str, Any], tmp_path: Path
     )
     with LocalTables(run, memory_limit="40MB") as tables:
         assert sum(batch.num_rows for batch in pa.RecordBatchReader.from_stream(tables.frame("big"))) == 1_000_000
+
+
+@pytest.mark.parametrize("is_secret", [False, True])
+def test_a_query_that_fails_while_rows_are_written_leaves_nothing(
+    job: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_secret: bool
+) -> None:
+    monkeypatch.setenv("STATEPROC_SECRET_FOLDER", str(tmp_path))
+    entries = {**job["sources"]["entries"], **({"path": "${secret:FOLDER}/*.csv"} if is_secret else {})}
+    sources = {"entries": entries, "bad": {"sql": "SELECT key, CAST(name AS INTEGER) AS value FROM entries"}}
+    operators = [{"uid": "a", "states": [_state("value", "v", "bad")]}]
+    with pytest.raises(SnapshotError, match=r"Could not convert string") as caught:
+        stateproc.run_job({**job, "sources": sources, "operators": operators})
+    assert not (tmp_path / "target").exists()
+    assert (str(tmp_path) in str(caught.value)) is False or not is_secret

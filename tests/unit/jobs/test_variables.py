@@ -76,6 +76,9 @@ def test_secrets_are_read_when_they_are_used_and_removed_from_texts(tmp_path: Pa
         "e": "failed: ${secret:PASSWORD} and ${secret:file_secret}"
     }
     assert "hunter2" not in repr(secrets)
+    odd = Secrets({"STATEPROC_SECRET_ODD": "a/b?c"})
+    assert odd.reveal("${secret:ODD}") == "a/b?c"
+    assert odd.redact_text("jdbc:x?password=a%2Fb%3Fc a/b?c") == "jdbc:x?password=${secret:ODD} ${secret:ODD}"
     with pytest.raises(InvalidOption, match="there is no secret 'other'"):
         secrets.reveal("${secret:other}")
     with pytest.raises(InvalidOption, match="there is no secret"):
