@@ -26,12 +26,13 @@ from stateproc.writers.plan.savepoint_plan import SavepointPlan
 from stateproc.writers.rewrite.edits import TtlEdit
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.rekey import HashCodes
+from stateproc.writers.rewrite.transform import state_reader, transformation
 from stateproc.writers.scaled_operators import AnyOperator, WriteSettings
 from stateproc.writers.write_result import WriteResult, write_report
 from stateproc.writers.write_snapshot import Engine, WrittenSnapshot, target_storage_options, write_snapshot
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 class SavepointWriter(KafkaEdits):
@@ -171,7 +172,7 @@ class SavepointWriter(KafkaEdits):
         return self
 
     def transform_state(
-        self, uid: str, state: str, function: Callable[[DataFrame], DataFrame], *, value_type: Type = None,
+        self, uid: str, state: str, function: Callable[[Any], Any], *, value_type: Type = None,
         map_key_type: Type = None,
     ) -> SavepointWriter:  # fmt: skip
         """Replace the rows of a keyed state by a function of them.
@@ -181,7 +182,8 @@ class SavepointWriter(KafkaEdits):
         Args:
             uid: the operator's uid or uid hash.
             state: the state's name.
-            function: receives the rows as ``spark.read`` gives them, and returns the new rows.
+            function: receives the rows as ``spark.read`` gives them, and returns the new rows as a DataFrame. Without a
+                session it receives a ``pyarrow.RecordBatchReader`` of them, and returns Arrow data.
             value_type: Flink's type of values, list elements or map values.
             map_key_type: Flink's type of map keys.
 
@@ -190,21 +192,17 @@ class SavepointWriter(KafkaEdits):
         """
         operator = self._existing(uid)
         operator.check_state(state)
-        if self._source is not None and not self._read_options:
+        if self._spark is not None and not self._read_options:
             raise InvalidOption(
                 "transform_state reads the snapshot once more, by its path",
                 advice="create the writer with SavepointWriter.from_existing_savepoint(spark, path)",
             )
-        options = {**self._read_options, "uidHash": operator.operator.operator_id, "state": state}
-        if self._spark is None:
-            raise InvalidOption(
-                "transform_state needs a Spark session, whose DataFrames the function gets",
-                advice="give one: SavepointWriter.from_existing_savepoint(spark, path)",
-            )
-        from stateproc.writers.rewrite.transform import transformation  # Lazy: the local engine needs no Spark.
-
-        frame = self._spark.read.format("savepoint").options(**options).load()
         keyed = operator.header.keyed(state)
+        if self._spark is None:
+            frame = state_reader(operator.operator, state)
+        else:
+            options = {**self._read_options, "uidHash": operator.operator.operator_id, "state": state}
+            frame = self._spark.read.format("savepoint").options(**options).load()
         operator.edits.states.append(transformation(keyed, frame, function, value_type, map_key_type))
         return self
 

@@ -1,4 +1,4 @@
-"""Transform the rows of an existing state with a function of DataFrames."""
+"""Transform the rows of an existing state with a function of DataFrames, or of Arrow data."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from pyspark.sql import DataFrame
-from pyspark.sql.types import DataType, MapType, StructType
+import pyarrow as pa
 
 from stateproc.errors import InvalidOption, Where
 from stateproc.readers.common.row_schema import KEY_GROUP
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import Serializer
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
+from stateproc.states.operator import Operator
+from stateproc.writers.bootstrap.column_type import ColumnType
+from stateproc.writers.bootstrap.frame_columns import columns_of, is_spark
 from stateproc.writers.bootstrap.keyed_encoder import KEY, NAMESPACE, VALUE
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
 from stateproc.writers.bootstrap.validation import Type
@@ -23,14 +25,30 @@ _SINGLE = {
 }  # fmt: skip
 
 
+def state_reader(operator: Operator, state: str) -> pa.RecordBatchReader:
+    """Return a reader of a keyed state's rows, which reads them when it is asked for them, in the thread that asks.
+
+    Raises:
+        NotFound, UnsupportedSnapshot: There is no such state, or its types are not known.
+    """
+    return operator.state(state).to_reader(threads=1)
+
+
 def transformation(
     state: KeyedState,
-    frame: DataFrame,
-    function: Callable[[DataFrame], DataFrame],
+    frame: Any,
+    function: Callable[[Any], Any],
     value_type: Type,
     map_key_type: Type,
 ) -> Callable[[OperatorBootstrap], object]:
     """Return a callback that adds the transformed rows to a bootstrap. Raises InvalidOption for timers.
+
+    Args:
+        state: the state.
+        frame: its rows, as a DataFrame of Spark or in Arrow's form.
+        function: receives the rows and returns the new ones.
+        value_type: Flink's type of values, if it is given.
+        map_key_type: Flink's type of map keys, if it is given.
 
     The rows keep their key groups, which do not follow from keys with a hashCode of their own.
     """
@@ -40,30 +58,32 @@ def transformation(
             where=Where(state=state.name),
             advice="drop it, or leave it as it is",
         )
-    before = {field.name: field.dataType for field in frame.schema}
+    before = columns_of(frame)
     after = function(frame)
-    if not isinstance(getattr(after, "schema", None), StructType):
+    columns = columns_of(after)
+    if columns is None or before is None or is_spark(frame) != is_spark(after):
         raise InvalidOption(
             f"the function gave a {type(after).__name__}",
             where=Where(state=state.name),
-            advice="it gets the state's rows as a DataFrame, and returns those that the state shall have",
+            advice="it gets the state's rows as a DataFrame, and returns those that the state shall have; without a "
+            "session it gets a pyarrow.RecordBatchReader, and returns Arrow data",
         )
-    missing = [name for name in (KEY, VALUE) if name not in after.columns]
+    missing = [name for name in (KEY, VALUE) if name not in columns.names]
     if missing:
         raise InvalidOption(
             f"the function's rows have no column '{missing[0]}'",
             where=Where(state=state.name),
-            advice="keep the columns that the state has: " + ", ".join(frame.columns),
+            advice="keep the columns that the state has: " + ", ".join(before.names),
         )
-    found, was = after.schema[VALUE].dataType, before[VALUE]
+    found, was = columns.types[list(columns.names).index(VALUE)], before.types[list(before.names).index(VALUE)]
 
-    def kept(given: Type, own: Serializer | None, now: DataType, then: DataType) -> Type:
+    def kept(given: Type, own: Serializer | None, now: ColumnType, then: ColumnType) -> Type:
         # What may be null is said of columns only: Flink's types are the same without it.
-        return own if given is None and now.simpleString() == then.simpleString() else given
+        return own if given is None and now.text == then.text else given
 
     def add(bootstrap: OperatorBootstrap) -> object:
         state_added = put(bootstrap)
-        if KEY_GROUP in after.columns:
+        if KEY_GROUP in columns.names:
             rows = bootstrap.keyed[-1]
             bootstrap.keyed[-1] = replace(rows, columns={**rows.columns, KEY_GROUP: KEY_GROUP})
         return state_added
@@ -71,13 +91,13 @@ def transformation(
     def put(bootstrap: OperatorBootstrap) -> object:
         common: dict[str, Any] = {
             "ttl": state.ttl,
-            "last_access": LAST_ACCESS if state.ttl and LAST_ACCESS in after.columns else None,
+            "last_access": LAST_ACCESS if state.ttl and LAST_ACCESS in columns.names else None,
             "namespace": NAMESPACE if state.has_namespace else None,
             "namespace_type": state.namespace,
         }
-        if state.kind is StateKind.MAP and isinstance(found, MapType) and isinstance(was, MapType):
-            user_key = kept(map_key_type, state.user_key, found.keyType, was.keyType)
-            value = kept(value_type, state.value, found.valueType, was.valueType)
+        if state.kind is StateKind.MAP and found.kind == was.kind == "map":
+            user_key = kept(map_key_type, state.user_key, found.children[0], was.children[0])
+            value = kept(value_type, state.value, found.children[1], was.children[1])
             return bootstrap.map_state(state.name, after, VALUE, map_key_type=user_key, map_value_type=value, **common)
         value = kept(value_type, state.value, found, was)
         if state.kind is StateKind.LIST:

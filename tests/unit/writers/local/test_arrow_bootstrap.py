@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
@@ -225,3 +226,42 @@ def test_types_are_those_of_the_columns_or_given(tmp_path: Path) -> None:
     )
     assert found.operator("op").state("v").to_arrow().schema.field("value").type == pa.int32()
     assert found.operator("op").state("d").to_arrow().schema.field("value").type == pa.float64()
+
+
+def test_rows_are_transformed(tmp_path: Path) -> None:
+    """A function of record batches, one after another."""
+    item = fixtures_in(FIXTURES / "1.20" / "kitchen-rocksdb-incremental")[-1]
+    before = stateproc.open(item.snapshot, uids=["kitchen-ttl"]).operator("kitchen-ttl")
+
+    def without_large_keys(rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        kept = (batch.filter(pc.less(batch["key"], 10)) for batch in rows)
+        return pa.RecordBatchReader.from_batches(rows.schema, kept)
+
+    for form in FORMATS:
+        writer = SavepointWriter.from_existing_savepoint(None, item.snapshot).with_format(form)  # type: ignore[arg-type]
+        changed = [state.name for state in before.keyed_states if not state.keyed.kind.is_queue]
+        for name in changed:
+            writer.transform_state("kitchen-ttl", name, without_large_keys)
+        operator = stateproc.open(writer.write(tmp_path / form), uids=["kitchen-ttl"]).operator("kitchen-ttl")
+        for state in before.keyed_states:
+            rows = state.to_arrow().to_pylist()
+            kept = [row for row in rows if row["key"] < 10 or state.name not in changed]
+            assert sorted(map(repr, operator.state(state.name).to_arrow().to_pylist())) == sorted(map(repr, kept))
+
+
+def test_transformed_rows_get_other_types(tmp_path: Path) -> None:
+    state = OperatorBootstrap().value_state("v", rows().select(["key", "space"]), "space")
+    SavepointWriter.new_savepoint(None).with_operator("op", state).write(tmp_path / "a")
+    writer = SavepointWriter.from_existing_savepoint(None, tmp_path / "a")
+
+    def doubled(found: pa.RecordBatchReader) -> pa.Table:
+        table = found.read_all()
+        return table.set_column(
+            table.column_names.index("value"), "value", pc.multiply(table["value"].cast(pa.int64()), 2)
+        )
+
+    found = stateproc.open(writer.transform_state("op", "v", doubled).write(tmp_path / "b"), uids=["op"])
+    assert column(found, "v") == [2 * (key % 7) for key in range(N)]
+    assert found.operator("op").state("v").to_arrow().schema.field("value").type == pa.int64()
+    with pytest.raises(InvalidOption, match="the function gave a list"):
+        writer.transform_state("op", "v", lambda found: found.read_all().to_pylist())
