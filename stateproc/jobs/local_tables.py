@@ -15,7 +15,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from stateproc.errors import InvalidOption, NotFound, SnapshotError, Where
+from stateproc.errors import InvalidOption, NotFound, SnapshotError
 from stateproc.jobs.input_versions import InputVersion, delta_table
 from stateproc.jobs.job_model import SNAPSHOT, SQL, SourceSpec
 from stateproc.jobs.prepared_run import PreparedRun
@@ -204,15 +204,22 @@ def _literal(value: Any) -> str:
 
 
 def _delta_rows(values: Mapping[str, Any], version: InputVersion) -> Any:
-    """Return the rows of one version of a Delta table."""
+    """Return the rows of one version of a Delta table.
+
+    Arrow's datasets, of which DuckDB reads only the columns and row groups that a query needs, know neither deletion
+    vectors nor mapped columns, whose values they return as null. Tables with such features are read by DataFusion.
+    """
     table = delta_table(values["path"], values.get("storage_options") or {})
     table.load_as_version(version.version["delta_version"])
-    try:
+    if table.protocol().min_reader_version == 1:
         return table.to_pyarrow_dataset()
-    except Exception as error:  # deltalake's errors, for instance of tables with deletion vectors
-        raise InvalidOption(
-            f"deltalake cannot read this table: {error}", where=Where(file=version.path), advice="give `engine: spark`"
-        ) from error
+    return RereadableStream(lambda: _queried(table))
+
+
+def _queried(table: Any) -> pa.RecordBatchReader:
+    from deltalake import QueryBuilder  # Lazy: optional dependency.
+
+    return pa.RecordBatchReader.from_stream(QueryBuilder().register("source", table).execute("SELECT * FROM source"))
 
 
 def _remote_rows(format_: str, values: Mapping[str, Any], version: InputVersion) -> Any:

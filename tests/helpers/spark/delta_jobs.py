@@ -69,10 +69,31 @@ class DeltaJobs:
             "failed": str(failed),
         }
 
+    def features(self) -> dict[str, Any]:
+        """Tables with deletion vectors and with mapped columns, read without Spark."""
+        found = {}
+        for name, setting in {"vectors": "enableDeletionVectors'='true", "mapped": "columnMapping.mode'='name"}.items():
+            path = str(self.lake / name)
+            columns = "key BIGINT, value STRUCT<n: BIGINT>"
+            self.spark.sql(f"CREATE TABLE delta.`{path}` ({columns}) USING delta TBLPROPERTIES ('delta.{setting}')")
+            rows = self.spark.range(4).selectExpr("id AS key", "named_struct('n', id * 10) AS value").coalesce(1)
+            rows.write.format("delta").mode("append").save(path)
+            self.spark.sql(f"DELETE FROM delta.`{path}` WHERE key = 2")
+            values = {"sql": "SELECT key, value.n AS value FROM rows"}
+            job = {
+                "job": name,
+                "engine": "local",
+                "sources": {"rows": {"format": "delta", "path": path}, "values": values},
+                "operators": [{"uid": "customers", "states": [{"kind": "value", "name": "n", "source": "values"}]}],
+                "target": {"path": str(self.savepoints / name)},
+            }
+            found[name] = self.rows(stateproc.run_job(job).target, "n")
+        return found
+
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     session = delta_session(folder)
     cases = DeltaJobs(session, folder)
-    found = {"bootstrap": cases.bootstrap()}
+    found = {"bootstrap": cases.bootstrap(), "features": cases.features()}
     (folder / "found.json").write_text(json.dumps(found), encoding="utf-8")

@@ -39,3 +39,8 @@ def test_a_version_of_a_table_is_bootstrapped_once(found: dict[str, Any]) -> Non
 def test_a_check_that_fails_is_in_the_report(found: dict[str, Any]) -> None:
     assert "enough customers: 2 rows, at least 3 expected" in found["bootstrap"]["failed"]
     assert found["bootstrap"]["report"] == "failed"
+
+
+@pytest.mark.parametrize("table", ["vectors", "mapped"])
+def test_deleted_rows_and_mapped_columns_are_read_without_spark(found: dict[str, Any], table: str) -> None:
+    assert found["features"][table] == {"0": 0, "1": 10, "3": 30}
