@@ -165,7 +165,7 @@ class SavepointWriter(KafkaEdits):
 
         Args:
             uid: the operator's uid or uid hash.
-            add: called once, when the savepoint is written, with a bootstrap of the operator's key type:
+            add: called once, when the savepoint is planned or written, with a bootstrap of the operator's key type:
                 ``lambda op: op.value_state("name", frame)``.
         """
         self._existing(uid).edits.states.append(add)

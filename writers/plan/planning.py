@@ -16,7 +16,7 @@ from stateproc.writers.plan.savepoint_plan import OperatorPlan, PlanAction, Save
 from stateproc.writers.plan.state_plans import dropped_states, existing_states, new_states, rewrite_reasons
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.file_copy import copy_plan
-from stateproc.writers.rewrite.operator_state_edits import new_offsets, writes_operator_state
+from stateproc.writers.rewrite.operator_state_edits import new_offsets, offsets_before_and_after, writes_operator_state
 from stateproc.writers.rewrite.repartition import refuse_raw_operator_state, subtask_states
 from stateproc.writers.scaled_operators import (
     AnyOperator,
@@ -54,7 +54,8 @@ def savepoint_plan(
     notes = [*restore_notes(plans, operators, settings)]
     for operator in operators:
         if isinstance(operator, ExistingOperator):
-            notes += offsets_notes(operator, new_offsets(operator))
+            found = offsets_before_and_after(operator)
+            notes += [] if found is None else list(offsets_notes(operator, *found))
     return SavepointPlan(
         source=None if source is None else source.path,
         target=target,

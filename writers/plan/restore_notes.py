@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from stateproc.writers.changes.offset_words import OFFSET_WORDS
 from stateproc.writers.plan.savepoint_plan import OperatorPlan, PlanAction
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.kafka_offsets import KafkaSourceState
@@ -65,17 +66,30 @@ def _states(operator: ExistingOperator) -> Iterator[str]:
             yield f"{display}: the job must not enable time to live of '{name}'; its expired entries are valid again"
 
 
-def offsets_notes(operator: ExistingOperator, source: KafkaSourceState | None) -> Iterator[str]:
-    """Yield what to know about changed offsets of a KafkaSource."""
-    removed = sorted({partition for edit in operator.edits.offsets for partition in edit.removed})
-    if source is None or not removed:
-        return
-    gone = [f"{topic}:{number}" for topic, number in removed if (topic, number) not in source.known]
+def offsets_notes(operator: ExistingOperator, before: KafkaSourceState, after: KafkaSourceState) -> Iterator[str]:
+    """Yield what changes in the offsets of a KafkaSource, and what to know about it."""
+    display = operator.uid or operator.operator_id
+    old, new = before.offsets, after.offsets
+    changes = [
+        f"{topic}:{number} {_offset(old.get((topic, number)))} → {_offset(new[topic, number])}"
+        for topic, number in sorted(new)
+        if new[topic, number] != old.get((topic, number))
+    ]
+    if changes:
+        more = f" and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else ""
+        yield f"{display}: new offsets {', '.join(changes[:_SHOWN])}{more}"
+    gone = [f"{topic}:{number}" for topic, number in before.known if (topic, number) not in set(after.known)]
     if gone:
         yield (
-            f"{operator.uid or operator.operator_id}: removed partitions that Kafka still has ({_listed(gone)}) are "
-            "found again, and read from their beginning, if the source discovers partitions"
+            f"{display}: removed partitions that Kafka still has ({_listed(gone)}) are found again, and read from "
+            "their beginning, if the source discovers partitions"
         )
+
+
+def _offset(offset: int | None) -> str:
+    """An offset, the word for a marker, or a dash for a partition that no reader has."""
+    words = {marker: word for word, marker in OFFSET_WORDS.items()}
+    return "–" if offset is None else words.get(offset, str(offset))
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -106,6 +106,11 @@ class KafkaSourceState:
         enumerated = ((item.topic, item.partition) for item in self.partitions)
         return tuple(dict.fromkeys((*enumerated, *(item.partition for item in self.splits))))
 
+    @property
+    def offsets(self) -> dict[Partition, int | None]:
+        """The offsets of the readers' splits."""
+        return {item.partition: item.split.offset for item in self.splits}
+
     def elements(self) -> list[GivenElements]:
         """The elements of the readers' state, by subtask."""
         found: dict[int, list[bytes]] = {}

@@ -25,8 +25,20 @@ def new_offsets(operator: ExistingOperator) -> KafkaSourceState | None:
 
     Raises NotFound, InvalidOption, UnsupportedSnapshot, CorruptSnapshot, MissingFile.
     """
+    found = offsets_before_and_after(operator)
+    return None if found is None else found[1]
+
+
+def offsets_before_and_after(operator: ExistingOperator) -> tuple[KafkaSourceState, KafkaSourceState] | None:
+    """Return the state of a KafkaSource without and with the edits of its offsets; None if there are none.
+
+    Raises as `new_offsets`.
+    """
     own, edits = operator.operator, operator.edits.offsets
-    return kafka_source_state(own).changed(edits, own.parallelism, own.display) if edits else None
+    if not edits:
+        return None
+    before = kafka_source_state(own)
+    return before, before.changed(edits, own.parallelism, own.display)
 
 
 def edited_operator_state(

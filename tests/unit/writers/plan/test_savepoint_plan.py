@@ -80,6 +80,7 @@ def test_each_change_has_its_reason() -> None:
         "has to have the name 'spent' instead of 'spent-per-product'",
         "the state 'profile' starts empty",
         "serializers of states that are carried over stay as they are",
+        "source: new offsets shop.orders:0 845180 → 5",
         "removed partitions that Kafka still has ('shop.orders:1')",
     ):
         assert text in notes
