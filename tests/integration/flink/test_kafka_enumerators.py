@@ -8,17 +8,32 @@ from typing import Any
 
 import pytest
 
-from stateproc.formats.kafka_writer import KafkaSplit, versioned, written_coordinator
+from stateproc.formats.kafka_writer import (
+    EnumeratedPartition,
+    KafkaSplit,
+    versioned,
+    written_coordinator,
+    written_enumerator,
+)
 from stateproc.formats.sources import read_coordinator
 from tests.helpers.flink.compilation import JAVA, JOBS, compiled
 
 pytestmark = pytest.mark.flink
 
 NEWEST = 3
+UNKNOWN = -(2**63)
+ASSIGNED_ONLY = {0: True, 1: True, 2: False, 3: False}
+"""Version → whether it has assigned partitions only, and no sign of the first discovery."""
 SPLITS = (
     KafkaSplit("a", 3, 7), KafkaSplit("b.c", 0, -2, 2**63 - 1), KafkaSplit("b.c", 2**31 - 1, 2**63 - 1, -1),
     KafkaSplit("orders_of-2026", 1, -1, 0), KafkaSplit("z" * 249, 0, -3, -3), KafkaSplit("a", 0, 0),
 )  # fmt: skip
+CHANGED = (
+    EnumeratedPartition("moved", 3, True, 7, 70),
+    EnumeratedPartition("waiting", 0, False, -2),
+    EnumeratedPartition("migrated", 1, True),
+)
+"""Partitions as they are when offsets are changed: with a new offset, not assigned, without a known offset."""
 SERDE = (1).to_bytes(4, "big")
 
 
@@ -34,18 +49,24 @@ class Found:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, int], Found]:
-    """By version and number of splits, the first of SPLITS."""
+    """By version and number of splits, the first of SPLITS; 0 for CHANGED."""
     root = tmp_path_factory.mktemp("enumerators")
     asked = [(version, count) for version in (1, 2, NEWEST) for count in range(1, len(SPLITS) + 1)]
     lines = [f"{version}\t{payload(version, count).hex()}\n" for version, count in asked]
+    cases = [*asked, *((version, 0) for version in ASSIGNED_ONLY)]
+    lines += [f"{version}\t{changed(version).hex()}\n" for version in ASSIGNED_ONLY]
     (root / "states.tsv").write_text("".join(lines))
     path = compiled("2.3", "kafka", [JOBS / "kafka"], java=17)
     subprocess.run([*JAVA, "-cp", path, "enumerating.Enumerating", root / "states.tsv", root / "found.tsv"], check=True)
     rows = [row.split("\t") for row in (root / "found.tsv").read_text().splitlines()]
     return {
         case: Found(set(splits.split(";")), discovered == "true", int(version), bytes.fromhex(written))
-        for case, (splits, discovered, version, written) in zip(asked, rows, strict=True)
+        for case, (splits, discovered, version, written) in zip(cases, rows, strict=True)
     }
+
+
+def changed(version: int) -> bytes:
+    return written_enumerator(CHANGED, version, discovered=False)
 
 
 def payload(version: int, count: int) -> bytes:
@@ -89,3 +110,17 @@ def test_splits_of_older_versions_have_no_offset(found: dict[tuple[int, int], Fo
     assert {(row["starting_offset"], row["stopping_offset"], row["assigned"]) for row in partitions} == {
         (None, None, True)
     }
+
+
+@pytest.mark.parametrize("version", list(ASSIGNED_ONLY))
+def test_the_connector_reads_changed_partitions(found: dict[tuple[int, int], Found], version: int) -> None:
+    """Version 0 has splits, versions 1 and 2 partitions, version 3 splits and which are assigned."""
+    theirs = found[version, 0]
+    offsets = {"moved": "7,70", "waiting": "-2,", "migrated": f"{UNKNOWN},"}
+    if version in (1, 2):
+        offsets = dict.fromkeys(offsets, f"{UNKNOWN},")
+    wanted = {f"moved,3,{offsets['moved']},ASSIGNED", f"migrated,1,{offsets['migrated']},ASSIGNED"}
+    if not ASSIGNED_ONLY[version]:
+        wanted.add(f"waiting,0,{offsets['waiting']},UNASSIGNED")
+    assert theirs.splits == wanted
+    assert theirs.discovered is ASSIGNED_ONLY[version]
