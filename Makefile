@@ -18,7 +18,7 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kernels wheel demo test test-numba test-fast test-spark test-flink test-docs lint format bench site docs clean
+.PHONY: help setup kernels wheel demo test test-numba test-fast test-spark test-flink test-cluster test-docs lint format bench site docs clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ test-spark: setup ## the Spark data source, writing from DataFrames, and stores
 
 test-flink: setup ## what real Flink restores and runs, and its RocksDB
 	$(PYTEST) tests/integration/flink tests/integration/rocksdb
+
+test-cluster: setup ## a Spark standalone cluster: killed processes, a store with faults; not part of make test
+	$(PYTEST) tests/cluster
 
 test-docs: setup ## every command and snippet of README and docs, the demo and the notebook
 	$(PYTEST) tests/docs

@@ -25,7 +25,7 @@ from stateproc.writers.rewrite.existing_operator import ExistingOperator, RawCop
 from stateproc.writers.spark.arrow_batching import coalesced
 from stateproc.writers.spark.row_padding import can_be_padded, padded, unpadded
 from stateproc.writers.spark.row_slicing import is_bounded, reassembled, sliced
-from stateproc.writers.spark.shuffle_blocks import BLOCKS_SCHEMA, packed
+from stateproc.writers.spark.shuffle_blocks import BLOCKS_SCHEMA, block_numbers, packed
 from stateproc.writers.spark.struct_flattening import FlatColumn, FlatField, SelectedColumn, flattened
 from stateproc.writers.write_plan import WriteJob
 
@@ -69,11 +69,13 @@ class BlockEncoder:
     """For mapInArrow: encodes rows of `sliced` or `padded` into blocks of entries of all the states they fill."""
 
     states: tuple[StateEncoding, ...]
+    frame: int
+    """The DataFrame's position among those of the write."""
     rows: Accumulator[int] | None = None
     """Counts the rows encoded, for `progress`."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for block in packed(self._entries(batches)):
+        for block in packed(self._entries(batches), block_numbers(self.frame)):
             keep_loaded()
             yield block
 
@@ -87,13 +89,18 @@ class BlockEncoder:
 
 @dataclass(frozen=True)
 class RawCopier:
-    """For mapInArrow: reads the raw copies whose numbers are the rows (``id``), as blocks of entries."""
+    """For mapInArrow: reads the raw copies whose numbers are the rows (``id``), as blocks of entries.
+
+    ``frame``: the position of this DataFrame among those of the write.
+    """
 
     copies: RawCopies
+    frame: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         numbers = (number for batch in batches for number in batch.column("id").to_pylist())
-        return packed(entries for number in numbers for entries in self.copies.read(number))
+        entries = (entries for number in numbers for entries in self.copies.read(number))
+        return packed(entries, block_numbers(self.frame))
 
 
 def entry_blocks(
@@ -119,7 +126,7 @@ def entry_blocks(
         if isinstance(operator, ExistingOperator):
             copies = operator.raw_copies(job, index)
             if copies is not None and len(copies):
-                blocks.append(EntryBlocks(_copied(spark, copies), bounded=True))
+                blocks.append(EntryBlocks(_copied(spark, copies, len(blocks)), bounded=True))
         sources += operator.sources(job, index)
     by_frame: dict[int, list[Source]] = {}
     for source in sources:
@@ -130,16 +137,17 @@ def entry_blocks(
                 "SavepointWriter.new_savepoint(None)",
             )
         by_frame.setdefault(id(source.frame), []).append(source)
-    return blocks + [_encoded(alike, rows) for alike in by_frame.values()]
+    frames = enumerate(by_frame.values(), len(blocks))
+    return blocks + [_encoded(alike, frame, rows) for frame, alike in frames]
 
 
-def _copied(spark: SparkSession, copies: RawCopies) -> DataFrame:
+def _copied(spark: SparkSession, copies: RawCopies, frame: int) -> DataFrame:
     tasks = min(len(copies), max(spark.sparkContext.defaultParallelism, -(-copies.bytes // _TASK_BYTES)))
-    return spark.range(0, len(copies), 1, tasks).mapInArrow(RawCopier(copies), BLOCKS_SCHEMA)
+    return spark.range(0, len(copies), 1, tasks).mapInArrow(RawCopier(copies, frame), BLOCKS_SCHEMA)
 
 
-def _encoded(sources: Sequence[Source], counter: Accumulator[int] | None) -> EntryBlocks:
-    """The blocks of all states that the same DataFrame fills."""
+def _encoded(sources: Sequence[Source], position: int, counter: Accumulator[int] | None) -> EntryBlocks:
+    """The blocks of all states that the same DataFrame fills; ``position``: among those of the write."""
     frame = sources[0].frame
     wanted = dict.fromkeys(column for source in sources for column in source.columns.values())
     columns: list[SelectedColumn] = []
@@ -151,7 +159,7 @@ def _encoded(sources: Sequence[Source], counter: Accumulator[int] | None) -> Ent
     if not all(source.keyed for source in sources):
         columns.append((F.monotonically_increasing_id(), POSITION, LongType()))
     selected = frame.select(*(column.alias(name) for column, name, _ in columns))
-    encoder = BlockEncoder(tuple(_state_encoding(source, flat) for source in sources), counter)
+    encoder = BlockEncoder(tuple(_state_encoding(source, flat) for source in sources), position, counter)
     rows, bounded = _bounded(selected)
     return EntryBlocks(rows.mapInArrow(encoder, BLOCKS_SCHEMA), bounded)
 

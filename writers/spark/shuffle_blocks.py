@@ -8,7 +8,6 @@ receives them unpacks and sorts the entries. A block travels as slices of bounde
 from __future__ import annotations
 
 import itertools
-import os
 import struct
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -16,6 +15,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pyspark import TaskContext
 
 from stateproc.errors import InvalidEntries
 from stateproc.writers.formats.common.entry_batches import TARGET, TARGETED, byte_column, cuts, portions
@@ -25,7 +25,9 @@ BLOCKS = pa.schema([pa.field(TARGET, pa.int32(), nullable=False), pa.field("slic
 BLOCKS_SCHEMA = "target int, slice binary"
 SLICE_BYTES = 8 << 10
 """The most bytes of a slice; a batch of 2,000 slices (`arrow_batching`) has 16 MB."""
-_SLICE_HEADER = struct.Struct(">8sII")
+_BLOCK_NUMBER = struct.Struct(">HIQ")
+"""The DataFrame of a block, the partition, and the block's position in it."""
+_SLICE_HEADER = struct.Struct(f">{_BLOCK_NUMBER.size}sII")
 """The number of the slice's block, the slice's position in it, how many slices the block has."""
 _BLOCK_HEADER = struct.Struct("<III")
 """The number of entries, the bytes of all keys, the bytes of all values."""
@@ -42,8 +44,23 @@ _SORTED_BYTES, _PACKED_BYTES = 8 << 20, 1 << 20
 """Bytes of entries that are ordered at once, and of those, of all targets together, that are packed at once."""
 
 
-def packed(entries: Iterable[pa.RecordBatch], at_once: int = _SORTED_BYTES) -> Iterator[pa.RecordBatch]:
+def block_numbers(frame: int) -> Iterator[bytes]:
+    """Yield the numbers of the blocks that a task makes of one DataFrame, which no other block has.
+
+    They are the same when the task is repeated: Spark gives a job up in which an executor is lost if the output of a
+    repeated task is another, because tasks that have read the first output would have to be repeated, too.
+    """
+    context = TaskContext.get()
+    partition = 0 if context is None else context.partitionId()
+    return (_BLOCK_NUMBER.pack(frame, partition, position) for position in itertools.count())
+
+
+def packed(
+    entries: Iterable[pa.RecordBatch], numbers: Iterator[bytes], at_once: int = _SORTED_BYTES
+) -> Iterator[pa.RecordBatch]:
     """Pack entries (TARGETED) into blocks (BLOCKS), ordering about ``at_once`` bytes of them at a time.
+
+    ``numbers``: those of the blocks, `block_numbers`.
 
     Blocks are returned few at a time, between the batches that are consumed. A worker that writes much at once does
     not read meanwhile, and Spark's process keeps sending: with the buffers of both ends full, Linux 6.18 has been seen
@@ -57,17 +74,17 @@ def packed(entries: Iterable[pa.RecordBatch], at_once: int = _SORTED_BYTES) -> I
         size += batch.nbytes
         if size >= at_once:
             yield from ready
-            ready = deque(_packed(pending))
+            ready = deque(_packed(pending, numbers))
             pending, size, last = [], 0, len(ready)
         # The share of blocks returned keeps up with the share of entries pending.
         while len(ready) * at_once > last * (at_once - size):
             yield ready.popleft()
     yield from ready
     if pending:
-        yield from _packed(pending)
+        yield from _packed(pending, numbers)
 
 
-def _packed(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _packed(batches: list[pa.RecordBatch], block_numbers: Iterator[bytes]) -> Iterator[pa.RecordBatch]:
     """Blocks of about ``_PACKED_BYTES``, each of one target and of neighbouring key groups."""
     entries = ScatteredEntries.of(batches)
     batch = entries.taken(entries.by_key_group())
@@ -78,7 +95,7 @@ def _packed(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         slices: list[bytes] = []
         numbers: list[int] = []
         for first, last in itertools.pairwise(edges):
-            block = _slices(_serialized(batch.slice(first, last - first)))
+            block = _slices(_serialized(batch.slice(first, last - first)), next(block_numbers))
             slices += block
             numbers += [int(targets[first])] * len(block)
         yield pa.RecordBatch.from_arrays([pa.array(numbers, pa.int32()), pa.array(slices, pa.binary())], schema=BLOCKS)
@@ -95,8 +112,8 @@ def _serialized(entries: pa.RecordBatch) -> bytes:
     return header + bytes(_CODEC.compress(content, asbytes=True))
 
 
-def _slices(block: bytes) -> list[bytes]:
-    number, size = os.urandom(8), SLICE_BYTES - _SLICE_HEADER.size
+def _slices(block: bytes, number: bytes) -> list[bytes]:
+    size = SLICE_BYTES - _SLICE_HEADER.size
     starts = range(0, len(block), size)
     return [
         _SLICE_HEADER.pack(number, position, len(starts)) + block[start : start + size]

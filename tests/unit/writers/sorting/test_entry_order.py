@@ -19,7 +19,7 @@ from stateproc.writers.sorting import external_sort as runs
 from stateproc.writers.sorting import spill_buffer as waiting
 from stateproc.writers.sorting.entry_sort import in_order
 from stateproc.writers.sorting.external_sort import sorted_entries
-from stateproc.writers.spark.shuffle_blocks import BLOCKS, SLICE_BYTES, packed, unpacked
+from stateproc.writers.spark.shuffle_blocks import BLOCKS, SLICE_BYTES, block_numbers, packed, unpacked
 from tests.helpers.sweeps import exhaustive
 
 Row = tuple[int, int, int, bytes, bytes]
@@ -165,7 +165,7 @@ def test_small_blocks_are_emitted_while_batches_are_consumed() -> None:
             yield batch(rows[start : start + 1000])
 
     blocks_ = []
-    for block in packed(parts(), at_once=4 << 20):
+    for block in packed(parts(), block_numbers(0), at_once=4 << 20):
         consumed_at_block.append(consumed)
         assert block.nbytes < 2 << 20
         blocks_.append(block)
@@ -180,7 +180,15 @@ def test_small_blocks_are_emitted_while_batches_are_consumed() -> None:
 
 def slices_of(rows: list[Row]) -> list[dict[str, Any]]:
     """Return the rows in the schema BLOCKS."""
-    return [row for block in packed([batch(rows)]) for row in block.to_pylist()]
+    return [row for block in packed([batch(rows)], block_numbers(0)) for row in block.to_pylist()]
+
+
+def test_a_repeated_task_makes_the_same_blocks() -> None:
+    """Else Spark fails a job that loses an executor: tasks that have read the first output cannot be repeated."""
+    rows = [(k % 3, k % 128, 0, b"%08d" % k, bytes(200)) for k in range(3_000)]
+    assert slices_of(rows) == slices_of(rows)
+    first, second = ([next(block_numbers(frame)) for _ in range(1)] for frame in (0, 1))
+    assert first != second
 
 
 def test_slices_of_blocks_are_unpacked_in_any_order() -> None:
@@ -200,10 +208,10 @@ def test_slices_of_blocks_are_unpacked_in_any_order() -> None:
         (lambda slices: slices[:-1], "are missing"),
         (lambda slices: slices + slices[:1], "are missing"),
         (lambda slices: [slices[0], slices[0]], "does not fit"),
-        (lambda slices: [slices[0][:16]], "cut off"),
-        (lambda slices: [slices[0][:8] + bytes(8) + b"x"], "does not fit"),
-        (lambda slices: [slices[0][:12] + b"\0\0\0\1" + slices[0][16:]], "is damaged"),
-        (lambda slices: [slices[0][:12] + b"\0\0\0\1garbage"], "is damaged"),
+        (lambda slices: [slices[0][:22]], "cut off"),
+        (lambda slices: [slices[0][:14] + bytes(8) + b"x"], "does not fit"),
+        (lambda slices: [slices[0][:18] + b"\0\0\0\1" + slices[0][22:]], "is damaged"),
+        (lambda slices: [slices[0][:18] + b"\0\0\0\1garbage"], "is damaged"),
     ],
 )
 def test_missing_and_damaged_slices_are_refused(damage: Callable[[list[bytes]], list[bytes]], message: str) -> None:
