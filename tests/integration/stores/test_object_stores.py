@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import stateproc
+from stateproc import SavepointWriter
 from stateproc.cli import main
 from stateproc.errors import InvalidOption, MissingFile, WriteFailed
 from stateproc.metadata import OperatorState, SnapshotMetadata, SubtaskState
@@ -184,3 +185,27 @@ def test_no_bucket_is_made(store: Store) -> None:
     assert [item["Name"] for item in store.client.list_buckets()["Buckets"]] == [BUCKET]
     Commit.begin(f"s3://{BUCKET}", storage_options=store.options, overwrite=True).abort()
     assert [item["Name"] for item in store.client.list_buckets()["Buckets"]] == [BUCKET]
+
+
+@pytest.mark.parametrize("change", ["copy", "native-rocksdb", "rescale"])
+def test_the_local_engine_writes_to_a_store_and_back(store: Store, tmp_path: Path, change: str) -> None:
+    source = newest(FIXTURES / "1.20/kitchen-rocksdb-incremental/snapshot")
+    there = f"s3://{BUCKET}/local-{change}"
+    writer = SavepointWriter.from_existing_savepoint(None, source).with_storage_options(store.options)
+    if change == "rescale":
+        writer.with_max_parallelism(300)
+    elif change != "copy":
+        writer.with_format(change)  # type: ignore[arg-type]
+    writer.write(there)
+    with pytest.raises(InvalidOption, match="already"):
+        writer.write(there)
+    snapshot = stateproc.open(there, storage_options=store.options)
+    SavepointWriter.from_snapshot(None, snapshot).with_storage_options({}).write(tmp_path / "back")
+    assert sorted_rows(tmp_path / "back") == sorted_rows(there, store.options)
+    if change != "rescale":
+        assert sorted_rows(there, store.options) == sorted_rows(source)
+
+
+def sorted_rows(path: str | Path, options: dict[str, Any] | None = None) -> list[Any]:
+    found = contents(path, options)
+    return sorted((operator, name, kind, sorted(map(repr, rows.to_pylist()))) for operator, name, kind, rows in found)
