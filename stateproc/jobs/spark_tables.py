@@ -11,6 +11,7 @@ from stateproc.jobs.prepared_run import PreparedRun
 from stateproc.jobs.source_tables import SQL_ADVICE, checked_query, in_order
 from stateproc.options import OPEN_OPTIONS, STORAGE_PREFIX, Interface
 from stateproc.spark.job_description import described_jobs
+from stateproc.storage.filesystem import absolute
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -86,10 +87,10 @@ class SparkTables:
         if "schema" in values:
             reader = reader.schema(values["schema"])
         if source.format == SNAPSHOT:
-            return reader.format("savepoint").options(**_snapshot_options(values)).load(values["snapshot"])
+            return reader.format("savepoint").options(**_snapshot_options(values)).load(absolute(values["snapshot"]))
         if source.format == "delta" and version is not None:
             chosen = str(version.version["delta_version"])
-            return reader.format("delta").option("versionAsOf", chosen).load(values["path"])
+            return reader.format("delta").option("versionAsOf", chosen).load(absolute(values["path"]))
         if source.format == "jdbc":
             names = {"url": "url", "table": "dbtable", "query": "query"}
             return reader.format("jdbc").options(**{names[key]: values[key] for key in names if key in values}).load()
@@ -97,7 +98,7 @@ class SparkTables:
             if "snapshot_id" in values:
                 reader = reader.option("snapshot-id", str(values["snapshot_id"]))
             return reader.format("iceberg").load(values["path"])
-        files = list(version.files) if version is not None and has_glob(values["path"]) else values["path"]
+        files = list(version.files) if version is not None and has_glob(values["path"]) else absolute(values["path"])
         return reader.format(source.format).load(files)
 
 
