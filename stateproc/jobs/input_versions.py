@@ -158,8 +158,9 @@ def delta_version(
     except Exception as error:  # deltalake's errors
         raise NotFound(
             f"the Delta table has no version {timestamp if version is None else version}: {error}",
-            where=Where(file=path), advice="Delta's history shows the versions that are left",
-        ) from error  # fmt: skip
+            where=Where(file=path),
+            advice="Delta's history shows the versions that are left",
+        ) from error
     identity = {"delta_version": table.version(), "table_id": str(table.metadata().id)}
     return InputVersion(name, "delta", absolute(path), identity, _delta_facts(table))
 

@@ -70,8 +70,11 @@ def parse_document(text: str, name: str | None = None) -> JobDocument:
         InvalidOption: The text is too long, too deep, no YAML, or uses a tag, a merge key or a key twice.
     """
     if len(text) > MOST_BYTES:
-        raise InvalidOption(f"a job file of {len(text)} characters", where=Where(file=name),
-                            advice=f"job files have at most {MOST_BYTES}")  # fmt: skip
+        raise InvalidOption(
+            f"a job file of {len(text)} characters",
+            where=Where(file=name),
+            advice=f"job files have at most {MOST_BYTES}",
+        )
     lines = tuple(text.splitlines())
     try:
         _check_events(text, name, lines)

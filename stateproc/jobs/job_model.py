@@ -215,6 +215,12 @@ def _check_references(job: Job) -> None:
     for n, check in enumerate(job.checks):
         if check.kind in ("rows", "unique"):
             check_source(check.subject, ("checks", n, check.kind))
+        elif check.kind == "sql" and check.values.get("on") != "target" and not job.sources:
+            raise document.error(
+                ("checks", n),
+                "the query reads sources, and the job has none",
+                "add `on: target` to query the savepoint",
+            )
     for path, text in ((("target", "path"), job.target.path), (("latest",), job.latest), (("report",), job.report)):
         if text is not None and "${secret:" in text:
             raise document.error(path, "a path that a run prints contains a secret", "use a variable, or ${env:NAME}")

@@ -187,7 +187,8 @@ class _JobSteps:
                 report.status, report.checks = "planned", [not_evaluated(check) for check in checks]
                 return
             of_sources = [check for check in checks if not reads_target(check)]
-            if of_sources and tables is not None:
+            if of_sources:
+                assert tables is not None  # the model refuses checks of sources without any
                 with self._phase("check", run):
                     report.checks += check_sources(of_sources, tables)
                 self._stop_at_failures()
@@ -225,8 +226,15 @@ class _JobSteps:
                 switch(run.latest, run.target, run.target_options)
                 self.report.latest = run.latest
             values = run.secrets.redact(self.report.to_dict())
-            done = RunManifest(manifest.job, manifest.run_id, manifest.fingerprint, manifest.metadata_sha256,
-                               manifest.inputs, True, values)  # fmt: skip
+            done = RunManifest(
+                manifest.job,
+                manifest.run_id,
+                manifest.fingerprint,
+                manifest.metadata_sha256,
+                manifest.inputs,
+                True,
+                values,
+            )
             done.save(run.target, run.target_options)
 
     def _stop_at_failures(self) -> None:
@@ -245,8 +253,11 @@ def _mode(run: PreparedRun) -> Literal["error", "overwrite"]:
 
 
 def _other_snapshot(run: PreparedRun, done: RunManifest | None) -> InvalidOption:
-    what = "which no run of a job has written" if done is None else (
-        f"which job '{done.job}' wrote as run {done.run_id} from other inputs or by another definition")  # fmt: skip
+    what = (
+        "which no run of a job has written"
+        if done is None
+        else (f"which job '{done.job}' wrote as run {done.run_id} from other inputs or by another definition")
+    )
     return InvalidOption(
         f"there is a snapshot in the target already, {what}",
         where=Where(file=run.target),

@@ -38,8 +38,11 @@ def job_schema() -> dict[str, Any]:
                 },
                 "engine": {"enum": ["auto", "local", "spark"]},
                 "spark": _object({"master": TEXT, "conf": _TEXTS}),
-                "sources": {"type": "object", "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
-                            "additionalProperties": {"$ref": "#/$defs/source"}},
+                "sources": {
+                    "type": "object",
+                    "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
+                    "additionalProperties": {"$ref": "#/$defs/source"},
+                },
                 "base": _base(),
                 "operators": {"type": "array", "items": {"$ref": "#/$defs/operator"}},
                 "changes": {"type": "array", "items": {"$ref": "#/$defs/change"}},
@@ -51,7 +54,7 @@ def job_schema() -> dict[str, Any]:
             },
             ["job", "target"],
         ),
-    }  # fmt: skip
+    }
 
 
 def _object(properties: dict[str, Any], required: list[str] | None = None, **more: Any) -> dict[str, Any]:
@@ -61,9 +64,11 @@ def _object(properties: dict[str, Any], required: list[str] | None = None, **mor
 
 def _open_options() -> dict[str, Any]:
     """The options with which snapshots are opened, as the option table has them."""
-    return {"type": "object", "additionalProperties": False,
-            "properties": {option.name: _option(option) for option in OPEN_OPTIONS
-                           if Interface.SPARK in option.interfaces}}  # fmt: skip
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {option.name: _option(option) for option in OPEN_OPTIONS if Interface.SPARK in option.interfaces},
+    }
 
 
 def _option(option: OptionDefinition) -> dict[str, Any]:

@@ -63,8 +63,15 @@ STATE_KINDS: dict[str, JobStateKind] = {
     ),
     "map": JobStateKind(
         "map_state",
-        {"value": COLUMN, "map_key": COLUMN, "map_value": COLUMN, "map_key_type": TYPE, "map_value_type": TYPE,
-         **_KEPT, **_SPACE},
+        {
+            "value": COLUMN,
+            "map_key": COLUMN,
+            "map_value": COLUMN,
+            "map_key_type": TYPE,
+            "map_value_type": TYPE,
+            **_KEPT,
+            **_SPACE,
+        },
         "a MapState, a map per key, or a row per entry",
     ),
     "event-timers": JobStateKind("event_time_timers", _TIMERS, "event-time timers, a row each", named=False),
@@ -78,5 +85,5 @@ STATE_KINDS: dict[str, JobStateKind] = {
         "a broadcast state, a row per entry",
     ),
     "kafka-source": JobStateKind("kafka_source", _KAFKA, "offsets of a KafkaSource, a row per partition", named=False),
-}  # fmt: skip
+}
 """By the value of ``kind``, as ``stateKind`` of ``df.write`` names them."""

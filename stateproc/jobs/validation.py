@@ -14,8 +14,15 @@ if TYPE_CHECKING:
     from jsonschema import ValidationError
 
 _MOST_SHOWN = 60
-_TYPES = {"object": "a mapping", "array": "a list", "string": "text", "integer": "a whole number",
-          "boolean": "true or false", "number": "a number", "null": "nothing"}  # fmt: skip
+_TYPES = {
+    "object": "a mapping",
+    "array": "a list",
+    "string": "text",
+    "integer": "a whole number",
+    "boolean": "true or false",
+    "number": "a number",
+    "null": "nothing",
+}
 
 
 def validate(document: JobDocument) -> None:

@@ -110,9 +110,10 @@ class _Resolver:
             found = self.environment.get(name[len(ENVIRONMENT) :])
             if found is None:
                 raise self.document.error(
-                    path, f"the environment variable {name[len(ENVIRONMENT) :]} is not set",
+                    path,
+                    f"the environment variable {name[len(ENVIRONMENT) :]} is not set",
                     "set it, or use a variable of the job, which --set gives",
-                )  # fmt: skip
+                )
             if "${" in found:
                 raise self.document.error(path, f"the value of {name[len(ENVIRONMENT) :]} contains '${{'")
             return found

@@ -192,6 +192,11 @@ def test_checks_decide_before_there_is_a_savepoint(tmp_path: Path) -> None:
             "in a circle: a, b",
         ),
         ({"sources": {"a": {"sql": "COPY x TO '/tmp/y'"}}}, InvalidOption, "one SELECT"),
+        (
+            {"checks": [{"sql": "SELECT count(*) = 1 FROM profile"}]},
+            InvalidOption,
+            "checks[0]: the query reads sources",
+        ),
         ({"metrics": [{"command": ["true"]}]}, InvalidOption, "--allow-hooks"),
         ({"latest": "/tmp/${secret:NAME}"}, InvalidOption, "latest: a path that a run prints contains a secret"),
         ({"base": {"path": SHOP, "open": {"plugins": ["antigravity"]}}}, InvalidOption, "--allow-hooks"),
