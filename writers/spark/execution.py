@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from stateproc.errors import InvalidOption
 from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle
 from stateproc.spark.job_description import described_jobs
-from stateproc.spark.workers import check_worker_python
+from stateproc.spark.workers import check_executors, check_worker_python
 from stateproc.writers.assemble_metadata import CompletedWrite, finish
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
@@ -45,6 +45,7 @@ class SparkEngine:
         """Raise InvalidOption for a session of Spark Connect, or workers that cannot import this package."""
         _check_classic(self._spark)
         check_worker_python(self._spark)
+        check_executors(self._spark)
 
     def described(self, description: str) -> AbstractContextManager[None]:
         return described_jobs(self._spark, description)
