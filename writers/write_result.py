@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from stateproc.html.units import human_bytes
@@ -122,23 +122,29 @@ class WriteReport:
         yield from (f"  warning: {warning}" for warning in self.warnings)
 
 
-@dataclass(frozen=True)
-class WriteResult:
-    """What `SavepointWriter.write` returns; usable as the path.
+class WriteResult(str):
+    """What `SavepointWriter.write` returns: the path, with a report.
+
+    It is a ``str``, because Spark's readers accept no other paths.
 
     Attributes:
-        path: The directory, as it was given.
         report: What was written.
     """
 
-    path: str
-    report: WriteReport = field(repr=False)
+    report: WriteReport
 
-    def __fspath__(self) -> str:
-        return self.path
+    def __new__(cls, path: str, report: WriteReport) -> WriteResult:
+        result = super().__new__(cls, path)
+        result.report = report
+        return result
 
-    def __str__(self) -> str:
-        return self.path
+    def __getnewargs__(self) -> tuple[str, WriteReport]:  # type: ignore[override]
+        return self.path, self.report
+
+    @property
+    def path(self) -> str:
+        """The directory, as it was given."""
+        return str(self)
 
 
 def write_report(plan: SavepointPlan, written: WrittenSnapshot, engine: str) -> WriteReport:

@@ -161,7 +161,7 @@ def written(spark: SparkSession, release: str, path: Path) -> str:
     writer = SavepointWriter.new_savepoint(spark).with_flink_version(release)
     for uid, make in MAKERS.items():
         writer.with_operator(uid, make(spark, uid)[0]).with_parallelism(uid, 3)
-    return writer.write(path).path
+    return writer.write(path)
 
 
 @pytest.fixture(scope="module")

@@ -159,7 +159,7 @@ def test_states_of_keys_with_an_unknown_hash_are_transformed(spark: SparkSession
         writer = SavepointWriter.from_existing_savepoint(spark, source).transform_state("op", "v", change)
         if groups is not None:
             writer.with_max_parallelism(groups)
-        return writer.write(tmp_path / target).path
+        return writer.write(tmp_path / target)
 
     before, after = (
         {str(row["key"]): (row["key_group"], row["value"]) for row in rows_of(path)}

@@ -36,7 +36,7 @@ def source(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str
         .map_state("map", rows, "map", map_key_type="BigInteger", map_value_type=POINT)
     )
     path = tmp_path_factory.mktemp("transforming") / "source"
-    return SavepointWriter.new_savepoint(spark).with_operator("op", state).with_parallelism("op", 2).write(path).path
+    return SavepointWriter.new_savepoint(spark).with_operator("op", state).with_parallelism("op", 2).write(path)
 
 
 def point(text: str) -> Any:
@@ -106,7 +106,7 @@ def test_a_relative_path_is_resolved_in_the_callers_process(
     writer = SavepointWriter.from_existing_savepoint(spark, Path(source).name)
     writer.transform_state("op", "point", lambda rows: rows.where("key < 2"))
     monkeypatch.chdir(tmp_path)
-    assert writer.write("made").path == "made"
+    assert writer.write("made") == "made"
     assert stateproc.open(tmp_path / "made").state("op", "point").to_arrow().num_rows == 2
 
 

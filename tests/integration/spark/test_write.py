@@ -54,7 +54,7 @@ def test_keyed_states_of_every_kind(
         .processing_time_timers(people, "at", service="cleanup")
     )
     writer = SavepointWriter.new_savepoint(spark, max_parallelism).with_operator("op", state)
-    written = writer.with_parallelism("op", 3).with_compression(compressed).write(tmp_path / "s").path
+    written = writer.with_parallelism("op", 3).with_compression(compressed).write(tmp_path / "s")
     assert written == str(tmp_path / "s")
     assert rows(written, "name") == by_key((k, f"név-{k}") for k in range(ROWS))
     assert rows(written, "numbers") == by_key((k, [k + n for n in range(k % 4 + 1)]) for k in range(ROWS))

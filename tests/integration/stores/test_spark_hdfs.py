@@ -94,7 +94,7 @@ def test_spark_writes_replaces_and_reads(spark: SparkSession, store: str) -> Non
         state = OperatorBootstrap().value_state("s", spark.sql(f"select id key, id * 2 value from range({rows})"))
         return SavepointWriter.new_savepoint(spark).with_operator("op", state).with_parallelism("op", 3)
 
-    path = writer(10_000).write(f"{store}/made").path
+    path = writer(10_000).write(f"{store}/made")
     first = names(store, "made")
     assert len(first) == 4 and "_metadata" in first
     with pytest.raises(InvalidOption, match="a snapshot is here already"):

@@ -51,7 +51,7 @@ def test_a_bootstrap_and_its_replacement(spark: SparkSession, store: Store, sett
         state = OperatorBootstrap().value_state("s", spark.sql(f"select id key, id * 2 value from range({rows})"))
         return SavepointWriter.new_savepoint(spark).with_operator("op", state).with_parallelism("op", 3)
 
-    path = writer(10_000).with_storage_options(store.options).write(f"s3://{BUCKET}/made").path
+    path = writer(10_000).with_storage_options(store.options).write(f"s3://{BUCKET}/made")
     first = store.names("made")
     assert len(first) == 4 and "_metadata" in first
     with pytest.raises(InvalidOption, match="a snapshot is here already"):
@@ -74,7 +74,7 @@ def test_a_rewrite_has_its_source_s_settings(
     spark: SparkSession, store: Store, settings: dict[str, str], demo: str, form: str
 ) -> None:
     writer = SavepointWriter.from_existing_savepoint(spark, demo, settings).with_max_parallelism(256)
-    path = writer.with_format(form).write(f"s3://{BUCKET}/rewritten-{form}").path  # type: ignore[arg-type]
+    path = writer.with_format(form).write(f"s3://{BUCKET}/rewritten-{form}")  # type: ignore[arg-type]
     assert rows(spark, path, {**CUSTOMERS, **settings}) == rows(spark, demo, {**CUSTOMERS, **settings})
     with pytest.raises(InvalidOption, match="made from"):
         writer.write(f"s3://{BUCKET}/demo", mode="overwrite")

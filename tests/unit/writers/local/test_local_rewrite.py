@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,9 @@ def test_the_result_is_a_path_with_a_report(tmp_path: Path) -> None:
     item = fixture(CASES[2])
     writer = writer_of(item).drop_state("kitchen-string", "counter").rename_state("kitchen-string", "spent", "cart")
     result = writer.with_checkpoint_id(77).write(tmp_path / "s")
-    assert (str(result), os.fspath(result), Path(result)) == (result.path, result.path, tmp_path / "s")
+    assert result == result.path == str(tmp_path / "s") and Path(result) == tmp_path / "s"
+    copied = pickle.loads(pickle.dumps(result))
+    assert copied == result and copied.report == result.report
     written = opened(item, result)
     assert written.metadata.checkpoint_id == 77
     report = result.report
