@@ -144,6 +144,7 @@ def test_sql_view(spark: SparkSession) -> None:
     )
     [row] = spark.sql("SELECT topic, sum(starting_offset) AS total FROM offsets GROUP BY topic").collect()
     assert (row.topic, row.total) == ("shop.orders", 50004225900)
+    spark.catalog.dropTempView("offsets")
 
 
 @pytest.mark.parametrize(

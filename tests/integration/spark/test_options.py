@@ -40,6 +40,7 @@ def test_option_names_are_case_insensitive_and_values_are_converted() -> None:
             "plan": None,
             "key_type": None,
             "path_mapping": {"hdfs://a/": "s3://b/"},
+            "allowed_roots": (),
             "storage_options": {"anon": True, "key": "12", "client_kwargs": {"region": "eu"}},
         },
         flatten=True,

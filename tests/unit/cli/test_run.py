@@ -41,17 +41,18 @@ def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> CommandRun:
     return CommandRun(status, printed.out, printed.err)
 
 
-def test_plan_apply_and_repeat(job: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_plan_apply_and_repeat(
+    job: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan = _run(capsys, job, "--plan", "--json").checked("run")
     assert (plan["status"], plan["checks"][0]["passed"]) == ("planned", None)
     assert not (tmp_path / "out").exists()
+    # Print as wide as to a pipe: test runners set COLUMNS.
+    monkeypatch.delenv("COLUMNS", raising=False)
     shown = _run(capsys, job, "--plan")
-    assert (
-        shown.status == 0
-        and "plan: nothing was written" in shown.out
-        and "profile value" in shown.out
-        and "nothing is written yet" in shown.out
-    )
+    assert shown.status == 0 and f"\ntarget: {plan['target']}\n" in shown.out
+    assert "plan: nothing was written" in shown.out and "profile value" in shown.out
+    assert "nothing is written yet" in shown.out
     written = _run(capsys, job, "--json").checked("run")
     assert (written["status"], written["target"]) == ("written", plan["target"])
     again = _run(capsys, job)

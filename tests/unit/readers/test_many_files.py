@@ -41,7 +41,7 @@ from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.scalars import SCALARS, VOID_NAMESPACE, Scalar
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.states.schema_merging import portions
-from stateproc.storage import InlineSource
+from stateproc.storage import InlineSource, SnapshotLocation
 from stateproc.wire import Cursor
 from stateproc.writers.formats.rocksdb.options import TableOptions
 from tests.helpers.paths import FIXTURES
@@ -114,10 +114,15 @@ def database(directory: Path, tables: int) -> IncrementalHandle:
     return replace(handle, shared=named, private=(), first_key_group=0, key_group_count=128)
 
 
+def location() -> SnapshotLocation:
+    """The location of a snapshot that may name files anywhere."""
+    return stateproc.open(str(KITCHEN), allowed_roots=["/"]).location
+
+
 def planned(handle: IncrementalHandle, split_bytes: int, groups: set[int] | None = None) -> list[RocksDbSplit]:
     return rocksdb_splits(
         handle,
-        stateproc.open(str(KITCHEN)).location,
+        location(),
         SplitRequest(
             StateScan("wanted", "op", 128, ReadOptions()), None if groups is None else frozenset(groups), split_bytes
         ),
@@ -154,7 +159,7 @@ def test_the_manifest_of_a_database_is_parsed_once(tmp_path: Path, monkeypatch: 
         return parse(data, file)
 
     monkeypatch.setattr(rocksdb_database, "read_manifest", counted)
-    found = database_statistics(database_files(handle, stateproc.open(str(KITCHEN)).location))
+    found = database_statistics(database_files(handle, location()))
     assert [(item.state, item.files, item.entries) for item in found] == [("other", 4, 1280), ("wanted", 4, 1280)]
     assert len(read) == 1
     assert keys_of(planned(handle, 1)) == 1280
@@ -162,7 +167,7 @@ def test_the_manifest_of_a_database_is_parsed_once(tmp_path: Path, monkeypatch: 
 
 
 def test_a_manifest_of_other_bytes_or_another_name_is_parsed_again(tmp_path: Path) -> None:
-    files = database_files(database(tmp_path, 1), stateproc.open(str(KITCHEN)).location)
+    files = database_files(database(tmp_path, 1), location())
     (data,) = (file.source.read_all(1 << 20) for file in files if file.name.startswith("MANIFEST-"))
 
     def families(name: str, content: bytes) -> tuple[ColumnFamily, ...] | None:
