@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from stateproc.cli.progress import progress
@@ -15,6 +15,7 @@ from stateproc.errors import SnapshotError
 from stateproc.jobs.prepared_run import PreparedRun
 from stateproc.storage.filesystem import join
 from stateproc.storage.listing import file_facts, scan_directory
+from stateproc.writers.reporting_thread import reporting_thread
 
 LINE_SECONDS = 10.0
 _BAR_SECONDS = 0.5
@@ -84,19 +85,11 @@ def _step(advance: Callable[[int], None], measure: Callable[[], int]) -> Callabl
     return step
 
 
-@contextmanager
-def _polled(seconds: float, function: Callable[[], None]) -> Iterator[None]:
+def _polled(seconds: float, function: Callable[[], None]) -> AbstractContextManager[None]:
     """Call a function regularly in a thread while the context is open."""
-    ended = threading.Event()
 
-    def poll() -> None:
+    def poll(ended: threading.Event) -> None:
         while not ended.wait(seconds):
             function()
 
-    thread = threading.Thread(target=poll, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
+    return reporting_thread(poll)

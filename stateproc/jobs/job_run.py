@@ -6,7 +6,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -300,17 +300,14 @@ def _redacted(error: Exception, secrets: Secrets) -> SnapshotError:
 @contextmanager
 def _recorded_warnings(report: RunReport, secrets: Secrets) -> Iterator[None]:
     """Add warnings to the report, and show them as before, without values of secrets."""
-    shown = warnings.showwarning
+    with warnings.catch_warnings():
+        shown = warnings.showwarning
 
-    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-        text = secrets.redact_text(str(message))
-        if issubclass(category, UserWarning):
-            report.warn(text)
-        with suppress(Exception):
-            shown(category(text), category, *place, **more)
+        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            text = secrets.redact_text(str(message))
+            if issubclass(category, UserWarning):
+                report.warn(text)
+            shown(text, category, *place, **more)
 
-    warnings.showwarning = show
-    try:
+        warnings.showwarning = show
         yield
-    finally:
-        warnings.showwarning = shown

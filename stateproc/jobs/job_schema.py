@@ -83,7 +83,7 @@ def _source() -> dict[str, Any]:
     files = {
         "format": {"enum": list(FILE_FORMATS)},
         "path": {**TEXT, "description": "a file, a directory or a glob; of Iceberg also the name of a table"},
-        "options": {**_TEXTS, "description": "options of Spark's reader, or of DuckDB's for local files"},
+        "options": {**_TEXTS, "description": "options of the Spark reader, or of the DuckDB reader without Spark"},
         "storage_options": _SETTINGS,
         "schema": {**TEXT, "description": "columns and their types as Spark writes them: id BIGINT, name STRING"},
         "version": {"type": "integer", "minimum": 0, "description": "of a Delta table"},

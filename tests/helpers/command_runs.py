@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
 import jsonschema
+import pytest
+
+from stateproc.cli import main
 
 
 @dataclass(frozen=True)
@@ -37,3 +42,15 @@ class CommandRun:
         found = json.loads(self.out)
         jsonschema.Draft202012Validator(schema).validate(found)
         return found
+
+
+def command_runner(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., CommandRun]:
+    """Return a function that runs a command in this process, as into a pipe: pytest sets COLUMNS."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+    def run(*arguments: str) -> CommandRun:
+        status = main(arguments)
+        sys.stdout.flush()
+        return CommandRun(status, *capfd.readouterr())
+
+    return run

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,7 +19,7 @@ from stateproc.metadata.handles import FileHandle, RelativeFileHandle, SegmentHa
 from stateproc.readers.rocksdb.open_database import database_files
 from stateproc.storage import SnapshotLocation, locate, open_handle
 from stateproc.writers.savepoint_writer import SavepointWriter
-from tests.helpers.command_runs import CommandRun
+from tests.helpers.command_runs import CommandRun, command_runner
 from tests.helpers.damage.foreign_files import foreign_copy, opened_files
 from tests.helpers.fixtures import Fixture, fixtures
 
@@ -222,14 +221,7 @@ def _fields(handle: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., CommandRun]:
-    monkeypatch.delenv("COLUMNS", raising=False)
-
-    def runner(*arguments: str) -> CommandRun:
-        status = main(arguments)
-        sys.stdout.flush()
-        return CommandRun(status, *capfd.readouterr())
-
-    return runner
+    return command_runner(capfd, monkeypatch)
 
 
 OPERATOR = "kitchen-string"

@@ -7,10 +7,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import TextIO
 
 import pyarrow as pa
+
+from stateproc.writers.reporting_thread import reporting_thread
 
 LOGGER = logging.getLogger("stateproc.progress")
 """Receives a line every ten seconds, at the level INFO, while nothing is printed on a terminal."""
@@ -70,23 +72,15 @@ class WriteProgress:
             return f"{text}, about {seconds * (1 - done) / done:,.0f} s left"
 
 
-@contextmanager
-def reported_progress(progress: WriteProgress, out: TextIO | None = None) -> Iterator[None]:
+def reported_progress(progress: WriteProgress, out: TextIO | None = None) -> AbstractContextManager[None]:
     """Report the progress while the context lasts; a short write reports nothing.
 
     Args:
         progress: What is done.
         out: Where to print if it is a terminal, by default standard error; else the lines go to LOGGER.
     """
-    out = sys.stderr if out is None else out
-    ended = threading.Event()
-    thread = threading.Thread(target=_report, args=(progress, out, ended), name="stateproc-progress", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
+    to = sys.stderr if out is None else out
+    return reporting_thread(lambda ended: _report(progress, to, ended))
 
 
 def _report(progress: WriteProgress, out: TextIO, ended: threading.Event) -> None:

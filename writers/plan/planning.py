@@ -56,16 +56,11 @@ def savepoint_plan(
         if isinstance(operator, ExistingOperator):
             found = offsets_before_and_after(operator)
             notes += [] if found is None else list(offsets_notes(operator, *found))
-    return SavepointPlan(
-        source=None if source is None else source.path,
-        target=target,
+    master_states = () if source is None else tuple(item.name for item in source.metadata.master_states)
+    return replace(
+        _plan_of_operators(plans, settings, source, target),
         replaces_target=replaces_target,
-        flink_version=str(settings.release),
-        metadata_version=settings.release.metadata_version,
-        format=(settings.format or OutputFormat.CANONICAL).value,
-        compressed=bool(settings.compressed),
-        operators=tuple(plans),
-        master_states=() if source is None else tuple(item.name for item in source.metadata.master_states),
+        master_states=master_states,
         notes=tuple(notes),
     )
 
@@ -91,6 +86,13 @@ def plan_without_states(
             action = PlanAction.REPLACED if operator.operator_id in before else PlanAction.ADDED
         own = (job.operator_id, job.uid, action)
         plans.append(OperatorPlan(*own, parallelism=job.parallelism, max_parallelism=job.max_parallelism))
+    return _plan_of_operators(plans, settings, source, target)
+
+
+def _plan_of_operators(
+    plans: Sequence[OperatorPlan], settings: WriteSettings, source: Snapshot | None, target: str | None
+) -> SavepointPlan:
+    """Return the plan of a write into an empty target, without notes."""
     return SavepointPlan(
         source=None if source is None else source.path,
         target=target,

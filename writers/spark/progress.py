@@ -12,6 +12,8 @@ from typing import TextIO
 from pyspark import Accumulator, StatusTracker
 from pyspark.sql import SparkSession
 
+from stateproc.writers.reporting_thread import reporting_thread
+
 _FIRST_SECONDS, _MOST_SECONDS = 5.0, 60.0
 """When the first line is printed, and the longest time between two; the time doubles until then."""
 _GROUP = "spark.jobGroup.id"
@@ -34,23 +36,16 @@ def reported_progress(spark: SparkSession, out: TextIO | None = None) -> Iterato
         yield None
         return
     context = spark.sparkContext
-    rows, done = context.accumulator(0), threading.Event()
-    group = context.getLocalProperty(_GROUP)
-    arguments = (context.statusTracker(), group, rows, done, out)
-    thread = threading.Thread(target=_report, args=arguments, name="stateproc-progress", daemon=True)
-    thread.start()
-    try:
+    rows, group, tracker = context.accumulator(0), context.getLocalProperty(_GROUP), context.statusTracker()
+    with reporting_thread(lambda ended: _report(tracker, group, rows, ended, out)):
         yield rows
-    finally:
-        done.set()
-        thread.join()
 
 
 def _report(
-    tracker: StatusTracker, group: str | None, rows: Accumulator[int], done: threading.Event, out: TextIO
+    tracker: StatusTracker, group: str | None, rows: Accumulator[int], ended: threading.Event, out: TextIO
 ) -> None:
     begin, seconds = time.monotonic(), _FIRST_SECONDS
-    while not done.wait(seconds):
+    while not ended.wait(seconds):
         completed, tasks = _tasks(tracker, group)
         rate = rows.value / (time.monotonic() - begin)
         print(

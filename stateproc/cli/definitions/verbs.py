@@ -43,7 +43,11 @@ def add_writing_options(parser: ArgumentParser) -> Any:
     group.add_argument(
         "--engine", choices=ENGINES, default="local", help="write in this process (local, the default) or in Spark"
     )
-    group.add_argument("--master", metavar="URL", help="Spark's master, for --engine spark; default as configured")
+    group.add_argument(
+        "--master",
+        metavar="URL",
+        help="Spark master URL, for --engine spark (default: spark.master of the Spark configuration)",
+    )
     return group
 
 

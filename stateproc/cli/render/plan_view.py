@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from stateproc.cli.render.bars import human_bytes
-from stateproc.writers.plan.savepoint_plan import OperatorPlan, SavepointPlan, StatePlan
+from stateproc.cli.render.operator_table import operator_cells, operator_table, restore_notes, state_cells
+from stateproc.writers.plan.savepoint_plan import OperatorPlan, SavepointPlan
 
-ACTION_COLORS = {"added": "green", "replaced": "yellow", "changed": "yellow", "carried over": "dim", "dropped": "red"}
+_NUMBERS = ("subtasks", "copied", "written from")
 
 
 def plan_view(plan: SavepointPlan) -> RenderableType:
     """Return a table of operators and their states, the totals, and what restoring needs."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
-    for name in ("operator, state", "plan", "changes"):
-        table.add_column(name, overflow="fold")
-    for name in ("subtasks", "copied", "written from"):
-        table.add_column(name, justify="right")
-    for operator in plan.operators:
-        table.add_row(*_operator_cells(operator))
-        for state in operator.states:
-            table.add_row(*_state_cells(state, operator))
+    rows = (row for operator in plan.operators for row in _rows(operator))
     totals = Text(f"{plan.totals_text}; nothing is written yet", "bold")
-    return Group(*_heads(plan), table, totals, *notes_view(plan.notes))
+    return Group(*_heads(plan), operator_table("plan", _NUMBERS, rows), totals, *restore_notes(plan.notes))
 
 
 def _heads(plan: SavepointPlan) -> Iterator[Text]:
@@ -38,34 +29,14 @@ def _heads(plan: SavepointPlan) -> Iterator[Text]:
         yield Text("replaces the snapshot in the target", "yellow")
 
 
-def _operator_cells(operator: OperatorPlan) -> list[Text]:
-    action = operator.action.value
-    return [
-        Text(operator.display, "bold"),
-        Text(action, ACTION_COLORS[action]),
-        Text(", ".join(operator.reasons)),
+def _rows(operator: OperatorPlan) -> Iterator[list[Text]]:
+    """Yield the row of an operator, then those of its states."""
+    yield [
+        *operator_cells(operator.display, operator.action.value, operator.reasons),
         Text(operator.subtasks_text),
         Text(human_bytes(operator.bytes_copied) if operator.files_copied else "–"),
         Text(human_bytes(operator.bytes_read) if operator.bytes_read else "–"),
     ]
-
-
-def _state_cells(state: StatePlan, operator: OperatorPlan) -> list[Text]:
-    """A state's row, without the reasons that are those of its operator."""
-    action = state.action.value
-    own = [reason for reason in state.reasons if reason not in operator.reasons]
-    return [
-        Text.assemble("  ", state.name, (f" {state.kind}", "dim")),
-        Text(action, ACTION_COLORS[action]),
-        Text(", ".join(own)),
-        Text(""),
-        Text(""),
-        Text(""),
-    ]
-
-
-def notes_view(notes: Sequence[str]) -> Iterator[Text]:
-    """Yield the notes of a plan or a report, below a heading."""
-    if notes:
-        yield Text("\nto restore it", "bold")
-    yield from (Text(f"  • {note}") for note in notes)
+    for state in operator.states:
+        cells = state_cells(state.name, state.kind, state.action.value, state.reasons, operator.reasons)
+        yield [*cells, Text(""), Text(""), Text("")]
