@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -12,10 +13,16 @@ from pathlib import Path
 from tests.helpers.flink.jars import cache
 from tests.helpers.markdown_fences import blocks, commands, matches
 from tests.helpers.paths import ROOT
+from tests.helpers.quick_java import QUICK_SPARK
 
 SECONDS = 600
-_SPARK = ("spark.jars.ivySettings", ROOT / "tests/docs/ivysettings.xml"), ("spark.jars.ivy", cache() / "ivy")
-"""Where Spark has packages from; some local Maven repositories have project files without their jars."""
+_SPARK = {
+    **QUICK_SPARK,
+    # Some local Maven repositories have project files without their jars.
+    "spark.jars.ivySettings": str(ROOT / "tests/docs/ivysettings.xml"),
+    "spark.jars.ivy": str(cache() / "ivy"),
+}
+"""What a machine's `spark-defaults.conf` may say: programs set what they need otherwise."""
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -28,7 +35,9 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
         "PYTHONPATH": str(ROOT),
         "COLUMNS": "140",
         "PYTHONUNBUFFERED": "",  # as in a user's shell; some images set it, which hides what is not flushed
-        "PYSPARK_SUBMIT_ARGS": " ".join([*(f"--conf {name}={value}" for name, value in _SPARK), "pyspark-shell"]),
+        "PYSPARK_SUBMIT_ARGS": shlex.join(
+            [*(f"--conf={name}={value}" for name, value in _SPARK.items()), "pyspark-shell"]
+        ),
         **(extra or {}),
     }
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 
 from tests.helpers.flink.compilation import JAVA, JOBS, compiled, core_folders
+from tests.helpers.quick_java import QUICK_JAVA
 
 COMMAND_SECONDS = 90
 
@@ -105,8 +106,7 @@ class LiveJob:
         }
         class_path = compiled(release, "fixtures", [*core_folders(release), JOBS / "live"])
         arguments = [f"{name}={value}" for name, value in configuration.items()]
-        # A quick start on little CPU: whoever reads the checkpoints runs on the same machine.
-        java = [*JAVA, "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        java = [*JAVA, *QUICK_JAVA, "-Xmx512m"]
         log = root.with_name(f"{root.name}-{time.time_ns()}.log")
         with log.open("w") as errors:
             process = subprocess.Popen(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.helpers.flink.compilation import JAVA, restoring_path
+from tests.helpers.quick_java import QUICK_JAVA
 
 Order = tuple[int, str, float, int, str | None, int]
 """customer, product, amount, number, price, the order's time in ms since the epoch."""
@@ -23,9 +24,7 @@ class Queries:
 
     def __init__(self, release: str, root: Path) -> None:
         self._root = root
-        # The JVM's second compiler does not pay: it is most of what planning some queries costs.
-        quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-        command = [*JAVA, *quick, "-cp", restoring_path(release), "continuing.Continuing", str(root)]
+        command = [*JAVA, *QUICK_JAVA, "-cp", restoring_path(release), "continuing.Continuing", str(root)]
         self._log = (root / "flink.log").open("w")
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.helpers.flink.compilation import JAVA, restoring_path
+from tests.helpers.quick_java import QUICK_JAVA
 
 BACKENDS = ("hashmap", "rocksdb")
 PARALLELISMS = (1, 2, 5)
@@ -162,7 +163,16 @@ def restore(release: str, specs: Iterable[Spec], root: Path, limit: int = 60) ->
     log = root / "flink.log"
     with log.open("w") as out:
         seconds = f"-Drestoring.limit={1000 * limit}"
-        command = [*JAVA, seconds, "-cp", restoring_path(release), "restoring.Restorer", str(plan), str(root)]
+        command = [
+            *JAVA,
+            *QUICK_JAVA,
+            seconds,
+            "-cp",
+            restoring_path(release),
+            "restoring.Restorer",
+            str(plan),
+            str(root),
+        ]
         code = subprocess.run(command, check=False, stdout=out, stderr=subprocess.STDOUT).returncode
     if code:
         raise RuntimeError(f"the JVM ended with {code}:\n{log.read_text()[-4000:]}")

@@ -16,6 +16,7 @@ from pathlib import Path
 from tests.helpers.flink.jars import cache
 from tests.helpers.flink.maven_central import fetched
 from tests.helpers.paths import HELPERS
+from tests.helpers.quick_java import QUICK_JAVA
 
 OLDEST, OLD, NEW = "5.17.2-ververica-2.1", "6.20.3-ververica-2.0", "8.10.0-ververica-1.0"
 """Of Flink 1.10 to 1.13, of 1.14 to 1.20, and of 2.x."""
@@ -39,7 +40,7 @@ def generate(version: str, program: str, directory: Path, first: int, seeds: int
     with tempfile.TemporaryDirectory() as classes:
         compiler = ["javac", "-encoding", "UTF-8", "-d", classes, "-cp", str(jar(version)), *map(str, sources)]
         subprocess.run(compiler, check=True, env=_ENVIRONMENT)
-        java = ["java", "-Dfile.encoding=UTF-8", "-XX:+UseSerialGC", "-cp", f"{jar(version)}:{classes}", program]
+        java = ["java", "-Dfile.encoding=UTF-8", *QUICK_JAVA, "-cp", f"{jar(version)}:{classes}", program]
         subprocess.run([*java, str(directory), str(first), str(seeds)], check=True, env=_ENVIRONMENT)
     return [directory / str(seed) for seed in range(first, first + seeds)]
 
@@ -53,7 +54,7 @@ def opened(version: str, directories: list[Path]) -> list[list[tuple[str, int, i
     with tempfile.TemporaryDirectory() as classes:
         compiler = ["javac", "-encoding", "UTF-8", "-d", classes, "-cp", str(jar(version)), *map(str, sources)]
         subprocess.run(compiler, check=True, env=_ENVIRONMENT)
-        java = ["java", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-XX:+UseSerialGC"]
+        java = ["java", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", *QUICK_JAVA]
         command = [*java, "-cp", f"{jar(version)}:{classes}", "Written", *map(str, directories)]
         printed = subprocess.run(command, check=True, env=_ENVIRONMENT, stdout=subprocess.PIPE, text=True).stdout
     found: list[list[tuple[str, int, int]]] = []

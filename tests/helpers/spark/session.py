@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.helpers.paths import python_environment
+from tests.helpers.quick_java import QUICK_SPARK
 
 
 @pytest.fixture(scope="session")
@@ -21,16 +22,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = (
         SparkSession.builder.master("local[2]")
         .appName("stateproc tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
+        .config(map=QUICK_SPARK)
         # Spark keeps the text of the plan of each query, which of hundreds of states has megabytes.
         .config("spark.sql.ui.retainedExecutions", "10")
         .config("spark.driver.memory", "1g")
-        # Nothing here runs long enough for the JVM's second compiler to pay.
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", str(home / "warehouse"))
         .getOrCreate()

@@ -12,6 +12,8 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from tests.helpers.quick_java import QUICK_SPARK
+
 DRIVER = "127.0.0.1"
 HOSTS = ("127.0.0.2", "127.0.0.3")
 _CORES, _MEMORY = 2, 1024
@@ -19,7 +21,7 @@ _CORES, _MEMORY = 2, 1024
 
 def two_hosts(options: Mapping[str, str], work: str) -> SparkSession:
     """A session with an executor of two cores on each host; ``work``: a directory for their logs."""
-    gateway = launch_gateway()
+    gateway = launch_gateway(SparkConf().setAll(list(QUICK_SPARK.items())))
     jvm: Any = gateway.jvm
     conf = jvm.org.apache.spark.SparkConf()
     conf.set("spark.master.rest.enabled", "false")

@@ -28,6 +28,7 @@ from stateproc.writers.commit.staging import StateFile
 from stateproc.writers.spark import snapshot_sink as entries_sink
 from stateproc.writers.spark.data_source_writer import PlainWriter
 from stateproc.writers.spark.snapshot_sink import EntriesWriter
+from tests.helpers.quick_java import QUICK_JAVA, QUICK_SPARK
 from tests.helpers.spark.attempt_races import ENOUGH, RACES, notes_of, wait
 from tests.helpers.spark.two_host_cluster import two_hosts
 
@@ -158,8 +159,8 @@ WAYS = {"writer": by_savepoint_writer, "plain": by_spark_alone}
 
 
 OPTIONS = {
-    "spark.ui.enabled": "false", "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1",
-    "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "3", "spark.sql.session.timeZone": "UTC",
+    **QUICK_SPARK, "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "3",
+    "spark.executor.extraJavaOptions": " ".join(QUICK_JAVA), "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200",
 }  # fmt: skip
 SPECULATING = {

@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.helpers.flink.jars import cache
 from tests.helpers.flink.maven_central import fetched
 from tests.helpers.paths import HELPERS
+from tests.helpers.quick_java import QUICK_JAVA
 
 HADOOP = "3.4.1"
 _ARTIFACTS = [
@@ -17,7 +18,7 @@ _ARTIFACTS = [
     ("org.slf4j", "slf4j-nop", "1.7.36"),
     ("org.mockito", "mockito-core", "4.11.0"),
 ]
-_JVM = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+_JVM = ["java", "-Xmx512m", *QUICK_JAVA]
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from stateproc.formats.kafka_writer import (
 )
 from stateproc.formats.sources import read_coordinator
 from tests.helpers.flink.compilation import JAVA, JOBS, compiled
+from tests.helpers.quick_java import QUICK_JAVA
 
 pytestmark = pytest.mark.flink
 
@@ -57,7 +58,10 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, int], Fou
     lines += [f"{version}\t{changed(version).hex()}\n" for version in ASSIGNED_ONLY]
     (root / "states.tsv").write_text("".join(lines))
     path = compiled("2.3", "kafka", [JOBS / "kafka"], java=17)
-    subprocess.run([*JAVA, "-cp", path, "enumerating.Enumerating", root / "states.tsv", root / "found.tsv"], check=True)
+    subprocess.run(
+        [*JAVA, *QUICK_JAVA, "-cp", path, "enumerating.Enumerating", root / "states.tsv", root / "found.tsv"],
+        check=True,
+    )
     rows = [row.split("\t") for row in (root / "found.tsv").read_text().splitlines()]
     return {
         case: Found(set(splits.split(";")), discovered == "true", int(version), bytes.fromhex(written))

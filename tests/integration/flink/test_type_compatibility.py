@@ -11,6 +11,7 @@ from stateproc import types
 from stateproc.flink_versions import release
 from stateproc.serializers import proxied_snapshot
 from tests.helpers.flink.compilation import JAVA, JOBS, compiled
+from tests.helpers.quick_java import QUICK_JAVA
 
 pytestmark = pytest.mark.flink
 
@@ -35,5 +36,5 @@ def test_flink_takes_our_snapshots_of_sql_types_as_they_are(line: str, tmp_path:
     snapshots = {name: proxied_snapshot(types.Sql(name), release(line))[PROXY_VERSION:] for name in TYPES}
     source.write_text("".join(f"{name}\t{snapshot.hex()}\n" for name, snapshot in snapshots.items()))
     path = compiled(line, "fixtures", [JOBS / "types"])
-    subprocess.run([*JAVA, "-cp", path, "accepting.Accepting", str(source), str(found)], check=True)
+    subprocess.run([*JAVA, *QUICK_JAVA, "-cp", path, "accepting.Accepting", str(source), str(found)], check=True)
     assert dict(row.split("\t") for row in found.read_text().splitlines()) == dict.fromkeys(TYPES, "as is")
