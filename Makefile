@@ -18,7 +18,7 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kernels wheel demo test test-numba test-fast test-spark test-flink test-cluster test-docs lint format bench site docs clean
+.PHONY: help setup kernels wheel demo test test-numba test-fast test-spark test-flink test-acceptance test-cluster test-docs lint format bench site docs clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ test-flink: setup ## what real Flink restores and runs, and its RocksDB
 
 test-cluster: setup ## a Spark standalone cluster: killed processes, a store with faults; not part of make test
 	$(PYTEST) tests/cluster
+
+test-acceptance: setup ## every verb on every kind of snapshot in real Flink, a Kafka broker, kills; not part of make test
+	$(PYTEST) tests/acceptance
 
 test-docs: setup ## every command and snippet of README and docs, the demo and the notebook
 	$(PYTEST) tests/docs

@@ -71,7 +71,7 @@ def scaled_operator(
         own = operator.operator
         groups = wanted or own.max_parallelism
         subtasks = min(own.parallelism, groups) if given is None else given
-        keyed = not operator.keeps_keyed_files(groups, subtasks, settings.format, settings.compressed)
+        keyed = not operator.keeps_keyed_files(settings.release, groups, subtasks, settings.format, settings.compressed)
     else:
         groups = wanted or DEFAULT_MAX_PARALLELISM
         subtasks = max(1, min(groups, default_parallelism)) if given is None else given

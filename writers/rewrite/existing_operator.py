@@ -13,6 +13,7 @@ from stateproc.errors import InvalidOption, SnapshotError, Where, not_found
 from stateproc.flink_versions import Release
 from stateproc.keygroups.key_group_assignment import key_hash_of
 from stateproc.metadata.backend import StateMetaInfo
+from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle, KeyedHandle
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
 from stateproc.readers.common.row_schema import KEY_GROUP
 from stateproc.serializers import LayoutContext, Serializer
@@ -111,13 +112,20 @@ class ExistingOperator:
         return merged_header(self.operator)
 
     def keeps_keyed_files(
-        self, max_parallelism: int, parallelism: int, format_: OutputFormat | None, compressed: bool | None
+        self,
+        release: Release,
+        max_parallelism: int,
+        parallelism: int,
+        format_: OutputFormat | None,
+        compressed: bool | None,
     ) -> bool:
         """Whether the files of keyed state can be copied unchanged."""
         own = self.operator
         if self.edits.touch_keyed or (max_parallelism, parallelism) != (own.max_parallelism, own.parallelism):
             return False
         handles = [item.managed_keyed for item in own.metadata.subtasks if item.managed_keyed is not None]
+        if any(map(_has_tables, handles)) and not release.reads_tables_of(own.context.metadata_version):
+            return False
         if format_ is not None and not all(map(KEYED_FORMATS[format_].is_handle_of, handles)):
             return False
         if compressed is None:
@@ -301,3 +309,10 @@ def _joined(items: Iterable[EditedSplit]) -> Iterator[EditedSplit]:
         else:
             yield item
     yield from map(EditedSplit, together(unchanged))
+
+
+def _has_tables(handle: KeyedHandle) -> bool:
+    """Whether the handle has files of a RocksDB database, also below a changelog."""
+    if isinstance(handle, ChangelogHandle):
+        return any(map(_has_tables, handle.materialized))
+    return isinstance(handle, IncrementalHandle)

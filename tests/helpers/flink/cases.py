@@ -178,6 +178,8 @@ SPECIAL = (
     Case("demo", "", "hashmap", "canonical", until=(1, 20)),
     Case("kafka", "hashmap-checkpoint", "hashmap", "checkpoint"),
     Case("kafka", "rocksdb-canonical", "rocksdb", "canonical"),
+    Case("kafka", "rocksdb-incremental", "rocksdb", "checkpoint", options=INCREMENTAL + ROCKSDB_TIMERS),
+    Case("kafka", "rocksdb-changelog", "rocksdb", "checkpoint", options=FILES + CHANGELOG + MATERIALIZED),
     Case("edges", "hashmap-canonical", "hashmap", "canonical", 1, options=REGISTERED),
     Case("edges", "rocksdb-canonical", "rocksdb", "canonical", 1, options=REGISTERED),
     Case("edges", "hashmap-checkpoint", "hashmap", "checkpoint", 1, options=REGISTERED),
@@ -207,6 +209,7 @@ SPECIAL = (
     Case("tiny", "hashmap-changelog", "hashmap", "checkpoint", 1, options=FILES + CHANGELOG),
     Case("tiny", "hashmap-changelog-memory", "hashmap", "checkpoint", 1, options=CHANGELOG + IN_MEMORY),
     Case("tiny", "rocksdb-changelog", "rocksdb", "checkpoint", 1, options=FILES + CHANGELOG + MATERIALIZED),
+    Case("kitchen", "rocksdb-changelog", "rocksdb", "checkpoint", 1, options=FILES + CHANGELOG + MATERIALIZED),
     Case("windows", "hashmap-changelog", "hashmap", "checkpoint", 1, options=CHANGELOG + MATERIALIZED),
 )
 """Cases with a job of their own, written by the newest releases."""

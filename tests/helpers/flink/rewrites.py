@@ -22,9 +22,19 @@ from tests.helpers.flink.restoration import BACKENDS, HUNDRED_YEARS, Operator, S
 LATER = 4_102_444_800_000
 """2100-01-01, when whatever has a time to live has expired."""
 Lines = Iterator[dict[str, Any]]
-Edit = Callable[[SavepointWriter], SavepointWriter] | Sequence[str] | Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """Rows as CSV that `stateproc bootstrap` adds to the snapshot, and its arguments."""
+
+    rows: str
+    arguments: Sequence[str]
+
+
+Edit = Callable[[SavepointWriter], SavepointWriter] | Sequence[str] | Mapping[str, Any] | Bootstrap
 """Methods of the writer, for a write in Spark; or a verb of the command line with its arguments, for a local one; or
-sections of a job, for either, without base and with settings of the target only.
+sections of a job, for either, without base and with settings of the target only; or rows to bootstrap.
 """
 OF_KITCHEN = [state.name for state in OPERATORS["kitchen"][0].states]
 IN_FLIGHT = (Operator("in-flight", "LONG", (State("counter", "value", "LONG"),), (Timers(),)),)
@@ -84,6 +94,11 @@ class Rewrite:
                 settings = {"path": str(target), **edit.get("target", {})}
                 job = {"job": self.name, "base": {"path": str(path)}, **edit, "target": settings}
                 assert run_job(job, spark).status == "written"
+            elif isinstance(edit, Bootstrap):
+                rows = target.with_suffix(".csv")
+                rows.write_text(edit.rows, encoding="utf-8")
+                line = ["bootstrap", str(rows), str(target), "--base", str(path), *edit.arguments]
+                assert main([*line, "--json"]) == 0
             else:
                 verb, *arguments = edit
                 assert main([*verb.split(), str(path), str(target), *arguments, "--json"]) == 0
@@ -270,6 +285,7 @@ REWRITES: tuple[Rewrite, ...] = (
     Rewrite("heap to rocksdb of 2.3", "2.3/kitchen-hashmap-checkpoint",
             [lambda w: w.with_format("native-rocksdb").with_parallelism("kitchen-string", 5)], backends=("rocksdb",),
             by="2.3"),
+    Rewrite("tables of 2.3 for 1.20", "2.3/tiny-rocksdb-native", [["upgrade", "--flink-version", "1.20"]]),
     Rewrite("copy of 2.3", "2.3/windows-hashmap-canonical", [lambda w: w], by="2.3"),
     Rewrite("hooks to rocksdb", "1.20/hooks-hashmap-canonical", [lambda w: hooked(w).with_format("native-rocksdb")],
             HOOKED, uids_and_hooks, backends=("rocksdb",), hooks=HOOKS),

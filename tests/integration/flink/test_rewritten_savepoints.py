@@ -1,4 +1,4 @@
-"""Real Flink restores what SavepointWriter made of real Flink's snapshots."""
+"""Real Flink restores what SavepointWriter and the job files in examples/ made of real Flink's snapshots."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import stateproc
 from stateproc.metadata import walk_stream_handles
 from stateproc.storage import open_handle
 from tests.helpers.flink.canonical_bytes import differences as byte_differences
+from tests.helpers.flink.example_products import EXAMPLES
 from tests.helpers.flink.restoration import Restored, Spec, restore
-from tests.helpers.flink.restored_state import differences, in_their_windows
 from tests.helpers.flink.rewrites import REWRITES, Rewrite
+from tests.helpers.flink.rewritten_savepoints import restored_differences
 
 pytestmark = [pytest.mark.flink, pytest.mark.spark]
 
@@ -32,7 +33,8 @@ def by_spark(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
 def written(by_spark: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The path of each, written by the local engine where no edit needs Spark."""
     folder = tmp_path_factory.mktemp("rewritten")
-    return {item.name: by_spark[item.name] if item.needs_spark else item.write(None, folder) for item in REWRITES}
+    written = {item.name: by_spark[item.name] if item.needs_spark else item.write(None, folder) for item in REWRITES}
+    return written | {item.name: item.write_example(folder) for item in EXAMPLES}
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +54,7 @@ def results(written: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) 
                     options=item.options,
                     hooks=item.hooks,
                 )
-                for item in REWRITES
+                for item in (*REWRITES, *EXAMPLES)
                 if item.by == release
             ]
             done[release] = restore(release, specs, tmp_path_factory.mktemp(f"restored-{release}") / "all")
@@ -61,20 +63,10 @@ def results(written: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) 
     return of
 
 
-@pytest.mark.parametrize("rewrite", REWRITES, ids=lambda item: item.name)
+@pytest.mark.parametrize("rewrite", [*REWRITES, *EXAMPLES], ids=lambda item: item.name)
 def test_flink_restores_what_is_rewritten(results: Results, written: dict[str, Path], rewrite: Rewrite) -> None:
     restored = results(rewrite.by)[rewrite.name]
-    assert restored.failures() == {}
-    assert {at: answer for at, answer in restored.compatibility.items() if answer != "as is"} == {}
-    assert restored.unread == set()
-    lines = list(rewrite.expected(rewrite.source.expected()))
-    for (backend, parallelism), run in restored.runs.items():
-        found = differences(lines, in_their_windows(run.contents), parallelism=parallelism)
-        assert (backend, found) == (backend, [])
-    operators = stateproc.open(written[rewrite.name]).operators
-    keyed = any(operator.keyed_states for operator in rewrite.source.open().operators)
-    found = {operator.max_parallelism for operator in operators if operator.keyed_states}
-    assert found == ({rewrite.max_parallelism} if keyed else set())
+    assert restored_differences(rewrite, written[rewrite.name], restored) == []
 
 
 @pytest.mark.parametrize("rewrite", [item for item in REWRITES if item.keeps_bytes], ids=lambda item: item.name)

@@ -27,9 +27,20 @@ final class Findings {
         held = hold;
     }
 
-    /** Fails unless keyed state lies in the backend that the run is about. */
-    static synchronized void backend(Object keyed) {
-        String name = keyed.getClass().getSimpleName();
+    /** Fails unless keyed state lies in the backend that the run is about, for changelogs behind Flink's wrapper. */
+    static synchronized void backend(Object keyed) throws ReflectiveOperationException {
+        Object inner = keyed;
+        if (keyed.getClass().getName().contains(".changelog.")) {
+            java.lang.reflect.Field field = keyed.getClass().getDeclaredField("val$keyedStateBackend");
+            field.setAccessible(true);
+            inner = field.get(keyed);
+            if (inner.getClass().getSimpleName().equals("ChangelogKeyedStateBackend")) {
+                field = inner.getClass().getDeclaredField("keyedStateBackend");
+                field.setAccessible(true);
+                inner = field.get(inner);
+            }
+        }
+        String name = inner.getClass().getSimpleName();
         if (!name.toLowerCase(java.util.Locale.ROOT).startsWith(wanted)) {
             throw new IllegalStateException("the keyed state lies in a " + name + ", not in " + wanted);
         }

@@ -1,0 +1,1 @@
+"""Tests that take minutes: `make test-acceptance` runs them, not `make test`."""
