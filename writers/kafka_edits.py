@@ -52,8 +52,8 @@ class KafkaEdits(SavepointOptions):
     def drop_kafka_transactions(self, uid: str) -> Self:
         """Drop the pending transactions of a Kafka sink, in the state of its writer and of its committer.
 
-        Their records are not committed when the job is restored. Kafka aborts the transactions after their timeout, or
-        the restored sink does.
+        Their records are not committed when the job is restored. The transactions stay open until Kafka aborts them,
+        after the sink's ``transaction.timeout.ms``: until then readers of committed records wait.
 
         Args:
             uid: the sink's uid, or the uid hash of its writer or committer.

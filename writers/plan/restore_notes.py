@@ -8,6 +8,7 @@ from stateproc.writers.changes.offset_words import OFFSET_WORDS
 from stateproc.writers.plan.savepoint_plan import OperatorPlan, PlanAction
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.kafka_offsets import KafkaSourceState
+from stateproc.writers.rewrite.kafka_transactions import COMMITTER_STATE
 from stateproc.writers.scaled_operators import AnyOperator, WriteSettings
 
 _SHOWN = 5
@@ -64,6 +65,11 @@ def _states(operator: ExistingOperator) -> Iterator[str]:
             yield f"{display}: the job has to enable time to live of '{name}' (StateTtlConfig)"
         elif edit.action == "off":
             yield f"{display}: the job must not enable time to live of '{name}'; its expired entries are valid again"
+    if COMMITTER_STATE in edits.emptied:
+        yield (
+            f"{display}: the dropped transactions stay open in Kafka until the sink's transaction.timeout.ms; until "
+            "then readers of committed records wait"
+        )
 
 
 def offsets_notes(operator: ExistingOperator, before: KafkaSourceState, after: KafkaSourceState) -> Iterator[str]:
