@@ -231,7 +231,7 @@ def _real(uri: str) -> str:
 def _refuse_taken(staging: Staging, overwrite: bool) -> None:
     if overwrite:
         return
-    names = [entry.name for entry in list_directory(staging.directory_uri, staging.storage_options)]
+    names = [entry.name for entry in _entries(staging)]
     if METADATA in names:
         raise InvalidOption(
             "a snapshot is here already",
@@ -252,12 +252,18 @@ def _refuse_taken(staging: Staging, overwrite: bool) -> None:
 def _clean(staging: Staging, overwrite: bool) -> None:
     """Remove leftovers: markers first, so that their writes cannot complete any more, then files."""
     directory, options = staging.directory_uri, staging.storage_options
-    for entry in list_directory(directory, options):
+    for entry in _entries(staging):
         if run_of_marker(entry.name) is not None:
             remove(join(directory, entry.name), options)
     _refuse_taken(staging, overwrite)
-    for name in _leftovers(staging, list_directory(directory, options)):
+    for name in _leftovers(staging, _entries(staging)):
         remove(join(directory, name), options)
+
+
+def _entries(staging: Staging) -> list[Entry]:
+    """The files in the directory; none if it is gone: on object stores it ends with its last file."""
+    directory, options = staging.directory_uri, staging.storage_options
+    return [] if kind_of(directory, options) is None else list_directory(directory, options)
 
 
 def _leftovers(staging: Staging, entries: Sequence[Entry]) -> list[str]:

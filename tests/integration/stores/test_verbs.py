@@ -9,6 +9,7 @@ import pytest
 
 import stateproc
 from stateproc.cli import main
+from stateproc.writers.commit.commit import Commit
 from tests.helpers.paths import DEMO
 from tests.helpers.stores.object_store import Store, object_store
 
@@ -42,3 +43,18 @@ def test_a_snapshot_in_a_store_is_planned_changed_and_replaced(
     assert {operator.max_parallelism for operator in written.operators} == {128}
     assert written.state("customers", "profile").to_arrow().num_rows == 300
     assert main(["copy", TARGET, f"{TARGET}/inside"]) == 2 and "made from" in capsys.readouterr().err
+
+
+def test_a_write_that_was_killed_before_its_first_file(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a store a directory ends with its last file, here the marker of the killed write."""
+    for name, value in store.environment.items():
+        monkeypatch.setenv(name, value)
+    target = "s3://flink/killed"
+    for options in ([], ["--overwrite"]):
+        Commit.begin(target, overwrite=bool(options))
+        assert main(["copy", SOURCE, target, *options]) == 0
+        assert len(stateproc.open(target).operators) == 3
+        assert not [item for item in store.names("killed") if item.startswith(".")]
+        store.client.delete_objects(
+            Bucket="flink", Delete={"Objects": [{"Key": f"killed/{item}"} for item in store.names("killed")]}
+        )
