@@ -15,6 +15,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+import stateproc
 from stateproc import OperatorBootstrap, SavepointWriter
 
 OPERATOR, STATE = "accounts", "balance"
@@ -43,10 +44,17 @@ def read(spark: SparkSession, step: Mapping[str, Any]) -> Any:
     return None if row is None else list(row)
 
 
+def attach(spark: SparkSession, step: Mapping[str, Any]) -> Any:
+    """Return the names of the views of a snapshot."""
+    views = stateproc.attach(spark, step["source"], storage_options=step["options"], uids=[OPERATOR])
+    return [view.name for view in views]
+
+
 STEPS: dict[str, Callable[[SparkSession, Mapping[str, Any]], Any]] = {
     "bootstrap": bootstrap,
     "rewrite": rewrite,
     "read": read,
+    "attach": attach,
 }
 
 

@@ -24,6 +24,14 @@ from tests.helpers.paths import ROOT, python_environment
 MASTER = "127.0.0.1"
 HOSTS = ("127.0.0.2", "127.0.0.3")
 SECONDS = 240
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "50ms",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.quantile": "0.3",
+    "spark.speculation.minTaskRuntime": "100ms",
+}
+"""Settings with which Spark starts a second attempt of most tasks."""
 _CORES = 2
 _HEAP = "-Xmx256m"
 
@@ -42,16 +50,19 @@ class Cluster:
     folder: Path
     workers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
-    def run(self, steps: Sequence[Mapping[str, Any]], conf: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    def run(
+        self, steps: Sequence[Mapping[str, Any]], conf: Mapping[str, str] | None = None, python: str = sys.executable
+    ) -> list[dict[str, Any]]:
         """Run a driver program with `tests.helpers.spark.cluster_program`, and return what each step printed.
 
         Args:
             steps: The steps, with their arguments.
             conf: Settings of the session.
+            python: The interpreter of executors, a path or a name that each host looks up.
         """
         workers = {host: process.pid for host, process in self.workers.items()}
         plan = {"master": self.url, "steps": list(steps), "conf": dict(conf or {}), "workers": workers}
-        environment = python_environment({"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable})
+        environment = python_environment({"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": sys.executable})
         command = [sys.executable, "-m", "tests.helpers.spark.cluster_program", json.dumps(plan)]
         ran = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
         lines = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]

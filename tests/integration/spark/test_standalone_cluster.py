@@ -6,16 +6,8 @@ from pathlib import Path
 
 import stateproc
 from tests.helpers.spark.cluster_program import OPERATOR, STATE
-from tests.helpers.spark.standalone_cluster import standalone_cluster, totals, write_and_read
+from tests.helpers.spark.standalone_cluster import SPECULATION, standalone_cluster, totals, write_and_read
 from tests.helpers.stores.object_store import BUCKET, object_store
-
-SPECULATION = {
-    "spark.speculation": "true",
-    "spark.speculation.interval": "50ms",
-    "spark.speculation.multiplier": "1.1",
-    "spark.speculation.quantile": "0.3",
-    "spark.speculation.minTaskRuntime": "100ms",
-}
 
 
 def test_states_are_written_and_read_with_speculation(tmp_path: Path) -> None:
