@@ -18,7 +18,7 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kernels wheel demo test test-numba test-fast test-spark test-flink test-acceptance test-cluster test-docs lint format bench site docs clean
+.PHONY: help setup kernels wheel demo test test-numba test-fast test-spark test-flink test-acceptance test-cluster test-pyspark test-docs lint format bench site docs clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,24 @@ test-cluster: setup ## a Spark standalone cluster: killed processes, a store wit
 
 test-acceptance: setup ## every verb on every kind of snapshot in real Flink, a Kafka broker, kills; not part of make test
 	$(PYTEST) tests/acceptance
+
+# Another release of PySpark in an environment of its own, with everything else of .venv.
+PYSPARK ?= 4.1
+PYSPARK_VENV := .cache/pyspark-$(PYSPARK)
+PYSPARK_TESTS_3.5 := releases
+PYSPARK_TESTS_4.0 := $(PYSPARK_TESTS_3.5) options metadata_tables sessions views change_feed change_stream
+PYSPARK_TESTS_4.1 := $(PYSPARK_TESTS_4.0) data_source filters write rewrite transform write_windows verbs_in_spark jobs iceberg
+PYSPARK_TESTS = $(or $(PYSPARK_TESTS_$(PYSPARK)),$(error PYSPARK is one of 3.5, 4.0 and 4.1))
+
+test-pyspark: setup ## with another PySpark: make test-pyspark PYSPARK=4.1 (or 4.0, 3.5); not part of make test
+	test -e $(PYSPARK_VENV)/.installed || $(BIN)/python -m venv $(PYSPARK_VENV)
+	test -e $(PYSPARK_VENV)/.installed || $(PYSPARK_VENV)/bin/pip install --quiet 'pyspark==$(PYSPARK).*'
+	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" > "$$($(PYSPARK_VENV)/bin/python \
+		-c "import sysconfig; print(sysconfig.get_path('purelib'))")/everything_else.pth"
+	touch $(PYSPARK_VENV)/.installed
+	PATH=$(abspath $(PYSPARK_VENV))/bin:$$PATH PYTHONPATH=$(CURDIR) PYSPARK_PYTHON=$(abspath $(PYSPARK_VENV))/bin/python \
+		PYSPARK_DRIVER_PYTHON=$(abspath $(PYSPARK_VENV))/bin/python \
+		python -m pytest $(PYSPARK_TESTS:%=tests/integration/spark/test_%.py)
 
 test-docs: setup ## every command and snippet of README and docs, the demo and the notebook
 	$(PYTEST) tests/docs

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from stateproc.snapshot.opening import open
     from stateproc.snapshot.snapshot import Snapshot
     from stateproc.spark.delta_copy import merge_changes
+    from stateproc.spark.loading import load
     from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
     from stateproc.writers.savepoint_writer import SavepointWriter
 
@@ -67,6 +68,7 @@ __all__ = [
     "changes",
     "find_orphans",
     "flink_configuration",
+    "load",
     "ls",
     "merge_changes",
     "open",
@@ -104,6 +106,10 @@ def __getattr__(name: str) -> Any:
         from stateproc.spark.delta_copy import merge_changes
 
         return merge_changes
+    if name == "load":
+        from stateproc.spark.loading import load
+
+        return load
     if name == "attach":
         from stateproc.spark.views import attach
 

@@ -4,33 +4,26 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    EqualNullSafe,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    IsNull,
-    LessThan,
-    LessThanOrEqual,
-)
 
 from stateproc.keygroups.key_group_pruning import keys_of_fields
 
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
+
 KeyGroupsOf = Callable[[Sequence[Any]], "set[int] | None"]
 
-_COMPARISONS: dict[type[Filter], Callable[[Any, Any], bool]] = {
-    EqualTo: operator.eq,
-    EqualNullSafe: operator.eq,
-    GreaterThan: operator.gt,
-    GreaterThanOrEqual: operator.ge,
-    LessThan: operator.lt,
-    LessThanOrEqual: operator.le,
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "EqualTo": operator.eq,
+    "EqualNullSafe": operator.eq,
+    "GreaterThan": operator.gt,
+    "GreaterThanOrEqual": operator.ge,
+    "LessThan": operator.lt,
+    "LessThanOrEqual": operator.le,
 }
+"""By the names of the classes of filters: Spark 4.0 has no such classes."""
 
 
 def key_groups_of_filters(
@@ -62,11 +55,19 @@ def item_path(item: Filter) -> tuple[str, ...] | None:
     return getattr(item, "attribute", None)
 
 
+def _class(item: Filter) -> str:
+    return type(item).__name__
+
+
+def _value(item: Filter) -> Any:
+    return getattr(item, "value", None)
+
+
 def _of_key_group(item: Filter, max_parallelism: int) -> set[int] | None:
     every = range(max_parallelism)
-    if isinstance(item, In):
-        return set(every).intersection(item.value)
-    compare, value = _COMPARISONS.get(type(item)), getattr(item, "value", None)
+    if _class(item) == "In":
+        return set(every).intersection(_value(item))
+    compare, value = _COMPARISONS.get(_class(item)), _value(item)
     if compare is None or value is None:
         return None
     return {group for group in every if compare(group, value)}
@@ -80,7 +81,7 @@ def _keys(filters: Sequence[Filter], key_type: pa.DataType | None) -> Iterator[l
 
     def found(path: tuple[str, ...], _kind: pa.DataType) -> list[Any] | None:
         named = [values for item in filters if item_path(item) == path and (values := _values(item)) is not None]
-        nulls = any(isinstance(item, IsNull) and item_path(item) == path for item in filters)
+        nulls = any(_class(item) == "IsNull" and item_path(item) == path for item in filters)
         return min(named, key=len) if named else [None] if nulls else None
 
     yield keys_of_fields(key_type, lambda path, kind: None if path == ("key",) else found(path, kind))
@@ -88,10 +89,10 @@ def _keys(filters: Sequence[Filter], key_type: pa.DataType | None) -> Iterator[l
 
 def _values(item: Filter) -> list[Any] | None:
     """Return the values that the filter accepts; None if it does not list them."""
-    if isinstance(item, In):
-        return [value for value in item.value if value is not None]
-    if isinstance(item, EqualTo | EqualNullSafe) and item.value is not None:
-        return [item.value]
+    if _class(item) == "In":
+        return [value for value in _value(item) if value is not None]
+    if _class(item) in ("EqualTo", "EqualNullSafe") and _value(item) is not None:
+        return [_value(item)]
     return None
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter
+from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
 
 
 class PushFilters:
@@ -15,10 +18,11 @@ class PushFilters:
 
     Spark refuses a reader that overrides pushFilters while spark.sql.python.filterPushdown.enabled is false, which it
     recognizes by the method's ``__func__`` (pyspark.sql.worker.plan_data_source_read). This callable has that of the
-    base class: Spark calls it if the setting is true, and takes it for not overridden if it is false.
+    base class: Spark calls it if the setting is true, and takes it for not overridden if it is false. Spark 4.0 pushes
+    no filters into Python sources.
     """
 
-    __func__ = staticmethod(DataSourceReader.pushFilters)
+    __func__ = staticmethod(getattr(DataSourceReader, "pushFilters", list))
 
     def __init__(self) -> None:
         self.filters: tuple[Filter, ...] = ()

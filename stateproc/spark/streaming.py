@@ -131,13 +131,18 @@ def stream_options(raw: Mapping[str, str]) -> SourceOptions:
 class UnlimitedStreamReader(CheckpointStreamReader):
     """A reader for Spark 4.1, which neither says where a batch starts nor limits it."""
 
+    _started = False
+
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
-        """Return the newest offset. After a restart, Spark 4.1 does not say where it starts: then without a limit."""
-        if self._known is None:
-            self._known = self._follower.everything()
-        else:
-            most = self._options.max_checkpoints_per_trigger
-            self._known = self._newer(self._known, most) or self._known
+        """Return the newest offset, at the first call without a limit.
+
+        After a restart, Spark 4.1 does not say where the stream starts; and with ``trigger(availableNow=True)`` it asks
+        once, so that a limited batch would leave checkpoints unread.
+        """
+        most = self._options.max_checkpoints_per_trigger if self._started else None
+        self._started = True
+        known = self._known
+        self._known = self._follower.everything() if known is None else self._newer(known, most) or known
         return self._known.to_json()
 
 

@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructType
+import pyspark
+from pyspark.errors import PySparkTypeError
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema, to_arrow_type
+from pyspark.sql.types import DataType, StructType
 
 from stateproc.errors import InvalidOption, not_found
 from stateproc.row_formats.spark_columns import carried
 
+_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_type).parameters else {}
+"""Timestamps get the time zone UTC: on request since Spark 4.2, always before."""
+
 
 def spark_schema(schema: pa.Schema) -> StructType:
     """Return Spark's schema for rows of an Arrow schema."""
-    struct: StructType = from_arrow_schema(pa.schema([pa.field(it.name, carried(it.type)) for it in schema]))
+    return spark_struct(pa.schema([pa.field(it.name, carried(it.type)) for it in schema]))
+
+
+def spark_struct(schema: pa.Schema) -> StructType:
+    """Return Spark's types of an Arrow schema. Raises InvalidOption for a type that this release does not have."""
+    # Before Spark 4.2 the default takes timestamps without a time zone for moments.
+    try:
+        struct: StructType = from_arrow_schema(schema, prefer_timestamp_ntz=True)
+    except PySparkTypeError as error:
+        # Times of day, before Spark 4.1.
+        raise InvalidOption(
+            f"PySpark {pyspark.__version__} has no type for a column: {error}",
+            advice="install pyspark>=4.1; or leave the column out: option columns",
+        ) from error
     return struct
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """Return the Arrow schema of the batches that Spark accepts for ``schema``."""
-    return to_arrow_schema(schema, timezone="UTC")
+    return to_arrow_schema(schema, **_UTC)
+
+
+def arrow_type(found: DataType) -> pa.DataType:
+    """Return the Arrow type of a type of Spark. Raises PySparkTypeError."""
+    return to_arrow_type(found, **_UTC)
 
 
 def check_wanted(wanted: pa.Schema, own: pa.Schema) -> None:

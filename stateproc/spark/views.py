@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pyspark_savepoint import DefaultSource
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.options import BY_NAME, FEED_OPTIONS, PATH, SELECT_OPTIONS
 from stateproc.snapshot.metadata_tables import CATALOGS
@@ -20,6 +18,7 @@ from stateproc.snapshot.opening_arguments import metadata_bytes
 from stateproc.snapshot.selection import state_option
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.spark.options import source_options
+from stateproc.spark.python_source import check_python_sources, option_text, register_source
 from stateproc.spark.types import spark_schema
 from stateproc.spark.view_cache import ViewCache, check_cache
 from stateproc.spark.workers import check_worker_python
@@ -122,7 +121,8 @@ def attach(spark: SparkSession, path: str, *, cache: str | os.PathLike[str] | No
         PythonException: A state cannot be read that is to be cached (pyspark.errors).
         WriteFailed: The cache cannot be written.
     """
-    given = {name: _text(value) for name, value in options.items()}
+    check_python_sources()
+    given = {name: option_text(value) for name, value in options.items()}
     parsed = source_options({**given, "path": path})
     selecting = sorted(name for name in options if name.lower() in _SELECTING)
     if selecting:
@@ -131,8 +131,7 @@ def attach(spark: SparkSession, path: str, *, cache: str | os.PathLike[str] | No
         )
     check_worker_python(spark)
     snapshot = open(parsed.path, **parsed.opening)
-    # Spark finds the source itself in an installed package, but not in an editable installation.
-    spark.dataSource.register(DefaultSource)
+    register_source(spark)
     if spark.conf.get(_PUSHDOWN, None) is None:
         spark.conf.set(_PUSHDOWN, "true")
     kept = None if cache is None else _cache(os.fspath(cache), path, snapshot, given)
@@ -163,14 +162,6 @@ def _frame(spark: SparkSession, path: str, view: View, given: Mapping[str, str],
         kept.store(view.name, rows)
         found = kept.frame(spark, view.name, schema)
     return rows if found is None else found
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, Mapping | list | tuple):
-        return json.dumps(value)
-    return str(value)
 
 
 def _views(snapshot: Snapshot, raw: bool, flatten: bool) -> Iterator[View]:

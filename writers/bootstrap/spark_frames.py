@@ -7,9 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkTypeError
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, types
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
 from pyspark.sql.types import (
     ArrayType,
     ByteType,
@@ -21,11 +20,13 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
-    VariantType,
 )
 
+from stateproc.spark.types import arrow_type, spark_struct
 from stateproc.writers.bootstrap.column_type import ColumnKind, ColumnType, FrameColumns
 
+_VARIANT: Any = getattr(types, "VariantType", ())
+"""Spark 3.5 has none."""
 _KINDS: dict[type[DataType], ColumnKind] = {
     ByteType: "whole", ShortType: "whole", IntegerType: "whole", LongType: "whole", TimestampType: "time",
     TimestampNTZType: "time", ArrayType: "list", MapType: "map", StructType: "struct",
@@ -62,7 +63,7 @@ def spark_type(found: DataType) -> ColumnType:
         advice = "give text instead: to_json(…); Flink's VARIANT is read here, and not written"
     else:
         try:
-            arrow = to_arrow_type(found, timezone="UTC")
+            arrow = arrow_type(found)
         except PySparkTypeError:
             advice = "cast the column, to a number of months for instance"
     return ColumnType(found.simpleString(), kind, arrow, fields, advice)
@@ -78,7 +79,7 @@ def _fields(kind: DataType) -> Iterator[tuple[str, DataType]]:
 
 
 def _has_variants(kind: DataType) -> bool:
-    return isinstance(kind, VariantType) or any(_has_variants(type_) for _, type_ in _fields(kind))
+    return isinstance(kind, _VARIANT) or any(_has_variants(type_) for _, type_ in _fields(kind))
 
 
 def collected_rows(frame: DataFrame, roles: Mapping[str, str | None]) -> list[dict[str, Any]]:
@@ -89,4 +90,4 @@ def collected_rows(frame: DataFrame, roles: Mapping[str, str | None]) -> list[di
 
 def created(frame: DataFrame, rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> DataFrame:
     """Return a DataFrame of these rows in the session of ``frame``."""
-    return frame.sparkSession.createDataFrame(rows, from_arrow_schema(schema))
+    return frame.sparkSession.createDataFrame(rows, spark_struct(schema))

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 
-from pyspark.sql import SparkSession
+import pyspark
+from pyspark.sql import DataFrame, SparkSession
 
 from stateproc.errors import InvalidOption
 from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle
@@ -42,7 +43,8 @@ class SparkEngine:
         return int(self._spark.sparkContext.defaultParallelism)
 
     def check(self) -> None:
-        """Raise InvalidOption for a session of Spark Connect, or workers that cannot import this package."""
+        """Raise InvalidOption for a release or session that cannot write, or workers without this package."""
+        _check_release()
         _check_classic(self._spark)
         check_worker_python(self._spark)
         check_executors(self._spark)
@@ -69,6 +71,16 @@ class SparkEngine:
             shared = [frame for item in operators for frame in item.shared_frames]
             with persisted(shared), batches_limited(spark, by_rows=all(item.bounded for item in blocks)):
                 return save(by_target(blocks, len(job.targets)), job, commit)
+
+
+def _check_release() -> None:
+    """Raise InvalidOption for a release without a shuffle to partitions of given numbers."""
+    if not hasattr(DataFrame, "repartitionById"):
+        raise InvalidOption(
+            f"SavepointWriter needs Spark 4.1 or later to write with its tasks; this is PySpark {pyspark.__version__}",
+            advice="install pyspark>=4.1; or write in this process, without a session: "
+            "SavepointWriter.new_savepoint(None), from Arrow data",
+        )
 
 
 def _check_classic(spark: SparkSession) -> None:

@@ -14,7 +14,7 @@ from operator import add
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, types
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BinaryType,
@@ -28,7 +28,6 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
-    TimeType,
 )
 
 from stateproc.errors import InvalidEntries
@@ -42,7 +41,7 @@ FIXED = (
     NumericType,
     BooleanType,
     DateType,
-    TimeType,
+    getattr(types, "TimeType", DateType),  # since Spark 4.1
     TimestampType,
     TimestampNTZType,
     DayTimeIntervalType,
@@ -79,7 +78,7 @@ def sliced(frame: DataFrame) -> DataFrame:
     parts = F.sequence(F.lit(0), F.floor(F.octet_length(_BYTES) / ROW_BYTES).cast("int"))
     exploded = whole.select("*", F.explode(F.when(F.col(_LARGE), parts).otherwise(F.array(F.lit(0)))).alias(_PART))
     columns = [_without_large(field.name, field.dataType) for field in frame.schema]
-    slices = F.substring(F.col(_BYTES), F.col(_PART) * ROW_BYTES + 1, F.lit(ROW_BYTES))
+    slices = F.col(_BYTES).substr(F.col(_PART) * ROW_BYTES + 1, F.lit(ROW_BYTES))
     return exploded.select(*columns, F.when(F.col(_LARGE), slices).alias(SLICE))
 
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.cloudpickle import dumps
-from pyspark.sql.datasource import Filter
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from stateproc.spark.reader import SavepointReader
 from stateproc.spark.source import reader_of, schema_of
+from stateproc.spark.types import arrow_schema
 from stateproc.states.state import State
 from tests.helpers.fixtures import CLASSES, Fixture
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
 
 
 def selecting(state: State) -> dict[str, str]:
@@ -48,7 +51,7 @@ def planned(
 def rows(options: dict[str, str], schema: StructType | None = None, filters: Sequence[Filter] = ()) -> pa.Table:
     """All rows, each batch checked as Spark checks the first."""
     struct = schema or schema_of(options)
-    wanted = to_arrow_schema(struct, timezone="UTC")
+    wanted = arrow_schema(struct)
     reader = planned(options, struct, filters)
     batches = []
     for partition in reader.partitions():

@@ -14,11 +14,11 @@ from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.types import StructType
 
 import stateproc
-from pyspark_savepoint import DefaultSource
 from stateproc.change_feed.commits import commits
 from stateproc.snapshot.selection import state_option
 from stateproc.spark.options import source_options
 from stateproc.spark.pushdowns import limited, with_offered_pushdowns
+from stateproc.spark.python_source import register_source
 from stateproc.spark.reader import SavepointReader
 from stateproc.spark.source import reader_of, schema_of
 from tests.helpers.change_feeds import apply_feed, rows_of
@@ -30,7 +30,7 @@ OPTIONS = {"readChangeFeed": "true", "uid": "chain"}
 
 
 def loaded(spark: SparkSession, path: str | None, **options: str) -> DataFrame:
-    spark.dataSource.register(DefaultSource)
+    register_source(spark)
     return spark.read.format("savepoint").options(**{**OPTIONS, **options}).load(path)
 
 

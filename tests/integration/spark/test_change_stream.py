@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +22,8 @@ from tests.helpers.growing_root import GrowingRoot
 pytestmark = pytest.mark.spark
 STATE = {"uid": "chain", "state": "totals"}
 FEED = {**STATE, "readChangeFeed": "true"}
+LIMITS = find_spec("pyspark.sql.streaming.datasource") is not None
+"""Whether Spark limits the first batch of a query: since 4.2."""
 Batches = list[pa.Table]
 Follow = Callable[..., Batches]
 
@@ -97,7 +101,8 @@ def test_each_new_checkpoint_is_read_once(root: GrowingRoot, follow: Follow) -> 
 def test_batches_are_limited(root: GrowingRoot, follow: Follow) -> None:
     root.add(*root.versions)
     found = follow(root.path, startingCheckpoint="1", maxCheckpointsPerTrigger="3")
-    assert [rows(batch) for batch in found] == [changed(root, 1, 4), changed(root, 4, 7), changed(root, 7, 9)]
+    batches = [changed(root, 1, 4), changed(root, 4, 7), changed(root, 7, 9)]
+    assert [rows(batch) for batch in found] == (batches if LIMITS else [changed(root, 1, 9)])
     net = follow(root.path, "net", startingCheckpoint="1", changeFeedMode="net", endingCheckpoint="8")
     expected = stateproc.changes(
         root.path, uid="chain", state="totals", starting_checkpoint=1, ending_checkpoint=8, mode="net"
@@ -179,9 +184,11 @@ def test_whole_states_at_each_checkpoint(root: GrowingRoot, follow: Follow) -> N
     root.add(3, 4)
     root.delete([1, 2])
     found = follow(root.path, options=options, maxCheckpointsPerTrigger="1")
-    assert [set(batch.column("_commit_version").to_pylist()) for batch in found] == [{3}, {4}]
+    versions = [set(batch.column("_commit_version").to_pylist()) for batch in found]
+    assert versions == ([{3}, {4}] if LIMITS else [{3, 4}])
     last = stateproc.open(str(root.checkpoint(4))).state("chain", "totals").to_arrow()
-    assert rows(found[1].select(last.column_names)) == rows(last)
+    newest = found[-1].filter(pc.field("_commit_version") == 4)
+    assert rows(newest.select(last.column_names)) == rows(last)
 
 
 def test_a_batch_that_failed_is_repeated_with_the_same_rows(
@@ -201,7 +208,9 @@ def test_a_batch_that_failed_is_repeated_with_the_same_rows(
     with pytest.raises(StreamingQueryException):
         writer.trigger(availableNow=True).start().awaitTermination()
     root.add(4, 5)
-    repeated, following = follow(root.path)
+    found = follow(root.path)
+    # Before Spark 4.2 a query with availableNow that repeats a batch ends with it.
+    repeated, following = found if LIMITS else [*found, *follow(root.path)]
     assert rows(repeated) == rows(seen[0]) == changed(root, 2, 3)
     assert rows(following) == changed(root, 3, 5)
 

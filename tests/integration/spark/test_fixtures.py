@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from stateproc.snapshot.snapshot import Snapshot
+from stateproc.spark.types import arrow_schema
 from stateproc.states.schema_merging import aligned
 from stateproc.states.state import State
 from tests.helpers.fixtures import CLASSES, FIXTURES, Fixture, differences, fixtures, fixtures_in
@@ -34,7 +34,7 @@ def _through_spark(fixture: Fixture, spark: SparkSession) -> list[str]:
     def rows(_snapshot: Snapshot, state: State) -> list[dict[str, Any]]:
         options = selecting_exact(fixture, state) | {"plugins": "frozen_worker"}
         frame = spark.read.format("savepoint").options(**options).load()
-        schema, table = to_arrow_schema(frame.schema, timezone="UTC"), frame.toArrow()
+        schema, table = arrow_schema(frame.schema), frame.toArrow()
         own = [row for batch in state.batches() for row in aligned(batch, schema).to_pylist()]
         found = list(table.to_pylist())
         # Text distinguishes types and -0.0 from 0.0, and represents every NaN equally.
