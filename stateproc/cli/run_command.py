@@ -28,6 +28,8 @@ def run_command(arguments: Namespace) -> int:
         variables=_variables(arguments.set),
         plan=arguments.plan,
         allow_hooks=arguments.allow_hooks,
+        engine=arguments.engine,
+        master=arguments.master,
         observe=run_progress,
     )
     if arguments.json:

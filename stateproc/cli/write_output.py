@@ -7,7 +7,8 @@ from argparse import Namespace
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
-from stateproc.cli.progress import elapsing, logged
+from stateproc.cli.progress import logged
+from stateproc.cli.write_bar import write_bar
 from stateproc.options import BY_NAME, Interface
 from stateproc.writers.local.progress import LOGGER
 from stateproc.writers.savepoint_writer import SavepointWriter
@@ -34,7 +35,7 @@ def print_plan_or_report(writer: SavepointWriter, arguments: Namespace) -> None:
 
         _print(arguments, plan.to_dict(), lambda: plan_view(plan))
         return
-    with elapsing(f"writing {arguments.target}", shown=arguments.engine == "local"), logged(LOGGER):
+    with write_bar(f"writing {arguments.target}"), logged(LOGGER):
         report = writer.write(arguments.target, mode).report
     from stateproc.cli.render.report_view import report_view  # Lazy: only tables need rich.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from stateproc.errors import InvalidOption, SnapshotError, Where, WriteFailed
 from stateproc.jobs.checks import check_sources, check_target, first_failure, not_evaluated, reads_target
-from stateproc.jobs.engines import engine_of, opened_tables, session_of
+from stateproc.jobs.engines import JobSession, engine_of, opened_tables, with_engine
 from stateproc.jobs.job_writer import writer_of
 from stateproc.jobs.latest_pointer import switch
 from stateproc.jobs.loading import load_job
@@ -45,8 +45,8 @@ _LIBRARIES = {
     "deltalake": "Delta",
 }
 """Libraries whose errors end a run, while those of others are bugs."""
-Observe = Callable[[str, PreparedRun, "dict[str, Any] | None"], AbstractContextManager[None]]
-"""Called with a phase, the run and its plan; the context is open while the phase lasts."""
+Observe = Callable[[str, PreparedRun, str], AbstractContextManager[None]]
+"""Called with a phase, the run and its engine; the context is open while the phase lasts."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,8 @@ def run_job(
     variables: Mapping[str, Any] | None = None,
     plan: bool = False,
     allow_hooks: bool = False,
+    engine: str | None = None,
+    master: str | None = None,
 ) -> RunReport:
     """Run a declarative job; see docs/howto/jobs.md.
 
@@ -78,6 +80,8 @@ def run_job(
         variables: Values of the job's variables, also of ``date`` and ``run_id``.
         plan: Write nothing; the report contains what a run would do.
         allow_hooks: Whether commands, functions and modules that the job names may run.
+        engine: ``local``, ``spark`` or ``auto`` instead of the engine that the job names.
+        master: Spark's master, of a session that the run starts.
 
     Returns:
         The report.
@@ -88,7 +92,9 @@ def run_job(
         CheckFailed: A check does not hold; nothing was committed.
         SnapshotError: An input cannot be read, or the savepoint cannot be written.
     """
-    outcome = execute_job(job, spark, variables=variables, plan=plan, allow_hooks=allow_hooks)
+    outcome = execute_job(
+        job, spark, variables=variables, plan=plan, allow_hooks=allow_hooks, engine=engine, master=master
+    )
     if outcome.error is not None:
         raise outcome.error
     return outcome.report
@@ -101,7 +107,9 @@ def execute_job(
     variables: Mapping[str, Any] | None = None,
     plan: bool = False,
     allow_hooks: bool = False,
-    observe: Observe = lambda phase, run, plan: nullcontext(),
+    engine: str | None = None,
+    master: str | None = None,
+    observe: Observe = lambda phase, run, engine: nullcontext(),
 ) -> JobOutcome:
     """Run a job as `run_job` does; a failure after the job was loaded is part of the outcome.
 
@@ -111,23 +119,26 @@ def execute_job(
         variables: As of `run_job`.
         plan: As of `run_job`.
         allow_hooks: As of `run_job`.
+        engine: As of `run_job`.
+        master: As of `run_job`.
         observe: Shows the progress of phases.
 
     Raises:
         InvalidOption: The job is not valid.
         NotFound: A variable does not exist.
     """
-    loaded = load_job(job, variables)
+    loaded = with_engine(load_job(job, variables), engine, master)
     check_allowed(loaded, allow_hooks)
     secrets, report = Secrets(), RunReport(loaded.name)
-    steps = _JobSteps(report, spark, plan, observe)
+    steps = _JobSteps(report, plan, observe)
     error = None
     with _recorded_warnings(report, secrets):
         try:
             report.engine = engine_of(loaded, spark)
-            with report.phase("prepare"):
-                run = prepare(loaded, secrets)
-            steps.run(run)
+            with JobSession(loaded, secrets, report.engine, spark) as session:
+                with report.phase("prepare"):
+                    run = prepare(loaded, secrets, session.started)
+                steps.run(run, session)
         except Exception as failure:  # Spark's errors are its own; a bug passes
             error = _redacted(failure, secrets)
             report.status, report.error = "failed", str(error)
@@ -141,14 +152,14 @@ def execute_job(
 @dataclass
 class _JobSteps:
     report: RunReport
-    spark: SparkSession | None
     plan_only: bool
     observe: Observe
     prepared: PreparedRun | None = None
     plan: SavepointPlan | None = None
     written: WriteReport | None = None
 
-    def run(self, run: PreparedRun) -> None:
+    def run(self, run: PreparedRun, session: JobSession) -> None:
+        """Write the target of a prepared run, unless it is there already. Raises SnapshotError."""
         report, self.prepared = self.report, run
         report.run_id, report.fingerprint, report.target = run.run_id, run.fingerprint, run.target
         report.inputs = run.secrets.redact([item.to_dict() for item in run.inputs.values()])
@@ -156,7 +167,7 @@ class _JobSteps:
             if not item.version:
                 report.warn(
                     f"source '{item.name}' has no version: a run does not notice that its rows have changed; "
-                    "use {date} in the target's path"
+                    "give version_query, or {date} in the target's path"
                 )
         done = manifest_of(run.target, run.target_options)
         if done is not None and done.fingerprint == run.fingerprint and run.job.target.overwrite != "always":
@@ -164,7 +175,7 @@ class _JobSteps:
         elif run.job.target.overwrite == "never" and has_snapshot(run.target, run.target_options):
             raise _other_snapshot(run, done)
         else:
-            self._write(run)
+            self._write(run, session)
 
     def _keep(self, run: PreparedRun, done: RunManifest) -> None:
         """Do nothing, but for what a run that was killed after its commit has left undone."""
@@ -174,10 +185,10 @@ class _JobSteps:
         if not done.finished and not self.plan_only:
             self._finish(run, done)
 
-    def _write(self, run: PreparedRun) -> None:
+    def _write(self, run: PreparedRun, session: JobSession) -> None:
         report, checks = self.report, run.job.checks
         with ExitStack() as stack:
-            spark = stack.enter_context(session_of(run, report.engine, self.spark))
+            spark = session.get()
             tables = stack.enter_context(opened_tables(run, spark)) if run.job.sources else None
             with report.phase("plan"):
                 writer = writer_of(run, tables, spark)
@@ -244,7 +255,7 @@ class _JobSteps:
 
     @contextmanager
     def _phase(self, name: str, run: PreparedRun) -> Iterator[None]:
-        with self.report.phase(name), self.observe(name, run, self.report.plan):
+        with self.report.phase(name), self.observe(name, run, self.report.engine):
             yield
 
 

@@ -92,6 +92,7 @@ def _source() -> dict[str, Any]:
         "url": TEXT,
         "table": TEXT,
         "query": TEXT,
+        "version_query": {**TEXT, "description": "of JDBC: a query of one row, which changes when the rows do"},
     }
     snapshot = {
         "snapshot": TEXT,

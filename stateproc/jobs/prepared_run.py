@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from stateproc.catalog.entries import CatalogEntry
-from stateproc.errors import MissingFile, Where
+from stateproc.errors import InvalidOption, MissingFile, Where
+from stateproc.jobs.database_versions import iceberg_version, jdbc_version
 from stateproc.jobs.input_versions import (
     InputVersion,
     delta_version,
@@ -25,6 +26,9 @@ from stateproc.metadata.snapshot_kind import CHECKPOINT
 from stateproc.options import BY_NAME, STORAGE_PREFIX
 from stateproc.storage import locate
 from stateproc.storage.filesystem import absolute, store_kind
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _FINGERPRINT_VERSION = 1
 _RUN_ID_DIGITS = 12
@@ -41,8 +45,14 @@ _CONTENT_SETTINGS = (
     "rocksdb_options",
 )
 """Settings of the target that do."""
+ASKED = {"jdbc": jdbc_version, "iceberg": iceberg_version}
+"""Formats whose version only Spark can find."""
 _READ_FILES = ("classes", "plan")
 """Options of reading that may be the path of a file."""
+
+
+def _no_session() -> NoReturn:
+    raise InvalidOption("a source is read by Spark only", advice="give `engine: spark`")
 
 
 @dataclass(frozen=True)
@@ -100,8 +110,13 @@ class PreparedRun:
         return {} if self.job.base is None else dict(self.secrets.reveal(dict(self.job.base.options)))
 
 
-def prepare(job: Job, secrets: Secrets) -> PreparedRun:
+def prepare(job: Job, secrets: Secrets, session: Callable[[], SparkSession] = _no_session) -> PreparedRun:
     """Find out what a run reads and where it writes.
+
+    Args:
+        job: The job.
+        secrets: The secrets of the run.
+        session: Returns the Spark session of the run; called if only Spark can say which version an input has.
 
     Raises:
         MissingFile: An input does not exist.
@@ -113,7 +128,7 @@ def prepare(job: Job, secrets: Secrets) -> PreparedRun:
         base, inputs["base"] = _base(job.base, secrets)
     for source in job.sources.values():
         if source.format != SQL:
-            inputs[source.name] = _source(source, secrets)
+            inputs[source.name] = _source(source, secrets, session)
     fingerprint = _fingerprint(job, inputs)
     run_id = job.run_id or fingerprint[:_RUN_ID_DIGITS]
     target = absolute(with_run_id(job.target.path, run_id))
@@ -157,7 +172,7 @@ def _newest(root: str, storage: Mapping[str, Any], *, only_checkpoints: bool) ->
     return max(found, key=lambda entry: (entry.completed_at is not None, entry.completed_at, entry.checkpoint_id)).path
 
 
-def _source(source: SourceSpec, secrets: Secrets) -> InputVersion:
+def _source(source: SourceSpec, secrets: Secrets, session: Callable[[], SparkSession]) -> InputVersion:
     values = secrets.reveal(dict(source.values))
     storage = values.get("storage_options") or {}
     if source.format == SNAPSHOT:
@@ -167,9 +182,8 @@ def _source(source: SourceSpec, secrets: Secrets) -> InputVersion:
         return snapshot_version(source.name, location.directory_uri, location.metadata_uri, storage)
     if source.format == "delta":
         return delta_version(source.name, values["path"], storage, values.get("version"), values.get("timestamp"))
-    if source.format in ("jdbc", "iceberg"):
-        given = {key: values[key] for key in ("snapshot_id",) if key in values}
-        return InputVersion(source.name, source.format, source.path, given)
+    if source.format in ASKED:
+        return ASKED[source.format](source.name, values, session)
     return files_version(source.name, source.format, values["path"], storage)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.jobs.database_versions import iceberg_reader, jdbc_reader, source_error, spark_text
 from stateproc.jobs.input_versions import has_glob
 from stateproc.jobs.job_model import SNAPSHOT, SQL, SourceSpec
 from stateproc.jobs.prepared_run import PreparedRun
@@ -16,7 +17,7 @@ from stateproc.storage.filesystem import absolute
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_MOST_TEXT, _MOST_DESCRIBED = 500, 100
+_MOST_DESCRIBED = 100
 _SELECTION = {"uid": "uid", "state": "state", "operator_state": "operatorState", "timers": "timers"}
 
 
@@ -55,7 +56,7 @@ class SparkTables:
             with described_jobs(self._spark, f"stateproc run {self._run.job.name}: check {query[:_MOST_DESCRIBED]}"):
                 return [tuple(row) for row in self._spark.sql(query).take(most)]
         except Exception as error:  # Spark's errors, of Py4J or of its own
-            raise InvalidOption(_text_of(error), advice=SQL_ADVICE) from error
+            raise InvalidOption(spark_text(error), advice=SQL_ADVICE) from error
 
     def quoted(self, name: str) -> str:
         """Return a name in backquotes."""
@@ -77,7 +78,7 @@ class SparkTables:
                 f"source '{source.name}': {error.message}", where=error.where, advice=error.advice
             ) from error
         except Exception as error:  # Spark's errors, of Py4J or of its own
-            raise InvalidOption(f"source '{source.name}': {_text_of(error)}", advice=_advice(source)) from error
+            raise source_error(source.name, source.format, error) from error
 
     def _frame(self, source: SourceSpec) -> DataFrame:
         values, version = self._run.secrets.reveal(dict(source.values)), self._run.inputs.get(source.name)
@@ -92,12 +93,9 @@ class SparkTables:
             chosen = str(version.version["delta_version"])
             return reader.format("delta").option("versionAsOf", chosen).load(absolute(values["path"]))
         if source.format == "jdbc":
-            names = {"url": "url", "table": "dbtable", "query": "query"}
-            return reader.format("jdbc").options(**{names[key]: values[key] for key in names if key in values}).load()
+            return jdbc_reader(reader, values).load()
         if source.format == "iceberg":
-            if "snapshot_id" in values:
-                reader = reader.option("snapshot-id", str(values["snapshot_id"]))
-            return reader.format("iceberg").load(values["path"])
+            return iceberg_reader(reader, version).load(values["path"])
         files = list(version.files) if version is not None and has_glob(values["path"]) else absolute(values["path"])
         return reader.format(source.format).load(files)
 
@@ -123,14 +121,3 @@ def _text(value: Any) -> str:
     import json  # Lazy: few options are no text.
 
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _text_of(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0][:_MOST_TEXT] or type(error).__name__
-
-
-def _advice(source: SourceSpec) -> str | None:
-    jars = {"iceberg": "org.apache.iceberg:iceberg-spark-runtime", "delta": "io.delta:delta-spark"}
-    if source.format in jars:
-        return f"the session needs the jar {jars[source.format]}: `spark: {{conf: {{spark.jars.packages: …}}}}`"
-    return "the session needs the database's driver" if source.format == "jdbc" else None

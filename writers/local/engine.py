@@ -24,7 +24,7 @@ from stateproc.writers.local.spilled_operator import spilled
 from stateproc.writers.local.target_streams import splits_by_target, streams_of
 from stateproc.writers.local.threads import Stop, run_in_threads
 from stateproc.writers.rewrite.existing_operator import EditedSplit, ExistingOperator, RawCopies
-from stateproc.writers.rewrite.file_copy import CopyPlan
+from stateproc.writers.rewrite.file_copy import CopyPlan, FileCopy
 from stateproc.writers.scaled_operators import AnyOperator
 from stateproc.writers.sorting.external_sort import sorted_entries, sorted_portions
 from stateproc.writers.sorting.key_group_merge import NotByKeyGroup, key_group_portions
@@ -70,7 +70,18 @@ class LocalEngine:
         return nullcontext()
 
     def copy_files(self, plan: CopyPlan, staging: Staging) -> list[RelativeFileHandle | ByteStreamHandle]:
-        return run_in_threads(plan.copies, lambda copy, _: copy.run(staging), max(self._threads, _COPY_THREADS))
+        if not plan.copies:
+            return []
+        progress = WriteProgress()
+        progress.expect_files(plan.bytes)
+
+        def copied(copy: FileCopy, _: Stop) -> RelativeFileHandle | ByteStreamHandle:
+            handle = copy.run(staging)
+            progress.copied(copy.bytes)
+            return handle
+
+        with reported_progress(progress):
+            return run_in_threads(plan.copies, copied, max(self._threads, _COPY_THREADS))
 
     def write_entries(self, operators: Sequence[AnyOperator], job: WriteJob, commit: Commit) -> CompletedWrite:
         progress = WriteProgress()

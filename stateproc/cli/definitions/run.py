@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 
 from stateproc.cli.command_definition import CommandDefinition
+from stateproc.cli.definitions.verbs import ENGINES
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
@@ -15,6 +16,14 @@ def _add_arguments(parser: ArgumentParser) -> None:
         metavar="NAME=VALUE",
         default=[],
         help="the value of a variable of the job, also of date and run_id; repeatable",
+    )
+    parser.add_argument(
+        "--engine", choices=ENGINES, help="write in this process (local) or in Spark; default as the job names it"
+    )
+    parser.add_argument(
+        "--master",
+        metavar="URL",
+        help="Spark's master, for a job that runs on Spark; default as the job or Spark has it",
     )
     parser.add_argument("--plan", action="store_true", help="show what a run would do; write nothing")
     parser.add_argument(
@@ -33,5 +42,6 @@ RUN = CommandDefinition(
     (
         "stateproc run nightly.yaml --plan",
         "stateproc run nightly.yaml --set date=2026-01-31 --json",
+        "stateproc run nightly.yaml --engine spark --master spark://host:7077",
     ),
 )

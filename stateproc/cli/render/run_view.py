@@ -16,6 +16,8 @@ from stateproc.jobs.run_report import RunReport
 from stateproc.writers.plan.savepoint_plan import SavepointPlan
 from stateproc.writers.write_result import WriteReport
 
+_VERSION_WIDTH = 12
+"""Characters of a version that are shown: enough of a hash."""
 _HEADLINES = {
     "written": "written",
     "unchanged": "nothing to do: this job has written the target already, from the same inputs",
@@ -35,7 +37,7 @@ def run_view(
         written: What was written; None if nothing was.
     """
     parts: list[RenderableType] = [
-        Text(f"{report.job} (run {report.run_id}): {_HEADLINES[report.status]}", style="bold"),
+        Text(f"{report.job} (run {report.run_id}): {_headline(report)}", style="bold"),
         Text(f"target: {report.target}"),
     ]
     if report.inputs:
@@ -56,6 +58,12 @@ def run_view(
     return Group(*parts)
 
 
+def _headline(report: RunReport) -> str:
+    if report.status == "unchanged" and not all(item["version"] for item in report.inputs):
+        return "nothing to do: this job has written the target already; not all of its inputs have a version"
+    return _HEADLINES[report.status]
+
+
 def _inputs(report: RunReport) -> Table:
     table = _table("input", "format", "version", "path")
     for item in report.inputs:
@@ -66,13 +74,14 @@ def _inputs(report: RunReport) -> Table:
 def _version(item: dict[str, Any]) -> str:
     version = item["version"]
     parts = [f"version {version['delta_version']}"] if "delta_version" in version else []
+    parts += [f"snapshot {version['snapshot_id'] or 'none'}"] if "snapshot_id" in version else []
     if "files" in item:
         parts += [f"{item['files']} file{'' if item['files'] == 1 else 's'}", human_bytes(item["bytes"])]
     if "rows" in item:
         parts.append(f"{item['rows']:,} rows")
     if parts:
         return ", ".join(parts)
-    return str(next(iter(version.values()), "unknown"))[:12]
+    return str(next(iter(version.values()), "unknown"))[:_VERSION_WIDTH]
 
 
 def _checks(report: RunReport) -> Table:

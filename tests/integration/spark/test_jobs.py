@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 import stateproc
 from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.jobs.run_report import RunReport
 from stateproc.jobs.state_kinds import STATE_KINDS
 from tests.helpers.document_runs import environment
 
@@ -138,6 +139,53 @@ def test_states_of_every_kind_from_sources_of_every_format(
     assert {row["partition"]: row["offset"] for row in found.offsets().to_pylist()} == {0: 100, 1: 101, 2: 102}
     assert found.verify().problems == ()
     assert stateproc.run_job(_job(data, tmp_path / "target", checks=checks), spark).status == "unchanged"
+
+
+def test_a_version_query_shows_whether_rows_of_a_database_have_changed(spark: SparkSession, tmp_path: Path) -> None:
+    url = f"jdbc:derby:{tmp_path}/derby;create=true"
+
+    def fill(value: int) -> None:
+        rows = spark.createDataFrame([(1, value)], "id long, amount long")
+        rows.write.format("jdbc").option("url", url).option("dbtable", "amounts").mode("overwrite").save()
+
+    def run(target: str, **source: Any) -> RunReport:
+        amounts = {"format": "jdbc", "url": url, "query": 'SELECT "id" AS "key", "amount" AS "value" FROM amounts'}
+        operators = [{"uid": "a", "states": [_keyed("v", "value", "amounts")]}]
+        given = {"path": str(tmp_path / target), "overwrite": "changed"}
+        sources = {"amounts": {**amounts, **source}}
+        return stateproc.run_job({"job": "x", "sources": sources, "operators": operators, "target": given}, spark)
+
+    fill(10)
+    versioned = {"version_query": 'SELECT max("amount") AS amount, count(*) AS n FROM amounts'}
+    first, unversioned = run("versioned", **versioned), run("unversioned")
+    assert (first.inputs[0]["version"], first.warnings) == ({"version_query": "10, 1"}, [])
+    assert unversioned.inputs[0]["version"] == {}
+    assert unversioned.warnings == [
+        "source 'amounts' has no version: a run does not notice that its rows have changed; give version_query, or "
+        "{date} in the target's path"
+    ]
+    assert run("versioned", **versioned).status == "unchanged"
+    fill(20)
+    assert run("versioned", **versioned).status == "written"
+    assert _values(first.target, "a", "v") == {1: 20}
+    assert run("unversioned").status == "unchanged"
+    assert _values(unversioned.target, "a", "v") == {1: 10}
+    with pytest.raises(InvalidOption, match="source 'amounts': the version query returns no row"):
+        run("versioned", version_query='SELECT "amount" FROM amounts WHERE "amount" < 0')
+    with pytest.raises(InvalidOption, match=r"source 'amounts': .*SELECT max\(x\)"):
+        run("versioned", version_query="SELECT max(x) AS x FROM nothing")
+
+
+def test_the_engine_that_is_given_replaces_that_of_the_job(spark: SparkSession, tmp_path: Path) -> None:
+    changes = [{"rename-operator": {"uid": UID, "to": "customers"}}]
+    base = {"path": SHOP, "open": {"uids": [UID]}}
+    job = {"job": "x", "base": base, "changes": changes, "target": {"path": f"{tmp_path}/{{run_id}}"}}
+    engines = [("local", spark, "local"), ("spark", None, "spark"), ("auto", spark, "spark"), (None, None, "local")]
+    found = [
+        stateproc.run_job(job, session, engine=engine, variables={"run_id": str(n)}).engine
+        for n, (engine, session, _) in enumerate(engines)
+    ]
+    assert found == [wanted for _, _, wanted in engines]
 
 
 def test_rows_that_cannot_be_written_fail_without_secrets(

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from jsonschema import Draft202012Validator
 
 import stateproc
-from stateproc.cli import main, run_progress
+from stateproc.cli import main, run_progress, write_bar
+from stateproc.errors import InvalidOption
+from stateproc.writers.local.progress import WriteProgress, reported_progress
 from tests.helpers.command_runs import CommandRun
 
 SHOP = stateproc.bundled_snapshot("shop")
@@ -100,8 +105,82 @@ def test_lines_instead_of_a_bar(
     monkeypatch.setattr(run_progress, "LINE_SECONDS", 0.05)
     (tmp_path / "file").write_bytes(bytes(2048))
     run: Any = SimpleNamespace(job=SimpleNamespace(name="nightly"), target=str(tmp_path), target_options={})
-    with run_progress.run_progress("write", run, None):
+    with run_progress.run_progress("write", run, "local"):
         time.sleep(0.3)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) >= 2
     assert all(line.startswith("nightly: writing: 0 s, 2.0 KiB written, ") for line in lines)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_bar_shows_what_the_engine_has_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the source's bytes the part that was read, whatever the target's compression or format makes of them."""
+    monkeypatch.setattr(write_bar, "BAR_SECONDS", 0.01)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "200")
+    out = Terminal()
+    monkeypatch.setattr("sys.stderr", out)
+    run: Any = SimpleNamespace(job=SimpleNamespace(name="nightly"), target="/out")
+    with run_progress.run_progress("write", run, "local"):
+        writing, copying = WriteProgress(), WriteProgress()
+        with reported_progress(writing):
+            writing.expect(1000)
+            list(writing.written([pa.RecordBatch.from_pydict({"key": [1, 2, 3]})]))
+            writing.done(250)
+            assert writing.state().part == 0.25
+            time.sleep(0.1)
+        with reported_progress(copying):
+            copying.expect_files(4000)
+            copying.copied(3000)
+            assert copying.state().part == 0.75
+            time.sleep(0.1)
+    shown = out.getvalue()
+    assert "nightly: writing /out" in shown
+    assert re.search(r"3 entries written, [\d,]+ entries/s, about \d+ s left", shown)
+    assert re.search(r"1 file copied, [\d.]+ [KMG]iB/s, about 0 s left", shown)
+
+
+def test_the_bar_of_a_real_run(job: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(write_bar, "BAR_SECONDS", 0.001)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "200")
+    out = Terminal()
+    monkeypatch.setattr("sys.stderr", out)
+    assert main(["run", job, "--json"]) == 0
+    assert "entries written" in out.getvalue()
+    assert json.loads(capsys.readouterr().out)["status"] == "written"
+
+
+@pytest.mark.parametrize(
+    ("sections", "arguments", "says"),
+    [
+        ("", ["--master", "local[1]"], "the master local[1] for the local engine"),
+        ("engine: spark\n", ["--engine", "local", "--master", "local[1]"], "the master local[1] for the local engine"),
+        (
+            "sources: {t: {format: jdbc, url: 'jdbc:derby:x', table: t}}\n",
+            ["--engine", "local"],
+            "source 't' is jdbc, which needs Spark",
+        ),
+    ],
+)
+def test_engines_that_a_job_cannot_have(
+    job: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, sections: str, arguments: list[str], says: str
+) -> None:
+    (tmp_path / job).write_text(JOB + sections, encoding="utf-8")
+    run = _run(capsys, job, *arguments)
+    assert (run.status, run.out) == (2, "")
+    assert says in run.err
+
+
+def test_the_engine_of_the_command_line_replaces_that_of_the_job(
+    job: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / job).write_text(JOB + "engine: spark\n", encoding="utf-8")
+    report = _run(capsys, job, "--engine", "local", "--json").checked("run")
+    assert (report["status"], report["engine"]) == ("written", "local")
+    with pytest.raises(InvalidOption, match="no engine is called 'flink'"):
+        stateproc.run_job(job, engine="flink")
