@@ -25,7 +25,7 @@ _ADVICE = {
 
 
 def source_error(name: str, format_: str, error: BaseException) -> InvalidOption:
-    """Return the error about a source that Spark refuses: the first line of Spark's, and what the session needs."""
+    """Return the error about a source that Spark refuses: Spark's own words, and what the session needs."""
     return InvalidOption(f"source '{name}': {spark_text(error)}", advice=_ADVICE.get(format_))
 
 
