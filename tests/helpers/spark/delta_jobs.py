@@ -1,9 +1,8 @@
-"""Run jobs over Delta tables and write what they made: `python -m tests.helpers.spark.delta_jobs DIR`."""
+"""Run jobs over Delta tables, for `tests.helpers.spark.delta_cases`."""
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from pyspark.sql import functions as F
 import stateproc
 from stateproc.jobs.run_report import RunReport
 from tests.helpers.paths import ROOT
-from tests.helpers.spark.delta_session import delta_session
 
 
 class DeltaJobs:
@@ -89,11 +87,3 @@ class DeltaJobs:
             }
             found[name] = self.rows(stateproc.run_job(job).target, "n")
         return found
-
-
-if __name__ == "__main__":
-    folder = Path(sys.argv[1])
-    session = delta_session(folder)
-    cases = DeltaJobs(session, folder)
-    found = {"bootstrap": cases.bootstrap(), "features": cases.features()}
-    (folder / "found.json").write_text(json.dumps(found), encoding="utf-8")
