@@ -98,7 +98,7 @@ def state_type(given: Type, column: ColumnType, state: str) -> Serializer:
     if lost:
         warnings.warn(
             f"state '{state}': struct fields are written as fields of Flink's Row, by position: the names "
-            f"{', '.join(lost)} are not stored; give a type with names (types.Pojo, types.RowData) to keep them, or "
+            f"{', '.join(lost)} are not stored; give a type with names (types.Pojo, types.Avro) to keep them, or "
             "types.Row to write the fields without names",
             stacklevel=4,
         )
