@@ -17,8 +17,8 @@ def path_argument(path: object) -> str:
 
 
 def option_text(value: object) -> str:
-    """Return an option as the text that Spark expects."""
-    return value if isinstance(value, str) else json.dumps(value)
+    """Return an option as the text that Spark expects; sets are lists."""
+    return value if isinstance(value, str) else json.dumps(value, default=sorted)
 
 
 def time_argument(time: object, what: str) -> int:

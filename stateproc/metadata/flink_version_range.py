@@ -55,6 +55,11 @@ def flink_version_range(metadata: SnapshotMetadata) -> str:
     return _text(first) if first == last else f"{_text(first)} – {_text(last)}"
 
 
+def first_reading_release(handle: KeyedHandle) -> Release:
+    """Return the first Flink release that reads a handle of this type in ``_metadata``, as (major, minor)."""
+    return max(_BY_HANDLE[kind][0] for kind in _keyed_types(handle))
+
+
 def _text(release: Release) -> str:
     return f"{release[0]}.{release[1]}"
 

@@ -13,6 +13,7 @@ from stateproc.errors import InvalidOption, SnapshotError, Where, not_found
 from stateproc.flink_versions import Release
 from stateproc.keygroups.key_group_assignment import key_hash_of
 from stateproc.metadata.backend import StateMetaInfo
+from stateproc.metadata.flink_version_range import first_reading_release
 from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle, KeyedHandle
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
 from stateproc.readers.common.row_schema import KEY_GROUP
@@ -124,7 +125,7 @@ class ExistingOperator:
         if self.edits.touch_keyed or (max_parallelism, parallelism) != (own.max_parallelism, own.parallelism):
             return False
         handles = [item.managed_keyed for item in own.metadata.subtasks if item.managed_keyed is not None]
-        if any(map(_has_tables, handles)) and not release.reads_tables_of(own.context.metadata_version):
+        if not all(_is_read_by(release, handle, own.context.metadata_version) for handle in handles):
             return False
         if format_ is not None and not all(map(KEYED_FORMATS[format_].is_handle_of, handles)):
             return False
@@ -309,6 +310,13 @@ def _joined(items: Iterable[EditedSplit]) -> Iterator[EditedSplit]:
         else:
             yield item
     yield from map(EditedSplit, together(unchanged))
+
+
+def _is_read_by(release: Release, handle: KeyedHandle, metadata_version: int) -> bool:
+    """Whether a release reads the handle as it is, and the files that it refers to."""
+    if first_reading_release(handle) > (release.major, release.minor):
+        return False
+    return not _has_tables(handle) or release.reads_tables_of(metadata_version)
 
 
 def _has_tables(handle: KeyedHandle) -> bool:

@@ -113,6 +113,32 @@ def test_a_purge_changes_one_state_and_others_are_copied_as_entries() -> None:
     assert found.bytes_read > 0 and found.files_written == operator.parallelism
 
 
+@pytest.mark.parametrize(
+    ("name", "release", "action"),
+    [
+        ("1.20/kitchen-hashmap-checkpoint", "1.15", "carried over"),
+        ("1.20/kitchen-hashmap-checkpoint", "1.14", "changed"),
+        ("1.20/kitchen-rocksdb-incremental", "1.15", "carried over"),
+        ("1.20/kitchen-rocksdb-incremental", "1.13", "changed"),
+        ("1.20/kitchen-rocksdb-changelog", "1.16", "carried over"),
+        ("1.20/kitchen-rocksdb-changelog", "1.15", "changed"),
+        ("2.3/kitchen-rocksdb-incremental", "2.0", "carried over"),
+        ("2.3/kitchen-rocksdb-incremental", "1.20", "changed"),
+        ("2.3/kitchen-rocksdb-changelog", "1.20", "changed"),
+        ("2.3/kitchen-hashmap-checkpoint", "1.20", "carried over"),
+        ("2.3/kitchen-rocksdb-canonical", "1.13", "carried over"),
+    ],
+)
+def test_state_that_a_release_cannot_read_as_it_is_is_written_anew(name: str, release: str, action: str) -> None:
+    """Handles have identifiers since 1.15, changelogs another handle since 1.16, and RocksDB 8 of 2.0 other tables."""
+    fixture = KINDS[name]
+    uids = {line["uid"] for line in fixture.expected()}
+    plan = writer(fixture.snapshot, uids=uids).with_flink_version(release).plan()
+    found = {it.display: it for it in plan.operators}
+    assert {found[uid].action.value for uid in uids} == {action}
+    assert {found[uid].reasons for uid in uids} == {("format canonical",) if action == "changed" else ()}
+
+
 @pytest.mark.parametrize("name", sorted(KINDS))
 def test_every_kind_of_snapshot_can_be_planned_or_is_refused_with_advice(name: str) -> None:
     item: Fixture = KINDS[name]
