@@ -86,7 +86,9 @@ def test_a_data_frame_is_written_and_read(spark: SparkSession, tmp_path: Path) -
     rows = spark.range(300).selectExpr("id AS key", "named_struct('n', id, 't', timestamp_millis(id)) AS value")
     register_source(spark)
     sink = rows.write.format("savepoint").option("uid", "op").option("state", "v").option("parallelism", "2")
-    sink.option("valueType", "ROW<n BIGINT, t TIMESTAMP(3)>").mode("append").save(str(tmp_path / "savepoint"))
+    sink.option("valueType", "Pojo com.acme.Seen {n: Long, t: Instant}").mode("append").save(
+        str(tmp_path / "savepoint")
+    )
     source = spark.read.format("savepoint").option("uids", "op").option("uid", "op").option("state", "v")
     found = source.load(str(tmp_path / "savepoint")).where("key IN (7, 8)").orderBy("key").collect()
     assert [(row.key, row.value.n, row.value.t.microsecond) for row in found] == [(7, 7, 7000), (8, 8, 8000)]
