@@ -71,7 +71,7 @@ test-spark: setup ## the Spark data source, writing from DataFrames, and stores
 test-flink: setup ## what real Flink restores and runs, and its RocksDB
 	$(PYTEST) tests/integration/flink tests/integration/rocksdb
 
-test-cluster: setup ## a Spark standalone cluster: killed processes, a store with faults; not part of make test
+test-cluster: setup ## a Spark standalone cluster: verbs, jobs, killed processes, faults, shipping; not part of make test
 	$(PYTEST) tests/cluster
 
 test-acceptance: setup ## every verb on every kind of snapshot in real Flink, a Kafka broker, kills; not part of make test

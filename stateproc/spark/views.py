@@ -17,6 +17,7 @@ from stateproc.snapshot.opening import open
 from stateproc.snapshot.opening_arguments import metadata_bytes
 from stateproc.snapshot.selection import state_option
 from stateproc.snapshot.snapshot import Snapshot
+from stateproc.spark.executors import check_executors
 from stateproc.spark.options import source_options
 from stateproc.spark.python_source import check_python_sources, option_text, register_source
 from stateproc.spark.types import spark_schema
@@ -116,7 +117,7 @@ def attach(spark: SparkSession, path: str, *, cache: str | os.PathLike[str] | No
         The views; printing them lists their columns.
 
     Raises:
-        InvalidOption: An option does not fit, or Spark's Python workers cannot import stateproc.
+        InvalidOption: An option does not fit, or Spark's Python workers or executors cannot import stateproc.
         SnapshotError: The snapshot cannot be opened.
         PythonException: A state cannot be read that is to be cached (pyspark.errors).
         WriteFailed: The cache cannot be written.
@@ -130,6 +131,7 @@ def attach(spark: SparkSession, path: str, *, cache: str | os.PathLike[str] | No
             f"option {selecting[0]} does not go with attach", advice="every state gets a view of its own"
         )
     check_worker_python(spark)
+    check_executors(spark)
     snapshot = open(parsed.path, **parsed.opening)
     register_source(spark)
     if spark.conf.get(_PUSHDOWN, None) is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -42,12 +41,6 @@ def _main_module() -> str:
 
 _PROBE = "import sys, stateproc, pyspark_savepoint; print(*sys.version_info[:2], sep='.')"
 _DEFAULT_PYTHON = "python3"
-_SHIPPING = (
-    "install stateproc for the Python of every node (PYSPARK_PYTHON), or ship a packed environment with --archives: "
-    "docs/deployment.md"
-)
-_checked: set[str] = set()
-"""Ids of applications whose executors were found to have the package."""
 
 
 def check_worker_python(spark: SparkSession) -> None:
@@ -74,42 +67,6 @@ def check_worker_python(spark: SparkSession) -> None:
                 advice=f"set PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON to {sys.executable} before the Spark session "
                 "starts, or activate the virtual environment",
             )
-
-
-_ON_EXECUTOR = (
-    "(__import__('socket').gethostname(), '.'.join(map(str, __import__('sys').version_info[:2])), "
-    "__import__('importlib.util', fromlist=['util']).find_spec('stateproc') is not None)"
-)
-"""Host, version of Python, and whether the package is there. Text, because executors may not have this module."""
-_TASKS_PER_CORE = 2
-_NOT_PYTHON = re.compile(r"\[PYTHON_VERSION_MISMATCH\][^\n]*|Cannot run program[^\n]*|No module named [^\n]*")
-
-
-def check_executors(spark: SparkSession) -> None:
-    """Check, once per application, that the executors of a cluster have this package and the driver's Python.
-
-    It runs short tasks, two for each core, which as a rule reach every executor. One that starts later is not checked.
-
-    Raises:
-        InvalidOption: An executor has not; the message names its host.
-    """
-    context = spark.sparkContext
-    if str(context.master).startswith("local") or context.applicationId in _checked:
-        return
-    tasks = max(1, context.defaultParallelism) * _TASKS_PER_CORE
-    try:
-        found = context.parallelize([_ON_EXECUTOR] * tasks, tasks).map(eval).collect()
-    except Exception as error:  # of Spark, py4j or Java, by where Python failed
-        reason = re.search(
-            r"\[PYTHON_VERSION_MISMATCH\][^\n]*|Cannot run program[^\n]*|No module named [^\n]*", str(error)
-        )
-        if reason is None:
-            raise
-        raise InvalidOption(f"Spark's executors cannot run Python: {reason[0].strip()}", advice=_SHIPPING) from None
-    lacking = sorted({host for host, _, present in found if not present})
-    if lacking:
-        raise InvalidOption(f"Spark's executors on {', '.join(lacking)} have no package stateproc", advice=_SHIPPING)
-    _checked.add(context.applicationId)
 
 
 @cache

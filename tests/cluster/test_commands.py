@@ -137,8 +137,11 @@ def test_a_job(
 def test_dataframes_on_hdfs(lasting_cluster: Cluster, distributed_store: RemoteStore) -> None:
     """As test_standalone_cluster does on S3."""
     target = f"{distributed_store.root}/frames"
-    written, rewritten, found = lasting_cluster.run(write_and_read(1_000_000, target, {}), SPECULATION)
+    attach = {"name": "attach", "source": f"{target}/two", "options": {}}
+    steps = [*write_and_read(1_000_000, target, {}), attach]
+    written, rewritten, found, attached = lasting_cluster.run(steps, SPECULATION)
     print(written, rewritten, found)
+    assert len(attached.get("result", [])) > 0, attached
     assert rewritten.get("result") == f"{target}/two", (written, rewritten)
     assert found.get("result") == totals(1_000_000), found
     assert contents(f"{target}/two")[BALANCE].num_rows == 1_000_000

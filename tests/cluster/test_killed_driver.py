@@ -55,45 +55,51 @@ def files_of(store: RemoteStore, uri: str) -> dict[str, bytes]:
     return {name: store.fs.cat_file(f"{store.path(uri)}/{name}") for name in store.names(uri)}
 
 
-def test_the_driver_is_killed_at_random_moments(lasting_cluster: Cluster, s3: RemoteStore, tmp_path: Path) -> None:
+@pytest.fixture(params=["s3", "distributed_store"])
+def store(request: pytest.FixtureRequest) -> RemoteStore:
+    found: RemoteStore = request.getfixturevalue(request.param)
+    return found
+
+
+def test_the_driver_is_killed_at_random_moments(lasting_cluster: Cluster, store: RemoteStore, tmp_path: Path) -> None:
     """Each run meets what the one before has left."""
-    source, target = write_accounts(f"{s3.root}/to-kill", ROWS, s3.options), f"{s3.root}/killed"
-    before = files_of(s3, source)
+    source, target = write_accounts(f"{store.root}/to-kill", ROWS, store.options), f"{store.root}/killed"
+    before = files_of(store, source)
     changes = [{"rescale": {"max_parallelism": 512}}, {"convert": {"to": "native-rocksdb"}}]
-    base = {"path": source, "open": {"uids": [UID], "storage_options": s3.options}}
-    place = {"path": target, "storage_options": s3.options, "overwrite": "always"}
+    base = {"path": source, "open": {"uids": [UID], "storage_options": store.options}}
+    place = {"path": target, "storage_options": store.options, "overwrite": "always"}
     job = {"job": "killed", "engine": "spark", "spark": {"master": lasting_cluster.url}, "base": base}
     (tmp_path / "job.json").write_text(json.dumps({**job, "changes": changes, "target": place}))
     command = [sys.executable, "-m", "stateproc", "run", "job.json", "--json"]
 
     with started(command, tmp_path) as whole:
-        wait_for_files(s3, target, whole, tmp_path / "driver.log")
+        wait_for_files(store, target, whole, tmp_path / "driver.log")
         begun = time.monotonic()
         assert whole.wait(SECONDS) == 0, (tmp_path / "driver.log").read_text()
     window = time.monotonic() - begun
-    s3.fs.rm(s3.path(target), recursive=True)
+    store.fs.rm(store.path(target), recursive=True)
 
     moments, found = random.Random(14), []
     for number in range(KILLS):
         with started(command, tmp_path) as killed:
-            wait_for_files(s3, target, killed, tmp_path / "driver.log")
+            wait_for_files(store, target, killed, tmp_path / "driver.log")
             time.sleep(window * (number + moments.random()) / KILLS)
             os.killpg(killed.pid, signal.SIGKILL)
-        names = s3.names(target)
-        found.append("savepoint" if "_metadata" in names else f"{len(names)} files")
+        names = store.names(target)
+        found.append("savepoint" if "_metadata" in names else len(names))
         if "_metadata" in names:
-            assert contents(target, s3.options) == contents(source, s3.options)
-            s3.fs.rm(s3.path(target), recursive=True)
+            assert contents(target, store.options) == contents(source, store.options)
+            store.fs.rm(store.path(target), recursive=True)
         else:
             with pytest.raises(MissingFile):
-                stateproc.open(target, storage_options=s3.options)
-        assert files_of(s3, source) == before
-    print(f"a write of {window:.1f} s, killed {KILLS} times:", found)
+                stateproc.open(target, storage_options=store.options)
+        assert files_of(store, source) == before
+    print(f"{store.root}: a write of {window:.1f} s, killed {KILLS} times; files left:", found)
     assert sum(item != "savepoint" for item in found) >= _LEAST
 
     last = ran(command, tmp_path, driver_environment())
     assert last.status == 0, last.err
     assert json.loads(last.out)["status"] == "written"
-    assert contents(target, s3.options) == contents(source, s3.options)
-    runs = {run_of_file(name) for name in s3.names(target) - {"_metadata", "_stateproc_job.json"}}
-    assert len(runs) == 1 and None not in runs, s3.names(target)
+    assert contents(target, store.options) == contents(source, store.options)
+    runs = {run_of_file(name) for name in store.names(target) - {"_metadata", "_stateproc_job.json"}}
+    assert len(runs) == 1 and None not in runs, store.names(target)

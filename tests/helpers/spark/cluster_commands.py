@@ -55,11 +55,11 @@ def driver_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     return python_environment({**pythons, "PYSPARK_SUBMIT_ARGS": submitted, "COLUMNS": "140", **(more or {})})
 
 
-def ran(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Ran:
-    """Run a command to its end."""
+def ran(command: Sequence[str], folder: Path, environment: Mapping[str, str], *, most: float = SECONDS) -> Ran:
+    """Run a command to its end, which it reaches within so many seconds."""
     started = time.perf_counter()
     done = subprocess.run(
-        command, cwd=folder, env=dict(environment), capture_output=True, text=True, timeout=SECONDS, check=False
+        command, cwd=folder, env=dict(environment), capture_output=True, text=True, timeout=most, check=False
     )
     return Ran(done.returncode, done.stdout, done.stderr, time.perf_counter() - started)
 

@@ -46,8 +46,8 @@ def read(spark: SparkSession, step: Mapping[str, Any]) -> Any:
 
 def attach(spark: SparkSession, step: Mapping[str, Any]) -> Any:
     """Return the names of the views of a snapshot."""
-    views = stateproc.attach(spark, step["source"], storage_options=step["options"], uids=[OPERATOR])
-    return [view.name for view in views]
+    options = {f"fs.{name}": value for name, value in step["options"].items()}
+    return stateproc.attach(spark, step["source"], **options, uids=[OPERATOR]).names
 
 
 STEPS: dict[str, Callable[[SparkSession, Mapping[str, Any]], Any]] = {
