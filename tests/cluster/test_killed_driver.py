@@ -23,6 +23,8 @@ from tests.helpers.spark.standalone_cluster import SECONDS, Cluster
 from tests.helpers.stores.remote_store import RemoteStore
 
 ROWS, KILLS = 200_000, 6
+_MARKER, _FILE = ".stateproc-", "stateproc-"
+"""How the names of files begin. Every second run is killed soon after its first state file."""
 _LEAST = 2
 """So many of the runs must have been killed while they wrote, not before or after."""
 
@@ -42,11 +44,11 @@ def started(command: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes
         process.wait()
 
 
-def wait_for_files(store: RemoteStore, target: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait until the marker of a new write is in the target."""
+def wait_for_files(store: RemoteStore, target: str, process: subprocess.Popen[bytes], log: Path, first: str) -> None:
+    """Wait until the target has a new file whose name begins with ``first``."""
     left = store.names(target)
     deadline = time.monotonic() + SECONDS
-    while not {name for name in store.names(target) - left if name.startswith(".")}:
+    while not {name for name in store.names(target) - left if name.startswith(first)}:
         assert process.poll() is None and time.monotonic() < deadline, (log.read_text(), store.names(target), left)
         time.sleep(0.05)
 
@@ -73,7 +75,7 @@ def test_the_driver_is_killed_at_random_moments(lasting_cluster: Cluster, store:
     command = [sys.executable, "-m", "stateproc", "run", "job.json", "--json"]
 
     with started(command, tmp_path) as whole:
-        wait_for_files(store, target, whole, tmp_path / "driver.log")
+        wait_for_files(store, target, whole, tmp_path / "driver.log", _MARKER)
         begun = time.monotonic()
         assert whole.wait(SECONDS) == 0, (tmp_path / "driver.log").read_text()
     window = time.monotonic() - begun
@@ -82,8 +84,9 @@ def test_the_driver_is_killed_at_random_moments(lasting_cluster: Cluster, store:
     moments, found = random.Random(14), []
     for number in range(KILLS):
         with started(command, tmp_path) as killed:
-            wait_for_files(store, target, killed, tmp_path / "driver.log")
-            time.sleep(window * (number + moments.random()) / KILLS)
+            in_files = number % 2 == 1
+            wait_for_files(store, target, killed, tmp_path / "driver.log", _FILE if in_files else _MARKER)
+            time.sleep(moments.random() if in_files else window * moments.random())
             os.killpg(killed.pid, signal.SIGKILL)
         names = store.names(target)
         found.append("savepoint" if "_metadata" in names else len(names))

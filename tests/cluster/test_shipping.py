@@ -60,7 +60,7 @@ class Site:
             more: Further variables of the environment.
         """
         replaced = {
-            "'stateproc[s3]'": f"'{self.wheel}[s3]'",
+            "'stateproc[s3,jobs]'": f"'{self.wheel}[s3,jobs]'",
             "pip download --no-deps --dest . stateproc": f"cp {self.wheel} .",
             "/opt/flink-state": f"{self.folder}/environment",
             "run rescale.yaml": f"run rescale.yaml --set run_id={name}",
@@ -73,7 +73,7 @@ class Site:
 
     def check_written(self, name: str, done: Ran) -> None:
         """Check the savepoint that a recipe has written."""
-        assert done.status == 0, done.err[-4000:]
+        assert done.status == 0, done.err[-4000:] + done.out[-2000:]
         target = f"s3://{BUCKET}/rescaled/{name}"
         pointer = self.store.client.get_object(Bucket=BUCKET, Key="rescaled/latest")["Body"].read().decode()
         assert pointer == f"{target}\n"
@@ -130,7 +130,7 @@ def packed(site: Site) -> Ran:
 @pytest.fixture(scope="module")
 def driver(site: Site, packed: Ran) -> dict[str, str]:
     """Leave of the environment what the package depends on, for the nodes; return that of a driver with the package."""
-    assert packed.status == 0, packed.err[-4000:]
+    assert packed.status == 0, packed.err[-2000:] + packed.out[-2000:]
     subprocess.run([site.python, "-m", "pip", "uninstall", "--quiet", "--yes", "stateproc"], check=True)
     return {"PYSPARK_PYTHON": str(site.python), "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
 
@@ -141,8 +141,8 @@ def test_a_packed_environment(site: Site, packed: Ran) -> None:
 
 def test_nothing_is_shipped(site: Site, driver: dict[str, str]) -> None:
     done = site.run('spark-submit --master "$MASTER" main.py run rescale.yaml', "nothing", driver)
-    assert done.status == 2 and "Traceback" not in done.err
-    assert "cannot import stateproc (No module named 'stateproc')" in done.err
+    assert done.status == 2 and "Traceback" not in done.printed
+    assert "cannot import stateproc (No module named 'stateproc')" in done.printed
     assert site.store.names("rescaled/nothing") == []
 
 
@@ -156,7 +156,7 @@ def test_the_wheel_among_python_files(site: Site, driver: dict[str, str]) -> Non
     line = f'cp {site.wheel} files.zip; spark-submit --master "$MASTER" --py-files files.zip {cache}'
     done = site.run(f"{line} main.py run rescale.yaml", "files", driver)
     site.check_written("files", done)
-    assert "import stateproc from a ZIP file (--py-files), without its compiled kernels" in done.err
+    assert "import stateproc from a ZIP file (--py-files), without its compiled kernels" in done.printed
 
 
 def test_read_only_files_without_home_and_caches(site: Site, driver: dict[str, str]) -> None:

@@ -42,6 +42,11 @@ class Ran:
     err: str
     seconds: float
 
+    @property
+    def printed(self) -> str:
+        """What was printed, with single blanks. spark-submit prints what a program writes to stderr to stdout."""
+        return " ".join((self.out + self.err).split())
+
 
 def settings(more: Mapping[str, str] | None = None) -> list[str]:
     """Return the arguments of spark-submit that configure a driver on this machine for the cluster."""
