@@ -7,7 +7,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pyspark
 import pytest
 
@@ -78,8 +80,19 @@ class Site:
         pointer = self.store.client.get_object(Bucket=BUCKET, Key="rescaled/latest")["Body"].read().decode()
         assert pointer == f"{target}\n"
         found = contents(target, self.store.options, UID)
-        assert found == contents(f"s3://{BUCKET}/savepoints/shop", self.store.options, UID)
+        assert rows(found) == rows(contents(f"s3://{BUCKET}/savepoints/shop", self.store.options, UID))
         assert stateproc.open(target, storage_options=self.store.options).operators[0].max_parallelism == 512
+
+
+def rows(tables: Mapping[str, pa.Table]) -> dict[str, dict[Any, Any]]:
+    """The values by state and key; the entries of a map have no order."""
+    return {
+        name: {
+            row["key"]: sorted(row["value"]) if isinstance(row["value"], list) else row["value"]
+            for row in table.to_pylist()
+        }
+        for name, table in tables.items()
+    }
 
 
 def tree(folder: Path) -> dict[str, float]:
@@ -131,7 +144,7 @@ def packed(site: Site) -> Ran:
 def driver(site: Site, packed: Ran) -> dict[str, str]:
     """Leave of the environment what the package depends on, for the nodes; return that of a driver with the package."""
     assert packed.status == 0, packed.err[-2000:] + packed.out[-2000:]
-    subprocess.run([site.python, "-m", "pip", "uninstall", "--quiet", "--yes", "stateproc"], check=True)
+    subprocess.run([site.python, "-I", "-m", "pip", "uninstall", "--quiet", "--yes", "stateproc"], check=True)
     return {"PYSPARK_PYTHON": str(site.python), "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
 
 
@@ -161,7 +174,7 @@ def test_the_wheel_among_python_files(site: Site, driver: dict[str, str]) -> Non
 
 def test_read_only_files_without_home_and_caches(site: Site, driver: dict[str, str]) -> None:
     """Permissions do not stop root, so the test looks for what the nodes have written."""
-    subprocess.run([site.python, "-m", "pip", "install", "--quiet", "--no-deps", str(site.wheel)], check=True)
+    subprocess.run([site.python, "-I", "-m", "pip", "install", "--quiet", "--no-deps", str(site.wheel)], check=True)
     for path in (site.folder / "environment").rglob("*"):
         if not path.is_symlink():
             path.chmod(path.stat().st_mode & ~0o222)
