@@ -1,4 +1,4 @@
-"""Every command and snippet of README and docs does what the document says."""
+"""Every command of README and docs, and every program without Spark, does what the document says."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.document_runs import SECONDS, check_commands, check_printed, environment, program_of
+from tests.helpers.document_runs import (
+    SECONDS,
+    check_commands,
+    check_printed,
+    environment,
+    folder_of,
+    program_of,
+    uses_spark,
+)
 from tests.helpers.markdown_fences import DOCUMENTS, GUIDES, ROOT
 from tests.helpers.stores.object_store import Store, object_store
 
 _NAMES = [str(document.relative_to(ROOT)) for document in DOCUMENTS]
-
-
-def folder_of(document: Path, folder: Path) -> Path:
-    """A folder in which files can be written: as outside a checkout, unless the document uses fixtures."""
-    if "tests/fixtures" in document.read_text(encoding="utf-8"):
-        (folder / "tests").symlink_to(ROOT / "tests")
-    return folder
+_PROGRAMS = [document for document in DOCUMENTS if program_of(document) is not None and not uses_spark(document)]
 
 
 @pytest.fixture(scope="module")
@@ -37,21 +39,19 @@ def test_commands_print_what_is_shown(document: Path, tmp_path: Path, store: Sto
     check_commands(document, folder_of(document, tmp_path), store.environment)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=_NAMES)
+@pytest.mark.parametrize("document", _PROGRAMS, ids=lambda document: str(document.relative_to(ROOT)))
 def test_python_runs(document: Path, tmp_path: Path, store: Store) -> None:
-    program = program_of(document)
-    if program is not None:
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            cwd=folder_of(document, tmp_path),
-            env=environment(store.environment),
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
-        assert done.returncode == 0, f"{document.name}\n{done.stdout}\n{done.stderr}"
-        check_printed(document, done.stdout)
+    done = subprocess.run(
+        [sys.executable, "-c", program_of(document) or ""],
+        cwd=folder_of(document, tmp_path),
+        env=environment(store.environment),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, f"{document.name}\n{done.stdout}\n{done.stderr}"
+    check_printed(document, done.stdout)
 
 
 def test_links_lead_somewhere() -> None:

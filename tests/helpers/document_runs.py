@@ -84,6 +84,20 @@ def program_of(document: Path) -> str | None:
     return "\n".join("\n" * 2 + text for _, text in snippets)
 
 
+def uses_spark(document: Path) -> bool:
+    """Return whether a document's program has a Spark session."""
+    return "SparkSession" in (program_of(document) or "")
+
+
+def folder_of(document: Path, folder: Path, snapshots: Path | None = None) -> Path:
+    """Return a folder to run in, with the fixtures if the document names them, and with the bundled snapshots."""
+    if "tests/fixtures" in document.read_text(encoding="utf-8"):
+        (folder / "tests").symlink_to(ROOT / "tests")
+    if snapshots is not None:
+        (folder / "snapshots").symlink_to(snapshots)
+    return folder
+
+
 def check_printed(document: Path, printed: str) -> None:
     """Fail unless a document's program printed what each of its `text` blocks shows."""
     for shown in blocks(document, "text"):
