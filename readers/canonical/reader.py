@@ -11,6 +11,7 @@ import numpy as np
 
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.readers.canonical import entry_scan as scanning
+from stateproc.readers.canonical.entry_step import BETWEEN_GROUPS, FULL, GROUP, MESSAGES, POS, STATE
 from stateproc.readers.common.key_group_blocks import (
     Block,
     BlockSizing,
@@ -102,7 +103,7 @@ class _StateScanner:
     def __init__(self, file: str, prefix: int, state_id: int, n_states: int) -> None:
         self._file, self._prefix, self._state_id, self._n_states = file, prefix, state_id, n_states
         self._reg = np.zeros(4, dtype=np.int64)
-        self._reg[scanning.STATE] = scanning.BETWEEN_GROUPS
+        self._reg[STATE] = BETWEEN_GROUPS
         self._unused = 0
         self._unbegun = False
         self._at = 0
@@ -114,7 +115,7 @@ class _StateScanner:
         groups = np.array([key_group for key_group, _ in block.groups], dtype=np.int32)
         starts = np.array([at for _, at in block.groups], dtype=np.int64)
         reg = self._reg
-        reg[scanning.POS], reg[scanning.GROUP] = 0, 0
+        reg[POS], reg[GROUP] = 0, 0
         self.entries = 0
         while True:
             out = np.empty((4, _ENTRIES_AT_ONCE), dtype=np.int64)
@@ -126,18 +127,18 @@ class _StateScanner:
             self.entries += n
             if n:
                 yield RawEntries(data, key_groups[:n], out[:, :n], self._file, file_at, not block.compressed)
-            if outcome in scanning.MESSAGES:
-                at = file_at + int(reg[scanning.POS]) if not block.compressed else file_at
+            if outcome in MESSAGES:
+                at = file_at + int(reg[POS]) if not block.compressed else file_at
                 raise CorruptSnapshot(
-                    scanning.MESSAGES[outcome],
+                    MESSAGES[outcome],
                     where=Where(file=self._file, offset=at),
                     advice="the file is damaged; use a copy or take the snapshot again",
                 )
-            if outcome != scanning.FULL:
+            if outcome != FULL:
                 break
-        pos = int(reg[scanning.POS])
+        pos = int(reg[POS])
         self._unused, self._at = len(data) - pos, file_at + pos if not block.compressed else file_at
-        ahead = starts[int(reg[scanning.GROUP]) :]
+        ahead = starts[int(reg[GROUP]) :]
         self._unbegun = len(ahead) > 0
         if block.last or (ahead > pos).any():
             self.finish()
@@ -145,7 +146,7 @@ class _StateScanner:
 
     def finish(self) -> None:
         """Raise CorruptSnapshot for an entry or a key group that has begun and not ended."""
-        if self._unused or self._unbegun or self._reg[scanning.STATE] != scanning.BETWEEN_GROUPS:
+        if self._unused or self._unbegun or self._reg[STATE] != BETWEEN_GROUPS:
             raise CorruptSnapshot(
                 "a key group is cut off in the middle of an entry",
                 where=Where(file=self._file, offset=self._at),

@@ -1,6 +1,6 @@
 """Count the entries and bytes of each state in canonical key groups, in one pass, without decoding.
 
-Format: org.apache.flink.runtime.state.FullSnapshotAsyncWriter, as in stateproc.readers.canonical.entry_scan.
+Format: org.apache.flink.runtime.state.FullSnapshotAsyncWriter, see stateproc.readers.canonical.entry_step.
 """
 
 from __future__ import annotations
@@ -10,27 +10,23 @@ from collections.abc import Callable, Generator, Sequence
 import numpy as np
 
 from stateproc.codec.array_types import Ints, Longs, LongTable
-from stateproc.codec.jit import exported, load_be16, load_be32, load_u8
+from stateproc.codec.jit import exported
 from stateproc.errors import CorruptSnapshot, Where
-from stateproc.readers.canonical.entry_scan import (
+from stateproc.readers.canonical.entry_step import (
     ALL,
-    BAD_LENGTH,
-    BAD_PREFIX,
-    BAD_START,
-    BAD_STATE,
     BETWEEN_GROUPS,
     GROUP,
     KEY_GROUP,
     MESSAGES,
-    MORE,
     POS,
     STATE,
+    STEPPED,
+    begin_key_group,
+    read_entry,
 )
 from stateproc.readers.common.entry_counts import Counts, EntryCounts
 from stateproc.readers.common.key_group_blocks import Block, KeyGroupRange, fed, plain_blocks, snappy_blocks
 from stateproc.storage import ByteSource
-
-_END = 0xFFFF
 
 
 @exported
@@ -46,7 +42,7 @@ def measure_block(
     entries: LongTable,
     sizes: LongTable,
 ) -> int:
-    """Count the entries of ``size`` bytes at ``source`` from ``reg`` on; returns an outcome of ``entry_scan``.
+    """Count the entries of ``size`` bytes at ``source`` from ``reg`` on; returns an outcome of ``entry_step``.
 
     groups, starts: key groups that begin in these bytes. rows: by key group, its row in entries and sizes,
     which are int64 [key groups, n_states]. MORE: ``reg[POS]`` is where an entry begins that the bytes do not
@@ -56,61 +52,18 @@ def measure_block(
     outcome = ALL
     while True:
         if state == BETWEEN_GROUPS:
-            if group >= len(groups):
-                outcome = ALL if pos == size else BAD_START
-                break
-            if pos != starts[group]:
-                outcome = BAD_START
-                break
-            if size - pos < 2:
-                outcome = MORE
-                break
-            state = load_be16(source + pos)
-            if state >= n_states:
-                state = BETWEEN_GROUPS
-                outcome = BAD_STATE
+            outcome, state = begin_key_group(source, size, pos, group, groups, starts, n_states)
+            if outcome != STEPPED:
                 break
             key_group = groups[group]
             group += 1
             pos += 2
             continue
-        if size - pos < 4:
-            outcome = MORE
+        outcome, key_size, value_size, end, next_state = read_entry(
+            source, size, pos, state, key_group, prefix, n_states
+        )
+        if outcome != STEPPED:
             break
-        key_size = np.int64(np.int32(np.uint32(load_be32(source + pos))))
-        if key_size < prefix:
-            outcome = BAD_LENGTH
-            break
-        key_at = pos + 4
-        if size - key_at < key_size + 4:
-            outcome = MORE
-            break
-        value_at = key_at + key_size + 4
-        value_size = np.int64(np.int32(np.uint32(load_be32(source + value_at - 4))))
-        if value_size < 0:
-            outcome = BAD_LENGTH
-            break
-        if size - value_at < value_size:
-            outcome = MORE
-            break
-        first = load_u8(source + key_at)
-        found = first & 0x7F if prefix == 1 else ((first & 0x7F) << 8) | load_u8(source + key_at + 1)
-        if found != key_group:
-            outcome = BAD_PREFIX
-            break
-        end = value_at + value_size
-        next_state = state
-        if first & 0x80:
-            if size - end < 2:
-                outcome = MORE
-                break
-            next_state = load_be16(source + end)
-            if next_state != _END and next_state >= n_states:
-                outcome = BAD_STATE
-                break
-            end += 2
-            if next_state == _END:
-                next_state = BETWEEN_GROUPS
         row = rows[key_group]
         entries[row, state] += 1
         sizes[row, state] += 8 + key_size + value_size

@@ -21,6 +21,7 @@ import pytest
 
 import stateproc.codec.machine as machine_module
 import stateproc.readers.canonical.entry_scan as scanning_module
+import stateproc.readers.canonical.entry_step as stepping_module
 import stateproc.readers.canonical.reader as canonical_module
 import stateproc.readers.common.map_grouping as maps_module
 from stateproc.codec import ascii_scan, jit, ops
@@ -210,7 +211,7 @@ for _module in (
     _KERNELS[_module.__name__] = plain_module(_module, _KERNELS)
 _VM = plain_module(dispatch, _KERNELS)
 _VECTORIZED = plain_module(vectorized, _KERNELS)
-_SCANNING = plain_module(scanning_module)
+_SCANNING = plain_module(scanning_module, {stepping_module.__name__: plain_module(stepping_module)})
 _MAPS = plain_module(maps_module)
 
 

@@ -12,6 +12,7 @@ import pytest
 from stateproc.keygroups import hashes as hashes_module
 from stateproc.keygroups import kernels as hash_kernels
 from stateproc.keygroups import scalars as scalars_module
+from stateproc.readers.canonical import entry_step as stepping_module
 from stateproc.readers.canonical import statistics as measuring_module
 from stateproc.readers.rocksdb import blocks as blocks_module
 from stateproc.readers.rocksdb import candidate_kernel as candidates
@@ -36,7 +37,7 @@ _BLOCKS = plain_module(blocks_module)
 _SNAPPY = plain_module(snappy_module)
 _COMPRESSION = plain_module(compression_module, {snappy_module.__name__: _SNAPPY})
 CHECKSUMS = plain_module(checksums_module)
-_MEASURING = plain_module(measuring_module)
+_MEASURING = plain_module(measuring_module, {stepping_module.__name__: plain_module(stepping_module)})
 _HASHES = plain_module(hash_kernels)
 _WRITABLE = True
 
