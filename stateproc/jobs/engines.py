@@ -32,7 +32,7 @@ def with_engine(job: Job, engine: str | None, master: str | None) -> Job:
     Args:
         job: The job.
         engine: ``auto``, ``local`` or ``spark``; None for that of the job.
-        master: Spark's master; None for that of the job, or as configured.
+        master: The Spark master URL; None for that of the job, or as configured.
 
     Raises:
         InvalidOption: There is no such engine, or a master is given although the engine is ``local``.

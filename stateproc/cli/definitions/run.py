@@ -23,7 +23,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--master",
         metavar="URL",
-        help="Spark's master, for a job that runs on Spark; default as the job or Spark has it",
+        help="Spark master URL, for a job that runs on Spark (default: that of the job, else spark.master)",
     )
     parser.add_argument("--plan", action="store_true", help="show what a run would do; write nothing")
     parser.add_argument(
