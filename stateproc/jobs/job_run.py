@@ -81,7 +81,7 @@ def run_job(
         plan: Write nothing; the report contains what a run would do.
         allow_hooks: Whether commands, functions and modules that the job names may run.
         engine: ``local``, ``spark`` or ``auto`` instead of the engine that the job names.
-        master: Spark's master, of a session that the run starts.
+        master: The Spark master URL of a session that the run starts.
 
     Returns:
         The report.
