@@ -54,5 +54,8 @@ def _bar(what: str, progress: WriteProgress) -> Iterator[None]:
             # Without a total the bar moves to and fro.
             bar.update(task, total=None if state.part is None else 1.0, completed=state.part or 0.0, done=done)
 
-        with polled(BAR_SECONDS, update):
-            yield
+        try:
+            with polled(BAR_SECONDS, update):
+                yield
+        finally:
+            update()

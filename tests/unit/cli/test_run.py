@@ -106,10 +106,13 @@ def test_lines_instead_of_a_bar(
     (tmp_path / "file").write_bytes(bytes(2048))
     run: Any = SimpleNamespace(job=SimpleNamespace(name="nightly"), target=str(tmp_path), target_options={})
     with run_progress.run_progress("write", run, "local"):
-        time.sleep(0.3)
-    lines = capsys.readouterr().err.splitlines()
+        printed, deadline = "", time.monotonic() + 30
+        while printed.count("\n") < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+            printed += capsys.readouterr().err
+    lines = printed.splitlines()
     assert len(lines) >= 2
-    assert all(line.startswith("nightly: writing: 0 s, 2.0 KiB written, ") for line in lines)
+    assert all(re.match(r"nightly: writing: \d+ s, 2\.0 KiB written, ", line) for line in lines)
 
 
 class Terminal(io.StringIO):
@@ -132,16 +135,14 @@ def test_a_bar_shows_what_the_engine_has_done(monkeypatch: pytest.MonkeyPatch) -
             list(writing.written([pa.RecordBatch.from_pydict({"key": [1, 2, 3]})]))
             writing.done(250)
             assert writing.state().part == 0.25
-            time.sleep(0.1)
         with reported_progress(copying):
             copying.expect_files(4000)
             copying.copied(3000)
             assert copying.state().part == 0.75
-            time.sleep(0.1)
     shown = out.getvalue()
     assert "nightly: writing /out" in shown
     assert re.search(r"3 entries written, [\d,]+ entries/s, about \d+ s left", shown)
-    assert re.search(r"1 file copied, [\d.]+ [KMG]iB/s, about 0 s left", shown)
+    assert re.search(r"1 file copied, [\d.]+ [KMG]iB/s, about \d+ s left", shown)
 
 
 def test_the_bar_of_a_real_run(job: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
