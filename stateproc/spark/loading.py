@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.spark.executors import check_executors
 from stateproc.spark.options import source_options
 from stateproc.spark.python_source import option_text
 from stateproc.spark.relations import relation
@@ -60,10 +61,12 @@ def load(spark: SparkSession, path: str | os.PathLike[str], **options: Any) -> D
         **options: Options of the data source (``uid``, ``state``, ``keys`` …), as text or Python values.
 
     Raises:
-        InvalidOption: An option is not valid, is one of streams, or Spark's Python workers cannot import stateproc.
+        InvalidOption: An option is not valid, is one of streams, or Spark's Python workers or executors cannot import
+            stateproc.
         SnapshotError: The snapshot cannot be read.
     """
     check_worker_python(spark)
+    check_executors(spark)
     given = {name: option_text(value) for name, value in options.items()}
     parsed = source_options({**given, "path": os.fspath(path)})
     if parsed.streamed:
