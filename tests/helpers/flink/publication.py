@@ -52,15 +52,8 @@ def _single(case: Case, release: str, run: Path, home: Path) -> dict[str, Any]:
     shutil.copy(run / "expected.jsonl", home / "expected.jsonl")
     snapshot = str(Path("snapshot") / taken.relative_to(root))
     if checkpoint:
-        _drop_unfinished(home / snapshot)
+        _drop_unreferenced(home, [snapshot])
     return _manifest(case, release) | {"snapshot": snapshot, "original_root": f"file:{root}"}
-
-
-def _drop_unfinished(snapshot: Path) -> None:
-    """Removes directories of checkpoints that were cancelled with the job."""
-    for sibling in snapshot.parent.glob("chk-*"):
-        if sibling != snapshot:
-            shutil.rmtree(sibling)
 
 
 def _chain(case: Chain, release: str, run: Path, home: Path) -> dict[str, Any]:
@@ -93,7 +86,7 @@ def _chain(case: Chain, release: str, run: Path, home: Path) -> dict[str, Any]:
 
 
 def _drop_unreferenced(home: Path, snapshots: list[str]) -> None:
-    """Removes checkpoints that came between, and files that no snapshot of the chain names."""
+    """Removes other checkpoints, unfinished ones too, and files that none of the snapshots names."""
     kept = [home / snapshot for snapshot in snapshots]
     for folder in home.glob("snapshot/*/chk-*"):
         if folder not in kept:
