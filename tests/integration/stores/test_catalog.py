@@ -17,6 +17,7 @@ from stateproc.storage.filesystem import filesystem
 from tests.helpers.paths import FIXTURES
 from tests.helpers.stores.hdfs import hdfs
 from tests.helpers.stores.object_store import BUCKET, Store, object_store
+from tests.helpers.stores.remote_store import RemoteStore
 
 CHAIN = FIXTURES / "1.20/chain-rocksdb/snapshot"
 JOB = "483d9b89067afda5f16b578f2e8da24a"
@@ -65,9 +66,7 @@ def test_object_store(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_hdfs(tmp_path: Path) -> None:
     with hdfs(tmp_path) as uri:
         fs, _ = filesystem(uri)
-        for path in CHAIN.rglob("*"):
-            if path.is_file():
-                fs.pipe_file(f"/flink/{path.relative_to(CHAIN)}", path.read_bytes())
+        RemoteStore(uri, {}).upload(CHAIN, "flink")
         entries = stateproc.ls(f"{uri}/flink")
         assert facts(entries, f"{uri}/flink") == facts(stateproc.ls(CHAIN), CHAIN)
         assert all(entry.completed_at and entry.completed_at.year > 2020 for entry in entries)

@@ -17,6 +17,7 @@ from stateproc.errors import MissingFile
 from stateproc.storage.filesystem import filesystem
 from stateproc.writers.commit.commit import Commit
 from tests.helpers.stores.hdfs import hdfs
+from tests.helpers.stores.remote_store import RemoteStore
 
 
 @pytest.fixture(scope="module")
@@ -26,15 +27,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def upload(store: str, directory: Path, name: str) -> str:
-    fs, _ = filesystem(store)
-    fs.makedirs(f"/{name}", exist_ok=True)
-    for path in directory.rglob("*"):
-        target = f"/{name}/{path.relative_to(directory)}"
-        if path.is_dir():
-            fs.makedirs(target, exist_ok=True)
-        else:
-            fs.pipe_file(target, path.read_bytes())
-    return f"{store}/{name}"
+    return RemoteStore(store, {}).upload(directory, name)
 
 
 def names(store: str, name: str) -> list[str]:
