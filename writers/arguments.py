@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 from stateproc.errors import InvalidOption
@@ -14,11 +13,6 @@ def path_argument(path: object) -> str:
     if not isinstance(path, str | os.PathLike):
         raise InvalidOption(f"the path {path!r}", advice="give the directory as text, or a pathlib.Path")
     return os.fspath(path)
-
-
-def option_text(value: object) -> str:
-    """Return an option as the text that Spark expects; sets are lists."""
-    return value if isinstance(value, str) else json.dumps(value, default=sorted)
 
 
 def time_argument(time: object, what: str) -> int:

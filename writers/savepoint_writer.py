@@ -11,10 +11,11 @@ from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.flink_versions import DEFAULT, Release
 from stateproc.keygroups.ranges import check_max_parallelism
 from stateproc.options import open_arguments, parse_options
+from stateproc.options.option_text import option_texts
 from stateproc.snapshot.opening import open
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage.filesystem import absolute
-from stateproc.writers.arguments import option_text, path_argument, time_argument
+from stateproc.writers.arguments import path_argument, time_argument
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
 from stateproc.writers.bootstrap.validation import Type, check_name
@@ -85,9 +86,7 @@ class SavepointWriter(KafkaEdits):
         Raises:
             SnapshotError: the snapshot cannot be opened.
         """
-        read_options = {name: option_text(value) for name, value in (options or {}).items()} | {
-            "path": absolute(path_argument(path))
-        }
+        read_options = option_texts(options or {}) | {"path": absolute(path_argument(path))}
         source = open(read_options["path"], **open_arguments(parse_options(read_options)))
         writer = cls.from_snapshot(spark, source)
         writer._read_options = read_options

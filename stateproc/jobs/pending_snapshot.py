@@ -5,10 +5,10 @@ from __future__ import annotations
 from stateproc.jobs.prepared_run import PreparedRun
 from stateproc.metadata import SnapshotMetadata
 from stateproc.options import open_arguments, parse_options
+from stateproc.options.option_text import option_texts
 from stateproc.readers.common.read_options import ReadOptions
 from stateproc.snapshot.opening import open
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.writers.arguments import option_text
 from stateproc.writers.commit.staging import Staging
 
 _FIRST_KRYO_5 = 5
@@ -25,7 +25,7 @@ def pending_snapshot(run: PreparedRun, metadata: SnapshotMetadata, staging: Stag
         return Snapshot(
             staging.location, metadata, ReadOptions(kryo=5 if metadata.version >= _FIRST_KRYO_5 else 2), uids
         )
-    given = {name: option_text(value) for name, value in run.read_options.items()}
+    given = option_texts(run.read_options)
     arguments = open_arguments(parse_options({**given, "path": run.base}))
     base = open(run.base, **arguments)
     known = {operator.uid for operator in metadata.operators if operator.uid}

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.options.option_text import option_texts
 from stateproc.spark.executors import check_executors
 from stateproc.spark.options import source_options
-from stateproc.spark.python_source import option_text
 from stateproc.spark.relations import relation
 from stateproc.spark.types import arrow_schema, spark_schema
 from stateproc.spark.workers import check_worker_python, keep_loaded
@@ -67,7 +67,7 @@ def load(spark: SparkSession, path: str | os.PathLike[str], **options: Any) -> D
     """
     check_worker_python(spark)
     check_executors(spark)
-    given = {name: option_text(value) for name, value in options.items()}
+    given = option_texts(options)
     parsed = source_options({**given, "path": os.fspath(path)})
     if parsed.streamed:
         raise InvalidOption(

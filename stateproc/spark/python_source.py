@@ -1,11 +1,9 @@
-"""Register the data source in Python, which Spark has since 4.0, and the text of its options."""
+"""Register the data source in Python, which Spark has since 4.0."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyspark
 from pyspark.errors import AnalysisException
@@ -42,12 +40,3 @@ def check_python_sources() -> None:
             f"PySpark {pyspark.__version__} has no data sources in Python",
             advice="install pyspark>=4.1; or read one state after another: stateproc.load(spark, path, uid=…, state=…)",
         )
-
-
-def option_text(value: Any) -> str:
-    """Return an option as Spark passes it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, Mapping | list | tuple):
-        return json.dumps(value)
-    return str(value)

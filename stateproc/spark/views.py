@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.options import BY_NAME, FEED_OPTIONS, PATH, SELECT_OPTIONS
+from stateproc.options.option_text import option_texts
 from stateproc.snapshot.metadata_tables import CATALOGS
 from stateproc.snapshot.opening import open
 from stateproc.snapshot.opening_arguments import metadata_bytes
@@ -19,7 +20,7 @@ from stateproc.snapshot.selection import state_option
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.spark.executors import check_executors
 from stateproc.spark.options import source_options
-from stateproc.spark.python_source import check_python_sources, option_text, register_source
+from stateproc.spark.python_source import check_python_sources, register_source
 from stateproc.spark.types import spark_schema
 from stateproc.spark.view_cache import ViewCache, check_cache
 from stateproc.spark.workers import check_worker_python
@@ -123,7 +124,7 @@ def attach(spark: SparkSession, path: str, *, cache: str | os.PathLike[str] | No
         WriteFailed: The cache cannot be written.
     """
     check_python_sources()
-    given = {name: option_text(value) for name, value in options.items()}
+    given = option_texts(options)
     parsed = source_options({**given, "path": path})
     selecting = sorted(name for name in options if name.lower() in _SELECTING)
     if selecting:
