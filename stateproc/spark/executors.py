@@ -6,8 +6,9 @@ import re
 import time
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from stateproc.errors import InvalidOption
 from stateproc.spark.job_description import grouped_jobs
@@ -24,21 +25,10 @@ _ZIPPED = (
     "Spark's executors import stateproc from a ZIP file (--py-files), without its compiled kernels: each Python worker "
     "compiles them anew. Ship it with --archives: docs/howto/clusters.md"
 )
+Answer: TypeAlias = "tuple[str, str | None, bool]"
+"""Of one executor: its host, why it cannot import the package, and whether it imports it from a ZIP file."""
 _checked: set[str] = set()
 """Ids of applications whose executors were found to have the package."""
-_CHECK = """
-import importlib, os, socket
-
-def found():
-    try:
-        importlib.import_module("stateproc.writers.write_task")
-    except Exception as error:
-        return str(error), False
-    return None, not os.path.exists(importlib.import_module("stateproc").__file__)
-
-answer = (socket.gethostname(), *found())
-"""
-"""What executors run. Tasks of writes import this module, and it imports Arrow. Text: they may not have this module."""
 _TASKS_PER_CORE = 2
 _CAUSE = re.compile(
     r"\[PYTHON_VERSION_MISMATCH\] [^\n]*?(?=, PySpark cannot|\n|$)|Cannot run program[^\n]*|No module named [^\n]*"
@@ -70,19 +60,42 @@ def check_executors(spark: SparkSession) -> None:
             _checked.add(context.applicationId)
             return
     raise InvalidOption(
-        "Python fails on some of Spark's executors, and succeeds on others",
+        "Python tasks fail on some of the executors",
         advice=f"the logs of the executors say why; {_SHIPPING}",
     )
+
+
+def _check(seconds: float) -> Callable[[int], Answer]:
+    """Return what executors run: whether they can import what the tasks of a write import, Arrow among it.
+
+    Spark sends a function within a function by its code, and others by the name of their module, which the executors
+    may not have.
+    """
+
+    def answer(_: int) -> Answer:
+        import importlib
+        import os
+        import socket
+        import time
+
+        time.sleep(seconds)
+        host = socket.gethostname()
+        try:
+            importlib.import_module("stateproc.writers.write_task")
+        except Exception as error:  # whatever an import raises: the driver raises it
+            return host, str(error), False
+        return host, None, not os.path.exists(str(importlib.import_module("stateproc").__file__))
+
+    return answer
 
 
 def _executor_answers(context: SparkContext, seconds: float) -> int:
     """Run the check in tasks that last so many seconds; return how many attempts failed. Raises InvalidOption."""
     tasks = max(1, context.defaultParallelism) * (_TASKS_PER_CORE if seconds == 0 else 1)
-    text = f"(lambda scope: (__import__('time').sleep({seconds}), exec({_CHECK!r}, scope), scope['answer'])[2])({{}})"
     before = _failures_by_host(context)
     try:
         with grouped_jobs(context, "stateproc: check that the executors have the package") as group:
-            found = context.parallelize([text] * tasks, tasks).map(eval).collect()
+            found = context.parallelize(range(tasks), tasks).map(_check(seconds)).collect()
             failed = _failed_attempts(context, group, tasks)
     except Exception as error:  # of Spark, py4j or Java, by where Python failed
         cause = _CAUSE.search(str(error))
