@@ -6,6 +6,7 @@ import ast
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,6 +57,8 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ExecutedNote
                 client.execute(reset_kc=True, cleanup_kc=False)
             except CellExecutionError as problem:
                 error = str(problem)
+            assert client.kc is not None
+            client.kc.stop_channels()
             found[name] = ExecutedNotebook(notebook.cells, error)
     return found
 
@@ -71,12 +74,18 @@ def _environment() -> Iterator[None]:
 
 @contextmanager
 def _kernel(folder: Path) -> Iterator[KernelManager]:
-    kernel = KernelManager(kernel_name="python3")
-    kernel.start_kernel(cwd=str(folder))
-    try:
-        yield kernel
-    finally:
-        kernel.shutdown_kernel(now=True)
+    """Start a kernel that is reached by Unix sockets, whose paths have at most 107 characters.
+
+    Clients of a TCP port connect to it again and again, also when the kernel has gone and Spark listens there: its
+    `collect` of other tests fails then, with a NegativeArraySizeException.
+    """
+    with tempfile.TemporaryDirectory() as sockets:
+        kernel = KernelManager(kernel_name="python3", transport="ipc", ip=f"{sockets}/kernel")
+        kernel.start_kernel(cwd=str(folder))
+        try:
+            yield kernel
+        finally:
+            kernel.shutdown_kernel(now=True)
 
 
 @pytest.mark.parametrize("name", NAMES)
