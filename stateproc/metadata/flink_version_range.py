@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stateproc.flink_versions import Release
 from stateproc.metadata.handles import (
     ChangelogHandle,
     EmptySegmentHandle,
@@ -17,32 +18,30 @@ from stateproc.metadata.handles import (
 from stateproc.metadata.snapshot import SnapshotMetadata
 from stateproc.metadata.walk import walk_stream_handles
 
-Release = tuple[int, int]
-
 _BY_VERSION: dict[int, tuple[Release, Release]] = {
-    2: ((1, 3), (1, 10)),
-    3: ((1, 11), (1, 15)),
-    4: ((1, 16), (1, 20)),
-    5: ((2, 0), (2, 0)),
-    6: ((2, 1), (2, 3)),
+    2: (Release(1, 3), Release(1, 10)),
+    3: (Release(1, 11), Release(1, 15)),
+    4: (Release(1, 16), Release(1, 20)),
+    5: (Release(2, 0), Release(2, 0)),
+    6: (Release(2, 1), Release(2, 3)),
 }
 
 _BY_HANDLE: dict[int, tuple[Release, Release]] = {
-    3: ((1, 3), (1, 14)),
-    5: ((1, 3), (1, 14)),
-    7: ((1, 13), (2, 3)),
-    8: ((1, 14), (1, 15)),
-    9: ((1, 14), (2, 3)),
-    10: ((1, 14), (1, 15)),
-    11: ((1, 15), (2, 3)),
-    12: ((1, 15), (2, 3)),
-    13: ((1, 16), (2, 3)),
-    14: ((1, 16), (2, 3)),
-    15: ((1, 20), (2, 3)),
-    16: ((1, 20), (2, 3)),
-    17: ((1, 20), (2, 3)),
+    3: (Release(1, 3), Release(1, 14)),
+    5: (Release(1, 3), Release(1, 14)),
+    7: (Release(1, 13), Release(2, 3)),
+    8: (Release(1, 14), Release(1, 15)),
+    9: (Release(1, 14), Release(2, 3)),
+    10: (Release(1, 14), Release(1, 15)),
+    11: (Release(1, 15), Release(2, 3)),
+    12: (Release(1, 15), Release(2, 3)),
+    13: (Release(1, 16), Release(2, 3)),
+    14: (Release(1, 16), Release(2, 3)),
+    15: (Release(1, 20), Release(2, 3)),
+    16: (Release(1, 20), Release(2, 3)),
+    17: (Release(1, 20), Release(2, 3)),
 }
-_FINISHED: tuple[Release, Release] = ((1, 14), (2, 3))
+_FINISHED: tuple[Release, Release] = (Release(1, 14), Release(2, 3))
 
 
 def flink_version_range(metadata: SnapshotMetadata) -> str:
@@ -52,16 +51,12 @@ def flink_version_range(metadata: SnapshotMetadata) -> str:
         # Handles carried over from an older snapshot must not contradict the version.
         if max(first, low) <= min(last, high):
             first, last = max(first, low), min(last, high)
-    return _text(first) if first == last else f"{_text(first)} – {_text(last)}"
+    return str(first) if first == last else f"{first} – {last}"
 
 
 def first_reading_release(handle: KeyedHandle) -> Release:
-    """Return the first Flink release that reads a handle of this type in ``_metadata``, as (major, minor)."""
+    """Return the first Flink release that reads a handle of this type in ``_metadata``."""
     return max(_BY_HANDLE[kind][0] for kind in _keyed_types(handle))
-
-
-def _text(release: Release) -> str:
-    return f"{release[0]}.{release[1]}"
 
 
 def _evidence(metadata: SnapshotMetadata) -> Iterator[tuple[Release, Release]]:

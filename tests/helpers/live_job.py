@@ -104,7 +104,7 @@ class LiveJob:
             **_restored(restore, claim),
             **(options or {}),
         }
-        class_path = compiled(release, "fixtures", [*core_folders(release), JOBS / "live"])
+        class_path = compiled(release, "fixtures", [*core_folders(release), JOBS / "commands", JOBS / "live"])
         arguments = [f"{name}={value}" for name, value in configuration.items()]
         java = [*JAVA, *QUICK_JAVA, "-Xmx512m"]
         log = root.with_name(f"{root.name}-{time.time_ns()}.log")

@@ -314,7 +314,7 @@ def _joined(items: Iterable[EditedSplit]) -> Iterator[EditedSplit]:
 
 def _is_read_by(release: Release, handle: KeyedHandle, metadata_version: int) -> bool:
     """Whether a release reads the handle as it is, and the files that it refers to."""
-    if first_reading_release(handle) > (release.major, release.minor):
+    if first_reading_release(handle) > release:
         return False
     return not _has_tables(handle) or release.reads_tables_of(metadata_version)
 

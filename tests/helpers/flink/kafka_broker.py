@@ -106,7 +106,7 @@ class KafkaJobs:
     """A JVM of one release of Flink that runs jobs of `jobs/brokered`, one at a time, as a test says."""
 
     def __init__(self, release: str, servers: str, log: Path) -> None:
-        class_path = compiled(release, "fixtures", [JOBS / "brokered"])
+        class_path = compiled(release, "fixtures", [JOBS / "commands", JOBS / "brokered"])
         with log.open("w") as errors:
             self._process = subprocess.Popen(
                 [*JAVA, *QUIET, "-Xmx1g", "-cp", class_path, "brokered.Brokered", servers],

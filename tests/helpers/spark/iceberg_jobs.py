@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import stateproc
+from tests.helpers.quick_java import QUICK_SPARK
 
 PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 """50 MB, for Spark 4.1; there is none for 4.2 yet."""
@@ -25,11 +26,7 @@ def iceberg_session(folder: Path) -> SparkSession:
         .config("spark.sql.catalog.lake", "org.apache.iceberg.spark.SparkCatalog")
         .config("spark.sql.catalog.lake.type", "hadoop")
         .config("spark.sql.catalog.lake.warehouse", str(folder / "lake"))
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
-        .config("spark.sql.shuffle.partitions", "2")
+        .config(map=QUICK_SPARK)
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

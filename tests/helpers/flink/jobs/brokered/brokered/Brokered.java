@@ -1,11 +1,10 @@
 package brokered;
 
+import commands.Commands;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
-import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.apache.flink.api.common.JobID;
 import org.apache.flink.configuration.Configuration;
@@ -66,7 +65,7 @@ public final class Brokered {
             try {
                 answer = "done\t" + perform(line.split("\t", -1));
             } catch (Exception problem) {
-                answer = "refused\t" + cause(problem);
+                answer = "refused\t" + Commands.cause(problem);
             }
             System.out.println(answer.replace("\n", " "));
             System.out.flush();
@@ -86,10 +85,11 @@ public final class Brokered {
                 }
                 return Counting.lines();
             case "checkpoint":
-                return awaited(() -> flink.triggerCheckpoint(job).get(LIMIT, TimeUnit.SECONDS));
+                return Commands.awaited(() -> flink.triggerCheckpoint(job).get(LIMIT, TimeUnit.SECONDS));
             case "savepoint":
                 SavepointFormatType format = SavepointFormatType.valueOf(words[1].toUpperCase());
-                return awaited(() -> flink.triggerSavepoint(job, words[2], false, format).get(LIMIT, TimeUnit.SECONDS));
+                return Commands.awaited(
+                        () -> flink.triggerSavepoint(job, words[2], false, format).get(LIMIT, TimeUnit.SECONDS));
             case "pending":
                 return pending(words);
             case "cancel":
@@ -136,29 +136,5 @@ public final class Brokered {
         job = graph.getJobID();
         flink.submitJob(graph).get(LIMIT, TimeUnit.SECONDS);
         return job.toString();
-    }
-
-    /** While tasks start there are no snapshots yet. */
-    private static String awaited(Callable<String> snapshot) throws Exception {
-        for (int attempt = 0; true; attempt++) {
-            try {
-                return snapshot.call();
-            } catch (ExecutionException refused) {
-                String why = refused.toString();
-                boolean early = why.contains("required tasks are currently running") || why.contains("initializing");
-                if (attempt == 100 || !early) {
-                    throw refused;
-                }
-                Thread.sleep(200);
-            }
-        }
-    }
-
-    private static String cause(Throwable problem) {
-        StringBuilder text = new StringBuilder();
-        for (Throwable each = problem; each != null; each = each.getCause()) {
-            text.append(text.length() == 0 ? "" : ": ").append(each);
-        }
-        return text.toString();
     }
 }

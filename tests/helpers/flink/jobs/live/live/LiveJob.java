@@ -1,11 +1,11 @@
 package live;
 
+import commands.Commands;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.apache.flink.api.common.JobID;
 import org.apache.flink.configuration.Configuration;
@@ -93,7 +93,7 @@ public final class LiveJob {
                 report();
                 say("done", result);
             } catch (Exception problem) {
-                say("refused", cause(problem));
+                say("refused", Commands.cause(problem));
             }
             if (flink.getJobStatus(job).get().isGloballyTerminalState()) {
                 return;
@@ -109,12 +109,12 @@ public final class LiveJob {
                 Accounts.Changes.resume();
                 return "";
             case "checkpoint":
-                return awaited(() -> flink.triggerCheckpoint(job).get(LIMIT, TimeUnit.SECONDS));
+                return Commands.awaited(() -> flink.triggerCheckpoint(job).get(LIMIT, TimeUnit.SECONDS));
             case "savepoint":
-                return awaited(
+                return Commands.awaited(
                         () -> flink.triggerSavepoint(job, words[2], false, format(words)).get(LIMIT, TimeUnit.SECONDS));
             case "stop":
-                return awaited(
+                return Commands.awaited(
                         () -> flink.stopWithSavepoint(job, words[2], false, format(words)).get(LIMIT, TimeUnit.SECONDS));
             case "cancel":
                 flink.cancelJob(job).get(LIMIT, TimeUnit.SECONDS);
@@ -129,22 +129,6 @@ public final class LiveJob {
 
     private static SavepointFormatType format(String[] words) {
         return SavepointFormatType.valueOf(words[1].toUpperCase());
-    }
-
-    /** While tasks start there are no snapshots yet. */
-    private static String awaited(java.util.concurrent.Callable<String> snapshot) throws Exception {
-        for (int attempt = 0; true; attempt++) {
-            try {
-                return snapshot.call();
-            } catch (ExecutionException refused) {
-                String why = refused.toString();
-                boolean early = why.contains("required tasks are currently running") || why.contains("initializing");
-                if (attempt == 100 || !early) {
-                    throw refused;
-                }
-                Thread.sleep(200);
-            }
-        }
     }
 
     private void watch() {
@@ -183,13 +167,5 @@ public final class LiveJob {
                 say("completed", reported, each.getLatestAckTimestamp(), each.getExternalPath());
             }
         }
-    }
-
-    private static String cause(Throwable problem) {
-        Throwable root = problem;
-        while (root.getCause() != null) {
-            root = root.getCause();
-        }
-        return problem + ": " + root;
     }
 }
