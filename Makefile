@@ -46,7 +46,7 @@ demo: setup ## open a savepoint of a real job: catalog, values, maps, windows, t
 	$(BIN)/stateproc inspect $(DEMO) --uids orders-from-kafka,orders-per-customer,revenue-per-product
 	$(BIN)/python -m tools.spark_demo
 
-# Files are handed out in this order: the long ones first, then many short ones to fill the gaps.
+# The long files first; tests/conftest.py spreads those that wait for JVMs among those that compute.
 LAYERS := tests/integration/flink tests/docs tests/integration tests/robustness tests/unit
 
 # Tests that call each kind of kernel: all run with the library, and these with numba, too.

@@ -1,4 +1,4 @@
-"""Mark the cases that only `make test` runs: sweeps over all fixtures and releases beyond one of each kind."""
+"""Mark the cases that only `make test` runs (sweeps over all fixtures and releases), and order its files."""
 
 from __future__ import annotations
 
@@ -6,10 +6,19 @@ import re
 
 import pytest
 
+from tests.helpers.file_order import ordered
 from tests.helpers.fixtures import Fixture, representatives
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark cases, and order the files that several processes share."""
+    _mark_exhaustive(items)
+    if hasattr(config, "workerinput"):
+        place = {file: number for number, file in enumerate(ordered(item.path for item in items))}
+        items.sort(key=lambda item: place[item.path])
+
+
+def _mark_exhaustive(items: list[pytest.Item]) -> None:
     """Mark each case of a fixture that is none of the representatives, and of a release that is not the newest.
 
     A module whose tests do not depend on how files are found says so: ``READS_EVERY_MODE = False``.
