@@ -7,6 +7,8 @@ STAMP := $(VENV)/.installed
 DEMO := tests/fixtures/1.20/demo/snapshot
 PYTEST := $(BIN)/python -m pytest
 LIBRARY := stateproc/codec/kernels-linux-$(shell uname -m).so
+# Spark's classes, which the JVMs of tests map instead of loading them one by one.
+SPARK_CLASSES := $(VENV)/spark-classes.jsa
 KERNEL_SOURCES := tools/kernel_library.py stateproc/codec/ops.py \
 	$(shell grep -rlE '^@(kernel|inlined|exported)$$' stateproc readers writers --include=*.py)
 # How many test files run side by side. Each may start a JVM of its own, and wait for it: three keep two cores busy.
@@ -48,6 +50,11 @@ demo: setup ## open a savepoint of a real job: catalog, values, maps, windows, t
 
 # The long files first; tests/conftest.py spreads those that wait for JVMs among those that compute.
 LAYERS := tests/integration/flink tests/docs tests/integration tests/robustness tests/unit
+
+$(SPARK_CLASSES): $(STAMP)
+	$(BIN)/python -m tests.helpers.spark.class_archive
+
+test test-numba test-spark test-docs test-cluster: $(SPARK_CLASSES)
 
 # Tests that call each kind of kernel: all run with the library, and these with numba, too.
 KERNEL_TESTS := tests/unit/codec/encoding tests/unit/codec/test_vectorized_vm.py tests/unit/codec/test_nested_nulls.py \

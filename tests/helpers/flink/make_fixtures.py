@@ -18,6 +18,7 @@ from tests.helpers.flink.compilation import JAVA, fixtures_path
 from tests.helpers.flink.jars import line_number
 from tests.helpers.flink.publication import publish, written
 from tests.helpers.paths import FIXTURE_ARCHIVES
+from tests.helpers.quick_java import QUICK_JAVA
 
 RUN_ROOT = Path("/tmp/stateproc-fixtures")
 """Where Flink writes; fixed, because absolute URIs inside the snapshots name it."""
@@ -50,7 +51,7 @@ def write(release: str, wanted: list[Case], root: Path, class_path: str) -> list
     root.mkdir(parents=True, exist_ok=True)
     plan = root / "plan.tsv"
     plan.write_text("\n".join(line for case in wanted for line in plan_lines(case, release)) + "\n")
-    subprocess.run([*JAVA, "-cp", class_path, "fixtures.Runner", str(plan), str(root)], check=False)
+    subprocess.run([*JAVA, *QUICK_JAVA, "-cp", class_path, "fixtures.Runner", str(plan), str(root)], check=False)
     return [case for case in wanted if written(case, root / case.name)]
 
 

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
+from tests.helpers.quick_java import QUICK_JAVA
+
 Artifact = tuple[str, str, str]
 """Group, artifact, version."""
 _IVY = ("ivy", "commons-cli", "oro")
@@ -78,7 +80,18 @@ def _by_ivy(artifacts: Sequence[Artifact], alone: Sequence[Artifact], work: Path
         f"{_ivy_elements('default->master,runtime', artifacts)}{_ivy_elements('default->master', alone)}"
         "</dependencies></ivy-module>"
     )
-    command = ["java", "-cp", _ivy_path(), "org.apache.ivy.Main", "-error", "-ivy", str(module), "-confs", "default"]
+    command = [
+        "java",
+        *QUICK_JAVA,
+        "-cp",
+        _ivy_path(),
+        "org.apache.ivy.Main",
+        "-error",
+        "-ivy",
+        str(module),
+        "-confs",
+        "default",
+    ]
     subprocess.run([*command, "-cache", str(work / "cache"), "-retrieve", str(target / _NAME)], check=True)
 
 

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 import stateproc
 from stateproc import OperatorBootstrap, SavepointWriter
+from tests.helpers.quick_java import QUICK_SPARK, QUICK_SPARK_JAVA
 
 OPERATOR, STATE = "accounts", "balance"
 
@@ -108,14 +109,11 @@ def main(plan: Mapping[str, Any]) -> None:
     """Run the steps of a plan, and print one JSON object for each."""
     builder = SparkSession.builder.master(plan["master"]).appName("stateproc on a cluster")
     settings = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
+        **QUICK_SPARK,
         "spark.executor.memory": "512m",
         "spark.executor.cores": "2",
         "spark.sql.shuffle.partitions": "4",
-        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.executor.extraJavaOptions": " ".join(QUICK_SPARK_JAVA),
         **plan["conf"],
     }
     for name, value in settings.items():

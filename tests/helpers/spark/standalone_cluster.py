@@ -20,6 +20,7 @@ from typing import Any
 import pyspark
 
 from tests.helpers.paths import ROOT, python_environment
+from tests.helpers.quick_java import QUICK_SPARK_JAVA
 
 MASTER = "127.0.0.1"
 HOSTS = ("127.0.0.2", "127.0.0.3")
@@ -125,8 +126,11 @@ def _started(
 ) -> subprocess.Popen[bytes]:
     directory.mkdir(parents=True, exist_ok=True)
     home = Path(pyspark.__file__).parent
-    options = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", _HEAP, "-Dspark.master.rest.enabled=false")
-    command = ["java", *options, *_OPENED, "-cp", f"{home}/jars/*", f"org.apache.spark.deploy.{name}", *arguments]
+    options = (*QUICK_SPARK_JAVA, _HEAP, "-Dspark.master.rest.enabled=false")
+    # As Spark's scripts have it: classes of an archive are those of one class path.
+    (first,) = (home / "jars").glob("slf4j-api-*.jar")
+    path = f"{home}/conf:{first}:{home}/jars/*"
+    command = ["java", *options, *_OPENED, "-cp", path, f"org.apache.spark.deploy.{name}", *arguments]
     spark = {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": MASTER, "SPARK_SCALA_VERSION": _scala_version(home)}
     environment = {**python_environment(more), **spark}
     with (directory / "log").open("ab") as log:

@@ -28,7 +28,7 @@ from stateproc.writers.commit.staging import StateFile
 from stateproc.writers.spark import snapshot_sink as entries_sink
 from stateproc.writers.spark.data_source_writer import PlainWriter
 from stateproc.writers.spark.snapshot_sink import EntriesWriter
-from tests.helpers.quick_java import QUICK_JAVA, QUICK_SPARK
+from tests.helpers.quick_java import QUICK_SPARK, QUICK_SPARK_JAVA
 from tests.helpers.spark.attempt_races import ENOUGH, RACES, notes_of, wait
 from tests.helpers.spark.two_host_cluster import two_hosts
 
@@ -160,7 +160,7 @@ WAYS = {"writer": by_savepoint_writer, "plain": by_spark_alone}
 
 OPTIONS = {
     **QUICK_SPARK, "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "3",
-    "spark.executor.extraJavaOptions": " ".join(QUICK_JAVA), "spark.sql.session.timeZone": "UTC",
+    "spark.executor.extraJavaOptions": " ".join(QUICK_SPARK_JAVA), "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200",
 }  # fmt: skip
 SPECULATING = {
