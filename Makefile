@@ -69,8 +69,8 @@ test-numba: setup ## all tests with kernels that numba compiles, as where the li
 	STATEPROC_KERNELS=numba $(BIN)/stateproc warmup
 	STATEPROC_KERNELS=numba $(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder $(LAYERS)
 
-test-fast: setup ## unit tests: no JVM, no Spark; of the fixtures one of each kind
-	$(PYTEST) -n auto --dist worksteal -m "not exhaustive" tests/unit
+test-fast: setup ## unit tests: no JVM, no Spark; of large sweeps one case of each kind
+	$(PYTEST) -n auto --dist worksteal -m "not exhaustive and not sampled" tests/unit
 
 test-spark: setup ## the Spark data source, writing from DataFrames, and stores
 	$(PYTEST) tests/integration/spark tests/integration/stores

@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
+import gc
 import re
+from collections import defaultdict
+from collections.abc import Iterator
 
 import pytest
 
 from tests.helpers.file_order import ordered
-from tests.helpers.fixtures import Fixture, representatives
+from tests.helpers.fixture_samples import representatives, sampled_fixtures
+from tests.helpers.fixtures import Fixture
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect tests without collecting garbage: thousands of new objects that all stay alive would be visited often."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
+def pytest_collection_finish() -> None:
+    """Exclude what exists before the first test, modules and tests, from garbage collection."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """Let the interpreter free everything at its end; DuckDB's extension reports what it cannot free as leaks."""
+    gc.unfreeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark cases, and order the files that several processes share."""
     _mark_exhaustive(items)
+    _mark_sampled(items)
     if hasattr(config, "workerinput"):
         place = {file: number for number, file in enumerate(ordered(item.path for item in items))}
         items.sort(key=lambda item: place[item.path])
@@ -28,9 +54,8 @@ def _mark_exhaustive(items: list[pytest.Item]) -> None:
         callspec = getattr(item, "callspec", None)
         if callspec is None:
             continue
-        given = [value for value in callspec.params.values() if isinstance(value, Fixture)]
         modes = getattr(getattr(item, "module", None), "READS_EVERY_MODE", True)
-        if any(fixture.name not in representatives(modes) for fixture in given):
+        if any(fixture.name not in representatives(modes) for fixture in _fixtures_of(item)):
             item.add_marker(pytest.mark.exhaustive)
         release = callspec.params.get("release")
         if isinstance(release, str) and re.fullmatch(r"\d+\.\d+", release):
@@ -42,3 +67,26 @@ def _mark_exhaustive(items: list[pytest.Item]) -> None:
                 other.add_marker(pytest.mark.exhaustive)
             elif version < kept:
                 item.add_marker(pytest.mark.exhaustive)
+
+
+def _mark_sampled(items: list[pytest.Item]) -> None:
+    """Mark the cases of fixtures that a sweep leaves out in `make test-fast`, so that each reads a few of them.
+
+    A module that reads all representatives there, so that others need not, says so: ``SAMPLES_FIXTURES = False``.
+    """
+    sweeps: dict[str, list[tuple[Fixture, pytest.Item]]] = defaultdict(list)
+    for item in items:
+        given = _fixtures_of(item)
+        sampled = len(given) == 1 and getattr(getattr(item, "module", None), "SAMPLES_FIXTURES", True)
+        if sampled and not item.get_closest_marker("exhaustive"):
+            sweeps[item.nodeid.replace(given[0].name, "")].append((given[0], item))
+    for name, cases in sweeps.items():
+        chosen = sampled_fixtures([fixture for fixture, _ in cases], name)
+        for fixture, item in cases:
+            if fixture.name not in chosen:
+                item.add_marker(pytest.mark.sampled)
+
+
+def _fixtures_of(item: pytest.Item) -> list[Fixture]:
+    callspec = getattr(item, "callspec", None)
+    return [value for value in callspec.params.values() if isinstance(value, Fixture)] if callspec else []

@@ -46,8 +46,10 @@ def _kernels(tree: ast.Module, decorators: tuple[str, ...] = _DECORATORS) -> Ite
 def kernels_used_by_python() -> set[str]:
     """Return the kernels that are named anywhere but in the bodies of kernels: called, or passed to be called."""
     declared = declared_kernels(*_DECORATORS)
-    words = {name.rpartition(".")[2] for name in declared}
-    naming = [module for module, text in _sources().items() if not words.isdisjoint(re.findall(r"\w+", text))]
+    # A module names a kernel and, to import it, the module that declares it.
+    words = {tuple(name.split(".")[-2:]) for name in declared}
+    texts = {module: {module.rpartition(".")[2], *re.findall(r"\w+", text)} for module, text in _sources().items()}
+    naming = [module for module, found in texts.items() if any(found.issuperset(pair) for pair in words)]
     return {name for module in naming for name in _used(module, _tree(module)) if name in declared}
 
 

@@ -20,6 +20,7 @@ from stateproc.snapshot.snapshot import Snapshot
 from stateproc.states.state import State
 from tests.helpers.change_feeds import apply_feed, change_types, newest_chains, pairs_in, rows_of
 from tests.helpers.fixtures import FIXTURES, fixtures_in
+from tests.helpers.sweeps import sampled
 
 CHAINS = newest_chains()
 FAST = {"chain-rocksdb"}
@@ -59,7 +60,9 @@ def test_feeds_of_pairs_lead_from_the_first_to_the_last(path: Path) -> None:
     assert changed > 0
 
 
-@pytest.mark.parametrize("path", [RESCALED, FIXTURES / "1.20/chain-changelog-switched"], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [RESCALED, sampled(FIXTURES / "1.20/chain-changelog-switched")], ids=lambda path: path.name
+)
 def test_a_range_is_read_step_by_step_or_net(path: Path) -> None:
     """Over three runs of a job, each restored from the one before."""
     root = str(path / "snapshot")

@@ -128,6 +128,7 @@ def test_changes_of_each_step_are_those_of_the_log(release: str, backend: str) -
         assert changes == logged.changes(old, new), (old.path, new.path)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("release", "backend"),
     [

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,12 +19,20 @@ from tests.helpers.sql_job import AGGREGATE, JOIN, SQL, renamed
 
 DEMO = str(FIXTURES / "1.20/demo/snapshot")
 _BASH = """
-eval "$(stateproc completion bash)"
+eval "$2"
 COMP_LINE="$1" COMP_POINT=${#1} COMP_TYPE=9 COMP_KEY=9
 _python_argcomplete stateproc
 for word in "${COMPREPLY[@]}"; do printf '%s\\n' "$word"; done
 """
 Complete = Callable[..., list[str]]
+
+
+@cache
+def _code() -> str:
+    """Return what `stateproc completion bash` prints."""
+    command = [sys.executable, "-m", "stateproc", "completion", "bash"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(stateproc.__file__).parent.parent)}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
 @pytest.fixture()
@@ -44,7 +53,7 @@ def complete(tmp_path: Path) -> Complete:
 
     def run(line: str, folder: Path = tmp_path) -> list[str]:
         ran = subprocess.run(
-            [bash, "--norc", "-c", _BASH, "bash", line],
+            [bash, "--norc", "-c", _BASH, "bash", line, _code()],
             env=environment, cwd=folder, capture_output=True, text=True, timeout=60,
         )  # fmt: skip
         assert ran.returncode == 0, ran.stderr

@@ -20,11 +20,20 @@ from stateproc.states.state import State
 from stateproc.storage import FileSource, sources
 from tests.helpers.fixtures import FIXTURES, fixtures_in
 
-FAST = {"1.20/chain-rocksdb", "2.3/chain-rescaled", "2.3/chain-changelog"}
+FAST = {"2.3/chain-rescaled", "2.3/chain-changelog"}
+SAMPLED = {"1.20/chain-rocksdb"}
 SHARING = re.compile(r"chain-(rocksdb|rescaled.*|changelog|async-rocksdb|claimed|compressed|filemerging|partitioned)")
 """Chains of checkpoints that share tables or materialized state."""
+
+
+def _marks(name: str) -> tuple[pytest.MarkDecorator, ...]:
+    if name in FAST:
+        return ()
+    return (pytest.mark.sampled if name in SAMPLED else pytest.mark.exhaustive,)
+
+
 CHAINS = [
-    pytest.param(path.parent, id=name, marks=() if name in FAST else pytest.mark.exhaustive)
+    pytest.param(path.parent, id=name, marks=_marks(name))
     for path in sorted(FIXTURES.glob("2.3/chain-*/manifest.json"))
     + sorted(FIXTURES.glob("1.20/chain-r*/manifest.json"))
     if (name := f"{path.parent.parent.name}/{path.parent.name}")
@@ -61,6 +70,7 @@ def test_changes_of_chains(path: Path) -> None:
     assert read < there or not SHARING.fullmatch(path.name)
 
 
+@pytest.mark.sampled
 def test_logs_that_change_many_keys_are_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     members = [member.open() for member in fixtures_in(FIXTURES / "2.3/chain-changelog")]
     fewer = 0

@@ -286,6 +286,7 @@ def _killed_runs(job: Path, target: Path, kills: int, check: Callable[[], None])
     return found
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kills", [5, pytest.param(20, marks=pytest.mark.exhaustive)])
 def test_a_killed_run_leaves_no_partial_savepoint_and_the_next_one_succeeds(tmp_path: Path, kills: int) -> None:
     source = tmp_path / "source"
@@ -325,6 +326,7 @@ def test_settings_of_the_target(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.sampled
 def test_of_two_runs_to_one_target_one_wins(tmp_path: Path) -> None:
     file = tmp_path / "job.json"
     changes = [{"convert": {"to": "native-rocksdb"}}, {"rescale": {"max_parallelism": 1024}}]

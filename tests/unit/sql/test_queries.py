@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -25,17 +26,23 @@ def demo() -> stateproc.Snapshot:
     return stateproc.open(DEMO, uids=UIDS)
 
 
+@cache
+def _tables() -> duckdb.DuckDBPyConnection:
+    """Return a connection with tables that contain all rows."""
+    connection = duckdb.connect(config={"python_enable_replacements": False})
+    for operator in demo().operators:
+        connection.execute(f'CREATE SCHEMA "{operator.display}"')
+        for name in operator:
+            connection.register("rows", operator[name].to_arrow())
+            connection.execute(f'CREATE TABLE "{operator.display}"."{name}" AS FROM rows')
+            if name not in ("event timers", "processing timers"):
+                connection.execute(f'CREATE TABLE "{name}" AS FROM rows')
+    return connection
+
+
 def plain_duckdb(query: str) -> list[tuple[Any, ...]]:
     """The same query over tables that contain all rows."""
-    with duckdb.connect(config={"python_enable_replacements": False}) as connection:
-        for operator in demo().operators:
-            connection.execute(f'CREATE SCHEMA "{operator.display}"')
-            for name in operator:
-                connection.register("rows", operator[name].to_arrow())
-                connection.execute(f'CREATE TABLE "{operator.display}"."{name}" AS FROM rows')
-                if name not in ("event timers", "processing timers"):
-                    connection.execute(f'CREATE TABLE "{name}" AS FROM rows')
-        return connection.execute(query).fetchall()
+    return _tables().cursor().execute(query).fetchall()
 
 
 def requests_of(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ScanRequest]]:

@@ -27,6 +27,7 @@ from stateproc.writers.local.engine import LocalEngine
 from stateproc.writers.rewrite.raw_copy import CarriedSplit
 from tests.helpers.fixtures import FIXTURES, differences, fixtures_in
 from tests.helpers.kernel_library import require_library
+from tests.helpers.sweeps import sampled
 
 INCREMENTAL, CANONICAL = (
     fixtures_in(FIXTURES / "1.20" / name)[-1] for name in ("kitchen-rocksdb-incremental", "kitchen-hashmap-canonical")
@@ -153,7 +154,7 @@ SavepointWriter.from_existing_savepoint(None, sys.argv[1]).with_format("canonica
 """
 
 
-@pytest.mark.parametrize("most", [0, 10_000])
+@pytest.mark.parametrize("most", [sampled(0), 10_000])
 def test_a_killed_write_leaves_no_snapshot_and_the_next_write_succeeds(tmp_path: Path, most: int) -> None:
     target = tmp_path / "s"
     arguments = [sys.executable, "-c", _KILLED, INCREMENTAL.snapshot, str(target)]

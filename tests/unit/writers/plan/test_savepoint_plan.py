@@ -16,9 +16,11 @@ import stateproc
 from stateproc import InvalidOption, NotFound, SavepointWriter, UnsupportedSnapshot
 from stateproc.errors import SnapshotError
 from stateproc.writers.plan.savepoint_plan import SavepointPlan
+from tests.helpers.fixture_samples import format_of, mode_of
 from tests.helpers.fixtures import Fixture, fixtures
 from tests.helpers.page_reports import HOSTILE
 from tests.helpers.paths import DEMO
+from tests.helpers.sweeps import sample
 
 SOURCE, CUSTOMERS, PRODUCTS = "orders-from-kafka", "orders-per-customer", "revenue-per-product"
 KINDS = {item.name: item for item in fixtures() if item.name.startswith(("1.20/", "2.3/"))}
@@ -139,7 +141,12 @@ def test_state_that_a_release_cannot_read_as_it_is_is_written_anew(name: str, re
     assert {found[uid].reasons for uid in uids} == {("format canonical",) if action == "changed" else ()}
 
 
-@pytest.mark.parametrize("name", sorted(KINDS))
+def _kinds(name: str) -> set[Any]:
+    item = KINDS[name]
+    return {(format_of(item), mode_of(item)), (format_of(item), item.manifest["job"])}
+
+
+@pytest.mark.parametrize("name", sample(sorted(KINDS), _kinds))
 def test_every_kind_of_snapshot_can_be_planned_or_is_refused_with_advice(name: str) -> None:
     item: Fixture = KINDS[name]
     copying = writer(item.snapshot)

@@ -20,7 +20,7 @@ from stateproc.writers.sorting import spill_buffer as waiting
 from stateproc.writers.sorting.entry_sort import in_order
 from stateproc.writers.sorting.external_sort import sorted_entries
 from stateproc.writers.spark.shuffle_blocks import BLOCKS, SLICE_BYTES, block_numbers, packed, unpacked
-from tests.helpers.sweeps import exhaustive
+from tests.helpers.sweeps import exhaustive, sampled
 
 Row = tuple[int, int, int, bytes, bytes]
 
@@ -95,7 +95,7 @@ def test_merged_runs_are_sorted(name: str, chunk_bytes: int, monkeypatch: pytest
 
 @pytest.mark.parametrize("name", KEYS)
 @pytest.mark.parametrize("ordered", [False, True])
-@pytest.mark.parametrize("held_bytes", [1, exhaustive(5000), 40_000])
+@pytest.mark.parametrize("held_bytes", [1, exhaustive(5000), sampled(40_000)])
 def test_entries_are_spilled_to_a_file(
     name: str, ordered: bool, held_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +125,7 @@ def test_duplicate_keys_are_adjacent(run_bytes: int, monkeypatch: pytest.MonkeyP
     assert found == sorted(row[3] for row in rows)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("megabytes", [24, exhaustive(48)])
 def test_a_large_key_group_is_not_held_in_memory(megabytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sort one key group in twelve runs, in half of its memory."""
