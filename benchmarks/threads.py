@@ -35,6 +35,15 @@ else:
 print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
 """
 
+_FIRST_READ = """
+import sys
+from functools import partial
+from benchmarks.threads import opened, seconds_of
+state = opened(sys.argv[1])
+state.to_arrow(key_groups=[0], threads=1)  # Loads the libraries, and takes little of the memory of a whole read.
+print(seconds_of(partial(state.to_arrow, threads=int(sys.argv[2]))))
+"""
+
 _OPEN = """
 import sys
 from benchmarks.threads import opened
@@ -49,7 +58,10 @@ def opened(path: str) -> State:
 
 
 def rates(path: str, threads: int) -> dict[str, float]:
-    """Read the whole table by one thread and by several, in turns, and compare the medians."""
+    """Read the whole table by one thread and by several, in turns, and compare the medians.
+
+    All reads run in one process, so that they reuse memory that earlier reads have returned; see :func:`first_reads`.
+    """
     state = opened(path)
     table = state.to_arrow()
     rows, size = table.num_rows, table.nbytes
@@ -57,7 +69,7 @@ def rates(path: str, threads: int) -> dict[str, float]:
     seconds: dict[int, list[float]] = {1: [], threads: []}
     for _ in range(_ROUNDS):
         for number, found in seconds.items():
-            found.append(_seconds(partial(state.to_arrow, threads=number)))
+            found.append(seconds_of(partial(state.to_arrow, threads=number)))
     one, several = (statistics.median(found) for found in seconds.values())
     return {
         "rows": rows,
@@ -65,6 +77,20 @@ def rates(path: str, threads: int) -> dict[str, float]:
         "one thread, rows per second": rows / one,
         f"{threads} threads, rows per second": rows / several,
         "times as fast": one / several,
+    }
+
+
+def first_reads(path: str, threads: int) -> dict[str, float]:
+    """Read the whole table once in each of several processes, in turns: all memory comes fresh from the kernel."""
+    seconds: dict[int, list[float]] = {1: [], threads: []}
+    for _ in range(_ROUNDS):
+        for number, found in seconds.items():
+            found.append(float(_run([sys.executable, "-c", _FIRST_READ, path, str(number)])))
+    one, several = (statistics.median(found) for found in seconds.values())
+    return {
+        "first read, one thread, seconds": one,
+        f"first read, {threads} threads, seconds": several,
+        "first read, times as fast": one / several,
     }
 
 
@@ -87,7 +113,7 @@ def first_rows(path: str) -> dict[str, float]:
     seconds: list[list[float]] = [[], []]
     for _ in range(_ROUNDS):
         for command, found in zip(commands, seconds, strict=True):
-            found.append(_seconds(partial(_run, command)))
+            found.append(seconds_of(partial(_run, command)))
     opening, reading = map(statistics.median, seconds)
     return {
         "opening, seconds": opening,
@@ -100,7 +126,8 @@ def _run(command: list[str]) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def _seconds(action: Callable[[], Any]) -> float:
+def seconds_of(action: Callable[[], Any]) -> float:
+    """Return the wall-clock time of an action."""
     begin = time.perf_counter()
     action()
     return time.perf_counter() - begin
@@ -111,7 +138,8 @@ def main() -> None:
     parser.add_argument("path")
     parser.add_argument("--threads", type=int, default=max(2, available_cores()))
     given = parser.parse_args()
-    figures = {**rates(given.path, given.threads), **peaks(given.path, given.threads), **first_rows(given.path)}
+    figures = {**rates(given.path, given.threads), **first_reads(given.path, given.threads)}
+    figures |= {**peaks(given.path, given.threads), **first_rows(given.path)}
     print(json.dumps(figures, indent=2))
 
 
