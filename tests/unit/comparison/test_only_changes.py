@@ -70,7 +70,6 @@ def test_changes_of_chains(path: Path) -> None:
     assert read < there or not SHARING.fullmatch(path.name)
 
 
-@pytest.mark.sampled
 def test_logs_that_change_many_keys_are_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     members = [member.open() for member in fixtures_in(FIXTURES / "2.3/chain-changelog")]
     fewer = 0

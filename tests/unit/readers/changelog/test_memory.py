@@ -67,7 +67,6 @@ def _peak(most: int) -> Iterator[None]:
     assert peak < most, f"{peak >> 20} MB"
 
 
-@pytest.mark.sampled
 def test_a_log_larger_than_memory_is_replayed_in_bounded_memory(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

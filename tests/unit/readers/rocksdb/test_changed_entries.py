@@ -39,7 +39,6 @@ def check(tables: PairedTables, whole: list[Contents], groups: list[range]) -> N
     assert one.items() <= kept[0].items() and two.items() <= kept[1].items()
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("first", [0, *(exhaustive(first) for first in range(_BATCH, 1000, _BATCH))])
 def test_random_histories(first: int, tmp_path: Path) -> None:
     shared = 0

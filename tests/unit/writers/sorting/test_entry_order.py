@@ -125,7 +125,6 @@ def test_duplicate_keys_are_adjacent(run_bytes: int, monkeypatch: pytest.MonkeyP
     assert found == sorted(row[3] for row in rows)
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("megabytes", [24, exhaustive(48)])
 def test_a_large_key_group_is_not_held_in_memory(megabytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sort one key group in twelve runs, in half of its memory."""
