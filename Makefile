@@ -69,8 +69,10 @@ test-numba: setup ## all tests with kernels that numba compiles, as where the li
 	STATEPROC_KERNELS=numba $(BIN)/stateproc warmup
 	STATEPROC_KERNELS=numba $(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder $(LAYERS)
 
+FAST_TESTS := not exhaustive and not sampled and not slow and not processes
+
 test-fast: setup ## unit tests: no JVM, no Spark; of large sweeps one case of each kind
-	$(PYTEST) -n auto --dist worksteal -m "not exhaustive and not sampled" tests/unit
+	$(PYTEST) -n auto --dist worksteal -m "$(FAST_TESTS)" tests/unit
 
 test-spark: setup ## the Spark data source, writing from DataFrames, and stores
 	$(PYTEST) tests/integration/spark tests/integration/stores

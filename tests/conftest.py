@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -12,6 +14,21 @@ import pytest
 from tests.helpers.file_order import ordered
 from tests.helpers.fixture_samples import representatives, sampled_fixtures
 from tests.helpers.fixtures import Fixture
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give each of several processes a core of its own if no test starts a program, which would inherit it.
+
+    Then states are read with one thread, and the processes do not compete.
+    """
+    if (
+        hasattr(config, "workerinput")
+        and "not processes" in config.option.markexpr
+        and hasattr(os, "sched_setaffinity")
+    ):
+        cores = sorted(os.sched_getaffinity(0))
+        worker = int(config.workerinput["workerid"].removeprefix("gw"))
+        os.sched_setaffinity(0, {cores[worker % len(cores)]})
 
 
 @pytest.hookimpl(wrapper=True)
@@ -26,13 +43,9 @@ def pytest_collection() -> Iterator[None]:
 
 def pytest_collection_finish() -> None:
     """Exclude what exists before the first test, modules and tests, from garbage collection."""
-    gc.collect()
     gc.freeze()
-
-
-def pytest_sessionfinish() -> None:
-    """Let the interpreter free everything at its end; DuckDB's extension reports what it cannot free as leaks."""
-    gc.unfreeze()
+    # Let the interpreter free everything at its end; DuckDB's extension reports what it cannot free as leaks.
+    atexit.register(gc.unfreeze)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

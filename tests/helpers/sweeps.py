@@ -12,7 +12,7 @@ _PARAM = type(pytest.param())
 
 def sweep(n: int) -> list[Any]:
     """Return the numbers below `n` as two ranges for `parametrize`; only `make test` runs the second, longer one."""
-    fast = -(-n // 8)
+    fast = -(-n // 16)
     return [range(fast), exhaustive(range(fast, n))]
 
 

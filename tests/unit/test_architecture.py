@@ -9,6 +9,8 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 from tests.helpers import wording
 from tests.helpers.import_graph import cycles, import_graph, source_files
 from tests.helpers.paths import ROOT
@@ -29,6 +31,7 @@ def python_files() -> list[Path]:
     return [*FILES.values(), *(path for folder in folders for path in sorted(folder.rglob("*.py")))]
 
 
+@pytest.mark.slow
 def test_modules_do_not_import_each_other_in_cycles() -> None:
     found = [sorted(name.rpartition(".")[2] for name in cycle) for cycle in cycles(import_graph())]
     assert [cycle for cycle in found if cycle not in KNOWN_CYCLES] == []
@@ -63,6 +66,7 @@ def test_class_names_are_unique() -> None:
     assert {name: modules for name, modules in repeated.items() if name not in REPEATED_CLASS_NAMES} == {}
 
 
+@pytest.mark.slow
 def test_sentences_use_standard_terms() -> None:
     found = [
         f"{name}:{number}: {phrase!r} in {line!r}"

@@ -20,10 +20,10 @@ from stateproc.snapshot.snapshot import Snapshot
 from stateproc.states.state import State
 from tests.helpers.change_feeds import apply_feed, change_types, newest_chains, pairs_in, rows_of
 from tests.helpers.fixtures import FIXTURES, fixtures_in
-from tests.helpers.sweeps import sampled
+from tests.helpers.sweeps import exhaustive
 
 CHAINS = newest_chains()
-FAST = {"chain-rocksdb"}
+FAST = {"chain-claimed"}
 CASES = [pytest.param(path, id=path.name, marks=() if path.name in FAST else pytest.mark.exhaustive) for path in CHAINS]
 RESCALED = FIXTURES / "1.20/chain-rescaled"
 
@@ -61,15 +61,17 @@ def test_feeds_of_pairs_lead_from_the_first_to_the_last(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [RESCALED, sampled(FIXTURES / "1.20/chain-changelog-switched")], ids=lambda path: path.name
+    ("path", "most"),
+    [(RESCALED, 3), exhaustive(RESCALED, None), exhaustive(FIXTURES / "1.20/chain-changelog-switched", None)],
+    ids=lambda value: value.name if isinstance(value, Path) else str(value),
 )
-def test_a_range_is_read_step_by_step_or_net(path: Path) -> None:
+def test_a_range_is_read_step_by_step_or_net(path: Path, most: int | None) -> None:
     """Over three runs of a job, each restored from the one before."""
     root = str(path / "snapshot")
     log = commits(root)
     states = [member.open() for member in fixtures_in(path)]
     uid = "chain"
-    for state in states[-1][uid].states:
+    for state in states[-1][uid].states[:most]:
         option, value = state_option(state)
         steps, net = (
             stateproc.changes(root, uid=uid, starting_checkpoint=log[1].version, mode=mode, **{option: value})  # type: ignore[arg-type]
@@ -96,6 +98,7 @@ def test_a_feed_from_nothing_inserts_the_oldest_first() -> None:
         assert set(change_types(oldest)) == {"insert"}
 
 
+@pytest.mark.slow
 def test_splits_are_read_in_other_processes() -> None:
     members = [member.open() for member in fixtures_in(RESCALED)]
     for operator in members[-1].operators:

@@ -228,6 +228,7 @@ def test_appended_elements_are_the_ends_of_lists(release: str, backend: str) -> 
     assert appended > 20
 
 
+@pytest.mark.slow
 def test_commits_have_the_time_at_which_they_were_completed(tmp_path: Path) -> None:
     """Which is when their `_metadata` was written."""
     logged = chain("2.3", "hashmap")

@@ -256,6 +256,7 @@ def test_errors_are_printed_with_advice(arguments: list[str], says: str, run: An
     assert "Traceback" not in ran.err
 
 
+@pytest.mark.processes
 def test_a_broken_pipe_prints_no_error() -> None:
     command = f"{sys.executable} -m stateproc read {DEMO} --uid orders-per-customer --state profile | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=os.environ, check=False)

@@ -62,12 +62,14 @@ def complete(tmp_path: Path) -> Complete:
     return run
 
 
+@pytest.mark.processes
 def test_commands_and_options_are_completed(complete: Complete) -> None:
     assert "inspect" in complete("stateproc in")
     assert complete("stateproc read --on-err") == ["--on-error"]
     assert set(complete("stateproc read --timers ")) == {"event", "processing"}
 
 
+@pytest.mark.processes
 def test_paths_are_completed(complete: Complete, tmp_path: Path) -> None:
     (tmp_path / "savepoint-4f1b").mkdir()
     assert complete("stateproc inspect savep") == ["savepoint-4f1b/"]
@@ -75,6 +77,7 @@ def test_paths_are_completed(complete: Complete, tmp_path: Path) -> None:
     assert complete("stateproc read x --where savep") == []
 
 
+@pytest.mark.processes
 def test_uids_and_hashes_are_completed(complete: Complete, tmp_path: Path) -> None:
     path = renamed(tmp_path, {AGGREGATE: "6_group-aggregate"})
     assert complete(f"stateproc read {path} --uid 6_g") == ["6_group-aggregate"]
@@ -82,12 +85,14 @@ def test_uids_and_hashes_are_completed(complete: Complete, tmp_path: Path) -> No
     assert complete(f"stateproc inspect {DEMO} --uids orders-per-customer --uid ord") == ["orders-per-customer"]
 
 
+@pytest.mark.processes
 def test_states_are_completed(complete: Complete) -> None:
     assert complete(f"stateproc read {DEMO} --uid orders-per-customer --state pro") == ["profile"]
     assert complete(f"stateproc describe {SQL} --uid {JOIN[:4]} --state l") == ["left-records"]
     assert complete(f"stateproc read {DEMO} --operator-state Sour") == ["SourceReaderState"]
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("path", ["s3://bucket/savepoint", "nowhere", "''"])
 def test_nothing_is_proposed_for_what_cannot_be_opened(complete: Complete, path: str) -> None:
     assert complete(f"stateproc read {path} --uid ") == []

@@ -15,6 +15,7 @@ from stateproc.cli import main
 from stateproc.errors import SnapshotError
 from stateproc.readers.heap.unreadable_states import unreadable_states
 from tests.helpers.paths import FIXTURES
+from tests.helpers.sweeps import sampled
 
 CANONICAL = "kitchen-hashmap-canonical"
 
@@ -61,7 +62,7 @@ def with_damaged_entries(file: Path) -> None:
     [
         *((CANONICAL, damage) for damage in (missing, truncated, without_header, with_damaged_entries)),
         *(("kitchen-hashmap-checkpoint", damage) for damage in (missing, truncated, without_header)),
-        *(("operators-hashmap-canonical", damage) for damage in (missing, truncated, without_header)),
+        *(sampled("operators-hashmap-canonical", damage) for damage in (missing, truncated, without_header)),
         ("tiny-rocksdb-full", missing),
     ],
 )

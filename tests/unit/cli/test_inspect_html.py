@@ -72,6 +72,7 @@ def test_what_cannot_be_written_is_an_error(run: Any, tmp_path: Path) -> None:
     assert status == 2 and "without --rocksdb" in err
 
 
+@pytest.mark.processes
 def test_templates_are_imported_for_the_page_only() -> None:
     inspect = f"from stateproc.cli import main; main(['inspect', {str(DEMO)!r}])"
     program = f"import sys; {inspect}; print('jinja2' in sys.modules)"

@@ -94,6 +94,7 @@ def test_an_invalid_limit_is_refused(count: str, capsys: pytest.CaptureFixture[s
     assert "_row_count" not in message
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("arguments", "unneeded"),
     [

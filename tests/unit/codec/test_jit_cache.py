@@ -101,6 +101,7 @@ def test_the_cache_is_accessible_only_to_its_owner(run: Run, tmp_path: Path) -> 
     assert _machine_code(tmp_path) == _machine_code(cache) != []
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("variables", "expected"),
     [
@@ -121,6 +122,7 @@ def test_the_default_cache_is_in_the_users_cache_folder(
     assert _machine_code(tmp_path) == _machine_code(root) != []
 
 
+@pytest.mark.processes
 def test_without_a_home_directory_no_folder_with_a_literal_tilde_is_created(
     sources: Path, run: Run, tmp_path: Path
 ) -> None:

@@ -44,6 +44,7 @@ READ = (
 """Of every backend, all with timers; the last of them has heap timers beside RocksDB."""
 
 
+@pytest.mark.slow
 def test_exactly_the_kernels_that_python_uses_are_exported() -> None:
     used, exported = kernels_used_by_python(), declared_kernels("exported")
     assert sorted(used - exported) == []
@@ -62,6 +63,7 @@ def test_every_exported_kernel_has_types_and_a_place_in_the_library() -> None:
     assert library.entry("stateproc__codec__no_kernel") is None
 
 
+@pytest.mark.processes
 def test_reading_imports_neither_numba_nor_pandas(tmp_path: Path) -> None:
     environment = require_library()
     last = {fixture.path.name: fixture.snapshot for fixture in fixtures() if fixture.path.parent.name == "1.20"}
@@ -130,6 +132,7 @@ def _choice(value: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
 
 
+@pytest.mark.processes
 @pytest.mark.exhaustive
 def test_numba_can_be_forced(library: Path, tmp_path: Path) -> None:
     assert _choice("numba", tmp_path).stdout == "True\n"
@@ -137,6 +140,7 @@ def test_numba_can_be_forced(library: Path, tmp_path: Path) -> None:
     assert _choice("", tmp_path).stdout == "False\n"
 
 
+@pytest.mark.processes
 def test_an_unknown_choice_is_refused(tmp_path: Path) -> None:
     assert "STATEPROC_KERNELS is 'fast'; it is numba, library, or not set" in _choice("fast", tmp_path).stderr
 

@@ -127,6 +127,7 @@ def test_pojos_with_nulls_are_decoded_by_the_vectorized_vm(monkeypatch: pytest.M
     ]
 
 
+@pytest.mark.slow
 def test_rows_of_hundreds_of_columns_are_decoded_in_smaller_chunks() -> None:
     """The last chunk is damaged: the rows of the chunks before it are kept, and the error names the row."""
     wide = _wide_pojo(300)

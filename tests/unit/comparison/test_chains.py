@@ -84,6 +84,7 @@ def test_differences_equal_those_of_what_the_job_recorded(path: Path) -> None:
         assert found_differences(left.diff(right), {*before, *after}) == differences(before, after)
 
 
+@pytest.mark.slow
 def test_units_that_are_divided_on_disk_have_the_same_differences(monkeypatch: pytest.MonkeyPatch) -> None:
     members = fixtures_in(FIXTURES / "1.20/chain-rocksdb")
     left, right = members[2].open(), members[-1].open()

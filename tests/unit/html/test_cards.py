@@ -87,6 +87,7 @@ def test_everything_has_a_card(fixture: Fixture) -> None:
         assert html.startswith('<div class="sp sp-card">') and len(html) < 100_000
 
 
+@pytest.mark.processes
 def test_templates_are_imported_for_cards_only(tmp_path: Path) -> None:
     program = f"import sys, stateproc; stateproc.open({str(DEMO)!r}).states; print('jinja2' in sys.modules)"
     done = subprocess.run(

@@ -203,6 +203,7 @@ def test_a_version_or_a_time_of_a_table_is_pinned(tmp_path: Path) -> None:
         written(timestamp="2026-01-01")
 
 
+@pytest.mark.processes
 def test_changes_import_neither_spark_nor_pandas() -> None:
     program = (
         "import sys, stateproc, tempfile\n"
@@ -215,6 +216,7 @@ def test_changes_import_neither_spark_nor_pandas() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_queries_that_need_more_memory_spill(job: dict[str, Any], tmp_path: Path) -> None:
     rows = "SELECT range AS key, md5(range::VARCHAR) AS value FROM range(1000000) ORDER BY value"
     run = prepare(

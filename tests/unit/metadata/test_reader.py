@@ -401,6 +401,7 @@ def test_key_groups_handles_nested_as_streams() -> None:
         parse(data)
 
 
+@pytest.mark.slow
 def test_metadata_with_many_files_is_parsed_in_seconds() -> None:
     files = [(f"{i:06}.sst", mb.file(f"s3://bucket/checkpoints/job/shared/{i:036}", i)) for i in range(1000)]
     handle = mb.incremental(11, mb.inline("meta", bytes(20_000)), files, [])

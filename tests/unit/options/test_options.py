@@ -83,6 +83,7 @@ def test_spark_refuses_options_of_other_interfaces() -> None:
         parse_options({"threads": "2"})
 
 
+@pytest.mark.processes
 def test_the_option_table_is_imported_without_arrow() -> None:
     program = "import sys, stateproc.options; print([m for m in ('pyarrow', 'numba', 'numpy') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "[]\n"

@@ -142,6 +142,7 @@ def test_rows_of_other_sizes_keep_their_names(tmp_path: Path) -> None:
     assert [field.name for field in schema.field("value").type][:2] == ["f0", "f1"]
 
 
+@pytest.mark.slow
 def test_without_a_plan_nothing_changes() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

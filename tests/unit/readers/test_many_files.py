@@ -133,6 +133,7 @@ def keys_of(splits: list[RocksDbSplit]) -> int:
     return sum(len(batch.key_groups) for split in splits for batch in split.raw_entries())
 
 
+@pytest.mark.slow
 def test_a_split_of_a_database_contains_only_its_own_tables(tmp_path: Path) -> None:
     (tmp_path / "few").mkdir()
     (tmp_path / "many").mkdir()

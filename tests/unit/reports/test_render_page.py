@@ -79,6 +79,7 @@ def test_ids_are_unique_and_links_lead_to_them() -> None:
             assert attributes["aria-controls"] in ids
 
 
+@pytest.mark.slow
 def test_a_large_job_stays_below_two_megabytes() -> None:
     page = page_of(large_report())
     assert len(page.encode()) < 2_000_000

@@ -76,6 +76,7 @@ def snapshots_in(data: bytes) -> list[tuple[bytes, Serializer]]:
 _LINES = sorted((path.name for path in FIXTURES.iterdir() if path.is_dir()), key=_release, reverse=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", sample(_LINES, lambda line: {line[0]}))
 def test_a_fixtures_snapshots_are_written_as_they_were_read(line: str) -> None:
     count = 0

@@ -67,7 +67,7 @@ def test_a_reader_has_the_options_of_batches() -> None:
 
 def test_a_stream_that_is_not_read_to_its_end_stops_its_threads() -> None:
     reader = pa.RecordBatchReader.from_stream(profile())
-    assert [len(reader.read_next_batch()) > 0 for _ in range(3)] == [True] * 3
+    assert len(reader.read_next_batch()) > 0
     del reader
 
 

@@ -210,6 +210,7 @@ def test_a_forked_process_has_its_own_threads_and_refuses_those_of_its_parent() 
     assert [0, 1, *scan] == THREES
 
 
+@pytest.mark.processes
 def test_an_interpreter_ends_although_a_scan_was_not_closed() -> None:
     code = (
         "from stateproc.states.parallel_scan import read_in_order\n"

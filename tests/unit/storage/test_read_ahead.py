@@ -13,6 +13,7 @@ from stateproc.errors import CorruptSnapshot, MissingFile
 from stateproc.storage import FileSource, InlineSource
 from stateproc.storage.read_ahead import ReadAhead, reading_ahead
 from tests.helpers.stores.counting_filesystem import Count, CountedFileSystem, counted, counting
+from tests.helpers.sweeps import sampled
 
 MB = 1 << 20
 SIZE = 40 * MB + 12_345
@@ -33,7 +34,7 @@ def threads() -> int:
     return sum(thread.name.startswith("stateproc-read-ahead") for thread in threading.enumerate())
 
 
-@pytest.mark.parametrize("step", [100_000, 3 * MB, 4 * MB, 9 * MB + 1, SIZE])
+@pytest.mark.parametrize("step", [sampled(100_000), 3 * MB, 4 * MB, 9 * MB + 1, SIZE])
 def test_each_byte_is_requested_once(file: Path, step: int) -> None:
     data = file.read_bytes()
     with counting() as count, reading_ahead(remote(file), [(0, SIZE)]) as source:

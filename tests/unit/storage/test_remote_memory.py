@@ -15,6 +15,7 @@ from stateproc.storage import FileSource, SnapshotLocation, open_handle
 from stateproc.storage.remote_memory import RemoteMemory, StoredFile
 from tests.helpers.paths import FIXTURES
 from tests.helpers.stores.counting_filesystem import counted, counting
+from tests.helpers.sweeps import sampled
 
 SIZE = 200_000
 
@@ -89,7 +90,7 @@ def test_the_bytes_of_small_reads_are_bounded() -> None:
 
 @pytest.mark.parametrize(
     ("fixture", "reads"),
-    [("chain-changelog", 30), ("chain-rocksdb", 60), ("kitchen-hashmap-checkpoint", 30)],
+    [sampled("chain-changelog", 30), ("chain-rocksdb", 60), sampled("kitchen-hashmap-checkpoint", 30)],
 )
 def test_commands_look_for_each_file_once_and_make_few_reads(
     fixture: str, reads: int, capsys: pytest.CaptureFixture[str]

@@ -249,6 +249,7 @@ def test_errors_of_missing_files_list_the_searched_paths(location: SnapshotLocat
     assert caught.value.where.file == "/old/shared/u" and "path_mapping" in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", ["2.3", exhaustive("*")])
 def test_every_file_of_a_moved_snapshot_is_located(release: str) -> None:
     """Absolute handles of the fixtures name the directory in which Flink wrote them."""
@@ -334,6 +335,7 @@ def test_list_directory(tmp_path: Path) -> None:
         list_directory(str(tmp_path / "c"))
 
 
+@pytest.mark.processes
 def test_import_does_not_load_heavy_packages() -> None:
     heavy = ("pyarrow", "pandas", "numba", "fsspec")
     code = f"import sys, stateproc.storage; print([m for m in {heavy} if m in sys.modules])"

@@ -19,6 +19,7 @@ from tests.helpers.damage.snapshot_copies import SnapshotCopy
 from tests.helpers.fixtures import CLASSES, Fixture, fixtures, unknown_type_fixtures
 from tests.helpers.paths import FIXTURES
 from tests.helpers.stores.counting_filesystem import counted, counting
+from tests.helpers.sweeps import sampled
 
 DEMO = str(FIXTURES / "1.20/demo/snapshot")
 BY_NAME = {fixture.name: fixture for fixture in fixtures()}
@@ -40,7 +41,10 @@ def copy(request: pytest.FixtureRequest, tmp_path: Path) -> SnapshotCopy:
     return SnapshotCopy(named(request.param), tmp_path)
 
 
-copied = pytest.mark.parametrize("copy", [CANONICAL, HEAP, ROCKSDB, CHANGELOG, OPERATOR_STATE], indirect=True)
+def copied(*fast: str) -> pytest.MarkDecorator:
+    """Copy a snapshot of each format; `make test-fast` reads those of `fast`, others with other tests."""
+    formats = (CANONICAL, HEAP, ROCKSDB, CHANGELOG, OPERATOR_STATE)
+    return pytest.mark.parametrize("copy", [name if name in fast else sampled(name) for name in formats], indirect=True)
 
 
 def check_intact(snapshot: Snapshot) -> Verification:
@@ -102,7 +106,7 @@ def test_unknown_operators_and_states_are_refused() -> None:
     assert "'profile'" in (refused.value.advice or "")
 
 
-@copied
+@copied(HEAP, CHANGELOG)
 def test_a_missing_file_is_reported_and_the_others_are_read(copy: SnapshotCopy) -> None:
     whole = copy.open().verify().rows
     every = copy.files()
@@ -116,7 +120,7 @@ def test_a_missing_file_is_reported_and_the_others_are_read(copy: SnapshotCopy) 
 
 
 @pytest.mark.exhaustive
-@copied
+@copied()
 def test_every_missing_or_truncated_file_is_reported(copy: SnapshotCopy) -> None:
     for file in copy.files():
         for data in (None, file.read_bytes()[:-1]):
@@ -126,7 +130,7 @@ def test_every_missing_or_truncated_file_is_reported(copy: SnapshotCopy) -> None
             assert any(file.name in (problem.file or "") for problem in found.problems), (file, found.problems)
 
 
-@copied
+@copied(CANONICAL, ROCKSDB, OPERATOR_STATE)
 def test_a_truncated_file_is_reported(copy: SnapshotCopy) -> None:
     (file, *_) = copy.files("managed", "rocksdb shared", "changelog")
     with copy.changed(file, file.read_bytes()[:-1]) as snapshot:
@@ -135,7 +139,7 @@ def test_a_truncated_file_is_reported(copy: SnapshotCopy) -> None:
 
 
 @pytest.mark.exhaustive
-@copied
+@copied()
 def test_verifying_damaged_files_always_ends_with_a_result(copy: SnapshotCopy) -> None:
     rng = random.Random(5)
     files = copy.files()
@@ -303,6 +307,7 @@ def test_a_description_that_does_not_fit_is_a_problem() -> None:
     assert "'fixtures.Edges$Generic'" in problem.what
 
 
+@pytest.mark.slow
 def test_deep_verification_compares_the_entries_that_rocksdb_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot = named(ROCKSDB).open()
     found = snapshot.verify(deep=True)

@@ -152,6 +152,7 @@ def test_text_that_is_not_utf8_is_refused(raw: bytes) -> None:
         assert failure.value.row == 1
 
 
+@pytest.mark.slow
 def test_long_values_are_encoded() -> None:
     text = "é" * (10 << 20)
     (data,) = encoded(TEXT, pa.array([text]))

@@ -67,6 +67,7 @@ def _peak(most: int) -> Iterator[None]:
     assert peak < most, f"{peak >> 20} MB"
 
 
+@pytest.mark.slow
 def test_a_log_larger_than_memory_is_replayed_in_bounded_memory(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,6 +82,7 @@ def test_a_log_larger_than_memory_is_replayed_in_bounded_memory(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_changelogs_are_compared_in_bounded_memory(folder: Path) -> None:
     earlier, later = (stateproc.open(str(folder / name)) for name in ("earlier", "later"))
     with _peak(REPLAY_BYTES + COMPARED_BYTES):

@@ -222,7 +222,7 @@ def merge(rng: random.Random, state: KeyedState, at: int) -> Change:
 
 @pytest.mark.parametrize("namespace", [exhaustive(LONG), STRING], ids=["fixed", "any length"])
 @pytest.mark.parametrize("kind", MERGING, ids=lambda kind: kind.value)
-@pytest.mark.parametrize("seeds", sweep(200), ids=str)
+@pytest.mark.parametrize("seeds", [range(25), exhaustive(range(25, 200))], ids=str)
 def test_bulk_merge_of_namespaces_equals_sequential_merge(seeds: range, kind: StateKind, namespace: Serializer) -> None:
     state = state_of(kind, namespace)
     settled, unsettled = 0, 0
@@ -305,6 +305,7 @@ def test_bulk_replay_reports_damage_like_sequential_replay(seeds: range, kind: S
     assert reported > len(seeds) / 15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [[65536, 4464], exhaustive([65536, 65536, 18928])])
 def test_changes_are_returned_in_batches_of_65536(sizes: list[int]) -> None:
     state = state_of(StateKind.VALUE, VOID_NAMESPACE)

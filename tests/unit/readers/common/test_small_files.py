@@ -20,6 +20,7 @@ from stateproc.readers.common.small_files import MeasuredFiles, batches_of_files
 from stateproc.storage import FileSource, InlineSource
 from tests.helpers.paths import FIXTURES
 from tests.helpers.stores.counting_filesystem import counted, counting
+from tests.helpers.sweeps import exhaustive
 
 SNAPSHOTS = (
     "demo", "kitchen-hashmap-canonical-snappy", "kitchen-hashmap-checkpoint", "many-states-hashmap-checkpoint",
@@ -152,9 +153,12 @@ def test_missing_tables_are_reported_without_opening_any(tmp_path: Path) -> None
     assert found.layout == "rocksdb"
 
 
+@pytest.mark.parametrize("files", [100, exhaustive(1000)])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_inspect_reads_each_file_once(shape: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = make(tmp_path, shape, 1000)
+def test_inspect_reads_each_file_once(
+    shape: str, files: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = make(tmp_path, shape, files)
     with counting() as count:
         assert main(["inspect", counted(path), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)

@@ -23,6 +23,7 @@ from stateproc.serializers.pojo.serializer import Pojo
 from stateproc.storage import InlineSource
 from tests.helpers.damage.corpus import Target, file_targets
 from tests.helpers.fixtures import CLASSES, fixtures
+from tests.helpers.sweeps import sampled
 
 BASE = "org.apache.flink.api.common.typeutils.base."
 
@@ -137,7 +138,7 @@ def test_a_value_of_an_undescribed_class_leaves_later_states_readable_with_compr
         read(states[0])
 
 
-@pytest.mark.parametrize("size", [pytest.param(7, marks=pytest.mark.exhaustive), 64, 1000])
+@pytest.mark.parametrize("size", [pytest.param(7, marks=pytest.mark.exhaustive), 64, sampled(1000)])
 def test_rows_do_not_depend_on_the_size_of_compressed_blocks(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     fixture = next(item for item in fixtures() if item.name == "1.20/tiny-hashmap-checkpoint-snappy")
     states = [state for operator in fixture.open().operators for state in operator.keyed_states]

@@ -16,7 +16,6 @@ from tests.helpers.rocksdb.histories import GROUPS, Files, History
 from tests.helpers.sweeps import exhaustive
 
 Contents = dict[bytes, bytes]
-_BATCH = 25
 
 
 def stated(files: Files, state: str = "default") -> DatabaseOfState:
@@ -39,10 +38,12 @@ def check(tables: PairedTables, whole: list[Contents], groups: list[range]) -> N
     assert one.items() <= kept[0].items() and two.items() <= kept[1].items()
 
 
-@pytest.mark.parametrize("first", [0, *(exhaustive(first) for first in range(_BATCH, 1000, _BATCH))])
-def test_random_histories(first: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "seeds", [range(6), *(exhaustive(range(first, min(first + 25, 1000))) for first in range(6, 1000, 25))]
+)
+def test_random_histories(seeds: range, tmp_path: Path) -> None:
     shared = 0
-    for seed in range(first, first + _BATCH):
+    for seed in seeds:
         rnd = random.Random(seed)
         databases = [stated(files) for files in History(tmp_path / str(seed), seed).checkpoints(3)]
         found = [(database, contents(list(database.files), database.state)) for database in databases]
@@ -54,4 +55,4 @@ def test_random_histories(first: int, tmp_path: Path) -> None:
             start = rnd.randrange(GROUPS)
             some = [range(start), range(start + 1, GROUPS)]
             check(tables, [one, two], some if rnd.random() < 0.3 else [range(GROUPS)])
-    assert shared > _BATCH
+    assert shared > len(seeds)

@@ -207,6 +207,7 @@ def test_ingested_files_use_their_global_sequence_number(tmp_path: Path) -> None
     assert [table.entries for table in tables if table.external_version] == [34]
 
 
+@pytest.mark.slow
 def test_large_keys_and_values_outgrow_the_buffers(tmp_path: Path) -> None:
     db = Rdict(str(tmp_path), options())
     wanted = {b"\x02" + b"k" * 5000: b"v" * (20 << 20), b"\x02": b"", b"\x03" * 70000: b"w", b"\x04": b"x"}

@@ -89,6 +89,7 @@ def size(path: Path) -> int:
     return sum(file.stat().st_size for file in (path.parent / "db").glob("*.sst"))
 
 
+@pytest.mark.slow
 def test_reading_one_key_fetches_at_most_a_fiftieth_of_the_state(big: Path) -> None:
     with counting() as count:
         table = opened(big).to_arrow(keys=[4242])
@@ -97,6 +98,7 @@ def test_reading_one_key_fetches_at_most_a_fiftieth_of_the_state(big: Path) -> N
     assert len(count.requests) < 25
 
 
+@pytest.mark.slow
 def test_where_options_and_filters_on_one_key_fetch_at_most_a_fiftieth_of_the_state(big: Path) -> None:
     with counting() as count:
         rows = FilteredScan(opened(big), "key = 4242")
@@ -115,12 +117,14 @@ def test_where_options_and_filters_on_one_key_fetch_at_most_a_fiftieth_of_the_st
         assert count.bytes <= size(big) // 50
 
 
+@pytest.mark.slow
 def test_reading_an_absent_key_fetches_at_most_a_fiftieth_of_the_state(big: Path) -> None:
     with counting() as count:
         assert opened(big).to_arrow(keys=[KEYS + 7]).num_rows == 0
     assert count.bytes <= size(big) // 50
 
 
+@pytest.mark.slow
 def test_scattered_key_groups_open_each_table_once(big: Path) -> None:
     scattered = list(range(0, 128, 8))
     with counting() as count:
@@ -134,6 +138,7 @@ def test_scattered_key_groups_open_each_table_once(big: Path) -> None:
     assert all(sum(read for file, read in count.requests if file == name) < 0.2 * tables[name] for name in tables)
 
 
+@pytest.mark.slow
 def test_the_whole_state_is_fetched_once(big: Path) -> None:
     with counting() as count:
         assert opened(big).to_arrow(columns=["key"]).num_rows == KEYS
@@ -141,6 +146,7 @@ def test_the_whole_state_is_fetched_once(big: Path) -> None:
     assert len(count.requests) <= 5 * (3 + size(big) // 5 // (2 << 20))
 
 
+@pytest.mark.slow
 def test_several_requests_run_concurrently(big: Path) -> None:
     with counting(seconds=0.05) as count:
         assert opened(big).to_arrow(columns=["key"]).num_rows == KEYS
@@ -149,6 +155,7 @@ def test_several_requests_run_concurrently(big: Path) -> None:
     assert all(count.times(name) for name in local)
 
 
+@pytest.mark.slow
 def test_an_error_in_a_prefetch_thread_is_raised_as_a_typed_error(big: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*arguments: Any, **options: Any) -> bytes:
         raise PermissionError("no")

@@ -63,6 +63,7 @@ def test_runs_that_overlap(prefix: int, rounds: range, tmp_path: Path) -> None:
             assert found == {key: wanted[key] for key in wanted if key.startswith(beginning)}, seed
 
 
+@pytest.mark.slow
 def test_kernels_stay_within_their_memory(tmp_path: Path) -> None:
     for seed in range(4):
         wanted = write(tmp_path / str(seed), random.Random(seed), 1)

@@ -50,6 +50,7 @@ def test_the_service_is_a_column_of_every_row(name: str) -> None:
     assert batch.schema.field("service").type == pa.string()
 
 
+@pytest.mark.slow
 def test_long_names_of_services_divide_a_batch() -> None:
     name = "x" * (30 << 20)
     batches = list(with_service(pa.record_batch({"timestamp": [1, 2, 3, 4, 5]}), name))

@@ -158,6 +158,7 @@ def test_times_are_those_of_the_clock_or_of_the_epoch() -> None:
         assert change.last_access == TIME  # type: ignore[attr-defined]
 
 
+@pytest.mark.processes
 def test_the_table_imports_neither_arrow_nor_spark() -> None:
     """``--help`` builds the arguments of the verbs from it."""
     program = (

@@ -184,6 +184,7 @@ def killed(target: Path, mode: str, moment: str) -> None:
     assert done.returncode == -signal.SIGKILL
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("moment", ["files", "metadata"])
 def test_a_killed_write_leaves_no_snapshot_and_the_next_write_removes_its_files(tmp_path: Path, moment: str) -> None:
     target = tmp_path / "s"
@@ -198,6 +199,7 @@ def test_a_killed_write_leaves_no_snapshot_and_the_next_write_removes_its_files(
     assert names(target) == ["_metadata", *files]
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("moment", ["files", "metadata"])
 def test_a_killed_overwrite_leaves_the_old_snapshot(tmp_path: Path, moment: str) -> None:
     target = tmp_path / "s"
@@ -410,6 +412,7 @@ except WriteFailed as error:
 """
 
 
+@pytest.mark.processes
 def test_the_file_size_limit_of_the_operating_system_is_reported(tmp_path: Path) -> None:
     command = [sys.executable, "-c", LIMITED, str(tmp_path / "s")]
     done = subprocess.run(command, check=True, capture_output=True, text=True)

@@ -150,6 +150,7 @@ def test_files_do_not_depend_on_the_batches_of_entries(
     assert entries_written(data, offsets, range(40, 60), 128, 2, compressed) == rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compressed", [False, True])
 def test_large_values_are_written(compressed: bool) -> None:
     value = random.Random(1).randbytes(11 << 20) + bytes(1 << 20)

@@ -236,6 +236,7 @@ def test_a_file_without_entries_is_written() -> None:
     assert written([], [], range(2), LayoutContext())[0] == b"header" + i32(0, 1)
 
 
+@pytest.mark.slow
 def test_a_large_map_and_a_large_list_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heap, "_IN_MEMORY", 1 << 10)
     pairs = sorted(fstr(f"{i:05}") for i in range(20_000))

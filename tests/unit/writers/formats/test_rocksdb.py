@@ -160,6 +160,7 @@ def test_table_properties_have_the_values_that_rocksdb_writes(staging: Staging) 
     assert properties.data_size + properties.index_size + properties.filter_size < table.source.size
 
 
+@pytest.mark.slow
 def test_the_memory_limit_starts_new_tables(staging: Staging) -> None:
     entries = [(0, 0, struct.pack(">q", key), b"") for key in range(40_000)]
     options = TableOptions(block_size=64, memory=1 << 20)

@@ -154,6 +154,7 @@ SavepointWriter.from_existing_savepoint(None, sys.argv[1]).with_format("canonica
 """
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("most", [sampled(0), 10_000])
 def test_a_killed_write_leaves_no_snapshot_and_the_next_write_succeeds(tmp_path: Path, most: int) -> None:
     target = tmp_path / "s"
@@ -184,6 +185,7 @@ print([name for name in ("pandas", "pyspark", "py4j", "numba") if name in sys.mo
 """
 
 
+@pytest.mark.processes
 def test_neither_spark_nor_pandas_is_imported(tmp_path: Path) -> None:
     code = [sys.executable, "-c", _IMPORTS, INCREMENTAL.snapshot, str(tmp_path / "s")]
     answer = subprocess.run(code, capture_output=True, text=True, env=require_library())

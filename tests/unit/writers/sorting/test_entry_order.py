@@ -76,14 +76,16 @@ def test_more_combinations_of_target_and_key_group_than_16_bits() -> None:
     assert rows_of([in_order(batches(rows, 3))]) == sorted(rows)
 
 
+def _marks(name: str, chunk_bytes: int) -> list[pytest.MarkDecorator]:
+    # A chunk for each row takes long with many rows.
+    if chunk_bytes == 1:
+        return [pytest.mark.exhaustive] if len(KEYS[name]) > 100 else []
+    return [pytest.mark.sampled] if (chunk_bytes == 200) == (name == "numbers") else []
+
+
 @pytest.mark.parametrize(
     ("name", "chunk_bytes"),
-    [
-        # A chunk for each row takes long with many rows.
-        pytest.param(name, size, marks=[pytest.mark.exhaustive] if size == 1 and len(KEYS[name]) > 100 else [])
-        for name in KEYS
-        for size in (1, 200, 1 << 18)
-    ],
+    [pytest.param(name, size, marks=_marks(name, size)) for name in KEYS for size in (1, 200, 1 << 18)],
 )
 def test_merged_runs_are_sorted(name: str, chunk_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The result does not depend on the size of runs or of the chunks in which they are read."""
@@ -125,6 +127,7 @@ def test_duplicate_keys_are_adjacent(run_bytes: int, monkeypatch: pytest.MonkeyP
     assert found == sorted(row[3] for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("megabytes", [24, exhaustive(48)])
 def test_a_large_key_group_is_not_held_in_memory(megabytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sort one key group in twelve runs, in half of its memory."""
@@ -153,6 +156,7 @@ def test_a_large_key_group_is_not_held_in_memory(megabytes: int, monkeypatch: py
     assert most < megabytes << 19 and pa.total_allocated_bytes() - held < 1 << 20
 
 
+@pytest.mark.slow
 def test_small_blocks_are_emitted_while_batches_are_consumed() -> None:
     """A worker that writes much output without reading can deadlock with the process that feeds it."""
     rows = [(k % 3, k % 128, 0, b"%08d" % k, bytes(200)) for k in range(60_000)]
