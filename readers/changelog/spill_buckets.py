@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import IO
@@ -110,14 +110,20 @@ class Buckets:
         self._file.seek(self._end)
         groups, offsets = sorted(self._held), [self._end]
         for group in groups:
-            for block in self._held.pop(group):
-                name = self._names.setdefault(block.file, len(self._names))
-                bounds = np.concatenate([block.starts, block.ends, block.places]).astype(np.int64)
-                for part in (_RECORD.pack(group, name, len(block), len(block.data)), bounds.data, block.data):
-                    self._end += self._file.write(part)
+            # One write for all blocks: each gives up the interpreter's lock, and then waits for other threads.
+            self._end += self._file.write(b"".join(self._stored(group, self._held.pop(group))))
             offsets.append(self._end)
         self._written.append(_SortedRun(np.array(groups, dtype=np.int64), np.array(offsets, dtype=np.int64)))
         self._bytes = 0
+
+    def _stored(self, group: int, blocks: Iterable[ChangeBlock]) -> Iterator[bytes | memoryview]:
+        """Yield the bytes of a key group's changes, which :meth:`_read` takes apart."""
+        for block in blocks:
+            name = self._names.setdefault(block.file, len(self._names))
+            yield _RECORD.pack(group, name, len(block), len(block.data))
+            for bounds in (block.starts, block.ends, block.places):
+                yield np.ascontiguousarray(bounds, dtype=np.int64).data
+            yield block.data
 
     def _read(self, start: int, stop: int) -> Iterator[ChangeBlock]:
         """Read the changes between two offsets of the file."""
