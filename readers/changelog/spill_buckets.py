@@ -25,6 +25,8 @@ _IN_A_RUN = 400
 _RECORD = struct.Struct("=iIIQ")
 """Key group, file, number of changes, bytes."""
 _ARRAYS = 3
+_AT_ONCE = 1 << 20
+"""Bytes of the temporary file that are written at once."""
 
 
 @dataclass(frozen=True)
@@ -106,12 +108,13 @@ class Buckets:
     def _spill(self) -> None:
         """Write what is held as a sorted run."""
         if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="stateproc-changelog-")  # noqa: SIM115 (closed by the context)
+            # Each call of the system gives up the interpreter's lock, and must then wait for other threads that replay.
+            self._file = tempfile.TemporaryFile(buffering=_AT_ONCE, prefix="stateproc-changelog-")  # noqa: SIM115
         self._file.seek(self._end)
         groups, offsets = sorted(self._held), [self._end]
         for group in groups:
-            # One write for all blocks: each gives up the interpreter's lock, and then waits for other threads.
-            self._end += self._file.write(b"".join(self._stored(group, self._held.pop(group))))
+            for part in self._stored(group, self._held.pop(group)):
+                self._end += self._file.write(part)
             offsets.append(self._end)
         self._written.append(_SortedRun(np.array(groups, dtype=np.int64), np.array(offsets, dtype=np.int64)))
         self._bytes = 0
