@@ -60,10 +60,21 @@ test test-numba test-spark test-docs test-cluster: $(SPARK_CLASSES)
 KERNEL_TESTS := tests/unit/codec/encoding tests/unit/codec/test_vectorized_vm.py tests/unit/codec/test_nested_nulls.py \
 	tests/unit/keygroups tests/unit/readers
 
+# Numba compiles for half a minute, and its tests wait for nothing: they use what the JVMs of the other tests leave idle.
+# Their output is shown at the end, and a failure of either part is one of `make test`.
+NUMBA_OUTPUT := $(VENV)/kernel-tests.txt
+
 test: setup ## all tests, and those of the kernels, codec and readers once more with numba forced
+	@rm -f $(NUMBA_OUTPUT)
+	@$(MAKE) --no-print-directory --jobs=2 test-layers test-kernels; status=$$?; cat $(NUMBA_OUTPUT); exit $$status
+
+.PHONY: test-layers test-kernels
+test-layers: $(SPARK_CLASSES)
 	$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder $(LAYERS)
-	STATEPROC_KERNELS=numba $(BIN)/stateproc warmup
-	STATEPROC_KERNELS=numba $(PYTEST) -n $(JOBS) --dist loadfile -m "not exhaustive" $(KERNEL_TESTS)
+
+test-kernels:
+	@{ STATEPROC_KERNELS=numba nice $(BIN)/stateproc warmup && \
+		STATEPROC_KERNELS=numba nice $(PYTEST) -m "not exhaustive" $(KERNEL_TESTS); } > $(NUMBA_OUTPUT) 2>&1
 
 test-numba: setup ## all tests with kernels that numba compiles, as where the library does not fit
 	STATEPROC_KERNELS=numba $(BIN)/stateproc warmup
