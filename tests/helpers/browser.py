@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -50,3 +50,10 @@ def resize(driver: Any, width: int, height: int) -> None:
     """Set the size of the window's contents; narrow ones are those of a phone."""
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+def wait_until(driver: Any, condition: Callable[[], bool], seconds: float = 30) -> None:
+    """Try a condition every half second; selenium's TimeoutException if it never holds."""
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    WebDriverWait(driver, seconds).until(lambda _: condition())
