@@ -8,7 +8,6 @@ the same bytes and the same hash, such as Long, Double and Date.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 import pyarrow as pa
 
@@ -16,7 +15,7 @@ from stateproc.codec import ops
 from stateproc.codec.builder import Builder
 from stateproc.codec.machine import Machine
 from stateproc.errors import CorruptSnapshot, InvalidOption, Where
-from stateproc.keygroups.key_group_pruning import key_groups
+from stateproc.keygroups.key_group_pruning import key_groups_of_column
 from stateproc.readers.common.error_context import placed
 from stateproc.readers.common.raw_entries import RawEntries
 from stateproc.readers.common.state_descriptor import KeyedState
@@ -43,14 +42,15 @@ def checked(
     keys_of = _key_reader(state, ctx)
     try:
         for chunk in entries:
-            _check(chunk, keys_of(chunk), state, ctx, max_parallelism, operator)
+            if len(chunk):
+                _check(chunk, keys_of(chunk), state, ctx, max_parallelism, operator)
             yield chunk
     except CorruptSnapshot as error:
         advice = f"if keys of '{operator}' are no {state.key.type_name}, {ADVICE}; else {error.advice}"
         raise CorruptSnapshot(error.message, where=error.where, advice=advice) from error
 
 
-def _key_reader(state: KeyedState, ctx: LayoutContext) -> Callable[[RawEntries], list[Any]]:
+def _key_reader(state: KeyedState, ctx: LayoutContext) -> Callable[[RawEntries], pa.Array]:
     """Return a function that reads the first keys of entries, without the rest of the entries."""
     b = Builder()
     assemble = state.key.layout(ctx.inner).emit(b, False)
@@ -58,7 +58,7 @@ def _key_reader(state: KeyedState, ctx: LayoutContext) -> Callable[[RawEntries],
     b.op(ops.ROW_END)
     machine = Machine(b.build())
 
-    def read(chunk: RawEntries) -> list[Any]:
+    def read(chunk: RawEntries) -> pa.Array:
         n = min(len(chunk), _LOOKED_AT)
         starts, ends = chunk.ranges[:1, :n].copy(), chunk.ranges[1:2, :n].copy()
         parts: list[pa.Array] = []
@@ -67,21 +67,21 @@ def _key_reader(state: KeyedState, ctx: LayoutContext) -> Callable[[RawEntries],
             while done < n:
                 done = machine.run(chunk.data, starts, ends, done, n)
                 parts.append(assemble(machine.decoded()))
-        return [key for part in parts for key in part.to_pylist()]
+        return pa.concat_arrays(parts)
 
     return read
 
 
 def _check(
-    chunk: RawEntries, keys: list[Any], state: KeyedState, ctx: LayoutContext, max_parallelism: int, operator: str
+    chunk: RawEntries, keys: pa.Array, state: KeyedState, ctx: LayoutContext, max_parallelism: int, operator: str
 ) -> None:
     groups = chunk.key_groups[: len(keys)].tolist()
     # Where the type is right, one look-up of all keys shows it; look-ups of single keys take longer than the replay.
-    if key_groups(state.key, keys, ctx, max_parallelism, _METADATA_VERSION) == set(groups):
+    if key_groups_of_column(state.key, keys, ctx, max_parallelism, _METADATA_VERSION) == set(groups):
         return
     wrong = 0
-    for key, group in zip(keys, groups, strict=True):
-        found = key_groups(state.key, [key], ctx, max_parallelism, _METADATA_VERSION)
+    for row, group in enumerate(groups):
+        found = key_groups_of_column(state.key, keys.slice(row, 1), ctx, max_parallelism, _METADATA_VERSION)
         wrong += found is not None and group not in found
     if wrong:
         raise InvalidOption(

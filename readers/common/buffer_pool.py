@@ -17,6 +17,7 @@ import sys
 import numpy as np
 import numpy.typing as npt
 
+from stateproc.codec.allocation import uninitialized_bytes
 from stateproc.storage import ByteSource, FileSource
 from stateproc.storage.read_ahead import ReadAhead
 
@@ -54,7 +55,7 @@ class BufferPool:
                     return self._kept[index]
                 del self._kept[index]
                 break
-        buffer: Bytes = np.empty(length, dtype=np.uint8)
+        buffer = uninitialized_bytes(length)
         if len(self._kept) < _KEPT:
             self._kept.append(buffer)
         return buffer

@@ -14,6 +14,7 @@ import cramjam
 import numpy as np
 import numpy.typing as npt
 
+from stateproc.codec.allocation import uninitialized_bytes
 from stateproc.codec.array_types import Longs
 from stateproc.codec.jit import exported, load_le64, load_u8
 from stateproc.errors import UnsupportedSnapshot, Where
@@ -123,7 +124,7 @@ def decompressed(
         raise Oversized(_parts(bounds))
     if n == 1 and kinds[0] == NONE:
         return raw[starts[0] : ends[0]], bounds
-    plain = np.empty(int(bounds[-1]), dtype=np.uint8)
+    plain = uninitialized_bytes(int(bounds[-1]))
     lows, highs = bounds[:-1], bounds[1:]
     quick = np.flatnonzero((kinds == NONE) | (kinds == SNAPPY))
     bad = decompress_snappy(

@@ -8,6 +8,7 @@ from itertools import chain
 
 import numpy as np
 
+from stateproc.codec.allocation import uninitialized_bytes
 from stateproc.errors import SnapshotError
 from stateproc.readers.common.raw_entries import RawEntries
 from stateproc.readers.rocksdb import merge_kernel
@@ -75,7 +76,7 @@ def merged_entries(
     reg, size = buffers.reg, _OUT_BYTES
     outcome = merge_kernel.FULL
     while outcome != merge_kernel.ALL:
-        out = np.empty(size, dtype=np.uint8)
+        out = uninitialized_bytes(size)
         ranges = np.empty((4, _ENTRIES_AT_ONCE), dtype=np.int64)
         key_groups = np.empty(_ENTRIES_AT_ONCE, dtype=np.int32)
         filled, used = 0, 0

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from stateproc.codec.allocation import uninitialized_bytes
 from stateproc.codec.array_types import Bytes, Longs
 from stateproc.storage import ByteSource, FileSource
 from stateproc.storage.ranges import REQUESTS_AT_ONCE, is_remote
@@ -28,7 +29,7 @@ def read_gathered(source: ByteSource, starts: Longs, lengths: Longs, gap: int) -
     firsts, lasts = np.append(0, breaks), np.append(breaks, len(starts)) - 1
     sizes = ends[lasts] - starts[firsts]
     bounds = np.append(0, np.cumsum(sizes))
-    buffer = np.empty(int(bounds[-1]), dtype=np.uint8)
+    buffer = uninitialized_bytes(int(bounds[-1]))
     view = buffer.data
     requests = [
         (start, view[low:high])

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from stateproc.codec.allocation import uninitialized_bytes
 from stateproc.codec.array_types import Bytes
 
 _MARGIN = 1.1
@@ -31,7 +32,7 @@ class Columns:
 
     def _allot(self, column: int, capacity: int) -> None:
         """Give the column ``capacity`` bytes, keeping what it holds."""
-        data: Bytes = np.empty(capacity, dtype=np.uint8)
+        data = uninitialized_bytes(capacity)
         used = int(self.table[column, 1])
         data[:used] = self._data[column][:used]
         self._data[column] = data

@@ -46,6 +46,23 @@ def key_groups(
         return None
 
 
+def key_groups_of_column(
+    serializer: Serializer, keys: pa.Array, ctx: LayoutContext, max_parallelism: int, metadata_version: int
+) -> set[int] | None:
+    """Return the key groups of keys as a reader's layout has them, or None where the hash cannot be reproduced.
+
+    0.0 and -0.0 are what they are. Values that are hashed as they are read do not become Python values, for
+    ``pyarrow.array`` would import pandas.
+    """
+    how = hashed(serializer, ctx)
+    if how is None or keys.type != how.type or not is_reproducible(how.kind):
+        return key_groups(serializer, keys.to_pylist(), ctx, max_parallelism, metadata_version)
+    try:
+        return _groups(keys, serializer, how, max_parallelism, metadata_version)
+    except (InvalidOption, UnknownHash):
+        return None
+
+
 def _groups(
     array: pa.Array, serializer: Serializer, how: Hashed, max_parallelism: int, metadata_version: int
 ) -> set[int]:
