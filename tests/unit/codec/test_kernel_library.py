@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -24,14 +25,14 @@ import sys
 import stateproc
 from stateproc.cli import main
 
-for path in sys.argv[1:]:
-    snapshot, timers = stateproc.open(path), 0
+for path, key_type in zip(sys.argv[1::2], sys.argv[2::2]):
+    snapshot, timers = stateproc.open(path, key_type=key_type or None), 0
     for operator in snapshot.operators:
         for state in operator.states:
             state.to_arrow()
         timers += sum(len(domain.to_arrow()) for domain in operator.timer_states)
-    assert timers, path
-    assert main(["inspect", path, "--scan"]) == 0
+    assert timers or key_type, path
+    assert main(["inspect", path, "--scan", *(["--key-type", key_type] if key_type else [])]) == 0
     assert not {"numba", "pandas"} & set(sys.modules), path
 """
 READ = (
@@ -40,8 +41,9 @@ READ = (
     "kitchen-rocksdb-incremental",
     "chain-changelog",
     "chain-heaptimers",
+    "chain-changelog-untold",
 )
-"""Of every backend, all with timers; the last of them has heap timers beside RocksDB."""
+"""Of every backend, with timers; one has heap timers beside RocksDB. No file of the last declares its keys' type."""
 
 
 @pytest.mark.slow
@@ -66,8 +68,10 @@ def test_every_exported_kernel_has_types_and_a_place_in_the_library() -> None:
 @pytest.mark.processes
 def test_reading_imports_neither_numba_nor_pandas(tmp_path: Path) -> None:
     environment = require_library()
-    last = {fixture.path.name: fixture.snapshot for fixture in fixtures() if fixture.path.parent.name == "1.20"}
-    command = [sys.executable, "-c", PROGRAM, *(last[name] for name in READ)]
+    last = {fixture.path.name: fixture for fixture in fixtures() if fixture.path.parent.name == "1.20"}
+    read = [(str(last[name].snapshot), last[name].manifest.get("key_type") or "") for name in READ]
+    assert any(key_type for _, key_type in read)
+    command = [sys.executable, "-c", PROGRAM, *chain.from_iterable(read)]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
