@@ -64,10 +64,10 @@ def compare_numbers(sign: str, left: SqlValue, right: SqlValue) -> Any:
     floats = common_float(left, right)
     if floats is not None:
         return compare_floats(sign, as_float(left, floats), as_float(right, floats))
-    if pa.types.is_decimal(left.values.type) and right.is_scalar and right.type == EXACT:
+    if pa.types.is_decimal(left.values.type) and right.type == EXACT and _is_given(right):
         return _compare_decimals(sign, left, right)
     if is_integer(left) and not left.is_scalar:
-        if right.is_scalar and right.values.as_py() is not None:
+        if _is_given(right):
             return _compare_integers(sign, left.values, exact_scalar(right))
         if is_integer(right):
             try:
@@ -83,6 +83,11 @@ def as_one_float(*operands: SqlValue) -> list[SqlValue]:
     if floats is None:
         return list(operands)
     return [SqlValue(as_float(item, floats), floats) if item.kind == "number" else item for item in operands]
+
+
+def _is_given(operand: SqlValue) -> bool:
+    """Return whether the operand is a scalar that is not null."""
+    return operand.is_scalar and bool(operand.values.is_valid)
 
 
 def _compare_integers(sign: str, values: pa.Array, literal: Decimal) -> Any:
@@ -228,7 +233,7 @@ def small_integer(operand: SqlValue) -> int:
 
 
 def _is_literal(operand: SqlValue) -> bool:
-    return operand.is_scalar and operand.kind == "number" and bool(operand.values.is_valid)
+    return operand.kind == "number" and _is_given(operand)
 
 
 def exact_rows(operand: SqlValue, count: int) -> list[Any]:

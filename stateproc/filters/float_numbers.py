@@ -76,7 +76,10 @@ def _remainder(dividend: float | None, divisor: float | None) -> float | None:
 
 
 def round_floats(values: Any, places: int) -> Any:
-    """Round half away from zero to ``places`` digits after the point, or before it where negative."""
+    """Round half away from zero to ``places`` digits after the point, or before it where negative.
+
+    A half is what is written so: 2.675 becomes 2.68, as in Spark and DuckDB 1, although its double is a little less.
+    """
     factor = pa.scalar(float(10 ** min(abs(places), 400)) if abs(places) <= 308 else math.inf, pa.float64())
     doubles = pc.cast(values, pa.float64())
     scaled = pc.multiply(doubles, factor) if places >= 0 else pc.divide(doubles, factor)

@@ -115,7 +115,8 @@ class RandomConditions:
             lambda: f"({a} {self._pick('+', '-', '*', '/')} {b})",
             lambda: f"({a} % {self._pick('2', '-3', '0.7', '1.5e0', 'f64')})",
             lambda: f"{self._pick('abs', 'floor', 'ceil', 'round')}({a})",
-            lambda: f"round({a}, {self._pick('-1', '0', '1', '2')})",
+            # Of doubles that are written with half a digit, as in x, releases of DuckDB differ.
+            lambda: f"round({a}, {self._pick('-1', '0', *([] if a == 'x' else ['1', '2']))})",
             lambda: f"CAST({a} AS {self._pick('DOUBLE', 'FLOAT')})",
             lambda: f"TRY_CAST({a} AS {self._pick('DECIMAL(18, 2)', 'DECIMAL(5, 0)', 'DECIMAL', 'INT')})",
             lambda: f"coalesce({a}, {b})",

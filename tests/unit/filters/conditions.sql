@@ -187,6 +187,7 @@ round(d, 1) = 1.5
 round(f64) = -3
 round(f64) = -2
 round(f64, 1) = 0.1
+round(f64, 2) = -2.5
 floor(d) = 1
 ceil(d) = 2
 floor(f64) = -3
@@ -196,8 +197,6 @@ abs(d) = 1.5
 abs(f64) = 2.5
 round(x) = 3
 round(x) = 2
-round(x, 2) = 2.68
-round(x, 1) = 0.2
 round(x, -1) = 0
 round(f64, -1) = CAST('inf' AS DOUBLE)
 round(f64, -1) = CAST('nan' AS DOUBLE)
@@ -549,6 +548,9 @@ i64::VARCHAR = '7'
 CAST(d AS INT) = -2
 TRY_CAST(f64 AS INT) = -2
 TRY_CAST(f64 AS INT) IS NULL
+d > TRY_CAST('inf' AS INT)
+(d38 = TRY_CAST(CAST('nan' AS DOUBLE) AS INT)) IS NULL
+(n < TRY_CAST('' AS DECIMAL(9, 2))) IS NULL
 TRY_CAST(f64 AS BIGINT) = 0
 TRY_CAST(num AS INT) = 100
 TRY_CAST(num AS INT) = 2
