@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ from stateproc.serializers.table.layouts import millis_to_timestamps
 from stateproc.serializers.table.serializers import RowData
 
 Names = tuple[str, ...]
+Pair = tuple[str, str]
+"""Names of the fields of pairs in values: of the first if it is a row, else it is a ``count``; of the second."""
 
 
 @dataclass(frozen=True)
@@ -106,22 +109,25 @@ class StateNames:
         key: Names of a key's fields.
         user_key: Names of the fields of rows in a map's keys.
         value: Names of the fields of rows in values, list elements and map values.
-        pair: What the second field is of pairs in values, whose first is a record or a count of it.
+        pair: Names of the fields of pairs in values.
         windows: What namespaces are that contain windows.
+        user_key_parts: Names of the rows that are fields of rows in a map's keys, by position; none where they keep
+            their own.
     """
 
     key: tuple[Names, ...] = ()
     user_key: tuple[Names, ...] = ()
     value: tuple[Names, ...] = ()
-    pair: str | None = None
+    pair: Pair | None = None
     windows: WindowNames | None = None
+    user_key_parts: tuple[Names, ...] = ()
 
     def applied(self, state: KeyedState) -> KeyedState:
         """Return the state with these names."""
         key, namespace = renamed(state.key, self.key), self.namespace(state.namespace)
         if isinstance(state.value, Timer):
             return replace(state, key=key, namespace=namespace, value=Timer(key, namespace))
-        user_key = None if state.user_key is None else renamed(state.user_key, self.user_key)
+        user_key = None if state.user_key is None else renamed(state.user_key, self.user_key, parts=self.user_key_parts)
         value = renamed(state.value, self.value, self.pair)
         return replace(state, key=key, namespace=namespace, user_key=user_key, value=value)
 
@@ -184,28 +190,38 @@ def rows_in(serializer: Serializer) -> Iterator[RowData]:
         yield from rows_in(inner)
 
 
-def renamed(serializer: Serializer, names: tuple[Names, ...], pair: str | None = None) -> Serializer:
+def renamed(
+    serializer: Serializer, names: tuple[Names, ...], pair: Pair | None = None, parts: tuple[Names, ...] = ()
+) -> Serializer:
     """Return the serializer with the first of ``names`` that fits each of its outermost rows.
 
     Args:
         serializer: The serializer.
         names: Names for rows.
-        pair: A name for the second field of pairs.
+        pair: Names for pairs.
+        parts: Names for rows that are fields of the rows, by position.
     """
     if isinstance(serializer, RowData):
         fitting = next((item for item in names if len(item) == len(serializer.types)), None)
-        return serializer if fitting is None else replace(serializer, names=fitting)
+        return serializer if fitting is None else replace(_with_parts(serializer, parts), names=fitting)
     changes: dict[str, Any] = {}
     if pair is not None and isinstance(serializer, TupleOf) and len(serializer.fields) == 2:
-        changes["names"] = ("record" if isinstance(serializer.fields[0], RowData) else "count", pair)
+        changes["names"] = (pair[0] if isinstance(serializer.fields[0], RowData) else "count", pair[1])
     for field in dataclasses.fields(serializer):  # type: ignore[arg-type]  # all implementations are dataclasses
         value = getattr(serializer, field.name)
         if isinstance(value, Serializer):
-            changes[field.name] = renamed(value, names, pair)
+            changes[field.name] = renamed(value, names, pair, parts)
         elif isinstance(value, tuple) and any(isinstance(item, Serializer) for item in value):
-            changes[field.name] = tuple(_renamed_item(item, names, pair) for item in value)
+            changes[field.name] = tuple(
+                renamed(item, names, pair, parts) if isinstance(item, Serializer) else item for item in value
+            )
     return replace(serializer, **changes) if changes else serializer  # type: ignore[type-var]
 
 
-def _renamed_item(item: Any, names: tuple[Names, ...], pair: str | None) -> Any:
-    return renamed(item, names, pair) if isinstance(item, Serializer) else item
+def _with_parts(row: RowData, parts: tuple[Names, ...]) -> RowData:
+    """Return a row's serializer with names for the rows among its fields."""
+    types = tuple(
+        replace(type_, names=part) if part and len(part) == len(type_.names) == len(type_.children) else type_
+        for type_, part in zip(row.types, chain(parts, repeat(())), strict=False)
+    )
+    return replace(row, types=types)

@@ -7,13 +7,14 @@ operators, names of transformations) and the operators in org.apache.flink.table
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from stateproc.query_plans.accumulator_names import accumulator_names
 from stateproc.query_plans.plan_nodes import PlanNode
 from stateproc.query_plans.row_type_names import row_type_names, unique_names
 from stateproc.query_plans.window_times import window_names
-from stateproc.readers.common.state_names import Names, OperatorNames, StateNames, WindowNames
+from stateproc.readers.common.state_names import Names, OperatorNames, Pair, StateNames, WindowNames
 
 
 @dataclass(frozen=True)
@@ -34,13 +35,14 @@ def _names(
     key: Names,
     *rows: Names,
     user_key: tuple[Names, ...] = (),
-    pair: str | None = None,
+    pair: Pair | None = None,
     windows: WindowNames | None = None,
     states: Mapping[str, tuple[Names, ...]] | None = None,
 ) -> OperatorNames:
     """Return names for an operator: the key's, those of rows in all its states, and in ``states`` of some."""
-    own = tuple((name, StateNames((key,), user_key, found, pair, windows)) for name, found in (states or {}).items())
-    return OperatorNames(node.label, own, StateNames((key,), user_key, rows, pair, windows))
+    others = StateNames((key,), user_key, rows, pair, windows)
+    own = tuple((name, replace(others, value=found)) for name, found in (states or {}).items())
+    return OperatorNames(node.label, own, others)
 
 
 # --- aggregates ------------------------------------------------------------------------------------------
@@ -100,14 +102,22 @@ def _over_aggregate(node: PlanNode) -> OperatorNames:
     accumulator = accumulator_names(
         node, calls, unique_names((*rows, *constants)), retracted=[bounded] * len(calls), count_rows=bounded
     )
-    key = node.picked(rows, "overSpec", "partition", "fields")
-    return _names(node, key, rows, states={"accState": (accumulator,)})
+    key = (node.picked(rows, "overSpec", "partition", "fields"),)
+    sort_key = _sort_key(node, rows, "orderBy", group)
+    # Rows in the order of a column that is no time: by the ids that Flink gives them, in lists by their sort key.
+    by = ("id",) if group.get("isRows") is True else sort_key
+    states = (
+        ("accState", StateNames(key, value=(accumulator,))),
+        ("accMapState", StateNames(key, (by,), (accumulator,))),
+        ("sortedListState", StateNames(key, value=(sort_key,), pair=("sort_key", "ids"))),
+    )
+    return OperatorNames(node.label, states, StateNames(key, value=(rows,)))
 
 
 # --- joins -----------------------------------------------------------------------------------------------
 
 
-def _sides(node: PlanNode, left: str, right: str, *spec: str, pair: str | None = None) -> OperatorNames:
+def _sides(node: PlanNode, left: str, right: str, *spec: str, pair: Pair | None = None) -> OperatorNames:
     """Names for a join with a state for rows of the left and one for rows of the right input."""
     key = node.picked(node.input(0), *spec, "leftKeys")
     states = []
@@ -130,30 +140,40 @@ def _join_windows(node: PlanNode) -> WindowNames | None:
 
 
 def _regular_join(node: PlanNode) -> OperatorNames:
-    return _sides(node, "left-records", "right-records", "joinSpec", pair="associations")
+    return _sides(node, "left-records", "right-records", "joinSpec", pair=("record", "associations"))
 
 
 def _multi_join(node: PlanNode) -> OperatorNames:
-    """Rows of each input in a state of its own, under the columns that it is joined by if these are unique in it."""
+    """Rows of each input in a state of its own, under a key that is unique among them (MultiJoinStateViews).
+
+    It is a unique key of the input, or the whole row; of all inputs but the first it is a part of a larger key, whose
+    other part is what the input is joined by, or it is left out where the joined columns contain it.
+    """
     properties = node.items("inputProperties")
     distribution = properties[0].get("requiredDistribution") if properties and isinstance(properties[0], dict) else None
-    key = node.chosen(node.input(), distribution.get("keys") if isinstance(distribution, dict) else None)
+    key = (node.chosen(node.input(), distribution.get("keys") if isinstance(distribution, dict) else None),)
     unique_keys, states = node.items("inputUniqueKeys"), []
     for index in range(len(node.sources)):
         rows, pairs = node.input(index), node.items("joinAttributeMap", str(index))
-        joined = node.chosen(rows, [pair.get("rightFieldIndex") if isinstance(pair, dict) else None for pair in pairs])
+        columns = node.chosen(rows, [pair.get("rightFieldIndex") if isinstance(pair, dict) else None for pair in pairs])
+        joined = tuple(dict.fromkeys(columns))
         keys = unique_keys[index] if index < len(unique_keys) else []
         unique = [node.chosen(rows, item) for item in (keys if isinstance(keys, list) else [])]
-        user_key = (rows,) if index == 0 and not unique else ()
-        if any(set(names) <= set(joined) for names in unique):
-            user_key = (joined,)
-        states.append((f"multi-join-input-{index}", StateNames((key,), user_key, (rows,))))
-    return OperatorNames(node.label, tuple(states), StateNames((key,)))
+        one = min(unique, key=len) if unique else rows
+        if index == 0:
+            names = StateNames(key, (one,), (rows,))
+        elif any(set(item) <= set(joined) for item in unique):
+            names = StateNames(key, (joined,), (rows,))
+        else:
+            parts = ("join_key", "unique_key" if unique else "record")
+            names = StateNames(key, (parts,), (rows,), user_key_parts=((), one))
+        states.append((f"multi-join-input-{index}", names))
+    return OperatorNames(node.label, tuple(states), StateNames(key))
 
 
 def _interval_join(node: PlanNode) -> OperatorNames:
     path = ("intervalJoinSpec", "joinSpec")
-    return _sides(node, "IntervalJoinLeftCache", "IntervalJoinRightCache", *path, pair="joined")
+    return _sides(node, "IntervalJoinLeftCache", "IntervalJoinRightCache", *path, pair=("record", "joined"))
 
 
 def _temporal_join(node: PlanNode) -> OperatorNames:
@@ -174,11 +194,14 @@ def _rank(node: PlanNode) -> OperatorNames:
     is_update = node.at("rankStrategy", "type") == "UpdateFast"
     user_key = (row_key if is_update else sort_key,)
     key = node.picked(rows, "partition", "fields")
-    return _names(node, key, rows, user_key=user_key, pair="inner_rank", states={"sorted-map": (sort_key,)})
+    return _names(node, key, rows, user_key=user_key, pair=("record", "inner_rank"), states={"sorted-map": (sort_key,)})
 
 
-def _sort_key(node: PlanNode, rows: Names, name: str) -> Names:
-    fields = node.items(name, "fields")
+def _sort_key(node: PlanNode, rows: Names, name: str, attributes: Mapping[str, Any] | None = None) -> Names:
+    """Return the columns of a sort specification, an attribute of the node or of an object in it."""
+    found = node.at(name) if attributes is None else attributes.get(name)
+    fields = found.get("fields") if isinstance(found, dict) else None
+    fields = fields if isinstance(fields, list) else []
     return node.chosen(rows, [item.get("index") if isinstance(item, dict) else None for item in fields])
 
 
@@ -207,14 +230,32 @@ def _match(node: PlanNode) -> OperatorNames:
     return _names(node, node.picked(node.input(), "matchSpec", "partition", "fields"), node.input())
 
 
+def _process_table_function(node: PlanNode) -> OperatorNames:
+    """The rows that wait to be sorted; what the function's own states contain only its class knows."""
+    operands = [item for item in node.items("functionCall", "operands") if isinstance(item, dict)]
+    tables = [item for item in operands if item.get("kind") == "TABLE_ARG_CALL"]
+    if not tables:
+        return OperatorNames(node.label)
+    inputs = [row_type_names(table.get("type")) for table in tables]
+    key = (node.chosen(inputs[0], tables[0].get("partitionKeys")),)
+    states = [(f"input-sort-buffer-data-{n}", StateNames(key, value=(rows,))) for n, rows in enumerate(inputs)]
+    return OperatorNames(node.label, tuple(states), StateNames(key))
+
+
 def _sink(node: PlanNode) -> OperatorNames:
-    """The materializer before a sink, whose columns are the sink's."""
+    """The materializer before a sink, whose columns are the sink's.
+
+    Columns of metadata come after the others, in the order of the connector (DynamicSinkUtils); version 1 of the node
+    stores rows without them.
+    """
     schema = ("dynamicTableSink", "table", "resolvedTable", "schema")
     columns = [item for item in node.items(*schema, "columns") if isinstance(item, dict) and "expression" not in item]
-    sink = unique_names(str(item.get("name")) for item in columns)
-    rows = sink if len(sink) == len(node.input()) else node.input()
+    physical = unique_names(str(item.get("name")) for item in columns if item.get("kind") != "METADATA")
+    rows = unique_names((*physical, *node.input()[len(physical) :]))
+    if len(rows) != len(node.input()):
+        rows = node.input()
     primary = node.items(*schema, "primaryKey", "columns")
-    return _names(node, tuple(str(name) for name in primary), rows, user_key=(rows,))
+    return _names(node, tuple(str(name) for name in primary), rows, physical, user_key=(rows,))
 
 
 NODE_RULES: Mapping[str, NodeRule] = {
@@ -241,6 +282,7 @@ NODE_RULES: Mapping[str, NodeRule] = {
     "stream-exec-window-table-function": NodeRule("window", _window_table_function),
     "stream-exec-temporal-sort": NodeRule("temporal-sort", _temporal_sort),
     "stream-exec-match": NodeRule("match", _match),
+    "stream-exec-process-table-function": NodeRule("process", _process_table_function),
     "stream-exec-sink": NodeRule("upsert-materialize", _sink),
 }
-"""A node's type → what its states contain. Nodes of other types have no keyed state."""
+"""A node's type → what its states contain. The states of other nodes keep the names of their fields."""

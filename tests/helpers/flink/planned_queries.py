@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.helpers.fixture_archives import SUFFIX, pack
 from tests.helpers.flink.compilation import JAVA, JOBS, compiled, core_folders
-from tests.helpers.flink.jars import RELEASES
+from tests.helpers.flink.jars import RELEASES, line_number
 from tests.helpers.paths import FIXTURE_ARCHIVES
 
 RUN_ROOT = Path("/tmp/stateproc-plans")
@@ -343,8 +343,30 @@ QUERIES["multi-join"] = {
         "SELECT o.id, p.payer, c.name FROM orders o LEFT JOIN payments p ON o.id = p.order_id "
         "LEFT JOIN customers c ON o.id = c.customer",
     ),
+    "multi_join_keys": (
+        "customer BIGINT, name STRING, shop BIGINT, people BIGINT",
+        "SELECT c.customer, c.name, s.shop, n.people FROM customers c JOIN shops s ON c.city = s.city "
+        "JOIN (SELECT city, COUNT(*) AS people FROM customers GROUP BY city) n ON c.city = n.city",
+    ),
 }
-RELEASES_OF = {"plain": ("1.20", "2.3"), "mini-batch": ("1.20", "2.3"), "multi-join": ("2.3",)}
+QUERIES["recent"] = {
+    "over_amounts": (
+        "id BIGINT, total DOUBLE, mean INT",
+        "SELECT id, SUM(amount) OVER (PARTITION BY product ORDER BY quantity) AS total, "
+        "AVG(quantity) OVER (PARTITION BY product ORDER BY quantity) AS mean FROM orders",
+    ),
+    "over_amounts_rows": (
+        "id BIGINT, total DOUBLE",
+        "SELECT id, SUM(amount) OVER (PARTITION BY customer ORDER BY amount ROWS BETWEEN UNBOUNDED PRECEDING "
+        "AND CURRENT ROW) AS total FROM orders",
+    ),
+    "in_order": (
+        "product STRING, n BIGINT, ts TIMESTAMP(3)",
+        "SELECT * FROM in_order(input => TABLE orders PARTITION BY product ORDER BY ts, on_time => DESCRIPTOR(ts), "
+        "uid => 'orders-in-order')",
+    ),
+}
+RELEASES_OF = {"plain": ("1.20", "2.3"), "mini-batch": ("1.20", "2.3"), "multi-join": ("2.3",), "recent": ("2.3",)}
 """Case → the releases that have what it uses."""
 
 SETTINGS: dict[str, dict[str, str]] = {
@@ -359,13 +381,17 @@ SETTINGS: dict[str, dict[str, str]] = {
     "multi-join": {
         "table.optimizer.multi-join.enabled": "true",
     },
+    "recent": {},
 }
+FUNCTIONS = {"recent": "CREATE FUNCTION in_order AS 'planned.InOrder'"}
+"""Case → the functions that its queries call."""
 
 
 def script(case: str, release: str) -> str:
     """The statements of a case: settings, tables, a sink and an INSERT per query."""
     settings = [f"SET '{name}' = '{value}'" for name, value in SETTINGS[case].items()]
     statements = [*settings, *(text.strip() for text in TABLES.strip().split(";\n"))]
+    statements += [FUNCTIONS[case]] if case in FUNCTIONS else []
     for name, (columns, query) in QUERIES[case].items():
         statements.append(f"CREATE TABLE out_{name} ({columns}) WITH ('connector' = 'blackhole')")
         conflict = " ON CONFLICT DO DEDUPLICATE" if name == "materialized" and release != "1.20" else ""
@@ -384,6 +410,7 @@ def write(release: str, cases: list[str]) -> None:
         for table, rows in ROWS.items():
             (home / f"{table}.tsv").write_text(rows.strip().replace(" ", "\t") + "\n")
     folders = [*core_folders(release), JOBS / "planned"]
+    folders += [JOBS / "planned_v2"] if line_number(release) >= (2, 0) else []
     path = os.pathsep.join([str(JOBS / "planned"), compiled(release, "fixtures", folders)])
     homes = [str(root / f"{PLANNED}-{case}") for case in cases]
     done = subprocess.run([*JAVA, "planned.Planned", *homes], check=False, env={**os.environ, "CLASSPATH": path})

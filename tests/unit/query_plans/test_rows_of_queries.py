@@ -437,23 +437,3 @@ EXPECTED: list[tuple[str, str, Callable[[], Rows]]] = [
 @pytest.mark.parametrize("query, state, expected", EXPECTED, ids=lambda item: item if isinstance(item, str) else "")
 def test_rows(release: str, query: str, state: str, expected: Callable[[], Rows]) -> None:
     assert planned_job(release, "plain").rows(query, state) == sorted(expected(), key=in_order)
-
-
-def test_multi_join() -> None:
-    job = planned_job("2.3", "multi-join")
-    ids = [{"key": only(row, "id"), "map_key": only(row, "id"), "map_value": 1} for row in orders()]
-    assert job.rows("multi_join", "multi-join-input-0") == sorted(ids, key=in_order)
-    paid = [
-        {
-            "key": {"id": row["order_id"]},
-            "map_key": {"f0": {"order_id_key": row["order_id"]}, "f1": only(row, "order_id", "payer")},
-            "map_value": 1,
-        }
-        for row in payments()
-    ]
-    assert job.rows("multi_join", "multi-join-input-1") == sorted(paid, key=in_order)
-    named = [
-        {"key": {"id": row["customer"]}, "map_key": only(row, "customer"), "map_value": only(row, "customer", "name")}
-        for row in customers()
-    ]
-    assert job.rows("multi_join", "multi-join-input-2") == sorted(named, key=in_order)
