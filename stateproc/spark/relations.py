@@ -59,7 +59,7 @@ class StateRelation(Relation):
     """The rows of a state."""
 
     def __init__(self, state: State, options: SourceOptions) -> None:
-        self.operator = state.operator.display
+        self.operator = state.operator.uid_or_id
         self.name = state.name
         self._state = state
         self._options = options

@@ -142,7 +142,7 @@ class WideState(State):
     """
 
     def __init__(self, operator: OperatorContext, states: Sequence[KeyedStateView]) -> None:
-        super().__init__(operator, operator.display, "all keyed states", "keyed")
+        super().__init__(operator, operator.uid_or_id, "all keyed states", "keyed")
         self._states = tuple(states)
         self._columns = column_names(states)
         self.key_type = states[0].key_type

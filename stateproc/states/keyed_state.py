@@ -295,7 +295,7 @@ class KeyedStateView(State):
         request = SplitRequest(
             StateScan(
                 self.name,
-                operator.display,
+                operator.uid_or_id,
                 operator.max_parallelism,
                 operator.options,
                 flatten,
@@ -329,7 +329,7 @@ class KeyedStateView(State):
         for part in self._parts:
             own = wanted.intersection(part.file.handle.key_groups)
             if own:
-                part.file.check_readable(operator.display, self.name)
+                part.file.check_readable(operator.uid_or_id, self.name)
                 found.append(part.file.split(scan, own))
         return found
 
@@ -346,7 +346,7 @@ class KeyedStateView(State):
         """Return how entries are read as they are stored."""
         operator = self.operator
         return StateScan(
-            self.name, operator.display, operator.max_parallelism, operator.options, names=operator.row_names
+            self.name, operator.uid_or_id, operator.max_parallelism, operator.options, names=operator.row_names
         )
 
     def key_group_bytes(self) -> npt.NDArray[np.int64]:

@@ -115,7 +115,7 @@ class Operator:
         """What the operator's states share."""
         return OperatorContext(
             operator_id=self.operator_id,
-            display=self.known_uid or self.operator_id,
+            known_uid=self.known_uid,
             location=self.location,
             options=self.options,
             max_parallelism=self.max_parallelism,

@@ -17,7 +17,7 @@ class OperatorContext:
 
     Attributes:
         operator_id: The uid hash, 32 hex digits.
-        display: What people know the operator by: its uid if that is known, else its id.
+        known_uid: The uid in ``_metadata`` or that was given, else None.
         location: Where the snapshot is.
         options: How states are decoded.
         max_parallelism: The number of key groups.
@@ -27,7 +27,7 @@ class OperatorContext:
     """
 
     operator_id: str
-    display: str
+    known_uid: str | None
     location: SnapshotLocation
     options: ReadOptions
     max_parallelism: int
@@ -35,15 +35,29 @@ class OperatorContext:
     naming: OperatorNaming | None = field(default=None, compare=False, repr=False)
     row_names: OperatorNames | None = None
 
+    @property
+    def uid_or_id(self) -> str:
+        """The uid if it is known without a search, else the id: for what is made for each read."""
+        return self.known_uid or self.operator_id
+
+    @property
+    def display(self) -> str:
+        """What people know the operator by: its uid, also if the table planner generated it, else its id."""
+        return self.known_uid or self._planner_uid or self.operator_id
+
+    @property
+    def _planner_uid(self) -> str | None:
+        return self.naming.planner_uid(self.operator_id) if self.naming else None
+
     def with_temporal(self, temporal: str) -> OperatorContext:
         """Return the context with another representation of dates and times: 'micros' or 'exact'."""
         return replace(self, options=replace(self.options, temporal=temporal))
 
     def named(self, error: SnapshotError) -> SnapshotError:
         """Return an error with the operator's uid in place of its id, if one can be found that was not known yet."""
-        if self.naming is None or self.display != self.operator_id or error.where.operator != self.operator_id:
+        if self.known_uid or error.where.operator != self.operator_id:
             return error
-        uid = self.naming.planner_uid(self.operator_id)
+        uid = self._planner_uid
         if uid is None:
             return error
         return type(error)(error.message, where=replace(error.where, operator=uid), advice=error.advice)

@@ -159,7 +159,7 @@ def _units(
 
 def _scan(operator: Operator, state: VerifiedKeyedState) -> StateScan:
     context = operator.context
-    return StateScan(state.state.name, context.display, context.max_parallelism, context.options)
+    return StateScan(state.state.name, context.uid_or_id, context.max_parallelism, context.options)
 
 
 def _read_split(operator: Operator, file: KeyedFile, split: KeyedSplit, state: VerifiedKeyedState) -> Iterator[Finding]:

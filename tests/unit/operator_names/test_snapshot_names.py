@@ -45,6 +45,13 @@ def test_uids_of_the_planner_are_found(planned: str) -> None:
     assert snapshot.operator(operator_id("9999_join")).display == "9999_join"
 
 
+def test_states_know_the_uid_of_their_operator(planned: str) -> None:
+    joined = operator_id("9999_join")
+    states = [state for state in stateproc.open(planned).states if state.operator.operator_id == joined]
+    assert {state.operator.display for state in states} == {"9999_join"}
+    assert {repr(state).split(" of ")[1] for state in states} == {"operator '9999_join'>"}
+
+
 def test_errors_name_the_uid(planned: str, tmp_path: Path) -> None:
     by_hash = operator_id("9999_join")
     with pytest.raises(NotFound, match="operator '9999_join'"):
