@@ -39,11 +39,11 @@ def field_layout(serializer: Serializer, ctx: LayoutContext, class_name: str, na
     try:
         return serializer.layout(ctx)
     except Undecodable as reason:
-        return UndecodableField(f"field '{name}' of class {class_name!r}: {reason.message}", reason.advice)
+        return UndecodableValue(f"field '{name}' of class {class_name!r}: {reason.message}", reason.advice)
 
 
 @dataclass(frozen=True)
-class UndecodableField(Layout):
+class UndecodableValue(Layout):
     """A value that nothing can decode: the column is null, and a row that is not null is an error."""
 
     message: str

@@ -19,6 +19,7 @@ from stateproc.serializers.core.registry import (
     write_composite,
 )
 from stateproc.serializers.java.scalars import Scalar
+from stateproc.serializers.pojo.layouts import UndecodableValue
 from stateproc.wire import Cursor, Output
 
 _NFA = "org.apache.flink.cep.nfa."
@@ -35,6 +36,9 @@ _NODE = _BUFFER + "SharedBufferNodeSerializerSnapshotV2"
 _OLD_NODE = _BUFFER + "SharedBufferNode$SharedBufferNodeSerializer$SharedBufferNodeSerializerSnapshot"
 _NFA_STATE = _NFA + "NFAStateSerializerSnapshot"
 _PREVIOUS_TIMESTAMP = Release(1, 16)
+_MIGRATED_NFA = _NFA + "NFA$MigratedNFASerializerSnapshot"
+_MIGRATED_BUFFER = _NFA + "SharedBuffer$SharedBufferSerializerSnapshot"
+_MIGRATED_PARTS = {_MIGRATED_NFA: 2, _MIGRATED_BUFFER: 3}
 
 EVENT_ID = Scalar("EventId", "EventId", StructLayout((("id", _I32), ("timestamp", _I64))), 12, _EVENT_ID)
 DEWEY_NUMBER = Scalar("DeweyNumber", "DeweyNumber", Counted(_I32), VARIABLE, _DEWEY)
@@ -218,6 +222,40 @@ def _read_nfa_state(cursor: Cursor, version: int) -> Serializer:
     return NfaState(*nested, flags[0])
 
 
+@dataclass(frozen=True)
+class MigratedState(Serializer):
+    """NFA.NFASerializer, SharedBuffer.SharedBufferSerializer: the state of CEP jobs before Flink 1.6.
+
+    Flink 1.8 to 1.11 declare it in every CEP job, migrate its values when they restore a job, and write none.
+    """
+
+    snapshot_class: str
+    parts: tuple[Serializer, ...]
+
+    def layout(self, ctx: LayoutContext) -> Layout:
+        return UndecodableValue(
+            "CEP state as Flink 1.5 and older wrote it, of which Flink 1.8 to 1.11 write no values",
+            "restore the snapshot once in Flink 1.8–1.11 and take a savepoint there",
+        )
+
+    @property
+    def type_name(self) -> str:
+        return "MigratedNFA" if self.snapshot_class == _MIGRATED_NFA else "SharedBuffer"
+
+    @property
+    def nested(self) -> tuple[Serializer, ...]:
+        return self.parts
+
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        write_composite(out, self.snapshot_class, 2, self.parts, release)
+
+
+def _register_migrated(class_name: str, count: int) -> None:
+    @snapshot(class_name)
+    def read(cursor: Cursor, version: int) -> Serializer:
+        return MigratedState(class_name, composite(cursor, version, count))
+
+
 def _register(class_name: str, n: int, make: Callable[..., Serializer]) -> None:
     @snapshot(class_name)
     def read(cursor: Cursor, version: int) -> Serializer:
@@ -227,3 +265,5 @@ def _register(class_name: str, n: int, make: Callable[..., Serializer]) -> None:
 _register(_NODE_ID, 1, NodeId)
 _register(_EDGE, 2, SharedBufferEdge)
 _register(_LOCKABLE, 1, Lockable)
+for _class_name, _count in _MIGRATED_PARTS.items():
+    _register_migrated(_class_name, _count)

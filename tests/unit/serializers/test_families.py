@@ -6,13 +6,15 @@ import random
 import struct
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
+from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import Serializer
 from stateproc.serializers.table.roaring_bitmap import positions
 from stateproc.serializers.table.variant_json import variant_json
-from stateproc.wire import Cursor
+from stateproc.wire import Cursor, Output
 from tests.helpers.byte_builders.serializers import composite, i32, i64, read, scalar, utf, versioned
 
 CEP = "org.apache.flink.cep.nfa."
@@ -60,6 +62,19 @@ def test_nodes_before_1_13_store_no_reference_counts() -> None:
     name = BUFFER + "SharedBufferNode$SharedBufferNodeSerializer$SharedBufferNodeSerializerSnapshot"
     decoded = read(composite(name, 1, edges)).decode(i32(1) + edge_bytes("s"))
     assert decoded["edges"][0]["version"] == [5]
+
+
+def test_state_that_cep_jobs_of_flink_1_8_to_1_11_declare_but_never_write() -> None:
+    buffer = composite(CEP + "SharedBuffer$SharedBufferSerializerSnapshot", 2, scalar("String"), EVENT_ID, DEWEY)
+    written = composite(CEP + "NFA$MigratedNFASerializerSnapshot", 2, EVENT_ID, buffer)
+    serializer = read(written)
+    assert serializer.type_name == "MigratedNFA"
+    assert pa.types.is_binary(serializer.arrow_type)
+    out = Output()
+    serializer.write_snapshot(out, Release(1, 11))
+    assert bytes(out) == written
+    with pytest.raises(UnsupportedSnapshot, match=r"Flink 1\.5"):
+        serializer.decode(bytes(8))
 
 
 @pytest.mark.parametrize(("version", "outer", "previous"), [(2, b"\x01", True), (2, b"\x00", False), (1, b"", False)])
