@@ -55,15 +55,18 @@ def _column(array: pa.Array, type_: pa.DataType) -> pa.Array:
         return _cast(array, type_)
     if pa.types.is_struct(type_):
         inner = [_column(array.field(at), type_.field(at).type) for at in range(array.type.num_fields)]
+        children = inner or [pa.nulls(len(array), type_.field(0).type)]
+        # Without a mask where nothing is null: as keys of a map, structs have to be known to have no nulls (Arrow 25).
         return pa.StructArray.from_arrays(
-            inner or [pa.nulls(len(array), type_.field(0).type)], fields=list(type_), mask=array.is_null()
+            children, fields=list(type_), mask=array.is_null() if array.null_count else None
         )
     if pa.types.is_map(type_):
         entries = [_column(array.keys, type_.key_type), _column(array.items, type_.item_type)]
         values = pa.StructArray.from_arrays(entries, fields=[type_.key_field, type_.item_field])
     else:
         values = _column(array.values, type_.value_type)
-    return pa.Array.from_buffers(type_, len(array), array.buffers()[:2], -1, array.offset, children=[values])
+    buffers = array.buffers()[:2]
+    return pa.Array.from_buffers(type_, len(array), buffers, array.null_count, array.offset, children=[values])
 
 
 def _cast(array: pa.Array, type_: pa.DataType) -> pa.Array:

@@ -73,6 +73,7 @@ class SqlDatabase:
             self._connection: DuckDBPyConnection = duckdb.connect(config=config)
             # Instants in text are in UTC, as for conditions of `read` and in what is printed.
             self._connection.execute("SET TimeZone = 'UTC'")
+            keep_conditions(self._connection)
             if not external_access:
                 self._connection.execute("SET enable_external_access = false")
                 self._connection.execute("SET lock_configuration = true")
@@ -274,12 +275,24 @@ def views_in(connection: DuckDBPyConnection | None, catalog: SqlCatalog) -> Duck
     """Create views of all tables in a connection, default a new one; return it. Raises InvalidOption."""
     duckdb = imported_duckdb()
     chosen: DuckDBPyConnection = duckdb.connect() if connection is None else connection
+    if connection is None:
+        keep_conditions(chosen)
 
     def register(name: str, table: SqlTable) -> None:
         chosen.register(name, RereadableStream(lambda: table.reader(ScanRequest(), None)))
 
     create_views(chosen, catalog, register)
     return chosen
+
+
+def keep_conditions(connection: DuckDBPyConnection) -> None:
+    """Make a connection evaluate all conditions itself.
+
+    DuckDB 1 lets Arrow evaluate conditions on Arrow data, with other results: NaN is not the greatest number there, and
+    a field of a struct has to be spelled in its own case. DuckDB 2 is right, but needs Python 3.11.
+    """
+    if int(imported_duckdb().__version__.partition(".")[0]) < 2:
+        connection.execute("SET disabled_optimizers = 'filter_pushdown'")
 
 
 def imported_duckdb() -> Any:

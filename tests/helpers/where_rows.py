@@ -16,6 +16,7 @@ from stateproc.filters import RowFilter, parse
 from stateproc.row_formats.json_values import json_values
 
 D = decimal.Decimal
+IS_DUCKDB_2 = int(duckdb.__version__.partition(".")[0]) >= 2
 _NAN, _INFINITY = float("nan"), float("inf")
 _DAYS = [
     datetime.datetime(1970, 1, 1),

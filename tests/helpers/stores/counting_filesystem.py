@@ -42,6 +42,11 @@ class CountedFileSystem(LocalFileSystem):  # type: ignore[misc]  # fsspec is not
     count = Count()
     seconds = 0.0
 
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        """Return the local path, also with releases of fsspec whose local files know no other protocol."""
+        return str(LocalFileSystem._strip_protocol(path.removeprefix("counted://")))
+
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> bytes:
         count = type(self).count
         with _LOCK:

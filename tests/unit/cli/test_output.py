@@ -137,10 +137,12 @@ def test_structs_without_fields_are_written_to_parquet() -> None:
     """Parquet has no such structs; SQL global aggregates have them as keys, multi-way joins as map keys."""
     none = pa.struct([])
     map_type, list_type = pa.map_(none, pa.int64()), pa.list_(pa.struct([("x", pa.int64()), ("y", none)]))
+    deep_type = pa.map_(pa.list_(none), pa.struct([("z", none)]))
     columns = {
         "key": pa.array([{}, {}, {}, None], none),
         "value": pa.array([[({}, 7)], None, [], [({}, 8)]], map_type),
         "items": pa.array([[{"x": 1, "y": {}}], [{"x": 2, "y": None}, None], None, []], list_type),
+        "deep": pa.array([[([{}], {"z": {}})], [([], None)], [], None], deep_type),
     }
     whole = pa.record_batch(list(columns.values()), names=list(columns))
     stream = io.BytesIO()
@@ -149,10 +151,15 @@ def test_structs_without_fields_are_written_to_parquet() -> None:
             writer.write(batch)
     nothing = {"_": None}
     assert pa.parquet.read_table(io.BytesIO(stream.getvalue())).to_pylist() == [
-        {"key": nothing, "value": [(nothing, 7)], "items": [{"x": 1, "y": nothing}]},
-        {"key": nothing, "value": None, "items": [{"x": 2, "y": None}, None]},
-        {"key": nothing, "value": [], "items": None},
-        {"key": None, "value": [(nothing, 8)], "items": []},
+        {
+            "key": nothing,
+            "value": [(nothing, 7)],
+            "items": [{"x": 1, "y": nothing}],
+            "deep": [([nothing], {"z": nothing})],
+        },
+        {"key": nothing, "value": None, "items": [{"x": 2, "y": None}, None], "deep": [([], None)]},
+        {"key": nothing, "value": [], "items": None, "deep": []},
+        {"key": None, "value": [(nothing, 8)], "items": [], "deep": None},
     ]
 
 

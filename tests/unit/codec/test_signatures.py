@@ -7,6 +7,7 @@ import struct
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from stateproc.codec import array_types
@@ -61,8 +62,8 @@ def test_other_annotations_are_refused(function: Any, message: str) -> None:
 
 
 def test_every_array_type_is_declared_for_the_type_checker() -> None:
-    assert {name: str(getattr(array_types, name)) for name in ARRAY_TYPES} == {
-        name: str(np.ndarray[tuple[Any, ...], np.dtype[np.dtype(kind.dtype).type]])  # type: ignore[misc]
+    assert {name: getattr(array_types, name) for name in ARRAY_TYPES} == {
+        name: npt.NDArray[np.dtype(kind.dtype).type]  # type: ignore[misc]
         for name, kind in ARRAY_TYPES.items()
     }
 

@@ -44,7 +44,6 @@ u64 + 1 > 5
 u8 - 10 > 0
 u8 - u8 = 0
 i64 + 1 > 0
--i64 > 0
 i64 / 2 = 0.5
 i64 / 0 IS NULL
 i64 // 2 = -4
@@ -134,7 +133,6 @@ f32 = 0.10000000001
 f32 = 1e-1
 f32 IN (0.1, 2.5e-1)
 f32 BETWEEN 0.1 AND 1e0
-f64 = 0.1000000000000000055511151231257827
 i32 = f32
 x = d
 x > n
@@ -198,8 +196,6 @@ abs(f64) = 2.5
 round(x) = 3
 round(x) = 2
 round(x, -1) = 0
-round(f64, -1) = CAST('inf' AS DOUBLE)
-round(f64, -1) = CAST('nan' AS DOUBLE)
 round(n, -1) = 10
 round(f32, 1) = 0.1
 round(x, 400) = 1.5
@@ -264,7 +260,6 @@ contains(s, 'e')
 contains(s, '')
 starts_with(s, NULL)
 regexp_matches(s, '^t')
-s ~ 't.*'
 regexp_matches(s, 'E')
 regexp_full_match(s, 'tea')
 s LIKE '%c\d'
@@ -308,7 +303,6 @@ regexp_matches(s, '(?i)^tea$')
 regexp_matches(s, 'matcha.x')
 regexp_matches(s, 'matcha\sx')
 regexp_full_match(s, 't|tea')
-s ~ '^t'
 coalesce(s, e) = 'tea'
 nullif(s, e) IS NULL
 s IN (e, 'tea')
@@ -451,7 +445,6 @@ len(li) = 3
 length(li) = 3
 array_length(li) = 3
 cardinality(m) = 2
-cardinality(li) = 2
 list_contains(li, 1)
 array_contains(li, 1)
 contains(li, 1)
@@ -620,8 +613,6 @@ NOT b = TRUE
 NOT NOT b
 i64 = 1 OR i64 = 7 AND b
 i64 + 1 * 2 = 9
--i64 + 1 = 8
-- - i64 = 7
 2 - 1 - 1 = 0
 8 / 4 / 2 = 1
 2 * 3 % 4 = 2
@@ -683,3 +674,14 @@ n = .7e1
 n = 7.
 '🍵' < s
 'it''s' <> s
+
+-- as of DuckDB 2
+-i64 > 0
+f64 = 0.1000000000000000055511151231257827
+round(f64, -1) = CAST('inf' AS DOUBLE)
+round(f64, -1) = CAST('nan' AS DOUBLE)
+s ~ 't.*'
+s ~ '^t'
+cardinality(li) = 2
+-i64 + 1 = 8
+- - i64 = 7

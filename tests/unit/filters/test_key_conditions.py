@@ -73,7 +73,8 @@ def _selected(rows: pa.Table, text: str) -> pa.Array:
     """Return the numbers of the rows that DuckDB selects of a table in memory."""
     keys = rows.select(["key", "key_group"]).append_column("__row", pa.array(range(rows.num_rows), pa.int64()))
     with duckdb.connect(config={"threads": 1}) as connection:
-        connection.register("data", keys)
+        connection.register("arrow", keys)
+        connection.execute("CREATE TABLE data AS FROM arrow")
         return pa.table(connection.sql(f"SELECT __row FROM data WHERE {text}"))["__row"].combine_chunks()
 
 

@@ -142,7 +142,9 @@ INSTANT = "2024-02-29T12:30:00.123456789Z"
 
 
 def test_times_with_nanoseconds_are_pruned_only_in_exact_mode() -> None:
-    parts = pa.array([{"seconds": 1709209800, "nanos": 123456789}])
+    parts = pa.array(
+        [{"seconds": 1709209800, "nanos": 123456789}], pa.struct([("seconds", pa.int64()), ("nanos", pa.int32())])
+    )
     assert groups(temporal("Instant"), INSTANT) == in_group("instant", parts)
     assert groups(temporal("LocalDateTime"), INSTANT[:-1]) == in_group("local_date_time", parts)
     assert groups(temporal("LocalTime"), "12:30:00.000000001") == in_group(
