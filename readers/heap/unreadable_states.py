@@ -61,8 +61,9 @@ def hidden_state_error(
         reason: Why the values have no known end.
         where: Where they begin.
     """
+    counted = "1 entry" if entries == 1 else f"{entries} entries"
     return HiddenState(
-        f"state '{state}' cannot be found: it is stored after {entries} entries of state '{hiding}' in key group "
+        f"state '{state}' cannot be found: it is stored after {counted} of state '{hiding}' in key group "
         f"{key_group}, {_NO_END}{reason.message}",
         where=where,
         advice=reason.advice or "take a canonical savepoint instead: there every entry has its length",

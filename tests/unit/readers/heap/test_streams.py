@@ -57,7 +57,7 @@ def test_an_undecodable_state_makes_later_states_unreadable_without_compression(
     found = _unknown(_target("1.20/tiny-hashmap-checkpoint-inline"), "addresses")
     hidden = found["products"]
     assert isinstance(hidden, UnsupportedSnapshot)
-    assert "state 'products' cannot be found: it is stored after 1 entries of state 'addresses' in key group 4" in str(
+    assert "state 'products' cannot be found: it is stored after 1 entry of state 'addresses' in key group 4" in str(
         hidden
     )
     assert hidden.where.offset
@@ -72,7 +72,7 @@ def test_a_value_of_an_undescribed_class_makes_later_states_unreadable() -> None
         operator.state("basket").to_arrow()
     assert hidden.value.where.operator == "edges-generic"
     text = str(hidden.value)
-    assert "state 'basket' cannot be found: it is stored after 1 entries of state 'animal' in key group" in text
+    assert "state 'basket' cannot be found: it is stored after 1 entry of state 'animal' in key group" in text
     assert "a value is of class 'fixtures.Edges$Dog'" in text
     assert "describe it: classes={'fixtures.Edges$Dog'" in text
 
