@@ -20,7 +20,7 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kernels wheel demo test test-numba test-fast test-spark test-flink test-acceptance test-cluster test-pyspark test-docs lint format bench site docs clean
+.PHONY: help setup kernels wheel demo test test-numba test-fast test-spark test-flink test-acceptance test-cluster test-pyspark test-least test-docs lint format bench site docs clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -114,6 +114,19 @@ test-pyspark: setup ## with another PySpark: make test-pyspark PYSPARK=4.1 (or 4
 	PATH=$(abspath $(PYSPARK_VENV))/bin:$$PATH PYTHONPATH=$(CURDIR) PYSPARK_PYTHON=$(abspath $(PYSPARK_VENV))/bin/python \
 		PYSPARK_DRIVER_PYTHON=$(abspath $(PYSPARK_VENV))/bin/python \
 		python -m pytest $(PYSPARK_TESTS:%=tests/integration/spark/test_%.py)
+
+# The oldest releases of dependencies that pyproject.toml allows, in an environment of their own.
+LEAST_VENV := .cache/least-versions
+# What else the tests need; not all of `dev`, in which pip would look for releases that fit those of s3fs.
+LEAST_TOOLS := pytest pytest-xdist hypothesis 'polars>=2' flask flask-cors selenium nbformat setuptools packaging
+
+test-least: setup ## unit tests of test-fast with the oldest dependencies that are allowed; not part of make test
+	test -e $(LEAST_VENV)/.installed || $(PYTHON) -m venv $(LEAST_VENV)
+	$(BIN)/python -m tools.least_versions > $(LEAST_VENV)/constraints.txt
+	$(LEAST_VENV)/bin/pip install --quiet --constraint $(LEAST_VENV)/constraints.txt \
+		--editable '.[spark,rocksdb,hdfs,sql,delta,jobs]' $(LEAST_TOOLS)
+	touch $(LEAST_VENV)/.installed
+	PATH=$(abspath $(LEAST_VENV))/bin:$$PATH $(LEAST_VENV)/bin/python -m pytest -n auto --dist worksteal -m "$(FAST_TESTS)" tests/unit
 
 test-docs: setup ## every command and snippet of README and docs, the demo and the notebook
 	$(PYTEST) tests/docs

@@ -103,9 +103,15 @@ def split_nulls(array: pa.Array) -> tuple[Longs, Longs]:
     return np.flatnonzero(~null), np.flatnonzero(null)
 
 
+def number_dtype(type_: pa.DataType) -> np.dtype[Any]:
+    """The dtype of a number type; ``to_pandas_dtype`` imports pandas with Arrow 25 and older."""
+    kind = "f" if pa.types.is_floating(type_) else "u" if pa.types.is_unsigned_integer(type_) else "i"
+    return np.dtype(f"{kind}{type_.bit_width // 8}")
+
+
 def numbers_of(array: pa.Array) -> npt.NDArray[Any]:
     """The values of a number array (anything where null), without a copy."""
-    values = np.frombuffer(array.buffers()[1] or b"", dtype=array.type.to_pandas_dtype())
+    values = np.frombuffer(array.buffers()[1] or b"", dtype=number_dtype(array.type))
     return values[array.offset : array.offset + len(array)]
 
 

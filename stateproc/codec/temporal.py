@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.codec.array_types import Longs
-from stateproc.codec.arrow_arrays import null_rows, values_array, with_nulls
+from stateproc.codec.arrow_arrays import null_rows, numbers_of, values_array, with_nulls
 from stateproc.codec.errors import BadValue, Unrepresentable
 
 DAY_SECONDS = 86_400
@@ -36,8 +36,7 @@ class OutOfRange(BadValue):
 
 def ints(array: pa.Array) -> Longs:
     """An integer array's values (0 where null) as int64."""
-    values = np.frombuffer(array.buffers()[1] or b"", dtype=array.type.to_pandas_dtype())
-    return values[array.offset : array.offset + len(array)].astype(np.int64)
+    return numbers_of(array).astype(np.int64)
 
 
 def nulls(array: pa.Array) -> npt.NDArray[np.bool_]:

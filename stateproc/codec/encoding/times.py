@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.codec.array_types import Longs
-from stateproc.codec.arrow_arrays import as_type, null_rows, numbers_of
+from stateproc.codec.arrow_arrays import as_type, null_rows, number_dtype, numbers_of
 from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.temporal import days_of
 
@@ -87,7 +87,7 @@ def refuse(bad: Nulls, message: str) -> None:
 
 def integers(values: npt.NDArray[Any], null: Nulls, type_: pa.DataType) -> pa.Array:
     """An integer array, null where ``null``."""
-    return pa.array(values.astype(type_.to_pandas_dtype()), type_, mask=null if null.any() else None)
+    return pa.array(values.astype(number_dtype(type_)), type_, mask=null if null.any() else None)
 
 
 def _is_text(array: pa.Array) -> bool:

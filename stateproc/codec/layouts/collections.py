@@ -11,7 +11,7 @@ import pyarrow as pa
 from stateproc.codec import arrow_arrays as arrays
 from stateproc.codec import ops
 from stateproc.codec.array_types import Longs
-from stateproc.codec.arrow_arrays import values_array
+from stateproc.codec.arrow_arrays import number_dtype, values_array
 from stateproc.codec.builder import Assembler, Builder, DecodedColumns
 from stateproc.codec.encoding import list_encoding
 from stateproc.codec.encoding.numbers import fixed, varints
@@ -242,7 +242,7 @@ class Numbers(Layout):
         def values(decoded: DecodedColumns) -> pa.Array:
             if pa.types.is_boolean(self.type):
                 return values_array(decoded.column(data, np.uint8) != 0)
-            native = np.dtype(self.type.to_pandas_dtype())
+            native = number_dtype(self.type)
             return values_array(decoded.column(data, native.newbyteorder(">")).astype(native))
 
         return lambda decoded: list_array(decoded, counts, values, self.arrow_type)
