@@ -65,6 +65,11 @@ def in_order(row: Any) -> str:
     return json.dumps(row, sort_keys=True, default=str)
 
 
+def only(row: dict[str, Any], *columns: str) -> dict[str, Any]:
+    """Some columns of a row."""
+    return {name: row[name] for name in columns}
+
+
 def changes(table: str) -> Iterator[list[str]]:
     """The lines of a table's changes: kind, then values."""
     for line in ROWS[table].strip().splitlines():

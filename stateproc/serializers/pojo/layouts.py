@@ -12,10 +12,9 @@ from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder, Label
 from stateproc.codec.encoding.sized_writers import SizedWriter, constant_bytes
 from stateproc.codec.layouts import Layout
-from stateproc.codec.layouts.base import refuse_rows
-from stateproc.codec.layouts.strings import blob_array, blob_columns
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable
+from stateproc.serializers.core.undecodable_value import UndecodableValue
 from stateproc.wire import Cursor
 
 IS_NULL, IS_EXACT_CLASS, IS_NAMED_SUBCLASS, IS_TAGGED_SUBCLASS = 1, 2, 4, 8
@@ -40,30 +39,6 @@ def field_layout(serializer: Serializer, ctx: LayoutContext, class_name: str, na
         return serializer.layout(ctx)
     except Undecodable as reason:
         return UndecodableValue(f"field '{name}' of class {class_name!r}: {reason.message}", reason.advice)
-
-
-@dataclass(frozen=True)
-class UndecodableValue(Layout):
-    """A value that nothing can decode: the column is null, and a row that is not null is an error."""
-
-    message: str
-    advice: str | None
-
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return pa.binary()
-
-    def emit(self, b: Builder, nullable: bool) -> Assembler:
-        lengths, data = blob_columns(b)
-        b.refuse(partial(_refuse, message=self.message, advice=self.advice))
-        return lambda taken: blob_array(taken, lengths, data, pa.binary())
-
-    def measure(self, array: pa.Array) -> SizedWriter:
-        return refuse_rows(array, self.message)
-
-
-def _refuse(cursor: Cursor, *, message: str, advice: str | None) -> None:
-    raise Undecodable(message, where=cursor.where(), advice=advice)
 
 
 @dataclass(frozen=True)

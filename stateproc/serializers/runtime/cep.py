@@ -18,8 +18,8 @@ from stateproc.serializers.core.registry import (
     snapshot,
     write_composite,
 )
+from stateproc.serializers.core.undecodable_value import UndecodableValue
 from stateproc.serializers.java.scalars import Scalar
-from stateproc.serializers.pojo.layouts import UndecodableValue
 from stateproc.wire import Cursor, Output
 
 _NFA = "org.apache.flink.cep.nfa."
@@ -38,7 +38,6 @@ _NFA_STATE = _NFA + "NFAStateSerializerSnapshot"
 _PREVIOUS_TIMESTAMP = Release(1, 16)
 _MIGRATED_NFA = _NFA + "NFA$MigratedNFASerializerSnapshot"
 _MIGRATED_BUFFER = _NFA + "SharedBuffer$SharedBufferSerializerSnapshot"
-_MIGRATED_PARTS = {_MIGRATED_NFA: 2, _MIGRATED_BUFFER: 3}
 
 EVENT_ID = Scalar("EventId", "EventId", StructLayout((("id", _I32), ("timestamp", _I64))), 12, _EVENT_ID)
 DEWEY_NUMBER = Scalar("DeweyNumber", "DeweyNumber", Counted(_I32), VARIABLE, _DEWEY)
@@ -250,12 +249,6 @@ class MigratedState(Serializer):
         write_composite(out, self.snapshot_class, 2, self.parts, release)
 
 
-def _register_migrated(class_name: str, count: int) -> None:
-    @snapshot(class_name)
-    def read(cursor: Cursor, version: int) -> Serializer:
-        return MigratedState(class_name, composite(cursor, version, count))
-
-
 def _register(class_name: str, n: int, make: Callable[..., Serializer]) -> None:
     @snapshot(class_name)
     def read(cursor: Cursor, version: int) -> Serializer:
@@ -265,5 +258,5 @@ def _register(class_name: str, n: int, make: Callable[..., Serializer]) -> None:
 _register(_NODE_ID, 1, NodeId)
 _register(_EDGE, 2, SharedBufferEdge)
 _register(_LOCKABLE, 1, Lockable)
-for _class_name, _count in _MIGRATED_PARTS.items():
-    _register_migrated(_class_name, _count)
+_register(_MIGRATED_NFA, 2, lambda *parts: MigratedState(_MIGRATED_NFA, parts))
+_register(_MIGRATED_BUFFER, 3, lambda *parts: MigratedState(_MIGRATED_BUFFER, parts))

@@ -7,13 +7,9 @@ from collections.abc import Iterable
 from operator import itemgetter
 from typing import Any
 
-from tests.helpers.planned_states import customers, in_order, orders, payments, planned_job, shops
+from tests.helpers.planned_states import customers, in_order, only, orders, payments, planned_job, shops
 
 Row = dict[str, Any]
-
-
-def only(row: Row, *columns: str) -> Row:
-    return {name: row[name] for name in columns}
 
 
 def ordered(rows: Iterable[Row]) -> list[Row]:

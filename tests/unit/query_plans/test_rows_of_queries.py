@@ -8,15 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.planned_states import customers, in_order, orders, payments, planned_job, rates, shops
+from tests.helpers.planned_states import customers, in_order, only, orders, payments, planned_job, rates, shops
 
 RELEASES = ("1.20", "2.3")
 Rows = list[dict[str, Any]]
 WATERMARK = max(order["ts"] for order in orders()) - timedelta(seconds=1)
-
-
-def only(row: dict[str, Any], *columns: str) -> dict[str, Any]:
-    return {name: row[name] for name in columns}
 
 
 def millis(time: datetime) -> int:
