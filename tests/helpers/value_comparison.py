@@ -87,7 +87,7 @@ def same(ours: Any, theirs: Any) -> bool:
     if isinstance(ours, dict) and theirs == []:
         return ours == {}
     if isinstance(theirs, dict) and set(theirs) == {"millis"} and isinstance(ours, str):
-        return _parts(ours) == _parts(instant_text(theirs["millis"]))
+        return time_parts(ours) == time_parts(instant_text(theirs["millis"]))
     if isinstance(ours, int) and isinstance(theirs, str):
         return str(ours) == theirs
     if isinstance(ours, float) and isinstance(theirs, str) and _NUMBER.fullmatch(theirs):
@@ -99,7 +99,7 @@ def same(ours: Any, theirs: Any) -> bool:
             return decimal.Decimal(ours) == decimal.Decimal(theirs)
         # A lone surrogate has no UTF-8: it is U+FFFD here. A time of whole minutes is printed without seconds there.
         return re.sub("[\ud800-\udfff]", "�", theirs) == ours or (
-            _parts(ours) is not None and _parts(ours) == _parts(theirs)
+            time_parts(ours) is not None and time_parts(ours) == time_parts(theirs)
         )
     if isinstance(ours, bool) != isinstance(theirs, bool):
         return False
@@ -132,7 +132,7 @@ def instant_text(millis: int) -> str:
     return iso_instant(millis // 1000, millis % 1000 * 10**6) + "Z"
 
 
-def _parts(text: str) -> tuple[Any, ...] | None:
+def time_parts(text: str) -> tuple[Any, ...] | None:
     """A date, time or instant as comparable parts; None for other texts."""
     match = _INSTANT.fullmatch(text)
     if match:
