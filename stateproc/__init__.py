@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stateproc.errors import (
+    AccessDenied,
     CheckFailed,
     CorruptSnapshot,
     DuplicateKey,
@@ -18,9 +19,11 @@ from stateproc.errors import (
     InvalidRows,
     LostCheckpoint,
     MissingFile,
+    MissingPackage,
     NotFound,
     QueryPlanWarning,
     SnapshotError,
+    StoreUnavailable,
     UnmatchedUidWarning,
     UnreadableStateWarning,
     UnsupportedSnapshot,
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "AccessDenied",
     "CheckFailed",
     "CorruptSnapshot",
     "DuplicateKey",
@@ -52,12 +56,14 @@ __all__ = [
     "InvalidRows",
     "LostCheckpoint",
     "MissingFile",
+    "MissingPackage",
     "NotFound",
     "OperatorBootstrap",
     "QueryPlanWarning",
     "SavepointWriter",
     "Snapshot",
     "SnapshotError",
+    "StoreUnavailable",
     "UnmatchedUidWarning",
     "UnreadableStateWarning",
     "UnsupportedSnapshot",

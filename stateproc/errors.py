@@ -93,6 +93,14 @@ class MissingFile(SnapshotError):
     """The snapshot or one of its files does not exist at its path."""
 
 
+class AccessDenied(SnapshotError):
+    """A file system or store refuses access: permissions, or credentials in the storage options."""
+
+
+class StoreUnavailable(SnapshotError):
+    """A file system or store cannot be reached, or answers with an error of its own."""
+
+
 class LostCheckpoint(MissingFile):
     """Checkpoints were deleted before a stream had read them; the advice says how it goes on without them."""
 
@@ -101,12 +109,16 @@ class UntrustedPath(MissingFile):
     """A file is only where ``_metadata`` names it, outside of the snapshot's checkpoint root; it is not read there."""
 
 
-class NotFound(SnapshotError):
+class NotFound(SnapshotError, KeyError):
     """The snapshot has no operator, state, table or column of that name; the advice lists the nearest names."""
 
 
-class InvalidOption(SnapshotError):
+class InvalidOption(SnapshotError, ValueError):
     """An option or argument has a value that is not accepted, or contradicts another."""
+
+
+class MissingPackage(SnapshotError, ImportError):
+    """What was asked for needs a package that is not installed; the advice is the command that installs it."""
 
 
 class InvalidEntries(SnapshotError):

@@ -117,7 +117,8 @@ class FlinkConfiguration:
             storage_options: Keyword arguments of the fsspec file system.
 
         Raises:
-            MissingFile: It is below none of the directories, or one of them cannot be reached.
+            MissingFile: It is below none of the directories.
+            AccessDenied, StoreUnavailable: One of them cannot be read.
         """
         if not path or absolute(path) == normalize(path) or kind_of(absolute(path), storage_options) is not None:
             return path

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from stateproc.change_feed.commits import FeedCommit
-from stateproc.errors import InvalidOption
+from stateproc.errors import InvalidOption, SnapshotError
 
 SCHEMA_VERSION = 1
 _EPOCH = datetime.fromtimestamp(0, timezone.utc)
@@ -55,6 +55,8 @@ class StreamOffset:
             commit = given["checkpoint"]
             steps = tuple(_commit(item) for item in given["steps"])
             return cls(None if commit is None else _commit(commit), steps)
+        except SnapshotError:
+            raise
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InvalidOption(
                 f"the stream's checkpoint has an offset that is none of this source: {given!r}",

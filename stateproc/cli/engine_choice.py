@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from stateproc.errors import InvalidOption
+from stateproc.errors import InvalidOption, MissingPackage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +22,8 @@ def chosen_engine(arguments: Namespace, name: str) -> Iterator[SparkSession | No
         name: The application's name in Spark's user interface.
 
     Raises:
-        InvalidOption: ``--master`` for the local engine, or PySpark is not installed.
+        InvalidOption: ``--master`` for the local engine.
+        MissingPackage: PySpark is not installed.
     """
     if arguments.engine != "spark":
         if arguments.master is not None:
@@ -32,7 +33,7 @@ def chosen_engine(arguments: Namespace, name: str) -> Iterator[SparkSession | No
     try:
         from pyspark.sql import SparkSession  # Lazy: the local engine needs no Spark.
     except ImportError as error:
-        raise InvalidOption("--engine spark needs PySpark", advice="pip install 'stateproc[spark]'") from error
+        raise MissingPackage("--engine spark needs PySpark", advice="pip install 'stateproc[spark]'") from error
     running = SparkSession.getActiveSession()
     builder = SparkSession.builder.appName(name)
     if arguments.master is not None:

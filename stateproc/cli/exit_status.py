@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stateproc.errors import CheckFailed, InvalidOption, NotFound, SnapshotError
+from stateproc.errors import CheckFailed, InvalidOption, MissingPackage, NotFound, SnapshotError
 
 YES = 0
 """Done; or: equal, intact, found."""
@@ -18,4 +18,4 @@ def status_of(error: SnapshotError) -> int:
     """Return the exit status of a command that ends with an error."""
     if isinstance(error, CheckFailed):
         return NO
-    return USAGE if isinstance(error, (InvalidOption, NotFound)) else UNREADABLE
+    return USAGE if isinstance(error, (InvalidOption, MissingPackage, NotFound)) else UNREADABLE

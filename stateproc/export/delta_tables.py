@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stateproc.errors import InvalidOption, WriteFailed
+from stateproc.errors import MissingPackage, WriteFailed
 from stateproc.export.file_formats import delta_schema
 from stateproc.export.manifest import ExportedFile, ExportedState
 from stateproc.export.plan import PARTITION_COLUMN, partition_of
@@ -17,11 +17,11 @@ from stateproc.storage.filesystem import StorageOptions, has_directories, join, 
 
 
 def check_delta_available() -> None:
-    """Raise InvalidOption if the package that writes Delta's log is not installed."""
+    """Raise MissingPackage if the package that writes Delta's log is not installed."""
     try:
         import deltalake  # noqa: F401
     except ImportError as error:
-        raise InvalidOption("Delta needs the package deltalake", advice="pip install 'stateproc[delta]'") from error
+        raise MissingPackage("Delta needs the package deltalake", advice="pip install 'stateproc[delta]'") from error
 
 
 def commit_table(

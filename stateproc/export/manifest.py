@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from stateproc.errors import CorruptSnapshot, Where
+from stateproc.errors import CorruptSnapshot, SnapshotError, Where
 from stateproc.storage.filesystem import StorageOptions, join, kind_of, read_range
 from stateproc.storage.writing import publish
 
@@ -235,6 +235,8 @@ def saved_manifest(directory: str, options: StorageOptions | None) -> ExportMani
         if found[0] != "file" or found[1] > _LARGEST:
             raise ValueError("not a file of that size")
         return ExportManifest.from_dict(directory, json.loads(read_range(uri, 0, found[1], options)))
+    except SnapshotError:
+        raise
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise CorruptSnapshot(
             f"not the manifest of an export: {error}",

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from stateproc.errors import InvalidOption
+from stateproc.errors import InvalidOption, MissingPackage
 from stateproc.jobs.job_model import Job
 from stateproc.jobs.local_tables import SPARK_ONLY, LocalTables
 from stateproc.jobs.prepared_run import PreparedRun
@@ -85,7 +85,7 @@ class JobSession:
         return None if self._engine == LOCAL else self.started()
 
     def started(self) -> SparkSession:
-        """Return the session. Raises InvalidOption without PySpark."""
+        """Return the session. Raises MissingPackage without PySpark."""
         if self._given is None:
             self._given = self._start()
         return self._given
@@ -101,7 +101,7 @@ class JobSession:
         try:
             from pyspark.sql import SparkSession  # Lazy: optional dependency.
         except ImportError as error:
-            raise InvalidOption("this job needs Spark", advice="pip install 'stateproc[spark]'") from error
+            raise MissingPackage("this job needs Spark", advice="pip install 'stateproc[spark]'") from error
         active = SparkSession.getActiveSession()
         builder: Any = SparkSession.builder.appName(f"stateproc run {self._job.name}")
         if "master" in self._job.spark:

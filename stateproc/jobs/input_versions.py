@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stateproc.errors import InvalidOption, MissingFile, NotFound, Where
+from stateproc.errors import InvalidOption, MissingFile, MissingPackage, NotFound, StoreUnavailable, Where
 from stateproc.storage.filesystem import (
     absolute,
     explained,
@@ -142,7 +142,8 @@ def delta_version(
     """Return the version of a Delta table: the given one, the one of a time, or the newest.
 
     Raises:
-        InvalidOption: deltalake is not installed, or the version does not exist.
+        MissingPackage: deltalake is not installed.
+        InvalidOption: The version does not exist.
         MissingFile: There is no Delta table.
     """
     if version is not None and timestamp is not None:
@@ -186,12 +187,12 @@ def _parquet_rows(files: Sequence[str]) -> dict[str, int]:
 
 
 def delta_table(path: str, options: Mapping[str, Any]) -> Any:
-    """Open the newest version of a Delta table with deltalake. Raises InvalidOption, MissingFile."""
+    """Open the newest version of a Delta table with deltalake. Raises MissingPackage, MissingFile, StoreUnavailable."""
     try:
         from deltalake import DeltaTable  # Lazy: optional dependency.
         from deltalake.exceptions import TableNotFoundError
     except ImportError as error:
-        raise InvalidOption(
+        raise MissingPackage(
             "Delta tables need the package deltalake", advice="pip install 'stateproc[delta]'"
         ) from error
     uri = absolute(path)
@@ -200,7 +201,7 @@ def delta_table(path: str, options: Mapping[str, Any]) -> Any:
     except TableNotFoundError as error:
         raise MissingFile("this is no Delta table", where=Where(file=uri)) from error
     except Exception as error:  # deltalake's errors, and those of its object stores
-        raise MissingFile(f"the Delta table cannot be read: {error}", where=Where(file=uri)) from error
+        raise StoreUnavailable(f"the Delta table cannot be read: {error}", where=Where(file=uri)) from error
 
 
 def _moment(name: str, text: str) -> datetime:

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from stateproc.errors import InvalidOption
+from stateproc.errors import MissingPackage
 from stateproc.jobs.job_document import JobDocument, Path
 from stateproc.jobs.job_schema import job_schema
 
@@ -30,7 +30,7 @@ def validate(document: JobDocument) -> None:
     try:
         from jsonschema import Draft202012Validator  # Lazy: optional dependency.
     except ImportError as error:
-        raise InvalidOption("jobs need the package jsonschema", advice="pip install 'stateproc[jobs]'") from error
+        raise MissingPackage("jobs need the package jsonschema", advice="pip install 'stateproc[jobs]'") from error
     if not isinstance(document.value, dict):
         raise document.error((), "a job is a mapping with at least `job` and `target`", "see docs/howto/jobs.md")
     errors: Iterable[ValidationError] = Draft202012Validator(job_schema()).iter_errors(document.value)

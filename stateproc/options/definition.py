@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from stateproc.errors import InvalidOption
+from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.redaction import MASK
 
 
@@ -78,6 +78,8 @@ class OptionDefinition:
             return self.default
         try:
             return self.parse(given) if isinstance(given, str) else self._checked(given)
+        except SnapshotError:
+            raise
         except (ValueError, TypeError) as error:
             name = self.spelled(interface)
             value = MASK if self.secret else given

@@ -212,7 +212,7 @@ class Snapshot:
 
         Raises:
             NotFound: There is no such operator or state.
-            InvalidOption: ``deep`` needs rocksdict, which is not installed.
+            MissingPackage: ``deep`` needs rocksdict, which is not installed.
         """
         # Lazy: start-up.
         from stateproc.verification.verify import plan_verification
@@ -274,7 +274,8 @@ class Snapshot:
             memory_limit: DuckDB's memory for sorting, joining and grouping, such as ``2GB``.
 
         Raises:
-            InvalidOption: The statement cannot be run, or duckdb is not installed.
+            InvalidOption: The statement cannot be run.
+            MissingPackage: duckdb is not installed.
             NotFound: It names a state that does not exist.
             SnapshotError: A state cannot be read.
         """
@@ -307,7 +308,7 @@ class Snapshot:
             The connection.
 
         Raises:
-            InvalidOption: duckdb is not installed.
+            MissingPackage: duckdb is not installed.
         """
         # Lazy: start-up.
         from stateproc.snapshot.sql_tables import sql_catalog

@@ -15,7 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.scope import traverse_scope
 
-from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.errors import InvalidOption, MissingPackage, SnapshotError
 from stateproc.sql.catalog import SqlCatalog, SqlTable
 from stateproc.sql.pushdown import ScanRequest, key_request, needed_columns
 from stateproc.states.other_libraries import RereadableStream
@@ -49,7 +49,8 @@ class SqlDatabase:
         external_access: Whether statements may read and write files, attach databases and load extensions.
 
     Raises:
-        InvalidOption: duckdb is not installed, or the limit cannot be parsed.
+        MissingPackage: duckdb is not installed.
+        InvalidOption: The limit cannot be parsed.
     """
 
     def __init__(
@@ -296,11 +297,11 @@ def keep_conditions(connection: DuckDBPyConnection) -> None:
 
 
 def imported_duckdb() -> Any:
-    """Import duckdb. Raises InvalidOption if it is not installed."""
+    """Import duckdb. Raises MissingPackage if it is not installed."""
     try:
         import duckdb
     except ImportError as error:
-        raise InvalidOption("SQL needs the package duckdb", advice="pip install 'stateproc[sql]'") from error
+        raise MissingPackage("SQL needs the package duckdb", advice="pip install 'stateproc[sql]'") from error
     return duckdb
 
 

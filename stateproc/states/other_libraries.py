@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from stateproc.errors import InvalidOption
+from stateproc.errors import MissingPackage
 
 if TYPE_CHECKING:
     import polars
@@ -27,18 +27,18 @@ class RereadableStream:
 
 
 def to_polars_frame(table: pa.Table) -> polars.DataFrame:
-    """Return a table as a polars DataFrame. Raises InvalidOption if polars is not installed."""
+    """Return a table as a polars DataFrame. Raises MissingPackage if polars is not installed."""
     try:
         import polars
     except ImportError as error:
-        raise InvalidOption("polars is not installed", advice="pip install polars") from error
+        raise MissingPackage("polars is not installed", advice="pip install polars") from error
     return polars.DataFrame(table)
 
 
 def to_duckdb_relation(stream: RereadableStream, connection: DuckDBPyConnection | None) -> DuckDBPyRelation:
-    """Return a stream as a relation of a connection. Raises InvalidOption if duckdb is not installed."""
+    """Return a stream as a relation of a connection. Raises MissingPackage if duckdb is not installed."""
     try:
         import duckdb
     except ImportError as error:
-        raise InvalidOption("duckdb is not installed", advice="pip install 'stateproc[sql]'") from error
+        raise MissingPackage("duckdb is not installed", advice="pip install 'stateproc[sql]'") from error
     return (connection or duckdb).from_arrow(stream)

@@ -79,7 +79,7 @@ class RowAccess(ABC):
             **options: As in :meth:`batches`.
 
         Raises:
-            InvalidOption: polars is not installed.
+            MissingPackage: polars is not installed.
             SnapshotError: As in :meth:`batches`.
         """
         return to_polars_frame(self.to_arrow(**options))
@@ -92,7 +92,8 @@ class RowAccess(ABC):
             **options: As in :meth:`batches`.
 
         Raises:
-            InvalidOption: duckdb is not installed, or as in :meth:`batches`.
+            MissingPackage: duckdb is not installed.
+            InvalidOption: As in :meth:`batches`.
             SnapshotError: The schema cannot be determined.
         """
         return to_duckdb_relation(RereadableStream(partial(self.to_reader, **options)), connection)

@@ -13,7 +13,15 @@ from datetime import datetime, timezone
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from stateproc.errors import InvalidOption, MissingFile, SnapshotError, Where
+from stateproc.errors import (
+    AccessDenied,
+    InvalidOption,
+    MissingFile,
+    MissingPackage,
+    SnapshotError,
+    StoreUnavailable,
+    Where,
+)
 from stateproc.redaction import has_password, redacted, shown_cause
 
 StorageOptions = Mapping[str, Any]
@@ -325,21 +333,23 @@ def explained(uri: str, options: StorageOptions | None = None) -> Iterator[None]
     except ImportError as error:
         scheme = scheme_of(uri)
         package = _PACKAGES.get(store_kind(uri), f"fsspec[{scheme}]")
-        raise InvalidOption(
+        raise MissingPackage(
             f"{scheme}:// needs a package that is not installed ({error})",
             where=Where(file=uri),
             advice=f"pip install {package}",
         ) from error
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise MissingFile("no such file", where=Where(file=uri)) from error
+    except IsADirectoryError as error:
+        raise MissingFile("this is a directory, not a file", where=Where(file=uri)) from error
     except PermissionError as error:
-        raise MissingFile(
+        raise AccessDenied(
             "access denied",
             where=Where(file=uri),
             advice="check the file's permissions, or the credentials in the storage options",
         ) from error
     except Exception as error:  # each client has errors of its own, which are no OSError
-        raise MissingFile(
+        raise StoreUnavailable(
             f"cannot be read: {redacted(str(error), options) or type(error).__name__}",
             where=Where(file=uri),
             advice="check the address and the storage options (credentials, endpoint)",

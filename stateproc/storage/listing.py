@@ -133,7 +133,7 @@ def files_below(uri: str, options: StorageOptions | None = None) -> Iterator[tup
     Symbolic links to directories are not followed. A directory that disappears meanwhile counts as empty.
 
     Raises:
-        MissingFile: A directory may not be read or cannot be reached.
+        AccessDenied, StoreUnavailable: A directory may not be read, or cannot be reached.
         InvalidOption: The storage options do not fit.
     """
     pending = [uri]

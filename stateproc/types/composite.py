@@ -248,6 +248,8 @@ def Avro(schema: str | Mapping[str, Any], class_name: str = GENERIC_RECORD) -> S
     try:
         normal = schema_text(text)
         return AvroOf(_class(class_name), parse_schema(normal), normal)
+    except InvalidOption:
+        raise
     except (CorruptSnapshot, UnsupportedSnapshot, ValueError, KeyError, TypeError) as error:
         reason = error.message if isinstance(error, CorruptSnapshot | UnsupportedSnapshot) else str(error)
         raise InvalidOption(f"no Avro schema: {reason}", advice="give the schema's JSON, all types defined") from error

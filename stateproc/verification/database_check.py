@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.errors import MissingPackage, SnapshotError
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.metadata.handles import IncrementalHandle
 from stateproc.readers.rocksdb import rocksdb_entries
@@ -27,9 +27,9 @@ _REFUSED = "RocksDB of Flink would refuse it, too: use a copy or take the snapsh
 
 
 def check_library() -> None:
-    """Raise InvalidOption unless rocksdict is installed."""
+    """Raise MissingPackage unless rocksdict is installed."""
     if not has_library():
-        raise InvalidOption(
+        raise MissingPackage(
             "verifying deeply needs rocksdict, which is not installed",
             advice="pip install 'stateproc[rocksdb]', or verify without it: checksums of RocksDB are checked anyway",
         )

@@ -65,7 +65,8 @@ class VerificationRun:
         request: What to verify.
 
     Raises:
-        InvalidOption: rocksdict is needed and not installed, a plugin cannot be imported, or ``threads`` is no number.
+        MissingPackage: rocksdict is needed and not installed.
+        InvalidOption: A plugin cannot be imported, or ``threads`` is no number.
     """
 
     def __init__(self, request: VerificationRequest) -> None:
@@ -186,7 +187,8 @@ def plan_verification(
 
     Raises:
         NotFound: There is no such operator or state.
-        InvalidOption: rocksdict is needed and not installed, a plugin cannot be imported, or ``threads`` is no number.
+        MissingPackage: rocksdict is needed and not installed.
+        InvalidOption: A plugin cannot be imported, or ``threads`` is no number.
     """
     operators = tuple(dict.fromkeys(snapshot.operator(uid) for uid in uids)) or snapshot.operators
     names = tuple(dict.fromkeys(states))

@@ -8,7 +8,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from stateproc.errors import InvalidOption
+from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.writers.changes.field_types import ChangeFieldType
 
 if TYPE_CHECKING:
@@ -119,6 +119,8 @@ class ChangeDefinition:
 def _parsed(definition: ChangeDefinition, item: ChangeField, value: Any, flags: bool) -> Any:
     try:
         return item.type.parse(item.type.from_arguments(value) if flags else value)
+    except SnapshotError:
+        raise
     except ValueError as error:
         shown = f"{item.flag} {value}" if flags else f"{definition.name}: {item.name} is {value!r}"
         raise InvalidOption(shown, advice=f"give {error}") from error

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
-from stateproc.errors import InvalidOption
+from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.keygroups.key_group_assignment import HASH_COLUMN
 from stateproc.options import STORAGE_PREFIX, storage_value
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
@@ -99,6 +99,8 @@ def sink_options(raw: Mapping[str, str]) -> SinkOptions:
             raise InvalidOption("uid and uidHash are both given", advice="one of them names the operator")
         try:
             values[attribute] = read(text)
+        except SnapshotError:
+            raise
         except ValueError as error:
             raise InvalidOption(f"option {name}={text!r}", advice=f"give {error}") from error
     for name, attribute in (("path", "path"), ("uid", "uid")):

@@ -106,6 +106,8 @@ def _loaded(spec: Any) -> Mapping[Any, Any]:
     if isinstance(spec, str):
         try:
             spec = json.loads(spec, object_pairs_hook=_without_duplicates)
+        except InvalidOption:
+            raise
         except (ValueError, RecursionError) as error:
             raise InvalidOption(f"the class descriptions are not JSON: {error}", advice=_FORM) from error
     if not isinstance(spec, Mapping):

@@ -13,7 +13,7 @@ import pytest
 import stateproc
 from stateproc import SavepointWriter
 from stateproc.cli import main
-from stateproc.errors import InvalidOption, MissingFile, WriteFailed
+from stateproc.errors import InvalidOption, MissingFile, StoreUnavailable, WriteFailed
 from stateproc.metadata import OperatorState, SnapshotMetadata, SubtaskState
 from stateproc.metadata.handles import KeyGroupsHandle, RelativeFileHandle
 from stateproc.storage import locate
@@ -79,7 +79,7 @@ def test_spellings_and_places_that_are_none(store: Store) -> None:
 
 def test_a_store_that_does_not_answer() -> None:
     options = {"endpoint_url": "http://127.0.0.1:9", "key": "a", "secret": "b", **ONE_REQUEST}
-    with pytest.raises(MissingFile, match="cannot be read: Could not connect") as caught:
+    with pytest.raises(StoreUnavailable, match="cannot be read: Could not connect") as caught:
         locate(f"s3://{BUCKET}/s", options)
     assert caught.value.advice == "check the address and the storage options (credentials, endpoint)"
     with pytest.raises(MissingFile, match="Could not connect"):
@@ -89,7 +89,7 @@ def test_a_store_that_does_not_answer() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        ({"endpoint_url": "no address"}, MissingFile, "cannot be read: "),
+        ({"endpoint_url": "no address"}, StoreUnavailable, "cannot be read: "),
         ({"surely_no_option": 1}, InvalidOption, "does not accept these storage options: .*surely_no_option"),
         ({"config_kwargs": 5}, InvalidOption, "does not accept these storage options: "),
     ],

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stateproc.errors import CorruptSnapshot, MissingFile
+from stateproc.errors import AccessDenied, CorruptSnapshot
 from stateproc.storage import FileSource, InlineSource
 from stateproc.storage.read_ahead import ReadAhead, reading_ahead
 from tests.helpers.stores.counting_filesystem import Count, CountedFileSystem, counted, counting
@@ -97,7 +97,7 @@ def test_an_error_of_a_request_is_raised_to_the_reader(file: Path, monkeypatch: 
         raise PermissionError("no")
 
     monkeypatch.setattr(CountedFileSystem, "cat_file", refused)
-    with ReadAhead(remote(file), [(0, SIZE)]) as source, pytest.raises(MissingFile, match="access denied"):
+    with ReadAhead(remote(file), [(0, SIZE)]) as source, pytest.raises(AccessDenied, match="access denied"):
         source.read(0, 10)
     assert threads() == 0
 

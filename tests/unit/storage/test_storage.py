@@ -12,7 +12,15 @@ from typing import Any
 
 import pytest
 
-from stateproc.errors import CorruptSnapshot, InvalidOption, MissingFile, UnsupportedSnapshot
+from stateproc.errors import (
+    AccessDenied,
+    CorruptSnapshot,
+    InvalidOption,
+    MissingFile,
+    MissingPackage,
+    StoreUnavailable,
+    UnsupportedSnapshot,
+)
 from stateproc.metadata import read_metadata, walk_stream_handles
 from stateproc.metadata.handles import (
     ByteStreamHandle,
@@ -126,11 +134,11 @@ def test_unknown_and_uninstalled_file_systems() -> None:
     ("raised", "expected", "text"),
     [
         (FileNotFoundError("x"), MissingFile, "no such file"),
-        (PermissionError("x"), MissingFile, "access denied"),
-        (ConnectionError("refused"), MissingFile, "cannot be read: refused"),
-        (RuntimeError("a client's own error"), MissingFile, "cannot be read: a client's own error"),
+        (PermissionError("x"), AccessDenied, "access denied"),
+        (ConnectionError("refused"), StoreUnavailable, "cannot be read: refused"),
+        (RuntimeError("a client's own error"), StoreUnavailable, "cannot be read: a client's own error"),
         (TypeError("unexpected keyword 'endpoint'"), InvalidOption, "does not accept these storage options"),
-        (ImportError("No module named 's3fs'"), InvalidOption, "needs a package that is not installed"),
+        (ImportError("No module named 's3fs'"), MissingPackage, "needs a package that is not installed"),
         (CorruptSnapshot("damaged"), CorruptSnapshot, "damaged"),
         (
             AttributeError("'int' object has no attribute 'copy'"),

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from stateproc.errors import CorruptSnapshot, MissingFile, Where, WriteFailed
+from stateproc.errors import AccessDenied, CorruptSnapshot, MissingFile, StoreUnavailable, Where, WriteFailed
 from stateproc.metadata.handles import KeyGroupsHandle
 from stateproc.readers.common.entry_counts import EntryCounts
 from stateproc.writers.formats.common.entry_batches import Longs
@@ -20,7 +20,7 @@ def reading_back(file: str) -> Iterator[None]:
     """Raise WriteFailed for errors of reading a file that was just written."""
     try:
         yield
-    except (CorruptSnapshot, MissingFile) as error:
+    except (AccessDenied, CorruptSnapshot, MissingFile, StoreUnavailable) as error:
         raise WriteFailed(
             f"what was written cannot be read: {error.message}", where=error.at(file=file).where, advice=ADVICE
         ) from error

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from stateproc.errors import InvalidOption, not_found
+from stateproc.errors import InvalidOption, SnapshotError, not_found
 from stateproc.writers.formats.rocksdb.compression import COMPRESSIONS
 
 PREFIX = "state.backend.rocksdb."
@@ -197,5 +197,7 @@ def _text(value: Any) -> str:
 def _read(key: str, text: str, read: Callable[[str], Any]) -> Any:
     try:
         return read(text)
+    except SnapshotError:
+        raise
     except ValueError as error:
         raise InvalidOption(f"{PREFIX}{key}={text!r}", advice=f"give {error}") from error

@@ -163,7 +163,7 @@ def test_an_error_in_a_prefetch_thread_is_raised_as_a_typed_error(big: Path, mon
     state = opened(big)
     splits = state.splits()
     monkeypatch.setattr(CountedFileSystem, "cat_file", refused)
-    with pytest.raises(stateproc.errors.MissingFile, match="access denied"):
+    with pytest.raises(stateproc.errors.AccessDenied, match="access denied"):
         list(splits[0].read())
 
 
