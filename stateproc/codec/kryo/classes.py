@@ -34,8 +34,36 @@ REGISTRAR_IDS = (
     "java.text.SimpleDateFormat",
 )
 USER_BASE = REGISTRAR_BASE + len(REGISTRAR_IDS)
-# Without the registrar (core alone): Kryo 2 has void at 9.
-BARE_BASE = {2: 10, 5: 9}
+# What flink-scala registers with chill's serializers (FlinkScalaKryoInstantiator). It is in lib/ of every distribution
+# of Flink 1.x; where it was removed, these ids stay free, and Scala's classes are written by their names.
+CHILL_BASE = 10
+_IMMUTABLE, _MUTABLE = "scala.collection.immutable", "scala.collection.mutable"
+_WRAPPERS = "scala.collection.convert.Wrappers$"
+CHILL_IDS = (
+    *(f"{_WRAPPERS}{name}Wrapper" for name in ("Seq", "Iterator", "Map", "JList", "JMap")),
+    "scala.Some",
+    "scala.util.Left",
+    "scala.util.Right",
+    f"{_IMMUTABLE}.Vector",
+    *(f"{_IMMUTABLE}.Set$Set{n}" for n in range(1, 5)),
+    f"{_IMMUTABLE}.HashSet$HashTrieSet",
+    *(f"{_IMMUTABLE}.Map$Map{n}" for n in range(1, 5)),
+    f"{_IMMUTABLE}.HashMap$HashTrieMap",
+    f"{_IMMUTABLE}.Range$Inclusive",
+    f"{_IMMUTABLE}.NumericRange$Inclusive",
+    f"{_IMMUTABLE}.NumericRange$Exclusive",
+    f"{_MUTABLE}.BitSet",
+    f"{_MUTABLE}.HashMap",
+    f"{_MUTABLE}.HashSet",
+    f"{_WRAPPERS}IterableWrapper",
+    *(f"scala.Tuple{n}" for n in range(1, 23)),
+    *(f"scala.Tuple1$mc{kind}$sp" for kind in "JID"),
+    *(f"scala.Tuple2$mc{first}{second}$sp" for first in "JID" for second in "JID"),
+    "scala.Symbol",
+    "scala.reflect.ClassTag",
+    "scala.runtime.BoxedUnit",
+)
+_CHILL_CLASSES = frozenset(CHILL_IDS)
 
 
 _MAX_NAME_LENGTH, _MAX_DIMENSIONS = 1024, 16
@@ -49,12 +77,17 @@ def _plausible(name: str) -> bool:
 
 
 class ClassIds:
-    """Reads class references, and remembers the names a value has given so far."""
+    """Reads class references, and remembers the names a value has given so far.
+
+    ``by_id``, ``named``: a class that flink-scala registers, by its id (flink-scala was there), by its name (it was not).
+    """
 
     def __init__(self, data: KryoInput, registrations: tuple[str, ...]) -> None:
         self._data = data
         self._registrations = registrations
         self._names: list[str] = []
+        self.by_id: str | None = None
+        self.named: str | None = None
 
     def read(self) -> str | None:
         """The class's name, None for null."""
@@ -64,15 +97,29 @@ class ClassIds:
         if reference == 0:
             return None
         if reference == BY_NAME:
-            return self._by_name(at)
-        name = registered_class(reference - ID_BIAS, self._data.version, self._registrations)
+            name = self._by_name(at)
+            if name in _CHILL_CLASSES and self._data.version < 5:
+                self.named = name
+        else:
+            name = self._by_id(reference - ID_BIAS, at)
+        if self.named is not None and self.by_id is not None:
+            cursor.corrupt(f"Scala classes both by id ({self.by_id}) and by name ({self.named})", at=at)
+        return name
+
+    def _by_id(self, number: int, at: int) -> str:
+        version = self._data.version
+        name = registered_class(number, version, self._registrations)
         if name is None:
-            cursor.unsupported(
-                f"Kryo class id {reference - ID_BIAS}, which no registration explains",
+            if number < REGISTRAR_BASE:
+                self._data.cursor.corrupt(f"Kryo class id {number}, which Kryo {version} gives to no class", at=at)
+            self._data.cursor.unsupported(
+                f"Kryo class id {number}, which no registration explains",
                 at=at,
-                advice="ids of Scala classes and of registrations made outside of the job's configuration "
-                "are not in the snapshot; if the bytes are damaged, take the snapshot again",
+                advice="ids of registrations made outside of the job's configuration are not in the snapshot; if the "
+                "job makes none, its bytes are damaged: take the snapshot again",
             )
+        if CHILL_BASE <= number < REGISTRAR_BASE:
+            self.by_id = name
         return name
 
     def _by_name(self, at: int) -> str:
@@ -88,11 +135,18 @@ class ClassIds:
 
 
 def registered_class(number: int, version: int, registrations: tuple[str, ...]) -> str | None:
-    """The class of a registration id; None if nothing explains it."""
+    """The class of a registration id; None if nothing explains it.
+
+    Ids of 9 (void) to 72 never belong to the job's registrations: Flink 2.x leaves them free, and so does Flink 1.x
+    without flink-scala.
+    """
     if number < len(PRIMITIVE_IDS):
         return PRIMITIVE_IDS[number]
-    if REGISTRAR_BASE <= number < USER_BASE:
+    if number < CHILL_BASE:
+        return None
+    if number < REGISTRAR_BASE:
+        return CHILL_IDS[number - CHILL_BASE] if version < 5 else None
+    if number < USER_BASE:
         return REGISTRAR_IDS[number - REGISTRAR_BASE]
-    base = USER_BASE if number >= USER_BASE else BARE_BASE[version]
-    index = number - base
-    return registrations[index] if 0 <= index < len(registrations) else None
+    index = number - USER_BASE
+    return registrations[index] if index < len(registrations) else None

@@ -7,8 +7,12 @@ from typing import Any
 from stateproc.codec.kryo.bodies import BODIES
 from stateproc.codec.kryo.primitives import KryoInput
 from stateproc.codec.kryo.walker import KryoSetting, Walker
-from stateproc.errors import SnapshotError, UnsupportedSnapshot
+from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
 from stateproc.wire import Cursor
+
+class OtherWriter(UnsupportedSnapshot):
+    """Bytes that do not fit what flink-scala writes, where nothing else shows that it wrote them."""
+
 
 MAX_GUESSES = 64
 """Combinations of final and not final classes that are tried for one value."""
@@ -24,6 +28,7 @@ def read_kryo(cursor: Cursor, setting: KryoSetting, whole: bool = False) -> Any:
     start, depth = cursor.pos, cursor.depth
     guesses: dict[str, bool] = {}
     first_error: SnapshotError | None = None
+    assumed: str | None = None
     for _ in range(MAX_GUESSES):
         cursor.pos, cursor.depth = start, depth
         walker = Walker(KryoInput(cursor, setting.version), setting, guesses, BODIES)
@@ -33,7 +38,8 @@ def read_kryo(cursor: Cursor, setting: KryoSetting, whole: bool = False) -> Any:
                 cursor.finish("the Kryo value")
             return value
         except SnapshotError as error:
-            first_error = first_error or error
+            if first_error is None:
+                first_error, assumed = error, walker.assumed
         except RecursionError as error:
             raise UnsupportedSnapshot(
                 "Kryo objects nested too deep", where=cursor.where(), advice="the file may be damaged"
@@ -41,7 +47,20 @@ def read_kryo(cursor: Cursor, setting: KryoSetting, whole: bool = False) -> Any:
         if not next_guess(guesses):
             break
     assert first_error is not None
+    if assumed is not None and isinstance(first_error, CorruptSnapshot):
+        raise _without_flink_scala(first_error, assumed) from first_error
     raise first_error
+
+
+def _without_flink_scala(error: CorruptSnapshot, name: str) -> OtherWriter:
+    """Return the error of bytes that are damaged, or were written without flink-scala: none of its ids is in them."""
+    return OtherWriter(
+        f"the bytes do not fit the class {name!r} as flink-scala writes it: {error.message}",
+        where=error.where,
+        advice=f"a job without flink-scala in lib/ writes the fields of the class: describe it with all its fields: "
+        f'classes={{"{name}": {{"a": "int", "b": "String", …}}}}; if flink-scala was there, the file is damaged: '
+        "take the snapshot again or restore it from a copy",
+    )
 
 
 def next_guess(guesses: dict[str, bool]) -> bool:

@@ -54,6 +54,21 @@ FINAL_CLASSES = frozenset(
     ]
 )
 
+FINAL_IN_SCALA = frozenset(
+    [
+        *(f"scala.{name}" for name in ("Some", "None$", "Symbol", "math.BigDecimal", "math.BigInt")),
+        *(f"scala.Tuple{n}" for n in range(3, 23)),
+        *(f"scala.util.{name}" for name in ("Left", "Right", "Success", "Failure")),
+        *(f"scala.collection.immutable.{name}" for name in ("$colon$colon", "Nil$", "Vector", "TreeMap", "TreeSet")),
+        "scala.collection.immutable.Range$Inclusive",
+        *(f"scala.collection.mutable.{name}" for name in ("ListBuffer", "StringBuilder", "LongMap", "AnyRefMap")),
+        "scala.collection.concurrent.TrieMap",
+        "scala.runtime.BoxedUnit",
+        "scala.concurrent.duration.FiniteDuration",
+    ]
+)
+"""Final classes of Scala 2.11 and 2.12, the releases that Flink 1.x supports."""
+
 
 @dataclass(frozen=True)
 class FieldType:

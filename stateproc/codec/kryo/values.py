@@ -56,6 +56,21 @@ class KryoNumber:
 
 
 @dataclass(frozen=True, slots=True)
+class NumberRange:
+    """A Range of Scala: its first number, its bound, its step as text. ``numbers``: its elements, if they are int."""
+
+    start: str
+    bound: str
+    step: str
+    inclusive: bool
+    numbers: range | None
+
+    def __str__(self) -> str:
+        by = "" if self.step == "1" else f" by {self.step}"
+        return f"range {self.start} {'to' if self.inclusive else 'until'} {self.bound}{by}"
+
+
+@dataclass(frozen=True, slots=True)
 class Cycle:
     """A reference to an object that encloses it, so many levels up."""
 
@@ -133,6 +148,8 @@ class _JsonValues:
             if all(isinstance(key, str) for key, _ in value.pairs):
                 return {self.of(key): self.of(item) for key, item in value.pairs}
             return [{"key": self.of(key), "value": self.of(item)} for key, item in value.pairs]
+        if isinstance(value, NumberRange):
+            return [str(value)]
         if isinstance(value, Cycle):
             return {"cycle": value.levels}
         if isinstance(value, dict):

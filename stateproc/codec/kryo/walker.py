@@ -12,6 +12,7 @@ from stateproc.codec.kryo.primitives import KryoInput
 from stateproc.codec.kryo.types import (
     BOXES,
     FINAL_CLASSES,
+    FINAL_IN_SCALA,
     FieldType,
     UserClass,
     bind,
@@ -50,10 +51,18 @@ class CorruptField(CorruptSnapshot):
 
 @dataclass(frozen=True)
 class BodyReaders:
-    """The readers of known classes, and that of arrays. The walker gets them, because they call the walker."""
+    """The readers of known classes, and that of arrays. The walker gets them, because they call the walker.
+
+    Of Scala's classes in Kryo 2: ``scala``, those written by their fields; ``chill``, those that chill's serializers
+    write; ``scala_by_name``, some of the latter where flink-scala was not there; ``singleton`` reads Scala's objects.
+    """
 
     by_class: Mapping[str, Body]
     array: Body
+    scala: Mapping[str, Body]
+    chill: Mapping[str, Body]
+    scala_by_name: Mapping[str, Body]
+    singleton: Body
 
 
 @dataclass(frozen=True)
@@ -81,15 +90,22 @@ class Walker:
         self.setting = setting
         self.guesses = guesses
         self._ids = ClassIds(data, setting.registrations)
+        self.by_chill: str | None = None
         self._objects: list[tuple[str, Any, int]] = []
         self._open: list[int] = []
         self._weight = 0
         self._repeated = 0
 
+    @property
+    def assumed(self) -> str | None:
+        """The first class that is read as chill's serializers write it though nothing shows that they were there."""
+        return self.by_chill if self._ids.by_id is None else None
+
     # --- objects ------------------------------------------------------------------------------------------
     def read_class(self, args: tuple[FieldType, ...] = ()) -> FieldType | None:
         """Kryo.readClass: None for null; ``args`` are the type arguments of the place it stands at."""
         name = self._ids.read()
+        self._check_chill()
         return (
             None if name is None else replace(class_of_name(name), args=args) if name[0] != "[" else class_of_name(name)
         )
@@ -174,7 +190,7 @@ class Walker:
             return True
         described = self.setting.classes.get(type_.name)
         if described is None:
-            return False
+            return self.version < 5 and type_.name in FINAL_IN_SCALA
         if described.final is not None:
             return described.final
         if described.is_enum:
@@ -206,6 +222,8 @@ class Walker:
             return self._bodies.array(self, type_)
         if own is None:
             known = self._bodies.by_class.get(name)
+            if known is None and self.version < 5:
+                known = self._scala_body(name)
             if known is not None:
                 return known(self, type_)
             enum = self.enum(name)
@@ -217,6 +235,30 @@ class Walker:
         if self._at_java_stream():
             return java_object(self.data.cursor)
         raise self._no_bytes_for(name, "whose fields no snapshot contains")
+
+    def _scala_body(self, name: str) -> Body | None:
+        """Return the reader of a Scala class; None if it has none, or is described as what FieldSerializer writes."""
+        is_object = name.endswith("$") and not name.startswith("scala.collection.immutable.")
+        described = self.setting.classes.get(name)
+        if described is not None and self._ids.by_id is None and not (is_object and described.is_enum):
+            return None
+        found = self._bodies.scala.get(name)
+        if found is None and self._ids.named is not None:
+            found = self._bodies.scala_by_name.get(name)
+        if found is not None:
+            return found
+        known = self._bodies.chill.get(name, self._bodies.singleton if is_object else None)
+        if known is not None:
+            self.by_chill = self.by_chill or name
+            self._check_chill()
+        return known
+
+    def _check_chill(self) -> None:
+        """Refuse a class that only chill's serializers write so, where another shows that they were not there."""
+        if self.by_chill is not None and self._ids.named is not None:
+            raise self._no_bytes_for(
+                self.by_chill, f"written by its fields: without flink-scala, as {self._ids.named!r} by its name shows"
+            )
 
     def _at_java_stream(self) -> bool:
         cursor = self.data.cursor

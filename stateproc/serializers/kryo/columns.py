@@ -12,8 +12,19 @@ import pyarrow as pa
 
 from stateproc.codec.errors import BadValue
 from stateproc.codec.kryo.types import BOXES, FieldType, UserClass, bind
-from stateproc.codec.kryo.values import Cycle, KryoMap, KryoObject, Moment, json_text, whole_text
+from stateproc.codec.kryo.values import (
+    MAX_NODES,
+    Cycle,
+    KryoMap,
+    KryoObject,
+    Moment,
+    NumberRange,
+    json_text,
+    whole_text,
+)
+from stateproc.errors import UnsupportedSnapshot
 from stateproc.serializers.java.temporal import python_date, python_time, python_timestamp
+from stateproc.serializers.kryo.scala_columns import SCALA_LEAVES, ScalaShape, scala_shape
 
 CLASS_FIELD = "class"
 MAX_COLUMNS = 2000
@@ -83,7 +94,19 @@ def _map(column: KryoColumn, value: Any) -> list[tuple[Any, Any]]:
 
 def _list(column: KryoColumn, value: Any) -> list[Any]:
     item = column.children[0][1]
+    if isinstance(value, NumberRange):
+        value = _numbers(value)
     return [item.arrow(element) for element in _expect(column, value, list)]
+
+
+def _numbers(value: NumberRange) -> list[Any]:
+    """List the elements of a range. Raises UnsupportedSnapshot."""
+    if value.numbers is None or len(value.numbers) > MAX_NODES:
+        raise UnsupportedSnapshot(
+            f"the elements of the {value} cannot be listed: they are too many, or no int or long",
+            advice='describe the field as "Object": then it is JSON text with the bounds of the range',
+        )
+    return list(value.numbers)
 
 
 def _micros(column: KryoColumn, value: Any) -> Any:
@@ -237,6 +260,11 @@ class _Columns:
             return self.of(type_.args[0], inside)
         if name in self.classes:
             return self._described(self.classes[name], type_.args, inside)
+        if name in SCALA_LEAVES:
+            return KryoColumn(*SCALA_LEAVES[name])
+        shape = scala_shape(type_) if self.made < MAX_COLUMNS else None
+        if shape is not None:
+            return self._scala(shape, type_.args, inside)
         package, _, simple = name.rpartition(".")
         if package == "java.util" and type_.args and self.made < MAX_COLUMNS:
             if simple in _LISTS:
@@ -245,6 +273,16 @@ class _Columns:
                 key, item = (self.of(arg, inside) for arg in type_.args)
                 return KryoColumn("map", pa.map_(key.type, item.type), (("key", key), ("value", item)))
         return JSON
+
+    def _scala(self, shape: ScalaShape, args: tuple[FieldType, ...], inside: tuple[str, ...]) -> KryoColumn:
+        if shape.kind == "option":
+            return self.of(args[0], inside)
+        if shape.kind == "list":
+            return self._list(args[0], inside)
+        parts = tuple((name, self.of(arg, inside)) for name, arg in zip(shape.names, args, strict=True))
+        if shape.kind == "map":
+            return KryoColumn("map", pa.map_(parts[0][1].type, parts[1][1].type), parts)
+        return KryoColumn("struct", pa.struct([(name, part.type) for name, part in parts]), parts, (shape.class_name,))
 
     def _list(self, element: FieldType, inside: tuple[str, ...]) -> KryoColumn:
         item = self.of(element, inside)

@@ -24,7 +24,7 @@ _MAX_SHOWN = 4
 _DAMAGED = "the file is damaged: take the snapshot again or restore it from a copy"
 
 
-def explain_mismatch(error: CorruptSnapshot, data: bytes, setting: KryoSetting, whole: bool) -> SnapshotError:
+def explain_mismatch(error: SnapshotError, data: bytes, setting: KryoSetting, whole: bool) -> SnapshotError:
     """Return an error that says which class description does not fit, or ``error`` where none is involved.
 
     Args:

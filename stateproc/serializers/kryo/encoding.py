@@ -107,7 +107,9 @@ class KryoWriter:
 
     def _struct(self, type_: FieldType, column: KryoColumn, array: pa.Array) -> SizedWriter:
         """Write the fields in the order of their names: primitives, and objects of final classes after a mark."""
-        described = self.setting.classes[type_.name]
+        described = self.setting.classes.get(type_.name)
+        if described is None:
+            raise Unwritable(f"Kryo values of class {type_.name!r} are read only")
         if column.classes != (described.name,) or described.variables:
             raise Unwritable(f"Kryo values of class {type_.name!r} (it has subclasses or type variables) are read only")
         arrays.refuse_nulls(array, "an object")

@@ -34,6 +34,7 @@ from stateproc.codec.vm import kryo_kernels as codes
 from stateproc.serializers.kryo.columns import KryoColumn
 from stateproc.serializers.kryo.encoding import KryoWriter
 from stateproc.serializers.kryo.leaf_bodies import LEAVES, leaf_body
+from stateproc.serializers.kryo.scala_columns import is_scala
 from stateproc.wire import Cursor
 
 _JDK_CODES = {
@@ -234,7 +235,7 @@ class _Plan:
     def _body(self, type_: FieldType, column: KryoColumn, typed: bool) -> Assembler:
         if column.kind not in ("list", "map", "struct"):
             return self._leaf(type_, column)
-        if type_.array or type_.name == "java.util.BitSet" or self._depth >= _MOST_NESTED:
+        if type_.array or type_.name == "java.util.BitSet" or is_scala(type_.name) or self._depth >= _MOST_NESTED:
             raise Unplanned(str(type_))
         self._depth += 1
         read = {"list": self._list, "map": self._map, "struct": self._struct}[column.kind]

@@ -9,7 +9,7 @@ from typing import Any
 from stateproc.codec import ops
 from stateproc.codec.errors import BadValue
 from stateproc.codec.kryo.bodies import BODIES
-from stateproc.codec.kryo.reader import read_kryo
+from stateproc.codec.kryo.reader import OtherWriter, read_kryo
 from stateproc.codec.kryo.types import FieldType, class_of_name
 from stateproc.codec.kryo.walker import KryoSetting
 from stateproc.codec.layouts import Blob, Hosted, Layout
@@ -21,6 +21,7 @@ from stateproc.serializers.core.registry import expect_version, snapshot, write_
 from stateproc.serializers.java.class_descriptions import parse_classes
 from stateproc.serializers.kryo.columns import KryoColumn, column_of
 from stateproc.serializers.kryo.description_check import explain_mismatch
+from stateproc.serializers.kryo.scala_columns import is_scala
 from stateproc.serializers.kryo.programs import KryoValue, Unplanned, check_plan
 from stateproc.wire import Cursor, Output
 
@@ -96,6 +97,8 @@ class Kryo(Serializer):
             return False
         if name.startswith("[") or name in _OPEN_TYPES or own or name in setting.classes:
             return True
+        if setting.version < 5 and is_scala(name):
+            return True
         return name in BODIES.by_class or name.endswith(("Exception", "Error"))
 
     @property
@@ -167,7 +170,7 @@ def _read(cursor: Cursor, *, setting: KryoSetting, column: KryoColumn, whole: bo
     at = cursor.pos
     try:
         value = read_kryo(cursor, setting, whole)
-    except CorruptSnapshot as error:
+    except (CorruptSnapshot, OtherWriter) as error:
         if not setting.classes:
             raise
         explained = explain_mismatch(error, bytes(cursor.data[at : cursor.end]), setting, whole)
