@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stateproc.codec.kryo.primitives import KryoInput
+from stateproc.errors import UnsupportedSnapshot
 
 BY_NAME = 1
 ID_BIAS = 2
@@ -76,10 +77,15 @@ def _plausible(name: str) -> bool:
     return short and component.isprintable() and component != ""
 
 
+class UnknownId(UnsupportedSnapshot):
+    """A class id that no registration explains."""
+
+
 class ClassIds:
     """Reads class references, and remembers the names a value has given so far.
 
-    ``by_id``, ``named``: a class that flink-scala registers, by its id (flink-scala was there), by its name (it was not).
+    ``by_id``, ``named``: a class that flink-scala registers, found by its id (flink-scala was there), or by its name
+    (it was not).
     """
 
     def __init__(self, data: KryoInput, registrations: tuple[str, ...]) -> None:
@@ -112,9 +118,9 @@ class ClassIds:
         if name is None:
             if number < REGISTRAR_BASE:
                 self._data.cursor.corrupt(f"Kryo class id {number}, which Kryo {version} gives to no class", at=at)
-            self._data.cursor.unsupported(
+            raise UnknownId(
                 f"Kryo class id {number}, which no registration explains",
-                at=at,
+                where=self._data.cursor.where(at),
                 advice="ids of registrations made outside of the job's configuration are not in the snapshot; if the "
                 "job makes none, its bytes are damaged: take the snapshot again",
             )

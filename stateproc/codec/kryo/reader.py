@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from stateproc.codec.kryo.bodies import BODIES
+from stateproc.codec.kryo.classes import UnknownId
 from stateproc.codec.kryo.primitives import KryoInput
-from stateproc.codec.kryo.walker import KryoSetting, Walker
+from stateproc.codec.kryo.walker import KryoSetting, UndescribedClass, Walker
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
 from stateproc.wire import Cursor
+
 
 class OtherWriter(UnsupportedSnapshot):
     """Bytes that do not fit what flink-scala writes, where nothing else shows that it wrote them."""
@@ -40,6 +42,9 @@ def read_kryo(cursor: Cursor, setting: KryoSetting, whole: bool = False) -> Any:
         except SnapshotError as error:
             if first_error is None:
                 first_error, assumed = error, walker.assumed
+            elif isinstance(error, UndescribedClass) and isinstance(first_error, CorruptSnapshot):
+                # The bytes do not fit unless this class is final: then only its description shows whether they do.
+                first_error = error
         except RecursionError as error:
             raise UnsupportedSnapshot(
                 "Kryo objects nested too deep", where=cursor.where(), advice="the file may be damaged"
@@ -47,12 +52,12 @@ def read_kryo(cursor: Cursor, setting: KryoSetting, whole: bool = False) -> Any:
         if not next_guess(guesses):
             break
     assert first_error is not None
-    if assumed is not None and isinstance(first_error, CorruptSnapshot):
+    if assumed is not None and isinstance(first_error, CorruptSnapshot | UnknownId):
         raise _without_flink_scala(first_error, assumed) from first_error
     raise first_error
 
 
-def _without_flink_scala(error: CorruptSnapshot, name: str) -> OtherWriter:
+def _without_flink_scala(error: SnapshotError, name: str) -> OtherWriter:
     """Return the error of bytes that are damaged, or were written without flink-scala: none of its ids is in them."""
     return OtherWriter(
         f"the bytes do not fit the class {name!r} as flink-scala writes it: {error.message}",

@@ -4,13 +4,9 @@ After the class and the mark (an element is an object by its class):
 
 * Some, Left, Right, Success, Failure: an element. TupleN: N elements; with an id and specialised: big-endian numbers;
   specialised otherwise: fields _1 (null), _1$mcX$sp, _2 (null), _2$mcX$sp
-* collections: varint n, n elements; maps: n elements that are Tuple2; sorted ones: the Ordering as element after n
-* immutable BitSet: varint n, varint of the last (n > 0), n varints, each the distance from the one before
-* Symbol, Regex: a string without a mark. BoxedUnit and objects (classes whose names end with $): nothing; Nil and the
-  empty collections that are objects: varint 0
-* WrappedArray: a new object, the class of its components; the array as element
-* Enumeration#Value: the enumeration as element, i32 id
-* others: FieldSerializer's fields in the order of their names, synthetic ones too
+* Symbol, Regex: a string without a mark. BoxedUnit and objects (classes whose names end with $): nothing
+* Enumeration#Value: the enumeration as element, i32 id. Manifest: see _manifest
+* others: FieldSerializer's fields in the order of their names
 
 Defined by com.twitter.chill and org.apache.flink.runtime.types.FlinkScalaKryoInstantiator. ``CHILL_BODIES`` are read so
 only where chill's serializers wrote them; without flink-scala those classes are written by their fields.
@@ -21,16 +17,24 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from stateproc.codec.kryo.scala_collections import CHILL_COLLECTIONS, FIELD_COLLECTIONS, IMMUTABLE, MUTABLE
 from stateproc.codec.kryo.types import FieldType
-from stateproc.codec.kryo.values import KryoMap, KryoNumber, KryoObject, NumberRange, Text
+from stateproc.codec.kryo.values import KryoNumber, KryoObject, Text
 from stateproc.codec.kryo.walker import Body, Walker
 
-IMMUTABLE, MUTABLE = "scala.collection.immutable", "scala.collection.mutable"
 EITHER = "scala.util.Either"
-_WRAPPERS = "scala.collection.convert.Wrappers$"
-_MATH_CONTEXT, _ROUNDING, _TIME_UNIT = "java.math.MathContext", "java.math.RoundingMode", "java.util.concurrent.TimeUnit"
+_MATH_CONTEXT, _ROUNDING, _TIME_UNIT = (
+    "java.math.MathContext",
+    "java.math.RoundingMode",
+    "java.util.concurrent.TimeUnit",
+)
 _ROUNDING_MODES = 8
 _UNITS = ("NANOSECONDS", "MICROSECONDS", "MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS")
+_MANIFESTS = (
+    *("Any", "AnyVal", "Boolean", "Byte", "Char", "Double", "Float", "Int"),
+    *("Long", "Nothing", "Null", "Object", "Short", "Unit"),
+)
+_MOST_ARGUMENTS = 32
 _PRIMITIVES = {"J": "long", "I": "int", "D": "double", "C": "char", "Z": "boolean"}
 
 
@@ -95,166 +99,6 @@ def _specialised_tuple(w: Walker, type_: FieldType, *, kinds: str) -> KryoObject
             w.data.cursor.corrupt(f"a specialised tuple with an object as field _{i}", at=at)
         values[f"_{i}"] = w.data.primitive(_PRIMITIVES[kind])
     return KryoObject(f"scala.Tuple{len(kinds)}", values)
-
-
-# --- collections ------------------------------------------------------------------------------------------
-def _elements(w: Walker, type_: FieldType, *, ordered: bool = False) -> list[Any]:
-    n = w.data.varint()
-    if ordered:
-        w.by_class()
-    return [w.by_class() for _ in range(w.data.count(n, "elements"))]
-
-
-def _map(w: Walker, type_: FieldType, *, ordered: bool = False) -> KryoMap:
-    n = w.data.varint()
-    if ordered:
-        w.by_class()
-    return KryoMap([_entry(w) for _ in range(w.data.count(n, "entries"))])
-
-
-def _entry(w: Walker) -> tuple[Any, Any]:
-    at = w.data.cursor.pos
-    entry = w.by_class()
-    if not isinstance(entry, KryoObject) or entry.class_name != "scala.Tuple2":
-        w.data.cursor.corrupt("an entry of a Scala map that is no Tuple2", at=at)
-    return entry.fields["_1"], entry.fields["_2"]
-
-
-def _bit_set(w: Walker, type_: FieldType) -> list[int]:
-    n = w.data.count(w.data.varint(), "bits")
-    if not n:
-        return []
-    at = w.data.cursor.pos
-    last, bit, bits = w.data.varint(), 0, []
-    for _ in range(n):
-        bit += w.data.varint()
-        bits.append(bit)
-    if bit != last:
-        w.data.cursor.corrupt(f"a BitSet that ends with {bit}, not with {last}", at=at)
-    return bits
-
-
-def _no_elements(w: Walker, type_: FieldType) -> list[Any]:
-    return []
-
-
-def _one_element_set(w: Walker, type_: FieldType) -> list[Any]:
-    """HashSet1: hash, key."""
-    w.data.zigzag()
-    return [w.by_class()]
-
-
-def _set_of_one_hash(w: Walker, type_: FieldType) -> list[Any]:
-    """HashSetCollision1: hash, the elements as ListSet."""
-    w.data.zigzag()
-    return _expect_list(w, w.by_class())
-
-
-def _wrapped_array(w: Walker, type_: FieldType) -> Any:
-    w.known(FieldType("java.lang.Class"), nullable=False)
-    return w.by_class()
-
-
-def _array_sequence(w: Walker, type_: FieldType) -> list[Any]:
-    """ArraySeq: array, length."""
-    items, length = _expect_list(w, w.by_class()), w.data.zigzag()
-    if length != len(items):
-        w.data.cursor.corrupt(f"an ArraySeq of {length} elements in an array of {len(items)}")
-    return items
-
-
-def _array_stack(w: Walker, type_: FieldType) -> list[Any]:
-    """ArrayStack: the number of elements, an array with the bottom first."""
-    n, items = w.data.zigzag(), _expect_list(w, w.by_class())
-    if not 0 <= n <= len(items):
-        w.data.cursor.corrupt(f"an ArrayStack of {n} elements in an array of {len(items)}")
-    return items[:n][::-1]
-
-
-def _expect_list(w: Walker, value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        w.data.cursor.corrupt("a Scala collection without its elements")
-    return value
-
-
-def _outer(w: Walker) -> None:
-    """Read the enclosing object of a wrapper, which is the object Wrappers."""
-    at = w.data.cursor.pos
-    outer = w.by_class()
-    if not isinstance(outer, Text):
-        w.data.cursor.corrupt("a wrapper of a collection without its enclosing object", at=at)
-
-
-def _wrapper(w: Walker, type_: FieldType) -> Any:
-    _outer(w)
-    return w.by_class()
-
-
-def _java_elements(w: Walker, type_: FieldType) -> list[Any]:
-    """A wrapper that is a Java collection: CollectionSerializer."""
-    return [w.by_class() for _ in range(w.data.count(w.data.varint(), "elements"))]
-
-
-def _java_entries(w: Walker, type_: FieldType) -> KryoMap:
-    """A wrapper that is a Java map: MapSerializer."""
-    return KryoMap([(w.by_class(), w.by_class()) for _ in range(w.data.count(w.data.varint(), "entries", 2))])
-
-
-def _keys(w: Walker, type_: FieldType) -> list[Any]:
-    return [key for key, _ in _outer_map(w)]
-
-
-def _keys_of_hash_map(w: Walker, type_: FieldType) -> list[Any]:
-    """keySet of a mutable HashMap: the map twice, once for each class of the view."""
-    keys = _keys(w, type_)
-    _outer_map(w)
-    return keys
-
-
-def _values(w: Walker, type_: FieldType) -> list[Any]:
-    return [value for _, value in _outer_map(w)]
-
-
-def _outer_map(w: Walker) -> list[tuple[Any, Any]]:
-    at = w.data.cursor.pos
-    outer = w.by_class()
-    if not isinstance(outer, KryoMap):
-        w.data.cursor.corrupt("a view of a Scala map without the map", at=at)
-    return outer.pairs
-
-
-def _range(w: Walker, type_: FieldType, *, inclusive: bool) -> NumberRange:
-    """Range: end, isEmpty, lastElement, numRangeElements, start, step."""
-    at = w.data.cursor.pos
-    end, empty, last, n, start, step = (
-        w.data.boolean() if name == "isEmpty" else w.data.zigzag()
-        for name in ("end", "isEmpty", "lastElement", "numRangeElements", "start", "step")
-    )
-    numbers = range(start, end + (1 if step > 0 else -1) * inclusive, step) if step else range(0)
-    # numRangeElements is -1 where it exceeds an Int; lastElement of an empty range is start - step.
-    shown = len(numbers) if len(numbers) < 1 << 31 else -1
-    fits = bool(step) and empty == (not numbers) and n == shown and (empty or last == numbers[-1])
-    if not fits:
-        w.data.cursor.corrupt(f"a Range from {start} to {end} by {step} with {n} elements and the last {last}", at=at)
-    return NumberRange(str(start), str(end), str(step), inclusive, numbers)
-
-
-def _numeric_range(w: Walker, type_: FieldType, *, inclusive: bool) -> NumberRange:
-    """NumericRange: bitmap$0, end, hashCode, isInclusive, last, num (twice), numRangeElements, start, step."""
-    w.data.primitive("byte")
-    end = w.by_class()
-    w.data.zigzag()
-    at = w.data.cursor.pos
-    if w.data.boolean() != inclusive:
-        w.data.cursor.corrupt(f"a {type_.name} that says the opposite", at=at)
-    for _ in ("last", "num", "num"):
-        w.by_class()
-    w.data.zigzag()
-    start, step = w.by_class(), w.by_class()
-    numbers = None
-    if all(isinstance(part, int) for part in (start, end, step)) and step:
-        numbers = range(start, end + (1 if step > 0 else -1) * inclusive, step)
-    return NumberRange(str(start), str(end), str(step), inclusive, numbers)
 
 
 # --- numbers and times ------------------------------------------------------------------------------------
@@ -331,6 +175,22 @@ def _class_tag(w: Walker, type_: FieldType) -> Any:
     return w.known(FieldType("java.lang.Class"))
 
 
+def _manifest(w: Walker, type_: FieldType) -> Text:
+    """ManifestSerializer: varint n + 1 of a type without class; or 0, the class, the number of arguments, these."""
+    at = w.data.cursor.pos
+    number = w.data.varint()
+    if number:
+        if number > len(_MANIFESTS):
+            w.data.cursor.corrupt(f"type {number} of {len(_MANIFESTS)} in a Manifest", at=at)
+        return Text(f"scala.{_MANIFESTS[number - 1]}")
+    name = w.known(FieldType("java.lang.Class"), nullable=False)
+    n = w.data.count(w.data.varint(), "type arguments")
+    if n > _MOST_ARGUMENTS:
+        w.data.cursor.corrupt(f"a Manifest with {n} type arguments", at=at)
+    args = ", ".join(str(_manifest(w, type_)) for _ in range(n))
+    return Text(f"{name}[{args}]" if args else f"{name}")
+
+
 def _string_builder(w: Walker, type_: FieldType) -> Any:
     return w.known(FieldType("java.lang.StringBuilder"))
 
@@ -346,11 +206,6 @@ def _ordering(w: Walker, type_: FieldType, *, n: int) -> Text:
     return Text(type_.name)
 
 
-def _all(names: str, body: Body, prefix: str) -> dict[str, Body]:
-    return {f"{prefix}{name}": body for name in names.split()}
-
-
-_SORTED, _SORTED_MAP = partial(_elements, ordered=True), partial(_map, ordered=True)
 _ANONYMOUS_ORDERINGS: dict[str, int] = {
     "Ordering$$anon$3": 1,
     "Ordering$$anon$4": 1,
@@ -361,44 +216,16 @@ _ANONYMOUS_ORDERINGS: dict[str, int] = {
     "LowPriorityOrderingImplicits$$anon$7": 1,
     **{f"Ordering$$anon${10 + n}": n for n in range(2, 10)},
 }
-_EMPTY_COLLECTIONS = (
-    *("Nil$", "Queue$EmptyQueue$", "ListSet$EmptyListSet$", "Map$EmptyMap$", "HashMap$EmptyHashMap$"),
-    *("ListMap$EmptyListMap$", "LongMap$Nil$", "IntMap$Nil$"),
-)
-"""Objects that TraversableSerializer writes, with the number 0."""
-
 CHILL_BODIES: dict[str, Body] = {
     **{f"scala.Tuple{n}": partial(_tuple, n=n) for n in range(1, 23)},
     **{f"scala.Tuple1$mc{kind}$sp": partial(_fixed_tuple, kinds=kind) for kind in "JID"},
     **{f"scala.Tuple2$mc{a}{b}$sp": partial(_fixed_tuple, kinds=a + b) for a in "JID" for b in "JID"},
-    **_all("$colon$colon Vector Queue ListSet$Node ListSet HashSet$HashTrieSet", _elements, f"{IMMUTABLE}."),
-    **_all("Set$Set1 Set$Set2 Set$Set3 Set$Set4", _elements, f"{IMMUTABLE}."),
-    **_all("ArrayBuffer ListBuffer Queue HashSet LinkedHashSet TreeSet BitSet UnrolledBuffer", _elements, f"{MUTABLE}."),
-    **_all("Map$Map1 Map$Map2 Map$Map3 Map$Map4 Map$WithDefault ListMap ListMap$Node", _map, f"{IMMUTABLE}."),
-    **_all("HashMap$HashTrieMap HashMap$HashMap1 HashMap$HashMapCollision1", _map, f"{IMMUTABLE}."),
-    **_all("MapLike$$anon$1 MapLike$$anon$2 LongMap$Bin LongMap$Tip IntMap$Bin IntMap$Tip", _map, f"{IMMUTABLE}."),
-    **_all("HashMap LinkedHashMap OpenHashMap WeakHashMap ListMap AnyRefMap LongMap TreeMap", _map, f"{MUTABLE}."),
-    "scala.collection.concurrent.TrieMap": _map,
-    **_all("JSetWrapper", _elements, _WRAPPERS),
-    **_all("JConcurrentMapWrapper JPropertiesWrapper JDictionaryWrapper", _map, _WRAPPERS),
-    **{f"{IMMUTABLE}.{name}": _map if "Map" in name else _elements for name in _EMPTY_COLLECTIONS},
-    f"{IMMUTABLE}.TreeSet": _SORTED,
-    "scala.Enumeration$ValueSet": _SORTED,
-    f"{IMMUTABLE}.TreeMap": _SORTED_MAP,
-    **_all("BitSet$BitSet1 BitSet$BitSet2 BitSet$BitSetN", _bit_set, f"{IMMUTABLE}."),
-    **_all("ofRef ofInt ofLong ofDouble ofFloat", _wrapped_array, f"{MUTABLE}.WrappedArray$"),
-    **_all("ofShort ofByte ofChar ofBoolean ofUnit", _wrapped_array, f"{MUTABLE}.WrappedArray$"),
-    **_all("SeqWrapper MapWrapper JListWrapper JMapWrapper", _wrapper, _WRAPPERS),
-    **_all("JCollectionWrapper JIterableWrapper DictionaryWrapper", _wrapper, _WRAPPERS),
-    f"{_WRAPPERS}IterableWrapper": _element,
-    f"{MUTABLE}.HashMap$$anon$1": _keys_of_hash_map,
-    f"{IMMUTABLE}.MapLike$ImmutableDefaultKeySet": _keys,
-    "scala.collection.MapLike$DefaultKeySet": _keys,
-    "scala.collection.MapLike$DefaultValuesIterable": _values,
+    **CHILL_COLLECTIONS,
     "scala.Symbol": _symbol,
     "scala.runtime.BoxedUnit": _unit,
     "scala.util.matching.Regex": _regex,
     "scala.Enumeration$Val": _enumeration_value,
+    **{f"scala.reflect.ManifestFactory${name}Manifest": _manifest for name in (*_MANIFESTS, "ClassType")},
 }
 """Classes that chill's serializers write."""
 
@@ -424,25 +251,15 @@ FIELD_BODIES: dict[str, Body] = {
         for b in "JIDCZ"
         if "C" in a + b or "Z" in a + b
     },
-    **_all("Set$EmptySet$ HashSet$EmptyHashSet$ Stream$Empty$", _no_elements, f"{IMMUTABLE}."),
-    f"{IMMUTABLE}.HashSet$HashSet1": _one_element_set,
-    f"{IMMUTABLE}.Range": partial(_range, inclusive=False),
-    f"{IMMUTABLE}.Range$Inclusive": partial(_range, inclusive=True),
-    f"{IMMUTABLE}.NumericRange$Exclusive": partial(_numeric_range, inclusive=False),
-    f"{IMMUTABLE}.NumericRange$Inclusive": partial(_numeric_range, inclusive=True),
-    f"{IMMUTABLE}.HashSet$HashSetCollision1": _set_of_one_hash,
+    **FIELD_COLLECTIONS,
     f"{IMMUTABLE}.WrappedString": _wrapped_string,
-    f"{MUTABLE}.ArraySeq": _array_sequence,
-    f"{MUTABLE}.ArrayStack": _array_stack,
-    f"{MUTABLE}.Stack": _element,
     f"{MUTABLE}.StringBuilder": _string_builder,
-    **_all("MutableSeqWrapper MutableBufferWrapper SetWrapper MutableSetWrapper", _java_elements, _WRAPPERS),
-    **_all("MutableMapWrapper ConcurrentMapWrapper", _java_entries, _WRAPPERS),
     "scala.math.BigDecimal": _big_decimal,
     "scala.math.BigInt": _big_int,
     _MATH_CONTEXT: _math_context,
     _ROUNDING: partial(_constant, n=_ROUNDING_MODES),
     _TIME_UNIT: _time_unit,
+    "java.util.Comparators$NaturalOrderComparator": partial(_constant, n=1),
     "scala.concurrent.duration.FiniteDuration": _finite_duration,
     "scala.concurrent.duration.Deadline": _deadline,
     "scala.concurrent.duration.Duration$$anon$1": partial(_named, text="Duration.Undefined"),

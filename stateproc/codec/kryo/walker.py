@@ -28,6 +28,7 @@ MAX_REPEATED = 1 << 21
 _CHARACTERS = 16
 _JAVA_STREAM = b"\xac\xed\x00\x05"
 _OPEN = object()
+_LIBRARIES = ("java.", "javax.", "scala.", "kotlin.")
 _NOT_NULL, _FIRST_BACK_REFERENCE = 1, 2
 
 Body: TypeAlias = "Callable[[Walker, FieldType], Any]"
@@ -47,6 +48,10 @@ class CorruptField(CorruptSnapshot):
         made = cls(error.message, where=error.where, advice=error.advice)
         made.class_name, made.field, made.type_ = class_name, field, type_
         return made
+
+
+class UndescribedClass(UnsupportedSnapshot):
+    """An object of a class whose fields nothing declares."""
 
 
 @dataclass(frozen=True)
@@ -91,15 +96,13 @@ class Walker:
         self.guesses = guesses
         self._ids = ClassIds(data, setting.registrations)
         self.by_chill: str | None = None
+        # The class that was read as chill's serializers write it before anything showed that they were there.
+        self.assumed: str | None = None
+        self._by_fields: str | None = None
         self._objects: list[tuple[str, Any, int]] = []
         self._open: list[int] = []
         self._weight = 0
         self._repeated = 0
-
-    @property
-    def assumed(self) -> str | None:
-        """The first class that is read as chill's serializers write it though nothing shows that they were there."""
-        return self.by_chill if self._ids.by_id is None else None
 
     # --- objects ------------------------------------------------------------------------------------------
     def read_class(self, args: tuple[FieldType, ...] = ()) -> FieldType | None:
@@ -190,7 +193,9 @@ class Walker:
             return True
         described = self.setting.classes.get(type_.name)
         if described is None:
-            return self.version < 5 and type_.name in FINAL_IN_SCALA
+            if self.version < 5 and type_.name in FINAL_IN_SCALA:
+                return True
+            return self._is_users(type_.name) and self.guesses.setdefault(type_.name, False)
         if described.final is not None:
             return described.final
         if described.is_enum:
@@ -198,6 +203,10 @@ class Walker:
         if self._extended(described):
             return False
         return self.guesses.setdefault(type_.name, False)
+
+    def _is_users(self, name: str) -> bool:
+        """Whether nothing is known of a class. If it is final, its objects are stored without it."""
+        return name not in self._bodies.by_class and not name.startswith(_LIBRARIES)
 
     def _extended(self, described: UserClass) -> bool:
         """Whether another described class looks like a subclass: it has all the fields and more."""
@@ -241,6 +250,8 @@ class Walker:
         is_object = name.endswith("$") and not name.startswith("scala.collection.immutable.")
         described = self.setting.classes.get(name)
         if described is not None and self._ids.by_id is None and not (is_object and described.is_enum):
+            if name in self._bodies.chill:
+                self._by_fields = name
             return None
         found = self._bodies.scala.get(name)
         if found is None and self._ids.named is not None:
@@ -249,12 +260,21 @@ class Walker:
             return found
         known = self._bodies.chill.get(name, self._bodies.singleton if is_object else None)
         if known is not None:
-            self.by_chill = self.by_chill or name
+            if self.by_chill is None:
+                self.by_chill = name
+                self.assumed = name if self._ids.by_id is None else None
             self._check_chill()
         return known
 
     def _check_chill(self) -> None:
-        """Refuse a class that only chill's serializers write so, where another shows that they were not there."""
+        """Refuse a class that was read as chill's serializers write it, or as they do not, where another shows that."""
+        if self._by_fields is not None and self._ids.by_id is not None:
+            raise UnsupportedSnapshot(
+                f"the class {self._by_fields!r} is described, but the id of {self._ids.by_id!r} shows that flink-scala "
+                "wrote the value",
+                where=self.data.cursor.where(),
+                advice=f"remove the description of {self._by_fields!r}: the form that flink-scala writes is known",
+            )
         if self.by_chill is not None and self._ids.named is not None:
             raise self._no_bytes_for(
                 self.by_chill, f"written by its fields: without flink-scala, as {self._ids.named!r} by its name shows"
@@ -285,8 +305,8 @@ class Walker:
                 raise CorruptField.of(error, described.name, name, type_) from error
         return KryoObject(described.name, {name: values[name] for name, _ in described.fields})
 
-    def _no_bytes_for(self, name: str, why: str) -> UnsupportedSnapshot:
-        return UnsupportedSnapshot(
+    def _no_bytes_for(self, name: str, why: str) -> UndescribedClass:
+        return UndescribedClass(
             f"a Kryo value holds the class {name!r}, {why}",
             where=self.data.cursor.where(),
             advice=f'describe it with all its fields: classes={{"{name}": {{"a": "int", "b": "String", …}}}} '

@@ -38,6 +38,18 @@ ALIASES: dict[str, str] = {
     **dict.fromkeys(("array", "Array"), "[]"),
     **dict.fromkeys(("Optional", "optional"), "java.util.Optional"),
     **{name: f"java.util.{name}" for name in ("Collection", "ArrayList", "LinkedList", "HashSet", "HashMap")},
+    # Scala's names of its own types; numbers are primitive in fields.
+    "Option": "scala.Option",
+    "Either": "scala.util.Either",
+    **{f"scala.{name}": f"scala.collection.immutable.{name}" for name in ("List", "Vector", "Set", "Map", "Range")},
+    "scala.Seq": "scala.collection.Seq",
+    "scala.Either": "scala.util.Either",
+    **{f"scala.{name}": f"scala.math.{name}" for name in ("BigDecimal", "BigInt")},
+    **{
+        f"scala.{name}": name.lower() for name in ("Boolean", "Byte", "Char", "Short", "Int", "Long", "Float", "Double")
+    },
+    **{f"scala.{name}": OBJECT for name in ("Any", "AnyRef")},
+    "scala.String": "java.lang.String",
     "binary": "byte[]",
     "bytes": "byte[]",
 }

@@ -232,14 +232,16 @@ _LISTS = (
 )
 
 
-def column_of(type_: FieldType, classes: Mapping[str, UserClass], temporal: str) -> KryoColumn:
+def column_of(type_: FieldType, classes: Mapping[str, UserClass], temporal: str, kryo: int) -> KryoColumn:
     """Return the column of a Java type; JSON text if the type does not determine the form of its values."""
-    return _Columns(classes, temporal).of(type_, ())
+    return _Columns(classes, temporal, kryo).of(type_, ())
 
 
 class _Columns:
-    def __init__(self, classes: Mapping[str, UserClass], temporal: str) -> None:
+    def __init__(self, classes: Mapping[str, UserClass], temporal: str, kryo: int) -> None:
         self.classes = classes
+        # Descriptions of Scala's classes mean that they are written by their fields: their values are objects.
+        self.scala = kryo < 5 and not any(name.startswith("scala.") for name in classes)
         self.exact = temporal == "exact"
         self.made = 0
 
@@ -260,9 +262,9 @@ class _Columns:
             return self.of(type_.args[0], inside)
         if name in self.classes:
             return self._described(self.classes[name], type_.args, inside)
-        if name in SCALA_LEAVES:
+        if self.scala and name in SCALA_LEAVES:
             return KryoColumn(*SCALA_LEAVES[name])
-        shape = scala_shape(type_) if self.made < MAX_COLUMNS else None
+        shape = scala_shape(type_) if self.scala and self.made < MAX_COLUMNS else None
         if shape is not None:
             return self._scala(shape, type_.args, inside)
         package, _, simple = name.rpartition(".")

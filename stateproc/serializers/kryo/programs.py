@@ -20,7 +20,14 @@ from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.builder import Assembler, Builder, DecodedColumns, Label
 from stateproc.codec.encoding.sized_writers import SizedWriter
 from stateproc.codec.kryo.bodies import BODIES
-from stateproc.codec.kryo.classes import PRIMITIVE_IDS, USER_BASE, registered_class
+from stateproc.codec.kryo.classes import (
+    CHILL_BASE,
+    CHILL_IDS,
+    PRIMITIVE_IDS,
+    REGISTRAR_BASE,
+    USER_BASE,
+    registered_class,
+)
 from stateproc.codec.kryo.collections import KERNEL_COLLECTIONS
 from stateproc.codec.kryo.primitives import KryoInput
 from stateproc.codec.kryo.types import BOXES, STRING, FieldType, in_java_order
@@ -158,6 +165,8 @@ class _Plan:
         ids = range(USER_BASE + len(self.setting.registrations))
         names = (registered_class(number, self.version, self.setting.registrations) for number in ids)
         by_id = [-1 if name is None else self._codes.get(name, -1) for name in names]
+        # Scala's classes by their ids: the walker knows how chill's serializers write them.
+        by_id[CHILL_BASE:REGISTRAR_BASE] = [-1] * len(CHILL_IDS)
         by_name: list[int] = []
         for name, code in self._codes.items():
             if name.isascii() and len(name) > 1:

@@ -21,8 +21,8 @@ from stateproc.serializers.core.registry import expect_version, snapshot, write_
 from stateproc.serializers.java.class_descriptions import parse_classes
 from stateproc.serializers.kryo.columns import KryoColumn, column_of
 from stateproc.serializers.kryo.description_check import explain_mismatch
-from stateproc.serializers.kryo.scala_columns import is_scala
 from stateproc.serializers.kryo.programs import KryoValue, Unplanned, check_plan
+from stateproc.serializers.kryo.scala_columns import is_scala
 from stateproc.wire import Cursor, Output
 
 _SNAPSHOT = "org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot"
@@ -73,7 +73,7 @@ class Kryo(Serializer):
                 "all its fields, inherited ones too (an enum as the list of its constants)",
             )
         type_ = self.declared or class_of_name(self.class_name)
-        column = column_of(type_, classes, ctx.temporal)
+        column = column_of(type_, classes, ctx.temporal, ctx.kryo)
         read = partial(_read, setting=setting, column=column, whole=ctx.tail)
         planned = KryoValue(type_, column, setting, ctx.temporal, read, ctx.tail)
         try:

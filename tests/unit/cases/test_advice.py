@@ -41,19 +41,24 @@ def test_advice_leads_to_the_values_or_to_a_final_sentence(expected: ExpectedSta
 
 
 @pytest.mark.parametrize("snapshot", [item for item in case_snapshots() if "classes" in item.options], ids=str)
-def test_the_skeleton_names_all_classes_that_states_need(snapshot: CaseSnapshot) -> None:
+def test_the_skeleton_and_what_errors_name_are_all_classes_that_states_need(snapshot: CaseSnapshot) -> None:
     described = _descriptions(snapshot.options)
     skeleton = class_skeleton(mentioned_classes(list(snapshot.open().operators)))
     completed = {name: body for name, body in described.items() if name.split()[-1] in skeleton or name in skeleton}
-    opened = snapshot.open(**snapshot.options | {"classes": completed})
+    begun = snapshot.options | {"classes": json.dumps(completed)}
     for expected in snapshot.states():
         if (
             expected.refusal is None
             and "elsewhere" not in expected.rules
             and "classes" not in expected.rules.get("options", {})
         ):
-            rows = list(expected.state(opened).to_arrow().to_pylist())
-            assert expected.differences(rows) == [], (str(expected), sorted(completed))
+
+            def read(given: dict[str, Any], expected: ExpectedState = expected) -> list[dict[str, Any]]:
+                return list(expected.state(snapshot.open(**given)).to_arrow().to_pylist())
+
+            found = follow(read, described, begun)
+            assert found.error is None, "\n".join(found.steps)
+            assert expected.differences(found.rows or []) == [], (str(expected), sorted(completed))
 
 
 @pytest.mark.parametrize("fixture", fixtures() + unknown_type_fixtures(), ids=lambda fixture: fixture.name)

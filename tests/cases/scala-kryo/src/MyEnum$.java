@@ -1,0 +1,1 @@
+public class MyEnum$ extends scala.Enumeration { public static MyEnum$ MODULE$ = new MyEnum$(); public scala.Enumeration.Value A = Value("A"), B = Value("B"), C = Value(7, "C"); private MyEnum$() { super(); MODULE$ = this; } }
