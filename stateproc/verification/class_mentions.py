@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
+from stateproc.codec.kryo.reader import readable_serializers
+from stateproc.codec.kryo.setting import KryoSetting
 from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.avro.serializer import Avro
@@ -221,23 +223,36 @@ def _fields(serializer: Pojo) -> tuple[tuple[str, str], ...]:
 
 
 def _kryo(serializer: Kryo, context: LayoutContext) -> Iterator[ClassMention]:
-    own = dict(serializer.serializers)
+    setting = serializer.setting(context)
     name = serializer.class_name
     if is_user_class(name):
-        yield _kryo_class(name, "Kryo", own.get(name, ""), serializer.is_known(context), Readability.IF_DESCRIBED)
-    described = context.classes
+        known = serializer.is_known(context)
+        yield _kryo_class(name, "Kryo", setting, known, Readability.IF_DESCRIBED)
     for registered in serializer.registrations:
         if registered != name and is_user_class(registered):
-            known = registered in described
-            yield _kryo_class(registered, "Kryo registration", own.get(registered, ""), known, Readability.IN_VALUES)
+            own = setting.serializer_of(registered).own
+            known = bool(readable_serializers(registered, setting)) if own else registered in context.classes
+            yield _kryo_class(registered, "Kryo registration", setting, known, Readability.IN_VALUES)
 
 
-def _kryo_class(name: str, how: str, own: str, is_known: bool, otherwise: Readability) -> ClassMention:
+def _kryo_class(name: str, how: str, setting: KryoSetting, is_known: bool, otherwise: Readability) -> ClassMention:
     if is_known:
         return ClassMention(name, how, Readability.READABLE)
-    if own:
-        advice = f"its Kryo serializer {own} defines its bytes: read the state as bytes (opaque='bytes'), or leave it"
+    choice = setting.serializer_of(name)
+    if choice.certain is not None:
+        advice = (
+            f"its Kryo serializer {choice.certain.name} defines its bytes: register a function that reads them "
+            "(stateproc.serializers.register_kryo), or read the state as bytes (opaque='bytes')"
+        )
         return ClassMention(name, how, Readability.NOT, (), advice)
+    if choice.own:
+        own = choice.own[-1]
+        advice = (
+            f"if it extends or implements {own.for_class}, its Kryo serializer {own.name} defines its bytes: register "
+            "a function that reads them (stateproc.serializers.register_kryo); if not, its description names what it "
+            f'implements: "{name} implements …"'
+        )
+        return ClassMention(name, how, otherwise, (), advice)
     return ClassMention(name, how, otherwise, (), "describe its fields, or the constants of an enum (--classes)")
 
 

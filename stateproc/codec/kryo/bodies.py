@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from stateproc.codec.kryo.collections import COLLECTION_BODIES, array
+from stateproc.codec.kryo.library_serializers import SERIALIZER_BODIES
 from stateproc.codec.kryo.scala import CHILL_BODIES, FIELD_BODIES, NAMED_BODIES, singleton
 from stateproc.codec.kryo.scalars import SCALAR_BODIES
 from stateproc.codec.kryo.times import TIME_BODIES
 from stateproc.codec.kryo.walker import BodyReaders
 
 BODIES = BodyReaders(
-    SCALAR_BODIES | TIME_BODIES | COLLECTION_BODIES, array, FIELD_BODIES, CHILL_BODIES, NAMED_BODIES, singleton
+    SCALAR_BODIES | TIME_BODIES | COLLECTION_BODIES,
+    array,
+    FIELD_BODIES,
+    CHILL_BODIES,
+    NAMED_BODIES,
+    singleton,
+    SERIALIZER_BODIES,
 )

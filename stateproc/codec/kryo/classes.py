@@ -89,22 +89,24 @@ class ClassIds:
     """
 
     def __init__(self, data: KryoInput, registrations: tuple[str, ...]) -> None:
-        self._data = data
+        self.data = data
         self._registrations = registrations
         self._names: list[str] = []
         self.by_id: str | None = None
         self.named: str | None = None
+        self.incomplete = False
+        """Whether names were passed over, so that the numbers of names are not known."""
 
     def read(self) -> str | None:
         """The class's name, None for null."""
-        cursor = self._data.cursor
+        cursor = self.data.cursor
         at = cursor.pos
-        reference = self._data.varint()
+        reference = self.data.varint()
         if reference == 0:
             return None
         if reference == BY_NAME:
             name = self._by_name(at)
-            if name in _CHILL_CLASSES and self._data.version < 5:
+            if name in _CHILL_CLASSES and self.data.version < 5:
                 self.named = name
         else:
             name = self._by_id(reference - ID_BIAS, at)
@@ -113,14 +115,14 @@ class ClassIds:
         return name
 
     def _by_id(self, number: int, at: int) -> str:
-        version = self._data.version
+        version = self.data.version
         name = registered_class(number, version, self._registrations)
         if name is None:
             if number < REGISTRAR_BASE:
-                self._data.cursor.corrupt(f"Kryo class id {number}, which Kryo {version} gives to no class", at=at)
+                self.data.cursor.corrupt(f"Kryo class id {number}, which Kryo {version} gives to no class", at=at)
             raise UnknownId(
                 f"Kryo class id {number}, which no registration explains",
-                where=self._data.cursor.where(at),
+                where=self.data.cursor.where(at),
                 advice="ids of registrations made outside of the job's configuration are not in the snapshot; if the "
                 "job makes none, its bytes are damaged: take the snapshot again",
             )
@@ -129,11 +131,17 @@ class ClassIds:
         return name
 
     def _by_name(self, at: int) -> str:
-        cursor = self._data.cursor
-        number = self._data.varint()
+        cursor = self.data.cursor
+        if self.incomplete:
+            cursor.unsupported(
+                "the name of a class in a Kryo value after fields that are not described",
+                at=at,
+                advice="describe all fields of the class that Kryo writes with names of fields",
+            )
+        number = self.data.varint()
         if number < len(self._names):
             return self._names[number]
-        name = self._data.string() if number == len(self._names) else None
+        name = self.data.string() if number == len(self._names) else None
         if not name or not _plausible(name):
             cursor.corrupt("a Kryo class reference without a class name", at=at)
         self._names.append(name)

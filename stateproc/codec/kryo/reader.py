@@ -6,8 +6,17 @@ from typing import Any
 
 from stateproc.codec.kryo.bodies import BODIES
 from stateproc.codec.kryo.classes import UnknownId
+from stateproc.codec.kryo.guesses import Guesses
+from stateproc.codec.kryo.own_serializers import (
+    AmbiguousSerializer,
+    UncertainSerializer,
+    ambiguous_serializer,
+    misdescribed_serializer,
+)
 from stateproc.codec.kryo.primitives import KryoInput
-from stateproc.codec.kryo.walker import KryoSetting, UndescribedClass, Walker
+from stateproc.codec.kryo.setting import KryoSetting
+from stateproc.codec.kryo.types import class_of_name
+from stateproc.codec.kryo.walker import UndescribedClass, Walker
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
 from stateproc.wire import Cursor
 
@@ -23,14 +32,15 @@ MAX_GUESSES = 64
 def read_kryo(cursor: Cursor, setting: KryoSetting, whole: bool = False) -> Any:
     """One value of Kryo.writeClassAndObject, as plain Python and the structures of ``values``.
 
-    ``whole``: the value must end where the cursor's range ends. Where a description does not say whether its
-    class is final, both are tried until the bytes fit. Raises CorruptSnapshot, UnsupportedSnapshot (unknown
-    classes).
+    ``whole``: the value must end where the cursor's range ends. Where nothing says whether a class is final, or
+    which of several serializers wrote it, all are tried until the bytes fit; bytes that fit two serializers are
+    refused. Raises CorruptSnapshot, UnsupportedSnapshot (unknown classes).
     """
     start, depth = cursor.pos, cursor.depth
-    guesses: dict[str, bool] = {}
+    guesses = Guesses()
     first_error: SnapshotError | None = None
     assumed: str | None = None
+    found: tuple[Any, int, dict[str, str]] | None = None
     for _ in range(MAX_GUESSES):
         cursor.pos, cursor.depth = start, depth
         walker = Walker(KryoInput(cursor, setting.version), setting, guesses, BODIES)
@@ -38,9 +48,16 @@ def read_kryo(cursor: Cursor, setting: KryoSetting, whole: bool = False) -> Any:
             value = walker.by_class()
             if whole:
                 cursor.finish("the Kryo value")
-            return value
+            if found is None:
+                found = value, cursor.pos, guesses.serializers
+            if guesses.serializers != found[2]:
+                raise ambiguous_serializer(found[2], guesses.serializers, cursor.where(start))
+            if not guesses.serializers:
+                return value
+        except AmbiguousSerializer:
+            raise
         except SnapshotError as error:
-            if first_error is None:
+            if first_error is None or isinstance(first_error, UncertainSerializer):
                 first_error, assumed = error, walker.assumed
             elif isinstance(error, UndescribedClass) and isinstance(first_error, CorruptSnapshot):
                 # The bytes do not fit unless this class is final: then only its description shows whether they do.
@@ -49,8 +66,14 @@ def read_kryo(cursor: Cursor, setting: KryoSetting, whole: bool = False) -> Any:
             raise UnsupportedSnapshot(
                 "Kryo objects nested too deep", where=cursor.where(), advice="the file may be damaged"
             ) from error
-        if not next_guess(guesses):
+        if not guesses.turn():
             break
+    if found is not None:
+        for name, serializer in found[2].items():
+            if serializer and name in setting.classes:
+                raise misdescribed_serializer(name, serializer, setting.serializer_of(name), cursor.where(start))
+        cursor.pos = found[1]
+        return found[0]
     assert first_error is not None
     if assumed is not None and isinstance(first_error, CorruptSnapshot | UnknownId):
         raise _without_flink_scala(first_error, assumed) from first_error
@@ -68,11 +91,7 @@ def _without_flink_scala(error: SnapshotError, name: str) -> OtherWriter:
     )
 
 
-def next_guess(guesses: dict[str, bool]) -> bool:
-    """Turn to the next combination, the last guess made first; False if all were tried."""
-    while guesses:
-        name, guess = guesses.popitem()
-        if not guess:
-            guesses[name] = True
-            return True
-    return False
+def readable_serializers(name: str, setting: KryoSetting) -> tuple[str, ...]:
+    """Return the serializers of the job's that may have written a class and have readers; "": Kryo's own choice."""
+    walker = Walker(KryoInput(Cursor(b""), setting.version), setting, Guesses(), BODIES)
+    return tuple(serializer for serializer, _ in walker.own_readers(class_of_name(name)))

@@ -144,7 +144,7 @@ def _finite_duration(w: Walker, type_: FieldType) -> Text:
     """FiniteDuration: length, unit. TimeUnit is final since Java 9; before, its constants had classes of their own."""
     length = w.data.zigzag_long()
     at = w.data.cursor.pos
-    by_class = w.guesses.setdefault(_TIME_UNIT, False)
+    by_class = w.guesses.final(_TIME_UNIT)
     unit = str(w.by_class() if by_class else w.known(FieldType(_TIME_UNIT, final=True)))
     if unit not in _UNITS:
         w.data.cursor.corrupt("a FiniteDuration without its unit", at=at)

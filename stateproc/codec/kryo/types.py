@@ -101,6 +101,7 @@ class UserClass:
 
     ``variables``: names of its type variables. ``final``: whether no class can extend it, which Kryo's format
     depends on; None if the user did not say (then the bytes are tried both ways). ``parent``: the superclass, if given.
+    ``interfaces``: all that it implements, inherited ones too; None if the description does not say.
     """
 
     name: str
@@ -109,6 +110,7 @@ class UserClass:
     variables: tuple[str, ...] = ()
     final: bool | None = None
     parent: str | None = None
+    interfaces: tuple[str, ...] | None = None
 
     @property
     def is_enum(self) -> bool:
@@ -156,3 +158,5 @@ _ARRAY_CODES = {
     "F": "float",
     "D": "double",
 }
+ARRAY_CODE_OF = {primitive: code for code, primitive in _ARRAY_CODES.items()}
+"""Primitive → its code in the names of arrays."""

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from stateproc.codec.kryo.classes import ClassIds
+from stateproc.codec.kryo.guesses import Guesses
 from stateproc.codec.kryo.java_objects import java_object
+from stateproc.codec.kryo.own_serializers import SerializerChoice, UncertainSerializer, refuse_own_serializer
 from stateproc.codec.kryo.primitives import KryoInput
+from stateproc.codec.kryo.setting import KryoSetting
 from stateproc.codec.kryo.types import (
+    ARRAY_CODE_OF,
     BOXES,
     FINAL_CLASSES,
     FINAL_IN_SCALA,
@@ -56,10 +60,11 @@ class UndescribedClass(UnsupportedSnapshot):
 
 @dataclass(frozen=True)
 class BodyReaders:
-    """The readers of known classes, and that of arrays. The walker gets them, because they call the walker.
+    """The readers of known classes, of arrays, and of what known serializers write: ``by_serializer``.
 
-    Of Scala's classes in Kryo 2: ``scala``, those written by their fields; ``chill``, those that chill's serializers
-    write; ``scala_by_name``, some of the latter where flink-scala was not there; ``singleton`` reads Scala's objects.
+    The walker gets them, because they call the walker. Of Scala's classes in Kryo 2: ``scala``, those written by their
+    fields; ``chill``, those that chill's serializers write; ``scala_by_name``, some of the latter where flink-scala was
+    not there; ``singleton`` reads Scala's objects.
     """
 
     by_class: Mapping[str, Body]
@@ -68,27 +73,13 @@ class BodyReaders:
     chill: Mapping[str, Body]
     scala_by_name: Mapping[str, Body]
     singleton: Body
-
-
-@dataclass(frozen=True)
-class KryoSetting:
-    """What a Kryo value's bytes do not say.
-
-    version: 2 (Flink 1.x) or 5 (Flink 2.x). registrations: class names in the order of their ids.
-    serializers: class → Kryo serializer class it is registered with, for those that have one of their own.
-    classes: the user's descriptions.
-    """
-
-    version: int
-    registrations: tuple[str, ...] = ()
-    serializers: Mapping[str, str] = field(default_factory=dict)
-    classes: Mapping[str, UserClass] = field(default_factory=dict)
+    by_serializer: Mapping[str, Body]
 
 
 class Walker:
     """The state of one walk: input, class names and objects seen so far, objects still open."""
 
-    def __init__(self, data: KryoInput, setting: KryoSetting, guesses: dict[str, bool], bodies: BodyReaders) -> None:
+    def __init__(self, data: KryoInput, setting: KryoSetting, guesses: Guesses, bodies: BodyReaders) -> None:
         self.data = data
         self._bodies = bodies
         self.version = setting.version
@@ -103,6 +94,10 @@ class Walker:
         self._open: list[int] = []
         self._weight = 0
         self._repeated = 0
+        self.certain = True
+        """Whether it is known which serializer wrote the object at hand."""
+        self.field_names: dict[str, tuple[str, ...]] = {}
+        """Class → names of fields, where they are written once in a value."""
 
     # --- objects ------------------------------------------------------------------------------------------
     def read_class(self, args: tuple[FieldType, ...] = ()) -> FieldType | None:
@@ -165,6 +160,12 @@ class Walker:
 
     def _seen(self, index: int, erased: str, at: int) -> Any:
         cursor = self.data.cursor
+        if self._ids.incomplete:
+            cursor.unsupported(
+                "a reference to an object of a Kryo value after fields that are not described",
+                at=at,
+                advice="describe all fields of the class that Kryo writes with names of fields",
+            )
         if index >= len(self._objects):
             cursor.corrupt(f"a reference to object {index} of {len(self._objects)}", at=at)
         class_name, value, weight = self._objects[index]
@@ -179,6 +180,14 @@ class Walker:
         if class_name != erased:
             cursor.corrupt(f"a reference to a {class_name} where a {erased} stands", at=at)
         return Cycle(len(self._open) - self._open.index(index)) if value is _OPEN else value
+
+    def refused_serializer(self, name: str, choice: SerializerChoice) -> UnsupportedSnapshot:
+        """The error for a class that none of the readers reads."""
+        own = tuple(own for own in choice.own if own.name not in self._bodies.by_serializer)
+        if not own:
+            return self._no_bytes_for(name, "whose fields no snapshot contains")
+        error = refuse_own_serializer(f"a Kryo value holds the class {name!r}", name, own, choice.certain is not None)
+        return type(error)(error.message, where=self.data.cursor.where(), advice=error.advice)
 
     # --- what is known of classes -------------------------------------------------------------------------
     def final(self, type_: FieldType) -> bool:
@@ -195,14 +204,14 @@ class Walker:
         if described is None:
             if self.version < 5 and type_.name in FINAL_IN_SCALA:
                 return True
-            return self._is_users(type_.name) and self.guesses.setdefault(type_.name, False)
+            return self._is_users(type_.name) and self.guesses.final(type_.name)
         if described.final is not None:
             return described.final
         if described.is_enum:
             return True
         if self._extended(described):
             return False
-        return self.guesses.setdefault(type_.name, False)
+        return self.guesses.final(type_.name)
 
     def _is_users(self, name: str) -> bool:
         """Whether nothing is known of a class. If it is final, its objects are stored without it."""
@@ -223,25 +232,29 @@ class Walker:
 
     # --- bodies -------------------------------------------------------------------------------------------
     def _body(self, type_: FieldType) -> Any:
-        name = type_.name
-        own = self.setting.serializers.get(name)
-        if own is not None and not own.endswith(".JavaSerializer"):
-            raise self._no_bytes_for(name, f"that Kryo writes with a serializer of its own ({own})")
+        name = java_name(type_)
+        choice = self.setting.serializer_of(name)
+        if choice.own:
+            return self._own_body(type_, name, choice)
+        return self.kryos_choice(type_)
+
+    def kryos_choice(self, type_: FieldType) -> Any:
+        """Read what the serializer writes that Kryo itself chooses for a class."""
         if type_.array:
             return self._bodies.array(self, type_)
-        if own is None:
-            known = self._bodies.by_class.get(name)
-            if known is None and self.version < 5:
-                known = self._scala_body(name)
-            if known is not None:
-                return known(self, type_)
-            enum = self.enum(name)
-            if enum is not None:
-                return self.constant(enum)
-            described = self.setting.classes.get(name)
-            if described is not None:
-                return self._fields(described, type_.args)
-        if self._at_java_stream():
+        name = type_.name
+        known = self._bodies.by_class.get(name)
+        if known is None and self.version < 5:
+            known = self._scala_body(name)
+        if known is not None:
+            return known(self, type_)
+        enum = self.enum(name)
+        if enum is not None:
+            return self.constant(enum)
+        described = self.setting.classes.get(name)
+        if described is not None:
+            return self.fields(described, type_.args)
+        if self.at_java_stream():
             return java_object(self.data.cursor)
         raise self._no_bytes_for(name, "whose fields no snapshot contains")
 
@@ -280,7 +293,44 @@ class Walker:
                 self.by_chill, f"written by its fields: without flink-scala, as {self._ids.named!r} by its name shows"
             )
 
-    def _at_java_stream(self) -> bool:
+    def is_readable(self, type_: FieldType) -> bool:
+        """Whether :meth:`kryos_choice` reads the class, whatever the bytes."""
+        name = type_.name
+        return type_.array or name in self._bodies.by_class or name in self.setting.classes or bool(self.enum(name))
+
+    def own_readers(self, type_: FieldType) -> tuple[tuple[str, Body], ...]:
+        """The serializers that may have written a class and have readers; Kryo's own choice has no name.
+
+        Where one of the possible serializers has no reader, fields that fit the bytes prove nothing, as almost all
+        bytes do: Kryo's own choice is left out.
+        """
+        choice = self.setting.serializer_of(java_name(type_))
+        known = self._bodies.by_serializer
+        found = [(own.name, known[own.name]) for own in choice.own if own.name in known]
+        if choice.kryo and len(found) == len(choice.own) and self.is_readable(type_):
+            found.append(("", Walker.kryos_choice))
+        return tuple(found)
+
+    def _own_body(self, type_: FieldType, name: str, choice: SerializerChoice) -> Any:
+        """What a serializer of the job's writes; where several are possible, those that can be checked are tried."""
+        readers = self.own_readers(type_)
+        if not readers:
+            raise self.refused_serializer(name, choice)
+        chosen = self.guesses.serializer(name, tuple(serializer for serializer, _ in readers))
+        certain, self.certain = self.certain, choice.certain is not None
+        try:
+            return readers[chosen][1](self, type_)
+        except CorruptSnapshot as error:
+            if self.certain or readers[chosen][0] == "":
+                raise
+            if readers[-1][0] == "":
+                raise UncertainSerializer(error.message, where=error.where) from error
+            raise self.refused_serializer(name, choice) from error
+        finally:
+            self.certain = certain
+
+    def at_java_stream(self) -> bool:
+        """Whether a Java object stream begins here."""
         cursor = self.data.cursor
         return bytes(cursor.data[cursor.pos : min(cursor.end, cursor.pos + 4)]) == _JAVA_STREAM
 
@@ -292,7 +342,7 @@ class Walker:
             self.data.cursor.corrupt(f"constant {ordinal} of {enum.name}, which has {len(enum.constants)}", at=at)
         return None if ordinal < 0 else enum.constants[ordinal]
 
-    def _fields(self, described: UserClass, args: tuple[FieldType, ...]) -> KryoObject:
+    def fields(self, described: UserClass, args: tuple[FieldType, ...]) -> KryoObject:
         """FieldSerializer: the fields of all classes of the hierarchy, by name."""
         bound = dict(zip(described.variables, args, strict=False))
         values = {}
@@ -304,6 +354,19 @@ class Walker:
             except CorruptSnapshot as error:
                 raise CorruptField.of(error, described.name, name, type_) from error
         return KryoObject(described.name, {name: values[name] for name, _ in described.fields})
+
+    def read_from(self, data: KryoInput) -> None:
+        """Go on reading another input: a part of the value that has a frame of its own."""
+        self.data = data
+        self._ids.data = data
+
+    def pass_objects(self) -> None:
+        """Note that objects were passed over: later references and names of classes cannot be counted."""
+        self._ids.incomplete = True
+
+    def undescribed(self, name: str, why: str) -> UndescribedClass:
+        """The error for a class that needs a description."""
+        return self._no_bytes_for(name, why)
 
     def _no_bytes_for(self, name: str, why: str) -> UndescribedClass:
         return UndescribedClass(
@@ -319,6 +382,17 @@ def _own_weight(value: Any) -> int:
     if isinstance(value, str | bytes):
         return 1 + len(value) // _CHARACTERS
     return 1 + (len(value) if isinstance(value, list) else 0)
+
+
+def java_name(type_: FieldType) -> str:
+    """The name of a class as Class.getName() returns it."""
+    return f"[{_component_name(type_.args[0])}" if type_.array else type_.name
+
+
+def _component_name(type_: FieldType) -> str:
+    if type_.array:
+        return java_name(type_)
+    return ARRAY_CODE_OF.get(type_.name) or f"L{type_.name};"
 
 
 def _erased(type_: FieldType) -> str:

@@ -3,7 +3,9 @@
 ``{"com.acme.Order": {"id": "long", "tags": "list<String>", "state": "com.acme.State"},
 "com.acme.State": ["NEW", "PAID"]}``. A class name may be preceded by ``final`` (or ``open``: not final) and followed by
 type variables: ``"final com.acme.Pair<K, V>"``. In ``"com.acme.Order extends com.acme.Base"`` the description of the
-superclass declares which of the fields, all of which are listed for Order, are inherited.
+superclass declares which of the fields, all of which are listed for Order, are inherited. After ``implements`` a
+heading names all interfaces of the class, inherited ones too, or ``nothing``: only then it is known which of the job's
+default Kryo serializers are for the class.
 """
 
 from __future__ import annotations
@@ -23,6 +25,12 @@ from stateproc.errors import InvalidOption
 from stateproc.serializers.core.base import simple_name
 from stateproc.serializers.java.field_types import ALIASES, parse_type, shortened, without_modifiers
 
+_COMMON_SUPERTYPES = {
+    "Cloneable": "java.lang.Cloneable",
+    "Comparable": "java.lang.Comparable",
+    "Object": "java.lang.Object",
+    "Serializable": "java.io.Serializable",
+}
 _MAX_SUGGESTIONS_FROM = 2000
 """How many described classes are searched for a similar name."""
 
@@ -65,12 +73,15 @@ def _check_types(described: Classes) -> None:
                     f"the field {name!r} of {description.name!r}: unknown type {unknown!r}{inside}",
                     advice=_nearest_types(unknown, described, description.variables),
                 )
-        parent = description.parent
-        if parent is not None and "." not in parent and parent not in described:
-            raise InvalidOption(
-                f"the superclass of {description.name!r}: unknown type {parent!r}",
-                advice=_nearest_types(parent, described, ()),
-            )
+        for what, above in (
+            ("superclass", description.parent),
+            *(("interface", i) for i in description.interfaces or ()),
+        ):
+            if above is not None and "." not in above and above not in described:
+                raise InvalidOption(
+                    f"the {what} of {description.name!r}: unknown type {above!r}",
+                    advice=_nearest_types(above, described, ()),
+                )
 
 
 def _unknown_name(type_: FieldType, described: Classes, variables: tuple[str, ...]) -> str | None:
@@ -131,7 +142,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _parse_class(heading: str, body: Any) -> UserClass:
-    heading, parent = _with_parent(heading)
+    heading, parent, interfaces = _with_supertypes(heading)
     named = parse_type(heading)
     if named.array or named.primitive or any(arg.args for arg in named.args):
         raise InvalidOption(f"{heading!r} is no class name", advice=_FORM)
@@ -145,7 +156,7 @@ def _parse_class(heading: str, body: Any) -> UserClass:
     if len(set(variables)) < len(variables):
         twice = next(name for name in variables if variables.count(name) > 1)
         raise InvalidOption(f"the class {named.name!r} has the type variable {twice!r} twice", advice=_FORM)
-    description = UserClass(named.name, variables=variables, final=named.final, parent=parent)
+    description = UserClass(named.name, variables=variables, final=named.final, parent=parent, interfaces=interfaces)
     if isinstance(body, list | tuple) and body and all(isinstance(name, str) for name in body):
         if len(set(body)) != len(body):
             raise InvalidOption(f"the enum {named.name!r} has a constant twice", advice=_FORM)
@@ -170,12 +181,36 @@ def _parse_class(heading: str, body: Any) -> UserClass:
     return replace(description, fields=tuple(fields), variables=variables)
 
 
-def _with_parent(heading: str) -> tuple[str, str | None]:
-    """Split a heading into the text before ``extends`` and the name of the superclass."""
-    own, found, parent = heading.partition(" extends ")
-    if found and "<" not in own:
-        return own, parse_type(parent).name
-    return heading, None
+def _with_supertypes(heading: str) -> tuple[str, str | None, tuple[str, ...] | None]:
+    """Split a heading into the class, the superclass after ``extends``, the interfaces after ``implements``."""
+    own, implements, names = heading.partition(" implements ")
+    interfaces = None
+    if implements and own.count("<") == own.count(">"):
+        heading = own
+        given = "" if names.strip() == "nothing" else names
+        interfaces = tuple(_supertype(name) for name in _split(given))
+    own, extends, parent = heading.partition(" extends ")
+    if extends and own.count("<") == own.count(">"):
+        return own, _supertype(parent), interfaces
+    return heading, None, interfaces
+
+
+def _split(names: str) -> list[str]:
+    """Split at commas outside of type arguments."""
+    parts, depth, start = [], 0, 0
+    for at, char in enumerate(names):
+        depth += (char == "<") - (char == ">")
+        if char == "," and depth == 0:
+            parts.append(names[start:at])
+            start = at + 1
+    last = names[start:]
+    return [*parts, last] if parts or last.strip() else []
+
+
+def _supertype(name: str) -> str:
+    """The full name of a supertype; interfaces that most classes have need no package."""
+    short = parse_type(name.strip()).name
+    return _COMMON_SUPERTYPES.get(short, short)
 
 
 def _variables_used(types: tuple[FieldType, ...]) -> tuple[str, ...]:

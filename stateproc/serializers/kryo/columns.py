@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -11,6 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from stateproc.codec.errors import BadValue
+from stateproc.codec.kryo.compatible_fields import FIELD_SERIALIZERS
+from stateproc.codec.kryo.messages import MESSAGE_SERIALIZERS
+from stateproc.codec.kryo.reader import readable_serializers
+from stateproc.codec.kryo.setting import KryoSetting
 from stateproc.codec.kryo.types import BOXES, FieldType, UserClass, bind
 from stateproc.codec.kryo.values import (
     MAX_NODES,
@@ -22,6 +26,7 @@ from stateproc.codec.kryo.values import (
     json_text,
     whole_text,
 )
+from stateproc.codec.kryo.walker import java_name
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.serializers.java.temporal import python_date, python_time, python_timestamp
 from stateproc.serializers.kryo.scala_columns import SCALA_LEAVES, ScalaShape, scala_shape
@@ -152,6 +157,7 @@ KINDS: dict[str, Kind] = {
 }
 
 JSON = KryoColumn("json", pa.string())
+_BINARY = KryoColumn("binary", pa.binary())
 _TEXT = KryoColumn("text", pa.string())
 _NUMBERS = {
     "boolean": pa.bool_(),
@@ -232,16 +238,17 @@ _LISTS = (
 )
 
 
-def column_of(type_: FieldType, classes: Mapping[str, UserClass], temporal: str, kryo: int) -> KryoColumn:
+def column_of(type_: FieldType, setting: KryoSetting, temporal: str) -> KryoColumn:
     """Return the column of a Java type; JSON text if the type does not determine the form of its values."""
-    return _Columns(classes, temporal, kryo).of(type_, ())
+    return _Columns(setting, temporal).of(type_, ())
 
 
 class _Columns:
-    def __init__(self, classes: Mapping[str, UserClass], temporal: str, kryo: int) -> None:
-        self.classes = classes
+    def __init__(self, setting: KryoSetting, temporal: str) -> None:
+        self.setting = setting
+        self.classes = setting.classes
         # Descriptions of Scala's classes mean that they are written by their fields: their values are objects.
-        self.scala = kryo < 5 and not any(name.startswith("scala.") for name in classes)
+        self.scala = setting.version < 5 and not any(name.startswith("scala.") for name in setting.classes)
         self.exact = temporal == "exact"
         self.made = 0
 
@@ -249,6 +256,9 @@ class _Columns:
         """Return the column of a type. ``inside``: enclosing classes; one that contains itself becomes JSON."""
         self.made += 1
         name = type_.name
+        own = self._own(java_name(type_))
+        if own is not None:
+            return own
         if name in _PLAIN:
             return _PLAIN[name]
         if name in _TIMES:
@@ -256,7 +266,7 @@ class _Columns:
             return KryoColumn(f"exact {kind}", pa.string()) if self.exact else KryoColumn(kind, arrow)
         if type_.array:
             if type_.args[0].name == "byte":
-                return KryoColumn("binary", pa.binary())
+                return _BINARY
             return self._list(type_.args[0], inside)
         if name == "java.util.Optional" and type_.args:
             return self.of(type_.args[0], inside)
@@ -285,6 +295,15 @@ class _Columns:
         if shape.kind == "map":
             return KryoColumn("map", pa.map_(parts[0][1].type, parts[1][1].type), parts)
         return KryoColumn("struct", pa.struct([(name, part.type) for name, part in parts]), parts, (shape.class_name,))
+
+    def _own(self, name: str) -> KryoColumn | None:
+        """Return the column of what a serializer of the job's writes; None if it is as Kryo's own choice."""
+        if not self.setting.serializer_of(name).own:
+            return None
+        readers = readable_serializers(name, self.setting)
+        if readers and all(reader in MESSAGE_SERIALIZERS for reader in readers):
+            return _BINARY
+        return None if "" in readers or any(reader in FIELD_SERIALIZERS for reader in readers) else JSON
 
     def _list(self, element: FieldType, inside: tuple[str, ...]) -> KryoColumn:
         item = self.of(element, inside)

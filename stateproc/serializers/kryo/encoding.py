@@ -22,8 +22,8 @@ from stateproc.codec.encoding.kryo import flagged_varints, strings
 from stateproc.codec.encoding.numbers import fixed, varints
 from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, constant_bytes, locate_errors, scatter
 from stateproc.codec.kryo.classes import BY_NAME, ID_BIAS, PRIMITIVE_IDS, REGISTRAR_BASE, REGISTRAR_IDS, USER_BASE
+from stateproc.codec.kryo.setting import KryoSetting
 from stateproc.codec.kryo.types import BOXES, FINAL_CLASSES, STRING, FieldType, UserClass, in_java_order
-from stateproc.codec.kryo.walker import KryoSetting
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.serializers.kryo.columns import KryoColumn
 from stateproc.serializers.kryo.leaf_bodies import leaf_body, varint
@@ -54,7 +54,7 @@ class KryoWriter:
 
     def _class_of(self, type_: FieldType, column: KryoColumn) -> str:
         """Return the class that values are written as."""
-        if self.setting.serializers.get(type_.name):
+        if self.setting.serializer_of(type_.name).own:
             raise Unwritable(f"class {type_.name!r} has a Kryo serializer of its own: values are read only")
         package, _, simple = type_.name.rpartition(".")
         made = {"list": _LISTS, "map": _MAPS}.get(column.kind)
@@ -122,7 +122,7 @@ class KryoWriter:
     def _field(self, type_: FieldType, column: KryoColumn, array: pa.Array) -> SizedWriter:
         if type_.primitive:
             return self._body(type_, column, array)
-        if type_.name not in FINAL_CLASSES or self.setting.serializers.get(type_.name):
+        if type_.name not in FINAL_CLASSES or self.setting.serializer_of(type_.name).own:
             raise Unwritable(f"Kryo values with fields of class {type_} are read only")
         return _nullable(array, lambda some: concatenate([constant_bytes(_NEW), self._body(type_, column, some)]))
 

@@ -29,9 +29,11 @@ from stateproc.codec.kryo.classes import (
     registered_class,
 )
 from stateproc.codec.kryo.collections import KERNEL_COLLECTIONS
+from stateproc.codec.kryo.guesses import Guesses
 from stateproc.codec.kryo.primitives import KryoInput
+from stateproc.codec.kryo.setting import KryoSetting
 from stateproc.codec.kryo.types import BOXES, STRING, FieldType, in_java_order
-from stateproc.codec.kryo.walker import KryoSetting, Walker
+from stateproc.codec.kryo.walker import Walker
 from stateproc.codec.layouts import Layout
 from stateproc.codec.layouts.base import is_valid, refuse_rows
 from stateproc.codec.layouts.collections import as_map, list_array
@@ -146,20 +148,24 @@ class _Plan:
         self.setting = setting
         self.version = setting.version
         self.temporal = temporal
-        self._walker = Walker(KryoInput(Cursor(b""), setting.version), setting, {}, BODIES)
+        self._walker = Walker(KryoInput(Cursor(b""), setting.version), setting, Guesses(), BODIES)
         self._codes = self._class_codes()
         self._depth = 0
 
     # --- classes ------------------------------------------------------------------------------------------
     def _class_codes(self) -> dict[str, int]:
         """Class → code; classes with a serializer of their own, or described otherwise, are left out."""
-        own, described = self.setting.serializers, self.setting.classes
-        found = {name: code for name, code in _JDK_CODES.items() if name not in own and name not in described}
+        described = self.setting.classes
+        found = {name: code for name, code in _JDK_CODES.items() if self._is_plain(name) and name not in described}
         others = [name for name in described if name not in _JDK_CODES] + LEAVES
         for number, name in enumerate(dict.fromkeys(others)):
-            if name not in own:
+            if self._is_plain(name):
                 found[name] = codes.FIRST_OTHER + number
         return found
+
+    def _is_plain(self, name: str) -> bool:
+        """Whether Kryo's own choice of a serializer is certain."""
+        return not self.setting.serializer_of(name).own
 
     def class_table(self) -> int:
         ids = range(USER_BASE + len(self.setting.registrations))

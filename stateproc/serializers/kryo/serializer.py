@@ -9,11 +9,12 @@ from typing import Any
 from stateproc.codec import ops
 from stateproc.codec.errors import BadValue
 from stateproc.codec.kryo.bodies import BODIES
-from stateproc.codec.kryo.reader import OtherWriter, read_kryo
+from stateproc.codec.kryo.own_serializers import ANY_INSTANCE, refuse_own_serializer
+from stateproc.codec.kryo.reader import OtherWriter, read_kryo, readable_serializers
+from stateproc.codec.kryo.setting import KryoSetting
 from stateproc.codec.kryo.types import FieldType, class_of_name
-from stateproc.codec.kryo.walker import KryoSetting
 from stateproc.codec.layouts import Blob, Hosted, Layout
-from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
+from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable, simple_name
 from stateproc.serializers.core.optional_maps import OptionalEntry, read_optional_map, write_optional_map
@@ -24,6 +25,8 @@ from stateproc.serializers.kryo.description_check import explain_mismatch
 from stateproc.serializers.kryo.programs import KryoValue, Unplanned, check_plan
 from stateproc.serializers.kryo.scala_columns import is_scala
 from stateproc.wire import Cursor, Output
+from stateproc.wire.java_stream import read_java_object
+from stateproc.wire.java_values import JavaObject
 
 _SNAPSHOT = "org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot"
 # What Flink registers where its Avro format is not on the class path, so that ids are the same with and without.
@@ -42,17 +45,17 @@ _OPEN_TYPES = frozenset(
     + [f"java.util.{name}" for name in ("Map", "SortedMap", "NavigableMap", "EnumSet", "AbstractList", "AbstractMap")]
     + ["java.io.Serializable", "java.time.ZoneId", "java.util.concurrent.ConcurrentMap"]
 )
-_ANY_INSTANCE = "an instance"
 
 
 @dataclass(frozen=True)
 class Kryo(Serializer):
     """KryoSerializer: ``registrations`` are classes in the order of their ids, the type itself first.
 
-    ``serializers``: (class, Kryo serializer class) for classes with a serializer of their own. ``declared``: the
-    type with its arguments, where a description of the enclosing class declares it (Flink's snapshot does not).
-    ``settings``: the maps of the snapshot as they were read; without them a snapshot is written as by a job that
-    registers nothing and has no Avro format on its class path.
+    ``serializers``: (class, Kryo serializer class) for classes that are registered with a serializer of their own.
+    ``defaults``: (class or interface, Kryo serializer class) of default serializers, in the order of addition.
+    ``declared``: the type with its arguments, where a description of the enclosing class declares it (Flink's snapshot
+    does not). ``settings``: the maps of the snapshot as they were read; without them a snapshot is written as by a job
+    that registers nothing and has no Avro format on its class path.
     """
 
     class_name: str
@@ -60,20 +63,21 @@ class Kryo(Serializer):
     serializers: tuple[tuple[str, str], ...] = ()
     declared: FieldType | None = None
     settings: bytes = field(default=b"", compare=False)
+    defaults: tuple[tuple[str, str], ...] = ()
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        classes = parse_classes(ctx.classes)
-        setting = self._setting(ctx)
+        setting = self.setting(ctx)
         if not self._known(setting):
             if ctx.has_bytes:
                 return Blob(ops.LENGTH_REST)
+            self._refuse_own_serializer(setting)
             raise Undecodable(
                 f"Kryo values of class {self.class_name!r}: the bytes alone do not show where they end",
                 advice=f'describe it: classes={{"{self.class_name}": {{"a": "int", "b": "String", …}}}} with '
                 "all its fields, inherited ones too (an enum as the list of its constants)",
             )
         type_ = self.declared or class_of_name(self.class_name)
-        column = column_of(type_, classes, ctx.temporal, ctx.kryo)
+        column = column_of(type_, setting, ctx.temporal)
         read = partial(_read, setting=setting, column=column, whole=ctx.tail)
         planned = KryoValue(type_, column, setting, ctx.temporal, read, ctx.tail)
         try:
@@ -84,18 +88,29 @@ class Kryo(Serializer):
 
     def is_known(self, ctx: LayoutContext) -> bool:
         """Whether values can be decoded; if not, they are bytes."""
-        return self._known(self._setting(ctx))
+        return self._known(self.setting(ctx))
 
-    def _setting(self, ctx: LayoutContext) -> KryoSetting:
-        return KryoSetting(ctx.kryo, self.registrations, dict(self.serializers), parse_classes(ctx.classes))
+    def setting(self, ctx: LayoutContext) -> KryoSetting:
+        """Return what Kryo values are decoded with."""
+        classes = parse_classes(ctx.classes)
+        return KryoSetting(ctx.kryo, self.registrations, dict(self.serializers), classes, self.defaults)
+
+    def _refuse_own_serializer(self, setting: KryoSetting) -> None:
+        """Raise Undecodable if serializers without readers may have written the values."""
+        choice = setting.serializer_of(self.class_name)
+        if choice.own:
+            what = f"Kryo values of class {self.class_name!r}"
+            error = refuse_own_serializer(what, self.class_name, choice.own, choice.certain is not None)
+            raise Undecodable(error.message, advice=error.advice)
 
     def _known(self, setting: KryoSetting) -> bool:
         """Whether values can be decoded, judged by the static type."""
         name = self.class_name
-        own = setting.serializers.get(name, "")
-        if own and not own.endswith(".JavaSerializer"):
-            return False
-        if name.startswith("[") or name in _OPEN_TYPES or own or name in setting.classes:
+        if name in _OPEN_TYPES:
+            return True
+        if setting.serializer_of(name).own:
+            return bool(readable_serializers(name, setting))
+        if name.startswith("[") or name in setting.classes:
             return True
         if setting.version < 5 and is_scala(name):
             return True
@@ -193,11 +208,23 @@ def _read_kryo(cursor: Cursor, version: int) -> Serializer:
     by_class = read_optional_map(cursor)
     settings = bytes(cursor.data[at : cursor.pos])
     serializers = {entry.name: own for entry in registered if (own := _own_serializer(entry)) is not None}
-    for entry in by_class:
-        serializers.setdefault(entry.name, entry.value.utf() if entry.value is not None else _ANY_INSTANCE)
-    for entry in instances:
-        serializers.setdefault(entry.name, _ANY_INSTANCE)
-    return Kryo(class_name, tuple(entry.name for entry in registered), tuple(serializers.items()), None, settings)
+    # Flink adds those given as objects first.
+    defaults = [(entry.name, _serializer_object(entry.value)) for entry in instances]
+    defaults += [(entry.name, ANY_INSTANCE if entry.value is None else entry.value.utf()) for entry in by_class]
+    names = tuple(entry.name for entry in registered)
+    return Kryo(class_name, names, tuple(serializers.items()), None, settings, tuple(defaults))
+
+
+def _serializer_object(cursor: Cursor | None) -> str:
+    """The class of a serializer that is a Java object: SerializableSerializer, whose field holds it."""
+    if cursor is None:
+        return ANY_INSTANCE
+    try:
+        holder = read_java_object(cursor)
+    except SnapshotError:
+        return ANY_INSTANCE
+    serializer = holder.fields.get("serializer") if isinstance(holder, JavaObject) else None
+    return serializer.class_name if isinstance(serializer, JavaObject) else ANY_INSTANCE
 
 
 def _own_serializer(entry: OptionalEntry) -> str | None:
@@ -211,7 +238,7 @@ def _own_serializer(entry: OptionalEntry) -> str | None:
     if kind == _KIND_CLASS:
         return entry.value.utf()
     if kind == _KIND_INSTANCE:
-        return _ANY_INSTANCE
+        return _serializer_object(entry.value)
     raise UnsupportedSnapshot(
         f"a Kryo registration of kind {kind}",
         where=entry.value.where(),

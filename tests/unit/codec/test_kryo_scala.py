@@ -9,8 +9,8 @@ import pytest
 
 from stateproc.codec.kryo.classes import CHILL_BASE, CHILL_IDS, REGISTRAR_BASE, USER_BASE, registered_class
 from stateproc.codec.kryo.reader import read_kryo
+from stateproc.codec.kryo.setting import KryoSetting
 from stateproc.codec.kryo.values import json_text
-from stateproc.codec.kryo.walker import KryoSetting
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
 from stateproc.serializers.java.class_descriptions import parse_classes
 from stateproc.serializers.kryo.serializer import Kryo

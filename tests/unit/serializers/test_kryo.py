@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from stateproc.codec.kryo.reader import read_kryo
-from stateproc.codec.kryo.walker import KryoSetting
+from stateproc.codec.kryo.setting import KryoSetting
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
 from stateproc.serializers import LayoutContext, Undecodable, read_snapshot
 from stateproc.serializers.java.class_descriptions import parse_classes

@@ -1,0 +1,41 @@
+"""Assumptions about a Kryo value that neither its bytes nor the snapshot confirm, tried until the bytes fit."""
+
+from __future__ import annotations
+
+
+class Guesses:
+    """The assumptions of one attempt to read a value; :meth:`turn` goes on to the next combination."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, tuple[int, int]] = {}
+        self._serializers: dict[str, str] = {}
+
+    def final(self, class_name: str) -> bool:
+        """Whether a class is final; first the guess that it is not."""
+        return self._choose(f"final {class_name}", 2) == 1
+
+    def serializer(self, class_name: str, options: tuple[str, ...]) -> int:
+        """Choose one of the serializers that may have written a class, the same for all its objects in a value."""
+        if len(options) == 1:
+            return 0
+        chosen = self._choose(f"serializer of {class_name}", len(options))
+        self._serializers[class_name] = options[chosen]
+        return chosen
+
+    @property
+    def serializers(self) -> dict[str, str]:
+        """Class → serializer, as far as one was chosen among several."""
+        return dict(self._serializers)
+
+    def _choose(self, what: str, n: int) -> int:
+        return self._made.setdefault(what, (0, n))[0]
+
+    def turn(self) -> bool:
+        """Turn to the next combination, the last guess made first; False if all were tried."""
+        self._serializers.clear()
+        while self._made:
+            what, (chosen, n) = self._made.popitem()
+            if chosen + 1 < n:
+                self._made[what] = (chosen + 1, n)
+                return True
+        return False
