@@ -195,7 +195,13 @@ class _SectionDecoder(Generic[Out]):
         while at.left:
             try:
                 rows, pos = machine.run_stream(
-                    data, pos, limit, min(at.left, _ROWS_AT_ONCE), append=wanted, expected=_ROWS_AT_ONCE
+                    data,
+                    pos,
+                    limit,
+                    min(at.left, _ROWS_AT_ONCE),
+                    append=wanted,
+                    expected=_ROWS_AT_ONCE,
+                    more=not whole,
                 )
             except HostFailure as failure:
                 if wanted or not isinstance(failure.error, UnsupportedSnapshot):

@@ -72,6 +72,7 @@ class Machine:
         self._names_at, self._kryo_at = _address(program.names), _address(self._kryo)
         self._table_at, self._saved_at = _address(self._columns.table), _address(self._columns.saved)
         self._reg_at, self._stack_at = _address(self._reg), _address(self._stack)
+        self._more = False
         self._span = np.zeros(2, dtype=np.int64)
         span_at = _address(self._span)
         self._span_at = _Spans(span_at, 0, span_at + 8, 0)
@@ -82,6 +83,7 @@ class Machine:
         ``starts``, ``ends``: int64 [segments, rows], positions in ``data``. Raises DecodeFailure.
         """
         self._begin(first)
+        self._more = False
         starts, ends = _adjacent_rows(starts), _adjacent_rows(ends)
         spans = _Spans.of(starts, ends)
         if self.program.column_widths is None:
@@ -89,14 +91,24 @@ class Machine:
         return self._run_vectorized(data, spans, first, last, self.program.column_widths)
 
     def run_stream(
-        self, data: Bytes, start: int, end: int, limit: int, *, append: bool = False, expected: int = 0
+        self,
+        data: Bytes,
+        start: int,
+        end: int,
+        limit: int,
+        *,
+        append: bool = False,
+        expected: int = 0,
+        more: bool = False,
     ) -> tuple[int, int]:
         """Decode at most ``limit`` rows that follow one another; (rows decoded, position after them).
 
         Stops early, without an error, where the next row needs bytes after ``end``. ``append``: the rows are appended
-        to those that the columns hold already. ``expected``: how many rows the caller will append in all.
+        to those that the columns hold already. ``expected``: how many rows the caller will append in all. ``more``:
+        bytes may follow ``end``, with which the caller tries again where rows are missing.
         """
         self._begin(0, append)
+        self._more = more
         self._span[0], self._span[1] = start, end
         if limit <= 0:
             return 0, start
@@ -226,6 +238,7 @@ class Machine:
         reg = self._reg
         reader, column = self.program.hosts[int(reg[ops.AUX])]
         cursor = Cursor(data.data, pos=int(reg[ops.POS]), end=int(reg[ops.END]))
+        cursor.more = self._more
         try:
             value = reader(cursor)
         except SnapshotError as error:

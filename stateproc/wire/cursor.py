@@ -18,7 +18,8 @@ class Cursor:
     """Reads big-endian values in order; every read is checked against the end before it is made.
 
     ``file`` and ``base`` (the offset of ``data[0]`` in that file) only serve error messages.
-    ``depth`` counts nested structures, see :meth:`nested`. ``starved``: more bytes were wanted than there are.
+    ``depth`` counts nested structures, see :meth:`nested`. ``starved``: more bytes were wanted than there are;
+    ``more``: some may follow, with which the caller tries again.
     ``assumed_sizes``: position → size of payloads whose size a caller has found out by other means.
     ``reasons``: position → why the payload of an assumed size cannot be read; None if the caller assumes no sizes.
     """
@@ -41,6 +42,7 @@ class Cursor:
         self.end = len(self.data) if end is None else end
         self.depth = 0
         self.starved = False
+        self.more = False
         self.assumed_sizes: dict[int, int] = {}
         self.reasons: dict[int, SnapshotError] | None = None
 

@@ -13,7 +13,8 @@ from typing import Any
 from stateproc.codec.kryo.primitives import KryoInput
 from stateproc.codec.kryo.types import BOX_OF, FieldType, UserClass, bind
 from stateproc.codec.kryo.values import KryoObject
-from stateproc.codec.kryo.walker import Body, CorruptField, Walker
+from stateproc.codec.kryo.walk_errors import CorruptField
+from stateproc.codec.kryo.walker import Body, Walker
 from stateproc.errors import CorruptSnapshot
 from stateproc.wire import Cursor
 

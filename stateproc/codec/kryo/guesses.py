@@ -14,6 +14,10 @@ class Guesses:
         """Whether a class is final; first the guess that it is not."""
         return self._choose(f"final {class_name}", 2) == 1
 
+    def without_synthetic(self, class_name: str) -> bool:
+        """Whether synthetic fields of a class are not written; first the guess that they are."""
+        return self._choose(f"synthetic fields of {class_name}", 2) == 1
+
     def serializer(self, class_name: str, options: tuple[str, ...]) -> int:
         """Choose one of the serializers that may have written a class, the same for all its objects in a value."""
         if len(options) == 1:

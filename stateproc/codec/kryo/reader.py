@@ -16,7 +16,8 @@ from stateproc.codec.kryo.own_serializers import (
 from stateproc.codec.kryo.primitives import KryoInput
 from stateproc.codec.kryo.setting import KryoSetting
 from stateproc.codec.kryo.types import class_of_name
-from stateproc.codec.kryo.walker import UndescribedClass, Walker
+from stateproc.codec.kryo.walk_errors import UndescribedClass
+from stateproc.codec.kryo.walker import Walker
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
 from stateproc.wire import Cursor
 
@@ -41,8 +42,9 @@ def read_kryo(cursor: Cursor, setting: KryoSetting, whole: bool = False) -> Any:
     first_error: SnapshotError | None = None
     assumed: str | None = None
     found: tuple[Any, int, dict[str, str]] | None = None
+    starved = False
     for _ in range(MAX_GUESSES):
-        cursor.pos, cursor.depth = start, depth
+        cursor.pos, cursor.depth, cursor.starved = start, depth, False
         walker = Walker(KryoInput(cursor, setting.version), setting, guesses, BODIES)
         try:
             value = walker.by_class()
@@ -57,6 +59,10 @@ def read_kryo(cursor: Cursor, setting: KryoSetting, whole: bool = False) -> Any:
         except AmbiguousSerializer:
             raise
         except SnapshotError as error:
+            if (cursor.starved and cursor.more) or (isinstance(error, UndescribedClass) and error.certain):
+                # Another guess may fit bytes by chance.
+                raise
+            starved = starved or cursor.starved
             if first_error is None or isinstance(first_error, UncertainSerializer):
                 first_error, assumed = error, walker.assumed
             elif isinstance(error, UndescribedClass) and isinstance(first_error, CorruptSnapshot):
@@ -75,6 +81,7 @@ def read_kryo(cursor: Cursor, setting: KryoSetting, whole: bool = False) -> Any:
         cursor.pos = found[1]
         return found[0]
     assert first_error is not None
+    cursor.starved = starved
     if assumed is not None and isinstance(first_error, CorruptSnapshot | UnknownId):
         raise _without_flink_scala(first_error, assumed) from first_error
     raise first_error

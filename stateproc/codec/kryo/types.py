@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -117,6 +118,22 @@ class UserClass:
         return bool(self.constants)
 
 
+_SYNTHETIC = re.compile(r"this\$\d+|val\$\w+|\$outer")
+
+
+def is_synthetic(name: str) -> bool:
+    """Whether a field is one that compilers add: the enclosing object, captured variables.
+
+    Kryo writes them where flink-scala is on the job's class path: com.twitter.chill.KryoBase.
+    """
+    return _SYNTHETIC.fullmatch(name) is not None
+
+
+def is_outer(name: str) -> bool:
+    """Whether a field is the enclosing object of an inner class."""
+    return is_synthetic(name) and not name.startswith("val$")
+
+
 def bind(type_: FieldType, variables: tuple[str, ...], bound: Mapping[str, FieldType]) -> FieldType:
     """``type_`` with type variables replaced by what they stand for, java.lang.Object if that is unknown."""
     if type_.name in variables:
@@ -160,3 +177,14 @@ _ARRAY_CODES = {
 }
 ARRAY_CODE_OF = {primitive: code for code, primitive in _ARRAY_CODES.items()}
 """Primitive → its code in the names of arrays."""
+
+
+def java_name(type_: FieldType) -> str:
+    """The name of a class as Class.getName() returns it."""
+    return f"[{_component_name(type_.args[0])}" if type_.array else type_.name
+
+
+def _component_name(type_: FieldType) -> str:
+    if type_.array:
+        return java_name(type_)
+    return ARRAY_CODE_OF.get(type_.name) or f"L{type_.name};"

@@ -13,7 +13,6 @@ from stateproc.codec.kryo.own_serializers import SerializerChoice, UncertainSeri
 from stateproc.codec.kryo.primitives import KryoInput
 from stateproc.codec.kryo.setting import KryoSetting
 from stateproc.codec.kryo.types import (
-    ARRAY_CODE_OF,
     BOXES,
     FINAL_CLASSES,
     FINAL_IN_SCALA,
@@ -22,8 +21,12 @@ from stateproc.codec.kryo.types import (
     bind,
     class_of_name,
     in_java_order,
+    is_outer,
+    is_synthetic,
+    java_name,
 )
 from stateproc.codec.kryo.values import Cycle, KryoObject
+from stateproc.codec.kryo.walk_errors import CorruptField, UndescribedClass
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
 
 MAX_DEPTH = 64
@@ -37,25 +40,6 @@ _NOT_NULL, _FIRST_BACK_REFERENCE = 1, 2
 
 Body: TypeAlias = "Callable[[Walker, FieldType], Any]"
 """Reads what the Kryo serializer of a known class writes; the type holds what is known of type arguments."""
-
-
-class CorruptField(CorruptSnapshot):
-    """Bytes that do not fit a field of a described class: the class, the field, its described type."""
-
-    class_name = ""
-    field = ""
-    type_: FieldType | None = None
-
-    @classmethod
-    def of(cls, error: CorruptSnapshot, class_name: str, field: str, type_: FieldType) -> CorruptField:
-        """The error of a field; message, position and advice stay."""
-        made = cls(error.message, where=error.where, advice=error.advice)
-        made.class_name, made.field, made.type_ = class_name, field, type_
-        return made
-
-
-class UndescribedClass(UnsupportedSnapshot):
-    """An object of a class whose fields nothing declares."""
 
 
 @dataclass(frozen=True)
@@ -345,11 +329,20 @@ class Walker:
     def fields(self, described: UserClass, args: tuple[FieldType, ...]) -> KryoObject:
         """FieldSerializer: the fields of all classes of the hierarchy, by name."""
         bound = dict(zip(described.variables, args, strict=False))
-        values = {}
+        values: dict[str, Any] = {}
         for name, type_ in in_java_order(described.fields):
+            if is_synthetic(name) and not self._writes_synthetic(described.name):
+                values[name] = None
+                continue
+            at = self.data.cursor.pos
             try:
                 values[name] = self.declared(bind(type_, described.variables, bound))
+                if is_outer(name) and not self._encloses(type_, values[name]):
+                    self.data.cursor.corrupt("no enclosing object", at=at)
             except CorruptField:
+                raise
+            except UndescribedClass as error:
+                error.certain = error.certain or (is_outer(name) and error.class_name == type_.name)
                 raise
             except CorruptSnapshot as error:
                 raise CorruptField.of(error, described.name, name, type_) from error
@@ -368,13 +361,30 @@ class Walker:
         """The error for a class that needs a description."""
         return self._no_bytes_for(name, why)
 
+    def _writes_synthetic(self, class_name: str) -> bool:
+        """Guess whether Kryo wrote the class's synthetic fields: only with flink-scala, and of static classes never."""
+        return self.version < 5 and not self.guesses.without_synthetic(class_name)
+
+    def _encloses(self, type_: FieldType, value: Any) -> bool:
+        """Whether a value can be the enclosing object of a declared type: never null, of the class or a subclass."""
+        if isinstance(value, Cycle):
+            return True
+        if not isinstance(value, KryoObject):
+            return value is not None and type_.name not in self.setting.classes
+        declared, own = self.setting.classes.get(type_.name), self.setting.classes.get(value.class_name)
+        if declared is None or own is None or declared.name == own.name:
+            return True
+        return own.parent == declared.name or set(declared.fields) < set(own.fields)
+
     def _no_bytes_for(self, name: str, why: str) -> UndescribedClass:
-        return UndescribedClass(
+        error = UndescribedClass(
             f"a Kryo value holds the class {name!r}, {why}",
             where=self.data.cursor.where(),
             advice=f'describe it with all its fields: classes={{"{name}": {{"a": "int", "b": "String", …}}}} '
             "(an enum as the list of its constants)",
         )
+        error.class_name = name
+        return error
 
 
 def _own_weight(value: Any) -> int:
@@ -382,17 +392,6 @@ def _own_weight(value: Any) -> int:
     if isinstance(value, str | bytes):
         return 1 + len(value) // _CHARACTERS
     return 1 + (len(value) if isinstance(value, list) else 0)
-
-
-def java_name(type_: FieldType) -> str:
-    """The name of a class as Class.getName() returns it."""
-    return f"[{_component_name(type_.args[0])}" if type_.array else type_.name
-
-
-def _component_name(type_: FieldType) -> str:
-    if type_.array:
-        return java_name(type_)
-    return ARRAY_CODE_OF.get(type_.name) or f"L{type_.name};"
 
 
 def _erased(type_: FieldType) -> str:

@@ -15,7 +15,7 @@ from stateproc.codec.kryo.compatible_fields import FIELD_SERIALIZERS
 from stateproc.codec.kryo.messages import MESSAGE_SERIALIZERS
 from stateproc.codec.kryo.reader import readable_serializers
 from stateproc.codec.kryo.setting import KryoSetting
-from stateproc.codec.kryo.types import BOXES, FieldType, UserClass, bind
+from stateproc.codec.kryo.types import BOXES, FieldType, UserClass, bind, java_name
 from stateproc.codec.kryo.values import (
     MAX_NODES,
     Cycle,
@@ -26,7 +26,6 @@ from stateproc.codec.kryo.values import (
     json_text,
     whole_text,
 )
-from stateproc.codec.kryo.walker import java_name
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.serializers.java.temporal import python_date, python_time, python_timestamp
 from stateproc.serializers.kryo.scala_columns import SCALA_LEAVES, ScalaShape, scala_shape

@@ -15,7 +15,7 @@ from stateproc.codec.kryo.reader import read_kryo
 from stateproc.codec.kryo.setting import KryoSetting
 from stateproc.codec.kryo.types import UserClass, in_java_order
 from stateproc.codec.kryo.values import KryoObject
-from stateproc.codec.kryo.walker import CorruptField
+from stateproc.codec.kryo.walk_errors import CorruptField
 from stateproc.errors import CorruptSnapshot, InvalidOption, SnapshotError
 from stateproc.wire import Cursor
 

@@ -23,7 +23,7 @@ from stateproc.codec.encoding.numbers import fixed, varints
 from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, constant_bytes, locate_errors, scatter
 from stateproc.codec.kryo.classes import BY_NAME, ID_BIAS, PRIMITIVE_IDS, REGISTRAR_BASE, REGISTRAR_IDS, USER_BASE
 from stateproc.codec.kryo.setting import KryoSetting
-from stateproc.codec.kryo.types import BOXES, FINAL_CLASSES, STRING, FieldType, UserClass, in_java_order
+from stateproc.codec.kryo.types import BOXES, FINAL_CLASSES, STRING, FieldType, UserClass, in_java_order, is_synthetic
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.serializers.kryo.columns import KryoColumn
 from stateproc.serializers.kryo.leaf_bodies import leaf_body, varint
@@ -112,6 +112,8 @@ class KryoWriter:
             raise Unwritable(f"Kryo values of class {type_.name!r} are read only")
         if column.classes != (described.name,) or described.variables:
             raise Unwritable(f"Kryo values of class {type_.name!r} (it has subclasses or type variables) are read only")
+        if any(is_synthetic(name) for name, _ in described.fields):
+            raise Unwritable(f"Kryo values of class {type_.name!r} (with an enclosing object) are read only")
         arrays.refuse_nulls(array, "an object")
         children, parts = dict(column.children), []
         for name, part in in_java_order(described.fields):

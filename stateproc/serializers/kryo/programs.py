@@ -32,7 +32,7 @@ from stateproc.codec.kryo.collections import KERNEL_COLLECTIONS
 from stateproc.codec.kryo.guesses import Guesses
 from stateproc.codec.kryo.primitives import KryoInput
 from stateproc.codec.kryo.setting import KryoSetting
-from stateproc.codec.kryo.types import BOXES, STRING, FieldType, in_java_order
+from stateproc.codec.kryo.types import BOXES, STRING, FieldType, in_java_order, is_synthetic
 from stateproc.codec.kryo.walker import Walker
 from stateproc.codec.layouts import Layout
 from stateproc.codec.layouts.base import is_valid, refuse_rows
@@ -268,6 +268,8 @@ class _Plan:
     def _struct(self, type_: FieldType, column: KryoColumn, typed: bool) -> Assembler:
         b, described = self.b, self.setting.classes[type_.name]
         if column.classes != (described.name,) or described.variables or not described.fields:
+            raise Unplanned(str(type_))
+        if any(is_synthetic(name) for name, _ in described.fields):
             raise Unplanned(str(type_))
         valid = b.column(1, 0)
         b.op(ops.PUT1, valid, 1)
