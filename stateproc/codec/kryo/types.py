@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 PRIMITIVES = ("boolean", "byte", "char", "short", "int", "long", "float", "double")
@@ -75,12 +75,14 @@ FINAL_IN_SCALA = frozenset(
 class FieldType:
     """A Java type: a primitive, a class with type arguments, an array ("[]" of one), a type variable.
 
-    ``final``: whether the class is final; None if the user did not say.
+    ``final``: whether the class is final; None if the user did not say. ``stands_for``: where the class writes a
+    wildcard ("?") or a type variable (its name) and this type is what it stands for; else "".
     """
 
     name: str
     args: tuple[FieldType, ...] = ()
     final: bool | None = None
+    stands_for: str = field(default="", compare=False)
 
     @property
     def primitive(self) -> bool:
@@ -103,6 +105,7 @@ class UserClass:
     ``variables``: names of its type variables. ``final``: whether no class can extend it, which Kryo's format
     depends on; None if the user did not say (then the bytes are tried both ways). ``parent``: the superclass, if given.
     ``interfaces``: all that it implements, inherited ones too; None if the description does not say.
+    ``generic``: whether Flink leaves the class to Kryo although it has fields, because it is no POJO.
     """
 
     name: str
@@ -112,6 +115,7 @@ class UserClass:
     final: bool | None = None
     parent: str | None = None
     interfaces: tuple[str, ...] | None = None
+    generic: bool = False
 
     @property
     def is_enum(self) -> bool:

@@ -6,6 +6,8 @@ type variables: ``"final com.acme.Pair<K, V>"``. In ``"com.acme.Order extends co
 superclass declares which of the fields, all of which are listed for Order, are inherited. After ``implements`` a
 heading names all interfaces of the class, inherited ones too, or ``nothing``: only then it is known which of the job's
 default Kryo serializers are for the class.
+``"generic com.acme.Money"`` is no POJO for Flink, which leaves it to Kryo: it is not public, has no public constructor
+without arguments, or has fields without getter and setter.
 """
 
 from __future__ import annotations
@@ -142,6 +144,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _parse_class(heading: str, body: Any) -> UserClass:
+    heading, generic = _without_generic(heading)
     heading, parent, interfaces = _with_supertypes(heading)
     named = parse_type(heading)
     if named.array or named.primitive or any(arg.args for arg in named.args):
@@ -156,7 +159,9 @@ def _parse_class(heading: str, body: Any) -> UserClass:
     if len(set(variables)) < len(variables):
         twice = next(name for name in variables if variables.count(name) > 1)
         raise InvalidOption(f"the class {named.name!r} has the type variable {twice!r} twice", advice=_FORM)
-    description = UserClass(named.name, variables=variables, final=named.final, parent=parent, interfaces=interfaces)
+    description = UserClass(
+        named.name, variables=variables, final=named.final, parent=parent, interfaces=interfaces, generic=generic
+    )
     if isinstance(body, list | tuple) and body and all(isinstance(name, str) for name in body):
         if len(set(body)) != len(body):
             raise InvalidOption(f"the enum {named.name!r} has a constant twice", advice=_FORM)
@@ -211,6 +216,14 @@ def _supertype(name: str) -> str:
     """The full name of a supertype; interfaces that most classes have need no package."""
     short = parse_type(name.strip()).name
     return _COMMON_SUPERTYPES.get(short, short)
+
+
+def _without_generic(heading: str) -> tuple[str, bool]:
+    """Split a heading into the text without the modifier ``generic``, and whether it has it."""
+    words = re.match(r"\s*(?:(?:final|open|record|class|generic)\s+)+", heading)
+    if words is None or "generic" not in words[0].split():
+        return heading, False
+    return " ".join([*(word for word in words[0].split() if word != "generic"), heading[words.end() :]]), True
 
 
 def _variables_used(types: tuple[FieldType, ...]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from stateproc.codec.kryo.types import BOX_OF, OBJECT, PRIMITIVES, FieldType
 from stateproc.errors import InvalidOption
@@ -11,12 +12,12 @@ from stateproc.errors import InvalidOption
 ALIASES: dict[str, str] = {
     **dict.fromkeys(("String", "string", "str", "text", "varchar"), "java.lang.String"),
     **{name: f"java.lang.{name}" for name in ("Boolean", "Byte", "Character", "Short", "Integer", "Long")},
-    **{name: f"java.lang.{name}" for name in ("Float", "Double", "Object", "Number", "Class")},
+    **{name: f"java.lang.{name}" for name in ("Float", "Double", "Object", "Number", "Class", "Void")},
+    "Iterable": "java.lang.Iterable",
     "Int": "java.lang.Integer",
     "Char": "java.lang.Character",
     "object": OBJECT,
     "any": OBJECT,
-    "?": OBJECT,
     "bool": "boolean",
     "integer": "int",
     "bigint": "long",
@@ -99,9 +100,11 @@ def _type(tokens: list[str], text: str, depth: int) -> FieldType:
     if not tokens or tokens[0] in ("<", ">", ",", "[]", "&"):
         raise _bad(text, "a type is missing")
     name = tokens.pop(0)
-    if name == "?" and tokens and tokens[0] in ("extends", "super"):
-        tokens.pop(0)
-        return _type(tokens, text, depth + 1)
+    if name == "?":
+        if tokens and tokens[0] in ("extends", "super"):
+            tokens.pop(0)
+            return replace(_type(tokens, text, depth + 1), stands_for="?")
+        return FieldType(OBJECT, stands_for="?")
     type_ = _named(name, final, tokens, text, depth)
     while tokens and tokens[0] == "[]":
         depth += 1

@@ -26,6 +26,7 @@ from stateproc.serializers.core.registry import (
     write_head,
 )
 from stateproc.serializers.java.class_descriptions import parse_classes
+from stateproc.serializers.kryo.serializer import Kryo
 from stateproc.serializers.pojo.layouts import (
     IS_EXACT_CLASS,
     IS_NAMED_SUBCLASS,
@@ -36,7 +37,12 @@ from stateproc.serializers.pojo.layouts import (
     choose_shape,
     field_layout,
 )
-from stateproc.serializers.pojo.type_extraction import TypeExtractor, java_class, with_declared_types
+from stateproc.serializers.pojo.type_extraction import (
+    ReleaseDependent,
+    TypeExtractor,
+    java_class,
+    with_declared_types,
+)
 from stateproc.wire import Cursor, Output
 
 _SNAPSHOT = "org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot"
@@ -88,10 +94,12 @@ class Pojo(Serializer):
             if name in listed or not own < {field for field, _ in described.fields}:
                 continue
             pojo = described_pojo(name, classes, (self.class_name,))
-            if pojo is not None:
-                same = dict(self.fields)
-                fields = tuple((field, same.get(field, serializer)) for field, serializer in pojo.fields)
+            if isinstance(pojo, Pojo):
+                inherited = dict(self.fields)
+                fields = tuple((field, _inherited(inherited.get(field), new, ctx)) for field, new in pojo.fields)
                 found.append(Subclass(name, Pojo(name, fields), None))
+            elif pojo is not None:
+                found.append(Subclass(name, pojo, None))
         return tuple(found)
 
     @property
@@ -147,8 +155,22 @@ def fields_with_declared_types(pojo: Pojo, ctx: LayoutContext) -> tuple[tuple[st
     return with_declared_types(pojo.class_name, pojo.fields, ctx.classes)
 
 
-def described_pojo(name: str, classes: Mapping[str, Any], above: tuple[str, ...] = ()) -> Pojo | None:
-    """Create the POJO serializer of a described class as Flink's type extraction does.
+def _inherited(listed: Serializer | None, extracted: Serializer, ctx: LayoutContext) -> Serializer:
+    """Choose the serializer of a described subclass's field: the superclass's, which the snapshot lists in detail.
+
+    Flink extracts the subclass by itself. So where the job gave the superclass's field another type than extraction
+    does, such as Types.LIST of a List in Flink 1, the subclass has the extracted one.
+    """
+    if listed is None:
+        return extracted
+    if isinstance(extracted, ReleaseDependent):
+        extracted = extracted.of(ctx)
+    undescribed = isinstance(extracted, Kryo) and not extracted.class_name.startswith("java.")
+    return listed if undescribed or type(extracted) is type(listed) else extracted
+
+
+def described_pojo(name: str, classes: Mapping[str, Any], above: tuple[str, ...] = ()) -> Serializer | None:
+    """Create the serializer of a class that is described by its fields as Flink's type extraction does.
 
     Args:
         name: the class's name.
@@ -156,7 +178,7 @@ def described_pojo(name: str, classes: Mapping[str, Any], above: tuple[str, ...]
         above: superclasses that no description declares; Flink leaves fields of these types to Kryo.
 
     Returns:
-        The serializer, or None for an enum or a class without description.
+        The serializer: a Pojo, or for a class that is none Kryo; None for an enum or a class without description.
 
     Raises:
         InvalidOption: the descriptions are invalid, or put too many objects into one value.
@@ -165,6 +187,8 @@ def described_pojo(name: str, classes: Mapping[str, Any], above: tuple[str, ...]
     described = descriptions.get(name)
     if described is None or described.is_enum:
         return None
+    if described.generic:
+        return Kryo(name, (name,))
     return _extractor(descriptions).pojo(described, (name, *above))
 
 

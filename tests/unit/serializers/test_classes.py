@@ -117,7 +117,7 @@ def test_a_described_pojo_has_its_fields_sorted_by_name() -> None:
 
 def test_collections_in_pojos_have_another_serializer_in_flink_2() -> None:
     serializer = pojo_field_serializer(parse_type("list<int>"), {})
-    assert serializer.decode(bytes.fromhex("00" + "00000001" + "00000005"), kryo=5) == [5]
+    assert serializer.decode(bytes.fromhex("00" + "00000001" + "00" + "00000005"), kryo=5) == [5]
     by_class = bytes.fromhex("5701010a").replace(b"\x0a", b"\x02\x0a")
     as_list = bytes.fromhex("0100") + b"java.util.ArrayLis\xf4" + by_class[1:]
     assert serializer.decode(as_list, kryo=2) == [5]
