@@ -228,9 +228,8 @@ def refused_states() -> list[ExpectedState]:
 def _equal(ours: Any, theirs: Any, unordered: bool) -> bool:
     """Whether a value read equals a recorded one: exact in every value, whatever the form of structs and maps."""
     if isinstance(theirs, dict):
-        return _equal_object(
-            ours, {name: item for name, item in theirs.items() if name != "$class"}, theirs.get("$class")
-        )
+        fields = {name: item for name, item in theirs.items() if name != "$class"}
+        return _equal_object(ours, fields, theirs.get("$class"), unordered)
     if isinstance(ours, str) and isinstance(theirs, list) and ours[:1] in "[{":
         return _equal(json.loads(ours), theirs, unordered)
     if isinstance(theirs, list):
@@ -282,11 +281,12 @@ def _removed(items: list[Any], is_it: Any) -> bool:
     return False
 
 
-def _equal_object(ours: Any, theirs: dict[str, Any], class_name: Any) -> bool:
+def _equal_object(ours: Any, theirs: dict[str, Any], class_name: Any, unordered: bool) -> bool:
     if isinstance(ours, str) and ours[:1] in "[{":
         ours = json.loads(ours)
     if _are_pairs(ours) and (ours or not theirs):
-        return _equal_pairs(ours, [[key, item] for key, item in theirs.items()])
+        pairs = [(str(key) if type(key) is int else key, item) for key, item in _pairs_of(ours)]
+        return _equal_pairs(pairs, [[key, item] for key, item in theirs.items()])
     if not isinstance(ours, dict):
         return False
     if class_name is not None and isinstance(ours.get("class"), str):
@@ -294,11 +294,11 @@ def _equal_object(ours: Any, theirs: dict[str, Any], class_name: Any) -> bool:
         if ours["class"].rpartition("$")[2].rpartition(".")[2] != class_name:
             return False
         return all(
-            _equal(item, theirs[name], False) if name in theirs else item is None
+            _equal(item, theirs[name], unordered) if name in theirs else item is None
             for name, item in ours.items()
             if name != "class"
         )
-    return ours.keys() == theirs.keys() and all(_equal(item, theirs[name], False) for name, item in ours.items())
+    return ours.keys() == theirs.keys() and all(_equal(item, theirs[name], unordered) for name, item in ours.items())
 
 
 def _equal_scalar(ours: Any, theirs: Any) -> bool:
