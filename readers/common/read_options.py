@@ -10,6 +10,7 @@ from stateproc.errors import InvalidOption
 from stateproc.keygroups.key_types import KeyTypes
 from stateproc.options import ON_ERROR, OPAQUE, TEMPORAL
 from stateproc.serializers import LayoutContext
+from stateproc.serializers.core.base import CaseClassArity
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class ReadOptions:
         verify: Whether the checksums of RocksDB blocks are checked.
         on_error: 'fail' or 'null': whether a selected state that cannot be decoded is an error or null.
         opaque: 'fail' or 'bytes': whether values of unknown types are errors or, where their end is known, their bytes.
+        case_class_arity: Whether case classes of flink-scala-api 1.x begin with their number of fields.
         key_types: Key serializers for changelogs that do not contain them, by operator id.
     """
 
@@ -36,6 +38,7 @@ class ReadOptions:
     verify: bool = True
     on_error: str = "fail"
     opaque: str = "fail"
+    case_class_arity: CaseClassArity = CaseClassArity.FOUND
     key_types: KeyTypes = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
@@ -53,4 +56,5 @@ class ReadOptions:
             row_kind=self.row_kind,
             tail=True,
             opaque=self.opaque == "bytes",
+            case_class_arity=self.case_class_arity,
         )

@@ -8,7 +8,8 @@ and bytes are unaffected.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, repeat
@@ -20,6 +21,7 @@ import pyarrow as pa
 from stateproc.codec import temporal as t
 from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.layouts import Converted, Layout
+from stateproc.errors import QueryPlanWarning
 from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.java.structs import TupleOf
@@ -173,6 +175,18 @@ class OperatorNames:
     def applied(self, state: KeyedState) -> KeyedState:
         """Return the state with its names."""
         return self.of(state.name).applied(state)
+
+    def warn_of_misfits(self, operator: str, states: Mapping[str, KeyedState]) -> None:
+        """Warn of states whose rows have other numbers of fields than the plan of the query says."""
+        problems: dict[str, list[str]] = {}
+        for name, state in states.items():
+            for problem in self.of(name).misfits(state):
+                problems.setdefault(problem, []).append(name)
+        for problem, names in problems.items():
+            text = (
+                f"operator '{operator}': {problem}, so that its fields keep the names f0, f1, … (in {', '.join(names)})"
+            )
+            warnings.warn(f"{text}; is this the plan that the job ran?", QueryPlanWarning, stacklevel=2)
 
     @property
     def without_times(self) -> OperatorNames:

@@ -85,13 +85,17 @@ def heap_entries(
 
 @dataclass
 class _Position:
-    """A position: before a key group (``group`` None), before a section (``left`` None), inside a section."""
+    """A position: before a key group (``group`` None), before a section (``left`` None), inside a section.
+
+    ``is_read``: the target's section has been read.
+    """
 
     group: int | None = None
     sections: int = 0
     state: int = 0
     left: int | None = None
     seen: set[int] = field(default_factory=set)
+    is_read: bool = False
 
 
 class _SectionDecoder(Generic[Out]):
@@ -174,6 +178,8 @@ class _SectionDecoder(Generic[Out]):
         """One step in a group, whose bytes end at ``limit`` (``whole``) or go on in the next block; returns (position,
         whether it needs more bytes)."""
         at = self._at
+        if at.is_read:
+            return self._check_end(data, pos, limit, whole, offset)
         if at.left is None:
             if at.sections == len(self._states):
                 if pos != limit:
@@ -218,9 +224,34 @@ class _SectionDecoder(Generic[Out]):
             if rows == 0:
                 return pos, True
         at.left = None
-        if wanted:
-            # The rest of the key group contains other states only.
-            self._at = _Position()
+        at.is_read = wanted
+        return pos, False
+
+    def _check_end(
+        self, data: Bytes, pos: int, limit: int, whole: bool, offset: Callable[[int], int]
+    ) -> tuple[int, bool]:
+        """Check that the target's entries end where the next state or the key group does; pass the rest of the group.
+
+        Returns as :meth:`_section`. Values that are read as another type mostly end elsewhere.
+        """
+        at = self._at
+        if at.sections < len(self._states):
+            if limit - pos < SECTION.size and not whole:
+                return pos, True
+            fits = limit - pos >= SECTION.size
+            if fits:
+                state, entries = SECTION.unpack_from(data.data, pos)
+                fits = state < len(self._states) and state not in at.seen and entries >= 0
+        elif limit == pos and not whole:
+            return pos, True
+        else:
+            fits = pos == limit
+        if not fits:
+            raise self._damage(
+                "the entries of the state, read as its types say, do not end where the next state begins", offset(pos)
+            )
+        # The rest of the key group contains other states only.
+        self._at = _Position()
         return pos, False
 
     def _pass_stream(self, pos: int, limit: int, whole: bool) -> tuple[int, bool]:

@@ -8,6 +8,7 @@ from stateproc.options.definition import Interface, OptionDefinition
 from stateproc.options.parsers import storage_value
 from stateproc.options.table import (
     BY_NAME,
+    CASE_CLASS_ARITY,
     CHANGE_FEED_MODES,
     FEED_OPTIONS,
     LIST_CHANGES,
@@ -31,6 +32,7 @@ from stateproc.options.table import (
 
 __all__ = [
     "BY_NAME",
+    "CASE_CLASS_ARITY",
     "CHANGE_FEED_MODES",
     "FEED_OPTIONS",
     "LIST_CHANGES",

@@ -16,6 +16,7 @@ TEMPORAL = ("micros", "exact")
 TIME_DOMAINS = ("event", "processing")
 ON_ERROR = ("fail", "null")
 OPAQUE = ("fail", "bytes")
+CASE_CLASS_ARITY = ("present", "absent")
 CHANGE_FEED_MODES = ("steps", "net")
 LIST_CHANGES = ("whole", "appended")
 STREAMING_MODES = ("changes", "snapshots")
@@ -77,6 +78,13 @@ OPEN_OPTIONS: tuple[OptionDefinition, ...] = (
         "values of unknown types: fail, or their bytes where the files have their length; default fail",
         "fail",
         choices=OPAQUE,
+    ),
+    OptionDefinition(
+        "case_class_arity",
+        str,
+        parsers.one_of(CASE_CLASS_ARITY),
+        "whether case classes of flink-scala-api 1.x begin with their number of fields, where their bytes fit both",
+        choices=CASE_CLASS_ARITY,
     ),
     OptionDefinition(
         "key_type",

@@ -3,6 +3,9 @@
 # ruff: noqa: F401
 import stateproc.serializers.avro.serializer
 import stateproc.serializers.flink_ml
+import stateproc.serializers.flinkx.case_classes
+import stateproc.serializers.flinkx.collections
+import stateproc.serializers.flinkx.times
 import stateproc.serializers.java.big_numbers
 import stateproc.serializers.java.collections
 import stateproc.serializers.java.java_serialized

@@ -9,6 +9,7 @@ from stateproc.keygroups.key_types import parse_key_types
 from stateproc.metadata import read_metadata
 from stateproc.options import OPEN_OPTIONS
 from stateproc.readers.common.read_options import ReadOptions
+from stateproc.serializers.core.base import CaseClassArity
 from stateproc.serializers.core.plugins import load_plugins
 from stateproc.snapshot.opening_arguments import (
     given_classes,
@@ -34,6 +35,7 @@ def open(
     verify: bool = True,
     on_error: str = "fail",
     opaque: str = "fail",
+    case_class_arity: str | None = None,
     key_type: Any = None,
     plan: Any = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -57,6 +59,8 @@ def open(
         on_error: What a selected state is that cannot be decoded: an error ('fail'), or null with one warning ('null').
         opaque: What values of unknown types are: an error ('fail'), or their bytes where the files contain their length
             ('bytes': canonical savepoints and RocksDB).
+        case_class_arity: Whether case classes of flink-scala-api 1.x begin with their number of fields: 'present'
+            (1.1.5 and later) or 'absent'; by default found out from the values.
         key_type: The type of keys where a changelog does not contain it: of ``stateproc.types``, its text, or a mapping
             from uids to types.
         plan: The compiled plan of a SQL job, whose columns give their names to the fields of rows in its states: the
@@ -86,6 +90,7 @@ def open(
         "verify": verify,
         "on_error": on_error,
         "opaque": opaque,
+        "case_class_arity": case_class_arity,
         "key_type": key_type,
         "plan": plan,
         "storage_options": storage_options,
@@ -105,6 +110,7 @@ def open(
         verify=values["verify"],
         on_error=values["on_error"],
         opaque=values["opaque"],
+        case_class_arity=CaseClassArity(values["case_class_arity"] or "found"),
         key_types=parse_key_types(values["key_type"], (item.operator_id for item in metadata.operators)),
     )
     query = given_query_names(values["plan"], values["storage_options"], metadata)

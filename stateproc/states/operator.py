@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 
-from stateproc.errors import NotFound, QueryPlanWarning, SnapshotError, not_found
+from stateproc.errors import NotFound, SnapshotError, not_found
 from stateproc.formats import read_coordinator
 from stateproc.keygroups.key_types import key_type_of
 from stateproc.metadata import OperatorState
@@ -21,6 +20,7 @@ from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.readers.common.state_names import OperatorNames
 from stateproc.readers.operator_state.reader import state_info
 from stateproc.readers.timers.splits import RawTimers, open_raw_timers
+from stateproc.states.case_class_arity import settled_options
 from stateproc.states.connector_state import opened_state
 from stateproc.states.joined_table import WideState, wide_state
 from stateproc.states.keyed_state import KeyedStateView, StateInFile
@@ -40,7 +40,6 @@ class Operator:
     Attributes:
         metadata: Its entry in ``_metadata``.
         location: Where the snapshot is.
-        options: How its states are decoded.
         known_uid: The uid in ``_metadata`` or that was given, else None.
     """
 
@@ -56,7 +55,7 @@ class Operator:
     ) -> None:
         self.metadata = metadata
         self.location = location
-        self.options = options
+        self._given_options = options
         self.known_uid = uid or metadata.uid or None
         self._naming = naming
         self._metadata_version = metadata_version
@@ -105,6 +104,11 @@ class Operator:
         """The uid, or the id where the uid is not known."""
         return self.uid or self.operator_id
 
+    @cached_property
+    def options(self) -> ReadOptions:
+        """How states are decoded; what only their values show is found out here."""
+        return settled_options(self, self._given_options)
+
     def with_options(self, options: ReadOptions) -> Operator:
         """Return the operator as it is read with other options, under the uid that is known or was found."""
         version, names = self._metadata_version, self._row_names
@@ -130,7 +134,7 @@ class Operator:
         location = self.location
         handles = [(subtask.index, subtask.managed_keyed) for subtask in self.metadata.subtasks]
         key_handles = key_handles_of(handle for _, handle in handles)
-        key_type, shared = key_type_of(self.operator_id, self.options.key_types), SharedStates()
+        key_type, shared = key_type_of(self.operator_id, self._given_options.key_types), SharedStates()
         return tuple(
             KeyedFile(index, handle, location, self.max_parallelism, BACKENDS, key_handles, key_type, shared)
             for index, handle in handles
@@ -210,7 +214,7 @@ class Operator:
                 if isinstance(state, KeyedState):
                     parts.setdefault(state.name, []).append(StateInFile(file, state))
         if self._row_names is not None:
-            _warn_of_misfits(self.display, self._row_names, parts)
+            self._row_names.warn_of_misfits(self.display, {name: files[0].state for name, files in parts.items()})
         context, unreadable_files = self.context, self.unreadable_keyed_files
         return {name: KeyedStateView(context, found, unreadable_files) for name, found in parts.items()}
 
@@ -381,17 +385,6 @@ class Operator:
         n = len(self.states)
         counted = f"{n} state{'' if n == 1 else 's'}"
         return f"<operator {self.display!r}: parallelism {self.parallelism}, {counted}>"
-
-
-def _warn_of_misfits(operator: str, names: OperatorNames, parts: Mapping[str, Sequence[StateInFile]]) -> None:
-    """Warn of states whose rows have other numbers of fields than the plan of the query says."""
-    problems: dict[str, list[str]] = {}
-    for name, files in parts.items():
-        for problem in names.of(name).misfits(files[0].state):
-            problems.setdefault(problem, []).append(name)
-    for problem, states in problems.items():
-        text = f"operator '{operator}': {problem}, so that its fields keep the names f0, f1, … (in {', '.join(states)})"
-        warnings.warn(f"{text}; is this the plan that the job ran?", QueryPlanWarning, stacklevel=2)
 
 
 def _header_problems(files: Iterable[KeyedFile]) -> list[SnapshotError | None]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from stateproc.writers.changes.offset_words import OFFSET_WORDS
 from stateproc.writers.plan.savepoint_plan import OperatorPlan, PlanAction
+from stateproc.writers.plan.serializer_notes import serializer_notes
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.kafka_offsets import KafkaSourceState
 from stateproc.writers.rewrite.kafka_transactions import COMMITTER_STATE
@@ -25,6 +26,7 @@ def restore_notes(
     if settings.format is not None and settings.format.value in _BACKENDS:
         yield f"{settings.format.value} is restored by {_BACKENDS[settings.format.value]} only"
     yield from (note for item in existing for note in _states(item))
+    yield from (note for item in existing for note in serializer_notes(item, settings.release))
     if existing:
         yield "serializers of states that are carried over stay as they are: as compatible with the job as the source's"
     if settings.drop_in_flight:

@@ -274,7 +274,8 @@ class ExistingOperator:
             return
         targets = TargetOf(job.targets, index, mine.parallelism, mine.max_parallelism)
         classes = self.operator.options.context.classes
-        context = LayoutContext(kryo=job.release.kryo, classes=classes, tail=True)
+        arity = self.operator.options.case_class_arity
+        context = LayoutContext(kryo=job.release.kryo, classes=classes, tail=True, case_class_arity=arity)
         for state_id, given in enumerate(self._rows(), len(self._kept_names())):
             item = self._hashed(given, mine)
             encoder = self._encoder(item, mine.keyed.key, state_id, mine, context)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,18 @@ from stateproc.wire import Output
 VARIABLE = -1
 
 
+class CaseClassArity(enum.Enum):
+    """Whether case classes of flink-scala-api 1.x begin with their number of fields, which no snapshot says.
+
+    FOUND: as the values show, PRESENT until they are looked at; UNCLEAR: the values fit both layouts.
+    """
+
+    FOUND = "found"
+    PRESENT = "present"
+    ABSENT = "absent"
+    UNCLEAR = "unclear"
+
+
 @dataclass(frozen=True)
 class LayoutContext:
     """Settings of decoding and encoding that a serializer snapshot does not contain.
@@ -28,6 +41,7 @@ class LayoutContext:
     tail: the value extends to the end of its entry, so that even unknown bytes have a known length.
     opaque: with ``tail``, values of unknown types are their bytes; otherwise they are undecodable.
     within: described subclasses that enclose the value; they are not expanded again inside themselves.
+    case_class_arity: whether case classes of flink-scala-api begin with their number of fields.
     projected: for encoding: SQL rows are keys that generated projections make, see BinaryRow.reserve_nulls.
     """
 
@@ -38,6 +52,7 @@ class LayoutContext:
     tail: bool = False
     opaque: bool = True
     within: tuple[str, ...] = ()
+    case_class_arity: CaseClassArity = CaseClassArity.FOUND
     projected: bool = False
 
     @property

@@ -80,7 +80,11 @@ def read_versioned(cursor: Cursor) -> Serializer:
     """Read class name, version, payload. Raises UnknownSnapshotClass, UnsupportedSnapshot, CorruptSnapshot."""
     at = cursor.pos
     class_name = cursor.utf()
-    version = cursor.i32()
+    return _read_payload(cursor, class_name, cursor.i32(), at)
+
+
+def _read_payload(cursor: Cursor, class_name: str, version: int, at: int) -> Serializer:
+    """Read the payload of a snapshot that begins ``at`` the position of its class name."""
     reader = _READERS.get(class_name)
     known_size = cursor.assumed_sizes.get(cursor.pos)
     if known_size is not None:
@@ -102,6 +106,21 @@ def read_versioned(cursor: Cursor) -> Serializer:
     if observed is not None:
         observed.append(ObservedSnapshot(serializer, class_name, version))
     return serializer
+
+
+def find_reader(class_name: str) -> SnapshotReader | None:
+    """Return the reader of a snapshot class; None if none is registered."""
+    return _READERS.get(class_name)
+
+
+def read_without_version(cursor: Cursor, version_of: Callable[[str], int]) -> Serializer:
+    """Read class name and payload; ``version_of`` gives the payload's version by the class name.
+
+    Raises UnknownSnapshotClass, UnsupportedSnapshot, CorruptSnapshot.
+    """
+    at = cursor.pos
+    class_name = cursor.utf()
+    return _read_payload(cursor, class_name, version_of(class_name), at)
 
 
 def read_observed(cursor: Cursor) -> tuple[Serializer, list[ObservedSnapshot]]:

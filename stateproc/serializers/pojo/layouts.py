@@ -13,7 +13,7 @@ from stateproc.codec.builder import Assembler, Builder, Label
 from stateproc.codec.encoding.sized_writers import SizedWriter, constant_bytes
 from stateproc.codec.layouts import Layout
 from stateproc.errors import UnsupportedSnapshot
-from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable
+from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable, simple_name
 from stateproc.serializers.core.undecodable_value import UndecodableValue
 from stateproc.wire import Cursor
 
@@ -39,6 +39,22 @@ def field_layout(serializer: Serializer, ctx: LayoutContext, class_name: str, na
         return serializer.layout(ctx)
     except Undecodable as reason:
         return UndecodableValue(f"field '{name}' of class {class_name!r}: {reason.message}", reason.advice)
+
+
+FieldsByName = dict[str, tuple[Serializer | None, Layout]]
+"""What the shapes so far have under a name: the field's serializer (None: no field of a POJO) and its layout."""
+
+
+def shared_step(
+    class_name: str, name: str, serializer: Serializer | None, layout: Layout, taken: FieldsByName
+) -> tuple[str, Layout]:
+    """The field as it is called in a struct of several classes, and the layout that all classes with it share."""
+    for prefix in ("", f"{simple_name(class_name)}_", f"{class_name}_"):
+        known = taken.setdefault(prefix + name, (serializer, layout))
+        # Layouts made twice of one serializer may hold functions, which are equal only to themselves.
+        if known[1] == layout or (serializer is not None and known[0] == serializer):
+            return prefix + name, known[1]
+    raise Undecodable(f"fields of {class_name} share the name '{name}', each with another type")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from stateproc.codec.kryo.types import FieldType, UserClass
 from stateproc.codec.layouts import Layout, Marked
 from stateproc.codec.layouts.variants import StructVariant, VariantStruct
 from stateproc.flink_versions import Release
-from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable, simple_name
+from stateproc.serializers.core.base import LayoutContext, Serializer, simple_name
 from stateproc.serializers.core.opaque import Opaque
 from stateproc.serializers.core.optional_maps import OptionalEntry, read_optional_map, write_optional_map
 from stateproc.serializers.core.registry import (
@@ -33,9 +33,11 @@ from stateproc.serializers.pojo.layouts import (
     IS_NULL,
     IS_TAGGED_SUBCLASS,
     ExactClassMark,
+    FieldsByName,
     Subclass,
     choose_shape,
     field_layout,
+    shared_step,
 )
 from stateproc.serializers.pojo.type_extraction import (
     ReleaseDependent,
@@ -67,7 +69,7 @@ class Pojo(Serializer):
         known = self.subclasses + described
         shapes = [StructVariant(self.class_name, self._steps(ctx.inner), bytes([IS_EXACT_CLASS]))]
         own = dict(fields_with_declared_types(self, ctx.inner))
-        taken: _FieldsByName = {name: (own[name], layout) for name, layout in shapes[0].steps}
+        taken: FieldsByName = {name: (own[name], layout) for name, layout in shapes[0].steps}
         for subclass in self.subclasses:
             shapes.append(_subclass_shape(subclass, ctx.inner, taken))
         for subclass in described:
@@ -201,33 +203,17 @@ def _extractor(classes: Mapping[str, UserClass]) -> TypeExtractor[Pojo]:
     return TypeExtractor(classes, lambda name, fields, owners: Pojo(name, fields, (), owners))
 
 
-_FieldsByName = dict[str, tuple[Serializer | None, Layout]]
-"""What the shapes so far have under a name: the field's serializer (None: no field of a POJO) and its layout."""
-
-
-def _subclass_shape(subclass: Subclass, ctx: LayoutContext, taken: _FieldsByName) -> StructVariant:
+def _subclass_shape(subclass: Subclass, ctx: LayoutContext, taken: FieldsByName) -> StructVariant:
     """A subclass's shape; a field that another shape has otherwise gets the class's name before its own."""
     serializer = subclass.serializer
     if not isinstance(serializer, Pojo):
-        step = _shared_step(subclass, simple_name(subclass.class_name), None, serializer.layout(ctx), taken)
+        step = shared_step(subclass.class_name, simple_name(subclass.class_name), None, serializer.layout(ctx), taken)
         return StructVariant(subclass.class_name, (step,), _prefix_of(subclass))
     steps: list[tuple[str, Layout]] = [("", ExactClassMark())]
     for name, own in fields_with_declared_types(serializer, ctx):
         layout = Marked(field_layout(own, ctx, serializer.class_name, name))
-        steps.append(_shared_step(subclass, name, own, layout, taken))
+        steps.append(shared_step(subclass.class_name, name, own, layout, taken))
     return StructVariant(subclass.class_name, tuple(steps), _prefix_of(subclass))
-
-
-def _shared_step(
-    subclass: Subclass, name: str, serializer: Serializer | None, layout: Layout, taken: _FieldsByName
-) -> tuple[str, Layout]:
-    """The field as it is called in the struct, and the layout that all shapes with it share."""
-    for prefix in ("", f"{simple_name(subclass.class_name)}_", f"{subclass.class_name}_"):
-        known = taken.setdefault(prefix + name, (serializer, layout))
-        # Layouts made twice of one serializer may hold functions, which are equal only to themselves.
-        if known[1] == layout or (serializer is not None and known[0] == serializer):
-            return prefix + name, known[1]
-    raise Undecodable(f"fields of {subclass.class_name} share the name '{name}', each with another type")
 
 
 def _prefix_of(subclass: Subclass) -> bytes:
