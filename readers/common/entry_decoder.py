@@ -37,6 +37,7 @@ from stateproc.readers.common.row_schema import (
 )
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
+from stateproc.serializers.described_classes import described_classes
 
 Report: TypeAlias = Callable[[SnapshotError], None]
 
@@ -116,6 +117,7 @@ def _decoded(
 ) -> Iterator[pa.RecordBatch]:
     program = entry_program(state, Form.COMPOSITE, ctx, raw_keys=raw_keys)
     machine = Machine(program.program)
+    described = described_classes(state.serializers, ctx)
     fields = state_fields(state, ctx, flatten)
     schema = pa.schema([*fields, pa.field(RAW_KEY, pa.binary())] if raw_keys else fields)
     without_values = _ValueSkipper(state, ctx, raw_keys)
@@ -125,7 +127,7 @@ def _decoded(
         done, n = 0, len(chunk)
         starts, ends = chunk.ranges[0::2], chunk.ranges[1::2]
         while done < n:
-            with placed(chunk.file, chunk.offset, state.name):
+            with placed(chunk.file, chunk.offset, state.name, described):
                 ran, ran_machine = program, machine
                 try:
                     reached = machine.run(chunk.data, starts, ends, done, n)
@@ -157,7 +159,7 @@ def _decoded(
                         yield record_batch(finished_rows(state, rows, False), schema)
             done = reached
     if grouper is not None and chunk is not None:
-        with placed(chunk.file, chunk.offset, state.name):
+        with placed(chunk.file, chunk.offset, state.name, described):
             for rows in grouper.finish():
                 yield record_batch(finished_rows(state, rows, False), schema)
 

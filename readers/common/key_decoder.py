@@ -19,6 +19,7 @@ from stateproc.readers.common.splits import KeyedSplit
 from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.core.plugins import load_plugins
+from stateproc.serializers.described_classes import described_classes
 
 
 def read_keys(split: KeyedSplit) -> Iterator[pa.RecordBatch]:
@@ -48,14 +49,14 @@ def decode_keys(entries: Iterable[RawEntries], state: KeyedState, ctx: LayoutCon
     builder.op(ops.PUSH_POS)
     _, raw_key = emit_composite_key(builder, replace(state, user_key=None), ctx, columns, raw_keys=True)
     assert raw_key is not None
-    # The rest of the key is the user key of a map entry.
-    Blob(ops.LENGTH_REST).skip(builder)
+    if state.user_key is not None:
+        Blob(ops.LENGTH_REST).skip(builder)
     builder.op(ops.ROW_END)
-    machine = Machine(builder.build())
+    machine, described = Machine(builder.build()), described_classes((state.key, state.namespace), ctx)
     for chunk in entries:
         done, starts, ends = 0, chunk.ranges[0::2], chunk.ranges[1::2]
         while done < len(chunk):
-            with placed(chunk.file, chunk.offset, state.name):
+            with placed(chunk.file, chunk.offset, state.name, described):
                 reached = machine.run(chunk.data, starts, ends, done, len(chunk))
                 taken = machine.decoded()
                 found = {name: assembler(taken) for name, assembler in columns.items()}

@@ -14,12 +14,13 @@ from stateproc.codec import ops
 from stateproc.codec.builder import Builder
 from stateproc.codec.layouts import Delimited
 from stateproc.codec.machine import Machine
-from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
+from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.readers.common.entry_programs import composite_value
-from stateproc.readers.common.error_context import placed
+from stateproc.readers.common.error_context import misfit, placed
 from stateproc.readers.common.raw_entries import RawEntries
 from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext
+from stateproc.serializers.described_classes import described_classes
 
 LONGEST = 64 << 20
 """Lists of more bytes are cut, so that batches stay small."""
@@ -73,6 +74,7 @@ class ElementCutter:
         b.op(ops.SKIP, 1)
         b.op(ops.ROW_END)
         self._machine, self._state = Machine(b.build()), state
+        self._described = described_classes(state.serializers, ctx)
 
     def split(self, entry: RawEntries, longest: int) -> Iterator[RawEntries]:
         """One entry with a long list as several with the same key, of about ``longest`` bytes or one element.
@@ -82,16 +84,13 @@ class ElementCutter:
         key_start, key_end, start, end = entry.ranges[:, 0].tolist()
         first, last = start, start
         while True:
-            with placed(entry.file, entry.offset, self._state.name):
+            with placed(entry.file, entry.offset, self._state.name, self._described):
                 rows, reached = self._machine.run_stream(entry.data, last, end, _ELEMENTS_AT_ONCE)
             marks = np.array(self._machine.decoded().column(self._mark, np.int64), dtype=np.int64)
             wrong = np.flatnonzero(entry.data[marks] != _COMMA)
             if len(wrong):
-                raise CorruptSnapshot(
-                    "elements of a list are not parted by a comma",
-                    where=Where(entry.file, entry.offset(int(marks[wrong[0]])), state=self._state.name),
-                    advice="the file is damaged, or the type was read wrongly; try a copy of the file",
-                )
+                where = Where(entry.file, entry.offset(int(marks[wrong[0]])), state=self._state.name)
+                raise misfit("elements of a list are not parted by a comma", self._described, where)
             while len(marks) and marks[-1] - first > longest:
                 fits = max(int(np.searchsorted(marks, first + longest, side="right")) - 1, 0)
                 at = int(marks[fits])

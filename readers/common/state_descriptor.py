@@ -57,6 +57,11 @@ class KeyedState:
     ttl: bool = False
 
     @property
+    def serializers(self) -> tuple[Serializer, ...]:
+        """Return the types of all parts of an entry."""
+        return tuple(part for part in (self.key, self.namespace, self.user_key, self.value) if part is not None)
+
+    @property
     def has_namespace(self) -> bool:
         return self.namespace.type_name != "VoidNamespace"
 

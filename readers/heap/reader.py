@@ -3,11 +3,16 @@
 Format: org.apache.flink.runtime.state.heap.HeapSnapshotStrategy; per key group its i32 id, then for every state
 u16 id, i32 number of entries, entries (namespace, key, value; of queues: elements). In compressed snapshots each
 state is a stream of its own, so that a state whose values have no known end hides no other.
+
+Entries have no lengths. What confirms that they were read as they were written: a compressed state ends with its
+stream; after any state the next one has an id that has not come yet, and a number of entries; after the last one the
+key group ends. Where a class description may be wrong, the states after the wanted one are passed, too, up to that end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -16,9 +21,9 @@ import pyarrow as pa
 
 from stateproc.codec.array_types import Bytes
 from stateproc.codec.machine import HostFailure, Machine
-from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot, Where
+from stateproc.errors import SnapshotError, UnsupportedSnapshot, Where
 from stateproc.readers.common.entry_programs import Columns, EntryProgram, Form, entry_program, skip_program
-from stateproc.readers.common.error_context import placed
+from stateproc.readers.common.error_context import misfit, placed
 from stateproc.readers.common.key_group_blocks import Block, KeyGroupRange, fed, plain_blocks, snappy_blocks
 from stateproc.readers.common.row_schema import (
     KEY_GROUP,
@@ -31,6 +36,7 @@ from stateproc.readers.common.row_schema import (
 from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.readers.heap.unreadable_states import GROUP_HEAD, SECTION, hidden_state_error
 from stateproc.serializers import LayoutContext, Undecodable
+from stateproc.serializers.described_classes import described_classes
 from stateproc.storage import ByteSource
 
 Out = TypeVar("Out")
@@ -87,7 +93,8 @@ def heap_entries(
 class _Position:
     """A position: before a key group (``group`` None), before a section (``left`` None), inside a section.
 
-    ``is_read``: the target's section has been read.
+    ``closing``: the wanted state has been read, and what follows confirms where it ends. ``doubtful``: the types of
+    states read so far depend on class descriptions.
     """
 
     group: int | None = None
@@ -95,7 +102,8 @@ class _Position:
     state: int = 0
     left: int | None = None
     seen: set[int] = field(default_factory=set)
-    is_read: bool = False
+    closing: bool = False
+    doubtful: bool = False
 
 
 class _SectionDecoder(Generic[Out]):
@@ -118,17 +126,25 @@ class _SectionDecoder(Generic[Out]):
         self._skippers: dict[int, Machine | None] = {}
         self._at = _Position()
         self._streams: tuple[int, ...] = ()
+        self._stream_starts: frozenset[int] = frozenset()
+        described = {
+            number: described_classes(state.serializers, ctx)
+            for number, state in enumerate(states)
+            if isinstance(state, KeyedState)
+        }
+        self._doubtful = frozenset(number for number, classes in described.items() if classes)
+        self._described = tuple(dict.fromkeys(name for classes in described.values() for name in classes))
         self._pending: list[tuple[int, int]] = []
 
     def feed(self, block: Block) -> Generator[Out, None, int]:
         """What the block holds of the target; returns how many of its last bytes the next one is to begin with."""
         data, starts = block.data, list(block.groups)
-        self._streams = block.streams
+        self._streams, self._stream_starts = block.streams, frozenset(block.streams)
 
         def offset(position: int) -> int:
             return block.file_at + (0 if block.compressed else position)
 
-        with placed(self._file, offset, self._target.name):
+        with placed(self._file, offset, self._target.name, self._described):
             pos = 0
             while True:
                 limit = starts[0][1] if starts else len(data)
@@ -178,23 +194,27 @@ class _SectionDecoder(Generic[Out]):
         """One step in a group, whose bytes end at ``limit`` (``whole``) or go on in the next block; returns (position,
         whether it needs more bytes)."""
         at = self._at
-        if at.is_read:
-            return self._check_end(data, pos, limit, whole, offset)
         if at.left is None:
             if at.sections == len(self._states):
                 if pos != limit:
                     raise self._damage("there are bytes after the last state of a key group", offset(pos))
-                self._at = _Position()
-                return pos, False
+                self._at = self._at if not whole else _Position()
+                return pos, not whole
             if limit - pos < SECTION.size:
                 return pos, True
+            if self._compressed and pos not in self._stream_starts:
+                raise self._damage("the entries of a state do not end where its compressed stream does", offset(pos))
             at.state, at.left = SECTION.unpack_from(data.data, pos)
             if at.state >= len(self._states) or at.state in at.seen or at.left < 0:
                 raise self._damage(f"a section of state {at.state} with {at.left} entries", offset(pos))
             at.seen.add(at.state)
             at.sections += 1
             pos += SECTION.size
-        wanted = at.state == self._target.state_id
+        if at.closing and not self._passes(at.state, at.left):
+            self._at = _Position()
+            return pos, False
+        wanted = at.state == self._target.state_id and not at.closing
+        at.doubtful = at.doubtful or (at.state in self._doubtful and at.left > 0)
         machine = self._machine if wanted else self._skipper(at.state, at.left, offset(pos))
         if machine is None:
             return self._pass_stream(pos, limit, whole)
@@ -212,6 +232,9 @@ class _SectionDecoder(Generic[Out]):
             except HostFailure as failure:
                 if wanted or not isinstance(failure.error, UnsupportedSnapshot):
                     raise
+                if at.closing:
+                    self._at = _Position()
+                    return pos, False
                 if not self._compressed:
                     raise self._hidden(at.left, failure.error, offset(failure.position)) from failure
                 self._skippers[at.state] = None
@@ -224,35 +247,18 @@ class _SectionDecoder(Generic[Out]):
             if rows == 0:
                 return pos, True
         at.left = None
-        at.is_read = wanted
+        at.closing = at.closing or wanted
         return pos, False
 
-    def _check_end(
-        self, data: Bytes, pos: int, limit: int, whole: bool, offset: Callable[[int], int]
-    ) -> tuple[int, bool]:
-        """Check that the target's entries end where the next state or the key group does; pass the rest of the group.
-
-        Returns as :meth:`_section`. Values that are read as another type mostly end elsewhere.
-        """
-        at = self._at
-        if at.sections < len(self._states):
-            if limit - pos < SECTION.size and not whole:
-                return pos, True
-            fits = limit - pos >= SECTION.size
-            if fits:
-                state, entries = SECTION.unpack_from(data.data, pos)
-                fits = state < len(self._states) and state not in at.seen and entries >= 0
-        elif limit == pos and not whole:
-            return pos, True
-        else:
-            fits = pos == limit
-        if not fits:
-            raise self._damage(
-                "the entries of the state, read as its types say, do not end where the next state begins", offset(pos)
-            )
-        # The rest of the key group contains other states only.
-        self._at = _Position()
-        return pos, False
+    def _passes(self, state: int, entries: int) -> bool:
+        """Whether to pass a state that is stored after the wanted one, only to confirm where that one ends."""
+        if not entries:
+            return True
+        if not self._at.doubtful:
+            return False  # only damage could be found, and that of another state
+        with suppress(UnsupportedSnapshot):
+            return self._skipper(state, entries, 0) is not None
+        return False
 
     def _pass_stream(self, pos: int, limit: int, whole: bool) -> tuple[int, bool]:
         """Skip a state by means of the next compressed stream; returns as :meth:`_section`."""
@@ -302,5 +308,5 @@ class _SectionDecoder(Generic[Out]):
         self._pending.clear()
         yield self._finish(columns)
 
-    def _damage(self, what: str, offset: int) -> CorruptSnapshot:
-        return CorruptSnapshot(what, where=Where(self._file, offset, state=self._target.name), advice=_DAMAGED)
+    def _damage(self, what: str, offset: int) -> SnapshotError:
+        return misfit(what, self._described, Where(self._file, offset, state=self._target.name), _DAMAGED)

@@ -11,14 +11,15 @@ import numpy as np
 
 from stateproc.codec.array_types import Bytes
 from stateproc.codec.machine import Machine
-from stateproc.errors import CorruptSnapshot, Where
+from stateproc.errors import Where
 from stateproc.readers.common.entry_counts import EntryCounts
 from stateproc.readers.common.entry_programs import skip_program
-from stateproc.readers.common.error_context import placed
+from stateproc.readers.common.error_context import misfit, placed
 from stateproc.readers.common.key_group_blocks import KeyGroupRange, plain_blocks, snappy_blocks
 from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.readers.heap.unreadable_states import GROUP_HEAD, SECTION
 from stateproc.serializers import LayoutContext, Undecodable
+from stateproc.serializers.described_classes import described_classes
 from stateproc.storage import ByteSource
 
 _READ_AT_ONCE = 1 << 20
@@ -48,10 +49,12 @@ def measure_heap(
         """Return the file offset of a position; in compressed key groups only that of the group is known."""
         return ranges[row].start + (0 if compressed else position)
 
-    with placed(source.name, offset):
+    types = [part for state in states if isinstance(state, KeyedState) for part in state.serializers]
+    described = described_classes(types, ctx)
+    with placed(source.name, offset, described=described):
         for row, item in enumerate(ranges):
             data = _whole(source, item, compressed)
-            _sections(data, machines, entries[row], sizes[row], source.name, item.start)
+            _sections(data, machines, entries[row], sizes[row], Where(source.name, item.start), described)
             advance(item.stop - item.start)
     return EntryCounts(tuple(item.key_group for item in ranges), entries, sizes)
 
@@ -71,24 +74,27 @@ def _whole(source: ByteSource, item: KeyGroupRange, compressed: bool) -> Bytes:
 
 
 def _sections(
-    data: Bytes, machines: Sequence[Machine], entries: np.ndarray, sizes: np.ndarray, file: str, file_at: int
+    data: Bytes,
+    machines: Sequence[Machine],
+    entries: np.ndarray,
+    sizes: np.ndarray,
+    where: Where,
+    described: Sequence[str],
 ) -> None:
     """Count the sections of one key group into the rows ``entries`` and ``sizes``."""
     pos = GROUP_HEAD
     for _ in machines:
         state, count = SECTION.unpack_from(data.data, pos) if len(data) - pos >= SECTION.size else (0, -1)
         if state >= len(machines) or count < 0 or entries[state]:
-            raise CorruptSnapshot("a key group's states are cut off or damaged", where=Where(file=file, offset=file_at))
+            raise misfit("a key group's states are cut off, or begin elsewhere", described, where)
         begin = pos
         pos += SECTION.size
         if not count:
             continue
         rows, pos = machines[state].run_stream(data, pos, len(data), count)
         if rows < count:
-            raise CorruptSnapshot("a state's entries are cut off", where=Where(file=file, offset=file_at))
+            raise misfit("a state's entries are cut off", described, where)
         entries[state] = count
         sizes[state] += pos - begin
     if pos != len(data):
-        raise CorruptSnapshot(
-            "there are bytes after the last state of a key group", where=Where(file=file, offset=file_at)
-        )
+        raise misfit("there are bytes after the last state of a key group", described, where)

@@ -23,6 +23,7 @@ from stateproc.readers.common.error_context import placed
 from stateproc.readers.common.opaque_values import known_or_bytes
 from stateproc.readers.common.snappy_framing import decompress_frames, whole_frames
 from stateproc.serializers import LayoutContext
+from stateproc.serializers.described_classes import described_classes
 from stateproc.storage import ByteSource
 
 _READ_AT_ONCE = 16 << 20
@@ -71,9 +72,12 @@ def list_elements(
     serializer = info.value_serializer
     if serializer is None:
         raise CorruptSnapshot(f"state '{info.name}' has no value serializer", where=Where(file=source.name, offset=0))
-    decoder = ValueDecoder(known_or_bytes(serializer, ctx).layout(ctx))
+    decoder, described = (
+        ValueDecoder(known_or_bytes(serializer, ctx).layout(ctx)),
+        described_classes((serializer,), ctx),
+    )
     for data, starts, stops, file_at in element_chunks(source, ranges, compressed):
-        with placed(source.name, partial(add, file_at), info.name):
+        with placed(source.name, partial(add, file_at), info.name, described):
             yield decoder.decode(data, starts, stops)
 
 
@@ -86,9 +90,9 @@ def broadcast_entries(
         where = Where(file=source.name, offset=0, state=info.name)
         raise CorruptSnapshot(f"broadcast state '{info.name}' lacks a serializer", where=where)
     layout = Counted(StructLayout((("key", key.layout(ctx.inner)), ("value", value.layout(ctx.inner)))))
-    decoder = ValueDecoder(layout)
+    decoder, described = ValueDecoder(layout), described_classes((key, value), ctx)
     for data, starts, stops, file_at in element_chunks(source, ranges, compressed):
-        with placed(source.name, partial(add, file_at), info.name):
+        with placed(source.name, partial(add, file_at), info.name, described):
             yield decoder.decode(data, starts, stops).values
 
 

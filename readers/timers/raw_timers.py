@@ -24,6 +24,7 @@ from stateproc.readers.common.row_schema import KEY_GROUP, key_group_array
 from stateproc.readers.common.serialized_values import SerializedValue
 from stateproc.readers.common.state_names import StateNames, renamed
 from stateproc.serializers import LayoutContext, Serializer, read_versioned
+from stateproc.serializers.described_classes import described_classes
 from stateproc.storage import ByteSource
 from stateproc.wire import Cursor
 
@@ -135,9 +136,10 @@ def _services(
     for _ in range(cursor.count("timer services", 14)):
         service = named_service(_service(cursor), names)
         machine, columns = _timer_program(service, ctx, raw)
+        described = described_classes((service.key, service.namespace), ctx)
         for is_event in (True, False):
             n = cursor.count("timers", 8)
-            with placed(source.name, lambda position: item.start + position):
+            with placed(source.name, lambda position: item.start + position, described=described):
                 rows, pos = machine.run_stream(content, cursor.pos, len(content), n)
                 more = rows
                 while more and rows < n:
@@ -149,6 +151,8 @@ def _services(
                 table = {name: assemble(taken) for name, assemble in columns.items()}
             cursor.pos = pos
             yield service, is_event, n, table
+    if cursor.remaining:
+        cursor.corrupt(f"{cursor.remaining} bytes are left after the last timer of a key group")
 
 
 def named_service(service: TimerService, names: StateNames | None) -> TimerService:

@@ -16,7 +16,7 @@ from stateproc.codec.kryo.setting import KryoSetting
 from stateproc.codec.kryo.types import UserClass, in_java_order
 from stateproc.codec.kryo.values import KryoObject
 from stateproc.codec.kryo.walk_errors import CorruptField
-from stateproc.errors import CorruptSnapshot, InvalidOption, SnapshotError
+from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.wire import Cursor
 
 _MAX_BYTES = 1 << 16
@@ -39,7 +39,7 @@ def explain_mismatch(error: SnapshotError, data: bytes, setting: KryoSetting, wh
         if explained is not None:
             return InvalidOption(explained[0], advice=explained[1])
     if isinstance(error, CorruptField):
-        return CorruptSnapshot(
+        return InvalidOption(
             f"the bytes do not fit the field {error.field!r} ({error.type_}) of class {error.class_name!r} as "
             f"described: {error.message}",
             where=error.where,

@@ -65,7 +65,7 @@ class Pojo(Serializer):
     declared_in: tuple[str | None, ...] = field(default=(), compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        described = self._described(ctx)
+        described = self.described_subclasses(ctx)
         known = self.subclasses + described
         shapes = [StructVariant(self.class_name, self._steps(ctx.inner), bytes([IS_EXACT_CLASS]))]
         own = dict(fields_with_declared_types(self, ctx.inner))
@@ -84,8 +84,8 @@ class Pojo(Serializer):
             for name, field in fields_with_declared_types(self, ctx)
         )
 
-    def _described(self, ctx: LayoutContext) -> tuple[Subclass, ...]:
-        """Classes the user has described that can be subclasses: they have all fields of this one."""
+    def described_subclasses(self, ctx: LayoutContext) -> tuple[Subclass, ...]:
+        """Return the described classes that can be subclasses: those with all fields of this one."""
         if not ctx.classes:
             return ()
         listed = {self.class_name, *ctx.within} | {subclass.class_name for subclass in self.subclasses}
@@ -93,7 +93,7 @@ class Pojo(Serializer):
         found = []
         classes = parse_classes(ctx.classes)
         for name, described in classes.items():
-            if name in listed or not own < {field for field, _ in described.fields}:
+            if name in listed or not own <= {field for field, _ in described.fields}:
                 continue
             pojo = described_pojo(name, classes, (self.class_name,))
             if isinstance(pojo, Pojo):

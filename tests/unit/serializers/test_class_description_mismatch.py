@@ -51,7 +51,7 @@ def test_a_missing_field_is_reported_as_remaining_bytes() -> None:
 
 
 def test_a_field_of_the_wrong_type_is_named() -> None:
-    with pytest.raises(CorruptSnapshot) as caught:
+    with pytest.raises(InvalidOption) as caught:
         decode({"x": "int", "y": "double"})
     assert caught.value.message.startswith(
         "the bytes do not fit the field 'y' (double) of class 'com.acme.Point' as described: "
