@@ -15,7 +15,8 @@ from stateproc.codec.layouts import Blob, Delimited, Layout, Marked, with_nulls
 from stateproc.codec.layouts.strings import blob_array, blob_columns
 from stateproc.codec.temporal import ints, nulls
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
-from stateproc.serializers import LayoutContext, Serializer, Undecodable
+from stateproc.readers.common.unknown_keys import key_layout, timer_layout
+from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.java.collections import ListOf, MapOf
 from stateproc.serializers.runtime.ttl import LAST_ACCESS, TtlSerializer
 
@@ -60,7 +61,7 @@ def entry_program(
     marks = -1
     raw: Assembler | None = None
     if state.kind.is_queue:
-        columns["timer"] = state.value.layout(ctx.inner).emit(b, False)
+        columns["timer"] = timer_layout(state, ctx, alone=form is Form.COMPOSITE).emit(b, False)
         if form is Form.COMPOSITE:
             b.op(ops.SEGMENT, 1)
     elif form is Form.STREAM:
@@ -107,9 +108,18 @@ def _emit_span(b: Builder) -> Assembler:
 
 
 def emit_composite_key(
-    b: Builder, state: KeyedState, ctx: LayoutContext, columns: dict[str, Assembler], raw_keys: bool
+    b: Builder,
+    state: KeyedState,
+    ctx: LayoutContext,
+    columns: dict[str, Assembler],
+    raw_keys: bool,
+    *,
+    user_keys: bool = True,
 ) -> tuple[int, Assembler | None]:
-    """Key, namespace, user key, with their lengths where two variable parts follow one another."""
+    """Key, namespace, user key, with their lengths where two variable parts follow one another.
+
+    Without ``user_keys``, those of map entries are left to the caller.
+    """
     ambiguous = state.key.length < 0 and state.namespace.length < 0
     parts: tuple[tuple[str, Serializer], ...] = (("key", state.key), ("namespace", state.namespace))
     for name, serializer in parts:
@@ -124,25 +134,11 @@ def emit_composite_key(
             b.op(ops.LENGTH_SUFFIX)
     raw = _emit_span(b) if raw_keys else None
     marks = -1
-    if state.user_key is not None:
+    if state.user_key is not None and user_keys:
         marks = b.column(8, 0)
         b.op(ops.MARK, marks)
         columns["user_key"] = state.user_key.layout(ctx).emit(b, False)
     return marks, raw
-
-
-def key_layout(state: KeyedState, ctx: LayoutContext) -> Layout:
-    """Return the layout of the key in a composite key.
-
-    A key that nothing can decode is bytes: all but the namespace, if that has a known size and nothing follows it.
-    """
-    try:
-        return state.key.layout(ctx.inner)
-    except Undecodable:
-        namespace = state.namespace.layout(ctx.inner).size
-        if namespace is None or state.user_key is not None:
-            raise
-        return Blob(ops.LENGTH_REST_BUT, namespace)
 
 
 def composite_value(state: KeyedState, ctx: LayoutContext) -> Layout:

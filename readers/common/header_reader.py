@@ -9,6 +9,8 @@ from typing import Generic, TypeVar
 
 from stateproc.errors import SnapshotError
 from stateproc.serializers import UnknownSnapshotClass, UnreadablePayload
+from stateproc.serializers.core.config_snapshot import CONFIG_VERSION
+from stateproc.serializers.core.registry import find_reader
 from stateproc.wire import Cursor
 
 Header = TypeVar("Header")
@@ -18,6 +20,9 @@ _LONGEST_UNKNOWN = 1 << 16
 _COST, _COST_PER_TRY, _READINGS = 1 << 20, 256, 4
 _ROLE, _LAST_BACKEND_TYPE, _MOST_OPTIONS = b"_SERIALIZER", 4, 16
 """What follows the names in a header: serializers have roles, states a type and a number of options."""
+_CLASS = re.compile(rb"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)+")
+_MOST_VERSION = 0xFFFF
+"""Class names with a package, and versions of snapshots as they are counted."""
 _TEXT = re.compile(rb"[\x20-\x7e]{3,}")
 
 
@@ -53,6 +58,7 @@ class _Search(Generic[Header]):
         self._data, self._file, self._read = data, file, read
         self._left = max(_COST, _READINGS * len(data))
         self._reasons: dict[int, SnapshotError] = {}
+        self._heads: dict[int, tuple[str, int]] = {}
 
     def run(self, sizes: dict[int, int]) -> Header:
         """Read with these sizes of unknown payloads (position → size); try sizes for the next unknown one."""
@@ -66,7 +72,9 @@ class _Search(Generic[Header]):
             if unknown.payload_at in sizes:
                 raise
             self._left -= cursor.pos
-            return self._sized(unknown.payload_at, unknown, self._likely_sizes(unknown.payload_at), sizes)
+            at = unknown.payload_at
+            known = self._same_payload(unknown, sizes)
+            return self._sized(at, unknown, self._likely_sizes(at) if known is None else [known], sizes)
         except UnreadablePayload as unreadable:
             at, reason = unreadable.payload_at, unreadable.reason
             if any(assumed >= at for assumed in sizes):
@@ -76,6 +84,19 @@ class _Search(Generic[Header]):
             return self._sized(at, reason, self._sizes_before_items(at), sizes)
         finally:
             self._left -= cursor.pos + _COST_PER_TRY
+
+    def _same_payload(self, unknown: UnknownSnapshotClass, sizes: dict[int, int]) -> int | None:
+        """Return the size that was assumed for the same bytes of the same class before; None if there is none.
+
+        Each timer queue has the key's serializer again: its payload has one size everywhere.
+        """
+        head, at = (unknown.class_name, unknown.version), unknown.payload_at
+        self._heads[at] = head
+        for other, size in sizes.items():
+            same = self._data[other : other + size] == self._data[at : at + size]
+            if same and self._heads.get(other) == head:
+                return size
+        return None
 
     def _sized(self, payload_at: int, reason: SnapshotError, tried: Iterable[int], sizes: dict[int, int]) -> Header:
         for size in tried:
@@ -88,11 +109,28 @@ class _Search(Generic[Header]):
         raise reason
 
     def _likely_sizes(self, start: int) -> Iterator[int]:
-        """Yield sizes of a payload at ``start``: first those after which a text begins or nothing follows, then all."""
-        stop = min(len(self._data), start + _LONGEST_UNKNOWN)
-        likely = dict.fromkeys([0, *(at - start for at, _ in self._texts(start, stop))])
-        if stop == len(self._data):
-            likely[stop - start] = None
+        """Yield sizes of a payload at ``start``, the likeliest first.
+
+        First those after which what follows in a header begins: a serializer's role, a state (after the number of
+        states, where it is the first), a nested snapshot of a known class; the smallest of them first. Then those after
+        which nothing follows, or a snapshot of another class with a package, or any text; then all.
+        """
+        data = self._data
+        stop = min(len(data), start + _LONGEST_UNKNOWN)
+        certain, classes, others = list[int](), list[int](), list[int]()
+        for at, length in self._texts(start, stop):
+            after, size = at + 2 + length, at - start
+            text, number = data[at + 2 : after], int.from_bytes(data[after : after + 4], "big")
+            if text.endswith(_ROLE) or (_CLASS.fullmatch(text) and find_reader(text.decode()) is not None):
+                certain.append(size)
+            elif number <= _LAST_BACKEND_TYPE and int.from_bytes(data[after + 4 : after + 8], "big") <= _MOST_OPTIONS:
+                certain += [item for item in (size, size - 2) if item >= 0]
+            elif _CLASS.fullmatch(text) and (number <= _MOST_VERSION or number == CONFIG_VERSION):
+                classes.append(size)
+            else:
+                others.append(size)
+        last = [stop - start] if stop == len(data) else []
+        likely = dict.fromkeys([*certain, *last, *classes, 0, *others])
         yield from likely
         yield from (size for size in range(stop - start + 1) if size not in likely)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 import pyarrow as pa
 
@@ -47,7 +46,7 @@ def decode_keys(entries: Iterable[RawEntries], state: KeyedState, ctx: LayoutCon
     builder = Builder()
     columns: dict[str, Assembler] = {}
     builder.op(ops.PUSH_POS)
-    _, raw_key = emit_composite_key(builder, replace(state, user_key=None), ctx, columns, raw_keys=True)
+    _, raw_key = emit_composite_key(builder, state, ctx, columns, raw_keys=True, user_keys=False)
     assert raw_key is not None
     if state.user_key is not None:
         Blob(ops.LENGTH_REST).skip(builder)

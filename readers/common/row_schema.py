@@ -9,8 +9,9 @@ import pyarrow as pa
 from stateproc.codec.arrow_arrays import offsets_of, values_array
 from stateproc.codec.layouts import with_nulls
 from stateproc.codec.temporal import nulls
-from stateproc.readers.common.entry_programs import LAST_ACCESS_TYPE, Columns, key_layout, last_access, split_ttl
+from stateproc.readers.common.entry_programs import LAST_ACCESS_TYPE, Columns, last_access, split_ttl
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.common.unknown_keys import key_layout, timer_layout
 from stateproc.serializers import LayoutContext, Serializer, Undecodable
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
 
@@ -34,7 +35,7 @@ def state_fields(
     """
     fields = [pa.field(KEY_GROUP, pa.int32(), nullable=False)]
     if state.kind.is_queue:
-        timer = state.value.layout(ctx.inner).arrow_type
+        timer = timer_layout(state, ctx, alone=True).arrow_type
         fields += [pa.field("timestamp", pa.int64()), pa.field("key", timer.field("key").type)]
         return fields + ([pa.field("namespace", timer.field("namespace").type)] if state.has_namespace else [])
     fields.append(pa.field("key", key_layout(state, ctx).arrow_type))

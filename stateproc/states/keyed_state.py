@@ -208,7 +208,7 @@ class KeyedStateView(State):
                 try:
                     own = pa.schema(state_fields(state, context, flatten, unknown=unknown))
                 except Undecodable as error:
-                    raise with_choices(error, lengths=self.has_lengths) from error
+                    raise with_choices(error, self.operator.options, lengths=self.has_lengths) from error
             schema = own if schema is None else merged_schema(schema, own)
         assert schema is not None
         return schema

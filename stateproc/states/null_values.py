@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from stateproc.codec.arrow_arrays import booleans_of, values_array
 from stateproc.errors import SnapshotError, UnreadableStateWarning
 from stateproc.readers.common.key_decoder import read_keys
+from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.row_schema import RAW_KEY
 from stateproc.readers.common.splits import KeyedSplit
 
@@ -79,17 +80,21 @@ def _listed(names: Collection[str]) -> str:
     return ", ".join(f"'{name}'" for name in names)
 
 
-def with_choices(error: SnapshotError, *, lengths: bool, canonical: bool = True) -> SnapshotError:
+def with_choices(error: SnapshotError, options: ReadOptions, *, lengths: bool, canonical: bool = True) -> SnapshotError:
     """Return the error of a state that cannot be decoded, with the options that read it nevertheless.
 
     Args:
         error: The error.
+        options: The options that were given, which are not advised again.
         lengths: Whether the state's files store the length of each entry.
         canonical: Whether canonical savepoints do.
     """
     choices = [error.advice] if error.advice else []
     if lengths:
-        choices.append("read it as bytes (opaque='bytes') or as null (on_error='null')")
+        as_bytes = "as bytes (opaque='bytes')" if options.opaque != "bytes" else ""
+        as_null = "as null (on_error='null')" if options.on_error != "null" else ""
+        if as_bytes or as_null:
+            choices.append("read it " + " or ".join(filter(None, (as_bytes, as_null))))
     elif canonical:
         choices.append("take a canonical savepoint, where opaque='bytes' reads its bytes")
     return type(error)(error.message, where=error.where, advice="; or ".join(choices) or None)

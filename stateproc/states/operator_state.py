@@ -134,7 +134,7 @@ def operator_state_fields(
             type_ = known_or_bytes(serializer, context).layout(context).arrow_type
         except Undecodable as error:
             if unknown is None:
-                raise with_choices(error, lengths=mode != "BROADCAST", canonical=False) from error
+                raise with_choices(error, options, lengths=mode != "BROADCAST", canonical=False) from error
             type_ = unknown
         fields.append(pa.field(name, type_))
     return fields

@@ -11,6 +11,15 @@ from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable, simple_name
 from stateproc.wire import Output
 
+_OF_ENCLOSING = frozenset({"Snapshot", "Config", "ConfigSnapshot", "SerializerSnapshot", "SerializerConfigSnapshot"})
+"""Names of nested classes that do not say whose snapshot it is."""
+
+
+def _shown(class_name: str) -> str:
+    """Return a snapshot class's name for users: that of the enclosing class where its own says nothing."""
+    enclosing, _, own = class_name.rpartition("$")
+    return enclosing.rsplit(".", 1)[-1] if enclosing and own in _OF_ENCLOSING else simple_name(class_name)
+
 
 @dataclass(frozen=True)
 class Opaque(Serializer):
@@ -40,7 +49,7 @@ class Opaque(Serializer):
 
     @property
     def type_name(self) -> str:
-        return f"? {simple_name(self.class_name)}"
+        return f"? {_shown(self.class_name)}"
 
     def write_snapshot(self, out: Output, release: Release) -> None:
         if not self.snapshot:

@@ -5,6 +5,7 @@ Format: org.apache.flink.api.common.typeutils.TypeSerializerSnapshot.writeVersio
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from stateproc.errors import SnapshotError, UnsupportedSnapshot
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import Serializer
+from stateproc.serializers.core.config_snapshot import CONFIG_VERSION, skip_java_serializer
 from stateproc.serializers.core.opaque import Opaque
 from stateproc.wire import Cursor, Output
 
@@ -29,6 +31,9 @@ class ObservedSnapshot:
 
 
 PROXY_VERSION = 2
+_ROLE = "_SERIALIZER"
+"""What the names of serializers' roles end with, which come where a payload of unknown size was taken for too long."""
+_CLASS_NAME = re.compile(r"[^\W\d][\w$-]*(\.[^\W\d][\w$-]*)*|\$[\w$.-]*")
 _COMPOSITE_MAGIC, _NESTED_MAGIC = 911108, 1333245
 _COMPOSITE_VERSION, _NESTED_VERSION, _SIMPLE_VERSION = 3, 1, 3
 SCALA_PACKAGES = ("org.apache.flink.api.scala.typeutils.", "org.apache.flink.table.api.typeutils.")
@@ -71,7 +76,8 @@ def register(class_name: str, reader: SnapshotReader) -> None:
 
     Args:
         class_name: the snapshot class's name, as Class.getName() returns it.
-        reader: ``reader(cursor, version)`` reads the payload after class name and version and returns a Serializer.
+        reader: ``reader(cursor, version)`` reads the payload after class name and version and returns a Serializer. The
+            payload of a TypeSerializerConfigSnapshot (version 0x7a53c4f0) is what its ``write`` has written.
     """
     _READERS[class_name] = reader
 
@@ -86,6 +92,10 @@ def read_versioned(cursor: Cursor) -> Serializer:
 def _read_payload(cursor: Cursor, class_name: str, version: int, at: int) -> Serializer:
     """Read the payload of a snapshot that begins ``at`` the position of its class name."""
     reader = _READERS.get(class_name)
+    if reader is None and (not _CLASS_NAME.fullmatch(class_name) or class_name.endswith(_ROLE)):
+        cursor.corrupt(f"a serializer snapshot of {class_name!r}, which is no name of a class", at=at)
+    if version == CONFIG_VERSION:
+        skip_java_serializer(cursor)
     known_size = cursor.assumed_sizes.get(cursor.pos)
     if known_size is not None:
         reason = (cursor.reasons or {}).get(cursor.pos)

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.decoder import ValueDecoder
 from stateproc.codec.errors import BadValue, Unrepresentable
 from stateproc.codec.layouts import Layout
+from stateproc.codec.layouts.base import Unwritable
 from stateproc.codec.machine import DecodeFailure, HostFailure
 from stateproc.codec.temporal import EXACT
-from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
+from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot, Where
 
 UNREADABLE = (OverflowError, pa.ArrowInvalid)
 
@@ -45,6 +47,25 @@ def decode_value(layout: Layout, data: bytes, type_name: str) -> Any:
         message = f"a date that Python's datetime cannot hold (type {type_name})"
         raise UnsupportedSnapshot(message, where=Where(file="<bytes>"), advice=EXACT) from error
     return layout.to_python(value)
+
+
+def fits(layout: Layout, decoder: ValueDecoder, data: bytes, start: int) -> bool:
+    """Return whether ``data`` from ``start`` on is one value of ``layout`` as it would be written.
+
+    Args:
+        layout: the layout.
+        decoder: a decoder of the layout, which many calls share.
+        data: the bytes.
+        start: where the value would begin.
+    """
+    raw = np.frombuffer(data + bytes(8), dtype=np.uint8)
+    try:
+        array = decoder.decode(raw, np.array([start], np.int64), np.array([len(data)], np.int64))
+        return bytes(layout.encode(array).data) == data[start:]
+    except Unwritable:
+        return True
+    except (SnapshotError, HostFailure, DecodeFailure, Unencodable, BadValue, *UNREADABLE):
+        return False
 
 
 def as_corrupt(error: Exception, what: str) -> Exception:
