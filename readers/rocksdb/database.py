@@ -34,10 +34,17 @@ class DatabaseFile:
 
 @dataclass(frozen=True)
 class SstFile:
-    """A live sst file; ``live`` is what the MANIFEST says of it, None where there is no MANIFEST."""
+    """A live sst file.
+
+    Attributes:
+        source: The file.
+        live: What the MANIFEST says of it; None where there is no MANIFEST.
+        family: The column family to which it belongs by the MANIFEST.
+    """
 
     source: ByteSource
     live: LiveFile | None
+    family: str | None = None
 
     def overlaps(self, wanted: Sequence[KeySpan]) -> bool:
         """Whether it may hold keys, or tombstones of keys, of these spans."""
@@ -143,7 +150,9 @@ def live_files(
             where=Where(file=_manifest_name(files), offset=0, state=state),
             advice="take the comparator out of the job's factory of options: Flink's own savepoints need keys in order",
         )
-    return [SstFile(_live_source(live, tables, files, state), live) for live in family.files if live.overlaps(wanted)]
+    return [
+        SstFile(_live_source(live, tables, files, state), live, state) for live in family.files if live.overlaps(wanted)
+    ]
 
 
 def _family_of_table(source: ByteSource, *, verify: bool) -> str:

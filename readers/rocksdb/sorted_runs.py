@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from stateproc.codec.array_types import Longs
-from stateproc.errors import UnsupportedSnapshot, Where
+from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
 from stateproc.readers.rocksdb.blocks import PlainBlocks
 from stateproc.readers.rocksdb.database import SstFile
 from stateproc.readers.rocksdb.format import damaged
@@ -56,7 +56,14 @@ class RunBlocks:
 def open_file(sst: SstFile, *, verify: bool) -> OpenFile:
     """Open a table. Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile."""
     table = open_table(sst.source, verify=verify)
-    operator = table.properties.merge_operator
+    family, operator = table.properties.column_family, table.properties.merge_operator
+    if None not in (sst.family, family) and sst.family != family:
+        raise CorruptSnapshot(
+            f"the table is of the column family {family!r}, where the MANIFEST lists one of {sst.family!r}",
+            where=Where(file=table.file, offset=0),
+            advice="this is another file than the snapshot's, though of its length: correct path_mapping if it is given, "
+            "or restore the file from a copy",
+        )
     if table.properties.merge_operands and operator not in _JOINING:
         raise UnsupportedSnapshot(
             f"operands of the merge operator {operator}, where Flink's is {_JOINING[0]}",

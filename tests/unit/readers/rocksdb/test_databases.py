@@ -364,3 +364,20 @@ def test_splits_end_at_key_group_boundaries() -> None:
     assert split_key_groups(range(4, 10), sizes, 10) == [range(4, 6), range(6, 7), range(7, 10)]
     assert split_key_groups(range(4, 10), sizes, 100) == [range(4, 10)]
     assert split_key_groups(range(4, 4), np.zeros(0, np.int64), 10) == []
+
+
+def test_a_table_of_another_column_family_is_refused(tmp_path: Path) -> None:
+    """Files of equal length can be exchanged, as by a path mapping: the table itself says whose it is."""
+    db = Rdict(str(tmp_path), options())
+    for name in ("first", "other"):
+        db.create_column_family(name, options())
+        family = db.get_column_family(name)
+        family[b"\0key"] = name.encode()
+        family.flush()
+    db.close()
+    first, other = sorted(tmp_path.glob("*.sst"))
+    assert first.stat().st_size == other.stat().st_size
+    assert contents(database(tmp_path), "first") == {b"\0key": b"first"}
+    first.write_bytes(other.read_bytes())
+    with pytest.raises(CorruptSnapshot, match="of the column family 'other', where the MANIFEST lists one of 'first'"):
+        contents(database(tmp_path), "first")
