@@ -61,8 +61,8 @@ def open_file(sst: SstFile, *, verify: bool) -> OpenFile:
         raise CorruptSnapshot(
             f"the table is of the column family {family!r}, where the MANIFEST lists one of {sst.family!r}",
             where=Where(file=table.file, offset=0),
-            advice="this is another file than the snapshot's, though of its length: correct path_mapping if it is given, "
-            "or restore the file from a copy",
+            advice="this is another file than the snapshot's, though of its length: correct path_mapping if there is "
+            "one, or restore the file from a copy",
         )
     if table.properties.merge_operands and operator not in _JOINING:
         raise UnsupportedSnapshot(

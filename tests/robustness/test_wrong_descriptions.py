@@ -131,4 +131,5 @@ def test_verify_reports_each_state_that_a_wrong_description_concerns() -> None:
     assert {(problem.operator, problem.severity) for problem in report.problems} == {
         (item.uid, Severity.UNREADABLE) for item in found
     }
-    assert found[0].open(classes={name: item.classes[name] for item in found for name in item.classes}).verify().is_intact
+    right = {name: item.classes[name] for item in found for name in item.classes}
+    assert found[0].open(classes=right).verify().is_intact
