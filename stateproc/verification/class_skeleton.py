@@ -8,13 +8,15 @@ from collections.abc import Iterable, Mapping
 from stateproc.verification.class_mentions import MentionedClass, Readability
 from stateproc.verification.problem import Problem
 
-Skeleton = Mapping[str, dict[str, str] | list[str]]
-"""Class name → fields and their types, or constants: the form of ``--classes``."""
+Skeleton = Mapping[str, dict[str, str] | list[str] | str]
+"""Class name → fields and their types, constants, or what a collection holds: the form of ``--classes``."""
 
 FIELDS: dict[str, str] = {"fieldName": "type"}
 """Stands for fields. It is refused as a description, so that nothing is read before it has been replaced."""
 CONSTANTS: list[str] = ["FIRST", "SECOND"]
-_DESCRIBE = re.compile(r"describe it.*?classes=\{(?P<quote>[\"'])(?P<name>.+?)(?P=quote): (?P<body>[\[{])", re.DOTALL)
+_DESCRIBE = re.compile(
+    r"describe it.*?classes=\{(?P<quote>[\"'])(?P<name>.+?)(?P=quote): (?P<body>[\[{]|\"[^\"]+\")", re.DOTALL
+)
 """What the advice of errors says about classes without a description, whatever reads them."""
 
 
@@ -25,15 +27,21 @@ def class_skeleton(mentioned: Iterable[MentionedClass], problems: Iterable[Probl
         mentioned: The classes that serializers mention.
         problems: The problems of reading values, which name further classes.
     """
-    found: dict[str, dict[str, str] | list[str]] = {}
+    found: dict[str, dict[str, str] | list[str] | str] = {}
     for item in mentioned:
         if item.readability is Readability.IF_DESCRIBED:
             found[_component(item.class_name)] = dict(FIELDS)
     for problem in problems:
         for match in _DESCRIBE.finditer(problem.advice):
-            body: dict[str, str] | list[str] = dict(FIELDS) if match["body"] == "{" else list(CONSTANTS)
-            found.setdefault(_component(match["name"]), body)
+            found.setdefault(_component(match["name"]), _body(match["body"]))
     return dict(sorted(found.items()))
+
+
+def _body(begins: str) -> dict[str, str] | list[str] | str:
+    """Return what stands for a description that an advice begins."""
+    if begins.startswith('"'):
+        return begins.strip('"')
+    return dict(FIELDS) if begins == "{" else list(CONSTANTS)
 
 
 def _component(class_name: str) -> str:

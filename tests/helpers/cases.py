@@ -312,6 +312,8 @@ def _equal_scalar(ours: Any, theirs: Any) -> bool:
         ours = json.loads(ours)  # JSON text, where the type of a field does not say more
     if isinstance(theirs, str) and theirs.startswith("0x") and isinstance(ours, (bytes, str)):
         return (ours if isinstance(ours, bytes) else base64.b64decode(ours)) == bytes.fromhex(theirs[2:])
+    if isinstance(ours, str) and ours == json.dumps(theirs, ensure_ascii=False):
+        return True  # JSON text
     if isinstance(ours, (dt.datetime, dt.date, dt.time)):
         ours = ours.isoformat()
     if isinstance(ours, decimal.Decimal):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stateproc.codec.kryo.collections import COLLECTION_BODIES, array
+from stateproc.codec.kryo.collections import COLLECTION_BODIES, array, like_body
 from stateproc.codec.kryo.library_serializers import SERIALIZER_BODIES
 from stateproc.codec.kryo.scala import CHILL_BODIES, FIELD_BODIES, NAMED_BODIES, singleton
 from stateproc.codec.kryo.scalars import SCALAR_BODIES
@@ -12,6 +12,7 @@ from stateproc.codec.kryo.walker import BodyReaders
 BODIES = BodyReaders(
     SCALAR_BODIES | TIME_BODIES | COLLECTION_BODIES,
     array,
+    like_body,
     FIELD_BODIES,
     CHILL_BODIES,
     NAMED_BODIES,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from stateproc.codec.kryo.forms import keys_of
+from stateproc.codec.kryo.known_collections import COLLECTIONS, MAPS
 from stateproc.codec.kryo.types import FieldType
 from stateproc.codec.kryo.values import KryoMap
 from stateproc.codec.kryo.walker import Body, Walker
@@ -11,6 +13,36 @@ from stateproc.codec.vm import kryo_kernels as codes
 
 # A list of nothing but nulls takes no bytes per element.
 _MAX_NULLS = 1 << 20
+
+
+def _comparator(w: Walker) -> None:
+    """The comparator of a sorted map or set, by class.
+
+    One of an unknown class is taken to have no fields, and so no bytes. Only the end of the value confirms that.
+    """
+    type_ = w.read_class()
+    if type_ is not None:
+        w.doubts.comparing = True
+        w.known(type_, nullable=False)
+        w.doubts.comparing = False
+
+
+def like_body(w: Walker, like: str, type_: FieldType) -> Any:
+    """A Map or Collection of a class of its own that extends or implements ``like``."""
+    in_order = SORTED_FORMS.get(like)
+    if in_order is None or not w.guesses.sorted(type_.name):
+        value = FORMS[like](w, type_)
+        if in_order is not None and next(iter(keys_of(value)), None) is None:
+            w.doubts.weak.add(type_.name)
+        return value
+    value = in_order(w, type_)
+    keys = keys_of(value)
+    if not keys:
+        # An empty TreeMap is an empty HashMap and one byte more.
+        w.doubts.unconfirmed = w.undescribed(type_.name, f"that may be a {like} or a sorted one")
+    elif None in keys:
+        w.data.cursor.corrupt("a null in a sorted map or set")
+    return value
 
 
 def _element(w: Walker, type_: FieldType, index: int) -> FieldType | None:
@@ -30,7 +62,7 @@ def _collection(w: Walker, type_: FieldType, *, nullable: bool = True, header: b
 def _collection2(w: Walker, type_: FieldType, header: bool) -> list[Any]:
     """[comparator], varint n, elements: of the declared class if that is final, else by class."""
     if header:
-        w.by_class()
+        _comparator(w)
     n = w.data.count(w.data.varint(), "elements")
     element = _element(w, type_, 0)
     if element is not None and w.final(element):
@@ -50,7 +82,7 @@ def _collection5(w: Walker, type_: FieldType, nullable: bool, header: bool) -> l
         return None
     n -= 1
     if header:
-        w.by_class()
+        _comparator(w)
     if n == 0:
         return []
     if element is not None and of_known_class:
@@ -104,14 +136,14 @@ def _singleton_map(w: Walker, type_: FieldType) -> KryoMap:
 def _map(w: Walker, type_: FieldType, *, nullable: bool = True, header: bool = False) -> KryoMap | None:
     """varint n (Kryo 5: n + 1), entries; a comparator before (Kryo 2) or after (Kryo 5) the number."""
     if header and w.version < 5:
-        w.by_class()
+        _comparator(w)
     n = w.data.varint()
     if w.version >= 5:
         n -= 1
         if n < 0:
             return None
         if header:
-            w.by_class()
+            _comparator(w)
     key, value = _element(w, type_, 0), _element(w, type_, 1)
     pairs = []
     for _ in range(w.data.count(n, "entries", 2)):
@@ -172,39 +204,12 @@ def array(w: Walker, type_: FieldType) -> Any:
     return [w.declared(component) for _ in range(w.data.count(n, "array elements"))]
 
 
-_COLLECTIONS = (
-    "ArrayList",
-    "LinkedList",
-    "Vector",
-    "Stack",
-    "ArrayDeque",
-    "HashSet",
-    "LinkedHashSet",
-    "concurrent.CopyOnWriteArrayList",
-    "concurrent.CopyOnWriteArraySet",
-    "concurrent.ConcurrentLinkedQueue",
-    "concurrent.ConcurrentLinkedDeque",
-    *(f"Collections$Unmodifiable{kind}" for kind in ("Collection", "List", "RandomAccessList", "Set")),
-    *(f"Collections$Synchronized{kind}" for kind in ("Collection", "List", "RandomAccessList", "Set")),
-)
 _IMMUTABLE = ("ListN", "List12", "SetN", "Set12", "SubList")
-_MAPS = (
-    "HashMap",
-    "LinkedHashMap",
-    "Hashtable",
-    "Properties",
-    "IdentityHashMap",
-    "WeakHashMap",
-    "EnumMap",
-    "concurrent.ConcurrentHashMap",
-    "Collections$UnmodifiableMap",
-    "Collections$SynchronizedMap",
-)
 
 COLLECTION_BODIES: dict[str, Body] = {
-    **{f"java.util.{name}": _collection for name in _COLLECTIONS},
+    **dict.fromkeys(COLLECTIONS, _collection),
+    **dict.fromkeys(MAPS, _plain_map),
     **{f"java.util.ImmutableCollections${name}": _immutable_collection for name in _IMMUTABLE},
-    **{f"java.util.{name}": _plain_map for name in _MAPS},
     "java.util.ImmutableCollections$Map1": _immutable_map,
     "java.util.ImmutableCollections$MapN": _immutable_map,
     "java.util.TreeSet": _sorted_collection,
@@ -222,6 +227,34 @@ COLLECTION_BODIES: dict[str, Body] = {
     "java.util.Collections$SingletonMap": _singleton_map,
 }
 
+
+def _queue(w: Walker, type_: FieldType) -> list[Any] | None:
+    """A subclass of PriorityQueue: Kryo 2 has a serializer of its own only for PriorityQueue itself."""
+    return _collection(w, type_, header=w.version >= 5)
+
+
+_INTERFACES: dict[str, Body] = {
+    **dict.fromkeys(("Collection", "List", "Set", "SortedSet", "NavigableSet", "Queue", "Deque"), _collection),
+    **dict.fromkeys(("Map", "SortedMap", "NavigableMap", "AbstractMap"), _plain_map),
+    **dict.fromkeys(("AbstractCollection", "AbstractList", "AbstractSet", "AbstractQueue"), _collection),
+    "PriorityQueue": _queue,
+    "concurrent.ConcurrentMap": _plain_map,
+}
+_SORTED: dict[str, Body] = {
+    **dict.fromkeys(("Map", "SortedMap", "NavigableMap"), _sorted_map),
+    **dict.fromkeys(("Collection", "Set", "SortedSet", "NavigableSet"), _sorted_collection),
+}
+_NO_SUPERCLASS = ("Arrays$ArrayList", "RegularEnumSet", "JumboEnumSet")
+FORMS: dict[str, Body] = {
+    name: body
+    for name, body in (COLLECTION_BODIES | {f"java.util.{name}": body for name, body in _INTERFACES.items()}).items()
+    if not name.startswith(("java.util.ImmutableCollections$", "java.util.Collections$"))
+    and name.removeprefix("java.util.") not in _NO_SUPERCLASS
+}
+"""How Kryo writes a class that extends or implements one of these."""
+SORTED_FORMS: dict[str, Body] = {f"java.util.{name}": body for name, body in _SORTED.items()}
+"""How it writes one that extends TreeMap or TreeSet, which is a Map or a Set, too."""
+
 _KERNEL_CODES: dict[Body, int] = {
     _collection: codes.COLLECTION,
     _sorted_collection: codes.SORTED_COLLECTION,
@@ -235,3 +268,8 @@ _KERNEL_CODES: dict[Body, int] = {
 }
 KERNEL_COLLECTIONS = {name: _KERNEL_CODES[body] for name, body in COLLECTION_BODIES.items() if body in _KERNEL_CODES}
 """Collections that the kernels read, and their class codes there."""
+
+
+def kernel_code(like: str) -> int | None:
+    """The code of the kernel that reads a class which extends or implements ``like``; None if none does."""
+    return _KERNEL_CODES.get(FORMS[like])

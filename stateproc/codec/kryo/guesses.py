@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+RECORD_GUESS, SORTED_GUESS, FORM_GUESS = "record ", "sorted ", "form of "
+
 
 class Guesses:
     """The assumptions of one attempt to read a value; :meth:`turn` goes on to the next combination."""
@@ -17,6 +19,23 @@ class Guesses:
     def without_synthetic(self, class_name: str) -> bool:
         """Whether synthetic fields of a class are not written; first the guess that they are."""
         return self._choose(f"synthetic fields of {class_name}", 2) == 1
+
+    def record(self, class_name: str) -> bool:
+        """Whether a class is a record; first the guess that it is not."""
+        return self._choose(f"{RECORD_GUESS}{class_name}", 2) == 1
+
+    def sorted(self, class_name: str) -> bool:
+        """Whether a Map or Collection is a TreeMap or TreeSet; first the guess that it is not."""
+        return self._choose(f"{SORTED_GUESS}{class_name}", 2) == 1
+
+    def form(self, class_name: str, n: int) -> int:
+        """Choose among the forms of a class; the first is what its description says."""
+        return self._choose(f"{FORM_GUESS}{class_name}", n)
+
+    @property
+    def made(self) -> dict[str, int]:
+        """The guesses of this attempt."""
+        return {what: chosen for what, (chosen, _) in self._made.items()}
 
     def serializer(self, class_name: str, options: tuple[str, ...]) -> int:
         """Choose one of the serializers that may have written a class, the same for all its objects in a value."""

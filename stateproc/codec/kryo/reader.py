@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from stateproc.codec.kryo.bodies import BODIES
 from stateproc.codec.kryo.classes import UnknownId
-from stateproc.codec.kryo.guesses import Guesses
+from stateproc.codec.kryo.forms import Ambiguous, Doubts
+from stateproc.codec.kryo.guesses import RECORD_GUESS, SORTED_GUESS, Guesses
 from stateproc.codec.kryo.own_serializers import (
     AmbiguousSerializer,
     UncertainSerializer,
@@ -16,6 +18,7 @@ from stateproc.codec.kryo.own_serializers import (
 from stateproc.codec.kryo.primitives import KryoInput
 from stateproc.codec.kryo.setting import KryoSetting
 from stateproc.codec.kryo.types import class_of_name
+from stateproc.codec.kryo.values import json_text
 from stateproc.codec.kryo.walk_errors import UndescribedClass
 from stateproc.codec.kryo.walker import Walker
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
@@ -35,10 +38,16 @@ def read_kryo(cursor: Cursor, setting: KryoSetting, whole: bool = False) -> Any:
 
     ``whole``: the value must end where the cursor's range ends. Where nothing says whether a class is final, or
     which of several serializers wrote it, all are tried until the bytes fit; bytes that fit two serializers are
-    refused. Raises CorruptSnapshot, UnsupportedSnapshot (unknown classes).
+    refused, and so are bytes that fit a class in two ways: as a record, as a sorted map. Raises CorruptSnapshot,
+    UnsupportedSnapshot (unknown classes), Ambiguous.
     """
+    return read_guessing(cursor, setting, whole, Guesses())
+
+
+def read_guessing(cursor: Cursor, setting: KryoSetting, whole: bool, guesses: Guesses) -> Any:
+    """``read_kryo`` from a combination of ``guesses`` on. Where forms are searched, they fit the bytes afterwards."""
     start, depth = cursor.pos, cursor.depth
-    guesses = Guesses()
+    fit: _Fit | None = None
     first_error: SnapshotError | None = None
     assumed: str | None = None
     found: tuple[Any, int, dict[str, str]] | None = None
@@ -50,16 +59,31 @@ def read_kryo(cursor: Cursor, setting: KryoSetting, whole: bool = False) -> Any:
             value = walker.by_class()
             if whole:
                 cursor.finish("the Kryo value")
+            elif walker.doubts.unconfirmed is not None:
+                raise walker.doubts.unconfirmed
+            if setting.search_forms:
+                return value
+            if walker.doubts.ambiguous is not None and not guesses.serializers:
+                raise walker.doubts.ambiguous
+            other = _Fit(value, cursor.pos, guesses.made, walker.doubts)
+            if found is not None and guesses.serializers != found[2]:
+                raise ambiguous_serializer(found[2], guesses.serializers, cursor.where(start))
+            if fit is not None and fit.only_seems_not_sorted(other):
+                # Bytes after an empty map are hardly ever the entries of a sorted one.
+                fit, found = other, (value, cursor.pos, guesses.serializers)
+            elif fit is not None and fit.is_guessed and not other.equals(fit):
+                raise _two_readings(fit, other).at(file=cursor.file, offset=cursor.base + start)
+            fit = fit or other
             if found is None:
                 found = value, cursor.pos, guesses.serializers
-            if guesses.serializers != found[2]:
-                raise ambiguous_serializer(found[2], guesses.serializers, cursor.where(start))
-            if not guesses.serializers:
+            if not guesses.serializers and not fit.is_guessed:
                 return value
-        except AmbiguousSerializer:
+        except (AmbiguousSerializer, Ambiguous):
             raise
         except SnapshotError as error:
-            if (cursor.starved and cursor.more) or (isinstance(error, UndescribedClass) and error.certain):
+            if (cursor.starved and cursor.more) or (
+                fit is None and isinstance(error, UndescribedClass) and error.certain
+            ):
                 # Another guess may fit bytes by chance.
                 raise
             starved = starved or cursor.starved
@@ -78,6 +102,8 @@ def read_kryo(cursor: Cursor, setting: KryoSetting, whole: bool = False) -> Any:
         for name, serializer in found[2].items():
             if serializer and name in setting.classes:
                 raise misdescribed_serializer(name, serializer, setting.serializer_of(name), cursor.where(start))
+        if fit is not None and fit.doubts.ambiguous is not None:
+            raise fit.doubts.ambiguous
         cursor.pos = found[1]
         return found[0]
     assert first_error is not None
@@ -85,6 +111,48 @@ def read_kryo(cursor: Cursor, setting: KryoSetting, whole: bool = False) -> Any:
     if assumed is not None and isinstance(first_error, CorruptSnapshot | UnknownId):
         raise _without_flink_scala(first_error, assumed) from first_error
     raise first_error
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """A value that the bytes fit, where it ends, and under which guesses."""
+
+    value: Any
+    end: int
+    guesses: dict[str, int]
+    doubts: Doubts
+
+    @property
+    def is_guessed(self) -> bool:
+        """Whether it was guessed what a class is: a record, a sorted map."""
+        return any(guess.startswith((RECORD_GUESS, SORTED_GUESS)) for guess in self.guesses)
+
+    def only_seems_not_sorted(self, other: _Fit) -> bool:
+        """Whether the other differs only in that maps which were empty here, or had a null key, are sorted."""
+        differ = self.differing(other)
+        return bool(differ) and {guess.removeprefix(SORTED_GUESS) for guess in differ} <= self.doubts.weak
+
+    def differing(self, other: _Fit) -> list[str]:
+        """The guesses that both made and made differently."""
+        return [guess for guess, chosen in self.guesses.items() if other.guesses.get(guess, chosen) != chosen]
+
+    def equals(self, other: _Fit) -> bool:
+        return self.end == other.end and json_text(self.value) == json_text(other.value)
+
+
+def _two_readings(one: _Fit, other: _Fit) -> Ambiguous:
+    """The error for bytes that fit under two guesses."""
+    differ = one.differing(other)
+    guess = next((guess for guess in differ if guess.startswith((RECORD_GUESS, SORTED_GUESS))), (*differ, "")[0])
+    name = guess.rpartition(" ")[2]
+    if guess.startswith(SORTED_GUESS):
+        advice = f'name the superclass: "{name}": "java.util.HashMap<…>" or "java.util.TreeMap<…>" (HashSet, TreeSet)'
+    elif guess.startswith(RECORD_GUESS):
+        advice = f'say in the description what the class is: "record {name}": {{…}}, or "class {name}": {{…}}'
+    else:
+        advice = f'say in the description whether the class has subclasses: "final {name}" or "open {name}"'
+    message = f"the description of class {name!r} fits the bytes in two ways, with different values"
+    return Ambiguous(message, advice=advice)
 
 
 def _without_flink_scala(error: SnapshotError, name: str) -> OtherWriter:

@@ -16,6 +16,8 @@ class KryoSetting:
     version: 2 (Flink 1.x) or 5 (Flink 2.x). registrations: class names in the order of their ids.
     serializers: class → Kryo serializer class it is registered with, for those that have one of their own.
     classes: the user's descriptions.
+    search_forms: classes that are not described as maps or collections are tried as such, too, to find out why
+    descriptions do not fit.
     defaults: (class or interface, Kryo serializer class) of the job's default serializers, in the order of addition.
     """
 
@@ -24,6 +26,7 @@ class KryoSetting:
     serializers: Mapping[str, str] = field(default_factory=dict)
     classes: Mapping[str, UserClass] = field(default_factory=dict)
     defaults: tuple[tuple[str, str], ...] = ()
+    search_forms: bool = False
     _choices: dict[str, SerializerChoice] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def serializer_of(self, name: str) -> SerializerChoice:

@@ -98,6 +98,10 @@ class FieldType:
         return f"{self.name}<{', '.join(map(str, self.args))}>" if self.args else self.name
 
 
+CLASS, RECORD = "class", "record"
+"""Forms of classes with fields, see UserClass."""
+
+
 @dataclass(frozen=True)
 class UserClass:
     """A user class: its fields, inherited ones too, or its enum constants in declared order.
@@ -106,6 +110,9 @@ class UserClass:
     depends on; None if the user did not say (then the bytes are tried both ways). ``parent``: the superclass, if given.
     ``interfaces``: all that it implements, inherited ones too; None if the description does not say.
     ``generic``: whether Flink leaves the class to Kryo although it has fields, because it is no POJO.
+    ``form``: what a class with fields is, CLASS (neither Map nor Collection nor record) or RECORD; None if the user did
+    not say. ``like``: of a class that is a Map or Collection the type that it extends or implements.
+    ``alternatives``: of an interface the classes of its values.
     """
 
     name: str
@@ -116,6 +123,9 @@ class UserClass:
     parent: str | None = None
     interfaces: tuple[str, ...] | None = None
     generic: bool = False
+    form: str | None = None
+    like: FieldType | None = None
+    alternatives: tuple[str, ...] = ()
 
     @property
     def is_enum(self) -> bool:
@@ -143,6 +153,13 @@ def bind(type_: FieldType, variables: tuple[str, ...], bound: Mapping[str, Field
     if type_.name in variables:
         return bound.get(type_.name, FieldType(OBJECT))
     return replace(type_, args=tuple(bind(arg, variables, bound) for arg in type_.args)) if type_.args else type_
+
+
+def without_arguments(type_: FieldType) -> FieldType:
+    """The erased type; an array keeps its component."""
+    if type_.array:
+        return replace(type_, args=(without_arguments(type_.args[0]),))
+    return replace(type_, args=()) if type_.args else type_
 
 
 def java_order(name: str) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stateproc.codec.kryo.types import FieldType
-from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
+from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
 
 
 class CorruptField(CorruptSnapshot):
@@ -26,3 +26,20 @@ class UndescribedClass(UnsupportedSnapshot):
 
     class_name = ""
     certain = False
+
+    @classmethod
+    def of(cls, class_name: str, why: str, where: Where) -> UndescribedClass:
+        """The error for an object in a value."""
+        message = f"a Kryo value holds the class {class_name!r}, {why}"
+        made = cls(message, where=where, advice=how_to_describe(class_name))
+        made.class_name = class_name
+        return made
+
+
+def how_to_describe(name: str) -> str:
+    """Return the advice for a class without a description."""
+    return (
+        f'describe it: classes={{"{name}": {{"a": "int", "b": "String", …}}}} with all its fields, inherited ones too, '
+        f'or {{}} if it has none; a class that is a Map or a Collection by what it holds: "{name}": '
+        '"map<String, Object>" or "list<Object>"; an enum as the list of its constants'
+    )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from stateproc.codec.kryo.classes import ClassIds
+from stateproc.codec.kryo.forms import Doubts, description, encloses, pushes_arguments, searched_form
 from stateproc.codec.kryo.guesses import Guesses
 from stateproc.codec.kryo.java_objects import java_object
 from stateproc.codec.kryo.own_serializers import SerializerChoice, UncertainSerializer, refuse_own_serializer
@@ -24,8 +25,9 @@ from stateproc.codec.kryo.types import (
     is_outer,
     is_synthetic,
     java_name,
+    without_arguments,
 )
-from stateproc.codec.kryo.values import Cycle, KryoObject
+from stateproc.codec.kryo.values import Cycle, KryoObject, Text
 from stateproc.codec.kryo.walk_errors import CorruptField, UndescribedClass
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
 
@@ -48,11 +50,12 @@ class BodyReaders:
 
     The walker gets them, because they call the walker. Of Scala's classes in Kryo 2: ``scala``, those written by their
     fields; ``chill``, those that chill's serializers write; ``scala_by_name``, some of the latter where flink-scala was
-    not there; ``singleton`` reads Scala's objects.
+    not there; ``singleton`` reads Scala's objects. ``like`` reads Maps and Collections of classes of their own.
     """
 
     by_class: Mapping[str, Body]
     array: Body
+    like: Callable[[Walker, str, FieldType], Any]
     scala: Mapping[str, Body]
     chill: Mapping[str, Body]
     scala_by_name: Mapping[str, Body]
@@ -69,6 +72,7 @@ class Walker:
         self.version = setting.version
         self.setting = setting
         self.guesses = guesses
+        self.doubts = Doubts()
         self._ids = ClassIds(data, setting.registrations)
         self.by_chill: str | None = None
         # The class that was read as chill's serializers write it before anything showed that they were there.
@@ -184,7 +188,7 @@ class Walker:
             return type_.final
         if type_.name in FINAL_CLASSES:
             return True
-        described = self.setting.classes.get(type_.name)
+        described = description(self.setting, type_.name)
         if described is None:
             if self.version < 5 and type_.name in FINAL_IN_SCALA:
                 return True
@@ -193,7 +197,7 @@ class Walker:
             return described.final
         if described.is_enum:
             return True
-        if self._extended(described):
+        if described.alternatives or self._extended(described):
             return False
         return self.guesses.final(type_.name)
 
@@ -202,13 +206,13 @@ class Walker:
         return name not in self._bodies.by_class and not name.startswith(_LIBRARIES)
 
     def _extended(self, described: UserClass) -> bool:
-        """Whether another described class looks like a subclass: it has all the fields and more."""
-        own = set(described.fields)
-        return bool(own) and any(own < set(other.fields) for other in self.setting.classes.values())
+        """Whether another described class looks like a subclass: it says so, or has all the fields and more."""
+        own, others = set(described.fields), self.setting.classes.values()
+        return any(other.parent == described.name or (own and own < set(other.fields)) for other in others)
 
     def enum(self, name: str) -> UserClass | None:
         """The description of an enum; a constant with a body of its own is of a class ``Name$1``."""
-        described = self.setting.classes.get(name)
+        described = description(self.setting, name)
         if described is None:
             outer, _, number = name.rpartition("$")
             described = self.setting.classes.get(outer) if number.isdecimal() else None
@@ -235,12 +239,22 @@ class Walker:
         enum = self.enum(name)
         if enum is not None:
             return self.constant(enum)
-        described = self.setting.classes.get(name)
+        described = description(self.setting, name)
+        form = searched_form(name, self.setting, self.guesses)
+        if form is not None:
+            return self._bodies.like(self, form, type_)
         if described is not None:
+            self.doubts.met[name] = None
+            if described.like is not None:
+                return self._bodies.like(self, described.like.name, type_)
             return self.fields(described, type_.args)
         if self.at_java_stream():
             return java_object(self.data.cursor)
-        raise self._no_bytes_for(name, "whose fields no snapshot contains")
+        error = self._no_bytes_for(name, "whose fields no snapshot contains")
+        if not self.doubts.comparing:
+            raise error
+        self.doubts.unconfirmed = error
+        return Text(name)
 
     def _scala_body(self, name: str) -> Body | None:
         """Return the reader of a Scala class; None if it has none, or is described as what FieldSerializer writes."""
@@ -280,7 +294,7 @@ class Walker:
     def is_readable(self, type_: FieldType) -> bool:
         """Whether :meth:`kryos_choice` reads the class, whatever the bytes."""
         name = type_.name
-        return type_.array or name in self._bodies.by_class or name in self.setting.classes or bool(self.enum(name))
+        return type_.array or name in self._bodies.by_class or bool(description(self.setting, name) or self.enum(name))
 
     def own_readers(self, type_: FieldType) -> tuple[tuple[str, Body], ...]:
         """The serializers that may have written a class and have readers; Kryo's own choice has no name.
@@ -328,7 +342,9 @@ class Walker:
 
     def fields(self, described: UserClass, args: tuple[FieldType, ...]) -> KryoObject:
         """FieldSerializer: the fields of all classes of the hierarchy, by name."""
-        bound = dict(zip(described.variables, args, strict=False))
+        pushes = pushes_arguments(described, self.version, self.guesses)
+        bound = dict(zip(described.variables, args, strict=False)) if pushes else {}
+        start = self.data.cursor.pos
         values: dict[str, Any] = {}
         for name, type_ in in_java_order(described.fields):
             if is_synthetic(name) and not self._writes_synthetic(described.name):
@@ -336,8 +352,9 @@ class Walker:
                 continue
             at = self.data.cursor.pos
             try:
-                values[name] = self.declared(bind(type_, described.variables, bound))
-                if is_outer(name) and not self._encloses(type_, values[name]):
+                part = bind(type_, described.variables, bound)
+                values[name] = self.declared(part if pushes else without_arguments(part))
+                if is_outer(name) and not encloses(type_, values[name], self.setting):
                     self.data.cursor.corrupt("no enclosing object", at=at)
             except CorruptField:
                 raise
@@ -346,7 +363,8 @@ class Walker:
                 raise
             except CorruptSnapshot as error:
                 raise CorruptField.of(error, described.name, name, type_) from error
-        return KryoObject(described.name, {name: values[name] for name, _ in described.fields})
+        value = KryoObject(described.name, {name: values[name] for name, _ in described.fields})
+        return self.doubts.checked(value, described, self.data, start)
 
     def read_from(self, data: KryoInput) -> None:
         """Go on reading another input: a part of the value that has a frame of its own."""
@@ -365,26 +383,8 @@ class Walker:
         """Guess whether Kryo wrote the class's synthetic fields: only with flink-scala, and of static classes never."""
         return self.version < 5 and not self.guesses.without_synthetic(class_name)
 
-    def _encloses(self, type_: FieldType, value: Any) -> bool:
-        """Whether a value can be the enclosing object of a declared type: never null, of the class or a subclass."""
-        if isinstance(value, Cycle):
-            return True
-        if not isinstance(value, KryoObject):
-            return value is not None and type_.name not in self.setting.classes
-        declared, own = self.setting.classes.get(type_.name), self.setting.classes.get(value.class_name)
-        if declared is None or own is None or declared.name == own.name:
-            return True
-        return own.parent == declared.name or set(declared.fields) < set(own.fields)
-
     def _no_bytes_for(self, name: str, why: str) -> UndescribedClass:
-        error = UndescribedClass(
-            f"a Kryo value holds the class {name!r}, {why}",
-            where=self.data.cursor.where(),
-            advice=f'describe it with all its fields: classes={{"{name}": {{"a": "int", "b": "String", …}}}} '
-            "(an enum as the list of its constants)",
-        )
-        error.class_name = name
-        return error
+        return UndescribedClass.of(name, why, self.data.cursor.where())
 
 
 def _own_weight(value: Any) -> int:

@@ -8,6 +8,11 @@ heading names all interfaces of the class, inherited ones too, or ``nothing``: o
 default Kryo serializers are for the class.
 ``"generic com.acme.Money"`` is no POJO for Flink, which leaves it to Kryo: it is not public, has no public constructor
 without arguments, or has fields without getter and setter.
+
+A class that is a Map or a Collection is described by what it holds, ``"com.acme.Props": "map<String, Object>"``, or by
+its superclass, ``"com.acme.Props extends java.util.HashMap<String, Object>": {}``; an interface by the classes of its
+values, ``"com.acme.Event": "com.acme.Paid | com.acme.Shipped"``. ``record`` or ``class`` before a name says that the
+class is a record, or that it is neither a record nor a Map nor a Collection.
 """
 
 from __future__ import annotations
@@ -22,7 +27,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from stateproc.codec.kryo.types import PRIMITIVES, FieldType, UserClass
+from stateproc.codec.kryo.collections import FORMS
+from stateproc.codec.kryo.types import CLASS, PRIMITIVES, RECORD, FieldType, UserClass
 from stateproc.errors import InvalidOption
 from stateproc.serializers.core.base import simple_name
 from stateproc.serializers.java.field_types import ALIASES, parse_type, shortened, without_modifiers
@@ -35,6 +41,8 @@ _COMMON_SUPERTYPES = {
 }
 _MAX_SUGGESTIONS_FROM = 2000
 """How many described classes are searched for a similar name."""
+
+_BEFORE_NAME = re.compile(r"\s*(?:(?:final|open|record|class)\s+)*")
 
 
 class Classes(dict[str, UserClass]):
@@ -60,30 +68,62 @@ def parse_classes(spec: Any) -> Classes:
                 f"the class {description.name!r} is described twice", advice="merge the two descriptions into one"
             )
         described[description.name] = description
+    _inherit_forms(described)
     _check_types(described)
     return described
+
+
+def _inherit_forms(described: Classes) -> None:
+    """Let subclasses of described Maps and Collections be such, too."""
+    for description in list(described.values()):
+        above, seen = description, {description.name}
+        while above.like is None and above.parent is not None and above.parent not in seen:
+            seen.add(above.parent)
+            above = described.get(above.parent, above)
+        if above.like is not None and description.like is None:
+            described[description.name] = replace(description, like=above.like, fields=())
 
 
 def _check_types(described: Classes) -> None:
     """Refuse names that stand for no type: a class without package that is neither described nor a type variable."""
     for description in described.values():
-        for name, type_ in description.fields:
+        _check_alternatives(description, described)
+        types = [(f"the field {name!r} of {description.name!r}", type_) for name, type_ in description.fields]
+        if description.like is not None:
+            types.append((f"the class {description.name!r}", description.like))
+        for what, type_ in types:
             unknown = _unknown_name(type_, described, description.variables)
             if unknown is not None:
                 inside = f" in '{type_}'" if unknown != type_.name else ""
                 raise InvalidOption(
-                    f"the field {name!r} of {description.name!r}: unknown type {unknown!r}{inside}",
+                    f"{what}: unknown type {unknown!r}{inside}",
                     advice=_nearest_types(unknown, described, description.variables),
                 )
-        for what, above in (
+        for kind, above in (
             ("superclass", description.parent),
             *(("interface", i) for i in description.interfaces or ()),
         ):
             if above is not None and "." not in above and above not in described:
                 raise InvalidOption(
-                    f"the {what} of {description.name!r}: unknown type {above!r}",
+                    f"the {kind} of {description.name!r}: unknown type {above!r}",
                     advice=_nearest_types(above, described, ()),
                 )
+
+
+def _check_alternatives(description: UserClass, described: Classes) -> None:
+    """Refuse an interface one of whose classes is not described as a class with fields."""
+    for name in description.alternatives:
+        found = described.get(name)
+        if found is None:
+            raise InvalidOption(
+                f"the class {name!r}, one of {description.name!r}, is not described",
+                advice=f'describe it, too: "{name}": {{"a": "int", "b": "String", …}}, and write its name in full',
+            )
+        if found.is_enum or found.like is not None or found.alternatives:
+            raise InvalidOption(
+                f"the class {name!r}, one of {description.name!r}, is described as no class with fields",
+                advice=f"leave the description of {description.name!r} out: its values are JSON text then",
+            )
 
 
 def _unknown_name(type_: FieldType, described: Classes, variables: tuple[str, ...]) -> str | None:
@@ -128,7 +168,10 @@ def _loaded(spec: Any) -> Mapping[Any, Any]:
     return spec
 
 
-_FORM = 'the form is {"com.acme.X": {"a": "int", "b": "list<String>"}, "com.acme.Color": ["RED", "GREEN"]}'
+_FORM = (
+    'the form is {"com.acme.X": {"a": "int", "b": "list<String>"}, "com.acme.Color": ["RED", "GREEN"], '
+    '"com.acme.Props": "map<String, Object>"}'
+)
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -145,6 +188,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _parse_class(heading: str, body: Any) -> UserClass:
     heading, generic = _without_generic(heading)
+    heading, form = _with_form(heading)
     heading, parent, interfaces = _with_supertypes(heading)
     named = parse_type(heading)
     if named.array or named.primitive or any(arg.args for arg in named.args):
@@ -159,9 +203,22 @@ def _parse_class(heading: str, body: Any) -> UserClass:
     if len(set(variables)) < len(variables):
         twice = next(name for name in variables if variables.count(name) > 1)
         raise InvalidOption(f"the class {named.name!r} has the type variable {twice!r} twice", advice=_FORM)
+    supertypes = ([] if parent is None else [parent], interfaces or ())
+    like = next((type_ for types in supertypes for type_ in types if type_.name in FORMS), None)
     description = UserClass(
-        named.name, variables=variables, final=named.final, parent=parent, interfaces=interfaces, generic=generic
+        named.name,
+        variables=variables,
+        final=named.final,
+        parent=None if parent is None else _supertype(parent),
+        interfaces=None if interfaces is None else tuple(map(_supertype, interfaces)),
+        generic=generic,
+        form=form,
+        like=like,
     )
+    if form is not None and like is not None:
+        raise _no_such_form(description, f"its supertype {like} is a Map or a Collection")
+    if isinstance(body, str):
+        return _by_type(description, body)
     if isinstance(body, list | tuple) and body and all(isinstance(name, str) for name in body):
         if len(set(body)) != len(body):
             raise InvalidOption(f"the enum {named.name!r} has a constant twice", advice=_FORM)
@@ -183,20 +240,62 @@ def _parse_class(heading: str, body: Any) -> UserClass:
                 f"the field {name!r} of {named.name!r}: {error.message}", advice=error.advice
             ) from error
     variables = description.variables or _variables_used(tuple(type_ for _, type_ in fields))
-    return replace(description, fields=tuple(fields), variables=variables)
+    kept = tuple(fields) if like is None else ()
+    return replace(description, fields=kept, variables=variables or (_variables_used((like,)) if like else ()))
 
 
-def _with_supertypes(heading: str) -> tuple[str, str | None, tuple[str, ...] | None]:
+def _by_type(description: UserClass, text: str) -> UserClass:
+    """Parse a description that is a text: the type of a Map or Collection, or classes with ``|`` between."""
+    if "|" in text:
+        if description.form is not None:
+            raise _no_such_form(description, "it stands for other classes")
+        names = tuple(parse_type(name).name for name in text.split("|"))
+        return replace(description, alternatives=names, final=False)
+    type_ = parse_type(text)
+    if f"java.util.{type_.name}" in FORMS:
+        type_ = replace(type_, name=f"java.util.{type_.name}")
+    if type_.name not in FORMS:
+        raise InvalidOption(
+            f"{description.name!r} is described as {shortened(text)!r}, which is no Map or Collection of Java",
+            advice='the form is "map<String, Object>", "list<Object>", "set<Object>", or the class of java.util that '
+            'it extends, such as "java.util.TreeMap<String, Long>"; an interface is described by two or more classes: '
+            '"com.acme.Paid | com.acme.Shipped"',
+        )
+    if description.form is not None:
+        raise _no_such_form(description, f"a {text} is a Map or a Collection")
+    variables = description.variables or _variables_used((type_,))
+    return replace(description, like=type_, variables=variables)
+
+
+def _no_such_form(description: UserClass, why: str) -> InvalidOption:
+    return InvalidOption(
+        f"{description.name!r} is described as a {description.form}, but {why}",
+        advice=f"remove {description.form!r} before the name, or describe the fields of the class",
+    )
+
+
+def _with_form(heading: str) -> tuple[str, str | None]:
+    """Split a heading into the text without ``class``, and what it says of the class: CLASS, RECORD, None."""
+    prefix = _BEFORE_NAME.match(heading)
+    words = prefix[0].split() if prefix is not None else []
+    if CLASS in words and RECORD in words:
+        raise InvalidOption(f"{shortened(heading)!r} is both a class and a record", advice=_FORM)
+    if CLASS not in words or prefix is None:
+        return heading, RECORD if RECORD in words else None
+    return " ".join([*(word for word in words if word != CLASS), heading[prefix.end() :]]), CLASS
+
+
+def _with_supertypes(heading: str) -> tuple[str, FieldType | None, tuple[FieldType, ...] | None]:
     """Split a heading into the class, the superclass after ``extends``, the interfaces after ``implements``."""
     own, implements, names = heading.partition(" implements ")
     interfaces = None
     if implements and own.count("<") == own.count(">"):
         heading = own
         given = "" if names.strip() == "nothing" else names
-        interfaces = tuple(_supertype(name) for name in _split(given))
+        interfaces = tuple(parse_type(name.strip()) for name in _split(given))
     own, extends, parent = heading.partition(" extends ")
     if extends and own.count("<") == own.count(">"):
-        return own, _supertype(parent), interfaces
+        return own, parse_type(parent.strip()), interfaces
     return heading, None, interfaces
 
 
@@ -212,10 +311,9 @@ def _split(names: str) -> list[str]:
     return [*parts, last] if parts or last.strip() else []
 
 
-def _supertype(name: str) -> str:
+def _supertype(type_: FieldType) -> str:
     """The full name of a supertype; interfaces that most classes have need no package."""
-    short = parse_type(name.strip()).name
-    return _COMMON_SUPERTYPES.get(short, short)
+    return _COMMON_SUPERTYPES.get(type_.name, type_.name)
 
 
 def _without_generic(heading: str) -> tuple[str, bool]:

@@ -66,6 +66,14 @@ class Kind:
     python: Callable[[KryoColumn, Any], Any] | None = None
 
 
+class OtherClass(BadValue):
+    """Internal: an object of another class than the column has."""
+
+    def __init__(self, expected: str, found: str) -> None:
+        super().__init__(f"a {found} where a {expected} stands")
+        self.expected, self.found = expected, found
+
+
 def _expect(column: KryoColumn, value: Any, *types: type) -> Any:
     if not isinstance(value, types):
         raise BadValue(f"a {_named(value)} where a {column.type} stands")
@@ -81,7 +89,7 @@ def _named(value: Any) -> str:
 def _struct(column: KryoColumn, value: Any) -> dict[str, Any]:
     instance = _expect(column, value, KryoObject)
     if instance.class_name not in column.classes:
-        raise BadValue(f"a {instance.class_name} where a {column.classes[0]} stands")
+        raise OtherClass(column.classes[0], instance.class_name)
     made = {name: child.arrow(instance.fields.get(name)) for name, child in column.children if name in instance.fields}
     if len(column.classes) > 1:
         made[CLASS_FIELD] = instance.class_name
@@ -311,7 +319,12 @@ class _Columns:
     def _described(self, described: UserClass, args: tuple[FieldType, ...], inside: tuple[str, ...]) -> KryoColumn:
         if described.is_enum:
             return _TEXT
-        family = (described, *self._subclasses(described))
+        if described.like is not None:
+            return self._like(described, args, inside)
+        family = tuple(self._family(described))
+        if len(family) == 1 and not family[0].fields and described.form is None and not described.final:
+            # An interface or an abstract class: its values are of other classes.
+            return JSON
         if any(member.name in inside for member in family) or self.made > MAX_COLUMNS or len(inside) > _DEEPEST:
             return JSON
         inside += tuple(member.name for member in family)
@@ -330,9 +343,41 @@ class _Columns:
         names = tuple(member.name for member in family)
         return KryoColumn("struct", pa.struct(fields), tuple(children.items()), names)
 
-    def _subclasses(self, described: UserClass) -> list[UserClass]:
-        """Find described classes that can be subclasses: they have all its fields and more."""
-        if described.final or not described.fields:
-            return []
+    def _like(self, described: UserClass, args: tuple[FieldType, ...], inside: tuple[str, ...]) -> KryoColumn:
+        """Return the column of a class that is a Map or a Collection: that of the type it extends or implements."""
+        if described.name in inside or described.like is None or described.like.name in self.classes:
+            return JSON
+        bound = dict(zip(described.variables, args, strict=False))
+        return self.of(bind(described.like, described.variables, bound), (*inside, described.name))
+
+    def _family(self, described: UserClass) -> list[UserClass]:
+        """Return the described classes that values can have.
+
+        Those that an interface's description names; otherwise the class itself and what can be its subclasses: they say
+        so, or have all its fields and more.
+        """
+        if described.alternatives:
+            return [self.classes[name] for name in described.alternatives]
+        if described.final:
+            return [described]
         own = set(described.fields)
-        return [other for other in self.classes.values() if own < set(other.fields)]
+        others = [
+            other
+            for other in self.classes.values()
+            if other.like is None and ((own and own < set(other.fields)) or self._extends(other, described))
+        ]
+        if others and not described.fields and described.form is None:
+            return others
+        return [described, *others]
+
+    def _extends(self, other: UserClass, above: UserClass) -> bool:
+        seen: set[str] = set()
+        while other.parent is not None and other.parent not in seen:
+            if other.parent == above.name:
+                return True
+            seen.add(other.parent)
+            parent = self.classes.get(other.parent)
+            if parent is None:
+                return False
+            other = parent
+        return False

@@ -7,22 +7,35 @@ values over 64 KiB are not tried again, and no more than 64 changed descriptions
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from stateproc.codec.kryo.reader import read_kryo
+from stateproc.codec.errors import BadValue
+from stateproc.codec.kryo.bodies import BODIES
+from stateproc.codec.kryo.guesses import FORM_GUESS, Guesses
+from stateproc.codec.kryo.primitives import KryoInput
+from stateproc.codec.kryo.reader import read_guessing, read_kryo
 from stateproc.codec.kryo.setting import KryoSetting
-from stateproc.codec.kryo.types import UserClass, in_java_order
+from stateproc.codec.kryo.types import CLASS, UserClass, in_java_order
 from stateproc.codec.kryo.values import KryoObject
 from stateproc.codec.kryo.walk_errors import CorruptField
-from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.codec.kryo.walker import Walker
+from stateproc.errors import CorruptSnapshot, InvalidOption, SnapshotError, UnsupportedSnapshot
+from stateproc.serializers.kryo.columns import KryoColumn, OtherClass
 from stateproc.wire import Cursor
 
 _MAX_BYTES = 1 << 16
 _MAX_TRIES = 64
 _MAX_SHOWN = 4
-_DAMAGED = "the file is damaged: take the snapshot again or restore it from a copy"
+_SHOWN_FORMS = (
+    "map<Object, Object>",
+    "list<Object>",
+    "java.util.TreeMap<Object, Object>",
+    "java.util.TreeSet<Object>",
+)
+"""Descriptions of the forms that are searched."""
 
 
 def explain_mismatch(error: SnapshotError, data: bytes, setting: KryoSetting, whole: bool) -> SnapshotError:
@@ -35,18 +48,108 @@ def explain_mismatch(error: SnapshotError, data: bytes, setting: KryoSetting, wh
         whole: whether the value should end where ``data`` ends; only then descriptions can be tried.
     """
     if whole and len(data) <= _MAX_BYTES:
-        explained = _fields_too_many(data, setting) or _fields_missing(data, setting)
-        if explained is not None:
-            return InvalidOption(explained[0], advice=explained[1])
+        other = _other_forms(data, setting)
+        if other is not None:
+            return InvalidOption(other[0], advice=other[1])
+        if isinstance(error, CorruptSnapshot):
+            certain = replace(setting, classes={name: _certain(own) for name, own in setting.classes.items()})
+            explained = _fields_too_many(data, certain) or _fields_missing(data, certain)
+            if explained is not None:
+                return InvalidOption(explained[0], advice=explained[1])
     if isinstance(error, CorruptField):
         return InvalidOption(
             f"the bytes do not fit the field {error.field!r} ({error.type_}) of class {error.class_name!r} as "
             f"described: {error.message}",
             where=error.where,
             advice=f"correct the description of {error.class_name!r}: all fields of the class, inherited ones too, "
-            f"with their types; if it is correct, {_DAMAGED}",
+            f"with their types{_or_collection(error.class_name)}",
         )
+    if isinstance(error, CorruptSnapshot):
+        met = _met(data, setting)
+        if met:
+            return CorruptSnapshot(
+                f"the bytes do not fit the descriptions of {', '.join(map(repr, met[:_MAX_SHOWN]))}: {error.message}",
+                where=error.where,
+                advice=f"correct the descriptions: all fields of the classes, inherited ones too, with their types"
+                f"{_or_collection(met[-1])}",
+            )
     return error
+
+
+def explain_column(error: BadValue, setting: KryoSetting, column: KryoColumn) -> SnapshotError:
+    """Return the error for a value of another class than the descriptions say."""
+    expected = setting.classes.get(error.expected) if isinstance(error, OtherClass) else None
+    if isinstance(error, OtherClass) and expected is not None:
+        if expected.alternatives:
+            classes = " | ".join([*expected.alternatives, error.found])
+            advice = f'name it, too: "{expected.name}": "{classes}"'
+        else:
+            advice = f'describe it as a subclass: "{error.found} extends {expected.name}": {{…}}, with all its fields'
+        return UnsupportedSnapshot(
+            f"the class {error.expected!r} has values of class {error.found!r}, which that description leaves out",
+            advice=advice,
+        )
+    return UnsupportedSnapshot(
+        f"a Kryo value does not fit its column of type {column.type}: {error}",
+        advice="correct the types in the descriptions of the classes that it contains; a field of type Object takes "
+        "values of any class, as JSON text",
+    )
+
+
+def _or_collection(class_name: str) -> str:
+    """What to do if the bytes are not those of fields."""
+    return (
+        f"; a class that is a Map or a Collection is described by what it holds: "
+        f'"{class_name}": "map<String, Object>" or "list<Object>", a record as "record {class_name}"; '
+        "if all descriptions are right, the bytes are damaged: compare with another snapshot"
+    )
+
+
+def _met(data: bytes, setting: KryoSetting) -> list[str]:
+    """The described classes whose objects are read before the bytes do not fit."""
+    walker = Walker(KryoInput(Cursor(data), setting.version), setting, Guesses(), BODIES)
+    with suppress(SnapshotError, RecursionError):
+        walker.by_class()
+    return list(walker.doubts.met)
+
+
+def _other_forms(data: bytes, setting: KryoSetting) -> tuple[str, str] | None:
+    """Message and advice if the bytes fit once classes are taken for Maps or Collections."""
+    guesses = Guesses()
+    try:
+        read_guessing(Cursor(data), replace(setting, search_forms=True), True, guesses)
+    except SnapshotError:
+        return None
+    forms = _forms_of(guesses)
+    if not forms or _other_guess_fits(data, setting, guesses):
+        return None
+    first, form = next(iter(forms.items()))
+    shown = ", ".join(f'"{name}": "{form}"' for name, form in forms.items())
+    known = "is described by its fields, but its" if first in setting.classes else "is not described; its"
+    return (
+        f"the class {first!r} {known} bytes are those of a {form.partition('<')[0].rpartition('.')[2]}: Kryo does not "
+        "write the fields of a class that is a Map or a Collection",
+        f"describe it by what it holds: classes={{{shown}}}, with narrower types where they are known",
+    )
+
+
+def _forms_of(guesses: Guesses) -> dict[str, str]:
+    """Class → description, of those that were taken for Maps or Collections."""
+    made = {guess.removeprefix(FORM_GUESS): n for guess, n in guesses.made.items() if guess.startswith(FORM_GUESS)}
+    return {name: _SHOWN_FORMS[n - 1] for name, n in made.items() if n}
+
+
+def _other_guess_fits(data: bytes, setting: KryoSetting, guesses: Guesses) -> bool:
+    """Whether the bytes also fit with other forms, as those of empty collections do."""
+    fit = _forms_of(guesses)
+    while guesses.turn():
+        try:
+            read_guessing(Cursor(data), replace(setting, search_forms=True), True, guesses)
+        except SnapshotError:
+            return False
+        if _forms_of(guesses) != fit:
+            return True
+    return False
 
 
 def _fields_too_many(data: bytes, setting: KryoSetting) -> tuple[str, str] | None:
@@ -69,8 +172,8 @@ def _fields_too_many(data: bytes, setting: KryoSetting) -> tuple[str, str] | Non
     return (
         f"the description of class {described.name!r} declares {_count(n, 'field')}, but the bytes hold "
         f"{n - left_out}: they fit without {_alternatives(without)}",
-        f"remove the field that the class does not have from the description of {described.name!r}; if the class has "
-        f"it, {_DAMAGED}",
+        f"remove the field that the class does not have from the description of {described.name!r}"
+        f"{_or_collection(described.name)}",
     )
 
 
@@ -97,11 +200,17 @@ def _reduced(setting: KryoSetting) -> Iterator[tuple[UserClass, UserClass]]:
 
 
 def _fits(data: bytes, setting: KryoSetting, changed: UserClass) -> bool:
+    changed = _certain(changed)
     try:
         read_kryo(Cursor(data), replace(setting, classes={**setting.classes, changed.name: changed}), True)
     except SnapshotError:
         return False
     return True
+
+
+def _certain(described: UserClass) -> UserClass:
+    """A class of one field as one that is no Map or Collection, whose bytes that may be, too."""
+    return replace(described, form=CLASS) if described.form is None and len(described.fields) == 1 else described
 
 
 def _fields_missing(data: bytes, setting: KryoSetting) -> tuple[str, str] | None:
@@ -119,6 +228,6 @@ def _fields_missing(data: bytes, setting: KryoSetting) -> tuple[str, str] | None
     return (
         f"the description of class {value.class_name!r} declares {_count(len(fields), 'field')}, but the bytes hold "
         f"more: {left}",
-        f"add the missing fields to the description of {value.class_name!r}, inherited ones too; if none is missing, "
-        f"{_DAMAGED}",
+        f"add the missing fields to the description of {value.class_name!r}, inherited ones too, or correct their types"
+        f"{_or_collection(value.class_name)}",
     )

@@ -28,11 +28,12 @@ from stateproc.codec.kryo.classes import (
     USER_BASE,
     registered_class,
 )
-from stateproc.codec.kryo.collections import KERNEL_COLLECTIONS
+from stateproc.codec.kryo.collections import KERNEL_COLLECTIONS, SORTED_FORMS, kernel_code
+from stateproc.codec.kryo.forms import has_arguments, pushes_arguments
 from stateproc.codec.kryo.guesses import Guesses
 from stateproc.codec.kryo.primitives import KryoInput
 from stateproc.codec.kryo.setting import KryoSetting
-from stateproc.codec.kryo.types import BOXES, STRING, FieldType, in_java_order, is_synthetic
+from stateproc.codec.kryo.types import BOXES, STRING, FieldType, bind, in_java_order, is_synthetic
 from stateproc.codec.kryo.walker import Walker
 from stateproc.codec.layouts import Layout
 from stateproc.codec.layouts.base import is_valid, refuse_rows
@@ -41,6 +42,7 @@ from stateproc.codec.layouts.nesting import struct_array
 from stateproc.codec.layouts.strings import blob_array, blob_columns
 from stateproc.codec.vm import kryo_kernels as codes
 from stateproc.serializers.kryo.columns import KryoColumn
+from stateproc.serializers.kryo.empty_bodies import empty_values, refuse_empty
 from stateproc.serializers.kryo.encoding import KryoWriter
 from stateproc.serializers.kryo.leaf_bodies import LEAVES, leaf_body
 from stateproc.serializers.kryo.scala_columns import is_scala
@@ -89,7 +91,7 @@ class KryoValue(Layout):
         way = b.column(1, 0)
         first, stop, host, end_label = b.label(), b.label(), b.label(), b.label()
         fill, host_fill = b.pending_fill(), b.pending_fill()
-        plan = _Plan(b, self.setting, self.temporal)
+        plan = _Plan(b, self.setting, self.temporal, self.whole)
         b.reads_kryo = True
         table = plan.class_table()
         first.at = b.column_count if b.keep else 0
@@ -143,11 +145,12 @@ def check_plan(layout: KryoValue) -> None:
 class _Plan:
     """Emits what a program needs to read a type's values."""
 
-    def __init__(self, b: Builder, setting: KryoSetting, temporal: str) -> None:
+    def __init__(self, b: Builder, setting: KryoSetting, temporal: str, whole: bool) -> None:
         self.b = b
         self.setting = setting
         self.version = setting.version
         self.temporal = temporal
+        self.whole = whole
         self._walker = Walker(KryoInput(Cursor(b""), setting.version), setting, Guesses(), BODIES)
         self._codes = self._class_codes()
         self._depth = 0
@@ -157,7 +160,13 @@ class _Plan:
         """Class → code; classes with a serializer of their own, or described otherwise, are left out."""
         described = self.setting.classes
         found = {name: code for name, code in _JDK_CODES.items() if self._is_plain(name) and name not in described}
-        others = [name for name in described if name not in _JDK_CODES] + LEAVES
+        for name, own in described.items():
+            if own.like is None or name in _JDK_CODES or self._may_be_sorted(own.like) or not self._is_plain(name):
+                continue
+            code = kernel_code(own.like.name)
+            if code is not None:
+                found[name] = code
+        others = [name for name in described if name not in _JDK_CODES and described[name].like is None] + LEAVES
         for number, name in enumerate(dict.fromkeys(others)):
             if self._is_plain(name):
                 found[name] = codes.FIRST_OTHER + number
@@ -191,19 +200,20 @@ class _Plan:
         return [code]
 
     # --- objects ------------------------------------------------------------------------------------------
-    def declared(self, type_: FieldType, column: KryoColumn) -> Assembler:
-        """Emit a field of a described class."""
+    def declared(self, type_: FieldType, column: KryoColumn, typed: bool) -> Assembler:
+        """Emit a field of a described class; ``typed``: Kryo knew its type arguments."""
         if type_.primitive:
             return self._leaf(type_, column)
         if self._walker.final(type_):
-            return self.known(type_, column, True, True)
-        return self.by_class(type_, column, True, False)
+            return self.known(type_, column, True, typed)
+        return self.by_class(type_, column, typed, False)
 
     def by_class(self, type_: FieldType, column: KryoColumn, typed: bool, top: bool) -> Assembler:
         """Emit an object after its class; ``top``: a null here is null even where it could be JSON."""
         b = self.b
         if column.kind == "json":
             return self._json(type_, typed, top)
+        type_, typed = self._collection_type(type_, typed)
         first, fill, some, end_label = b.column_count, b.pending_fill(), b.label(), b.label()
         b.op(ops.KRYO_CLASS)
         self._switch_class(type_, column, some)
@@ -229,9 +239,26 @@ class _Plan:
         self.b.op(ops.KRYO_JSON, lengths, data, self.version, int(not top))
         return lambda taken: blob_array(taken, lengths, data, pa.string())
 
+    def _collection_type(self, type_: FieldType, typed: bool) -> tuple[FieldType, bool]:
+        """Return the Map or Collection that a described class is, and whether Kryo knew its type arguments."""
+        described = self.setting.classes.get(type_.name)
+        if described is None or described.like is None:
+            return type_, typed
+        if typed and type_.args:
+            raise Unplanned(str(type_))
+        if self._may_be_sorted(described.like):
+            raise Unplanned(str(type_))
+        bound = dict(zip(described.variables, type_.args, strict=False))
+        return bind(described.like, described.variables, bound), False
+
+    def _may_be_sorted(self, like: FieldType) -> bool:
+        """Whether a Map may be a TreeMap for all that is known. Only the end of the value shows that it is not."""
+        return not self.whole and like.name in SORTED_FORMS
+
     def known(self, type_: FieldType, column: KryoColumn, nullable: bool, typed: bool) -> Assembler:
         """Emit an object of a known class."""
         b = self.b
+        type_, typed = self._collection_type(type_, typed)
         if type_.name == STRING:
             lengths, data = blob_columns(b)
             b.op(ops.KRYO_STRING, lengths, data, int(nullable))
@@ -271,13 +298,18 @@ class _Plan:
             raise Unplanned(str(type_))
         if any(is_synthetic(name) for name, _ in described.fields):
             raise Unplanned(str(type_))
+        pushes = pushes_arguments(described, self.version, self._walker.guesses)
+        if not self.whole and self.version >= 5 and described.form is None and has_arguments(described):
+            # Only the end of the value shows whether it is a record.
+            raise Unplanned(str(type_))
         valid = b.column(1, 0)
         b.op(ops.PUT1, valid, 1)
         columns = dict(column.children)
-        parts = {name: self.declared(part, columns[name]) for name, part in in_java_order(described.fields)}
+        parts = {name: self.declared(part, columns[name], pushes) for name, part in in_java_order(described.fields)}
         children = [parts[name] for name, _ in column.children]
         fields = list(column.type)
-        return lambda taken: struct_array(taken, valid, fields, children)
+        empty = empty_values(described, self.setting, column)
+        return lambda taken: refuse_empty(struct_array(taken, valid, fields, children), empty)
 
     # --- collections --------------------------------------------------------------------------------------
     def _list(self, type_: FieldType, column: KryoColumn, typed: bool) -> Assembler:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -9,10 +10,13 @@ from typing import Any
 from stateproc.codec import ops
 from stateproc.codec.errors import BadValue
 from stateproc.codec.kryo.bodies import BODIES
+from stateproc.codec.kryo.collections import COLLECTION_BODIES
+from stateproc.codec.kryo.known_collections import ABSTRACT, KNOWN_CLASSES
 from stateproc.codec.kryo.own_serializers import ANY_INSTANCE, refuse_own_serializer
 from stateproc.codec.kryo.reader import OtherWriter, read_kryo, readable_serializers
 from stateproc.codec.kryo.setting import KryoSetting
-from stateproc.codec.kryo.types import FieldType, class_of_name
+from stateproc.codec.kryo.types import FieldType, UserClass, class_of_name
+from stateproc.codec.kryo.walk_errors import UndescribedClass, how_to_describe
 from stateproc.codec.layouts import Blob, Hosted, Layout
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
 from stateproc.flink_versions import Release
@@ -21,7 +25,7 @@ from stateproc.serializers.core.optional_maps import OptionalEntry, read_optiona
 from stateproc.serializers.core.registry import expect_version, snapshot, write_head
 from stateproc.serializers.java.class_descriptions import parse_classes
 from stateproc.serializers.kryo.columns import KryoColumn, column_of
-from stateproc.serializers.kryo.description_check import explain_mismatch
+from stateproc.serializers.kryo.description_check import explain_column, explain_mismatch
 from stateproc.serializers.kryo.programs import KryoValue, Unplanned, check_plan
 from stateproc.serializers.kryo.scala_columns import is_scala
 from stateproc.wire import Cursor, Output
@@ -43,8 +47,9 @@ _OPEN_TYPES = frozenset(
     [f"java.lang.{name}" for name in ("Object", "Number", "Comparable", "CharSequence", "Iterable", "Throwable")]
     + [f"java.util.{name}" for name in ("Collection", "List", "Set", "SortedSet", "NavigableSet", "Queue", "Deque")]
     + [f"java.util.{name}" for name in ("Map", "SortedMap", "NavigableMap", "EnumSet", "AbstractList", "AbstractMap")]
-    + ["java.io.Serializable", "java.time.ZoneId", "java.util.concurrent.ConcurrentMap"]
+    + ["java.io.Serializable", "java.time.ZoneId", "java.util.concurrent.ConcurrentMap", *ABSTRACT]
 )
+_MAP_BODIES = tuple(COLLECTION_BODIES[f"java.util.{name}"] for name in ("HashMap", "TreeMap"))
 
 
 @dataclass(frozen=True)
@@ -71,12 +76,14 @@ class Kryo(Serializer):
             if ctx.has_bytes:
                 return Blob(ops.LENGTH_REST)
             self._refuse_own_serializer(setting)
-            raise Undecodable(
-                f"Kryo values of class {self.class_name!r}: the bytes alone do not show where they end",
-                advice=f'describe it: classes={{"{self.class_name}": {{"a": "int", "b": "String", …}}}} with '
-                "all its fields, inherited ones too (an enum as the list of its constants)",
-            )
+            # Values name their classes, so that those of an interface need no description of it.
+            if not setting.classes:
+                raise Undecodable(
+                    f"Kryo values of class {self.class_name!r}: the bytes alone do not show where they end",
+                    advice=f"{how_to_describe(self.class_name)}; of an interface describe the classes of its values",
+                )
         type_ = self.declared or class_of_name(self.class_name)
+        _check_known(type_, setting.classes, set())
         column = column_of(type_, setting, ctx.temporal)
         read = partial(_read, setting=setting, column=column, whole=ctx.tail)
         planned = KryoValue(type_, column, setting, ctx.temporal, read, ctx.tail)
@@ -114,7 +121,7 @@ class Kryo(Serializer):
             return True
         if setting.version < 5 and is_scala(name):
             return True
-        return name in BODIES.by_class or name.endswith(("Exception", "Error"))
+        return name in BODIES.by_class or name in KNOWN_CLASSES or name.endswith(("Exception", "Error"))
 
     @property
     def type_name(self) -> str:
@@ -130,6 +137,26 @@ class Kryo(Serializer):
         write_optional_map(out, [own, (_AVRO_ARRAY, _utf(_AVRO_ARRAY), _no_avro())])
         write_optional_map(out, [])
         write_optional_map(out, [])
+
+
+def _check_known(type_: FieldType, classes: Mapping[str, UserClass], checked: set[str]) -> None:
+    """Refuse descriptions by fields of Maps and Collections: a struct of their fields cannot be read from the bytes."""
+    described = classes.get(type_.name)
+    if described is not None and type_.name not in checked:
+        checked.add(type_.name)
+        body = COLLECTION_BODIES.get(type_.name)
+        if body is not None and described.like is None:
+            form = "map<String, Object>" if body in _MAP_BODIES else "list<Object>"
+            raise Undecodable(
+                f"{type_.name!r} is described by its fields, but it is a Map or a Collection: Kryo writes what it "
+                "holds, not its fields",
+                advice="remove its description (values are JSON text then), or say what it holds: "
+                f'"{type_.name}": "{form}"',
+            )
+        for part in (*(type_ for _, type_ in described.fields), *map(FieldType, described.alternatives)):
+            _check_known(part, classes, checked)
+    for arg in type_.args:
+        _check_known(arg, classes, checked)
 
 
 def _utf(text: str) -> bytes:
@@ -185,8 +212,8 @@ def _read(cursor: Cursor, *, setting: KryoSetting, column: KryoColumn, whole: bo
     at = cursor.pos
     try:
         value = read_kryo(cursor, setting, whole)
-    except (CorruptSnapshot, OtherWriter) as error:
-        if not setting.classes:
+    except (CorruptSnapshot, OtherWriter, UndescribedClass) as error:
+        if not setting.classes and not isinstance(error, UndescribedClass):
             raise
         explained = explain_mismatch(error, bytes(cursor.data[at : cursor.end]), setting, whole)
         place = cursor.where(at)
@@ -194,7 +221,7 @@ def _read(cursor: Cursor, *, setting: KryoSetting, column: KryoColumn, whole: bo
     try:
         return None if value is None else column.arrow(value)
     except BadValue as error:
-        cursor.corrupt(f"a Kryo value does not fit its column: {error}", at=at)
+        raise explain_column(error, setting, column).at(file=cursor.file, offset=cursor.base + at) from error
 
 
 @snapshot(_SNAPSHOT)

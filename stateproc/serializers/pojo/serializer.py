@@ -187,7 +187,7 @@ def described_pojo(name: str, classes: Mapping[str, Any], above: tuple[str, ...]
     """
     descriptions = parse_classes(classes)
     described = descriptions.get(name)
-    if described is None or described.is_enum:
+    if described is None or described.is_enum or described.like is not None or described.alternatives:
         return None
     if described.generic:
         return Kryo(name, (name,))
