@@ -7,7 +7,7 @@ from typing import Any
 from stateproc.codec.kryo.forms import keys_of
 from stateproc.codec.kryo.known_collections import COLLECTIONS, MAPS
 from stateproc.codec.kryo.types import FieldType
-from stateproc.codec.kryo.values import KryoMap
+from stateproc.codec.kryo.values import Cycle, KryoMap, KryoObject, Text
 from stateproc.codec.kryo.walker import Body, Walker
 from stateproc.codec.vm import kryo_kernels as codes
 
@@ -20,11 +20,15 @@ def _comparator(w: Walker) -> None:
 
     One of an unknown class is taken to have no fields, and so no bytes. Only the end of the value confirms that.
     """
+    at = w.data.cursor.pos
     type_ = w.read_class()
-    if type_ is not None:
-        w.doubts.comparing = True
-        w.known(type_, nullable=False)
-        w.doubts.comparing = False
+    if type_ is None:
+        return
+    w.doubts.comparing = True
+    value = w.known(type_, nullable=False)
+    w.doubts.comparing = False
+    if not isinstance(value, KryoObject | Text | Cycle) and w.enum(type_.name) is None:
+        w.data.cursor.corrupt(f"a {type_.name} where a Comparator stands", at=at)
 
 
 def like_body(w: Walker, like: str, type_: FieldType) -> Any:
