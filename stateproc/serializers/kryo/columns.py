@@ -26,6 +26,7 @@ from stateproc.codec.kryo.values import (
     json_text,
     whole_text,
 )
+from stateproc.codec.layouts.collections import NullKey
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.serializers.java.temporal import python_date, python_time, python_timestamp
 from stateproc.serializers.kryo.scala_columns import SCALA_LEAVES, ScalaShape, scala_shape
@@ -100,7 +101,7 @@ def _map(column: KryoColumn, value: Any) -> list[tuple[Any, Any]]:
     (_, key), (_, item) = column.children
     pairs = [(key.arrow(k), item.arrow(v)) for k, v in _expect(column, value, KryoMap).pairs]
     if any(k is None for k, _ in pairs):
-        raise BadValue("a null key, which no map column holds")
+        raise NullKey("a map has a null key, which neither Arrow nor Spark can hold", "leave the column out (columns)")
     return pairs
 
 

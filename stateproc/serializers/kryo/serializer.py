@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from stateproc.codec import ops
-from stateproc.codec.errors import BadValue
+from stateproc.codec.errors import BadValue, Unrepresentable
 from stateproc.codec.kryo.bodies import BODIES
 from stateproc.codec.kryo.collections import COLLECTION_BODIES
 from stateproc.codec.kryo.known_collections import ABSTRACT, KNOWN_CLASSES
@@ -220,6 +220,8 @@ def _read(cursor: Cursor, *, setting: KryoSetting, column: KryoColumn, whole: bo
         raise explained.at(file=place.file, offset=place.offset) from error
     try:
         return None if value is None else column.arrow(value)
+    except Unrepresentable as error:
+        raise UnsupportedSnapshot(str(error), where=cursor.where(at), advice=error.advice) from error
     except BadValue as error:
         raise explain_column(error, setting, column).at(file=cursor.file, offset=cursor.base + at) from error
 

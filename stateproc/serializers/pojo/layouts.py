@@ -133,5 +133,6 @@ def _refuse_subclass(cursor: Cursor, *, class_name: str, within: tuple[str, ...]
         f"a value is of class {name!r}, a subclass of {class_name!r} that the snapshot does not list "
         "(heap snapshots list none), so its fields are unknown",
         where=cursor.where(at),
-        advice=f"describe it: classes={{{name!r}: {{'field': 'type', …}}}} with all its fields, inherited ones too",
+        advice=f"describe it: classes={{{name!r}: {{'field': 'type', …}}}} with all its fields, inherited ones too; "
+        f"if all are inherited, as {f'{name} extends {class_name}'!r}",
     )

@@ -85,15 +85,21 @@ class Pojo(Serializer):
         )
 
     def described_subclasses(self, ctx: LayoutContext) -> tuple[Subclass, ...]:
-        """Return the described classes that can be subclasses: those with all fields of this one."""
+        """Return the described classes that can be subclasses: those that have all fields of this one and others.
+
+        A class without others has to be described as one that extends this one.
+        """
         if not ctx.classes:
             return ()
         listed = {self.class_name, *ctx.within} | {subclass.class_name for subclass in self.subclasses}
         own = {name for name, _ in self.fields}
-        found = []
+        found: list[Subclass] = []
         classes = parse_classes(ctx.classes)
+        if self.class_name in classes and classes[self.class_name].final:
+            return ()
         for name, described in classes.items():
-            if name in listed or not own <= {field for field, _ in described.fields}:
+            fields_of = {field for field, _ in described.fields}
+            if name in listed or not (own < fields_of or (own == fields_of and described.parent == self.class_name)):
                 continue
             pojo = described_pojo(name, classes, (self.class_name,))
             if isinstance(pojo, Pojo):

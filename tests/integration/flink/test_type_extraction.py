@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 import subprocess
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stateproc import types
+from stateproc.errors import SnapshotError
 from stateproc.flink_versions import release
-from stateproc.serializers import proxied_snapshot
+from stateproc.serializers import Serializer, proxied_snapshot
 from stateproc.serializers.pojo.serializer import Pojo
 from tests.helpers.flink.compilation import JAVA, JOBS, compiled
 from tests.helpers.quick_java import QUICK_JAVA
@@ -21,7 +24,7 @@ pytestmark = pytest.mark.flink
 PROXY_VERSION = 4  # bytes in front of the snapshot
 FIELDS = JOBS / "extraction" / "extraction" / "Fields.java"
 CLASS = "extraction.Fields"
-CLASSES = {
+CLASSES: dict[str, Any] = {
     "Addr": {"street": "String", "zip": "int"},
     "Color": ["RED", "GREEN"],
     "generic Gen": {"n": "int", "s": "String"},
@@ -52,35 +55,95 @@ CLASSES = {
     "NamedTuple extends Tuple2": {"f0": "String", "f1": "Long"},
     "WideTuple extends Tuple2": {"f0": "String", "f1": "Long", "more": "int"},
     "Face": {},
+    "Tuple2<A, B>": {"f0": "A", "f1": "B"},
+}
+
+
+NOT_READ = {
+    "listRow": "nothing describes Row to Kryo",
+    "listOuter": "a map has a null key",
+    "holderHolder": "a map has a null key",
 }
 
 
 @pytest.mark.parametrize("line", ["1.20", "2.0", "2.3"])
 def test_flink_takes_our_snapshots_of_extracted_fields_as_they_are(line: str, tmp_path: Path) -> None:
-    source, found = tmp_path / "snapshots.tsv", tmp_path / "found.tsv"
+    """The bytes that Flink's serializers write of values are read to their ends, too."""
     fields = _extracted_fields()
+    rows = _of_flink(line, fields, tmp_path)
+    assert {name: row for name, row in rows.items() if row.verdict != "as is" or row.restored != row.own} == {}
+    read = {name: _decoded(serializer, rows[name], line) for name, serializer in fields.fields}
+    problems = {name: value for name, value in read.items() if isinstance(value, SnapshotError)}
+    assert problems.keys() == NOT_READ.keys(), problems
+    assert {name: read[name] for name in SAMPLES} == SAMPLES
+
+
+SAMPLES = {
+    "listInteger": [3, None],
+    "listPojo": [{"street": "text", "zip": 3}, None],
+    "setEnum": ["GREEN"],
+    "mapLongPojo": [(4, {"street": "text", "zip": 3})],
+    "mapPojoEnum": [({"street": "text", "zip": 3}, "GREEN")],
+    "collectionLong": [4, None],
+    "iterable": ["text", None],
+    "record": {"a": "text", "b": 3},
+    "tuple": {"f0": "text", "f1": 3},
+    "tupleList": {"f0": "text", "f1": [3, None]},
+    "namedTuple": {"f0": "text", "f1": 4},
+    "wideTuple": {"f0": "text", "f1": 4, "more": 3},
+    "either": {"left": "text", "right": None},
+    "lists": [["text", None]],
+    "treeMap": [("text", 4)],
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """What Flink says of a field."""
+
+    verdict: str
+    restored: str
+    own: str
+    value: str
+
+
+def _of_flink(line: str, fields: Pojo, folder: Path) -> dict[str, Row]:
+    source, found = folder / "snapshots.tsv", folder / "found.tsv"
     snapshots = {
         name: proxied_snapshot(serializer, release(line))[PROXY_VERSION:] for name, serializer in fields.fields
     }
     source.write_text("".join(f"{name}\t{snapshot.hex()}\n" for name, snapshot in snapshots.items()))
     path = compiled(line, "fixtures", [JOBS / "extraction"], java=17)
     subprocess.run([*JAVA, *QUICK_JAVA, "-cp", path, "extraction.Extracting", str(source), str(found)], check=True)
-    rows = {row.split("\t")[0]: row.split("\t")[1:] for row in found.read_text().splitlines()}
-    assert len(rows) == len(fields.fields)
-    assert {name: row for name, row in rows.items() if row[0] != "as is" or row[1] != row[2]} == {}
+    rows = {cells[0]: Row(*cells[1:]) for cells in (text.split("\t") for text in found.read_text().splitlines())}
+    assert rows.keys() == snapshots.keys()
+    return rows
+
+
+def _decoded(serializer: Serializer, row: Row, line: str) -> Any:
+    """The value, the error of reading it, or None where Flink wrote none."""
+    if row.value == "-":
+        return None
+    try:
+        return serializer.decode(bytes.fromhex(row.value), kryo=release(line).kryo, classes=_descriptions())
+    except SnapshotError as error:
+        return error
 
 
 def _extracted_fields() -> Pojo:
     """What our extraction makes of the class, described as a user would: with the types of its source."""
     body = FIELDS.read_text(encoding="utf-8").split("public Fields()")[0]
     declared = {name: _full(type_) for type_, name in re.findall(r"^    public (.+) (\w+);$", body, re.MULTILINE)}
-    described = {
+    pojo = types.Extracted(CLASS, {CLASS: declared, **_descriptions()})
+    assert isinstance(pojo, Pojo)
+    return pojo
+
+
+def _descriptions() -> dict[str, Any]:
+    return {
         _full(heading): fields if isinstance(fields, list) else {name: _full(text) for name, text in fields.items()}
         for heading, fields in CLASSES.items()
     }
-    pojo = types.Extracted(CLASS, {CLASS: declared, **described})
-    assert isinstance(pojo, Pojo)
-    return pojo
 
 
 def _full(text: str) -> str:

@@ -7,13 +7,14 @@ import struct
 
 import pytest
 
-from stateproc.errors import CorruptSnapshot
+from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
 from stateproc.flink_versions import release
 from stateproc.serializers import read_snapshot
 from stateproc.serializers.core.base import Serializer
+from stateproc.serializers.java.field_types import parse_type
 from stateproc.serializers.java.structs import EnumOf
 from stateproc.serializers.java.temporal import TEMPORAL, Temporal
-from stateproc.serializers.pojo.serializer import Pojo, Subclass
+from stateproc.serializers.pojo.serializer import Pojo, Subclass, pojo_field_serializer
 from stateproc.types.text import parse
 from stateproc.wire import Output
 
@@ -68,3 +69,32 @@ def test_fields_of_subclasses_with_the_same_simple_name_have_separate_columns() 
 def test_a_duplicate_field_is_refused() -> None:
     with pytest.raises(CorruptSnapshot, match="two entries for 'at'"):
         read(Pojo("a.Event", (("at", INT), ("at", parse("STRING")))))
+
+
+def test_a_subclass_without_fields_of_its_own_is_described_by_what_it_extends() -> None:
+    base = Pojo("a.Base", (("id", pojo_field_serializer(parse_type("int"), {})),))
+    value = bytes.fromhex("04" + "0005") + b"a.Sub" + bytes.fromhex("02" + "00" + "00000007")
+    with pytest.raises(UnsupportedSnapshot, match=r"if all are inherited, as 'a\.Sub extends a\.Base'"):
+        base.decode(value)
+    described = base.decode(value, classes={"a.Sub extends a.Base": {"id": "int"}})
+    assert described == {"class": "a.Sub", "id": 7}
+    # An unrelated class of the same fields is no subclass: the columns stay as they are.
+    exact = bytes.fromhex("02" + "00" + "00000007")
+    assert base.decode(exact, classes={"a.Other": {"id": "int"}}) == {"id": 7}
+    assert base.decode(exact, classes={"final a.Base": {"id": "int"}, "a.More": {"id": "int", "n": "int"}}) == {"id": 7}
+
+
+def test_a_generic_subclass_is_kryos() -> None:
+    base = Pojo("a.Base", (("id", pojo_field_serializer(parse_type("int"), {})),))
+    value = bytes.fromhex("04" + "0005") + b"a.Gen" + bytes.fromhex("57" + "01" + "0e" + "04")
+    found = base.decode(value, kryo=5, classes={"generic a.Gen": {"id": "int", "n": "int"}})
+    assert found["class"] == "a.Gen"
+    assert found["Gen"] == {"id": 7, "n": 2}
+
+
+def test_a_null_key_in_a_map_of_kryo_is_no_damage() -> None:
+    kryo = pojo_field_serializer(parse_type("java.util.HashMap<String, Integer>"), {})
+    with pytest.raises(UnsupportedSnapshot, match="a map has a null key"):
+        kryo.decode(
+            bytes.fromhex("0100") + b"java.util.HashMa\xf0" + bytes.fromhex("01" + "01" + "00" + "0202"), kryo=2
+        )

@@ -21,7 +21,8 @@ import org.apache.flink.core.memory.DataInputViewStreamWrapper;
 
 /**
  * Reads lines of field of {@link Fields}, tab, serializer snapshot in hex. Writes for each field whether the serializer
- * that Flink's type extraction gives it takes the snapshot as it is, the serializer, and the one of the snapshot.
+ * that Flink's type extraction gives it takes the snapshot as it is, the serializer of the snapshot, its own, and the
+ * bytes that its own writes of a value.
  */
 public final class Extracting {
     private Extracting() {}
@@ -39,7 +40,8 @@ public final class Extracting {
             TypeSerializer<?> own = serializer(info.getPojoFieldAt(at).getTypeInformation());
             String snapshot = snapshots.get(name);
             String verdict = snapshot == null ? "none\t-" : verdict(own, snapshot);
-            out.add(name + "\t" + verdict + "\t" + shown(own));
+            String value = Samples.written(own, info.getPojoFieldAt(at).getField().getGenericType());
+            out.add(name + "\t" + verdict + "\t" + shown(own) + "\t" + value);
         }
         Files.write(Paths.get(args[1]), out, StandardCharsets.UTF_8);
     }
