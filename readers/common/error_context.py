@@ -38,7 +38,9 @@ def misfit(what: str, described: Sequence[str], where: Where, damage: str = _ADV
         where=where,
         advice=f"correct the description of {classes}: all fields of the class, inherited ones too, each with the type "
         "that the class declares (a List is no ArrayList), and 'generic' before the name of a class that is no POJO "
-        "for Flink; if it is right, the file is damaged: take the snapshot again or restore it from a copy",
+        "for Flink, 'record' before that of a record; a class that is a Map or a Collection is described by what it "
+        'holds ("map<String, Object>", "list<Object>"); '
+        "if it is right, the file is damaged: take the snapshot again or restore it from a copy",
     )
 
 

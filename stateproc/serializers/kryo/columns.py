@@ -70,8 +70,8 @@ class Kind:
 class OtherClass(BadValue):
     """Internal: an object of another class than the column has."""
 
-    def __init__(self, expected: str, found: str) -> None:
-        super().__init__(f"a {found} where a {expected} stands")
+    def __init__(self, expected: tuple[str, ...], found: str) -> None:
+        super().__init__(f"a {found} where a {expected[0]} stands")
         self.expected, self.found = expected, found
 
 
@@ -90,7 +90,7 @@ def _named(value: Any) -> str:
 def _struct(column: KryoColumn, value: Any) -> dict[str, Any]:
     instance = _expect(column, value, KryoObject)
     if instance.class_name not in column.classes:
-        raise OtherClass(column.classes[0], instance.class_name)
+        raise OtherClass(column.classes, instance.class_name)
     made = {name: child.arrow(instance.fields.get(name)) for name, child in column.children if name in instance.fields}
     if len(column.classes) > 1:
         made[CLASS_FIELD] = instance.class_name

@@ -78,7 +78,7 @@ def explain_mismatch(error: SnapshotError, data: bytes, setting: KryoSetting, wh
 
 def explain_column(error: BadValue, setting: KryoSetting, column: KryoColumn) -> SnapshotError:
     """Return the error for a value of another class than the descriptions say."""
-    expected = setting.classes.get(error.expected) if isinstance(error, OtherClass) else None
+    expected = _described_as(error.expected, setting) if isinstance(error, OtherClass) else None
     if isinstance(error, OtherClass) and expected is not None:
         if expected.alternatives:
             classes = " | ".join([*expected.alternatives, error.found])
@@ -86,7 +86,7 @@ def explain_column(error: BadValue, setting: KryoSetting, column: KryoColumn) ->
         else:
             advice = f'describe it as a subclass: "{error.found} extends {expected.name}": {{…}}, with all its fields'
         return UnsupportedSnapshot(
-            f"the class {error.expected!r} has values of class {error.found!r}, which that description leaves out",
+            f"the class {expected.name!r} has values of class {error.found!r}, which that description leaves out",
             advice=advice,
         )
     return UnsupportedSnapshot(
@@ -94,6 +94,12 @@ def explain_column(error: BadValue, setting: KryoSetting, column: KryoColumn) ->
         advice="correct the types in the descriptions of the classes that it contains; a field of type Object takes "
         "values of any class, as JSON text",
     )
+
+
+def _described_as(classes: tuple[str, ...], setting: KryoSetting) -> UserClass | None:
+    """The described class whose values have these classes: an interface, or the first of them."""
+    interfaces = (own for own in setting.classes.values() if own.alternatives and own.alternatives == classes)
+    return next(interfaces, setting.classes.get(classes[0]))
 
 
 def _or_collection(class_name: str) -> str:
