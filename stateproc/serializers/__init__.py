@@ -1,6 +1,7 @@
 """Read and write TypeSerializer snapshots: what Flink stores about the types of its states, without Flink.
 
-`read_snapshot(data)` returns a `Serializer` with `arrow_type` and `decode(data)`; `register` adds a snapshot class;
+`read_snapshot(data)` returns a `Serializer` with `arrow_type` and `decode(data)`; `register` adds a snapshot class,
+`register_kryo` a Kryo serializer;
 `write_proxied(serializer, out, release)` writes a snapshot as a Flink release does. `core` holds the interface and the
 registry; `java`, `kryo`, `pojo`, `table`, `avro`, `runtime` and `scala` hold the serializers, one family each, listed
 in `families`. May import: errors, wire, flink_versions, codec.
@@ -8,6 +9,7 @@ in `families`. May import: errors, wire, flink_versions, codec.
 
 from __future__ import annotations
 
+from stateproc.codec.kryo.registered_serializers import KryoObjectInput, register_kryo
 from stateproc.serializers import families  # noqa: F401  (registers all families)
 from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable
 from stateproc.serializers.core.registry import (
@@ -24,6 +26,7 @@ from stateproc.wire import Cursor
 
 __all__ = [
     "PROXY_VERSION",
+    "KryoObjectInput",
     "LayoutContext",
     "Serializer",
     "Undecodable",
@@ -34,6 +37,7 @@ __all__ = [
     "read_snapshot",
     "read_versioned",
     "register",
+    "register_kryo",
     "write_proxied",
     "write_versioned",
 ]

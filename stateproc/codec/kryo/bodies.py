@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stateproc.codec.kryo.collections import COLLECTION_BODIES, array, like_body
-from stateproc.codec.kryo.library_serializers import SERIALIZER_BODIES
+from stateproc.codec.kryo.library_serializers import CHECKED_SERIALIZERS, SERIALIZER_BODIES
 from stateproc.codec.kryo.scala import CHILL_BODIES, FIELD_BODIES, NAMED_BODIES, singleton
 from stateproc.codec.kryo.scalars import SCALAR_BODIES
 from stateproc.codec.kryo.times import TIME_BODIES
@@ -18,4 +18,5 @@ BODIES = BodyReaders(
     NAMED_BODIES,
     singleton,
     SERIALIZER_BODIES,
+    CHECKED_SERIALIZERS,
 )

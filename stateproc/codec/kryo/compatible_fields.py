@@ -2,7 +2,7 @@
 
 * CompatibleFieldSerializer: at its first object of a class in a value varint n and the n names, sorted (strings without
   marks). Kryo 2: then each field as FieldSerializer writes it, in chunks: (varint length, bytes)*, varint 0. Kryo 5:
-  then each field with its class, primitives as their boxes. Fields that no description declares are their bytes.
+  then each field with its class, primitives as their boxes.
 * VersionFieldSerializer (Kryo 5): varint version, then the fields as FieldSerializer writes them.
 """
 
@@ -26,8 +26,6 @@ def _compatible(w: Walker, type_: FieldType) -> KryoObject:
     if names is None:
         names = w.field_names[type_.name] = _names(w)
     described = w.setting.classes.get(type_.name)
-    if described is None and w.version < 5:
-        return KryoObject(type_.name, {name: _bytes(w) for name in names})
     if described is None:
         raise w.undescribed(type_.name, f"of which the bytes contain the names of the fields ({', '.join(names)})")
     types = dict(described.fields)
@@ -36,7 +34,7 @@ def _compatible(w: Walker, type_: FieldType) -> KryoObject:
         if name in types:
             values[name] = _described(w, described, name, types[name], type_.args)
         elif w.version < 5:
-            _bytes(w)
+            _skip(w)
         else:
             values[name] = w.by_class()
     return KryoObject(described.name, {name: values[name] for name in types if name in values})
@@ -97,11 +95,10 @@ def _chunks(w: Walker) -> Cursor:
     return inner
 
 
-def _bytes(w: Walker) -> bytes:
-    """The bytes of a field that is not described; later references may mean objects inside of it."""
-    inner = _chunks(w)
+def _skip(w: Walker) -> None:
+    """Pass a field that is not described; later references may mean objects inside of it."""
+    _chunks(w)
     w.pass_objects()
-    return bytes(inner.data[inner.pos : inner.end])
 
 
 def _versioned(w: Walker, type_: FieldType) -> KryoObject:

@@ -230,3 +230,14 @@ SERIALIZER_BODIES: dict[str, Body] = {
     f"{_JODA}JodaLocalTimeSerializer": _joda_local_time,
 }
 """Serializer class → the reader of what it writes."""
+CHECKED_SERIALIZERS = frozenset(
+    (
+        *MESSAGE_SERIALIZERS,
+        f"{_KRYO}CompatibleFieldSerializer",
+        f"{_KRYO}JavaSerializer",
+        f"{_FLINK}JavaSerializer",
+        f"{_JAVAKAFFEE}UnmodifiableCollectionsSerializer",
+        f"{_JAVAKAFFEE}SynchronizedCollectionsSerializer",
+    )
+)
+"""Those whose form hardly any other bytes have: it shows that they wrote an object where others are possible."""

@@ -110,19 +110,20 @@ class AmbiguousSerializer(UnsupportedSnapshot):
 
 
 def refuse_own_serializer(what: str, name: str, own: tuple[OwnSerializer, ...], certain: bool) -> UncertainSerializer:
-    """Return the error for values of the class ``name``; ``what`` begins the message, ``own`` have no readers."""
+    """Return the error for values of the class ``name``; ``what`` begins the message, ``own`` are not readable."""
     names = " or ".join(serializer.name for serializer in own)
     register = (
-        "give a function that reads what the serializer writes: "
-        f"stateproc.serializers.register_kryo({own[-1].name!r}, read), in a module that the option 'plugins' names"
+        f"stateproc.serializers.register_kryo({own[-1].name!r}, read), in a module that the option 'plugins' names, "
+        "registers a function that reads what the serializer writes"
     )
     if certain:
         return UncertainSerializer(f"{what}, which Kryo writes with a serializer of its own ({names})", advice=register)
-    supertypes = " or ".join(dict.fromkeys(serializer.for_class for serializer in own))
+    supertypes = list(dict.fromkeys(serializer.for_class for serializer in own))
     return UncertainSerializer(
-        f"{what}, which Kryo writes with a serializer of its own ({names}) if it extends or implements {supertypes}",
-        advice=f"if it does: {register}; if it does not: its description names what it implements, "
-        f'"{name} implements nothing" if that is nothing',
+        f"{what}, which Kryo writes with a serializer of its own ({names}) if it extends or implements "
+        f"{' or '.join(supertypes)}",
+        advice=f'if it does, its description says so: {{"{name} implements {supertypes[-1]}": {{}}}}, and {register}; '
+        f'if it does not, its description names what it implements: "{name} implements nothing" if that is nothing',
     )
 
 

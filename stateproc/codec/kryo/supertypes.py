@@ -34,6 +34,7 @@ _NOT_EXTENDED = (
 _ARRAY_SUPERTYPES = frozenset([OBJECT, "java.lang.Cloneable", "java.io.Serializable"])
 # Interfaces of collections since Java 21.
 _SEQUENCED = "java.util.Sequenced"
+_GUAVA = "com.google.common.collect."
 _SCHEMA = "org.apache.avro.Schema"
 _PROTOBUF = "com.google.protobuf."
 MESSAGE_SUPERTYPES = frozenset(
@@ -82,6 +83,8 @@ def _is_library_subtype(name: str, of: str) -> bool | None:
         return False
     if of == _SCHEMA:
         return name.startswith(f"{_SCHEMA}$")
+    if of.startswith(f"{_GUAVA}Immutable"):
+        return _is_immutable(name.removeprefix(_GUAVA), of.removeprefix(_GUAVA))
     return True if library == _PROTOBUF and of in MESSAGE_SUPERTYPES else None
 
 
@@ -92,12 +95,22 @@ def _is_jdk_subtype(name: str, of: str) -> bool | None:
     return None if known is None or of.startswith(_SEQUENCED) else of in known
 
 
+def _is_immutable(name: str, of: str) -> bool | None:
+    """Guava's immutable collections: RegularImmutableList is an ImmutableList, ImmutableSortedMap an ImmutableMap."""
+    if of == "ImmutableCollection":
+        return None
+    outer = name.partition("$")[0]
+    return "Immutable" in outer and outer.endswith(of.removeprefix("Immutable"))
+
+
 def _cannot_be_extended(name: str, classes: Mapping[str, UserClass]) -> bool:
     described = classes.get(name)
     if described is not None and (described.final or described.is_enum):
         return True
-    return name in FINAL_CLASSES or any(
-        name.startswith(known) if known.endswith("$") else name == known for known in _NOT_EXTENDED
+    return (
+        name in FINAL_CLASSES
+        or name.startswith(f"{_GUAVA}Immutable")
+        or any(name.startswith(known) if known.endswith("$") else name == known for known in _NOT_EXTENDED)
     )
 
 

@@ -140,7 +140,7 @@ class _JsonValues:
             return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         if isinstance(value, bytes):
             return base64.b64encode(value).decode("ascii")
-        if isinstance(value, list):
+        if isinstance(value, list | tuple):
             return [self.of(item) for item in value]
         if isinstance(value, KryoObject):
             return {name: self.of(item) for name, item in value.fields.items()}

@@ -48,9 +48,10 @@ Body: TypeAlias = "Callable[[Walker, FieldType], Any]"
 class BodyReaders:
     """The readers of known classes, of arrays, and of what known serializers write: ``by_serializer``.
 
-    The walker gets them, because they call the walker. Of Scala's classes in Kryo 2: ``scala``, those written by their
-    fields; ``chill``, those that chill's serializers write; ``scala_by_name``, some of the latter where flink-scala was
-    not there; ``singleton`` reads Scala's objects. ``like`` reads Maps and Collections of classes of their own.
+    ``checked``: serializers whose readers refuse what others write. Of Scala's classes in Kryo 2: ``scala``, those
+    written by their fields; ``chill``, those that chill's serializers write; ``scala_by_name``, some of these where
+    flink-scala was not there; ``singleton`` reads Scala's objects.
+    ``like`` reads Maps and Collections of classes of their own. The walker gets them, because they call the walker.
     """
 
     by_class: Mapping[str, Body]
@@ -61,6 +62,7 @@ class BodyReaders:
     scala_by_name: Mapping[str, Body]
     singleton: Body
     by_serializer: Mapping[str, Body]
+    checked: frozenset[str]
 
 
 class Walker:
@@ -171,7 +173,7 @@ class Walker:
 
     def refused_serializer(self, name: str, choice: SerializerChoice) -> UnsupportedSnapshot:
         """The error for a class that none of the readers reads."""
-        own = tuple(own for own in choice.own if own.name not in self._bodies.by_serializer)
+        own = tuple(own for own in choice.own if choice.certain or own.name not in self._bodies.checked)
         if not own:
             return self._no_bytes_for(name, "whose fields no snapshot contains")
         error = refuse_own_serializer(f"a Kryo value holds the class {name!r}", name, own, choice.certain is not None)
@@ -299,12 +301,13 @@ class Walker:
     def own_readers(self, type_: FieldType) -> tuple[tuple[str, Body], ...]:
         """The serializers that may have written a class and have readers; Kryo's own choice has no name.
 
-        Where one of the possible serializers has no reader, fields that fit the bytes prove nothing, as almost all
-        bytes do: Kryo's own choice is left out.
+        Where several are possible, those whose readers check the form count. If one of the others is possible, fields
+        that fit the bytes prove nothing, as almost all bytes do: Kryo's own choice is left out.
         """
         choice = self.setting.serializer_of(java_name(type_))
-        known = self._bodies.by_serializer
-        found = [(own.name, known[own.name]) for own in choice.own if own.name in known]
+        bodies = self._bodies.by_serializer
+        known = bodies if choice.certain else self._bodies.checked
+        found = [(own.name, bodies[own.name]) for own in choice.own if own.name in known]
         if choice.kryo and len(found) == len(choice.own) and self.is_readable(type_):
             found.append(("", Walker.kryos_choice))
         return tuple(found)

@@ -14,6 +14,7 @@ from stateproc.codec.errors import BadValue
 from stateproc.codec.kryo.compatible_fields import FIELD_SERIALIZERS
 from stateproc.codec.kryo.messages import MESSAGE_SERIALIZERS
 from stateproc.codec.kryo.reader import readable_serializers
+from stateproc.codec.kryo.registered_serializers import REGISTERED_TYPES
 from stateproc.codec.kryo.setting import KryoSetting
 from stateproc.codec.kryo.types import BOXES, FieldType, UserClass, bind, java_name
 from stateproc.codec.kryo.values import (
@@ -146,7 +147,16 @@ def _python_map(column: KryoColumn, value: Any) -> list[tuple[Any, Any]]:
     return [(key.python(k), item.python(v)) for k, v in value]
 
 
+def _own(column: KryoColumn, value: Any) -> Any:
+    try:
+        pa.scalar(value, column.type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise BadValue(f"{value!r:.100} where a {column.type} is registered: {error}") from error
+    return value
+
+
 KINDS: dict[str, Kind] = {
+    "own": Kind(_own),
     "json": Kind(lambda c, v: v, lambda c, v: json.loads(v)),
     "number": Kind(_number),
     "text": Kind(_text),
@@ -311,6 +321,9 @@ class _Columns:
         readers = readable_serializers(name, self.setting)
         if readers and all(reader in MESSAGE_SERIALIZERS for reader in readers):
             return _BINARY
+        registered = REGISTERED_TYPES.get(readers[0]) if len(readers) == 1 else None
+        if registered is not None:
+            return KryoColumn("own", registered)
         return None if "" in readers or any(reader in FIELD_SERIALIZERS for reader in readers) else JSON
 
     def _list(self, element: FieldType, inside: tuple[str, ...]) -> KryoColumn:

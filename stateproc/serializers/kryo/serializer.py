@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -11,6 +11,7 @@ from stateproc.codec import ops
 from stateproc.codec.errors import BadValue, Unrepresentable
 from stateproc.codec.kryo.bodies import BODIES
 from stateproc.codec.kryo.collections import COLLECTION_BODIES
+from stateproc.codec.kryo.compatible_fields import FIELD_SERIALIZERS
 from stateproc.codec.kryo.known_collections import ABSTRACT, KNOWN_CLASSES
 from stateproc.codec.kryo.own_serializers import ANY_INSTANCE, refuse_own_serializer
 from stateproc.codec.kryo.reader import OtherWriter, read_kryo, readable_serializers
@@ -86,6 +87,8 @@ class Kryo(Serializer):
         _check_known(type_, setting.classes, set())
         column = column_of(type_, setting, ctx.temporal)
         read = partial(_read, setting=setting, column=column, whole=ctx.tail)
+        if ctx.tail and column.kind == "binary" and setting.serializer_of(self.class_name).certain is None:
+            read = partial(_read_or_bytes, read=read, opaque=ctx.opaque)
         planned = KryoValue(type_, column, setting, ctx.temporal, read, ctx.tail)
         try:
             check_plan(planned)
@@ -105,7 +108,7 @@ class Kryo(Serializer):
     def _refuse_own_serializer(self, setting: KryoSetting) -> None:
         """Raise Undecodable if serializers without readers may have written the values."""
         choice = setting.serializer_of(self.class_name)
-        if choice.own:
+        if choice.own and not readable_serializers(self.class_name, setting):
             what = f"Kryo values of class {self.class_name!r}"
             error = refuse_own_serializer(what, self.class_name, choice.own, choice.certain is not None)
             raise Undecodable(error.message, advice=error.advice)
@@ -116,7 +119,8 @@ class Kryo(Serializer):
         if name in _OPEN_TYPES:
             return True
         if setting.serializer_of(name).own:
-            return bool(readable_serializers(name, setting))
+            readers = readable_serializers(name, setting)
+            return any(reader not in FIELD_SERIALIZERS or name in setting.classes for reader in readers)
         if name.startswith("[") or name in setting.classes:
             return True
         if setting.version < 5 and is_scala(name):
@@ -224,6 +228,19 @@ def _read(cursor: Cursor, *, setting: KryoSetting, column: KryoColumn, whole: bo
         raise UnsupportedSnapshot(str(error), where=cursor.where(at), advice=error.advice) from error
     except BadValue as error:
         raise explain_column(error, setting, column).at(file=cursor.file, offset=cursor.base + at) from error
+
+
+def _read_or_bytes(cursor: Cursor, *, read: Callable[[Cursor], Any], opaque: bool) -> Any:
+    """Decode a value of a class that may be a message; where it is none, and ``opaque`` allows it, return its bytes."""
+    at = cursor.pos
+    try:
+        return read(cursor)
+    except UnsupportedSnapshot as error:
+        if not opaque:
+            advice = f"{error.advice}; or read it as bytes (opaque='bytes')"
+            raise type(error)(error.message, where=error.where, advice=advice) from error
+    cursor.pos = at
+    return bytes(cursor.take(cursor.remaining))
 
 
 @snapshot(_SNAPSHOT)

@@ -5,15 +5,19 @@ The bytes come from Flink's KryoSerializer 1.20.5 (Kryo 2.24) and 2.3.0 (Kryo 5.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from stateproc.codec.kryo.library_serializers import SERIALIZER_BODIES
 from stateproc.codec.kryo.own_serializers import choose_serializer
 from stateproc.codec.kryo.reader import read_kryo
+from stateproc.codec.kryo.registered_serializers import REGISTERED_TYPES
 from stateproc.codec.kryo.setting import KryoSetting
 from stateproc.codec.kryo.values import KryoObject, json_text
 from stateproc.errors import SnapshotError, UnsupportedSnapshot
+from stateproc.serializers import KryoObjectInput, register_kryo
 from stateproc.serializers.java.class_descriptions import parse_classes
 from stateproc.wire import Cursor
 
@@ -273,14 +277,120 @@ def test_compatible_fields(version: int) -> None:
 
 def test_compatible_fields_that_are_not_described() -> None:
     """Kryo 2 writes each field in a frame, so that it can be passed; what comes later may refer to objects inside."""
-    values = read(FIRST_PROFILE[2], classes=None, **COMPATIBLE).fields
-    assert values["age"] == b"\x0a" and values["name"] == b"\x03"
     some = {"com.acme.Profile": {"age": "int"}}
     assert read(FIRST_PROFILE[2], classes=some, **COMPATIBLE).fields == {"age": 5}
     with pytest.raises(UnsupportedSnapshot, match="after fields that are not described"):
         read(TWO_PROFILES[2], classes=some, **COMPATIBLE)
-    with pytest.raises(UnsupportedSnapshot, match="names of the fields"):
-        read(FIRST_PROFILE[5], 5, classes=None, **COMPATIBLE)
+    for version in (2, 5):
+        with pytest.raises(UnsupportedSnapshot, match=r"the names of the fields \(age, any, big"):
+            read(FIRST_PROFILE[version], version, classes=None, **COMPATIBLE)
+
+
+@pytest.mark.parametrize(
+    ("name", "default", "expected"),
+    [
+        ("RegularImmutableList", "ImmutableList", True),
+        ("RegularImmutableList", "ImmutableMap", False),
+        ("SingletonImmutableBiMap", "ImmutableMap", True),
+        ("ImmutableListMultimap", "ImmutableMap", False),
+        ("RegularImmutableSortedSet", "ImmutableSet", True),
+        ("HashMultiset", "ImmutableSet", False),
+    ],
+)
+def test_default_serializers_of_immutable_collections(name: str, default: str, expected: bool) -> None:
+    guava = "com.google.common.collect."
+    own, kryo = chosen(guava + name, (guava + default, "com.acme.S"))
+    assert (own, kryo) == ((["com.acme.S"], False) if expected else ([], True))
+    assert chosen("com.acme.Item", (guava + default, "com.acme.S")) == ([], True)
+
+
+@pytest.fixture
+def money() -> Iterator[str]:
+    """A serializer of the user's, for which a function is registered."""
+    name = "com.acme.MoneySerializer"
+
+    def read_money(data: KryoObjectInput) -> dict[str, Any]:
+        return {"cents": data.read_varlong(False), "currency": data.read_string()}
+
+    register_kryo(name, read_money)
+    yield name
+    SERIALIZER_BODIES.pop(name)
+    REGISTERED_TYPES.pop(name)
+
+
+@pytest.mark.parametrize("version", [2, 5])
+def test_a_registered_function_reads_an_object(money: str, version: int) -> None:
+    setting: dict[str, Any] = {"registrations": ("com.acme.Money",), "serializers": {"com.acme.Money": money}}
+    assert read("5701c8014555d2", version, **setting) == {"cents": 100, "currency": "EUR"}
+    for end in range(2, 12, 2):
+        with pytest.raises(SnapshotError):
+            read("5701c8014555d2"[:end], version, **setting)
+    with pytest.raises(SnapshotError, match="left over"):
+        read("5701c8014555d200", version, **setting)
+
+
+def test_a_registered_function_needs_a_class_that_is_surely_its_own(money: str) -> None:
+    """A function checks nothing: bytes of other classes would fit it."""
+    defaults = (("com.acme.Amount", money),)
+    with pytest.raises(UnsupportedSnapshot, match=r"if it extends or implements com\.acme\.Amount") as error:
+        read(item("c8014555d2"), defaults=defaults)
+    assert '{"com.acme.Item implements com.acme.Amount": {}}' in str(error.value.advice)
+    classes = {"com.acme.Item implements com.acme.Amount": {}}
+    assert read(item("c8014555d2"), classes=classes, defaults=defaults) == {"cents": 100, "currency": "EUR"}
+
+
+def test_all_that_a_function_can_read() -> None:
+    parts = {
+        2: "01 ff 0102 0041 00000001 0000000000000002 3f800000 3ff0000000000000 05 c801 09 c801 8261 0102 030182"
+        "62 018263 00 ",
+        5: "01 ff 0201 4100 01000000 0200000000000000 0000803f 000000000000f03f 05 c801 09 c801 8261 0102 030182"
+        "62 018263 00 ",
+    }
+
+    def read_all(data: KryoObjectInput) -> list[Any]:
+        return [
+            data.read_boolean(),
+            data.read_byte(),
+            data.read_short(),
+            data.read_char(),
+            data.read_int(),
+            data.read_long(),
+            data.read_float(),
+            data.read_double(),
+            data.read_varint(True),
+            data.read_varint(False),
+            data.read_varlong(True),
+            data.read_varlong(False),
+            data.read_string(),
+            data.read_bytes(2),
+            data.read_class_and_object(),
+            data.read_object("java.lang.String"),
+            data.read_object_or_null("java.lang.String"),
+            data.version,
+            data.class_name,
+        ]
+
+    register_kryo("com.acme.All", read_all)
+    try:
+        for version, data in parts.items():
+            setting: dict[str, Any] = {"registrations": ("com.acme.A",), "serializers": {"com.acme.A": "com.acme.All"}}
+            assert read("5701" + data.replace(" ", ""), version, **setting) == [
+                *(True, -1, 258, "A", 1, 2, 1.0, 1.0, 5, 100, 9, 100, "a", b"\x01\x02"),
+                *("b", "c", None, version, "com.acme.A"),
+            ]
+    finally:
+        SERIALIZER_BODIES.pop("com.acme.All")
+        REGISTERED_TYPES.pop("com.acme.All")
+
+
+def test_a_function_that_fails_is_named() -> None:
+    register_kryo("com.acme.Bad", lambda data: {}["missing"])
+    try:
+        with pytest.raises(UnsupportedSnapshot, match=r"registered for com\.acme\.Bad failed: KeyError"):
+            read("5701", registrations=("com.acme.A",), serializers={"com.acme.A": "com.acme.Bad"})
+    finally:
+        SERIALIZER_BODIES.pop("com.acme.Bad")
+        REGISTERED_TYPES.pop("com.acme.Bad")
 
 
 @pytest.mark.parametrize("version", [2, 5])
