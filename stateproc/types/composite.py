@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from stateproc.codec.avro_schema import parse_schema
 from stateproc.codec.kryo.types import java_order
 from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot
-from stateproc.serializers.avro.schema import parse_schema
 from stateproc.serializers.avro.schema_text import schema_text
 from stateproc.serializers.avro.serializer import Avro as AvroOf
 from stateproc.serializers.core.base import Serializer

@@ -14,23 +14,23 @@ class Guesses:
 
     def final(self, class_name: str) -> bool:
         """Whether a class is final; first the guess that it is not."""
-        return self._choose(f"final {class_name}", 2) == 1
+        return self.choose(f"final {class_name}", 2) == 1
 
     def without_synthetic(self, class_name: str) -> bool:
         """Whether synthetic fields of a class are not written; first the guess that they are."""
-        return self._choose(f"synthetic fields of {class_name}", 2) == 1
+        return self.choose(f"synthetic fields of {class_name}", 2) == 1
 
     def record(self, class_name: str) -> bool:
         """Whether a class is a record; first the guess that it is not."""
-        return self._choose(f"{RECORD_GUESS}{class_name}", 2) == 1
+        return self.choose(f"{RECORD_GUESS}{class_name}", 2) == 1
 
     def sorted(self, class_name: str) -> bool:
         """Whether a Map or Collection is a TreeMap or TreeSet; first the guess that it is not."""
-        return self._choose(f"{SORTED_GUESS}{class_name}", 2) == 1
+        return self.choose(f"{SORTED_GUESS}{class_name}", 2) == 1
 
     def form(self, class_name: str, n: int) -> int:
         """Choose among the forms of a class; the first is what its description says."""
-        return self._choose(f"{FORM_GUESS}{class_name}", n)
+        return self.choose(f"{FORM_GUESS}{class_name}", n)
 
     @property
     def made(self) -> dict[str, int]:
@@ -41,7 +41,7 @@ class Guesses:
         """Choose one of the serializers that may have written a class, the same for all its objects in a value."""
         if len(options) == 1:
             return 0
-        chosen = self._choose(f"serializer of {class_name}", len(options))
+        chosen = self.choose(f"serializer of {class_name}", len(options))
         self._serializers[class_name] = options[chosen]
         return chosen
 
@@ -50,7 +50,8 @@ class Guesses:
         """Class → serializer, as far as one was chosen among several."""
         return dict(self._serializers)
 
-    def _choose(self, what: str, n: int) -> int:
+    def choose(self, what: str, n: int) -> int:
+        """Choose one of ``n`` alternatives, the same wherever it is asked in a value; first the one with number 0."""
         return self._made.setdefault(what, (0, n))[0]
 
     def turn(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from stateproc.codec.kryo.avro_records import AVRO_SERIALIZERS
 from stateproc.codec.kryo.collections import COLLECTION_BODIES
 from stateproc.codec.kryo.compatible_fields import FIELD_SERIALIZERS
 from stateproc.codec.kryo.java_objects import java_object
@@ -192,6 +193,7 @@ _KRYO = "com.esotericsoftware.kryo.serializers."
 _FLINK = "org.apache.flink.api.java.typeutils.runtime.kryo."
 SERIALIZER_BODIES: dict[str, Body] = {
     **MESSAGE_SERIALIZERS,
+    **AVRO_SERIALIZERS,
     **FIELD_SERIALIZERS,
     f"{_KRYO}JavaSerializer": _java_object,
     f"{_FLINK}JavaSerializer": _java_object,

@@ -109,7 +109,9 @@ class AmbiguousSerializer(UnsupportedSnapshot):
     """Bytes that fit what two serializers write."""
 
 
-def refuse_own_serializer(what: str, name: str, own: tuple[OwnSerializer, ...], certain: bool) -> UncertainSerializer:
+def refuse_own_serializer(
+    what: str, name: str, own: tuple[OwnSerializer, ...], certain: bool, where: Where | None = None
+) -> UncertainSerializer:
     """Return the error for values of the class ``name``; ``what`` begins the message, ``own`` are not readable."""
     names = " or ".join(serializer.name for serializer in own)
     register = (
@@ -117,11 +119,13 @@ def refuse_own_serializer(what: str, name: str, own: tuple[OwnSerializer, ...], 
         "registers a function that reads what the serializer writes"
     )
     if certain:
-        return UncertainSerializer(f"{what}, which Kryo writes with a serializer of its own ({names})", advice=register)
+        message = f"{what}, which Kryo writes with a serializer of its own ({names})"
+        return UncertainSerializer(message, where=where, advice=register)
     supertypes = list(dict.fromkeys(serializer.for_class for serializer in own))
     return UncertainSerializer(
         f"{what}, which Kryo writes with a serializer of its own ({names}) if it extends or implements "
         f"{' or '.join(supertypes)}",
+        where=where,
         advice=f'if it does, its description says so: {{"{name} implements {supertypes[-1]}": {{}}}}, and {register}; '
         f'if it does not, its description names what it implements: "{name} implements nothing" if that is nothing',
     )

@@ -84,10 +84,9 @@ class Walker:
         self._open: list[int] = []
         self._weight = 0
         self._repeated = 0
-        self.certain = True
-        """Whether it is known which serializer wrote the object at hand."""
+        self.certain = True  # which serializer wrote the object at hand
+        # Class → names of fields, where they are written once in a value.
         self.field_names: dict[str, tuple[str, ...]] = {}
-        """Class → names of fields, where they are written once in a value."""
 
     # --- objects ------------------------------------------------------------------------------------------
     def read_class(self, args: tuple[FieldType, ...] = ()) -> FieldType | None:
@@ -176,8 +175,8 @@ class Walker:
         own = tuple(own for own in choice.own if choice.certain or own.name not in self._bodies.checked)
         if not own:
             return self._no_bytes_for(name, "whose fields no snapshot contains")
-        error = refuse_own_serializer(f"a Kryo value holds the class {name!r}", name, own, choice.certain is not None)
-        return type(error)(error.message, where=self.data.cursor.where(), advice=error.advice)
+        what, place = f"a Kryo value holds the class {name!r}", self.data.cursor.where()
+        return refuse_own_serializer(what, name, own, choice.certain is not None, place)
 
     # --- what is known of classes -------------------------------------------------------------------------
     def final(self, type_: FieldType) -> bool:
@@ -301,8 +300,8 @@ class Walker:
     def own_readers(self, type_: FieldType) -> tuple[tuple[str, Body], ...]:
         """The serializers that may have written a class and have readers; Kryo's own choice has no name.
 
-        Where several are possible, those whose readers check the form count. If one of the others is possible, fields
-        that fit the bytes prove nothing, as almost all bytes do: Kryo's own choice is left out.
+        Where several are possible, those whose readers check the form count. If others are possible, Kryo's own choice
+        is left out: almost all bytes fit some fields.
         """
         choice = self.setting.serializer_of(java_name(type_))
         bodies = self._bodies.by_serializer

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from stateproc.codec import temporal as t
+from stateproc.codec.avro_schema import AvroSchema, AvroType
 from stateproc.codec.decimals import decimal_text, unscaled
-from stateproc.serializers.avro.schema import AvroSchema, AvroType
 from stateproc.wire import Cursor
 
 MAX_DEPTH = 256

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from stateproc.serializers.avro.schema import PRIMITIVES, parse_schema
+from stateproc.codec.avro_schema import PRIMITIVES, parse_schema
 
 _SCHEMA_RESERVED = frozenset(
     ("doc", "fields", "items", "name", "namespace", "size", "symbols", "values", "type", "aliases")

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec import temporal as t
+from stateproc.codec.avro_schema import AvroSchema, AvroType, parse_schema
 from stateproc.codec.decimals import decimal_text, unscaled, wide_decimals
 from stateproc.codec.encoding import times
 from stateproc.codec.encoding.decimals import integer_bytes, parts_of, unscaled_bytes
@@ -33,7 +34,6 @@ from stateproc.codec.layouts import (
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
 from stateproc.flink_versions import Release
 from stateproc.serializers.avro.json_values import plain_json, read_as_json
-from stateproc.serializers.avro.schema import AvroSchema, AvroType, parse_schema
 from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable, simple_name
 from stateproc.serializers.core.registry import expect_version, snapshot, write_head
 from stateproc.serializers.java.structs import constants, numbers_of

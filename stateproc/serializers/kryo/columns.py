@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from stateproc.codec.errors import BadValue
+from stateproc.codec.kryo.avro_records import AVRO_TYPES
 from stateproc.codec.kryo.compatible_fields import FIELD_SERIALIZERS
 from stateproc.codec.kryo.messages import MESSAGE_SERIALIZERS
 from stateproc.codec.kryo.reader import readable_serializers
@@ -147,7 +148,7 @@ def _python_map(column: KryoColumn, value: Any) -> list[tuple[Any, Any]]:
     return [(key.python(k), item.python(v)) for k, v in value]
 
 
-def _own(column: KryoColumn, value: Any) -> Any:
+def _registered(column: KryoColumn, value: Any) -> Any:
     try:
         pa.scalar(value, column.type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -156,7 +157,7 @@ def _own(column: KryoColumn, value: Any) -> Any:
 
 
 KINDS: dict[str, Kind] = {
-    "own": Kind(_own),
+    "own": Kind(_registered),
     "json": Kind(lambda c, v: v, lambda c, v: json.loads(v)),
     "number": Kind(_number),
     "text": Kind(_text),
@@ -201,6 +202,7 @@ _PLAIN: dict[str, KryoColumn] = {
     **{name: KryoColumn("number", type_) for name, type_ in _NUMBERS.items()},
     **{box: KryoColumn("number", _NUMBERS[name]) for box, name in BOXES.items() if name != "char"},
     "char": _TEXT,
+    **dict.fromkeys((f"java.nio.{name}" for name in ("ByteBuffer", "HeapByteBuffer", "HeapByteBufferR")), _BINARY),
     "java.lang.Character": _TEXT,
     "java.math.BigInteger": KryoColumn("integer", pa.string()),
     "java.math.BigDecimal": KryoColumn("decimal", pa.string()),
@@ -211,6 +213,7 @@ _PLAIN: dict[str, KryoColumn] = {
     **dict.fromkeys(
         (
             "java.lang.String",
+            "org.apache.avro.util.Utf8",
             "java.lang.StringBuilder",
             "java.lang.StringBuffer",
             "java.lang.Class",
@@ -279,6 +282,8 @@ class _Columns:
             return own
         if name in _PLAIN:
             return _PLAIN[name]
+        if name in AVRO_TYPES:
+            return JSON
         if name in _TIMES:
             kind, arrow = _TIMES[name]
             return KryoColumn(f"exact {kind}", pa.string()) if self.exact else KryoColumn(kind, arrow)
@@ -321,8 +326,7 @@ class _Columns:
         readers = readable_serializers(name, self.setting)
         if readers and all(reader in MESSAGE_SERIALIZERS for reader in readers):
             return _BINARY
-        registered = REGISTERED_TYPES.get(readers[0]) if len(readers) == 1 else None
-        if registered is not None:
+        if len(readers) == 1 and (registered := REGISTERED_TYPES.get(readers[0])) is not None:
             return KryoColumn("own", registered)
         return None if "" in readers or any(reader in FIELD_SERIALIZERS for reader in readers) else JSON
 

@@ -19,6 +19,7 @@ from stateproc.codec import ops
 from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.builder import Assembler, Builder, DecodedColumns, Label
 from stateproc.codec.encoding.sized_writers import SizedWriter
+from stateproc.codec.kryo.avro_records import AVRO_BODIES
 from stateproc.codec.kryo.bodies import BODIES
 from stateproc.codec.kryo.classes import (
     CHILL_BASE,
@@ -166,7 +167,8 @@ class _Plan:
             code = kernel_code(own.like.name)
             if code is not None:
                 found[name] = code
-        others = [name for name in described if name not in _JDK_CODES and described[name].like is None] + LEAVES
+        left_out = _JDK_CODES.keys() | AVRO_BODIES.keys()
+        others = [name for name in described if name not in left_out and described[name].like is None] + LEAVES
         for number, name in enumerate(dict.fromkeys(others)):
             if self._is_plain(name):
                 found[name] = codes.FIRST_OTHER + number

@@ -9,6 +9,7 @@ from typing import Any
 
 from stateproc.codec import ops
 from stateproc.codec.errors import BadValue, Unrepresentable
+from stateproc.codec.kryo.avro_records import AVRO_SCHEMA, AVRO_TYPES
 from stateproc.codec.kryo.bodies import BODIES
 from stateproc.codec.kryo.collections import COLLECTION_BODIES
 from stateproc.codec.kryo.compatible_fields import FIELD_SERIALIZERS
@@ -48,7 +49,8 @@ _OPEN_TYPES = frozenset(
     [f"java.lang.{name}" for name in ("Object", "Number", "Comparable", "CharSequence", "Iterable", "Throwable")]
     + [f"java.util.{name}" for name in ("Collection", "List", "Set", "SortedSet", "NavigableSet", "Queue", "Deque")]
     + [f"java.util.{name}" for name in ("Map", "SortedMap", "NavigableMap", "EnumSet", "AbstractList", "AbstractMap")]
-    + ["java.io.Serializable", "java.time.ZoneId", "java.util.concurrent.ConcurrentMap", *ABSTRACT]
+    + ["java.io.Serializable", "java.nio.ByteBuffer", "java.time.ZoneId", "java.util.concurrent.ConcurrentMap"]
+    + [*ABSTRACT]
 )
 _MAP_BODIES = tuple(COLLECTION_BODIES[f"java.util.{name}"] for name in ("HashMap", "TreeMap"))
 
@@ -77,6 +79,12 @@ class Kryo(Serializer):
             if ctx.has_bytes:
                 return Blob(ops.LENGTH_REST)
             self._refuse_own_serializer(setting)
+            if self.class_name in AVRO_TYPES:
+                raise Undecodable(
+                    f"Kryo values of class {self.class_name!r}, whose schema the job wrote by the fields of its class, "
+                    "without flink-avro's serializer of schemas",
+                    advice="flink-avro on the job's class path writes schemas as text, with which values can be read",
+                )
             # Values name their classes, so that those of an interface need no description of it.
             if not setting.classes:
                 raise Undecodable(
@@ -121,6 +129,8 @@ class Kryo(Serializer):
         if setting.serializer_of(name).own:
             readers = readable_serializers(name, setting)
             return any(reader not in FIELD_SERIALIZERS or name in setting.classes for reader in readers)
+        if name in AVRO_TYPES:
+            return setting.serializer_of(AVRO_SCHEMA).certain is not None
         if name.startswith("[") or name in setting.classes:
             return True
         if setting.version < 5 and is_scala(name):

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from stateproc.codec.avro_schema import parse_schema
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
-from stateproc.serializers.avro.schema import parse_schema
 from stateproc.serializers.core.base import LayoutContext, Serializer
 from tests.helpers.byte_builders.serializers import i32, i64, read, utf, versioned
 

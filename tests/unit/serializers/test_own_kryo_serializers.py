@@ -306,7 +306,7 @@ def test_default_serializers_of_immutable_collections(name: str, default: str, e
 
 @pytest.fixture
 def money() -> Iterator[str]:
-    """A serializer of the user's, for which a function is registered."""
+    """A user's serializer, for which a function is registered."""
     name = "com.acme.MoneySerializer"
 
     def read_money(data: KryoObjectInput) -> dict[str, Any]:
