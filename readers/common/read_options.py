@@ -27,6 +27,7 @@ class ReadOptions:
         on_error: 'fail' or 'null': whether a selected state that cannot be decoded is an error or null.
         opaque: 'fail' or 'bytes': whether values of unknown types are errors or, where their end is known, their bytes.
         case_class_arity: Whether case classes of flink-scala-api 1.x begin with their number of fields.
+        value_types: Types of Python states by their names; of all under an empty name.
         key_types: Key serializers for changelogs that do not contain them, by operator id.
     """
 
@@ -39,6 +40,7 @@ class ReadOptions:
     on_error: str = "fail"
     opaque: str = "fail"
     case_class_arity: CaseClassArity = CaseClassArity.FOUND
+    value_types: Mapping[str, str] = field(default_factory=dict, hash=False)
     key_types: KeyTypes = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:

@@ -15,6 +15,7 @@ from stateproc.options import SPLIT_BYTES
 from stateproc.readers.common.entry_decoder import decode_entries
 from stateproc.readers.common.key_group_blocks import KeyGroupRange
 from stateproc.readers.common.opaque_values import with_opaque_values
+from stateproc.readers.common.python_states import with_python_type
 from stateproc.readers.common.raw_entries import RawEntries
 from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.state_descriptor import KeyedState
@@ -120,6 +121,7 @@ class StateScan:
 
     def named(self, state: KeyedState) -> KeyedState:
         """Return the state with the names that its rows have for this read."""
+        state = with_python_type(state, self.options.value_types)
         return state if self.names is None else self.names.applied(state)
 
     def for_state(self, state: str) -> StateScan:

@@ -94,6 +94,13 @@ OPEN_OPTIONS: tuple[OptionDefinition, ...] = (
         metavar="TYPE",
     ),
     OptionDefinition(
+        "value_type",
+        object,
+        parsers.text,
+        "the type of a Python function's state: LONG, LIST<STRING>, MAP<STRING, LONG>, or state → type as JSON",
+        metavar="TYPE",
+    ),
+    OptionDefinition(
         "plan",
         object,
         parsers.text,

@@ -8,6 +8,7 @@ from typing import Any
 from stateproc.keygroups.key_types import parse_key_types
 from stateproc.metadata import read_metadata
 from stateproc.options import OPEN_OPTIONS
+from stateproc.readers.common.python_states import parse_value_types
 from stateproc.readers.common.read_options import ReadOptions
 from stateproc.serializers.core.base import CaseClassArity
 from stateproc.serializers.core.plugins import load_plugins
@@ -37,6 +38,7 @@ def open(
     opaque: str = "fail",
     case_class_arity: str | None = None,
     key_type: Any = None,
+    value_type: Any = None,
     plan: Any = None,
     storage_options: Mapping[str, Any] | None = None,
     path_mapping: Mapping[str, str] | None = None,
@@ -63,6 +65,8 @@ def open(
             (1.1.5 and later) or 'absent'; by default found out from the values.
         key_type: The type of keys where a changelog does not contain it: of ``stateproc.types``, its text, or a mapping
             from uids to types.
+        value_type: The type of the state of a Python function, as PyFlink's Types names it: ``LONG``, ``LIST<STRING>``
+            for list state, ``MAP<STRING, LONG>`` for map state; or a mapping from names of states to types.
         plan: The compiled plan of a SQL job, whose columns give their names to the fields of rows in its states: the
             path or URI of the JSON file, its text, or the parsed JSON.
         storage_options: Keyword arguments of the fsspec file system.
@@ -92,6 +96,7 @@ def open(
         "opaque": opaque,
         "case_class_arity": case_class_arity,
         "key_type": key_type,
+        "value_type": value_type,
         "plan": plan,
         "storage_options": storage_options,
         "path_mapping": path_mapping,
@@ -111,6 +116,7 @@ def open(
         on_error=values["on_error"],
         opaque=values["opaque"],
         case_class_arity=CaseClassArity(values["case_class_arity"] or "found"),
+        value_types=parse_value_types(values["value_type"]),
         key_types=parse_key_types(values["key_type"], (item.operator_id for item in metadata.operators)),
     )
     query = given_query_names(values["plan"], values["storage_options"], metadata)

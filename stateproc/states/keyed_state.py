@@ -17,14 +17,16 @@ from stateproc.keygroups.key_prefixes import key_prefixes
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.common.keyed_file import KeyedFile
 from stateproc.readers.common.opaque_values import with_opaque_values
+from stateproc.readers.common.python_states import with_python_type
 from stateproc.readers.common.row_schema import state_fields
 from stateproc.readers.common.splits import KeyedSplit, Split, SplitRequest, StateScan
 from stateproc.readers.common.state_descriptor import KeyedState
-from stateproc.readers.common.state_names import NamedWindow, OperatorNames
+from stateproc.readers.common.state_names import NamedWindow
 from stateproc.readers.rocksdb.key_ranges import Prefixes
 from stateproc.serializers import Undecodable
 from stateproc.states.null_values import NullSplit, warn_of_nulls, with_choices
 from stateproc.states.operator_context import OperatorContext
+from stateproc.states.python_rows import python_element, python_schema, python_splits
 from stateproc.states.schema_merging import merged_schema
 from stateproc.states.session_windows import SessionSplit, window_mapping
 from stateproc.states.state import State
@@ -59,7 +61,8 @@ class KeyedStateView(State):
         parts: Sequence[StateInFile],
         unreadable: Sequence[tuple[KeyedFile, SnapshotError]] = (),
     ) -> None:
-        self._parts = tuple(parts) if operator.row_names is None else _named(parts, operator.row_names)
+        parts = _changed(parts, partial(with_python_type, types=operator.options.value_types))
+        self._parts = parts if operator.row_names is None else _changed(parts, operator.row_names.applied)
         first = self._parts[0].state
         super().__init__(operator, first.name, first.kind.value, "keyed")
         self._unreadable = tuple(unreadable)
@@ -173,7 +176,8 @@ class KeyedStateView(State):
         return all(part.file.stores_lengths(part.state) for part in self._parts)
 
     def schema(self, *, flatten: bool = False) -> pa.Schema:
-        return self._schema(flatten, pa.null() if self._reads_nulls else None)
+        known = pa.null() if self._reads_nulls else None
+        return python_schema(self._schema(flatten and python_element(self.keyed) is None, known), self.keyed, flatten)
 
     def partial_schema(self) -> pa.Schema:
         """Return the schema with Arrow's null type for what cannot be decoded of values. Raises UnsupportedSnapshot."""
@@ -231,7 +235,7 @@ class KeyedStateView(State):
             warn_of_nulls(self.operator.display, {self.name: undecodable})
         resolved = mapping is not None and not raw_keys
         plain = self.plain_splits(
-            flatten=flatten,
+            flatten=flatten and python_element(self.keyed) is None,
             key_groups=key_groups,
             split_bytes=split_bytes,
             keys=keys,
@@ -241,9 +245,10 @@ class KeyedStateView(State):
         )
         contents = [split if undecodable is None else NullSplit(split) for split in plain]
         if mapping is None or not resolved:
-            return list(contents)
+            return python_splits(contents, self, flatten=flatten)
         windows, times = [split.of_state(mapping) for split in plain], self._window_times
-        return [SessionSplit(*pair, times) for pair in zip(contents, windows, strict=True)]
+        sessions = [SessionSplit(*pair, times) for pair in zip(contents, windows, strict=True)]
+        return python_splits(sessions, self, flatten=flatten)
 
     @property
     def _window_times(self) -> Callable[[pa.Array], pa.Array] | None:
@@ -379,10 +384,10 @@ class KeyedStateView(State):
         return key_prefixes(self.keyed.key, keys, context, self.operator.max_parallelism, self.key_groups_of)
 
 
-def _named(parts: Sequence[StateInFile], names: OperatorNames) -> tuple[StateInFile, ...]:
-    """Return the parts with names for rows; states that many subtasks share stay shared."""
+def _changed(parts: Sequence[StateInFile], change: Callable[[KeyedState], KeyedState]) -> tuple[StateInFile, ...]:
+    """Return the parts with names or types for rows; states that many subtasks share stay shared."""
     states = {id(part.state): part.state for part in parts}
-    named = {key: names.applied(state) for key, state in states.items()}
+    named = {key: change(state) for key, state in states.items()}
     return tuple(StateInFile(part.file, named[id(part.state)]) for part in parts)
 
 

@@ -15,6 +15,7 @@ from stateproc.metadata.handles import KeyGroupsHandle, StatePartition
 from stateproc.readers.backends import BACKENDS
 from stateproc.readers.changelog.key_handles import key_handles_of
 from stateproc.readers.common.keyed_file import KeyedFile, SharedStates
+from stateproc.readers.common.python_states import PREFIX
 from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.readers.common.state_names import OperatorNames
@@ -292,9 +293,11 @@ class Operator:
             NotFound: There is no such state; the advice lists the nearest names.
             SnapshotError: There is none among the readable headers, and others cannot be read.
         """
-        for view in (*self.states, *self._keyed.values()):
-            if view.name == name:
-                return view if raw else opened_state(view)
+        views = (*self.states, *self._keyed.values())
+        for wanted in (name, PREFIX + name):  # those of Python functions without their prefix, too
+            for view in views:
+                if view.name == wanted:
+                    return view if raw else opened_state(view)
         if self.problems:
             raise self.problems[0]
         raise self._no_state("state", name, self.states)

@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stateproc.codec.arrow_arrays import numbers_of, offsets_of, values_array
+from stateproc.readers.common.python_states import PREFIX
+from stateproc.readers.common.python_states import WINDOW_SET as PYTHON_WINDOW_SET
 from stateproc.readers.common.row_schema import KEY_GROUP, RAW_KEY
 from stateproc.readers.common.splits import KeyedSplit
 from stateproc.readers.common.state_descriptor import TIMER_PREFIX
@@ -24,6 +26,7 @@ from stateproc.states.null_values import NullSplit
 
 WINDOW_SET = "merging-window-set"
 CONTENTS = ("window-contents", "window-state", "two-input-window-left-state", "two-input-window-right-state")
+_PYTHON_CONTENTS = frozenset(PREFIX + name for name in CONTENTS)
 SQL_WINDOWS, SQL_RETRACTED = "session-window-mapping", "previous-state"
 
 
@@ -34,6 +37,8 @@ def window_mapping(state: str, others: Set[str]) -> str | None:
     if SQL_WINDOWS in others:
         # AggregateWindowOperator keeps what it sent before under the window itself.
         return None if state == SQL_RETRACTED else SQL_WINDOWS
+    if state in _PYTHON_CONTENTS and PYTHON_WINDOW_SET in others:
+        return PYTHON_WINDOW_SET
     return WINDOW_SET if WINDOW_SET in others and state in CONTENTS else None
 
 

@@ -37,6 +37,8 @@ def test_option_names_are_case_insensitive_and_values_are_converted() -> None:
             "verify": False,
             "on_error": "null",
             "opaque": "bytes",
+            "case_class_arity": None,
+            "value_type": None,
             "plan": None,
             "key_type": None,
             "path_mapping": {"hdfs://a/": "s3://b/"},
