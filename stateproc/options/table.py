@@ -17,6 +17,7 @@ TIME_DOMAINS = ("event", "processing")
 ON_ERROR = ("fail", "null")
 OPAQUE = ("fail", "bytes")
 CASE_CLASS_ARITY = ("present", "absent")
+_ARITY_HELP = "whether case classes of flink-scala-api 1.x begin with their number of fields, if values fit both"
 CHANGE_FEED_MODES = ("steps", "net")
 LIST_CHANGES = ("whole", "appended")
 STREAMING_MODES = ("changes", "snapshots")
@@ -79,13 +80,7 @@ OPEN_OPTIONS: tuple[OptionDefinition, ...] = (
         "fail",
         choices=OPAQUE,
     ),
-    OptionDefinition(
-        "case_class_arity",
-        str,
-        parsers.one_of(CASE_CLASS_ARITY),
-        "whether case classes of flink-scala-api 1.x begin with their number of fields, where their bytes fit both",
-        choices=CASE_CLASS_ARITY,
-    ),
+    OptionDefinition("case_class_arity", str, parsers.one_of(CASE_CLASS_ARITY), _ARITY_HELP, choices=CASE_CLASS_ARITY),
     OptionDefinition(
         "key_type",
         object,
@@ -94,11 +89,7 @@ OPEN_OPTIONS: tuple[OptionDefinition, ...] = (
         metavar="TYPE",
     ),
     OptionDefinition(
-        "value_type",
-        object,
-        parsers.text,
-        "the type of a Python function's state: LONG, LIST<STRING>, MAP<STRING, LONG>, or state → type as JSON",
-        metavar="TYPE",
+        "value_type", object, parsers.text, "a Python state's type: LONG, LIST<STRING>, or as JSON", metavar="TYPE"
     ),
     OptionDefinition(
         "plan",

@@ -2,7 +2,7 @@
 
 Format: pyflink.fn_execution.coders. A state of a Python function is list state of byte arrays (values, lists, reducing
 and aggregating states) or map state of byte arrays. Each byte array holds the bytes of one value, in list states of one
-or more behind each other. Numbers are big-endian; text and bytes have an i32 length; ROW has a mask of two bits of
+or more after one another. Numbers are big-endian; text and bytes have an i32 length; ROW has a mask of two bits of
 RowKind and a bit per field, TUPLE none; LIST and PRIMITIVE_ARRAY have an i32 count; BASIC_ARRAY and OBJECT_ARRAY a byte
 before each item, 0 for null; MAP an i32 count, and a byte before each value, 1 for null; windows two i64.
 
