@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
+from stateproc.codec.encoding.sized_writers import write_rows
+from stateproc.codec.layouts.base import Unwritable
 from stateproc.errors import SnapshotError, UnsupportedSnapshot
+from stateproc.serializers.core.base import LayoutContext
+from stateproc.serializers.java.class_descriptions import parse_classes
+from stateproc.serializers.kryo.serializer import Kryo
 from tests.helpers.cases import CaseSnapshot, manifest_of
 from tests.helpers.paths import TESTS
 
@@ -77,3 +82,24 @@ def test_a_record_that_is_called_a_class_is_never_other_rows(snapshot: CaseSnaps
     classes = {name.replace("record ", "class "): body for name, body in CLASSES.items()}
     with pytest.raises(SnapshotError):
         rows(snapshot, "paid", classes)
+
+
+def encoded(state: str, class_name: str) -> list[bytes]:
+    """Write a state's values again."""
+    column = SNAPSHOTS[0].open(classes=UNION).operator("events").state(state).to_arrow().column("value")
+    context = LayoutContext(kryo=5, classes=parse_classes(UNION), tail=True)
+    name = f"{PREFIX}{class_name}"
+    made = write_rows(Kryo(name, (name,)).layout(context).measure(column.combine_chunks()), len(column))
+    return [bytes(made.data[start:end]) for start, end in zip(made.offsets, made.offsets[1:], strict=False)]
+
+
+@pytest.mark.parametrize(("state", "class_name"), [("address", "Address"), ("ordered", "Ordered")])
+def test_records_are_written_as_flink_wrote_them(state: str, class_name: str) -> None:
+    table = SNAPSHOTS[0].open(opaque="bytes").operator("events").state(state).to_arrow()
+    assert encoded(state, class_name) == table.column("value").to_pylist()
+
+
+@pytest.mark.parametrize(("state", "class_name"), [("paid", "Paid"), ("event", "Event"), ("shipped", "Shipped")])
+def test_other_records_are_not_written(state: str, class_name: str) -> None:
+    with pytest.raises(Unwritable, match="read only"):
+        encoded(state, class_name)
