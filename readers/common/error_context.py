@@ -39,9 +39,18 @@ def misfit(what: str, described: Sequence[str], where: Where, damage: str = _ADV
         advice=f"correct the description of {classes}: all fields of the class, inherited ones too, each with the type "
         "that the class declares (a List is no ArrayList), and 'generic' before the name of a class that is no POJO "
         "for Flink, 'record' before that of a record; a class that is a Map or a Collection is described by what it "
-        'holds ("map<String, Object>", "list<Object>"); '
+        f'holds ("map<String, Object>", "list<Object>"){_enclosing(described)}; '
         "if it is right, the file is damaged: take the snapshot again or restore it from a copy",
     )
+
+
+def _enclosing(described: Sequence[str]) -> str:
+    """Return what an inner class of a job with flink-scala also holds; empty where no class is nested in another."""
+    for name in described:
+        outer, _, inner = name.rpartition("$")
+        if outer and inner:
+            return f'; an inner class that is not static also has "this$0": "{outer}" where Kryo of Flink 1.x wrote it'
+    return ""
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from stateproc.codec.kryo.walk_errors import CorruptField
 from stateproc.codec.kryo.walker import Walker
 from stateproc.errors import CorruptSnapshot, InvalidOption, SnapshotError, UnsupportedSnapshot
 from stateproc.serializers.kryo.columns import KryoColumn, OtherClass
+from stateproc.serializers.kryo.outer_instances import missing_enclosing_object
 from stateproc.wire import Cursor
 
 _MAX_BYTES = 1 << 16
@@ -53,7 +54,11 @@ def explain_mismatch(error: SnapshotError, data: bytes, setting: KryoSetting, wh
             return InvalidOption(other[0], advice=other[1])
         if isinstance(error, CorruptSnapshot):
             certain = replace(setting, classes={name: _certain(own) for name, own in setting.classes.items()})
-            explained = _fields_too_many(data, certain) or _fields_missing(data, certain)
+            explained = (
+                missing_enclosing_object(data, certain)
+                or _fields_too_many(data, certain)
+                or _fields_missing(data, certain)
+            )
             if explained is not None:
                 return InvalidOption(explained[0], advice=explained[1])
     if isinstance(error, CorruptField):
