@@ -34,7 +34,7 @@ CLASSES: dict[str, Any] = {
     "Outer": {"all": "List<Nested>", "some": "Set<Nested>"},
     "Empty": {},
     "Abstract": {"a": "int"},
-    "Holder<T>": {
+    "class Holder<T>": {
         "one": "T",
         "many": "List<T>",
         "named": "Map<String, T>",
@@ -62,7 +62,6 @@ CLASSES: dict[str, Any] = {
 NOT_READ = {
     "listRow": "nothing describes Row to Kryo",
     "listOuter": "a map has a null key",
-    "holderHolder": "a map has a null key",
 }
 
 
