@@ -390,12 +390,8 @@ class _Columns:
 
     def _extends(self, other: UserClass, above: UserClass) -> bool:
         seen: set[str] = set()
-        while other.parent is not None and other.parent not in seen:
-            if other.parent == above.name:
-                return True
-            seen.add(other.parent)
-            parent = self.classes.get(other.parent)
-            if parent is None:
-                return False
-            other = parent
-        return False
+        parent = other.parent
+        while parent is not None and parent not in seen and parent != above.name:
+            seen.add(parent)
+            parent = self.classes[parent].parent if parent in self.classes else None
+        return parent == above.name
