@@ -62,6 +62,13 @@ def key_groups(
     keys: as the serializer's layout has them; pieces: their bytes; hash_: of `key_hash_of`; codes: the hash codes that
     rows bring along (int32), which go before all else.
     """
+    return key_group_of_hash(java_hashes(keys, pieces, serializer, hash_, codes), max_parallelism)
+
+
+def java_hashes(
+    keys: pa.Array, pieces: RowBytes, serializer: Serializer, hash_: KeyHash | None, codes: pa.Array | None
+) -> Ints:
+    """The hash code of each key, int32 [rows]; the arguments are those of `key_groups`. Raises InvalidOption."""
     if codes is not None:
         found: Ints = np.asarray(numbers_of(as_type(codes, pa.int32())), dtype=np.int32)
     elif isinstance(serializer, RowData):
@@ -74,7 +81,7 @@ def key_groups(
         )
     else:
         found = hash_codes(hashed_values(keys, hash_), hash_)
-    return key_group_of_hash(found, max_parallelism)
+    return found
 
 
 def text_kept(wanted: pa.DataType, given: pa.DataType) -> pa.DataType:

@@ -234,8 +234,10 @@ class ExistingOperator:
             ttl = edit.change(self.header.keyed(name, state_id), context)
         if mine.max_parallelism != self.operator.max_parallelism:
             state = self.header.keyed(name, state_id)
-            function = self.edits.hash_function
-            key_groups = rekey(state, mine.max_parallelism, context, hash_function=function, operator=mine.display)
+            key_groups = rekey(
+                state, mine.max_parallelism, context, hash_function=self.edits.hash_function, operator=mine.display,
+                source=self.operator.context,
+            )  # fmt: skip
         return ttl, key_groups
 
     def check_entries(self, mine: OperatorJob) -> None:

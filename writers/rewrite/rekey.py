@@ -6,7 +6,7 @@ Source: org.apache.flink.runtime.state.KeyGroupRangeAssignment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,13 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stateproc.codec import ops
-from stateproc.codec.arrow_arrays import values_array
+from stateproc.codec.arrow_arrays import numbers_of, values_array
 from stateproc.codec.builder import Builder
 from stateproc.codec.byte_arrays import RowBytes
 from stateproc.codec.machine import Machine
 from stateproc.errors import InvalidOption, Where
-from stateproc.keygroups.key_group_assignment import OBJECTS_HASH, Ints, key_groups, key_hash_of
+from stateproc.keygroups.key_group_assignment import OBJECTS_HASH, Ints, java_hashes, key_hash_of
+from stateproc.keygroups.key_group_pruning import hash_alternatives
 from stateproc.keygroups.key_hash import KeyHash
+from stateproc.keygroups.ranges import key_group_of_hash
 from stateproc.readers.common.error_context import placed
 from stateproc.readers.common.row_schema import KEY_GROUP
 from stateproc.readers.common.serialized_values import SerializedValue
@@ -29,39 +31,108 @@ from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.structs import RowOf
 from stateproc.serializers.table.serializers import RowData
+from stateproc.states.operator_context import OperatorContext
 from stateproc.writers.bootstrap.keyed_encoder import RowEncoder
 from stateproc.writers.formats.common.byte_gather import row_bytes_of
 
 HashCodes = Callable[[pa.Array], pa.Array]
 """The hash codes (int32) of decoded keys, as their class's ``hashCode`` gives them."""
 _TIMESTAMP = 8
-_ROW = "row_with_kind"
+_WITH_KIND = "_with_kind"
+_NO_BYTES = RowBytes(np.empty(0, np.uint8), np.zeros(1, np.int64))
+WRONG_HASH_ADVICE = (
+    "name the hashCode of the keys' class: hash_function (--hash-function UID=NAME) is one of "
+    f"{OBJECTS_HASH!r}, or in Python a function of the keys that returns their hash codes; or keep the max parallelism"
+)
+
+
+@dataclass(frozen=True)
+class HashCheck:
+    """Confirms hash codes by the key groups that the source has keys in.
+
+    Attributes:
+        max_parallelism: The source's number of key groups.
+        operator: The operator as messages name it.
+        rule: How the keys are hashed, for messages.
+        alternatives: Further hashes that the source may have placed keys by: of a Row those of earlier releases.
+    """
+
+    max_parallelism: int
+    operator: str | None
+    rule: str
+    alternatives: tuple[KeyHash, ...] = ()
+
+    def fits(self, codes: Sequence[Ints], stored: Ints) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Whether each key is in the key group of one of its hash codes."""
+        found = np.zeros(len(stored), dtype=np.bool_)
+        for each in codes:
+            found |= key_group_of_hash(each, self.max_parallelism) == stored
+        return found
+
+    def error(self, fitting: int, total: int, state: str) -> InvalidOption:
+        """Return the error of entries of a state, of which not all fit."""
+        return InvalidOption(
+            f"{fitting} of {total} entries fit: {self.rule} gives {total - fitting} of them another key group than the "
+            "one that they are in, so Flink would not find their keys",
+            where=Where(operator=self.operator, state=state),
+            advice=WRONG_HASH_ADVICE,
+        )
 
 
 @dataclass(frozen=True)
 class Rekey:
-    """Gives entries of one state the key groups of another max parallelism. Picklable if ``codes`` is; see `rekey`."""
+    """Gives entries of one state the key groups of another max parallelism. Picklable if ``codes`` is; see `rekey`.
+
+    ``check``: confirms each hash by the key group that the entry is in; None for entries that have none yet.
+    """
 
     state: KeyedState
     max_parallelism: int
     context: LayoutContext
     hash: KeyHash | None
     codes: HashCodes | None = None
+    check: HashCheck | None = None
 
     def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The entries (RAW_ENTRIES) with other key groups; they are no longer in order. Raises CorruptSnapshot."""
+        """The entries (RAW_ENTRIES) with other key groups; they are no longer in order.
+
+        Raises CorruptSnapshot; InvalidOption where the key groups that entries are in do not confirm their hashes.
+        """
+        check = self.check
+        fitting = total = 0
+        for batch, keys in self.decoded(batches):
+            codes = self._hashes(keys)
+            if check is not None:
+                others = [
+                    java_hashes(self._hashed(keys, kind), _NO_BYTES, self.state.key, kind, None)
+                    for kind in check.alternatives
+                ]
+                stored = numbers_of(batch.column(KEY_GROUP)).astype(np.int32, copy=False)
+                fitting += int(np.count_nonzero(check.fits([codes, *others], stored)))
+                total += len(batch)
+                if fitting < total:
+                    continue  # Nothing is written; the rest is counted for the message.
+            groups = key_group_of_hash(codes, self.max_parallelism)
+            yield batch.set_column(batch.schema.get_field_index(KEY_GROUP), KEY_GROUP, values_array(groups))
+        if check is not None and fitting < total:
+            raise check.error(fitting, total, self.state.name)
+
+    def decoded(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
+        """Yield each batch with its keys, as the layout of keys has them. Raises CorruptSnapshot."""
         machine, assemble = self._program()
         for batch in batches:
             keys = row_bytes_of(batch.column("key"))
             starts, ends = keys.offsets[:-1][None, :], keys.offsets[1:][None, :]
-            groups: list[Ints] = []
+            parts: list[pa.Array] = []
             done = 0
             with placed("<raw entries>", int, self.state.name):
                 while done < len(keys):
                     done = machine.run(keys.data, starts, ends, done, len(keys))
-                    groups.append(self._groups(assemble(machine.decoded())))
-            found = np.concatenate(groups) if groups else np.empty(0, dtype=np.int32)
-            yield batch.set_column(batch.schema.get_field_index("key_group"), "key_group", values_array(found))
+                    parts.append(assemble(machine.decoded()))
+            if parts:
+                yield batch, parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+            else:
+                yield batch, pa.nulls(0, self.state.key.layout(self.context).arrow_type)
 
     def _program(self) -> tuple[Machine, Callable[..., pa.Array]]:
         b = Builder()
@@ -78,12 +149,13 @@ class Rekey:
     def _of_bytes(self) -> bool:
         return isinstance(self.state.key, RowData) and self.codes is None
 
-    def _groups(self, keys: pa.Array) -> Ints:
-        pieces = row_bytes_of(keys) if self._of_bytes else RowBytes(np.empty(0, np.uint8), np.zeros(1, np.int64))
+    def _hashes(self, keys: pa.Array) -> Ints:
+        pieces = row_bytes_of(keys) if self._of_bytes and len(keys) else _NO_BYTES
         codes = None if self.codes is None else _codes(self.codes(keys), len(keys))
-        if self.hash is not None and self.hash.kind == _ROW:
-            keys = _kind_first(keys)
-        return key_groups(keys, pieces, self.state.key, self.hash, codes, self.max_parallelism)
+        return java_hashes(self._hashed(keys, self.hash), pieces, self.state.key, self.hash, codes)
+
+    def _hashed(self, keys: pa.Array, kind: KeyHash | None) -> pa.Array:
+        return _kind_first(keys) if kind is not None and kind.kind.endswith(_WITH_KIND) else keys
 
 
 @dataclass(frozen=True)
@@ -131,19 +203,22 @@ def rekey(
     *,
     hash_function: str | HashCodes | None = None,
     operator: str | None = None,
+    source: OperatorContext | None = None,
 ) -> Rekey:
     """Return what assigns the entries of ``state`` to the key groups of ``max_parallelism``.
 
     hash_function: for keys whose hashCode is their class's own (POJOs, case classes, enums): a name that
     `key_hash_of` knows, or a function of the decoded keys (an Arrow array, dates and times as ISO texts) that returns
-    their hash codes as int32. Raises InvalidOption where the hash does not follow from the bytes and none is given;
-    Undecodable where the layout of keys is unknown.
+    their hash codes as int32. source: the operator that entries come from, whose key groups confirm the hash; None for
+    entries without. Raises InvalidOption where the hash does not follow from the bytes and none is given; Undecodable
+    where the layout of keys is unknown.
     """
     with_kind = isinstance(state.key, RowOf) and state.key.has_kind
     context = replace(context.inner, temporal="exact", row_kind=with_kind)
     state.key.layout(context)
     if callable(hash_function):
-        return Rekey(state, max_parallelism, context, None, hash_function)
+        check = None if source is None else HashCheck(source.max_parallelism, operator, "the hash function")
+        return Rekey(state, max_parallelism, context, None, hash_function, check)
     found = key_hash_of(state.key, hash_function)
     if found is None and not isinstance(state.key, RowData):
         raise InvalidOption(
@@ -153,9 +228,22 @@ def rekey(
             advice=f"give hash_function={OBJECTS_HASH!r} if the class hashes its fields in that way, or a function of "
             "the keys that returns their hash codes; or keep the max parallelism",
         )
+    check = None
+    if source is not None:
+        rule = hash_function or f"the hashCode of {state.key.type_name}"
+        others = () if found is None else _other_hashes(state, found, source.metadata_version)
+        check = HashCheck(source.max_parallelism, operator, rule, others)
     if found is not None and with_kind:
-        found = KeyHash(_ROW, found.children)
-    return Rekey(state, max_parallelism, context, found)
+        found = replace(found, kind=found.kind + _WITH_KIND)
+    return Rekey(state, max_parallelism, context, found, None, check)
+
+
+def _other_hashes(state: KeyedState, kind: KeyHash, metadata_version: int) -> tuple[KeyHash, ...]:
+    """The hashes of keys in the releases that may have written the source; new key groups are those of today's."""
+    if not isinstance(state.key, RowOf):
+        return ()
+    kinds = [found for found, _ in hash_alternatives(state.key, kind, metadata_version) if found.kind != kind.kind]
+    return tuple(replace(one, kind=one.kind + _WITH_KIND) if state.key.has_kind else one for one in kinds)
 
 
 def rekeyed(
