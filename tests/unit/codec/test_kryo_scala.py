@@ -146,3 +146,27 @@ def test_a_nested_manifest_is_bounded() -> None:
     data = b"\x01\x00" + name[:-1] + bytes([name[-1] | 0x80]) + b"\x01" + bytes.fromhex("0001030001") * 5000 + b"\x01"
     with pytest.raises(SnapshotError):
         read(data)
+
+
+@pytest.mark.parametrize("name", sorted(HOLDER["Holder"]))
+@pytest.mark.parametrize("what", ["fields", "nulls"])
+def test_a_field_of_a_class_that_is_not_as_final_as_described_never_gives_another_value(name: str, what: str) -> None:
+    """Null is one byte whether the class is final or not, so there the bytes cannot tell, and the value is the same."""
+    data, text = next((row[2], row[3]) for row in WITH if row[0] == what)
+    for modifier in ("final", "open"):
+        fields = HOLDER["Holder"] | {name: f"{modifier} {HOLDER['Holder'][name]}"}
+        try:
+            found = read(data, Holder=fields)
+        except SnapshotError:
+            continue
+        assert found == text
+
+
+@pytest.mark.parametrize("step", [-1, 1, 9])
+def test_ids_of_registrations_from_another_base_are_refused(step: int) -> None:
+    """Registrations begin at 85: an id from another base is of another class, or of none."""
+    registrations = ("a.First",)
+    for count in range(1, 12):
+        data = bytes([USER_BASE + step + 2, 1]) + b"\x03\x01\x81" * count
+        with pytest.raises(SnapshotError):
+            read(data, 2, registrations, **{"a.First": {f"f{i}": "Object" for i in range(count)}})
