@@ -151,7 +151,7 @@ def test_a_nested_manifest_is_bounded() -> None:
 @pytest.mark.parametrize("name", sorted(HOLDER["Holder"]))
 @pytest.mark.parametrize("what", ["fields", "nulls"])
 def test_a_field_of_a_class_that_is_not_as_final_as_described_never_gives_another_value(name: str, what: str) -> None:
-    """Null is one byte whether the class is final or not, so there the bytes cannot tell, and the value is the same."""
+    """Null is one byte whether the class is final or not, and the value is the same: there the bytes do not show it."""
     data, text = next((row[2], row[3]) for row in WITH if row[0] == what)
     for modifier in ("final", "open"):
         fields = HOLDER["Holder"] | {name: f"{modifier} {HOLDER['Holder'][name]}"}
