@@ -277,8 +277,7 @@ class _Columns:
         """Return the column of a type. ``inside``: enclosing classes; one that contains itself becomes JSON."""
         self.made += 1
         name = type_.name
-        own = self._own(java_name(type_))
-        if own is not None:
+        if (own := self._own(java_name(type_))) is not None:
             return own
         if name in _PLAIN:
             return _PLAIN[name]
