@@ -16,6 +16,7 @@ from stateproc.serializers.core.opaque import Opaque
 from stateproc.serializers.java.java_serialized import JavaObjectOf
 from stateproc.serializers.java.structs import EnumOf
 from stateproc.serializers.java.user_written import Generic
+from stateproc.serializers.kryo.outer_instances import enclosing_class
 from stateproc.serializers.kryo.serializer import Kryo
 from stateproc.serializers.pojo.layouts import Subclass
 from stateproc.serializers.pojo.serializer import Pojo
@@ -202,8 +203,10 @@ def is_user_class(name: str) -> bool:
     """Return whether a class is not one of Java, Scala or Flink."""
     component = name.lstrip("[")
     if name.startswith("["):
+        if not component.startswith("L"):
+            return False  # numbers
         component = component.removeprefix("L").removesuffix(";")
-    return "." in component and not component.startswith(_PLATFORM)
+    return component != "" and not component.startswith(_PLATFORM)
 
 
 def _pojo(serializer: Pojo, context: LayoutContext) -> Iterator[ClassMention]:
@@ -253,7 +256,11 @@ def _kryo_class(name: str, how: str, setting: KryoSetting, is_known: bool, other
             f'implements: "{name} implements …"'
         )
         return ClassMention(name, how, otherwise, (), advice)
-    return ClassMention(name, how, otherwise, (), "describe its fields, or the constants of an enum (--classes)")
+    outer = enclosing_class(name) if setting.version < 5 else None
+    inner = f'; an inner class that is not static may have the field "this$0": "{outer}", too' if outer else ""
+    return ClassMention(
+        name, how, otherwise, (), f"describe its fields, or the constants of an enum (--classes){inner}"
+    )
 
 
 def _avro(serializer: Avro, context: LayoutContext) -> Iterator[ClassMention]:
