@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stateproc.flink_versions import Release
 from stateproc.metadata.snapshot import OperatorState
+from stateproc.states.operator import Operator
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.commit.commit_hooks import CommitHooks
 from stateproc.writers.formats.keyed_formats import OutputFormat
@@ -41,17 +42,35 @@ class WriteSettings:
 
 @dataclass(frozen=True)
 class ScaledOperator:
-    """An operator with its parallelism and max parallelism; ``keyed``: its keyed state is written anew."""
+    """An operator with its parallelism and max parallelism.
+
+    ``keyed``: its keyed state is written anew. ``kept``: why it keeps its max parallelism where another is set for all.
+    """
 
     operator: AnyOperator
     parallelism: int
     max_parallelism: int
     keyed: bool
+    kept: str | None = None
+
+
+def scaled_operators(
+    operators: Sequence[AnyOperator], settings: WriteSettings, parallelism: Mapping[str, int], default_parallelism: int
+) -> list[ScaledOperator]:
+    """Return all operators as they are to be written; see `scaled_operator`."""
+    existing = [item.operator.max_parallelism for item in operators if isinstance(item, ExistingOperator)]
+    # Where all have 1, the job set it; else Flink fixes it, for operators that are not parallel.
+    fixed_at_one = any(number > 1 for number in existing)
+    return [
+        scaled_operator(item, settings, parallelism, default_parallelism, fixed_at_one=fixed_at_one)
+        for item in operators
+    ]
 
 
 def scaled_operator(
-    operator: AnyOperator, settings: WriteSettings, parallelism: Mapping[str, int], default_parallelism: int
-) -> ScaledOperator:
+    operator: AnyOperator, settings: WriteSettings, parallelism: Mapping[str, int], default_parallelism: int,
+    *, fixed_at_one: bool = False,
+) -> ScaledOperator:  # fmt: skip
     """Return the operator as it is to be written.
 
     Args:
@@ -59,6 +78,7 @@ def scaled_operator(
         settings: Options of the whole savepoint.
         parallelism: The parallelism of operators for which it was set, by operator id.
         default_parallelism: That of new operators for which it was not.
+        fixed_at_one: Whether operators of max parallelism 1 have it from Flink, so that a number for all is not theirs.
 
     Raises:
         InvalidOption: A parallelism that is not possible.
@@ -69,15 +89,31 @@ def scaled_operator(
     if isinstance(operator, ExistingOperator):
         operator.check_release(settings.release)
         own = operator.operator
-        groups = wanted or own.max_parallelism
+        groups, kept = wanted or own.max_parallelism, None
+        if operator.operator_id not in settings.own_max_parallelism and groups != own.max_parallelism:
+            kept = _reason_to_keep(own, groups, fixed_at_one, own.parallelism if given is None else given)
+            groups = groups if kept is None else own.max_parallelism
         subtasks = min(own.parallelism, groups) if given is None else given
         keyed = not operator.keeps_keyed_files(settings.release, groups, subtasks, settings.format, settings.compressed)
     else:
-        groups = wanted or DEFAULT_MAX_PARALLELISM
+        groups, kept = wanted or DEFAULT_MAX_PARALLELISM, None
         subtasks = max(1, min(groups, default_parallelism)) if given is None else given
         keyed = True
     check_parallelism(subtasks, groups, operator.uid or operator.operator_id)
-    return ScaledOperator(operator, subtasks, groups, keyed)
+    return ScaledOperator(operator, subtasks, groups, keyed, kept)
+
+
+def _reason_to_keep(own: Operator, groups: int, fixed_at_one: bool, parallelism: int) -> str | None:
+    """Return why an operator keeps its max parallelism where ``groups`` is set for all; None if it does not."""
+    if own.max_parallelism == 1 and fixed_at_one:
+        return "Flink fixes the max parallelism of operators that are not parallel at 1"
+    keyed = any(item.managed_keyed or item.raw_keyed for item in own.metadata.subtasks)
+    if not keyed and groups < parallelism <= own.max_parallelism:
+        return (
+            f"it has {parallelism} subtasks and no keyed state. With parallelism {groups} or less (--parallelism "
+            "UID=N, with_parallelism) it gets the new one"
+        )
+    return None
 
 
 def kept_handles(operator: ExistingOperator, item: ScaledOperator) -> OperatorState:

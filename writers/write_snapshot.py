@@ -31,7 +31,7 @@ from stateproc.writers.scaled_operators import (
     ScaledOperator,
     WriteSettings,
     kept_handles,
-    scaled_operator,
+    scaled_operators,
 )
 from stateproc.writers.write_plan import OperatorJob, WriteJob
 from stateproc.writers.write_task import WrittenTarget
@@ -99,7 +99,7 @@ def write_snapshot(
     """
     begin = time.monotonic()
     engine.check()
-    scaled = [scaled_operator(item, settings, parallelism, engine.default_parallelism) for item in operators]
+    scaled = scaled_operators(operators, settings, parallelism, engine.default_parallelism)
     sources = [] if source is None else [source.location.directory_uri]
     options = target_storage_options(os.fspath(path), settings, source)
     commit = Commit.begin(path, overwrite=overwrite, sources=sources, storage_options=options, hooks=settings.hooks)

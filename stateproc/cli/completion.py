@@ -26,7 +26,8 @@ _NO_FILES = frozenset(
     {
         "where", "columns", "limit", "threads", "min_bytes", "namespace", "key_type", "plugins", "storage_options",
         "path_mapping", "uids", "rows", "kryo", "key_groups", "starting_checkpoint", "ending_checkpoint",
-        "to", "last_access", "ttl", "now", "max_parallelism", "parallelism", "hash_function", "rocksdb_options",
+        "to", "last_access", "ttl", "now", "max_parallelism", "operator_max_parallelism", "parallelism",
+        "hash_function", "rocksdb_options",
         "flink_version", "offsets", "topics", "remove", "drop_transactions", "target_storage_options", "master", "sql",
         "key", "version",
     }

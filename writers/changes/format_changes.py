@@ -18,9 +18,12 @@ FORMATS = ("canonical", "native-hashmap", "native-rocksdb")
 
 @dataclass(frozen=True)
 class Rescale:
-    """Set the number of key groups of all operators, and of subtasks of some."""
+    """Set the number of key groups of all operators or of some, and of subtasks of some."""
 
     max_parallelism: int | None = change_field(WHOLE, "the number of key groups of all operators", default=None)
+    operator_max_parallelism: Mapping[str, int] | None = change_field(
+        COUNTS, "the number of key groups of an operator", default=None
+    )
     parallelism: Mapping[str, int] | None = change_field(
         COUNTS, "the number of subtasks, and so of files, of an operator", default=None
     )
@@ -32,13 +35,15 @@ class Rescale:
 
     def apply(self, writer: SavepointWriter) -> None:
         """Set what is given. Raises NotFound, InvalidOption."""
-        if self.max_parallelism is None and not self.parallelism:
+        if self.max_parallelism is None and not self.parallelism and not self.operator_max_parallelism:
             raise InvalidOption(
                 "rescale without a number of key groups or subtasks",
-                advice="give max_parallelism, parallelism, or both",
+                advice="give max_parallelism, operator_max_parallelism, parallelism, or several of them",
             )
         if self.max_parallelism is not None:
             writer.with_max_parallelism(self.max_parallelism)
+        for uid, max_parallelism in (self.operator_max_parallelism or {}).items():
+            writer.with_max_parallelism(max_parallelism, uid)
         for uid, function in (self.hash_function or {}).items():
             writer.with_hash_function(uid, function)
         for uid, parallelism in (self.parallelism or {}).items():

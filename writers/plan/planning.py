@@ -11,6 +11,7 @@ from stateproc.states.operator import Operator
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.keyed_formats import OutputFormat
+from stateproc.writers.plan.max_parallelism_notes import max_parallelism_notes
 from stateproc.writers.plan.restore_notes import offsets_notes, restore_notes
 from stateproc.writers.plan.savepoint_plan import OperatorPlan, PlanAction, SavepointPlan
 from stateproc.writers.plan.state_plans import dropped_states, existing_states, new_states, rewrite_reasons
@@ -23,7 +24,7 @@ from stateproc.writers.scaled_operators import (
     ScaledOperator,
     WriteSettings,
     kept_handles,
-    scaled_operator,
+    scaled_operators,
 )
 from stateproc.writers.write_plan import OperatorJob, WriteJob
 
@@ -46,12 +47,13 @@ def savepoint_plan(
     Raises:
         SnapshotError: As writing would: InvalidOption, NotFound, UnsupportedSnapshot, CorruptSnapshot, MissingFile.
     """
-    scaled = [scaled_operator(item, settings, parallelism, default_parallelism) for item in operators]
+    scaled = scaled_operators(operators, settings, parallelism, default_parallelism)
     jobs = tuple(_checked_job(item, settings, source) for item in scaled)
     _check_rows(scaled, jobs, settings, source)
     plans = [_plan(item, job, settings, source) for item, job in zip(scaled, jobs, strict=True)]
     plans += [] if source is None else list(_dropped(source, operators))
-    notes = [*restore_notes(plans, operators, settings)]
+    notes = [*max_parallelism_notes(plans, {item.operator.operator_id: item.kept for item in scaled if item.kept})]
+    notes += restore_notes(plans, operators, settings)
     for operator in operators:
         if isinstance(operator, ExistingOperator):
             found = offsets_before_and_after(operator)
@@ -147,6 +149,8 @@ def _plan(item: ScaledOperator, job: OperatorJob, settings: WriteSettings, sourc
     rescaled = (f"{own.parallelism} → {item.parallelism} subtasks",) if item.parallelism != own.parallelism else ()
     reasons = (*renamed, *((*changes, *files) if job.keyed is not None else rescaled))
     is_changed = bool(reasons) or any(state.action is not PlanAction.CARRIED for state in states)
+    if item.kept is not None:
+        reasons = (*reasons, f"max parallelism stays {item.max_parallelism}")
     return OperatorPlan(
         operator_id=operator.operator_id,
         uid=operator.uid,

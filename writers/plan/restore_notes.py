@@ -22,7 +22,6 @@ def restore_notes(
     """Yield the notes of a plan; ``operators`` are those of the new savepoint."""
     existing = [item for item in operators if isinstance(item, ExistingOperator)]
     yield from _uids(plans)
-    yield from _key_groups(plans)
     if settings.format is not None and settings.format.value in _BACKENDS:
         yield f"{settings.format.value} is restored by {_BACKENDS[settings.format.value]} only"
     yield from (note for item in existing for note in _states(item))
@@ -37,23 +36,16 @@ def _uids(plans: Sequence[OperatorPlan]) -> Iterator[str]:
     unknown = [it.display for it in plans if it.action is PlanAction.ADDED or _is_renamed(it)]
     if unknown:
         yield (
-            f"the job has to have operators of the uids {_listed(unknown)}: Flink refuses state of operators that the "
+            f"the job has to have operators of the uids {listed(unknown)}: Flink refuses state of operators that the "
             "job does not have, unless it is started with --allowNonRestoredState"
         )
     dropped = [it.display for it in plans if it.action is PlanAction.DROPPED]
     if dropped:
-        yield f"operators of the job with the uids {_listed(dropped)} start without state"
+        yield f"operators of the job with the uids {listed(dropped)} start without state"
 
 
 def _is_renamed(plan: OperatorPlan) -> bool:
     return plan.action is PlanAction.CHANGED and plan.source_id != plan.operator_id
-
-
-def _key_groups(plans: Sequence[OperatorPlan]) -> Iterator[str]:
-    changed = [it for it in plans if it.source_max_parallelism not in (None, it.max_parallelism)]
-    numbers = sorted({it.max_parallelism for it in changed if it.max_parallelism is not None})
-    for number in numbers:
-        yield f"the job's max parallelism has to be {number}, or not set: Flink restores no other than the savepoint's"
 
 
 def _states(operator: ExistingOperator) -> Iterator[str]:
@@ -89,7 +81,7 @@ def offsets_notes(operator: ExistingOperator, before: KafkaSourceState, after: K
     gone = [f"{topic}:{number}" for topic, number in before.known if (topic, number) not in set(after.known)]
     if gone:
         yield (
-            f"{display}: removed partitions that Kafka still has ({_listed(gone)}) are found again, and read from "
+            f"{display}: removed partitions that Kafka still has ({listed(gone)}) are found again, and read from "
             "their beginning, if the source discovers partitions"
         )
 
@@ -100,6 +92,7 @@ def _offset(offset: int | None) -> str:
     return "–" if offset is None else words.get(offset, str(offset))
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Join the first few names, quoted."""
     shown = ", ".join(f"'{name}'" for name in names[:_SHOWN])
     return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
