@@ -14,7 +14,7 @@ from stateproc.codec.kryo.known_collections import KNOWN_CLASSES
 from stateproc.codec.kryo.primitives import KryoInput
 from stateproc.codec.kryo.setting import KryoSetting
 from stateproc.codec.kryo.types import RECORD, FieldType, UserClass
-from stateproc.codec.kryo.values import Cycle, KryoMap, KryoObject
+from stateproc.codec.kryo.values import Cycle, KryoMap, KryoObject, Text
 from stateproc.errors import SnapshotError, UnsupportedSnapshot
 
 EMPTY_BODIES = {2: (b"\0", b"\0\0"), 5: (b"\1", b"\1\0")}
@@ -108,10 +108,12 @@ def encloses(type_: FieldType, value: Any, setting: KryoSetting) -> bool:
     if isinstance(value, Cycle):
         return True
     if not isinstance(value, KryoObject):
-        return value is not None and type_.name not in setting.classes
+        return isinstance(value, Text) or (value is not None and type_.name.startswith("java."))
     declared, own = setting.classes.get(type_.name), setting.classes.get(value.class_name)
-    if declared is None or own is None or declared.name == own.name:
+    if value.class_name == type_.name or type_.name.startswith("java."):
         return True
+    if declared is None or own is None:
+        return own is not None and own.parent == type_.name
     return own.parent == declared.name or set(declared.fields) < set(own.fields)
 
 

@@ -42,7 +42,7 @@ def missing_enclosing_object(data: bytes, setting: KryoSetting) -> tuple[str, st
         data: The value, whole.
         setting: The setting that it does not fit.
     """
-    if setting.version >= 5:
+    if setting.version >= 5 or _fits(data, setting, (), ""):
         return None
     found = candidates(setting.classes)
     alone = [[item] for item in found[:_MOST_TRIES]]
