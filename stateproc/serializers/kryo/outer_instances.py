@@ -66,7 +66,9 @@ def _addition(item: UserClass, name: str, classes: Mapping[str, UserClass]) -> s
 
 def _fits(data: bytes, setting: KryoSetting, items: Iterable[UserClass], name: str) -> bool:
     changed = {
-        item.name: replace(item, fields=(*item.fields, (name, FieldType(enclosing_class(item.name) or ""))))
+        item.name: replace(
+            item, fields=(*item.fields, (name, FieldType(enclosing_class(item.name) or "", final=False)))
+        )
         for item in items
     }
     try:
