@@ -361,9 +361,7 @@ class Walker:
             except CorruptField:
                 raise
             except UndescribedClass as error:
-                error.certain = error.certain or (
-                    is_outer(name) and error.class_name == type_.name and not self.final(type_)
-                )
+                error.certain |= is_outer(name) and error.class_name == type_.name and not self.final(type_)
                 raise
             except CorruptSnapshot as error:
                 raise CorruptField.of(error, described.name, name, type_) from error
