@@ -146,7 +146,7 @@ def _operator() -> dict[str, Any]:
             "key": COLUMN,
             "key_type": TYPE,
             "hash_column": COLUMN,
-            "hash": {"enum": ["Objects.hash"]},
+            "hash": {"type": "string", "minLength": 1},
             "parallelism": _POSITIVE,
             "max_parallelism": _POSITIVE,
             "states": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/state"}},

@@ -5,7 +5,7 @@ Source: org.apache.flink.runtime.state.KeyGroupRangeAssignment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from stateproc.codec.arrow_arrays import as_type, numbers_of
 from stateproc.codec.byte_arrays import RowBytes
-from stateproc.codec.encoding.times import dates, day_times, instants
 from stateproc.errors import InvalidOption
+from stateproc.keygroups.class_hashes import ClassHash, class_hashes
 from stateproc.keygroups.hashed_types import hashed
+from stateproc.keygroups.hashed_values import hashed_values
 from stateproc.keygroups.hashes import hash_codes
 from stateproc.keygroups.key_hash import KeyHash, is_reproducible
 from stateproc.keygroups.ranges import key_group_of_hash
@@ -25,36 +26,34 @@ from stateproc.serializers.table.serializers import RowData
 
 Ints = npt.NDArray[np.int32]
 HASH_COLUMN = "hash"
-OBJECTS_HASH = "Objects.hash"
-"""The name of what ``java.util.Objects.hash`` of all fields gives, as many hand-written and generated classes do."""
+AnyHash = KeyHash | ClassHash
 _SIZE_OF_ROW = 4
 
 
-def key_hash_of(serializer: Serializer, named: str | None = None) -> KeyHash | None:
+def key_hash_of(
+    serializer: Serializer, named: str | None = None, context: LayoutContext | None = None
+) -> AnyHash | None:
     """How keys of this serializer are hashed; None where rows have to bring the hash along, in a column.
 
-    ``named``: OBJECTS_HASH for a class whose hashCode is known to be that of its fields in the serializer's order.
-    Raises InvalidOption for another name, or fields without a hash.
+    ``named``: the formula of the keys' class, see `class_hashes`; ``context``: how keys are decoded, for fields' names.
+    Raises InvalidOption for another name, one that leaves several formulas, or fields without a hash.
     """
     exact = LayoutContext(temporal="exact")
     if named is not None:
-        if named != OBJECTS_HASH:
+        found = class_hashes(serializer, named, exact if context is None else replace(context, temporal="exact"))
+        if len(found) > 1:
             raise InvalidOption(
-                f"no hash function is called {named!r}",
-                advice=f"there is {OBJECTS_HASH!r}; any other hashCode comes as a column of ints, hash_column='…'",
+                f"{named} stands for {len(found)} formulas, and no keys of a source show which it is",
+                advice="name one: 'scala-2.12' or 'scala-2.13'; 'record' is 'kotlin' where booleans hash as Java's do; "
+                "or bring the hash along in a column of ints, hash_column='…'",
             )
-        parts = [hashed(part, exact, inside=True) for part in serializer.nested]
-        known = [part.kind for part in parts if part is not None]
-        if not known or len(known) < len(parts):
-            raise InvalidOption(f"the fields of {serializer.type_name} have no hashes that {OBJECTS_HASH} could join")
-        # A Row hashes differently since Flink 1.13; before, it did as Objects.hash does.
-        return KeyHash("legacy_row", tuple(known))
-    found = hashed(serializer, exact)
-    return found.kind if found is not None and is_reproducible(found.kind) else None
+        return found[0]
+    how = hashed(serializer, exact)
+    return how.kind if how is not None and is_reproducible(how.kind) else None
 
 
 def key_groups(
-    keys: pa.Array, pieces: RowBytes, serializer: Serializer, hash_: KeyHash | None, codes: pa.Array | None,
+    keys: pa.Array, pieces: RowBytes, serializer: Serializer, hash_: AnyHash | None, codes: pa.Array | None,
     max_parallelism: int,
 ) -> Ints:  # fmt: skip
     """The key group of each key, int32 [rows].
@@ -66,7 +65,7 @@ def key_groups(
 
 
 def java_hashes(
-    keys: pa.Array, pieces: RowBytes, serializer: Serializer, hash_: KeyHash | None, codes: pa.Array | None
+    keys: pa.Array, pieces: RowBytes, serializer: Serializer, hash_: AnyHash | None, codes: pa.Array | None
 ) -> Ints:
     """The hash code of each key, int32 [rows]; the arguments are those of `key_groups`. Raises InvalidOption."""
     if codes is not None:
@@ -79,6 +78,8 @@ def java_hashes(
             f"the hashCode of keys of the type {serializer.type_name} is unknown",
             advice="give it in a column of ints: hash_column='…'",
         )
+    elif isinstance(hash_, ClassHash):
+        found = hash_.codes(keys)
     else:
         found = hash_codes(hashed_values(keys, hash_), hash_)
     return found
@@ -94,44 +95,6 @@ def text_kept(wanted: pa.DataType, given: pa.DataType) -> pa.DataType:
         fields = zip(wanted, at, strict=True)
         return pa.struct([field.with_type(text_kept(field.type, given.field(index).type)) for field, index in fields])
     return wanted
-
-
-def hashed_values(keys: pa.Array, hash_: KeyHash) -> pa.Array:
-    """The keys with ISO-8601 text as what is hashed of a date or time."""
-    if pa.types.is_struct(keys.type) and len(hash_.children) == keys.type.num_fields:
-        parts = [hashed_values(keys.field(index), part) for index, part in enumerate(hash_.children)]
-        names = [field.name for field in keys.type]
-        return pa.StructArray.from_arrays(parts, names, mask=keys.is_null())
-    if not (pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type)) or hash_.kind not in _MOMENTS:
-        return keys
-    return _MOMENTS[hash_.kind](keys)
-
-
-def _days(keys: pa.Array) -> pa.Array:
-    days, null = dates(keys)
-    return pa.array(days.astype(np.int32), pa.date32(), mask=null)
-
-
-def _day_times(keys: pa.Array) -> pa.Array:
-    nanos, null = day_times(keys)
-    return pa.array(nanos, pa.time64("ns"), mask=null)
-
-
-def _millis(keys: pa.Array) -> pa.Array:
-    seconds, nanos, null = instants(keys)
-    return pa.array(seconds * 1000 + nanos // 10**6, pa.int64(), mask=null)
-
-
-def _seconds_and_nanos(keys: pa.Array) -> pa.Array:
-    seconds, nanos, null = instants(keys)
-    parts = [pa.array(seconds, pa.int64()), pa.array(nanos, pa.int64())]
-    return pa.StructArray.from_arrays(parts, ["seconds", "nanos"], mask=pa.array(null))
-
-
-_MOMENTS: Mapping[str, Callable[[pa.Array], pa.Array]] = {
-    "local_date": _days, "local_time": _day_times, "epoch_millis": _millis,
-    "instant": _seconds_and_nanos, "local_date_time": _seconds_and_nanos,
-}  # fmt: skip
 
 
 def _without_size(pieces: RowBytes) -> pa.Array:

@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from stateproc.codec.arrow_arrays import values_array
 from stateproc.errors import InvalidOption
+from stateproc.keygroups.class_hashes import ClassHash
 from stateproc.keygroups.hashed_types import hashed
-from stateproc.keygroups.key_group_assignment import hashed_values
+from stateproc.keygroups.hashed_values import hashed_values
 from stateproc.keygroups.key_group_pruning import hash_alternatives, key_groups
 from stateproc.keygroups.key_hash import KeyHash, is_reproducible
 from stateproc.keygroups.ranges import Ints, key_group_of_hash
@@ -31,12 +32,14 @@ class KeyGroupCheck:
         context: The settings with which the keys were decoded; ``temporal`` is 'exact', because nanoseconds count.
         max_parallelism: The operator's number of key groups.
         metadata_version: The version of ``_metadata``, on which Java's hash codes of some key types depend.
+        named: The formulas of the keys' class (`class_hashes`), one of which all keys have to fit; usually none.
     """
 
     serializer: Serializer
     context: LayoutContext
     max_parallelism: int
     metadata_version: int
+    named: tuple[ClassHash, ...] = ()
 
     @cached_property
     def _hashes(self) -> Sequence[tuple[KeyHash, list[int]]]:
@@ -49,7 +52,7 @@ class KeyGroupCheck:
     @property
     def is_possible(self) -> bool:
         """Whether the key group follows from the bytes of such keys."""
-        return bool(self._hashes)
+        return bool(self.named or self._hashes)
 
     def misplaced(self, keys: pa.Array, stored: Ints) -> list[tuple[int, set[int]]]:
         """Return the rows whose key belongs to another key group, each with the key groups that it may belong to.
@@ -58,6 +61,8 @@ class KeyGroupCheck:
             keys: The decoded keys.
             stored: The key group in which each of them is stored.
         """
+        if self.named:
+            return self._misplaced_by_name(keys, stored)
         try:
             suspects = np.flatnonzero(self._differ(keys, stored))
         except (InvalidOption, pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
@@ -70,6 +75,12 @@ class KeyGroupCheck:
                 if groups is not None and int(stored[row]) not in groups:
                     found.append((row, groups))
         return found
+
+    def _misplaced_by_name(self, keys: pa.Array, stored: Ints) -> list[tuple[int, set[int]]]:
+        """The rows that do not fit the formula that most fit. Raises InvalidOption."""
+        all_groups = [key_group_of_hash(each.codes(keys), self.max_parallelism) for each in self.named]
+        best = min(all_groups, key=lambda groups: int(np.count_nonzero(groups != stored)))
+        return [(row, {int(best[row])}) for row in np.flatnonzero(best != stored).tolist()]
 
     def _differ(self, keys: pa.Array, stored: Ints) -> np.ndarray:
         wrong = np.ones(len(keys), dtype=np.bool_)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from stateproc.errors import InvalidOption, Where
 from stateproc.flink_versions import Release
-from stateproc.keygroups.key_group_assignment import HASH_COLUMN, key_hash_of
+from stateproc.keygroups.class_hashes import HASH_FUNCTIONS, ClassHash
+from stateproc.keygroups.key_group_assignment import HASH_COLUMN, AnyHash, key_hash_of
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.metadata.handles import ByteStreamHandle
 from stateproc.readers.common.row_schema import KEY_GROUP
@@ -112,20 +113,22 @@ class NewOperator:
             )
 
 
-def row_encoder(rows: KeyedRows, key: Serializer, state_id: int, mine: OperatorJob, hash_function: str | None,
+def row_encoder(rows: KeyedRows, key: Serializer, state_id: int, mine: OperatorJob, hash_function: str | ClassHash | None,
                 context: LayoutContext) -> RowEncoder:  # fmt: skip
     """What makes entries of a state's rows; ``state_id``: the state's place in the operator's header.
 
     Raises InvalidOption if the hashes of keys are unknown.
     """
     given = HASH_COLUMN in rows.columns or KEY_GROUP in rows.columns
-    hash_ = None if given else key_hash_of(key, hash_function)
+    hash_: AnyHash | None = None
+    if not given:
+        hash_ = hash_function if isinstance(hash_function, ClassHash) else key_hash_of(key, hash_function, context)
     if hash_ is None and not given and not isinstance(key, RowData):
         raise InvalidOption(
             f"the hashCode of keys of the type {key.type_name} is unknown: the class defines its own",
             where=Where(operator=mine.display, state=rows.declared.name),
-            advice="give it in a column of ints, hash_column='…', or hash='Objects.hash' if the class uses that; of an "
-            "existing operator, with_hash_function(uid, 'Objects.hash'), or transform_state with rows that keep their "
+            advice="give it in a column of ints, hash_column='…', or name it: hash='Objects.hash' (or another of "
+            f"{HASH_FUNCTIONS}); of an existing operator, with_hash_function(uid, 'Objects.hash'), or transform_state with rows that keep their "
             "column key_group",
         )
     return RowEncoder(rows.declared.state(key, state_id), mine.max_parallelism, context, hash_, mine.display)

@@ -29,7 +29,8 @@ class Rescale:
     )
     hash_function: Mapping[str, Any] | None = change_field(
         SETTINGS,
-        "how an operator's keys of a class of its own are hashed, by uid: 'Objects.hash' if the class uses that",
+        "how an operator's keys of a class of its own are hashed, by uid: 'Objects.hash', record, kotlin, lombok, "
+        "scala, scala-2.12 or scala-2.13, and the fields in the method's order: record:name,count",
         default=None,
     )
 

@@ -56,6 +56,7 @@ def savepoint_plan(
     notes += restore_notes(plans, operators, settings)
     for operator in operators:
         if isinstance(operator, ExistingOperator):
+            notes += operator.hash_notes
             found = offsets_before_and_after(operator)
             notes += [] if found is None else list(offsets_notes(operator, *found))
     master_states = () if source is None else tuple(item.name for item in source.metadata.master_states)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from stateproc.errors import InvalidOption, SnapshotError, Where, not_found
 from stateproc.flink_versions import Release
+from stateproc.keygroups.class_hashes import ClassHash
 from stateproc.keygroups.key_group_assignment import key_hash_of
 from stateproc.metadata.backend import StateMetaInfo
 from stateproc.metadata.flink_version_range import first_reading_release
@@ -27,11 +28,12 @@ from stateproc.writers.file_assignment import Encoder, Source, TargetOf, in_part
 from stateproc.writers.formats.common.state_headers import KeyedStateHeader
 from stateproc.writers.formats.keyed_formats import KEYED_FORMATS, OutputFormat
 from stateproc.writers.rewrite.edits import Edits
+from stateproc.writers.rewrite.hash_choice import HashChoice, choose_hash, default_hash_name
 from stateproc.writers.rewrite.kryo_versions import check_kryo, check_kryo_rows
 from stateproc.writers.rewrite.merged_header import MergedHeader, merged_header
 from stateproc.writers.rewrite.multi_state_copy import CarriedTogether, together
 from stateproc.writers.rewrite.raw_copy import CarriedSplit, carried_splits
-from stateproc.writers.rewrite.rekey import Rekey, RekeyedEncoder, rekey
+from stateproc.writers.rewrite.rekey import HashCodes, Rekey, RekeyedEncoder, rekey
 from stateproc.writers.rewrite.ttl import TtlChange
 from stateproc.writers.rewrite.ttl_header import with_ttl, without_ttl
 from stateproc.writers.write_plan import OperatorJob, WriteJob
@@ -87,6 +89,7 @@ class ExistingOperator:
         self.operator_id = operator.operator_id
         self.uid = operator.uid
         self.edits = Edits()
+        self._hash_choice: tuple[str, HashChoice] | None = None
         self._bootstrapped: tuple[tuple[Callable[[OperatorBootstrap], object], ...], OperatorBootstrap] | None = None
 
     @property
@@ -234,11 +237,31 @@ class ExistingOperator:
             ttl = edit.change(self.header.keyed(name, state_id), context)
         if mine.max_parallelism != self.operator.max_parallelism:
             state = self.header.keyed(name, state_id)
+            function = self._hash_function(by_default=True)
             key_groups = rekey(
-                state, mine.max_parallelism, context, hash_function=self.edits.hash_function, operator=mine.display,
+                state, mine.max_parallelism, context, hash_function=function, operator=mine.display,
                 source=self.operator.context,
             )  # fmt: skip
         return ttl, key_groups
+
+    def _hash_function(self, *, by_default: bool) -> HashCodes | ClassHash | None:
+        """Return how keys are hashed: a function, or the formula that keys confirm, of a name that was given or
+        (``by_default``) of the serializer. Raises InvalidOption.
+        """
+        given = self.edits.hash_function
+        if callable(given):
+            return given
+        named = given or (default_hash_name(self.header.key) if by_default else None)
+        if named is None or self.header.key is None:
+            return None
+        if self._hash_choice is None or self._hash_choice[0] != named:
+            self._hash_choice = named, choose_hash(self.operator, self.header, named)
+        return self._hash_choice[1].hash
+
+    @property
+    def hash_notes(self) -> list[str]:
+        """What a plan says of the formula of keys' hash codes, if one was chosen."""
+        return [] if self._hash_choice is None else [self._hash_choice[1].note(self.operator.display)]
 
     def check_entries(self, mine: OperatorJob) -> None:
         """Raise InvalidOption, UnsupportedSnapshot if entries of a state that stays cannot be changed as planned."""
@@ -288,7 +311,7 @@ class ExistingOperator:
         self, rows: KeyedRows, key: Serializer, state_id: int, mine: OperatorJob, context: LayoutContext
     ) -> Encoder:
         """Return the encoder of a state's rows; a hash function, if there is one, decides on their key groups."""
-        function = self.edits.hash_function
+        function = self._hash_function(by_default=False)
         if not callable(function):
             return row_encoder(rows, key, state_id, mine, function, context)
         grouped = replace(rows, columns={**rows.columns, KEY_GROUP: KEY_GROUP})
@@ -298,7 +321,7 @@ class ExistingOperator:
     def _hashed(self, rows: KeyedRows, mine: OperatorJob) -> KeyedRows:
         """Drop the rows' key groups if they follow from keys or a function, or if max parallelism changes."""
         key, function = self.header.key, self.edits.hash_function
-        known = key is None or isinstance(key, RowData) or callable(function) or key_hash_of(key, function) is not None
+        known = key is None or isinstance(key, RowData) or function is not None or key_hash_of(key) is not None
         if KEY_GROUP in rows.columns and (known or mine.max_parallelism != self.operator.max_parallelism):
             return replace(rows, columns={role: name for role, name in rows.columns.items() if role != KEY_GROUP})
         return rows

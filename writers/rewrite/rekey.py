@@ -20,7 +20,8 @@ from stateproc.codec.builder import Builder
 from stateproc.codec.byte_arrays import RowBytes
 from stateproc.codec.machine import Machine
 from stateproc.errors import InvalidOption, Where
-from stateproc.keygroups.key_group_assignment import OBJECTS_HASH, Ints, java_hashes, key_hash_of
+from stateproc.keygroups.class_hashes import HASH_FUNCTIONS, ClassHash
+from stateproc.keygroups.key_group_assignment import AnyHash, Ints, java_hashes, key_hash_of
 from stateproc.keygroups.key_group_pruning import hash_alternatives
 from stateproc.keygroups.key_hash import KeyHash
 from stateproc.keygroups.ranges import key_group_of_hash
@@ -41,8 +42,9 @@ _TIMESTAMP = 8
 _WITH_KIND = "_with_kind"
 _NO_BYTES = RowBytes(np.empty(0, np.uint8), np.zeros(1, np.int64))
 WRONG_HASH_ADVICE = (
-    "name the hashCode of the keys' class: hash_function (--hash-function UID=NAME) is one of "
-    f"{OBJECTS_HASH!r}, or in Python a function of the keys that returns their hash codes; or keep the max parallelism"
+    "name the hashCode method of the keys' class: hash_function='Objects.hash' (--hash-function UID=NAME), or another of "
+    f"{HASH_FUNCTIONS}, with the fields in the method's order (record:name,count), or in Python a function of the keys that "
+    "returns their hash codes; or keep the max parallelism"
 )
 
 
@@ -89,7 +91,7 @@ class Rekey:
     state: KeyedState
     max_parallelism: int
     context: LayoutContext
-    hash: KeyHash | None
+    hash: AnyHash | None
     codes: HashCodes | None = None
     check: HashCheck | None = None
 
@@ -154,8 +156,8 @@ class Rekey:
         codes = None if self.codes is None else _codes(self.codes(keys), len(keys))
         return java_hashes(self._hashed(keys, self.hash), pieces, self.state.key, self.hash, codes)
 
-    def _hashed(self, keys: pa.Array, kind: KeyHash | None) -> pa.Array:
-        return _kind_first(keys) if kind is not None and kind.kind.endswith(_WITH_KIND) else keys
+    def _hashed(self, keys: pa.Array, kind: AnyHash | None) -> pa.Array:
+        return _kind_first(keys) if isinstance(kind, KeyHash) and kind.kind.endswith(_WITH_KIND) else keys
 
 
 @dataclass(frozen=True)
@@ -201,14 +203,14 @@ def rekey(
     max_parallelism: int,
     context: LayoutContext,
     *,
-    hash_function: str | HashCodes | None = None,
+    hash_function: str | ClassHash | HashCodes | None = None,
     operator: str | None = None,
     source: OperatorContext | None = None,
 ) -> Rekey:
     """Return what assigns the entries of ``state`` to the key groups of ``max_parallelism``.
 
-    hash_function: for keys whose hashCode is their class's own (POJOs, case classes, enums): a name that
-    `key_hash_of` knows, or a function of the decoded keys (an Arrow array, dates and times as ISO texts) that returns
+    hash_function: for keys whose hashCode is their class's own (POJOs, case classes): a name that `key_hash_of` knows,
+    the formula that was chosen for it, or a function of the decoded keys (an Arrow array, dates and times as ISO texts) that returns
     their hash codes as int32. source: the operator that entries come from, whose key groups confirm the hash; None for
     entries without. Raises InvalidOption where the hash does not follow from the bytes and none is given; Undecodable
     where the layout of keys is unknown.
@@ -219,21 +221,23 @@ def rekey(
     if callable(hash_function):
         check = None if source is None else HashCheck(source.max_parallelism, operator, "the hash function")
         return Rekey(state, max_parallelism, context, None, hash_function, check)
-    found = key_hash_of(state.key, hash_function)
+    found: AnyHash | None = hash_function if isinstance(hash_function, ClassHash) else None
+    if not isinstance(hash_function, ClassHash):
+        found = key_hash_of(state.key, hash_function, context)
     if found is None and not isinstance(state.key, RowData):
         raise InvalidOption(
             f"keys of the type {state.key.type_name} have a hashCode that does not follow from their bytes, so "
             f"their key groups for max parallelism {max_parallelism} are not known",
             where=Where(operator=operator, state=state.name),
-            advice=f"give hash_function={OBJECTS_HASH!r} if the class hashes its fields in that way, or a function of "
-            "the keys that returns their hash codes; or keep the max parallelism",
+            advice=WRONG_HASH_ADVICE,
         )
     check = None
     if source is not None:
-        rule = hash_function or f"the hashCode of {state.key.type_name}"
-        others = () if found is None else _other_hashes(state, found, source.metadata_version)
+        named = hash_function.name if isinstance(hash_function, ClassHash) else hash_function
+        rule = named or f"the hashCode of {state.key.type_name}"
+        others = () if not isinstance(found, KeyHash) else _other_hashes(state, found, source.metadata_version)
         check = HashCheck(source.max_parallelism, operator, rule, others)
-    if found is not None and with_kind:
+    if isinstance(found, KeyHash) and with_kind:
         found = replace(found, kind=found.kind + _WITH_KIND)
     return Rekey(state, max_parallelism, context, found, None, check)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import stateproc
 from stateproc import SavepointWriter
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.ranges import key_group_of_hash
@@ -72,4 +73,63 @@ def test_a_wrong_function_is_refused_and_nothing_is_left(one: CaseSnapshot, uid:
     writer.with_hash_function(uid, lambda keys: pa.array(np.arange(len(keys)), pa.int32()))
     with pytest.raises(InvalidOption, match=r"\d of \d+ entries fit: the hash function gives"):
         writer.write(tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
+NAMED = {"record": "record:name,n,l", "kotlin": "kotlin", "lombok": "lombok:b,a,c"}
+
+
+def writer_of(one: CaseSnapshot, **functions: str) -> SavepointWriter:
+    writer = SavepointWriter.from_existing_savepoint(None, one.path, {"uids": ",".join(one.uids)})
+    for name in HASHED:
+        if name not in functions and name != "scala":
+            writer.remove_operator(name)
+    for uid, function in functions.items():
+        writer.with_hash_function(uid, function)
+    return writer.with_max_parallelism(256)
+
+
+def rows(path: str | Path, one: CaseSnapshot, uid: str, state: str) -> list[dict[str, object]]:
+    table = stateproc.open(path, uids=",".join(one.uids)).operator(uid).state(state).to_arrow()
+    kept = [name for name in table.column_names if name != "key_group"]
+    return sorted(table.select(kept).to_pylist(), key=repr)
+
+
+@pytest.mark.parametrize("one", SNAPSHOTS, ids=str)
+def test_named_formulas_place_all_keys(one: CaseSnapshot, tmp_path: Path) -> None:
+    writer = writer_of(one, **NAMED)
+    notes = "\n".join(writer.plan().notes)
+    assert "scala: keys are hashed by scala-2.12, which the key groups of all 90 entries looked at confirm" in notes
+    assert "lombok: keys are hashed by lombok, which" in notes
+    written = writer.write(tmp_path / "out")
+    assert stateproc.open(written.path, uids=",".join(one.uids)).verify().is_intact
+    # From other key groups, by the same formulas.
+    again = SavepointWriter.from_existing_savepoint(None, written.path, {"uids": ",".join(one.uids)})
+    for uid, function in NAMED.items():
+        again.with_hash_function(uid, function)
+    again.with_max_parallelism(128).write(tmp_path / "again")
+    for uid in HASHED:
+        for state in ("count", "byName"):
+            before, after = (rows(path, one, uid, state) for path in (one.path, tmp_path / "again"))
+            assert before == after and len(before) == 30
+
+
+@pytest.mark.parametrize("one", SNAPSHOTS, ids=str)
+@pytest.mark.parametrize(
+    ("uid", "named"),
+    [
+        ("scala", "Objects.hash"),
+        ("scala", "scala-2.13"),
+        ("record", "record"),
+        ("record", "Objects.hash:name,n,l"),
+        ("kotlin", "Objects.hash"),
+        ("lombok", "lombok:a,b,c"),
+    ],
+)
+def test_a_named_formula_that_does_not_fit_is_refused(one: CaseSnapshot, uid: str, named: str, tmp_path: Path) -> None:
+    writer = writer_of(one, **{uid: named})
+    for refused in (writer.plan, lambda: writer.write(tmp_path / "out")):
+        with pytest.raises(InvalidOption, match=rf"\d of 90 entries fit: {named} gives the others another") as e:
+            refused()
+        assert "record, kotlin, lombok, scala" in str(e.value) and f"operator {uid}" in str(e.value)
     assert not list(tmp_path.iterdir())
