@@ -10,7 +10,7 @@ from pathlib import Path
 from stateproc.cli.arguments import open_snapshot, option_values
 from stateproc.cli.exit_status import NO, YES
 from stateproc.cli.progress import progress
-from stateproc.errors import Where, WriteFailed
+from stateproc.errors import InvalidOption, Where, WriteFailed
 from stateproc.options import BY_NAME
 from stateproc.verification.class_skeleton import Skeleton
 from stateproc.verification.verify import plan_verification
@@ -25,6 +25,7 @@ def verify_command(arguments: Namespace) -> int:
         states=arguments.state,
         deep=arguments.deep,
         threads=option_values(arguments, (BY_NAME["threads"],))["threads"],
+        hash_function=_functions(arguments.hash_function or []),
     )
     with progress("verifying", run.bytes) as advance:
         result = run.run(advance)
@@ -40,6 +41,15 @@ def verify_command(arguments: Namespace) -> int:
 
         show(verification_view(result, skeleton_file=file))
     return YES if result.is_intact else NO
+
+
+def _functions(given: list[str]) -> dict[str, str]:
+    """Return the formulas of UID=NAME. Raises InvalidOption."""
+    pairs = [text.rpartition("=") for text in given]
+    for text, (uid, _, name) in zip(given, pairs, strict=True):
+        if not uid or not name:
+            raise InvalidOption(f"--hash-function {text}", advice="give UID=NAME, such as orders=record:name,count")
+    return {uid: name for uid, _, name in pairs}
 
 
 def _write(file: str, skeleton: Skeleton) -> None:

@@ -41,7 +41,7 @@ Words = npt.NDArray[np.uint32]
 OBJECTS_HASH = "Objects.hash"
 SCALA_2_12, SCALA_2_13 = "scala-2.12", "scala-2.13"
 SCALA = "scala"
-"""Both of Scala's; keys at hand tell which."""
+"""Both of Scala's; keys at hand show which."""
 _MOST_BOOLEANS = 4
 _PRODUCT_SEED = 0xCAFEBABE
 _NONE = "None"
@@ -110,7 +110,7 @@ class ClassHash:
 
 
 def class_hashes(serializer: Serializer, named: str, context: LayoutContext) -> list[ClassHash]:
-    """Return what a name can mean for keys of this serializer: several where types of fields do not tell.
+    """Return what a name can mean for keys of this serializer: several where types of fields do not show it.
 
     Args:
         serializer: That of the keys.

@@ -198,6 +198,7 @@ class Snapshot:
         states: Iterable[str] = (),
         deep: bool = False,
         threads: int | None = None,
+        hash_function: Mapping[str, str] | None = None,
     ) -> Verification:
         """Read all files and states once, in parallel threads and bounded memory, and report every problem.
 
@@ -206,6 +207,7 @@ class Snapshot:
             states: Only these states, by name.
             deep: Let RocksDB itself open native databases, too, and compare the number of entries.
             threads: The number of threads that read and decode; default the cores that this process may use.
+            hash_function: The formulas of keys' hash codes, by uid, as of ``SavepointWriter.with_hash_function``.
 
         Returns:
             What was found: ``is_intact``, ``problems``, and rows per operator and state.
@@ -214,10 +216,10 @@ class Snapshot:
             NotFound: There is no such operator or state.
             MissingPackage: ``deep`` needs rocksdict, which is not installed.
         """
-        # Lazy: start-up.
-        from stateproc.verification.verify import plan_verification
+        from stateproc.verification.verify import plan_verification  # lazy: start-up
 
-        return plan_verification(self, uids=uids, states=states, deep=deep, threads=threads).run()
+        run = plan_verification(self, uids=uids, states=states, deep=deep, threads=threads, hash_function=hash_function)
+        return run.run()
 
     def classes(self) -> tuple[MentionedClass, ...]:
         """Return the user classes that serializers of states mention, those first that cannot be read as they are.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
 from stateproc.codec.arrow_arrays import numbers_of
-from stateproc.errors import SnapshotError
+from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.keygroups.class_hashes import ClassHash, class_hashes
 from stateproc.keygroups.key_group_check import KeyGroupCheck
 from stateproc.readers.common.entry_decoder import decode_entries
 from stateproc.readers.common.key_decoder import decode_keys
@@ -17,6 +18,8 @@ from stateproc.readers.common.opaque_values import with_opaque_values
 from stateproc.readers.common.row_schema import KEY_GROUP
 from stateproc.readers.common.splits import KeyedSplit
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.serializers import Serializer
+from stateproc.states.operator import Operator
 from stateproc.verification.findings import Finding, RowCount, StateLabel, UnreadState
 from stateproc.verification.problem import Problem, Severity, problem_of
 
@@ -24,6 +27,10 @@ _TIMERS = {StateKind.EVENT_TIMERS: "event timers", StateKind.PROCESSING_TIMERS: 
 _MISPLACED_ADVICE = (
     "Flink looks a key up in the key group of its hash code and would not find it: take the snapshot again, or write "
     "the state anew with SavepointWriter"
+)
+_WRONG_NAME_ADVICE = (
+    "if the formula and the order of its fields are those of the class (--hash-function UID=NAME:FIELD,…), the "
+    "snapshot was written with another one: write it again from its source; rescale refuses a formula that does not fit"
 )
 
 
@@ -47,6 +54,28 @@ class VerifiedKeyedState:
     def label(self) -> StateLabel:
         """The state within its operator."""
         return keyed_label(self.state)
+
+
+def key_group_check(operator: Operator, key: Serializer, hash_function: str | None) -> KeyGroupCheck:
+    """Return what recomputes the key groups of an operator's keys.
+
+    Args:
+        operator: The operator.
+        key: The serializer of the keys.
+        hash_function: The formula of their hash codes (`class_hashes`), where their class has its own.
+
+    Raises:
+        InvalidOption: The formula does not belong to such keys.
+    """
+    context = operator.context
+    own = context.options.context
+    named: tuple[ClassHash, ...] = ()
+    if hash_function is not None:
+        try:
+            named = tuple(class_hashes(key, hash_function, replace(own.inner, temporal="exact")))
+        except InvalidOption as error:
+            raise error.at(operator=operator.display) from error
+    return KeyGroupCheck(key, own, context.max_parallelism, context.metadata_version, named)
 
 
 def keyed_label(state: KeyedState) -> StateLabel:
@@ -109,7 +138,12 @@ def counted(state: VerifiedKeyedState, batches: Iterator[pa.RecordBatch], *, cou
     if wrong:
         number = "1 key is" if wrong == 1 else f"{wrong} keys are"
         what = f"{number} stored in a key group that Flink does not look in: {example}"
-        yield Problem(Severity.DAMAGED, what, _MISPLACED_ADVICE, state.operator, (state.label.name,))
+        advice = _MISPLACED_ADVICE
+        if check.named:
+            name = check.named[0].name
+            what = f"Flink will not find {wrong} of {checked} keys if their class hashes as {name} does: {example}"
+            advice = _WRONG_NAME_ADVICE
+        yield Problem(Severity.DAMAGED, what, advice, state.operator, (state.label.name,))
     if counts:
         yield RowCount(state.label, rows, checked)
 

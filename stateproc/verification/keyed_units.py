@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from stateproc.errors import SnapshotError
-from stateproc.keygroups.key_group_check import KeyGroupCheck
 from stateproc.readers.common.key_group_blocks import KeyGroupRange
 from stateproc.readers.common.key_groups_file import KeyGroupsSplit
 from stateproc.readers.common.keyed_file import KeyedFile
@@ -16,7 +15,7 @@ from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.states.operator import Operator
 from stateproc.states.parallel_scan import read_in_order
 from stateproc.verification.findings import Finding, UnreadState, VerificationUnit
-from stateproc.verification.keyed_rows import VerifiedKeyedState, keyed_label, read_state
+from stateproc.verification.keyed_rows import VerifiedKeyedState, key_group_check, keyed_label, read_state
 from stateproc.verification.problem import Problem, problem_of
 from stateproc.verification.window_source import window
 
@@ -35,7 +34,9 @@ class KeyedPlan:
 _FileWithStates = tuple[KeyedFile, list[VerifiedKeyedState]]
 
 
-def keyed_plan(operator: Operator, position: int, wanted: Sequence[str], threads: int) -> KeyedPlan:
+def keyed_plan(
+    operator: Operator, position: int, wanted: Sequence[str], threads: int, hash_function: str | None = None
+) -> KeyedPlan:
     """Plan how the keyed state of an operator is read.
 
     Args:
@@ -43,6 +44,7 @@ def keyed_plan(operator: Operator, position: int, wanted: Sequence[str], threads
         position: Its position among those that are verified.
         wanted: Only these states; all if empty.
         threads: The number of threads that read the MANIFESTs of databases.
+        hash_function: The formula of keys' hash codes (`class_hashes`).
     """
     findings: list[Finding] = []
     files: list[_FileWithStates] = []
@@ -53,7 +55,7 @@ def keyed_plan(operator: Operator, position: int, wanted: Sequence[str], threads
     for file in operator.keyed_files:
         if id(file) in broken:
             continue
-        states, unknown = _states_of(operator, file, wanted, problems)
+        states, unknown = _states_of(operator, file, wanted, problems, hash_function)
         findings += unknown
         if states:
             files.append((file, states))
@@ -81,11 +83,14 @@ def _planned(operator: Operator, position: int, planned: _FileWithStates) -> Ite
 
 
 def _states_of(
-    operator: Operator, file: KeyedFile, wanted: Sequence[str], problems: dict[KeyedState, SnapshotError | None]
+    operator: Operator,
+    file: KeyedFile,
+    wanted: Sequence[str],
+    problems: dict[KeyedState, SnapshotError | None],
+    hash_function: str | None,
 ) -> tuple[list[VerifiedKeyedState], list[Finding]]:
     states: list[VerifiedKeyedState] = []
     unknown: list[Finding] = []
-    context = operator.context
     for state in file.states:
         if isinstance(state, str):
             if not wanted or state in wanted:
@@ -96,7 +101,7 @@ def _states_of(
             continue
         if state not in problems:
             problems[state] = _type_problem(operator, state)
-        check = KeyGroupCheck(state.key, context.options.context, context.max_parallelism, context.metadata_version)
+        check = key_group_check(operator, state.key, hash_function)
         states.append(VerifiedKeyedState(state, operator.display, check, problems[state]))
     return states, unknown
 

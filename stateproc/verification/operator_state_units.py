@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from stateproc.errors import SnapshotError
-from stateproc.keygroups.key_group_check import KeyGroupCheck
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.readers.timers.raw_timers import TimerService
 from stateproc.readers.timers.splits import RawTimerSplit
@@ -15,7 +14,7 @@ from stateproc.states.connector_state import opened_state
 from stateproc.states.operator import Operator
 from stateproc.states.operator_state import DISTRIBUTIONS, OperatorSplit, OperatorStateView
 from stateproc.verification.findings import Finding, RowCount, StateLabel, UnreadState, VerificationUnit
-from stateproc.verification.keyed_rows import VerifiedKeyedState, counted
+from stateproc.verification.keyed_rows import VerifiedKeyedState, counted, key_group_check
 from stateproc.verification.problem import problem_of
 
 _UNIT_BYTES = 32 << 20
@@ -93,7 +92,9 @@ def coordinator_findings(operator: Operator) -> Iterator[Finding]:
         yield problem_of(error, operator.display)
 
 
-def raw_timer_units(operator: Operator, position: int, wanted: Sequence[str]) -> Iterator[VerificationUnit | Finding]:
+def raw_timer_units(
+    operator: Operator, position: int, wanted: Sequence[str], hash_function: str | None = None
+) -> Iterator[VerificationUnit | Finding]:
     """Plan reading timers in raw keyed state; the arguments are those of `operator_state_units`."""
     for error in operator.unreadable_raw_timers:
         yield problem_of(error, operator.display)
@@ -104,15 +105,16 @@ def raw_timer_units(operator: Operator, position: int, wanted: Sequence[str]) ->
             for name in timers.service_names:
                 service = next(item for item in timers.services if item.name == name)
                 for split in timers.splits(name, event, operator.options, None, _UNIT_BYTES):
-                    read = partial(_read_timers, operator, split, service, kind)
+                    read = partial(_read_timers, operator, split, service, kind, hash_function)
                     yield VerificationUnit(position, split.bytes // 2, read)
 
 
-def _read_timers(operator: Operator, split: RawTimerSplit, service: TimerService, kind: StateKind) -> Iterator[Finding]:
-    context = operator.context
+def _read_timers(
+    operator: Operator, split: RawTimerSplit, service: TimerService, kind: StateKind, hash_function: str | None
+) -> Iterator[Finding]:
     timer = Timer(service.key, service.namespace)
     state = KeyedState(service.name, kind, 0, service.key, service.namespace, timer)
-    check = KeyGroupCheck(service.key, context.options.context, context.max_parallelism, context.metadata_version)
+    check = key_group_check(operator, service.key, hash_function)
     verified = VerifiedKeyedState(state, operator.display, check)
     try:
         yield from list(counted(verified, split.read()))

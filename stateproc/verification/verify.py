@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -48,6 +48,7 @@ class VerificationRequest:
         states: Only these states, by name; all, and all files, if empty.
         deep: Whether RocksDB itself opens the databases, too.
         threads: The number of threads; None for the cores that this process may use.
+        hash_functions: The formulas of keys' hash codes, by operator id.
     """
 
     path: str
@@ -56,6 +57,7 @@ class VerificationRequest:
     states: tuple[str, ...] = ()
     deep: bool = False
     threads: int | None = None
+    hash_functions: Mapping[str, str] = field(default_factory=dict)
 
 
 class VerificationRun:
@@ -177,11 +179,12 @@ class VerificationRun:
 
 def plan_verification(
     snapshot: Snapshot,
-    *,
     uids: Iterable[str] = (),
     states: Iterable[str] = (),
+    *,
     deep: bool = False,
     threads: int | None = None,
+    hash_function: Mapping[str, str] | None = None,
 ) -> VerificationRun:
     """Plan verifying a snapshot, or some operators or states of it; the arguments are those of `Snapshot.verify`.
 
@@ -192,10 +195,13 @@ def plan_verification(
     """
     operators = tuple(dict.fromkeys(snapshot.operator(uid) for uid in uids)) or snapshot.operators
     names = tuple(dict.fromkeys(states))
+    functions = {snapshot.operator(uid).operator_id: named for uid, named in (hash_function or {}).items()}
     for name in names:
         _check_known(operators, name)
     return VerificationRun(
-        VerificationRequest(snapshot.path, snapshot.metadata, operators, names, deep=deep, threads=threads)
+        VerificationRequest(
+            snapshot.path, snapshot.metadata, operators, names, deep=deep, threads=threads, hash_functions=functions
+        )
     )
 
 
@@ -232,12 +238,12 @@ def _exact(operator: Operator) -> Operator:
 def _planned(
     operator: Operator, position: int, request: VerificationRequest, seen: SeenStreams, threads: int
 ) -> Iterator[VerificationUnit | Finding]:
-    wanted = request.states
+    wanted, hash_function = request.states, request.hash_functions.get(operator.operator_id)
     yield from key_group_problems(operator)
-    keyed = keyed_plan(operator, position, wanted, threads)
+    keyed = keyed_plan(operator, position, wanted, threads, hash_function)
     yield from keyed.findings
     yield from keyed.units
-    yield from raw_timer_units(operator, position, wanted)
+    yield from raw_timer_units(operator, position, wanted, hash_function)
     yield from operator_state_units(operator, position, wanted)
     if not wanted:
         yield from coordinator_findings(operator)

@@ -15,6 +15,12 @@ def _add_arguments(parser: ArgumentParser) -> None:
     what.add_argument("--uid", action="append", default=[], help="only this operator (uid, hash or name); repeatable")
     what.add_argument("--state", action="append", default=[], metavar="S", help="only states of this name; repeatable")
     what.add_argument("--deep", action="store_true", help="let RocksDB open native databases, too (needs rocksdict)")
+    what.add_argument(
+        "--hash-function",
+        action="append",
+        metavar="UID=NAME",
+        help="how an operator's keys of a class of its own are hashed, as for rescale: checks key groups; repeatable",
+    )
     add_options(what, (BY_NAME["threads"],))
     output = parser.add_argument_group("output")
     output.add_argument(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import stateproc
-from stateproc.errors import InvalidOption, NotFound
+from stateproc.errors import InvalidOption, MissingPackage, NotFound
 from stateproc.metadata.handles import KeyGroupsHandle
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.verification import database_check
@@ -332,6 +332,6 @@ def test_deep_verification_reports_a_database_that_rocksdb_does_not_open(copy: S
 
 def test_deep_verification_needs_rocksdict(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database_check, "has_library", lambda: False)
-    with pytest.raises(InvalidOption, match="needs rocksdict") as refused:
+    with pytest.raises(MissingPackage, match="needs rocksdict") as refused:
         stateproc.open(DEMO).verify(deep=True)
     assert "stateproc[rocksdb]" in (refused.value.advice or "")

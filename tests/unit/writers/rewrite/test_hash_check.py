@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 import stateproc
 from stateproc import SavepointWriter
+from stateproc.cli.app import main
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.ranges import key_group_of_hash
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
@@ -133,3 +135,27 @@ def test_a_named_formula_that_does_not_fit_is_refused(one: CaseSnapshot, uid: st
             refused()
         assert "record, kotlin, lombok, scala" in str(e.value) and f"operator {uid}" in str(e.value)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("one", SNAPSHOTS, ids=str)
+def test_verify_checks_key_groups_by_a_named_formula(one: CaseSnapshot) -> None:
+    snapshot = stateproc.open(one.path, uids=",".join(one.uids))
+    found = snapshot.verify(hash_function={**NAMED, "scala": "scala"})
+    assert found.is_intact
+    checked = {op.uid: [state.checked_keys for state in op.states if state.rows] for op in found.operators}
+    assert {uid: sum(checked[uid]) for uid in HASHED} == dict.fromkeys(HASHED, 90)
+    wrong = snapshot.verify(uids=["record"], states=["count"], hash_function={"record": "Objects.hash"})
+    assert wrong.problems and not wrong.is_intact
+    for problem in wrong.problems:
+        assert re.match(r"Flink will not find \d+ of \d+ keys if their class hashes as Objects.hash does", problem.what)
+        assert problem.states == ("count",) and "another one" in problem.advice
+    with pytest.raises(InvalidOption, match="no field 'x'"):
+        snapshot.verify(hash_function={"record": "record:x"})
+
+
+def test_verify_takes_the_formula_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    one = SNAPSHOTS[0]
+    arguments = ["verify", str(one.path), "--uids", ",".join(one.uids), "--uid", "lombok", "--hash-function"]
+    assert main([*arguments, "lombok=lombok:b,a,c"]) == 0
+    assert main([*arguments, "lombok=kotlin"]) == 1
+    assert "Flink will not find" in capsys.readouterr().out
