@@ -6,6 +6,7 @@ key another key group is not the one of its class. A name may stand for several 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -70,8 +71,10 @@ def choose_hash(operator: Operator, header: MergedHeader, named: str) -> HashCho
         candidates = class_hashes(key, named, context)
     except InvalidOption as error:
         raise error.at(operator=operator.display) from error
-    fitting, total = _fitting(operator, header, candidates)
-    left = [one for one, number in zip(candidates, fitting, strict=True) if number == total]
+    fitting, total, digests = _fitting(operator, header, candidates)
+    # Formulas that give all keys the same hash codes are one.
+    fits = {digest: at for at, digest in enumerate(digests) if fitting[at] == total}
+    left = [candidates[at] for at in sorted(fits.values())]
     where = Where(operator=operator.display)
     if not left:
         most = max(fitting)
@@ -94,9 +97,9 @@ def choose_hash(operator: Operator, header: MergedHeader, named: str) -> HashCho
     return HashChoice(left[0], total, operator.max_parallelism)
 
 
-def _fitting(operator: Operator, header: MergedHeader, candidates: Sequence[ClassHash]) -> tuple[list[int], int]:
-    """Count the entries that fit each formula, and all that were looked at."""
-    fitting, total = [0] * len(candidates), 0
+def _fitting(operator: Operator, header: MergedHeader, candidates: Sequence[ClassHash]) -> tuple[list[int], int, list[bytes]]:
+    """Count the entries that fit each formula, and all that were looked at; digest the hash codes of each formula."""
+    fitting, total, digests = [0] * len(candidates), 0, [hashlib.sha256() for _ in candidates]
     context = replace(operator.options.context.inner, temporal="exact")
     for name in header.names:
         keys_of = Rekey(header.keyed(name, 0), operator.max_parallelism, context, None)
@@ -105,7 +108,9 @@ def _fitting(operator: Operator, header: MergedHeader, candidates: Sequence[Clas
             for batch, keys in keys_of.decoded(split.read()):
                 stored = numbers_of(batch.column(KEY_GROUP)).astype(np.int32, copy=False)
                 for at, one in enumerate(candidates):
-                    groups = key_group_of_hash(one.codes(keys), operator.max_parallelism)
+                    codes = one.codes(keys)
+                    digests[at].update(codes.tobytes())
+                    groups = key_group_of_hash(codes, operator.max_parallelism)
                     fitting[at] += int(np.count_nonzero(groups == stored))
                 seen += len(batch)
                 if seen >= _ENTRIES_OF_A_STATE:
@@ -113,4 +118,4 @@ def _fitting(operator: Operator, header: MergedHeader, candidates: Sequence[Clas
             if seen >= _ENTRIES_OF_A_STATE:
                 break
         total += seen
-    return fitting, total
+    return fitting, total, [digest.digest() for digest in digests]

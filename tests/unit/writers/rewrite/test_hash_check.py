@@ -159,3 +159,17 @@ def test_verify_takes_the_formula_on_the_command_line(capsys: pytest.CaptureFixt
     assert main([*arguments, "lombok=lombok:b,a,c"]) == 0
     assert main([*arguments, "lombok=kotlin"]) == 1
     assert "Flink will not find" in capsys.readouterr().out
+
+
+def test_one_key_group_confirms_nothing(tmp_path: Path) -> None:
+    one = SNAPSHOTS[0]
+    narrow = writer_of(one).with_max_parallelism(1, "scala").with_parallelism("scala", 1).write(tmp_path / "narrow")
+    writer = SavepointWriter.from_existing_savepoint(None, narrow.path, {"uids": ",".join(one.uids)})
+    writer.with_max_parallelism(128, "scala")
+    with pytest.raises(InvalidOption, match="2 formulas of scala fit all 90 entries") as e:
+        writer.plan()
+    assert e.value.advice == "name the one of the job: scala-2.12 or scala-2.13"
+    writer.with_hash_function("scala", "scala-2.12")
+    assert any("scala-2.12; one key group confirms nothing" in note for note in writer.plan().notes)
+    found = writer.write(tmp_path / "wide")
+    assert stateproc.open(found.path, uids=",".join(one.uids)).verify(hash_function={"scala": "scala-2.12"}).is_intact
