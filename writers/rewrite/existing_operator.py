@@ -28,7 +28,7 @@ from stateproc.writers.file_assignment import Encoder, Source, TargetOf, in_part
 from stateproc.writers.formats.common.state_headers import KeyedStateHeader
 from stateproc.writers.formats.keyed_formats import KEYED_FORMATS, OutputFormat
 from stateproc.writers.rewrite.edits import Edits
-from stateproc.writers.rewrite.hash_choice import HashChoice, choose_hash, default_hash_name
+from stateproc.writers.rewrite.hash_choice import HashChoice, choose_hash, confirm_function, default_hash_name
 from stateproc.writers.rewrite.kryo_versions import check_kryo, check_kryo_rows
 from stateproc.writers.rewrite.merged_header import MergedHeader, merged_header
 from stateproc.writers.rewrite.multi_state_copy import CarriedTogether, together
@@ -89,6 +89,7 @@ class ExistingOperator:
         self.operator_id = operator.operator_id
         self.uid = operator.uid
         self.edits = Edits()
+        self._confirmed: HashCodes | None = None
         self._hash_choice: tuple[str, HashChoice] | None = None
         self._bootstrapped: tuple[tuple[Callable[[OperatorBootstrap], object], ...], OperatorBootstrap] | None = None
 
@@ -314,6 +315,9 @@ class ExistingOperator:
         function = self._hash_function(by_default=False)
         if not callable(function):
             return row_encoder(rows, key, state_id, mine, function, context)
+        if self._confirmed is not function:
+            confirm_function(self.operator, self.header, function)
+            self._confirmed = function
         grouped = replace(rows, columns={**rows.columns, KEY_GROUP: KEY_GROUP})
         encoder = row_encoder(grouped, key, state_id, mine, None, context)
         return RekeyedEncoder(encoder, rekey(encoder.state, mine.max_parallelism, context, hash_function=function))

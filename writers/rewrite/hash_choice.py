@@ -22,7 +22,7 @@ from stateproc.serializers.scala import CaseClass
 from stateproc.states.operator import Operator
 from stateproc.writers.rewrite.merged_header import MergedHeader
 from stateproc.writers.rewrite.raw_copy import carried_splits
-from stateproc.writers.rewrite.rekey import WRONG_HASH_ADVICE, Rekey
+from stateproc.writers.rewrite.rekey import WRONG_HASH_ADVICE, HashCodes, Rekey, rekey
 
 _ENTRIES_OF_A_STATE = 20_000
 """So many entries of each state are looked at to choose; a write confirms all."""
@@ -95,6 +95,18 @@ def choose_hash(operator: Operator, header: MergedHeader, named: str) -> HashCho
             else "in Python, give a function of the keys that returns their hash codes, or keep the max parallelism",
         )
     return HashChoice(left[0], total, operator.max_parallelism)
+
+
+def confirm_function(operator: Operator, header: MergedHeader, function: HashCodes) -> None:
+    """Raise InvalidOption if a user's function gives keys at the source other key groups; some of each state are read."""
+    for name in header.names:
+        check = rekey(
+            header.keyed(name, 0), operator.max_parallelism, operator.options.context, hash_function=function,
+            operator=operator.display, source=operator.context,
+        )  # fmt: skip
+        for split in carried_splits(operator, name, 0)[:1]:
+            for _ in check.batches(split.read()):
+                pass
 
 
 def _fitting(operator: Operator, header: MergedHeader, candidates: Sequence[ClassHash]) -> tuple[list[int], int, list[bytes]]:

@@ -173,3 +173,13 @@ def test_one_key_group_confirms_nothing(tmp_path: Path) -> None:
     assert any("scala-2.12; one key group confirms nothing" in note for note in writer.plan().notes)
     found = writer.write(tmp_path / "wide")
     assert stateproc.open(found.path, uids=",".join(one.uids)).verify(hash_function={"scala": "scala-2.12"}).is_intact
+
+
+@pytest.mark.parametrize("wrong", ["record", lambda keys: pa.array(np.arange(len(keys)), pa.int32())])
+def test_rows_are_not_placed_by_a_function_that_does_not_fit_the_source(wrong: object, tmp_path: Path) -> None:
+    one = SNAPSHOTS[0]
+    writer = SavepointWriter.from_existing_savepoint(None, one.path, {"uids": ",".join(one.uids)})
+    writer.with_hash_function("record", wrong).transform_state("record", "count", lambda rows: rows)  # type: ignore[arg-type]
+    with pytest.raises(InvalidOption, match="entries fit"):
+        writer.write(tmp_path / "out")
+    assert not list(tmp_path.iterdir())
