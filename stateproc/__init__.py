@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from stateproc.errors import (
     AccessDenied,
+    AmbiguousNamesWarning,
     CheckFailed,
     CorruptSnapshot,
     DuplicateKey,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "AccessDenied",
+    "AmbiguousNamesWarning",
     "CheckFailed",
     "CorruptSnapshot",
     "DuplicateKey",

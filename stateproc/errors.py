@@ -155,6 +155,10 @@ class UnreadableStateWarning(UserWarning):
     """States that cannot be decoded are read as null, as ``on_error='null'`` asks; the message says which and why."""
 
 
+class AmbiguousNamesWarning(UserWarning):
+    """Columns or fields differ by case only, which Spark distinguishes only with ``spark.sql.caseSensitive``."""
+
+
 class UnmatchedUidWarning(UserWarning):
     """Uids that were given to name operators match none of the snapshot; the message lists them."""
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from stateproc.errors import MissingPackage, WriteFailed
+from stateproc.errors import InvalidOption, MissingPackage, WriteFailed
 from stateproc.export.file_formats import delta_schema
 from stateproc.export.manifest import ExportedFile, ExportedState
 from stateproc.export.plan import PARTITION_COLUMN, partition_of
+from stateproc.row_formats.case_collisions import colliding_names, java_fold
 from stateproc.storage.filesystem import StorageOptions, has_directories, join, kind_of
 
 
@@ -22,6 +23,16 @@ def check_delta_available() -> None:
         import deltalake  # noqa: F401
     except ImportError as error:
         raise MissingPackage("Delta needs the package deltalake", advice="pip install 'stateproc[delta]'") from error
+
+
+def check_delta_names(schema: pa.Schema) -> None:
+    """Raise InvalidOption if columns or fields differ by case only: Delta tables cannot have them."""
+    unclear = colliding_names(schema, java_fold)
+    if unclear:
+        raise InvalidOption(
+            f"the columns or fields {', '.join(unclear)} differ by case only, which Delta tables cannot have",
+            advice="export this state as parquet",
+        )
 
 
 def commit_table(

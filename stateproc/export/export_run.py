@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 
 from stateproc.errors import InvalidOption, SnapshotError, WriteFailed
-from stateproc.export.delta_tables import check_delta_available, commit_table
+from stateproc.export.delta_tables import check_delta_available, check_delta_names, commit_table
 from stateproc.export.directory import begin
 from stateproc.export.export_file import FileTask, write_file
 from stateproc.export.file_formats import EXPORT_FORMATS, choose_compression
@@ -161,6 +161,8 @@ def _missing_files(
     """Plan the files of a state that do not exist yet. Raises SnapshotError."""
     if isinstance(item, SelectedState):
         state = item.opened(settings)
+        if EXPORT_FORMATS[settings.format].is_delta:
+            check_delta_names(state.schema(flatten=settings.flatten))
         _prepare(entry, item, state.schema(flatten=settings.flatten), folders, lambda: split_bytes(state, threads))
         assert entry.folder is not None
         tasks = file_tasks(state, entry.folder, entry.split_bytes, settings)

@@ -82,10 +82,20 @@ def null_booleans(*operands: SqlValue) -> Any:
 
 
 def matching_name(names: Sequence[str], wanted: str) -> str | None:
-    """Return the name that is written like ``wanted``, else the first that differs from it in case alone."""
+    """Return the name that is written like ``wanted``, else the only one that differs from it in case alone.
+
+    Raises:
+        InvalidOption: Several do.
+    """
     if wanted in names:
         return wanted
-    return next((name for name in names if name.lower() == wanted.lower()), None)
+    alike = dict.fromkeys(name for name in names if name.lower() == wanted.lower())
+    if len(alike) > 1:
+        meant = " or ".join(f'"{name}"' for name in alike)
+        raise InvalidOption(
+            f"{wanted!r} may mean {meant}, which differ by case only", advice=f"write it exactly: {meant}"
+        )
+    return next(iter(alike), None)
 
 
 def field_of(operand: SqlValue, name: str) -> SqlValue:

@@ -20,6 +20,7 @@ from stateproc.jobs.input_versions import InputVersion, delta_table
 from stateproc.jobs.job_model import SNAPSHOT, SQL, SourceSpec
 from stateproc.jobs.prepared_run import PreparedRun
 from stateproc.jobs.source_tables import SQL_ADVICE, checked_query, in_order, snapshot_state
+from stateproc.row_formats.case_collisions import ascii_lower, colliding_words
 from stateproc.sql.database import imported_duckdb
 from stateproc.states.other_libraries import RereadableStream
 from stateproc.storage.filesystem import filesystem, scheme_of
@@ -32,6 +33,8 @@ _MEMORY_LIMIT = "512MB"
 """DuckDB's memory for sorting, joining and grouping; what needs more waits in temporary files."""
 _Step: TypeAlias = "Callable[[DuckDBPyConnection], object]"
 _READERS = {"parquet": "read_parquet", "csv": "read_csv", "json": "read_json"}
+_NESTED = (SNAPSHOT, "delta", "parquet", "arrow", "json")
+"""Formats whose rows can contain structs."""
 SPARK_ONLY = ("jdbc", "iceberg")
 """Formats that only Spark reads."""
 
@@ -66,6 +69,7 @@ class LocalTables:
         self._connection.execute("SET TimeZone = 'UTC'")
         ordered = in_order(run.job, "duckdb")
         self._lock(ordered)
+        self._unclear: set[str] = set()
         for source in ordered:
             self._add(source)
 
@@ -89,7 +93,7 @@ class LocalTables:
 
     def rows(self, query: str, most: int = 2) -> list[tuple[Any, ...]]:
         """Return the first rows of a query over the sources. Raises InvalidOption."""
-        checked_query(query, "duckdb")
+        self._checked(query)
         try:
             return list(self._cursor().execute(query).fetchmany(most))
         except (self._duckdb.Error, pa.ArrowException, OSError, RuntimeError) as error:
@@ -122,6 +126,9 @@ class LocalTables:
             step = self._step(source)
             step(self._connection)
             self._steps.append(step)
+            if source.format in _NESTED:
+                rows = self._reader(f"SELECT * FROM {self.quoted(source.name)} LIMIT 0")
+                self._unclear |= colliding_words(rows.schema, ascii_lower)
         except SnapshotError as error:
             message = f"source '{source.name}': {error.message}"
             raise type(error)(message, where=error.where, advice=error.advice) from error
@@ -129,9 +136,21 @@ class LocalTables:
             found = _explained(error)
             raise InvalidOption(f"source '{source.name}': {found.message}", advice=found.advice) from error
 
+    def _checked(self, query: str) -> exp.Query:
+        """Parse a query. Raises InvalidOption if it names one of the fields that DuckDB does not distinguish."""
+        tree = checked_query(query, "duckdb")
+        for node in tree.find_all(exp.Identifier, exp.Literal):
+            if ascii_lower(node.name) in self._unclear:
+                raise InvalidOption(
+                    f"fields of the sources differ from {node.name!r} by case only, which DuckDB does not distinguish",
+                    advice="pass the struct that contains them on as a whole, or give `engine: spark` and set "
+                    "spark.sql.caseSensitive to true",
+                )
+        return tree
+
     def _step(self, source: SourceSpec) -> _Step:
         if source.format == SQL:
-            return self._view(source.name, checked_query(source.values["sql"], "duckdb").sql(dialect="duckdb"))
+            return self._view(source.name, self._checked(source.values["sql"]).sql(dialect="duckdb"))
         values, version = self._run.secrets.reveal(dict(source.values)), self._run.inputs[source.name]
         if source.format == SNAPSHOT:
             state = snapshot_state(values)

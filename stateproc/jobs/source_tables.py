@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,6 +13,7 @@ from sqlglot.errors import SqlglotError
 from stateproc.errors import InvalidOption
 from stateproc.jobs.job_model import SQL, Job, SourceSpec
 from stateproc.options import OPEN_OPTIONS
+from stateproc.row_formats.case_collisions import java_fold
 from stateproc.snapshot.opening import open
 
 if TYPE_CHECKING:
@@ -41,8 +43,17 @@ def in_order(job: Job, dialect: str) -> list[SourceSpec]:
     """Return the sources, each after those that its query reads.
 
     Raises:
-        InvalidOption: A query is not one SELECT, or queries read each other in a circle.
+        InvalidOption: A query is not one SELECT, queries read each other in a circle, or names differ by case only.
     """
+    alike = defaultdict(list)
+    for name in job.sources:
+        alike[java_fold(name)].append(name)
+    for names in alike.values():
+        if len(names) > 1:
+            raise InvalidOption(
+                f"the sources {' and '.join(map(repr, names))} differ by case only, which queries do not distinguish",
+                advice="rename one",
+            )
     needs = {name: _tables_of(job, source, dialect) for name, source in job.sources.items()}
     ordered: list[SourceSpec] = []
     done: set[str] = set()

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from stateproc.codec.arrow_arrays import offsets_of
 from stateproc.codec.temporal import iso_date, iso_instant
+from stateproc.row_formats.case_collisions import unique_names
 
 _NOT_FINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
 _YEAR_0, _YEAR_10000 = -62_167_219_200, 253_402_300_800
@@ -35,7 +36,7 @@ def json_values(array: pa.Array) -> list[Any]:
 
 def json_lines(batch: pa.RecordBatch) -> Iterator[str]:
     """Yield one JSON object per row, without line ends."""
-    names = batch.schema.names
+    names = unique_names(batch.schema.names)
     encode = json.JSONEncoder(ensure_ascii=False, separators=(", ", ": "), allow_nan=False).encode
     for row in zip(*(json_values(column) for column in batch.columns), strict=True):
         yield encode(dict(zip(names, row, strict=True)))
@@ -103,7 +104,7 @@ def _times(array: pa.Array) -> list[Any]:
 
 
 def _structs(array: pa.Array) -> list[Any]:
-    names = [field.name for field in array.type]
+    names = unique_names([field.name for field in array.type])
     # flatten() gives the children of this slice, null where the struct is.
     columns = [json_values(child) for child in array.flatten()]
     rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)] if columns else [{}] * len(array)

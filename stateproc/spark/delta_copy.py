@@ -11,6 +11,8 @@ from stateproc.change_feed.feed_rows import COMMIT_VERSION
 from stateproc.change_feed.stream_splits import TRUNCATE
 from stateproc.comparison.change_rows import CHANGE_TYPE, DELETE, KEY_COLUMNS, UPDATE_BEFORE
 from stateproc.errors import InvalidOption
+from stateproc.row_formats.case_collisions import colliding_names, java_fold
+from stateproc.spark.types import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -81,6 +83,12 @@ class ChangeMerge:
         if isinstance(self.target, DeltaTable):
             return self.target
         spark, target = batch.sparkSession, str(self.target)
+        unclear = colliding_names(arrow_schema(batch.schema), java_fold)
+        if unclear:
+            raise InvalidOption(
+                f"the columns or fields {', '.join(unclear)} differ by case only, which Delta tables cannot have",
+                advice="rename them in the batch, or write it to another format",
+            )
         is_path = "/" in target or "\\" in target
         builder = DeltaTable.createIfNotExists(spark)
         builder = builder.location(target) if is_path else builder.tableName(target)

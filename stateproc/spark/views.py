@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.errors import AmbiguousNamesWarning, InvalidOption, SnapshotError
 from stateproc.options import BY_NAME, FEED_OPTIONS, PATH, SELECT_OPTIONS
 from stateproc.options.option_text import option_texts
+from stateproc.row_formats.case_collisions import colliding_names, java_fold
 from stateproc.snapshot.metadata_tables import CATALOGS
 from stateproc.snapshot.opening import open
 from stateproc.snapshot.opening_arguments import metadata_bytes
@@ -23,6 +24,7 @@ from stateproc.spark.options import source_options
 from stateproc.spark.python_source import check_python_sources, register_source
 from stateproc.spark.types import spark_schema
 from stateproc.spark.view_cache import ViewCache, check_cache
+from stateproc.spark.view_names import view_name, view_names
 from stateproc.spark.workers import check_worker_python
 from stateproc.states.connector_state import opened_state
 from stateproc.states.null_values import warn_of_nulls
@@ -34,9 +36,9 @@ from stateproc.storage.filesystem import store_kind
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_CASE_SENSITIVE = "spark.sql.caseSensitive"
+_MOST_NAMES = 8
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-_SHORT_HASH = 8
-_MAX_NAME_LENGTH = 120
 _SELECTING = frozenset(
     spelling.lower()
     for option in (PATH, *SELECT_OPTIONS, *FEED_OPTIONS, BY_NAME["columns"], BY_NAME["keys"])
@@ -48,14 +50,33 @@ _SELECTING = frozenset(
 class View:
     """A view: its name, the options that read it, and its columns; or why it cannot be read.
 
-    ``state``: whether it is one of a single state.
+    ``operator`` and ``state``: what it shows, the state's name where it is a view of a single one.
     """
 
     name: str
     options: Mapping[str, str] = field(repr=False)
     schema: pa.Schema | None = None
     problem: SnapshotError | None = None
-    state: bool = False
+    operator: str | None = None
+    state: str | None = None
+
+    @property
+    def unclear_names(self) -> list[str]:
+        """Columns and fields that Spark distinguishes only with ``spark.sql.caseSensitive``."""
+        return [] if self.schema is None else colliding_names(self.schema, java_fold)
+
+    @property
+    def shown(self) -> str:
+        """The columns, and what the name does not say: the operator or state under its own name."""
+        columns = ", ".join((self.schema or pa.schema([])).names)
+        return f"{columns}  ({self.source})" if self.source else columns
+
+    @property
+    def source(self) -> str | None:
+        """The operator and state if the view's name has a number; None otherwise."""
+        if self.operator is None or self.name == view_name(self.operator, self.state):
+            return None
+        return f"operator {self.operator!r}" + ("" if self.state is None else f", state {self.state!r}")
 
 
 class Views(Sequence[View]):
@@ -84,14 +105,14 @@ class Views(Sequence[View]):
     def __repr__(self) -> str:
         width = max(len(name) for name in [*self.names, *self.problems])
         lines = [f"{len(self)} views of {self.path}"]
-        lines += [f"  {view.name:{width}}  {', '.join((view.schema or pa.schema([])).names)}" for view in self]
+        lines += [f"  {view.name:{width}}  {view.shown}" for view in self]
         lines += [f"  {name:{width}}  not readable: {error.message}" for name, error in self.problems.items()]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         from html import escape
 
-        rows = [(view.name, ", ".join((view.schema or pa.schema([])).names)) for view in self]
+        rows = [(view.name, view.shown) for view in self]
         rows += [(name, f"not readable: {error.message}") for name, error in self.problems.items()]
         cells = "".join(f"<tr><td>{escape(name)}</td><td>{escape(text)}</td></tr>" for name, text in rows)
         return f"<table><tr><th>view</th><th>columns</th></tr>{cells}</table>"
@@ -102,7 +123,8 @@ def attach(spark: SparkSession, path: str, *, cache: str | os.PathLike[str] | No
 
     Views are named ``<operator>__<state>`` for states, ``<operator>`` for all keyed states as one wide table, and
     ``savepoint_<table>`` for the metadata tables. Operators are named by uid, else name, else the first digits of the
-    uid hash.
+    uid hash. Names of operators or states that differ only by case, or by signs that SQL needs quotes for, all get a
+    number: ``Orders_1__Count_1``, ``orders_2__count_2``. Printed views say which is which.
 
     Filters on keys skip the other key groups: where the session has no value for
     ``spark.sql.python.filterPushdown.enabled``, it is set to true.
@@ -139,9 +161,15 @@ def attach(spark: SparkSession, path: str, *, cache: str | os.PathLike[str] | No
         spark.conf.set(_PUSHDOWN, "true")
     kept = None if cache is None else _cache(os.fspath(cache), path, snapshot, given)
     views = list(_views(snapshot, raw=parsed.raw, flatten=parsed.flatten))
+    is_case_sensitive = spark.conf.get(_CASE_SENSITIVE, "false") == "true"
+    unclear = {view.name: names for view in views if not is_case_sensitive and (names := view.unclear_names)}
+    if unclear:
+        _warn_of_names(unclear)
     for view in views:
         if view.problem is None:
-            _frame(spark, path, view, given, kept).createOrReplaceTempView(view.name)
+            # Spark does not write such columns to Parquet, so their rows are not kept.
+            cached = None if view.name in unclear else kept
+            _frame(spark, path, view, given, cached).createOrReplaceTempView(view.name)
     if kept is not None:
         kept.remove_others()
     return Views(snapshot.path, views)
@@ -158,7 +186,7 @@ def _frame(spark: SparkSession, path: str, view: View, given: Mapping[str, str],
     """Return the rows of a view, from the cache if it is one of a state."""
     schema = spark_schema(view.schema)
     rows = spark.read.format("savepoint").options(**{**given, **view.options}).schema(schema).load(path)
-    if kept is None or not view.state:
+    if kept is None or view.state is None:
         return rows
     found = kept.frame(spark, view.name, schema)
     if found is None:
@@ -168,21 +196,20 @@ def _frame(spark: SparkSession, path: str, view: View, given: Mapping[str, str],
 
 
 def _views(snapshot: Snapshot, raw: bool, flatten: bool) -> Iterator[View]:
-    names = Names()
-    for table in CATALOGS:
+    tables = {f"savepoint_{table}": table for table in CATALOGS}
+    for name, table in tables.items():
         if table == "rocksdb" and not any(has_databases(operator) for operator in snapshot.operators):
             continue
-        yield View(names.unique(f"savepoint_{table}"), {"table": table}, CATALOGS[table].schema)
-    for operator in snapshot.operators:
-        prefix = names.unique(operator.uid or operator.name or operator.operator_id[:_SHORT_HASH])
+        yield View(name, {"table": table}, CATALOGS[table].schema)
+    for operator, (wide_name, names) in zip(snapshot.operators, view_names(snapshot.operators, tables), strict=True):
         selected = {"uidHash": operator.operator_id}
         _warn_of_nulls(operator)
         if operator.keyed_states:
-            yield _view(prefix, selected | {"flatten": "false"}, lambda of=operator: _wide(of))
-        for state in operator.states:
-            view_name = names.unique(f"{prefix}__{state.name}")
-            options = selected | _selecting(state)
-            yield replace(_view(view_name, options, lambda of=state: _columns(of, raw, flatten)), state=True)
+            view = _view(wide_name, selected | {"flatten": "false"}, lambda of=operator: _wide(of))
+            yield replace(view, operator=operator.display)
+        for state, name in zip(operator.states, names, strict=True):
+            view = _view(name, selected | _selecting(state), lambda of=state: _columns(of, raw, flatten))
+            yield replace(view, operator=operator.display, state=state.name)
 
 
 def _warn_of_nulls(operator: Operator) -> None:
@@ -192,6 +219,19 @@ def _warn_of_nulls(operator: Operator) -> None:
         errors = {name: problem for name, problem in problems if problem is not None}
         if errors:
             warn_of_nulls(operator.display, errors)
+
+
+def _warn_of_names(unclear: Mapping[str, Sequence[str]]) -> None:
+    """Warn of columns and fields that Spark reports as ambiguous."""
+    shown = "; ".join(
+        f"{view}: {', '.join(names[:_MOST_NAMES])}" for view, names in list(unclear.items())[:_MOST_NAMES]
+    )
+    warnings.warn(
+        f"these columns or fields differ by case only: {shown}; Spark distinguishes them after "
+        f'spark.conf.set("{_CASE_SENSITIVE}", "true"), and does not cache them otherwise',
+        AmbiguousNamesWarning,
+        stacklevel=3,
+    )
 
 
 def _wide(operator: Operator) -> pa.Schema:
@@ -214,22 +254,3 @@ def _view(name: str, options: Mapping[str, str], schema: Any) -> View:
 def _selecting(state: State) -> dict[str, str]:
     name, value = state_option(state)
     return {BY_NAME[name].spark_name: value}
-
-
-class Names:
-    """Assign names that SQL accepts without quotes, each once regardless of case."""
-
-    def __init__(self) -> None:
-        self._taken: set[str] = set()
-
-    def unique(self, wanted: str) -> str:
-        """``wanted`` with everything but letters, digits and _ replaced by _, and a number if taken."""
-        plain = re.sub(r"[^0-9A-Za-z_]+", "_", wanted).strip("_")[:_MAX_NAME_LENGTH] or "state"
-        # A name of digits alone, or like 25e3, would be read as a number.
-        plain = f"op_{plain}" if plain[0].isdigit() else plain
-        name, number = plain, 1
-        while name.lower() in self._taken:
-            number += 1
-            name = f"{plain}_{number}"
-        self._taken.add(name.lower())
-        return name

@@ -1,19 +1,27 @@
-"""Name the tables of a snapshot: ``"operator"."state"``, states by their name alone, and tables about the snapshot."""
+"""Name the tables of a snapshot: ``"operator"."state"``, states by their name alone, and tables about the snapshot.
+
+Names in a query mean the operator or state that is written exactly so. Another case is fine where only one name differs
+from it by case. DuckDB itself does not distinguish such names: its views have numbers then (`case_collisions`).
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import pyarrow as pa
 
 from stateproc.errors import InvalidOption, SnapshotError, not_found
+from stateproc.row_formats.case_collisions import ascii_lower, distinct_names, distinct_reader, distinct_schema
 from stateproc.sql.pushdown import ScanRequest
 from stateproc.states.connector_state import opened_state
 from stateproc.states.operator import Operator
 from stateproc.states.state import State
+
+_RESERVED_SCHEMAS = frozenset({"main", "temp", "system", "information_schema", "pg_catalog"})
+"""DuckDB's own schemas and catalogs."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +40,11 @@ class SqlTable:
     state: State | None = None
     make: Callable[[], pa.Table] | None = field(default=None, repr=False)
 
+    @property
+    def qualified_name(self) -> str:
+        """The name as a query writes it."""
+        return ".".join(quoted(name) for name in (self.schema_name, self.name) if name is not None)
+
     @cached_property
     def opened(self) -> State:
         """The state, with the columns of a well-known source or sink. Raises SnapshotError."""
@@ -43,23 +56,48 @@ class SqlTable:
         assert self.make is not None
         return self.make()
 
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns. Raises SnapshotError."""
+    @cached_property
+    def state_schema(self) -> pa.Schema:
+        """The columns under the names that the state has for them. Raises SnapshotError."""
         return self._table.schema if self.state is None else self.opened.schema()
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns under names that DuckDB distinguishes. Raises SnapshotError."""
+        return distinct_schema(self.state_schema, ascii_lower)
 
     def reader(self, request: ScanRequest, threads: int | None) -> pa.RecordBatchReader:
         """Return a new stream of what a query needs of the rows. Raises SnapshotError."""
         if self.state is None:
             table = self._table if request.columns is None else self._table.select(list(request.columns))
             return table.to_reader()
-        return self.opened.to_reader(
-            columns=request.columns, key_groups=request.key_groups, keys=request.keys, threads=threads
-        )
+        columns = None
+        if request.columns is not None:
+            own_names = dict(zip(self.schema.names, self.state_schema.names, strict=True))
+            columns = tuple(own_names[name] for name in request.columns)
+        rows = self.opened.to_reader(columns=columns, key_groups=request.key_groups, keys=request.keys, threads=threads)
+        return distinct_reader(rows, ascii_lower)
+
+
+@dataclass(frozen=True)
+class SqlView:
+    """A view for DuckDB: of a table, or of a name that may mean several.
+
+    Attributes:
+        schema_name: The schema; None for DuckDB's default one.
+        name: The view's name in it.
+        table: The table; None for a name that may mean several.
+        problem: Which tables the name may mean, and what they are called.
+    """
+
+    schema_name: str | None
+    name: str
+    table: SqlTable | None = None
+    problem: str | None = None
 
 
 class SqlCatalog:
-    """All tables of a snapshot; names are compared without case.
+    """All tables of a snapshot.
 
     Args:
         operators: The operators.
@@ -82,43 +120,68 @@ class SqlCatalog:
         found: dict[tuple[str, str], SqlTable] = {}
         for operator in self._operators:
             for state in operator.states:
-                place = (operator.display.casefold(), state.name.casefold())
-                found.setdefault(place, SqlTable(state.name, operator.display, state))
+                found.setdefault((operator.display, state.name), SqlTable(state.name, operator.display, state))
         return tuple(found.values())
 
+    @property
+    def views(self) -> Iterator[SqlView]:
+        """Views of all tables, under names that DuckDB distinguishes; and of names that may mean several tables."""
+        by_operator: dict[str, list[SqlTable]] = defaultdict(list)
+        for table in self.states:
+            by_operator[table.schema_name or ""].append(table)
+        schemas = dict(zip(by_operator, distinct_names(list(by_operator), ascii_lower, _RESERVED_SCHEMAS), strict=True))
+        unclear: dict[tuple[str, str], list[SqlView]] = defaultdict(list)
+        for operator, tables in by_operator.items():
+            names = distinct_names([table.name for table in tables], ascii_lower)
+            for table, name in zip(tables, names, strict=True):
+                view = SqlView(schemas[operator], name, table)
+                yield view
+                is_renamed = (schemas[operator], name) != (operator, table.name)
+                if is_renamed and ascii_lower(operator) not in _RESERVED_SCHEMAS:
+                    unclear[ascii_lower(operator), ascii_lower(table.name)].append(view)
+        yield from map(_unclear_view, unclear.values())
+        counts = Counter(ascii_lower(table.name) for table in (*self.states, *self.snapshot_tables))
+        for table in self.states:
+            if counts[ascii_lower(table.name)] == 1:
+                yield SqlView(None, table.name, table)
+        for table in self.snapshot_tables:
+            yield SqlView(None, table.name, table)
+
+    def view_of(self, table: SqlTable) -> SqlView:
+        """Return the view of a state in its operator's schema, or of a table about the snapshot."""
+        return next(view for view in self.views if view.table is table)
+
     @cached_property
-    def unique_states(self) -> dict[str, SqlTable]:
-        """The states that no other state, nor a table about the snapshot, shares its name with."""
-        counts = Counter(table.name.casefold() for table in self.states)
-        taken = {table.name for table in self.snapshot_tables}
+    def _numbered(self) -> dict[tuple[str, str], SqlTable]:
+        """The tables by the names of their views, which have numbers where names differ by case only."""
         return {
-            name: table for table in self.states if counts[name := table.name.casefold()] == 1 and name not in taken
+            (ascii_lower(view.schema_name), ascii_lower(view.name)): view.table
+            for view in self.views
+            if view.table is not None and view.schema_name is not None
         }
 
     def find(self, schema_name: str | None, name: str) -> SqlTable | None:
         """Find a table by its name in a query.
 
         Raises:
-            InvalidOption: Several operators have a state of that name.
+            InvalidOption: Several operators have a state of that name, or several names differ from it by case only.
             NotFound: The operator has no such state.
             SnapshotError: It may have one, in a file whose header cannot be read.
         """
-        wanted = name.casefold()
         if schema_name is None:
             for table in self.snapshot_tables:
-                if table.name == wanted:
+                if table.name == name:
                     return table
-            same = [table for table in self.states if table.name.casefold() == wanted]
-            if len(same) > 1:
-                names = ", ".join(f'"{table.schema_name}"."{table.name}"' for table in same)
-                raise InvalidOption(f"{len(same)} operators have a state {name!r}", advice=f"name one: {names}")
-            return same[0] if same else None
+            return _only(name, [*self.states, *self.snapshot_tables])
         display = self._display(schema_name)
         if display is None:
-            return None
-        for table in self.states:
-            if table.schema_name == display and table.name.casefold() == wanted:
-                return table
+            return self._numbered.get((ascii_lower(schema_name), ascii_lower(name)))
+        found = _only(name, [table for table in self.states if table.schema_name == display])
+        if found is not None:
+            return found
+        numbered = self._numbered.get((ascii_lower(schema_name), ascii_lower(name)))
+        if numbered is not None:
+            return numbered
         problems = [
             problem for operator in self._operators if operator.display == display for problem in operator.problems
         ]
@@ -128,11 +191,48 @@ class SqlCatalog:
         raise not_found("state", name, names_of, f"operator '{display}'")
 
     def _display(self, schema_name: str) -> str | None:
-        for operator in self._operators:
-            if operator.display.casefold() == schema_name.casefold():
-                return operator.display
+        """Return the name of the operator that a schema's name means; None if it means none. Raises InvalidOption."""
+        displays = [operator.display for operator in self._operators]
+        if schema_name in displays:
+            return schema_name
         try:
             wanted = self._find(schema_name).operator_id
         except SnapshotError:
-            return None
+            alike = [display for display in displays if display.lower() == schema_name.lower()]
+            if len(alike) > 1:
+                raise _unclear(schema_name, map(quoted, alike)) from None
+            return alike[0] if alike else None
         return next(operator.display for operator in self._operators if operator.operator_id == wanted)
+
+
+def _only(name: str, tables: Sequence[SqlTable]) -> SqlTable | None:
+    """Return the table that is called ``name``, else the only one whose name differs by case. Raises InvalidOption."""
+    exact = [table for table in tables if table.name == name]
+    alike = exact or [table for table in tables if table.name.lower() == name.lower()]
+    if len(alike) < 2:
+        return alike[0] if alike else None
+    names = [table.qualified_name for table in alike]
+    if exact or len({table.name for table in alike}) == 1:
+        raise InvalidOption(f"{len(alike)} operators have a state {name!r}", advice=f"name one: {', '.join(names)}")
+    raise _unclear(name, names)
+
+
+def _unclear(name: str, meant: Iterable[str]) -> InvalidOption:
+    names = " or ".join(meant)
+    return InvalidOption(f"{name!r} may mean {names}, which differ by case only", advice=f"write it exactly: {names}")
+
+
+def _unclear_view(views: Sequence[SqlView]) -> SqlView:
+    """Return a view, under the name that renamed tables have in the snapshot, that says what they are called."""
+    tables = [view.table for view in views if view.table is not None]
+    places = ", ".join(
+        f"{table.qualified_name} is {quoted(view.schema_name or '')}.{quoted(view.name)}"
+        for view, table in zip(views, tables, strict=True)
+    )
+    problem = f"DuckDB does not distinguish names by case: {places}"
+    return SqlView(tables[0].schema_name, tables[0].name, problem=problem)
+
+
+def quoted(name: str) -> str:
+    """Return a name in double quotes, as SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'

@@ -15,8 +15,10 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.scope import traverse_scope
 
-from stateproc.errors import InvalidOption, MissingPackage, SnapshotError
-from stateproc.sql.catalog import SqlCatalog, SqlTable
+from stateproc.errors import InvalidOption, MissingPackage, NotFound, SnapshotError
+from stateproc.row_formats.case_collisions import unique_names
+from stateproc.sql.catalog import SqlCatalog, SqlTable, quoted
+from stateproc.sql.field_names import StatementNames, resolve_names
 from stateproc.sql.pushdown import ScanRequest, key_request, needed_columns
 from stateproc.states.other_libraries import RereadableStream
 from stateproc.states.parallel_scan import thread_count
@@ -65,6 +67,7 @@ class SqlDatabase:
         self._threads = thread_count(threads)
         self._numbers = itertools.count()
         self._error: SnapshotError | None = None
+        self._names: StatementNames | None = None
         # Names in a query mean states, never variables of this program.
         config: dict[str, Any] = {"threads": self._threads, "python_enable_replacements": False}
         if memory_limit is not None:
@@ -98,7 +101,7 @@ class SqlDatabase:
             NotFound: It names a state that does not exist.
             SnapshotError: A state cannot be read; also raised while the result is consumed.
         """
-        self._error = None
+        self._error, self._names = None, None
         statement, registered = self._prepared(query)
         try:
             with self._explained():
@@ -106,15 +109,21 @@ class SqlDatabase:
                 if relation is None:
                     return SqlResult(pa.schema([]), _no_batches())
                 reader = _arrow_reader(relation)
-            return SqlResult(reader.schema, self._batches(reader, registered))
+            names = reader.schema.names if self._names is None else self._names.results(reader.schema.names)
+            fields = zip(reader.schema, unique_names(names), strict=True)
+            schema = pa.schema([field.with_name(name) for field, name in fields])
+            return SqlResult(schema, self._batches(reader, schema, registered))
         except BaseException:
             self._unregister(registered)
             raise
 
-    def _batches(self, reader: pa.RecordBatchReader, registered: list[str]) -> Generator[pa.RecordBatch, None, None]:
+    def _batches(
+        self, reader: pa.RecordBatchReader, schema: pa.Schema, registered: list[str]
+    ) -> Generator[pa.RecordBatch, None, None]:
         try:
             with self._explained():
-                yield from reader
+                for batch in reader:
+                    yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
         finally:
             del reader
             self._unregister(registered)
@@ -132,11 +141,15 @@ class SqlDatabase:
         if self._error is not None and isinstance(error, (self._errors, pa.ArrowException, OSError, RuntimeError)):
             return self._error
         if isinstance(error, (self._errors, pa.ArrowException)):
-            return InvalidOption(
-                str(error).partition("\nStack Trace")[0].strip(),
-                advice='tables are "operator"."state"; names with hyphens, dots and blanks need the quotes',
-            )
+            return InvalidOption(str(error).partition("\nStack Trace")[0].strip(), advice=self._advice(str(error)))
         return None
+
+    def _advice(self, message: str) -> str:
+        if "uplicate alias" in message:
+            return 'give each table a name of its own, as in: FROM "operator"."state" AS a'
+        if self._names is not None and self._names.renamed and "not find key" in message:
+            return f"DuckDB does not distinguish names by case; there are: {', '.join(self._names.renamed)}"
+        return 'tables are "operator"."state"; names with hyphens, dots and blanks need the quotes'
 
     def _prepared(self, query: str) -> tuple[str, list[str]]:
         """Replace the tables of a statement by streams of what it needs of them; return these streams' names, too."""
@@ -149,9 +162,11 @@ class SqlDatabase:
             raise InvalidOption("give one statement" if statements else "the query is empty")
         (tree,) = statements
         if not isinstance(tree, exp.Query):
-            return query, self._register_views()
+            return self._with_view_names(tree, query), self._register_views()
         try:
-            found = list(self._references(tree))
+            tables = list(self._references(tree))
+            self._names = resolve_names(tree, {id(node): table for node, table in tables})
+            found = [(node, table, self._request(tree, node, table)) for node, table in tables]
         except (SqlglotError, RecursionError, AttributeError):
             return query, self._register_views()
         registered = []
@@ -169,8 +184,25 @@ class SqlDatabase:
             node.replace(replacement)
         return (tree.sql(dialect="duckdb") if registered else query), registered
 
-    def _references(self, tree: exp.Query) -> Iterator[tuple[exp.Table, SqlTable, ScanRequest]]:
-        """Yield each place where a statement names a table of the snapshot, and what it needs of it there."""
+    def _with_view_names(self, tree: exp.Expr, query: str) -> str:
+        """Return a statement that is not analysed with the names of views that differ from those of the tables."""
+        is_changed = False
+        for node in list(tree.find_all(exp.Table)):
+            if not isinstance(node.this, exp.Identifier) or not node.db or node.args.get("catalog"):
+                continue
+            try:
+                table = self.catalog.find(node.db, node.name)
+            except NotFound:
+                continue  # what the statement creates
+            view = None if table is None else self.catalog.view_of(table)
+            if view is not None and (view.schema_name, view.name) != (node.db, node.name):
+                node.set("db", exp.to_identifier(view.schema_name, quoted=True))
+                node.set("this", exp.to_identifier(view.name, quoted=True))
+                is_changed = True
+        return str(tree.sql(dialect="duckdb")) if is_changed else query
+
+    def _references(self, tree: exp.Query) -> Iterator[tuple[exp.Table, SqlTable]]:
+        """Yield each place where a statement names a table of the snapshot."""
         # Tables of all scopes; names of common table expressions and subqueries have other sources.
         places = {
             id(source)
@@ -182,7 +214,7 @@ class SqlDatabase:
             if id(node) in places and isinstance(node.this, exp.Identifier) and not node.args.get("catalog"):
                 table = self.catalog.find(node.db or None, node.name)
                 if table is not None:
-                    yield node, table, self._request(tree, node, table)
+                    yield node, table
 
     def _request(self, tree: exp.Query, node: exp.Table, table: SqlTable) -> ScanRequest:
         if node.args.get("alias") and node.args["alias"].args.get("columns"):
@@ -195,7 +227,9 @@ class SqlDatabase:
         if table.state is None or not isinstance(select, exp.Select) or not is_plain:
             return ScanRequest(columns)
         keys = key_request(select, alias, schema, table.state.operator.max_parallelism)
-        return ScanRequest(columns, keys.keys, keys.key_groups)
+        # Keys have the names of the state.
+        has_own_names = "key" not in schema.names or schema.field("key").equals(table.state_schema.field("key"))
+        return ScanRequest(columns, keys.keys if has_own_names else None, keys.key_groups)
 
     def _register(self, name: str, table: SqlTable, request: ScanRequest) -> None:
         self._connection.register(name, RereadableStream(lambda: self._noted(table, request)))
@@ -255,21 +289,35 @@ def create_views(
     connection: DuckDBPyConnection, catalog: SqlCatalog, register: Callable[[str, SqlTable], None]
 ) -> None:
     """Create a schema per operator and a view per table that can be read; existing ones are replaced."""
-    unique = set(map(id, catalog.unique_states.values()))
-    for number, table in enumerate((*catalog.states, *catalog.snapshot_tables)):
-        stream = f"__table_{number}"
-        try:
-            if table.state is not None:
-                _ = table.schema
-            register(stream, table)
-        except SnapshotError:
-            continue  # it would be an error of each statement, also of those that do not read it
-        if table.schema_name is not None:
-            schema = _quoted(table.schema_name)
-            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-            connection.execute(f"CREATE OR REPLACE VIEW {schema}.{_quoted(table.name)} AS FROM {stream}")
-        if table.state is None or id(table) in unique:
-            connection.execute(f"CREATE OR REPLACE VIEW {_quoted(table.name)} AS FROM {stream}")
+    streams: dict[int, str | None] = {}
+    for view in catalog.views:
+        if view.table is None:
+            text = (view.problem or "").replace("'", "''")
+            # The condition makes it an error of queries that read no column, too.
+            query = f"SELECT NULL AS {quoted(view.problem or '')} WHERE CAST(error('{text}') AS BOOLEAN)"
+        else:
+            if id(view.table) not in streams:
+                streams[id(view.table)] = _registered(view.table, f"__table_{len(streams)}", register)
+            stream = streams[id(view.table)]
+            if stream is None:
+                continue  # it would be an error of each statement, also of those that do not read it
+            query = f"FROM {stream}"
+        name = quoted(view.name)
+        if view.schema_name is not None:
+            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(view.schema_name)}")
+            name = f"{quoted(view.schema_name)}.{name}"
+        connection.execute(f"CREATE OR REPLACE VIEW {name} AS {query}")
+
+
+def _registered(table: SqlTable, stream: str, register: Callable[[str, SqlTable], None]) -> str | None:
+    """Register a table as a stream; return the stream's name, None if the table cannot be read."""
+    try:
+        if table.state is not None:
+            _ = table.schema
+        register(stream, table)
+    except SnapshotError:
+        return None
+    return stream
 
 
 def views_in(connection: DuckDBPyConnection | None, catalog: SqlCatalog) -> DuckDBPyConnection:
@@ -315,7 +363,3 @@ def _arrow_reader(relation: Any) -> pa.RecordBatchReader:
 
 def _no_batches() -> Generator[pa.RecordBatch, None, None]:
     yield from ()
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

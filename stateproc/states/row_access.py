@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from stateproc.errors import InvalidOption
+from stateproc.row_formats.case_collisions import ascii_lower, distinct_reader
 from stateproc.states.key_lookup import has_one_row, plain_value, rows_of_key
 from stateproc.states.other_libraries import RereadableStream, to_duckdb_relation, to_polars_frame
 from stateproc.states.pandas_frames import check_dtypes, to_frame
@@ -87,6 +87,9 @@ class RowAccess(ABC):
     def to_duckdb(self, connection: DuckDBPyConnection | None = None, **options: Any) -> DuckDBPyRelation:
         """Return the rows as a DuckDB relation, which reads them in bounded memory each time that it is evaluated.
 
+        DuckDB does not distinguish names by case: columns and fields that differ by case only have numbers, as ``ID_1``
+        and ``id_2``.
+
         Args:
             connection: The connection of the relation; default DuckDB's own.
             **options: As in :meth:`batches`.
@@ -96,7 +99,9 @@ class RowAccess(ABC):
             InvalidOption: As in :meth:`batches`.
             SnapshotError: The schema cannot be determined.
         """
-        return to_duckdb_relation(RereadableStream(partial(self.to_reader, **options)), connection)
+        return to_duckdb_relation(
+            RereadableStream(lambda: distinct_reader(self.to_reader(**options), ascii_lower)), connection
+        )
 
     def head(self, n: int = 5, **options: Any) -> pa.Table:
         """Read the first rows, and little more.

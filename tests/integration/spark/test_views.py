@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
+from pathlib import Path
+
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import stateproc
 from stateproc.errors import InvalidOption, MissingFile
-from stateproc.spark.views import Names
+from stateproc.spark.view_names import numbered_names
+from tests.helpers.cases import case_snapshots
 from tests.helpers.paths import FIXTURES
 
 DEMO = str(FIXTURES / "1.20" / "demo" / "snapshot")
@@ -65,9 +70,33 @@ def test_a_wrong_path_is_refused(spark: SparkSession) -> None:
 
 
 def test_view_names_need_no_quotes_and_are_unique() -> None:
-    names = Names()
-    assert names.unique("my op: Über (1)") == "my_op_ber_1"
-    assert names.unique("My Op -> ber 1") == "My_Op_ber_1_2"
-    assert names.unique("25e3") == "op_25e3"
-    assert names.unique("状态") == "state"
-    assert names.unique("_状_") == "state_2"
+    names = ["my op: Über (1)", "My Op -> ber 1", "25e3", "状态", "_状_", "other"]
+    assert numbered_names(names) == ["my_op_ber_1_2", "My_Op_ber_1_1", "op_25e3", "state_2", "state_1", "other"]
+
+
+def test_names_that_differ_by_case_only_are_numbered_and_shown(spark: SparkSession, tmp_path: Path) -> None:
+    path = next(item.path for item in case_snapshots() if item.case == "names-by-case")
+    session = spark.newSession()
+    with pytest.warns(stateproc.AmbiguousNamesWarning, match="caseSensitive"):
+        views = stateproc.attach(session, path, uids=["src", "orders", "Orders"], cache=str(tmp_path))
+    shown = {line.split()[0]: " ".join(line.split()[1:]) for line in str(views).splitlines()}
+    assert shown["orders_2__count_2"] == "key_group, key, value (operator 'orders', state 'count')"
+    assert not {"orders", "orders__count", "orders__legacy"} & {name.lower() for name in views.names}
+    found = {
+        name: session.sql(f"SELECT value FROM {name} WHERE key = 3").first()[0]
+        for name in ("orders_2__count_2", "orders_2__Count_1", "Orders_1__count_2", "Orders_1__Count_1")
+    }
+    assert found == {
+        "orders_2__count_2": 3,
+        "orders_2__Count_1": 1003,
+        "Orders_1__count_2": 100003,
+        "Orders_1__Count_1": 101003,
+    }
+    legacy = "SELECT value.id, value.ID, value.inner.x FROM orders_2__legacy WHERE value.id = 3"
+    with pytest.raises(AnalysisException, match="AMBIGUOUS"):
+        session.sql(legacy)
+    session.conf.set("spark.sql.caseSensitive", "true")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", stateproc.AmbiguousNamesWarning)
+        stateproc.attach(session, path, uids=["src", "orders", "Orders"], cache=str(tmp_path))
+    assert [tuple(row) for row in session.sql(legacy).collect()] == [(3, 503, 3)]

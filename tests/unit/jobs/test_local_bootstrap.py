@@ -21,6 +21,7 @@ from stateproc.jobs.local_tables import LocalTables
 from stateproc.jobs.prepared_run import prepare
 from stateproc.jobs.state_kinds import STATE_KINDS
 from stateproc.jobs.variables import Secrets
+from tests.helpers.cases import case_snapshots
 from tests.helpers.paths import ROOT
 
 SHOP = stateproc.bundled_snapshot("shop")
@@ -238,3 +239,36 @@ def test_a_query_that_fails_while_rows_are_written_leaves_nothing(
         stateproc.run_job({**job, "sources": sources, "operators": operators})
     assert not (tmp_path / "target").exists()
     assert (str(tmp_path) in str(caught.value)) is False or not is_secret
+
+
+NAMES = {"snapshot": next(item.path for item in case_snapshots() if item.case == "names-by-case"), "uid": "orders"}
+LEGACY = (
+    "Pojo com.acme.Legacy {ID: Long, Name: String, id: Long, "
+    "inner: Pojo com.acme.Inner {X: Integer, x: Integer}, name: String}"
+)
+
+
+def test_structs_whose_fields_differ_by_case_only_are_passed_on_as_a_whole(job: dict[str, Any]) -> None:
+    sources = {
+        "legacy": {**NAMES, "state": "legacy"},
+        "some": {"sql": "SELECT key, value FROM legacy WHERE key < 4"},
+    }
+    states = [_state("value", "v", "some", type=LEGACY)]
+    found = stateproc.run_job({**job, "sources": sources, "operators": [{"uid": "a", "states": states}]})
+    value = _values(found.target, "a", "v")[3]
+    assert value == {"ID": 503, "Name": "Upper3", "id": 3, "inner": {"X": -3, "x": 3}, "name": None}
+
+
+@pytest.mark.parametrize("query", ["SELECT key, value.id AS n FROM legacy", "SELECT key, value['ID'] AS n FROM legacy"])
+def test_fields_that_duckdb_does_not_distinguish_are_refused(job: dict[str, Any], query: str) -> None:
+    sources = {"legacy": {**NAMES, "state": "legacy"}, "numbers": {"sql": query}}
+    states = [_state("value", "v", value="n")]
+    with pytest.raises(InvalidOption, match=r"source 'numbers': fields of the sources differ from 'i?I?[dD]'") as e:
+        stateproc.run_job({**job, "sources": sources, "operators": [{"uid": "a", "states": states}]})
+    assert "caseSensitive" in (e.value.advice or "")
+
+
+def test_sources_that_differ_by_case_only_are_refused(job: dict[str, Any]) -> None:
+    job["sources"]["Numbers"] = job["sources"]["numbers"]
+    with pytest.raises(InvalidOption, match="'numbers' and 'Numbers' differ by case only"):
+        stateproc.run_job(job)
