@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from stateproc.errors import not_found
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
-from stateproc.writers.rewrite.kafka_offsets import Partition, kafka_source_state
+from stateproc.writers.rewrite.kafka_offsets import Partition
 from stateproc.writers.rewrite.kafka_transactions import committer_uid, transaction_states
 from stateproc.writers.rewrite.offset_arguments import offsets_edit
+from stateproc.writers.rewrite.operator_state_edits import kafka_state
 from stateproc.writers.savepoint_options import SavepointOptions
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ class KafkaEdits(SavepointOptions):
     ) -> Self:  # fmt: skip
         """Change where a KafkaSource continues: in the state of its readers and of its coordinator.
 
+        Of a FlinkKafkaConsumer the union state of its partitions is changed.
+
         An offset is that of the next record, or ``earliest``, ``latest`` or ``committed`` (that of the consumer group).
         Partitions that are not named keep theirs. What is named more precisely has precedence.
 
@@ -40,12 +43,12 @@ class KafkaEdits(SavepointOptions):
 
         Raises:
             NotFound: the source has no such operator, topic or partition.
-            InvalidOption: the operator is no KafkaSource, or an argument is no partition or offset.
+            InvalidOption: the operator is no Kafka source, or an argument is no partition or offset.
         """
         operator = self._existing(uid)
         edit = offsets_edit(offsets, topics, everywhere, remove)
         own = operator.operator
-        kafka_source_state(own).changed([*operator.edits.offsets, edit], own.parallelism, own.display)
+        kafka_state(own).changed([*operator.edits.offsets, edit], own.parallelism, own.display)
         operator.edits.offsets.append(edit)
         return self
 

@@ -14,7 +14,7 @@ from rich.text import Text
 from stateproc.cli.arguments import open_snapshot
 from stateproc.cli.exit_status import NO, YES
 from stateproc.formats.kafka import COMMITTED, EARLIEST, LATEST
-from stateproc.reports.kafka_offsets import kafka_offsets
+from stateproc.reports.kafka_offsets import consumers, kafka_offsets
 
 _MARKERS = {LATEST: "latest", EARLIEST: "earliest", COMMITTED: "committed"}
 
@@ -33,13 +33,19 @@ def offsets_command(arguments: Namespace) -> int:
     from stateproc.cli.render.terminal import show
 
     show(_table(rows))
+    old = consumers(snapshot.operators)
+    if old:
+        print(
+            f"{', '.join(old)}: FlinkKafkaConsumer, whose state holds the last record read (offset - 1)",
+            file=sys.stderr,
+        )
     return YES
 
 
 def _nothing(path: str) -> str:
     return (
-        f"no Kafka offsets in this snapshot\n  → stateproc inspect {path} lists its states; FlinkKafkaConsumer "
-        "stores them in the union state topic-partition-offset-states (stateproc read … --operator-state)"
+        f"no Kafka offsets in this snapshot: no operator has the state of a KafkaSource or a FlinkKafkaConsumer\n  → "
+        f"stateproc inspect {path} lists its states"
     )
 
 

@@ -21,7 +21,7 @@ LATEST, EARLIEST, COMMITTED = -1, -2, -3
 _NO_STOPPING_OFFSET = -(1 << 63)
 _MIGRATED = -(1 << 63)
 """The starting offset of splits in an enumerator that was restored from a version without offsets."""
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _LONGEST_TRANSACTIONAL_ID = 32767
 
 
@@ -42,7 +42,7 @@ def read_split(cursor: Cursor) -> FormatRow:
 def _read_topic_partition(cursor: Cursor) -> FormatRow:
     at = cursor.pos
     topic, partition = cursor.utf(), cursor.i32()
-    if not _TOPIC.fullmatch(topic) or partition < 0:
+    if not TOPIC.fullmatch(topic) or partition < 0:
         cursor.corrupt(f"no Kafka topic and partition: '{topic[:40]}', {partition}", at=at)
     return {"topic": topic, "partition": partition}
 

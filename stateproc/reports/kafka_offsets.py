@@ -7,6 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from stateproc.errors import UnsupportedSnapshot
+from stateproc.formats.kafka_consumer import CONSUMER_STATE, next_offset
 from stateproc.states.connector_state import opened_state
 from stateproc.states.operator import Operator
 
@@ -25,7 +27,7 @@ OFFSETS_SCHEMA = pa.schema(
 
 
 def kafka_offsets(operators: Iterable[Operator]) -> Iterator[dict[str, Any]]:
-    """Yield one row per Kafka split.
+    """Yield one row per partition of a KafkaSource or a FlinkKafkaConsumer.
 
     Partitions that the coordinator has and no reader yet come without a subtask, with the offset of their enumerated
     split if there is one. Negative offsets are markers, see stateproc.formats.kafka.
@@ -41,9 +43,15 @@ def kafka_offsets(operators: Iterable[Operator]) -> Iterator[dict[str, Any]]:
         for row in _reader_rows(operator):
             assigned.add((row["topic"], row["partition"]))
             yield row
+        yield from _consumer_rows(operator)
         for row in _coordinator_rows(operator):
             if (row["topic"], row["partition"]) not in assigned:
                 yield row
+
+
+def consumers(operators: Iterable[Operator]) -> list[str]:
+    """Return the names of operators that have the state of a FlinkKafkaConsumer."""
+    return [of.display for of in operators if any(state.name == CONSUMER_STATE for state in of.operator_states)]
 
 
 def offsets_table(operators: Iterable[Operator]) -> pa.Table:
@@ -65,6 +73,20 @@ def _reader_rows(operator: Operator) -> Iterator[dict[str, Any]]:
             continue
         for item in opened.to_arrow().to_pylist():
             yield _row(operator, item, item["subtask"])
+
+
+def _consumer_rows(operator: Operator) -> Iterator[dict[str, Any]]:
+    """Yield the partitions of a FlinkKafkaConsumer, which stores the last record read."""
+    for state in operator.operator_states:
+        if state.name != CONSUMER_STATE:
+            continue
+        for item in state.to_arrow().to_pylist():
+            value = item["value"]
+            try:
+                row = {**value["f0"], "starting_offset": next_offset(value["f1"]), "stopping_offset": None}
+            except UnsupportedSnapshot as error:
+                raise error.at(operator=operator.display, state=CONSUMER_STATE) from error
+            yield _row(operator, row, item["subtask"])
 
 
 def _coordinator_rows(operator: Operator) -> Iterator[dict[str, Any]]:

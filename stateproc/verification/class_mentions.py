@@ -228,8 +228,8 @@ def _fields(serializer: Pojo) -> tuple[tuple[str, str], ...]:
 def _kryo(serializer: Kryo, context: LayoutContext) -> Iterator[ClassMention]:
     setting = serializer.setting(context)
     name = serializer.class_name
-    if is_user_class(name):
-        known = serializer.is_known(context)
+    known = serializer.is_known(context)
+    if is_user_class(name) or not known:
         yield _kryo_class(name, "Kryo", setting, known, Readability.IF_DESCRIBED)
     for registered in serializer.registrations:
         if registered != name and is_user_class(registered):

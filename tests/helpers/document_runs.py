@@ -10,6 +10,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from stateproc import SavepointWriter
+from tests.helpers.cases import case_snapshots
 from tests.helpers.flink.jars import cache
 from tests.helpers.markdown_fences import blocks, commands, matches
 from tests.helpers.paths import ROOT
@@ -89,10 +91,23 @@ def uses_spark(document: Path) -> bool:
     return "SparkSession" in (program_of(document) or "")
 
 
+_CONSUMER = "savepoint-of-old-kafka"
+"""A savepoint of a job with FlinkKafkaConsumer."""
+
+
+def _write_consumer(target: Path) -> None:
+    """Write the savepoint of a case without the topic that has no name which Kafka allows."""
+    source = next(item.path for item in case_snapshots() if item.case == "kafka-consumer")
+    writer = SavepointWriter.from_existing_savepoint(None, source, {"uids": ["old-kafka"]})
+    writer.set_kafka_offsets("old-kafka", remove=["größe:0", "größe:1"]).write(target)
+
+
 def folder_of(document: Path, folder: Path, snapshots: Path | None = None) -> Path:
     """Return a folder to run in, with the fixtures if the document names them, and with the bundled snapshots."""
     if "tests/fixtures" in document.read_text(encoding="utf-8"):
         (folder / "tests").symlink_to(ROOT / "tests")
+    if _CONSUMER in document.read_text(encoding="utf-8"):
+        _write_consumer(folder / _CONSUMER)
     if snapshots is not None:
         (folder / "snapshots").symlink_to(snapshots)
     return folder

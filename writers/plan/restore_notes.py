@@ -8,8 +8,8 @@ from stateproc.writers.changes.offset_words import OFFSET_WORDS
 from stateproc.writers.plan.savepoint_plan import OperatorPlan, PlanAction
 from stateproc.writers.plan.serializer_notes import serializer_notes
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
-from stateproc.writers.rewrite.kafka_offsets import KafkaSourceState
 from stateproc.writers.rewrite.kafka_transactions import COMMITTER_STATE
+from stateproc.writers.rewrite.operator_state_edits import KafkaState
 from stateproc.writers.scaled_operators import AnyOperator, WriteSettings
 
 _SHOWN = 5
@@ -66,8 +66,8 @@ def _states(operator: ExistingOperator) -> Iterator[str]:
         )
 
 
-def offsets_notes(operator: ExistingOperator, before: KafkaSourceState, after: KafkaSourceState) -> Iterator[str]:
-    """Yield what changes in the offsets of a KafkaSource, and what to know about it."""
+def offsets_notes(operator: ExistingOperator, before: KafkaState, after: KafkaState) -> Iterator[str]:
+    """Yield what changes in the offsets of a Kafka source, and what to know about it."""
     display = operator.uid or operator.operator_id
     old, new = before.offsets, after.offsets
     changes = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from stateproc.errors import SnapshotError
+from stateproc.formats.kafka_consumer import CONSUMER_STATE
 from stateproc.metadata.backend import PRIORITY_QUEUE, StateMetaInfo
 from stateproc.reports.kafka_offsets import SOURCE_STATE
 from stateproc.states.operator import Operator
@@ -108,7 +109,7 @@ def _operator_states(item: ScaledOperator, operator: ExistingOperator) -> Iterat
     own, edits = operator.operator, operator.edits
     rescaled = (f"{own.parallelism} → {item.parallelism} subtasks",) if item.parallelism != own.parallelism else ()
     changes: Mapping[str, str] = {
-        **({SOURCE_STATE: "new Kafka offsets"} if edits.offsets else {}),
+        **(dict.fromkeys((SOURCE_STATE, CONSUMER_STATE), "new Kafka offsets") if edits.offsets else {}),
         **dict.fromkeys(edits.emptied, "elements dropped"),
     }
     for state in own.operator_states:

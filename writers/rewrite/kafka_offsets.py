@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot, Where, not_found
-from stateproc.formats.kafka import SPLIT
+from stateproc.formats.kafka import SPLIT, TOPIC
 from stateproc.formats.kafka_writer import (
     EnumeratedPartition,
     KafkaSplit,
@@ -87,6 +87,8 @@ class KafkaSourceState:
     assignments: bytes
     coordinator_name: str
 
+    state_name = SOURCE_STATE
+
     def changed(self, edits: Sequence[OffsetsEdit], subtasks: int, operator: str) -> KafkaSourceState:
         """Return the state after all edits. Raises NotFound, InvalidOption."""
         state = self
@@ -130,9 +132,14 @@ class KafkaSourceState:
 
     def _edited(self, edit: OffsetsEdit, subtasks: int, operator: str) -> KafkaSourceState:
         known = self.known
-        _check_named(edit, known, operator)
+        check_named(edit, known, operator)
         wanted = {part: edit.offset_of(part) for part in known if part not in edit.removed}
         wanted.update(edit.offsets)
+        for topic, _ in set(edit.offsets).difference(known):
+            if not TOPIC.fullmatch(topic):
+                raise InvalidOption(
+                    f"{topic!r} is no topic", advice="Kafka's topics have letters, digits, dots, _ and - only"
+                )
         offsets = {part: offset for part, offset in wanted.items() if offset is not None}
         splits = [
             _moved(item, offsets[item.partition], operator) if item.partition in offsets else item
@@ -151,7 +158,8 @@ class KafkaSourceState:
         return replace(self, splits=tuple(splits), partitions=tuple(kept.values()))
 
 
-def _check_named(edit: OffsetsEdit, known: Sequence[Partition], operator: str) -> None:
+def check_named(edit: OffsetsEdit, known: Sequence[Partition], operator: str) -> None:
+    """Raise NotFound for partitions and topics that a source does not have."""
     for topic, number in sorted(edit.removed.difference(known)):
         names = [f"{topic}:{number}" for topic, number in known]
         raise not_found("Kafka partition", f"{topic}:{number}", names, f"operator '{operator}'")
@@ -256,7 +264,8 @@ def _split_of(element: bytes, operator: Operator) -> KafkaSplit:
 
 def _no_kafka(operator: Operator) -> InvalidOption:
     return InvalidOption(
-        f"operator {operator.display} has no state of a KafkaSource: splits of readers and an enumerator's partitions",
+        f"operator {operator.display} has no state of a KafkaSource (splits of readers and an enumerator's partitions) "
+        "or of a FlinkKafkaConsumer",
         where=Where(operator=operator.display),
         advice="stateproc offsets PATH lists the Kafka sources of a snapshot with their partitions",
     )

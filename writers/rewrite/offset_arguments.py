@@ -9,7 +9,7 @@ from stateproc.errors import InvalidOption
 from stateproc.writers.changes.offset_words import OFFSET_WORDS
 from stateproc.writers.rewrite.kafka_offsets import OffsetsEdit, Partition
 
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_TOPIC = re.compile(r"[\w.-]{1,249}")
 _MOST_PARTITIONS, _MOST_OFFSETS = 1 << 31, 1 << 63
 
 

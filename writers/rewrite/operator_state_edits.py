@@ -7,12 +7,24 @@ from dataclasses import replace
 
 from stateproc.flink_versions import Release
 from stateproc.metadata.snapshot import OperatorState
-from stateproc.reports.kafka_offsets import SOURCE_STATE
+from stateproc.states.operator import Operator
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
+from stateproc.writers.rewrite.kafka_consumer_offsets import KafkaConsumerState, kafka_consumer_state
 from stateproc.writers.rewrite.kafka_offsets import KafkaSourceState, kafka_source_state
 from stateproc.writers.rewrite.operator_state_copy import Elements
 from stateproc.writers.rewrite.repartition import repartitioned
+
+KafkaState = KafkaSourceState | KafkaConsumerState
+"""The state of a Kafka source, new or old."""
+
+
+def kafka_state(operator: Operator) -> KafkaState:
+    """Read the state of a KafkaSource or a FlinkKafkaConsumer.
+
+    Raises InvalidOption if the operator is neither, UnsupportedSnapshot, CorruptSnapshot, MissingFile.
+    """
+    return kafka_consumer_state(operator) or kafka_source_state(operator)
 
 
 def writes_operator_state(operator: ExistingOperator, parallelism: int) -> bool:
@@ -20,8 +32,8 @@ def writes_operator_state(operator: ExistingOperator, parallelism: int) -> bool:
     return operator.edits.touch_operator_state or parallelism != operator.operator.parallelism
 
 
-def new_offsets(operator: ExistingOperator) -> KafkaSourceState | None:
-    """Return the state of a KafkaSource with the edits of its offsets; None if there are none.
+def new_offsets(operator: ExistingOperator) -> KafkaState | None:
+    """Return the state of a Kafka source with the edits of its offsets; None if there are none.
 
     Raises NotFound, InvalidOption, UnsupportedSnapshot, CorruptSnapshot, MissingFile.
     """
@@ -29,15 +41,15 @@ def new_offsets(operator: ExistingOperator) -> KafkaSourceState | None:
     return None if found is None else found[1]
 
 
-def offsets_before_and_after(operator: ExistingOperator) -> tuple[KafkaSourceState, KafkaSourceState] | None:
-    """Return the state of a KafkaSource without and with the edits of its offsets; None if there are none.
+def offsets_before_and_after(operator: ExistingOperator) -> tuple[KafkaState, KafkaState] | None:
+    """Return the state of a Kafka source without and with the edits of its offsets; None if there are none.
 
     Raises as `new_offsets`.
     """
     own, edits = operator.operator, operator.edits.offsets
     if not edits:
         return None
-    before = kafka_source_state(own)
+    before = kafka_state(own)
     return before, before.changed(edits, own.parallelism, own.display)
 
 
@@ -54,6 +66,7 @@ def edited_operator_state(
     given: dict[str, Sequence[Elements]] = dict.fromkeys(operator.edits.emptied, ())
     source = new_offsets(operator)
     if source is not None:
-        given[SOURCE_STATE] = source.elements()
-        carried = replace(carried, coordinator=source.coordinator())
+        given[source.state_name] = source.elements()
+        if isinstance(source, KafkaSourceState):
+            carried = replace(carried, coordinator=source.coordinator())
     return repartitioned(operator.operator, carried, parallelism, release, staging, verify=verify, given=given)

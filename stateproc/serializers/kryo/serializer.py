@@ -27,6 +27,7 @@ from stateproc.serializers.core.optional_maps import OptionalEntry, read_optiona
 from stateproc.serializers.core.registry import expect_version, snapshot, write_head
 from stateproc.serializers.java.class_descriptions import parse_classes
 from stateproc.serializers.kryo.columns import KryoColumn, column_of
+from stateproc.serializers.kryo.connector_classes import with_connector_class
 from stateproc.serializers.kryo.description_check import explain_column, explain_mismatch
 from stateproc.serializers.kryo.programs import KryoValue, Unplanned, check_plan
 from stateproc.serializers.kryo.scala_columns import is_scala
@@ -110,7 +111,7 @@ class Kryo(Serializer):
 
     def setting(self, ctx: LayoutContext) -> KryoSetting:
         """Return what Kryo values are decoded with."""
-        classes = parse_classes(ctx.classes)
+        classes = with_connector_class(self.class_name, parse_classes(ctx.classes))
         return KryoSetting(ctx.kryo, self.registrations, dict(self.serializers), classes, self.defaults)
 
     def _refuse_own_serializer(self, setting: KryoSetting) -> None:
