@@ -109,6 +109,10 @@ class UntrustedPath(MissingFile):
     """A file is only where ``_metadata`` names it, outside of the snapshot's checkpoint root; it is not read there."""
 
 
+class MisplacedFile(UntrustedPath):
+    """A file of a claimed savepoint is in a directory that ``_metadata`` does not name; it is not read there."""
+
+
 class NotFound(SnapshotError, KeyError):
     """The snapshot has no operator, state, table or column of that name; the advice lists the nearest names."""
 

@@ -6,7 +6,7 @@ one in thirty million. It could only make a size too large, or keep a file out o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -49,6 +49,32 @@ class FileReferences:
     sizes: Numbers
     names: Numbers
 
+    def has(self, file: int) -> bool:
+        """Return whether a file, by its id, is one of these."""
+        at = int(self.ids.searchsorted(file))
+        return at < len(self.ids) and int(self.ids[at]) == file
+
+    def moved(self, places: Mapping[int, int | None]) -> FileReferences:
+        """Return the references with files under other ids; those of None are left out."""
+        import numpy as np  # Lazy: start-up.
+
+        pairs = zip(self.ids.tolist(), self.sizes.tolist(), strict=True)
+        sizes = {place: size for own, size in pairs if (place := places.get(own, own)) is not None}
+        ids = np.fromiter(sizes, np.int64, len(sizes))
+        order = np.argsort(ids)
+        return FileReferences(ids[order], np.fromiter(sizes.values(), np.int64, len(sizes))[order], self.names)
+
+
+def file_id(place: str, name: str, segment: tuple[int, int] | None = None) -> int:
+    """Return the id of a file.
+
+    Args:
+        place: Its directory, as `same_store` spells it.
+        name: Its path below it.
+        segment: Start and size of a part of a merged file.
+    """
+    return hash((place, name, segment))
+
 
 def file_references(metadata: SnapshotMetadata, directory: str, roots: Sequence[str]) -> FileReferences:
     """Collect the files of a snapshot.
@@ -73,10 +99,10 @@ def file_references(metadata: SnapshotMetadata, directory: str, roots: Sequence[
         if isinstance(handle, FileHandle | SegmentHandle):
             head, _, name = handle.path.rpartition("/")
             segment = (handle.start, handle.size) if isinstance(handle, SegmentHandle) else None
-            sizes[hash((places.place_of(head), name, segment))] = handle.size
+            sizes[file_id(places.place_of(head), name, segment)] = handle.size
         elif isinstance(handle, RelativeFileHandle):
             name = handle.path.rpartition("/")[2]
-            sizes[hash((places.own, handle.path, None))] = handle.size
+            sizes[file_id(places.own, handle.path)] = handle.size
         else:
             continue
         names.add(hash(name))

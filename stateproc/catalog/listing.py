@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from stateproc.catalog.claimed_references import SnapshotFiles, absent_files, with_claimed_files
 from stateproc.catalog.discovery import REQUESTS, Discovery, SnapshotDirectory, discover
 from stateproc.catalog.entries import CatalogEntry, utc_time
 from stateproc.catalog.file_references import FileReferences, file_references
@@ -83,7 +84,7 @@ def catalog_of(
         CatalogEntry(path, "unreadable", problem=f"this directory cannot be listed: {error.message}")
         for path, error in discovery.failures
     ]
-    referenced: list[tuple[CatalogEntry, FileReferences]] = []
+    complete: list[tuple[CatalogEntry, SnapshotFiles]] = []
     for item, data in _read_all(discovery.complete, options):
         advance(item.metadata_bytes)
         try:
@@ -91,12 +92,14 @@ def catalog_of(
                 raise data
             metadata = read_metadata(data, file=item.metadata_uri)
             references = file_references(metadata, item.uri, discovery.roots)
+            files = SnapshotFiles(item.uri, references, absent_files(metadata, item.uri, options))
         except SnapshotError as error:
             if not (isinstance(error, MissingFile) and is_absent(error)):  # else removed meanwhile
                 entries.append(replace(_named_entry(item), status="unreadable", problem=_reason(error)))
             continue
-        referenced.append((_entry(item, metadata), references))
-    sized, needed = _with_sizes(referenced)
+        complete.append((_entry(item, metadata), files))
+    in_place = with_claimed_files([files for _, files in complete])
+    sized, needed = _with_sizes([(entry, own) for (entry, _), own in zip(complete, in_place, strict=True)])
     return SnapshotCatalog(grouped([*entries, *sized]), discovery, needed)
 
 

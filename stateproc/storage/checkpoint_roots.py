@@ -76,6 +76,10 @@ class CheckpointRoots:
         """The directory of checkpoints, or the outermost one that the snapshot's layout shows."""
         return (_layout(self.directory) or [self.directory])[-1]
 
+    def may_be_searched(self, directory: str) -> bool:
+        """Return whether a directory is not the root of a file system."""
+        return not _is_root(directory)
+
     def contains(self, uri: str) -> bool:
         """Return whether a file may be read by its path, in any spelling. Touches no file."""
         head, _, name = uri.rpartition("/")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from stateproc.errors import UntrustedPath, Where
 from stateproc.storage.checkpoint_roots import CheckpointRoots
+from stateproc.storage.claimed_files import ClaimedFiles
 from stateproc.storage.filesystem import parent
 
 
@@ -19,12 +20,14 @@ class FollowRule:
         metadata_uri: The ``_metadata`` with the handle.
         offset: The handle's offset in it.
         refused: The path of the handle if it is outside of the roots.
+        claimed: Where files of a claimed savepoint may be, for handles relative to the snapshot's directory.
     """
 
     roots: CheckpointRoots
     metadata_uri: str
     offset: int | None
     refused: str | None = None
+    claimed: ClaimedFiles | None = None
 
     def refusal(self, tried: str) -> UntrustedPath:
         """Return the error for the refused path; ``tried`` says where else the file was looked for."""

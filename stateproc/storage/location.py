@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stateproc.storage.checkpoint_roots import CheckpointRoots
+from stateproc.storage.claimed_files import ClaimedFiles
 from stateproc.storage.remote_memory import RemoteMemory
 
 
@@ -28,7 +29,9 @@ class SnapshotLocation:
     allowed_roots: tuple[str, ...] = ()
     memory: RemoteMemory = field(default_factory=RemoteMemory, compare=False, repr=False)
     roots: CheckpointRoots = field(init=False, compare=False, repr=False)
+    claimed: ClaimedFiles = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         roots = CheckpointRoots.of(self.directory_uri, self.allowed_roots, self.path_mapping)
         object.__setattr__(self, "roots", roots)
+        object.__setattr__(self, "claimed", ClaimedFiles(roots))

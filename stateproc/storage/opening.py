@@ -48,7 +48,7 @@ def open_handle(handle: StreamHandle, location: SnapshotLocation, *, whole: bool
             fallbacks=tuple(others),
             storage_options=location.storage_options,
             memory=location.memory,
-            rule=FollowRule(location.roots, location.metadata_uri, handle.offset),
+            rule=FollowRule(location.roots, location.metadata_uri, handle.offset, claimed=location.claimed),
         )
     return _open_absolute(handle, location, whole)
 

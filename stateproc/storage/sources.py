@@ -206,16 +206,26 @@ class FileSource:
                 return self._remembered(StoredFile(uri, kind[1]))
         if failure is not None:
             raise failure
+        claimed = None if self.rule is None else self.rule.claimed
+        if claimed is not None and self.whole:
+            place = claimed.find(self.uri, self.base + self.size, self.storage_options)
+            if place is not None:
+                return StoredFile(place, self.size)
+            raise claimed.missing(self.uri, self.base + self.size, self.storage_options, self._tried)
         raise self._missing()
 
-    def _missing(self) -> MissingFile:
+    @property
+    def _tried(self) -> str:
+        """Where else the file was looked for, as the end of a message."""
         others = [place for place in self._permitted if place != self.uri]
         more = f" and in {len(others) - 1} more places" if len(others) > 1 else ""
-        tried = f"; also looked for {others[0]}{more}" if others else ""
+        return f"; also looked for {others[0]}{more}" if others else ""
+
+    def _missing(self) -> MissingFile:
         if self.rule is not None and self.rule.refused is not None:
-            return self.rule.refusal(tried)
+            return self.rule.refusal(self._tried)
         return MissingFile(
-            f"a file of the snapshot is missing{tried}",
+            f"a file of the snapshot is missing{self._tried}",
             where=Where(file=self.uri),
             advice="copy the file there, or, if the files were moved, specify the new prefix with "
             "path_mapping={'old prefix': 'new prefix'}",

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot
+from stateproc.errors import InvalidOption, MisplacedFile, SnapshotError, UnsupportedSnapshot
 from stateproc.readers.heap.unreadable_states import HiddenState
 
 
@@ -84,8 +84,9 @@ def problem_of(
     error: SnapshotError, operator: str, *, state: str | None = None, key_groups: Iterable[int] = ()
 ) -> Problem:
     """Return the problem that an error of reading reports."""
-    # A description of a class that does not fit the bytes is an option that is not valid.
-    unreadable = isinstance(error, UnsupportedSnapshot | InvalidOption)
+    # A description of a class that does not fit the bytes is an option that is not valid, and a file that is
+    # elsewhere is all there.
+    unreadable = isinstance(error, UnsupportedSnapshot | InvalidOption | MisplacedFile)
     severity = Severity.UNREADABLE if unreadable else Severity.DAMAGED
     name = error.where.state or state
     what = error.message

@@ -15,6 +15,7 @@ from stateproc.serializers.core.plugins import load_plugins
 from stateproc.states.operator import Operator
 from stateproc.states.parallel_scan import read_in_order, thread_count
 from stateproc.storage.filesystem import store_kind
+from stateproc.verification.claimed_notes import claimed_file_notes
 from stateproc.verification.class_mentions import mentioned_classes
 from stateproc.verification.class_skeleton import class_skeleton
 from stateproc.verification.database_check import check_library, database_units
@@ -247,6 +248,7 @@ def _planned(
     yield from operator_state_units(operator, position, wanted)
     if not wanted:
         yield from coordinator_findings(operator)
+        yield from claimed_file_notes(operator)
         yield from stream_units(operator, position, seen)
     if request.deep:
         yield from database_units(operator, position, wanted)

@@ -14,6 +14,7 @@ DAMAGED = re.compile(r"damaged|take the snapshot again|from a copy|truncated")
 """Words that call a file damaged, which no error about an intact one may say."""
 _DESCRIBED = re.compile(r'(?:classes=\{|describe[^:"]*:?\s*)["\']([\w.$]+)["\']')
 _OPTION = re.compile(r"\((\w+)=['\"](\w+)['\"]\)")
+_ALLOWED = re.compile(r"allowed_roots=\['([^']+)'\]")
 _MOST_STEPS = 12
 
 
@@ -79,6 +80,10 @@ def _followed(advice: str, headings: Mapping[str, str], classes: Mapping[str, An
         heading = headings.get(name)
         if heading is not None and heading not in described:
             given["classes"] = json.dumps(described | {heading: classes[heading]})
+            return True
+    for root in _ALLOWED.findall(advice):
+        if root not in given.get("allowed_roots", ()):
+            given["allowed_roots"] = (*given.get("allowed_roots", ()), root)
             return True
     for name, value in _OPTION.findall(advice):
         if given.get(name) != value:

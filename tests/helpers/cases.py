@@ -11,7 +11,7 @@ job's sources and `case.json`:
   its elements have no order, or `elsewhere`, the test that compares it, where rows have another shape than lines;
 * `refused`: by `uid/state` regular expressions that the `error` and the `advice` of a final refusal match.
 
-An option whose value names a file of the case becomes that file's path.
+An option whose value names a file of the case, or a directory in its archives, becomes that path.
 """
 
 from __future__ import annotations
@@ -161,12 +161,17 @@ class CaseSnapshot:
         return self.resolved(self.entry.get("options", {}))
 
     def resolved(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Replace the names of files of the case by their paths."""
-        folder = CASE_SOURCES / self.case
-        return {
-            name: str(folder / value) if isinstance(value, str) and value and (folder / value).is_file() else value
-            for name, value in options.items()
-        }
+        """Replace the names of files of the case, and of directories in its archives, by their paths."""
+        folder, archives = CASE_SOURCES / self.case, unpacked_cases() / self.case
+
+        def resolve(value: Any) -> Any:
+            if not isinstance(value, str) or not value:
+                return value
+            if (folder / value).is_file():
+                return str(folder / value)
+            return str(archives / value) if (archives / value).is_dir() else value
+
+        return {name: resolve(value) for name, value in options.items()}
 
     def open(self, **options: Any) -> Snapshot:
         """Open the snapshot under the uids of its job."""

@@ -15,6 +15,8 @@ from tests.helpers.advice import Circle, follow
 from tests.helpers.cases import CaseSnapshot, ExpectedState, case_snapshots
 from tests.helpers.fixtures import CLASSES, Fixture, arrow_rows, fixtures, unknown_type_fixtures
 
+_ADVISED = ("classes", "opaque", "on_error", "allowed_roots")
+"""Options that errors advise to give."""
 STATES = [state for snapshot in case_snapshots() for state in snapshot.states()]
 
 
@@ -27,7 +29,7 @@ def _descriptions(options: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("expected", STATES, ids=str)
 def test_advice_leads_to_the_values_or_to_a_final_sentence(expected: ExpectedState) -> None:
     options = expected.options
-    begun = {name: value for name, value in options.items() if name not in ("classes", "opaque", "on_error")}
+    begun = {name: value for name, value in options.items() if name not in _ADVISED}
     if expected.snapshot.manifest.get("classes_only_name"):
         begun["classes"] = json.dumps(_descriptions(options))
 
