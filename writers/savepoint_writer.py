@@ -25,9 +25,10 @@ from stateproc.writers.kafka_edits import KafkaEdits
 from stateproc.writers.plan.planning import plan_without_states, savepoint_plan
 from stateproc.writers.plan.savepoint_plan import SavepointPlan
 from stateproc.writers.rewrite.edits import TtlEdit
+from stateproc.writers.rewrite.exact_rows import exact_read_options, exact_spark_options
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.rekey import HashCodes
-from stateproc.writers.rewrite.transform import state_reader, transformation
+from stateproc.writers.rewrite.transform import state_reader, transformation, typed_value
 from stateproc.writers.scaled_operators import AnyOperator, WriteSettings
 from stateproc.writers.write_result import WriteResult, write_report
 from stateproc.writers.write_snapshot import Engine, WrittenSnapshot, target_storage_options, write_snapshot
@@ -176,7 +177,10 @@ class SavepointWriter(KafkaEdits):
     ) -> SavepointWriter:  # fmt: skip
         """Replace the rows of a keyed state by a function of them.
 
-        Columns that keep their type keep Flink's type; others get the default of their type, or the given one.
+        Columns that keep their type keep Flink's type; others get the default of their type, or the given one. Rows are
+        exact: dates and times whose type has nanoseconds are ISO-8601 text, and what no column can hold is an error.
+        The option ``temporal`` gives them as timestamps ('micros': digits below a microsecond are an error) or all as
+        text ('exact').
 
         Args:
             uid: the operator's uid or uid hash.
@@ -196,13 +200,16 @@ class SavepointWriter(KafkaEdits):
                 "transform_state reads the snapshot once more, by its path",
                 advice="create the writer with SavepointWriter.from_existing_savepoint(spark, path)",
             )
-        keyed = operator.header.keyed(state)
+        keyed, own = operator.header.keyed(state), operator.operator
         if self._spark is None:
-            frame = state_reader(operator.operator, state)
+            own = own.with_options(exact_read_options(own.options, self._read_options or None))
+            frame = state_reader(own, state)
         else:
-            options = {**self._read_options, "uidHash": operator.operator.operator_id, "state": state}
-            frame = self._spark.read.format("savepoint").options(**options).load()
-        operator.edits.states.append(transformation(keyed, frame, function, value_type, map_key_type))
+            selected = {"uidHash": own.operator_id, "state": state}
+            frame = self._spark.read.format("savepoint").options(**exact_spark_options(self._read_options), **selected)
+            frame = frame.load()
+        typed = typed_value(own, state, frame)
+        operator.edits.states.append(transformation(keyed, frame, function, value_type, map_key_type, typed))
         return self
 
     def drop_state(self, uid: str, state: str) -> SavepointWriter:

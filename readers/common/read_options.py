@@ -8,7 +8,7 @@ from typing import Any
 
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.key_types import KeyTypes
-from stateproc.options import ON_ERROR, OPAQUE, TEMPORAL
+from stateproc.options import ON_ERROR, ON_LOSS, OPAQUE, TEMPORAL
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.core.base import CaseClassArity
 
@@ -18,7 +18,8 @@ class ReadOptions:
     """Settings of a snapshot; picklable.
 
     Attributes:
-        temporal: 'micros' or 'exact', see docs/types.md.
+        temporal: 'micros', 'exact' or 'lossless', see docs/types.md.
+        on_loss: 'cut' or 'fail': what becomes of digits and the like that columns cannot hold.
         row_kind: Whether the RowKind of Rows is kept.
         classes: Descriptions of user classes.
         plugins: Modules to import before reading, which register parsers.
@@ -32,6 +33,7 @@ class ReadOptions:
     """
 
     temporal: str = "micros"
+    on_loss: str = "cut"
     row_kind: bool = False
     classes: Mapping[str, Any] = field(default_factory=dict, hash=False)
     plugins: tuple[str, ...] = ()
@@ -44,7 +46,8 @@ class ReadOptions:
     key_types: KeyTypes = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        for name, accepted in (("temporal", TEMPORAL), ("on_error", ON_ERROR), ("opaque", OPAQUE)):
+        lists = {"temporal": TEMPORAL, "on_loss": ON_LOSS, "on_error": ON_ERROR, "opaque": OPAQUE}
+        for name, accepted in lists.items():
             if getattr(self, name) not in accepted:
                 raise InvalidOption(f"{name}={getattr(self, name)!r}", advice=f"one of {', '.join(accepted)}")
 
@@ -55,6 +58,7 @@ class ReadOptions:
             kryo=self.kryo,
             classes=self.classes,
             temporal=self.temporal,
+            strict=self.on_loss == "fail",
             row_kind=self.row_kind,
             tail=True,
             opaque=self.opaque == "bytes",

@@ -88,8 +88,8 @@ class NamedWindow(Serializer):
     names: WindowNames
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        convert = partial(self.names.times, mode=ctx.temporal)
-        return Converted(self.inner.layout(ctx), self.names.arrow_type(ctx.temporal), convert)
+        mode = ctx.fidelity.coarse
+        return Converted(self.inner.layout(ctx), self.names.arrow_type(mode), partial(self.names.times, mode=mode))
 
     @property
     def length(self) -> int:

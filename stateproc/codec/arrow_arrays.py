@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from stateproc.codec.array_types import Bytes, Longs
 from stateproc.codec.byte_arrays import Unencodable
+from stateproc.codec.lossy_casts import refuse_lost
 
 
 def as_type(array: pa.Array, type_: pa.DataType) -> pa.Array:
@@ -39,6 +40,7 @@ def as_type(array: pa.Array, type_: pa.DataType) -> pa.Array:
         _refuse_overflow(array, cast)
     if pa.types.is_timestamp(array.type):
         _refuse_half_times(array, type_)
+    refuse_lost(array, cast)
     return cast
 
 
@@ -51,7 +53,7 @@ def _both_numbers(*types: pa.DataType) -> bool:
 
 
 def _refuse_overflow(array: pa.Array, cast: pa.Array) -> None:
-    """Doubles that are no longer finite as floats. (That they are rounded is what a float is.)"""
+    """Doubles that are no longer finite as floats."""
     wrong = pc.and_not(pc.is_inf(cast), pc.is_inf(array))
     if pc.any(wrong).as_py():
         raise Unencodable(f"{array.type} does not fit {cast.type}: out of range", int(pc.index(wrong, True).as_py()))

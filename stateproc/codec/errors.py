@@ -13,3 +13,13 @@ class Unrepresentable(BadValue):
     def __init__(self, message: str, advice: str) -> None:
         super().__init__(message)
         self.advice = advice
+
+
+class LoneSurrogate(Unrepresentable):
+    """Internal: text with half of a surrogate pair, which is no UTF-8."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "text with half of a surrogate pair, which is no character and has no UTF-8",
+            "leave the state as it is, or read with on_loss='cut': the half becomes U+FFFD then",
+        )

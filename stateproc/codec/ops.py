@@ -31,7 +31,7 @@ PUT1 = 18  # col value
 PUT4 = 19  # col value
 VARINT = 20  # col width kind                   see VARINT_*
 # --- strings and bytes -----------------------------------------------------------------------------------
-FLINK_STRING = 21  # len_col data_col bias              StringValue: length + bias as varint, varint UTF-16 units
+FLINK_STRING = 21  # len_col data_col form              StringValue: length + bias as varint, varint UTF-16 units
 MODIFIED_UTF8 = 22  # len_col data_col                   DataOutput.writeUTF
 BYTES = 23  # len_col data_col kind n           see LENGTH_*
 NUMBERS = 24  # len_col data_col width          i32 count, count x width bytes, kept as they are
@@ -72,13 +72,15 @@ KRYO_BEGIN = 51  # table first stop pc         a value begins; on failure: colum
 KRYO_END = 52  # whole                          the value is complete; ``whole``: and so is the range
 KRYO_CLASS = 53  #                              a class reference; its code goes to the register
 KRYO_MARK = 54  # fill pc                       a reference mark: null: fill, jump (pc -1: no null allowed)
-KRYO_STRING = 55  # len_col data_col nullable   a reference mark and a string
+KRYO_STRING = 55  # len_col data_col form       a reference mark and a string; form: 1: nullable
 KRYO_COUNT = 56  # flagged fill null_pc flag_pc  Kryo 5: a count plus one; 0: fill, jump; flag set: jump
 KRYO_JSON = 57  # len_col data_col version text  an object by class as JSON; ``text``: null is text, too
 KRYO_TIME = 58  # col                           Kryo 5: a LocalTime; nanoseconds of the day
 PUSH_COUNT = 59  #                              keep the register
 POP_COUNT = 60  #
 
+# Added to the form of a string op (its bias, whether it is nullable): lone surrogates are kept, which is no UTF-8.
+KEEP_SURROGATES = 2
 VARINT_U32, VARINT_Z32, VARINT_U64, VARINT_Z64 = 0, 1, 2, 3
 # LENGTH_TAG_MINUS_4: the last SWITCH's tag less four, as in BigIntSerializer.
 # LENGTH_REST_BUT: up to n bytes before the end of the range.

@@ -1,11 +1,13 @@
 """Convert Java's dates and times from their fields to Arrow, vectorised.
 
-'micros' gives Arrow's own types with Spark's precision (nanoseconds below a microsecond are cut off, downwards);
-'exact' gives ISO-8601 strings with all digits and any year.
+The mode 'micros' gives Arrow's own types with Spark's precision (nanoseconds below a microsecond are cut off,
+downwards); 'whole' gives the same types and refuses values with such digits; 'exact' gives ISO-8601 strings with all
+digits and any year.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,10 +26,38 @@ I64_MIN = -(2**63)
 
 
 EXACT = "read with temporal='exact': dates and times come as ISO-8601 text then"
+_LOSSLESS = "read with temporal='lossless' or 'exact': such times come as ISO-8601 text then"
 
 
 class OutsideArrowRange(Unrepresentable):
     """Internal: a date or time that is sound and too far away for Arrow's and Spark's types."""
+
+
+class FinerThanMicros(Unrepresentable):
+    """Internal: a time with digits below a microsecond, which Arrow's and Spark's types would lose."""
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """How exactly values become columns.
+
+    Attributes:
+        coarse: The mode of dates and times whose types have no digits below a microsecond.
+        fine: The mode of those whose types can have them.
+        strict: Whether text that no column holds is an error: half of a surrogate pair.
+    """
+
+    coarse: str
+    fine: str
+    strict: bool = False
+
+    @classmethod
+    def of(cls, temporal: str, strict: bool) -> Fidelity:
+        """Return what the option ``temporal`` means; ``strict``: what a column cannot hold is an error."""
+        if temporal == "exact":
+            return cls("exact", "exact", strict)
+        whole = "whole" if strict or temporal == "lossless" else "micros"
+        return cls(whole, "exact" if temporal == "lossless" else whole, strict)
 
 
 class OutOfRange(BadValue):
@@ -93,7 +123,7 @@ def time_array(nanos: Longs, null: npt.NDArray[np.bool_], mode: str) -> pa.Array
         raise OutOfRange("a time of day is outside of the day")
     if mode == "exact":
         return strings(null, len(nanos), lambda i: iso_time(int(nanos[i])))
-    micros = np.where(null, 0, nanos) // 1000
+    micros = _micros(np.where(null, 0, nanos), mode)
     return with_nulls(values_array(micros).cast(pa.time64("us")), null)
 
 
@@ -107,8 +137,20 @@ def instant_array(seconds: Longs, nanos: Longs, null: npt.NDArray[np.bool_], mod
     seconds = np.where(null, 0, seconds)
     if len(seconds) and (seconds.min() < -9_223_372_036_854 or seconds.max() > 9_223_372_036_853):
         raise OutsideArrowRange("a timestamp does not fit 64-bit microseconds", EXACT)
-    micros = seconds * 1_000_000 + np.where(null, 0, nanos) // 1000
+    micros = seconds * 1_000_000 + _micros(np.where(null, 0, nanos), mode)
     return with_nulls(values_array(micros).cast(pa.timestamp("us", zone)), null)
+
+
+def _micros(nanos: Longs, mode: str) -> Longs:
+    if mode == "whole":
+        refuse_finer(nanos % 1000)
+    return nanos // 1000
+
+
+def refuse_finer(nanos: int | Longs) -> None:
+    """Raise FinerThanMicros for nanoseconds that are no whole microseconds."""
+    if np.any(np.asarray(nanos) % 1000):
+        raise FinerThanMicros("a time with digits below a microsecond, which the column's type cannot hold", _LOSSLESS)
 
 
 def strings(null: npt.NDArray[np.bool_], n: int, text: Any) -> pa.Array:

@@ -15,6 +15,7 @@ from stateproc.jobs.job_model import SQL, Job, SourceSpec
 from stateproc.options import OPEN_OPTIONS
 from stateproc.row_formats.case_collisions import java_fold
 from stateproc.snapshot.opening import open
+from stateproc.writers.rewrite.exact_rows import exact_open_options
 
 if TYPE_CHECKING:
     from stateproc.states.state import State
@@ -94,7 +95,7 @@ def snapshot_state(values: Mapping[str, Any]) -> State:
     """Open the state that a source names. Raises SnapshotError."""
     known = {option.name for option in OPEN_OPTIONS}
     options = {name: value for name, value in values.get("open", {}).items() if name in known}
-    snapshot = open(values["snapshot"], **options)
+    snapshot = open(values["snapshot"], **exact_open_options(options))
     operator = snapshot.operator(values["uid"])
     if "timers" in values:
         return operator.timers(values["timers"])

@@ -13,6 +13,7 @@ from stateproc.jobs.source_tables import SQL_ADVICE, checked_query, in_order
 from stateproc.options import OPEN_OPTIONS, STORAGE_PREFIX, Interface
 from stateproc.spark.job_description import described_jobs
 from stateproc.storage.filesystem import absolute
+from stateproc.writers.rewrite.exact_rows import exact_open_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -105,7 +106,7 @@ def _snapshot_options(values: Any) -> dict[str, str]:
     chosen = {spark: _text(values[name]) for name, spark in _SELECTION.items() if name in values}
     if values.get("flatten"):
         chosen["flatten"] = "true"
-    opened = values.get("open", {})
+    opened = exact_open_options(values.get("open", {}))
     for option in OPEN_OPTIONS:
         if option.name not in opened:
             continue

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any
 
 from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.options.parsers import one_of
 from stateproc.redaction import MASK
 
 
@@ -99,3 +100,11 @@ class OptionDefinition:
             return given
         # The parser refuses the text of a value of another type, and names the expected form.
         return self.parse(str(given))
+
+
+def choice_option(
+    name: str, accepted: tuple[str, ...], text: str, interfaces: frozenset[Interface] = frozenset(Interface)
+) -> OptionDefinition:
+    """Define an option that accepts a few texts, of which the first is the default."""
+    parse = one_of(accepted)
+    return OptionDefinition(name, str, parse, text, accepted[0], choices=accepted, interfaces=interfaces)

@@ -8,11 +8,12 @@ from typing import Any
 
 from stateproc.errors import InvalidOption
 from stateproc.options import parsers
-from stateproc.options.definition import Interface, OptionDefinition
+from stateproc.options.definition import Interface, OptionDefinition, choice_option
 
 SPLIT_BYTES = 256 << 20
 """Target size of a split in bytes."""
-TEMPORAL = ("micros", "exact")
+TEMPORAL = ("micros", "exact", "lossless")
+ON_LOSS = ("cut", "fail")
 TIME_DOMAINS = ("event", "processing")
 ON_ERROR = ("fail", "null")
 OPAQUE = ("fail", "bytes")
@@ -52,8 +53,14 @@ OPEN_OPTIONS: tuple[OptionDefinition, ...] = (
     OptionDefinition(
         "plugins", tuple, parsers.name_list, "Python modules that register parsers, comma separated", (), metavar="A,B"
     ),
-    OptionDefinition(
-        "temporal", str, parsers.one_of(TEMPORAL), "micros, or exact: nanoseconds kept", "micros", choices=TEMPORAL
+    choice_option(
+        "temporal", TEMPORAL, "micros; exact: text with nanoseconds; lossless: text only of types that have these"
+    ),
+    choice_option(
+        "on_loss",
+        ON_LOSS,
+        "what columns cannot hold, such as digits below a microsecond: cut (default), or fail",
+        interfaces=_PYTHON_AND_SPARK,
     ),
     OptionDefinition(
         "row_kind", bool, parsers.boolean, "a column with the RowKind of Rows", False, interfaces=_PYTHON_AND_SPARK
@@ -64,21 +71,15 @@ OPEN_OPTIONS: tuple[OptionDefinition, ...] = (
     OptionDefinition(
         "verify", bool, parsers.boolean, "whether checksums of RocksDB's blocks are checked, default true", True
     ),
-    OptionDefinition(
+    choice_option(
         "on_error",
-        str,
-        parsers.one_of(ON_ERROR),
+        ON_ERROR,
         "selected states that cannot be decoded: fail, or null columns and a warning; default fail",
-        "fail",
-        choices=ON_ERROR,
     ),
-    OptionDefinition(
+    choice_option(
         "opaque",
-        str,
-        parsers.one_of(OPAQUE),
+        OPAQUE,
         "values of unknown types: fail, or their bytes where the files have their length; default fail",
-        "fail",
-        choices=OPAQUE,
     ),
     OptionDefinition("case_class_arity", str, parsers.one_of(CASE_CLASS_ARITY), _ARITY_HELP, choices=CASE_CLASS_ARITY),
     OptionDefinition(

@@ -31,6 +31,7 @@ def open(
     classes: Any = None,
     plugins: Iterable[str] = (),
     temporal: str = "micros",
+    on_loss: str = "cut",
     row_kind: bool = False,
     kryo: int | None = None,
     verify: bool = True,
@@ -54,7 +55,10 @@ def open(
             with ``@`` is the path of a file: one uid per line, a compiled plan, or a job's plan from Flink's REST API.
         classes: Descriptions of user classes: a dict, JSON text, or the path of a JSON file.
         plugins: Modules to import, which register parsers.
-        temporal: 'micros', or 'exact' to keep nanoseconds.
+        temporal: 'micros', 'exact' for dates and times as text with nanoseconds, or 'lossless' for text only of types
+            whose values can have nanoseconds.
+        on_loss: What becomes of what columns cannot hold (digits below a microsecond, a RowKind other than +I without
+            ``row_kind``, half of a surrogate pair): it is left out ('cut'), or an error ('fail').
         row_kind: Whether Rows have a column with their RowKind.
         kryo: 2 or 5; default by the release that wrote the snapshot.
         verify: Whether checksums of RocksDB blocks are checked.
@@ -89,6 +93,7 @@ def open(
         "classes": classes,
         "plugins": plugins,
         "temporal": temporal,
+        "on_loss": on_loss,
         "row_kind": row_kind,
         "kryo": kryo,
         "verify": verify,
@@ -108,6 +113,7 @@ def open(
     metadata = read_metadata(metadata_bytes(location), file=location.metadata_uri)
     options = ReadOptions(
         temporal=values["temporal"],
+        on_loss=values["on_loss"],
         row_kind=values["row_kind"],
         classes=given_classes(values["classes"]),
         plugins=values["plugins"],

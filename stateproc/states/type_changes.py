@@ -39,14 +39,14 @@ def type_changes(name: str, arrow: pa.DataType, temporal: str) -> Iterator[str]:
     Args:
         name: The type as users know it.
         arrow: The Arrow type of its values.
-        temporal: 'micros' or 'exact'.
+        temporal: 'micros', 'exact' or 'lossless'.
     """
     plain = name.removesuffix(" NOT NULL")
     sql_time = _SQL_TIME.fullmatch(plain)
     if plain in ("String", "StringValue") or _SQL_TEXT.fullmatch(plain):
         yield "half a surrogate pair, which is no character, becomes U+FFFD"
     elif plain in _NANOS or (sql_time and int(sql_time[1]) > _MICROS_DIGITS):
-        yield _EXACT if temporal == "exact" else "digits below a microsecond are cut off; temporal='exact' keeps them"
+        yield _EXACT if temporal != "micros" else "digits below a microsecond are cut off; temporal='exact' keeps them"
     elif (plain in _MILLIS or sql_time) and temporal == "exact":
         yield _EXACT
     elif plain.startswith("INTERVAL"):

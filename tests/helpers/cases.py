@@ -21,6 +21,7 @@ import datetime as dt
 import decimal
 import json
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -38,6 +39,8 @@ from tests.helpers.paths import CACHE, TESTS
 from tests.helpers.value_comparison import time_parts
 
 CASE_SOURCES = TESTS / "cases"
+_SQL_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,9}")
+"""What java.sql.Timestamp prints, in the job's time zone: UTC."""
 _TIMERS = {
     f"{domain}{dash}timers": domain for domain in ("event", "processing") for dash in (" ", "-")
 }  # the names under which jobs record them
@@ -325,6 +328,8 @@ def _equal_scalar(ours: Any, theirs: Any) -> bool:
         return (ours if isinstance(ours, bytes) else base64.b64decode(ours)) == bytes.fromhex(theirs[2:])
     if isinstance(ours, str) and ours == json.dumps(theirs, ensure_ascii=False):
         return True  # JSON text
+    if isinstance(ours, str) and isinstance(theirs, str) and _SQL_TIMESTAMP.fullmatch(theirs):
+        return ours == theirs or ours.rstrip("Z").rstrip("0") == theirs.replace(" ", "T").rstrip("0")
     if isinstance(ours, (dt.datetime, dt.date, dt.time)):
         ours = ours.isoformat()
     if isinstance(ours, decimal.Decimal):

@@ -24,7 +24,11 @@ def is_arrow(frame: Any) -> bool:
 
 def arrow_columns(frame: Any) -> FrameColumns:
     """Return the columns of Arrow data, in the types that `arrow_batches` returns."""
-    schema = _schema(frame)
+    return schema_columns(_schema(frame))
+
+
+def schema_columns(schema: pa.Schema) -> FrameColumns:
+    """Return the columns of an Arrow schema, in the types that `arrow_batches` returns."""
     return FrameColumns(schema.names, [arrow_type(_plain(field.type)) for field in schema])
 
 

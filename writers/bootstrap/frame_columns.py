@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stateproc.writers.bootstrap.arrow_frames import arrow_columns, arrow_rows, arrow_table, is_arrow
+from stateproc.writers.bootstrap.arrow_frames import arrow_columns, arrow_rows, arrow_table, is_arrow, schema_columns
 from stateproc.writers.bootstrap.column_type import ColumnType, FrameColumns
 
 
@@ -19,6 +19,15 @@ def columns_of(frame: Any) -> FrameColumns | None:
     from stateproc.writers.bootstrap.spark_frames import spark_columns  # Lazy: only where Spark is imported.
 
     return spark_columns(frame)
+
+
+def columns_like(frame: Any, schema: pa.Schema) -> FrameColumns:
+    """Return an Arrow schema as columns of the library that holds ``frame``. Raises InvalidOption if it has no type."""
+    if not is_spark(frame):
+        return schema_columns(schema)
+    from stateproc.writers.bootstrap.spark_frames import columns_of_schema
+
+    return columns_of_schema(schema)
 
 
 def is_spark(frame: Any) -> bool:

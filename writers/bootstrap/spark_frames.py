@@ -46,6 +46,11 @@ def spark_columns(frame: Any) -> FrameColumns | None:
     return FrameColumns(schema.names, [spark_type(field.dataType) for field in schema])
 
 
+def columns_of_schema(schema: pa.Schema) -> FrameColumns:
+    """Return an Arrow schema as columns of Spark. Raises InvalidOption for a type that this release does not have."""
+    return FrameColumns(schema.names, [spark_type(field.dataType) for field in spark_struct(schema)])
+
+
 def spark_type_given(given: object) -> ColumnType | None:
     """Return a type of Spark as the type of a column; None for anything else."""
     return spark_type(given) if isinstance(given, DataType) else None

@@ -15,10 +15,11 @@ from stateproc.serializers import Serializer
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
 from stateproc.states.operator import Operator
 from stateproc.writers.bootstrap.column_type import ColumnType
-from stateproc.writers.bootstrap.frame_columns import columns_of, is_spark
+from stateproc.writers.bootstrap.frame_columns import columns_like, columns_of, is_spark
 from stateproc.writers.bootstrap.keyed_encoder import KEY, NAMESPACE, VALUE
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
 from stateproc.writers.bootstrap.validation import Type
+from stateproc.writers.rewrite.exact_rows import is_alike
 
 _SINGLE = {
     StateKind.VALUE: "value_state", StateKind.REDUCING: "reducing_state", StateKind.AGGREGATING: "aggregating_state",
@@ -34,12 +35,27 @@ def state_reader(operator: Operator, state: str) -> pa.RecordBatchReader:
     return operator.state(state).to_reader(threads=1)
 
 
+def typed_value(operator: Operator, state: str, frame: Any) -> ColumnType | None:
+    """Return the type of a state's values with Arrow's dates and times, as the library of ``frame`` has it.
+
+    None if that library has no such type.
+    """
+    schema = operator.state(state).with_temporal("micros").schema()
+    try:
+        columns = columns_like(frame, schema)
+    except InvalidOption:
+        return None
+    value: ColumnType = columns.types[schema.get_field_index(VALUE)]
+    return value
+
+
 def transformation(
     state: KeyedState,
     frame: Any,
     function: Callable[[Any], Any],
     value_type: Type,
     map_key_type: Type,
+    typed: ColumnType | None,
 ) -> Callable[[OperatorBootstrap], object]:
     """Return a callback that adds the transformed rows to a bootstrap. Raises InvalidOption for timers.
 
@@ -49,6 +65,7 @@ def transformation(
         function: receives the rows and returns the new ones.
         value_type: Flink's type of values, if it is given.
         map_key_type: Flink's type of map keys, if it is given.
+        typed: the type of values if dates and times are not read as text.
 
     The rows keep their key groups, which do not follow from keys with a hashCode of their own.
     """
@@ -77,9 +94,12 @@ def transformation(
         )
     found, was = columns.types[list(columns.names).index(VALUE)], before.types[list(before.names).index(VALUE)]
 
-    def kept(given: Type, own: Serializer | None, now: ColumnType, then: ColumnType) -> Type:
-        # What may be null is said of columns only: Flink's types are the same without it.
-        return own if given is None and now.text == then.text else given
+    def kept(given: Type, own: Serializer | None, *path: int) -> Type:
+        now, then, as_times = found, was, typed
+        for step in path:
+            now, then = now.children[step], then.children[step]
+            as_times = as_times.children[step] if as_times is not None and as_times.children else None
+        return own if given is None and is_alike(now, then, as_times) else given
 
     def add(bootstrap: OperatorBootstrap) -> object:
         state_added = put(bootstrap)
@@ -96,10 +116,9 @@ def transformation(
             "namespace_type": state.namespace,
         }
         if state.kind is StateKind.MAP and found.kind == was.kind == "map":
-            user_key = kept(map_key_type, state.user_key, found.children[0], was.children[0])
-            value = kept(value_type, state.value, found.children[1], was.children[1])
+            user_key, value = kept(map_key_type, state.user_key, 0), kept(value_type, state.value, 1)
             return bootstrap.map_state(state.name, after, VALUE, map_key_type=user_key, map_value_type=value, **common)
-        value = kept(value_type, state.value, found, was)
+        value = kept(value_type, state.value)
         if state.kind is StateKind.LIST:
             return bootstrap.list_state(state.name, after, VALUE, element_type=value, **common)
         if state.kind is StateKind.MAP:

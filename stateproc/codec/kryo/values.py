@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from stateproc.codec.errors import LoneSurrogate
 from stateproc.codec.temporal import DAY_NANOS, iso_date, iso_instant, iso_time
 from stateproc.errors import UnsupportedSnapshot
 
@@ -103,9 +104,14 @@ def local_stamp(date: Moment, time: Moment) -> Moment:
     return Moment("local", date.seconds * (DAY_NANOS // 10**9) + time.seconds, time.nanos)
 
 
-def whole_text(text: str) -> str:
-    """``text`` as Arrow and JSON want it: a lone surrogate becomes U+FFFD."""
-    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+def whole_text(text: str, strict: bool = False) -> str:
+    """``text`` as Arrow and JSON want it: a lone surrogate becomes U+FFFD, or with ``strict`` raises LoneSurrogate."""
+    if text.isascii():
+        return text
+    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if strict and whole != text:
+        raise LoneSurrogate
+    return whole
 
 
 def json_text(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ from stateproc.codec.encoding import list_encoding
 from stateproc.codec.encoding.masks import mask
 from stateproc.codec.encoding.numbers import fixed
 from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, locate_errors, scatter
-from stateproc.codec.errors import BadValue
+from stateproc.codec.errors import BadValue, Unrepresentable
 from stateproc.codec.layouts.base import Layout
 from stateproc.codec.layouts.collections import list_array, measure_items
 from stateproc.codec.layouts.nesting import struct_array
@@ -41,9 +42,28 @@ class BadRowKind(BadValue):
     """Internal: a row's kind is none of the four of RowKind."""
 
 
-def kind_codes(array: pa.Array, position: int) -> npt.NDArray[np.uint8]:
-    """The RowKind bytes of a struct array's field ``row_kind``; null is +I. Raises Unencodable."""
-    kinds = arrays.field_of(array, ROW_KIND_FIELD, position).fill_null(ROW_KINDS[0])
+class LostRowKind(Unrepresentable):
+    """Internal: a row whose kind is not +I, where no column holds it."""
+
+
+def refuse_kinds(decoded: DecodedColumns, column: int) -> None:
+    """Raise LostRowKind for a kind other than +I in a column of RowKind bytes."""
+    if decoded.column(column, np.int8).any():
+        raise LostRowKind(
+            "a row whose RowKind is not +I, which no column shows",
+            "read with row_kind=True: rows have a field 'row_kind' then, which is written back",
+        )
+
+
+def given_kinds(array: pa.Array, names: Sequence[str]) -> npt.NDArray[np.uint8] | None:
+    """The RowKind bytes of rows that have a field ``row_kind`` beside their own, ``names``; None if they have none.
+
+    Null is +I. Raises Unencodable.
+    """
+    at = array.type.get_field_index(ROW_KIND_FIELD) if pa.types.is_struct(array.type) else -1
+    if at < 0 or ROW_KIND_FIELD in names:
+        return None
+    kinds = array.field(at).fill_null(ROW_KINDS[0])
     codes = pc.index_in(kinds, pa.array(ROW_KINDS, kinds.type))
     if codes.null_count:
         row = int(np.flatnonzero(arrays.null_rows(codes))[0])
@@ -65,12 +85,13 @@ def row_to_python(fields: tuple[tuple[str, Layout], ...], value: Any) -> Any:
 class MaskedRow(Layout):
     """RowSerializer: a mask (most significant bit first, two leading kind bits if ``has_kind``), non-null fields.
 
-    ``keep_kind``: the row's kind is kept as a last field.
+    ``keep_kind``: the row's kind is kept as a last field. ``only_inserts``: else others than +I are refused.
     """
 
     fields: tuple[tuple[str, Layout], ...]
     has_kind: bool = True
     keep_kind: bool = False
+    only_inserts: bool = False
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -101,9 +122,18 @@ class MaskedRow(Layout):
             else:
                 b.op(ops.PUT1, kind, 0)
             children.append(lambda decoded: kind_array(decoded, kind))
+        checked = b.column(1, 0) if self.only_inserts and self.has_kind and not self.keep_kind else -1
+        if checked >= 0:
+            b.op(ops.MASK_KIND, checked)
         b.op(ops.POP, 1)
         fields = list(self.arrow_type)
-        return lambda decoded: struct_array(decoded, valid, fields, children)
+
+        def assemble(decoded: DecodedColumns) -> pa.Array:
+            if checked >= 0:
+                refuse_kinds(decoded, checked)
+            return struct_array(decoded, valid, fields, children)
+
+        return assemble
 
     def _field(self, b: Builder, index: int, layout: Layout) -> Assembler:
         first, fill, end = b.column_count, b.pending_fill(), b.label()
@@ -116,8 +146,8 @@ class MaskedRow(Layout):
     def measure(self, array: pa.Array) -> SizedWriter:
         arrays.refuse_nulls(array, "a row")
         rows, bits = [], []
-        if self.keep_kind and self.has_kind:
-            kinds = kind_codes(array, len(self.fields))
+        kinds = given_kinds(array, [name for name, _ in self.fields]) if self.has_kind else None
+        if kinds is not None:
             for bit in range(self._lead):
                 rows.append(np.flatnonzero(kinds & (1 << bit)))
                 bits.append(bit)

@@ -14,6 +14,7 @@ from stateproc.codec.encoding import strings
 from stateproc.codec.encoding.list_encoding import sized
 from stateproc.codec.encoding.numbers import fixed
 from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate
+from stateproc.codec.errors import LoneSurrogate
 from stateproc.codec.layouts.base import Layout, Unwritable, validity_buffer
 from stateproc.codec.layouts.offsets import offsets_of_lengths
 
@@ -32,11 +33,23 @@ def blob_array(decoded: DecodedColumns, lengths: int, data: int, arrow_type: pa.
     return pa.Array.from_buffers(arrow_type, len(sizes), buffers)
 
 
+def whole_strings(decoded: DecodedColumns, lengths: int, data: int) -> pa.Array:
+    """Return the strings of a blob's columns whose lone surrogates were kept. Raises LoneSurrogate."""
+    try:
+        return blob_array(decoded, lengths, data, pa.binary()).cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise LoneSurrogate from error
+
+
 @dataclass(frozen=True)
 class FlinkString(Layout):
-    """StringValue.writeString (``bias`` 1: the length is stored plus one, 0 is null) or StringValue.write (0)."""
+    """StringValue.writeString (``bias`` 1: the length is stored plus one, 0 is null) or StringValue.write (0).
+
+    ``strict``: half of a surrogate pair is refused, instead of read as U+FFFD.
+    """
 
     bias: int = 1
+    strict: bool = False
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -48,7 +61,9 @@ class FlinkString(Layout):
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         lengths, data = blob_columns(b)
-        b.op(ops.FLINK_STRING, lengths, data, self.bias)
+        b.op(ops.FLINK_STRING, lengths, data, self.bias + (ops.KEEP_SURROGATES if self.strict else 0))
+        if self.strict:
+            return lambda decoded: whole_strings(decoded, lengths, data)
         return lambda decoded: blob_array(decoded, lengths, data, pa.string())
 
     @property

@@ -1,4 +1,4 @@
-"""Kernels that decode Java's string encodings to UTF-8. A lone surrogate becomes U+FFFD.
+"""Kernels that decode Java's string encodings to UTF-8. A lone surrogate becomes U+FFFD, or is kept as three bytes.
 
 Positions (``pos``, ``end``, ``at``) are addresses; ``end`` bounds the input. Each returns the number of bytes written
 or, negative, why not. The caller has reserved three bytes per input byte, and eight more.
@@ -38,21 +38,21 @@ def put_utf8(at: int, code: int) -> int:
 
 
 @kernel
-def put_utf16_unit(at: int, unit: int, high: int) -> int:
+def put_utf16_unit(at: int, unit: int, high: int, keep: bool) -> int:
     """Write one UTF-16 unit; ``high`` is the surrogate still open before it (0: none).
 
-    An open surrogate is in the output as U+FFFD already and is overwritten when its partner comes.
-    Returns the new end of the output.
+    An open surrogate is in the output as U+FFFD, or with ``keep`` by its own number, which is no UTF-8; it is
+    overwritten when its partner comes. Returns the new end of the output.
     """
     if 0xDC00 <= unit < 0xE000 and high != 0:
         return at - 3 + put_utf8(at - 3, 0x10000 + ((high - 0xD800) << 10) + (unit - 0xDC00))
-    if 0xD800 <= unit < 0xE000:
+    if 0xD800 <= unit < 0xE000 and not keep:
         return at + put_utf8(at, 0xFFFD)
     return at + put_utf8(at, unit)
 
 
 @kernel
-def decode_varint_units(pos: int, end: int, n: int, at: int) -> tuple[int, int]:
+def decode_varint_units(pos: int, end: int, n: int, at: int, keep: bool) -> tuple[int, int]:
     """Flink's StringValue body: ``n`` UTF-16 units as varints. Returns (new pos, bytes written or reason)."""
     start = at
     i = 0
@@ -94,7 +94,7 @@ def decode_varint_units(pos: int, end: int, n: int, at: int) -> tuple[int, int]:
                 return pos, NOT_A_STRING
         if unit > 0xFFFF:
             return pos, NOT_A_STRING
-        at = put_utf16_unit(at, unit, high)
+        at = put_utf16_unit(at, unit, high, keep)
         high = unit if 0xD800 <= unit < 0xDC00 else 0
         i += 1
     return pos, at - start
@@ -124,6 +124,6 @@ def decode_modified_utf8(pos: int, end: int, at: int) -> int:
             pos += 3
         else:
             return NOT_A_STRING
-        at = put_utf16_unit(at, unit, high)
+        at = put_utf16_unit(at, unit, high, False)
         high = unit if 0xD800 <= unit < 0xDC00 else 0
     return at - start

@@ -132,7 +132,7 @@ def kryo_json(
             if not put(columns, col, 4, _NULL, reg):
                 return NEEDS_CAPACITY
         elif code == STRING:
-            text_end = kryo_text(text_at, end, columns, col, True, kryo, reg)
+            text_end = kryo_text(text_at, end, columns, col, True, False, kryo, reg)
             if text_end < 0:
                 return text_end
             if text_at == pos:

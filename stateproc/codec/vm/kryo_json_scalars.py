@@ -131,7 +131,7 @@ def _put_char(columns: int, col: int, unit: int, reg: int) -> bool:
         return False
     start = append_address(columns, col)
     store_8(start, _QUOTE)
-    at = put_escaped(start + 1, unit) if unit < 0x80 else put_utf16_unit(start + 1, unit, 0)
+    at = put_escaped(start + 1, unit) if unit < 0x80 else put_utf16_unit(start + 1, unit, 0, False)
     store_8(at, _QUOTE)
     advance(columns, col, at + 1 - start)
     return True

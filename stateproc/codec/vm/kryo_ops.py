@@ -81,7 +81,9 @@ def mark(pos: int, end: int, pc: int, code: int, columns: int, fills: int, kryo:
 @inlined
 def string(pos: int, end: int, source: int, code: int, columns: int, kryo: int, reg: int) -> tuple[int, int]:
     """KRYO_STRING."""
-    at = kryo_marked_text(pos, end, source, columns, operand(code, 2), operand(code, 3) != 0, kryo, reg)
+    form = operand(code, 3)
+    keep = form >= ops.KEEP_SURROGATES
+    at = kryo_marked_text(pos, end, source, columns, operand(code, 2), form & 1 != 0, keep, kryo, reg)
     if at < 0:
         return pos, ops.GROW if at == NEEDS_CAPACITY else ops.BAD_STRING
     return at, ops.RUNNING if put(columns, operand(code, 1), 4, word(kryo, RESULT), reg) else ops.GROW

@@ -70,8 +70,11 @@ def put_escaped(at: int, char: int) -> int:
 
 
 @kernel
-def kryo_text(pos: int, end: int, columns: int, col: int, quoted: bool, kryo: int, reg: int) -> int:
-    """A string's body, appended to the column (``quoted``: as JSON); RESULT is the bytes written, -1 for null."""
+def kryo_text(pos: int, end: int, columns: int, col: int, quoted: bool, keep: bool, kryo: int, reg: int) -> int:
+    """A string's body, appended to the column; RESULT is the bytes written, -1 for null.
+
+    ``quoted``: as JSON; ``keep``: as in put_utf16_unit.
+    """
     if pos >= end:
         return FAILED
     begin = pos
@@ -117,7 +120,7 @@ def kryo_text(pos: int, end: int, columns: int, col: int, quoted: bool, kryo: in
         pos += 1 + extra
         if col >= 0:
             if unit >= 0x80:
-                at = put_utf16_unit(at, unit, high)
+                at = put_utf16_unit(at, unit, high, keep)
             elif quoted:
                 at = put_escaped(at, unit)
             else:
@@ -163,7 +166,7 @@ def _ascii_text(pos: int, stop: int, columns: int, col: int, quoted: bool, kryo:
 
 @kernel
 def kryo_marked_text(
-    pos: int, end: int, source: int, columns: int, col: int, nullable: bool, kryo: int, reg: int
+    pos: int, end: int, source: int, columns: int, col: int, nullable: bool, keep: bool, kryo: int, reg: int
 ) -> int:
     """A reference mark and a string, or a reference to one; RESULT as in :func:`kryo_text`."""
     pos = kryo_mark(pos, end, kryo, reg)
@@ -176,9 +179,9 @@ def kryo_marked_text(
     if mark == 1:
         if not new_object(kryo, pos - source):
             return FAILED
-        return kryo_text(pos, end, columns, col, False, kryo, reg)
+        return kryo_text(pos, end, columns, col, False, keep, kryo, reg)
     text_at = referenced_text(kryo, mark)
     if text_at < 0:
         return FAILED
-    status = kryo_text(source + text_at, end, columns, col, False, kryo, reg)
+    status = kryo_text(source + text_at, end, columns, col, False, keep, kryo, reg)
     return pos if status >= 0 else status

@@ -33,7 +33,7 @@ def flink_string(pos: int, end: int, code: int, columns: int, reg: int) -> tuple
             return pos, ops.SHORT if at == -1 else ops.BAD_STRING
         if n < 0:
             return pos, ops.BAD_STRING
-    n -= operand(code, 3)
+    n -= operand(code, 3) & 1
     if n > end - at:
         return pos, ops.SHORT
     col = operand(code, 2)
@@ -48,7 +48,7 @@ def flink_string(pos: int, end: int, code: int, columns: int, reg: int) -> tuple
         return at, ops.RUNNING
     if not has_capacity(columns, col, 3 * n + 8, reg):
         return pos, ops.GROW
-    at, written = decode_varint_units(at, end, n, append_address(columns, col))
+    at, written = decode_varint_units(at, end, n, append_address(columns, col), operand(code, 3) >= ops.KEEP_SURROGATES)
     if written < 0:
         return pos, ops.SHORT if written == TOO_SHORT else ops.BAD_STRING
     if not put(columns, operand(code, 1), 4, written, reg):

@@ -209,10 +209,10 @@ def flink_strings(
     columns: int,
     lengths: int,
     data: int,
-    bias: int,
+    form: int,
     reg: int,
 ) -> int:
-    """Flink strings in every row; an outcome."""
+    """Flink strings in every row; an outcome. ``form``: the op's last operand."""
     if data < 0 or lengths < 0:
         return FALLBACK
     entry = columns + 24 * data
@@ -232,7 +232,7 @@ def flink_strings(
                 return FALLBACK
             n = (n & 0x7F) | (np.int64(load_u8(pos)) << 7)
             pos += 1
-        n -= bias
+        n -= form & 1
         if n <= 0:
             store_32(sizes + 4 * i, n)
         else:
@@ -240,7 +240,7 @@ def flink_strings(
                 return FALLBACK
             if out + 3 * n + 8 > capacity_end:
                 return _request_capacity(reg, data, out - first + 3 * n + 8)
-            pos, written = decode_varint_units(pos, end, n, out)
+            pos, written = decode_varint_units(pos, end, n, out, form >= ops.KEEP_SURROGATES)
             if written < 0:
                 return FALLBACK
             store_32(sizes + 4 * i, written)

@@ -24,10 +24,10 @@ MAX_DEPTH = 256
 MAX_VALUES = 1_000_000
 
 
-def read_as_json(cursor: Cursor, schema: AvroSchema, type_: AvroType, temporal: str) -> str:
+def read_as_json(cursor: Cursor, schema: AvroSchema, type_: AvroType, modes: t.Fidelity) -> str:
     """Decode one value of ``type_`` to JSON text. Raises CorruptSnapshot.
 
-    ``temporal`` is part of what makes two layouts equal; texts always have all digits.
+    ``modes`` are part of what makes two layouts equal; texts always have all digits.
     """
     return json.dumps(_AvroJsonReader(cursor, schema).read(type_))
 

@@ -125,7 +125,7 @@ class _Layouts:
         actual = self.schema.resolve(type_)
         if actual.name in path:
             # A type inside itself has no end that columns could have: JSON text.
-            read = partial(read_as_json, schema=self.schema, type_=actual, temporal=self.ctx.temporal)
+            read = partial(read_as_json, schema=self.schema, type_=actual, modes=self.ctx.fidelity)
             return Hosted(read, pa.string(), 0, plain_json)
         if actual.logical:
             made = _LOGICAL.get((actual.kind, actual.logical))
@@ -259,16 +259,18 @@ def uuid_texts(values: pa.Array) -> pa.Array:
 
 def _timestamp(units: int, zone: str | None) -> Callable[[AvroType, LayoutContext], Layout]:
     def build(type_: AvroType, ctx: LayoutContext) -> Layout:
-        arrow = pa.string() if ctx.temporal == "exact" else pa.timestamp("us", zone)
-        convert = partial(units_to_timestamps, units=units, mode=ctx.temporal, zone=zone)
+        mode = ctx.fidelity.fine if units > 10**6 else ctx.fidelity.coarse
+        arrow = pa.string() if mode == "exact" else pa.timestamp("us", zone)
+        convert = partial(units_to_timestamps, units=units, mode=mode, zone=zone)
         return Converted(_I64, arrow, convert, python_timestamp, partial(timestamps_to_units, units=units))
 
     return build
 
 
 def _time_micros(type_: AvroType, ctx: LayoutContext) -> Layout:
-    arrow = pa.string() if ctx.temporal == "exact" else pa.time64("us")
-    return Converted(_I64, arrow, partial(micros_to_times, mode=ctx.temporal), python_time, times_to_micros)
+    mode = ctx.fidelity.coarse
+    arrow = pa.string() if mode == "exact" else pa.time64("us")
+    return Converted(_I64, arrow, partial(micros_to_times, mode=mode), python_time, times_to_micros)
 
 
 def _decimal(type_: AvroType, ctx: LayoutContext) -> Layout:

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from stateproc.codec.layouts import Layout
+from stateproc.codec.temporal import Fidelity
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.flink_versions import Release
 from stateproc.wire import Output
@@ -36,24 +37,35 @@ class LayoutContext:
 
     kryo: 2 (Flink 1.x) or 5 (Flink 2.x); the snapshot does not say which wrote it.
     classes: descriptions of user classes, name → field → type (see serializers/classes.py).
-    temporal: 'micros' (timestamps, Spark's precision) or 'exact' (ISO-8601 strings with all nanoseconds).
+    temporal: 'micros' (timestamps, Spark's precision), 'exact' (ISO-8601 strings with all nanoseconds) or 'lossless'
+        (strings where values can have digits below a microsecond).
+    strict: what a column cannot hold is an error, instead of left out: digits below a microsecond, RowKinds other than
+        +I without ``row_kind``, half of a surrogate pair.
     row_kind: keep the RowKind of Row and RowData values as a field ``row_kind``.
     tail: the value extends to the end of its entry, so that even unknown bytes have a known length.
     opaque: with ``tail``, values of unknown types are their bytes; otherwise they are undecodable.
     within: described subclasses that enclose the value; they are not expanded again inside themselves.
     case_class_arity: whether case classes of flink-scala-api begin with their number of fields.
+    inside_row: the value is inside of a SQL row, where RowKinds carry no information.
     projected: for encoding: SQL rows are keys that generated projections make, see BinaryRow.reserve_nulls.
     """
 
     kryo: int = 2
     classes: Mapping[str, Any] = field(default_factory=dict)
     temporal: str = "micros"
+    strict: bool = False
     row_kind: bool = False
     tail: bool = False
     opaque: bool = True
     within: tuple[str, ...] = ()
     case_class_arity: CaseClassArity = CaseClassArity.FOUND
+    inside_row: bool = False
     projected: bool = False
+
+    @property
+    def fidelity(self) -> Fidelity:
+        """How exactly values become columns."""
+        return Fidelity.of(self.temporal, self.strict)
 
     @property
     def has_bytes(self) -> bool:

@@ -66,7 +66,7 @@ class PlainArray(Serializer):
     snapshot_class: str = field(default="", compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        return self.bytes
+        return Counted(FlinkString(strict=True)) if ctx.strict and self.element == "String" else self.bytes
 
     @property
     def type_name(self) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec.encoding.times import by_distinct
+from stateproc.codec.errors import LoneSurrogate
 from stateproc.codec.layouts import AlwaysNull, Boolean, Converted, FlinkString, Layout, Number, SingletonValue
 from stateproc.codec.temporal import ints, nulls
 from stateproc.flink_versions import Release
@@ -41,7 +42,16 @@ def _unit(text: str) -> int:
     return int.from_bytes(raw, "big", signed=True)
 
 
+def whole_character(units: pa.Array) -> pa.Array:
+    """Convert UTF-16 units to strings of one character. Raises LoneSurrogate for half of a surrogate pair."""
+    values = ints(units) & 0xFFFF
+    if ((values >= 0xD800) & (values < 0xE000) & ~nulls(units)).any():
+        raise LoneSurrogate
+    return character(units)
+
+
 _CHARACTER = Converted(Number(pa.int16()), pa.string(), character, inverse=unit)
+_STRICT_CHARACTER = Converted(Number(pa.int16()), pa.string(), whole_character, inverse=unit)
 
 # name, type name for users, layout, getLength()
 SCALARS: tuple[tuple[str, str, Layout, int], ...] = (
@@ -66,6 +76,13 @@ SCALARS: tuple[tuple[str, str, Layout, int], ...] = (
     ("NullValue", "NullValue", SingletonValue(0), 0),
     ("Void", "Void", AlwaysNull(1), 1),
 )
+_STRICT: dict[str, Layout] = {
+    "Char": _STRICT_CHARACTER,
+    "CharValue": _STRICT_CHARACTER,
+    "String": FlinkString(strict=True),
+    "StringValue": FlinkString(0, strict=True),
+}
+"""Layouts that refuse what their columns cannot hold."""
 _NAMES = frozenset(row[0] for row in SCALARS)
 
 
@@ -83,7 +100,7 @@ class Scalar(Serializer):
     snapshot_class: str = field(default="", compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        return self.bytes
+        return _STRICT.get(self.name, self.bytes) if ctx.strict else self.bytes
 
     @property
     def length(self) -> int:

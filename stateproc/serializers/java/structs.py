@@ -120,7 +120,7 @@ class RowOf(Serializer):
     has_kind: bool
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        return MaskedRow(positional(self.fields, ctx), self.has_kind, ctx.row_kind)
+        return MaskedRow(positional(self.fields, ctx), self.has_kind, ctx.row_kind, ctx.strict)
 
     @property
     def type_name(self) -> str:

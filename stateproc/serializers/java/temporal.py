@@ -174,7 +174,7 @@ def _parsed(value: Any, parse: Callable[[str], Any]) -> Any:
 
 @dataclass(frozen=True)
 class TemporalKind:
-    """A row of the table: the layout of the fields, and their conversion to Arrow in either mode."""
+    """A row of the table: the layout of the fields, and their conversion to Arrow; ``fine``: they have nanoseconds."""
 
     name: str
     type: str
@@ -184,6 +184,7 @@ class TemporalKind:
     convert: Callable[..., pa.Array]
     inverse: Callable[[pa.Array], pa.Array]
     plain: Callable[[Any], Any]
+    fine: bool = False
 
 
 _UTC = pa.timestamp("us", "UTC")
@@ -192,10 +193,20 @@ TEMPORAL: tuple[TemporalKind, ...] = (
     TemporalKind("SqlDate", "java.sql.Date", _MILLIS, 8, _UTC, _millis, _from_millis, python_timestamp),
     TemporalKind("SqlTime", "java.sql.Time", _MILLIS, 8, _UTC, _millis, _from_millis, python_timestamp),
     TemporalKind(
-        "SqlTimestamp", "java.sql.Timestamp", _STAMP, 12, _UTC, _sql_timestamp, _from_sql_timestamp, python_timestamp
+        "SqlTimestamp",
+        "java.sql.Timestamp",
+        _STAMP,
+        12,
+        _UTC,
+        _sql_timestamp,
+        _from_sql_timestamp,
+        python_timestamp,
+        fine=True,
     ),
     TemporalKind("LocalDate", "LocalDate", _DATE, 6, pa.date32(), _local_date, _from_local_date, python_date),
-    TemporalKind("LocalTime", "LocalTime", _TIME, 7, pa.time64("us"), _local_time, _from_local_time, python_time),
+    TemporalKind(
+        "LocalTime", "LocalTime", _TIME, 7, pa.time64("us"), _local_time, _from_local_time, python_time, fine=True
+    ),
     TemporalKind(
         "LocalDateTime",
         "LocalDateTime",
@@ -205,15 +216,17 @@ TEMPORAL: tuple[TemporalKind, ...] = (
         _local_date_time,
         _from_local_date_time,
         python_timestamp,
+        fine=True,
     ),
-    TemporalKind("Instant", "Instant", _INSTANT, 12, _UTC, _instant, _from_instant, python_timestamp),
+    TemporalKind("Instant", "Instant", _INSTANT, 12, _UTC, _instant, _from_instant, python_timestamp, fine=True),
 )
 
 
 def temporal_layout(kind: TemporalKind, ctx: LayoutContext) -> Layout:
     """Return the layout of a temporal kind in the context's mode."""
-    arrow = pa.string() if ctx.temporal == "exact" else kind.micros
-    return Converted(kind.parts, arrow, partial(kind.convert, mode=ctx.temporal), kind.plain, kind.inverse, True)
+    mode = ctx.fidelity.fine if kind.fine else ctx.fidelity.coarse
+    arrow = pa.string() if mode == "exact" else kind.micros
+    return Converted(kind.parts, arrow, partial(kind.convert, mode=mode), kind.plain, kind.inverse, True)
 
 
 @dataclass(frozen=True)

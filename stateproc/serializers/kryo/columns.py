@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -29,9 +30,11 @@ from stateproc.codec.kryo.values import (
     whole_text,
 )
 from stateproc.codec.layouts.collections import NullKey
+from stateproc.codec.temporal import Fidelity, refuse_finer
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.serializers.java.temporal import python_date, python_time, python_timestamp
 from stateproc.serializers.kryo.scala_columns import SCALA_LEAVES, ScalaShape, scala_shape
+from stateproc.serializers.kryo.time_columns import time_column
 
 CLASS_FIELD = "class"
 MAX_COLUMNS = 2000
@@ -128,14 +131,20 @@ def _micros(column: KryoColumn, value: Any) -> Any:
     return _expect(column, value, Moment).micros
 
 
+def _whole(column: KryoColumn, value: Any) -> Any:
+    moment = _expect(column, value, Moment)
+    refuse_finer(moment.nanos)
+    return moment.micros
+
+
 def _number(column: KryoColumn, value: Any) -> Any:
     return _expect(column, value, bool, int, float)
 
 
-def _text(column: KryoColumn, value: Any) -> str:
+def _text(column: KryoColumn, value: Any, strict: bool = False) -> str:
     if isinstance(value, Cycle | KryoMap | KryoObject | list | bytes):
         _expect(column, value, str)
-    return whole_text(str(value))
+    return whole_text(str(value), strict)
 
 
 def _python_struct(column: KryoColumn, value: Any) -> dict[str, Any]:
@@ -161,12 +170,16 @@ KINDS: dict[str, Kind] = {
     "json": Kind(lambda c, v: v, lambda c, v: json.loads(v)),
     "number": Kind(_number),
     "text": Kind(_text),
+    "strict text": Kind(partial(_text, strict=True)),
     "integer": Kind(_text, lambda c, v: int(v)),
     "decimal": Kind(_text, lambda c, v: Decimal(v)),
     "binary": Kind(lambda c, v: _expect(c, v, bytes)),
     "date": Kind(_micros, lambda c, v: python_date(v)),
     "time": Kind(_micros, lambda c, v: python_time(v)),
     "stamp": Kind(_micros, lambda c, v: python_timestamp(v)),
+    "whole date": Kind(_micros, lambda c, v: python_date(v)),
+    "whole time": Kind(_whole, lambda c, v: python_time(v)),
+    "whole stamp": Kind(_whole, lambda c, v: python_timestamp(v)),
     "exact date": Kind(_text, lambda c, v: python_date(v)),
     "exact time": Kind(_text, lambda c, v: python_time(v)),
     "exact stamp": Kind(_text, lambda c, v: python_timestamp(v)),
@@ -178,6 +191,7 @@ KINDS: dict[str, Kind] = {
 JSON = KryoColumn("json", pa.string())
 _BINARY = KryoColumn("binary", pa.binary())
 _TEXT = KryoColumn("text", pa.string())
+_STRICT_TEXT = KryoColumn("strict text", pa.string())
 _NUMBERS = {
     "boolean": pa.bool_(),
     "byte": pa.int8(),
@@ -186,17 +200,6 @@ _NUMBERS = {
     "long": pa.int64(),
     "float": pa.float32(),
     "double": pa.float64(),
-}
-_UTC = pa.timestamp("us", "UTC")
-_TIMES: dict[str, tuple[str, pa.DataType]] = {
-    "java.time.LocalDate": ("date", pa.date32()),
-    "java.time.LocalTime": ("time", pa.time64("us")),
-    "java.time.LocalDateTime": ("stamp", pa.timestamp("us")),
-    "java.time.Instant": ("stamp", _UTC),
-    "java.util.Date": ("stamp", _UTC),
-    "java.sql.Date": ("stamp", _UTC),
-    "java.sql.Time": ("stamp", _UTC),
-    "java.sql.Timestamp": ("stamp", _UTC),
 }
 _PLAIN: dict[str, KryoColumn] = {
     **{name: KryoColumn("number", type_) for name, type_ in _NUMBERS.items()},
@@ -259,18 +262,18 @@ _LISTS = (
 )
 
 
-def column_of(type_: FieldType, setting: KryoSetting, temporal: str) -> KryoColumn:
+def column_of(type_: FieldType, setting: KryoSetting, modes: Fidelity) -> KryoColumn:
     """Return the column of a Java type; JSON text if the type does not determine the form of its values."""
-    return _Columns(setting, temporal).of(type_, ())
+    return _Columns(setting, modes).of(type_, ())
 
 
 class _Columns:
-    def __init__(self, setting: KryoSetting, temporal: str) -> None:
+    def __init__(self, setting: KryoSetting, modes: Fidelity) -> None:
         self.setting = setting
         self.classes = setting.classes
         # Descriptions of Scala's classes mean that they are written by their fields: their values are objects.
         self.scala = setting.version < 5 and not any(name.startswith("scala.") for name in setting.classes)
-        self.exact = temporal == "exact"
+        self.modes = modes
         self.made = 0
 
     def of(self, type_: FieldType, inside: tuple[str, ...]) -> KryoColumn:
@@ -280,12 +283,11 @@ class _Columns:
         if (own := self._own(java_name(type_))) is not None:
             return own
         if name in _PLAIN:
-            return _PLAIN[name]
+            return _STRICT_TEXT if self.modes.strict and _PLAIN[name] is _TEXT else _PLAIN[name]
         if name in AVRO_TYPES:
             return JSON
-        if name in _TIMES:
-            kind, arrow = _TIMES[name]
-            return KryoColumn(f"exact {kind}", pa.string()) if self.exact else KryoColumn(kind, arrow)
+        if (time := time_column(name, self.modes)) is not None:
+            return KryoColumn(*time)
         if type_.array:
             if type_.args[0].name == "byte":
                 return _BINARY

@@ -25,6 +25,7 @@ from stateproc.codec.kryo.classes import BY_NAME, ID_BIAS, PRIMITIVE_IDS, REGIST
 from stateproc.codec.kryo.setting import KryoSetting
 from stateproc.codec.kryo.types import BOXES, FINAL_CLASSES, STRING, FieldType, UserClass, in_java_order, is_synthetic
 from stateproc.codec.layouts.base import Unwritable
+from stateproc.codec.temporal import Fidelity
 from stateproc.serializers.kryo.columns import KryoColumn
 from stateproc.serializers.kryo.leaf_bodies import leaf_body, varint
 
@@ -42,7 +43,7 @@ class KryoWriter:
     """Writes values of Kryo.writeClassAndObject as the setting's release does."""
 
     setting: KryoSetting
-    temporal: str
+    modes: Fidelity
 
     def measure(self, type_: FieldType, column: KryoColumn, array: pa.Array) -> SizedWriter:
         """Write a whole value: class and object, or null. Raises Unencodable, Unwritable."""
@@ -100,7 +101,7 @@ class KryoWriter:
             return self._map(type_, column, array)
         if column.kind == "struct":
             return self._struct(type_, column, array)
-        body = leaf_body(type_.name, self.setting.version, self.temporal, column.type, self._enum(type_))
+        body = leaf_body(type_.name, self.setting.version, self.modes, column.type, self._enum(type_))
         if body is None or column.kind == "json":
             raise Unwritable(f"Kryo values of class {type_.name!r} are read only")
         return body.measure(array)

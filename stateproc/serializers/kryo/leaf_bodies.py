@@ -22,12 +22,13 @@ from stateproc.codec.encoding.decimals import integer_bytes, parts_of
 from stateproc.codec.encoding.numbers import varints
 from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, constant_bytes, scatter
 from stateproc.codec.encoding.strings import blob_bytes, blobs
-from stateproc.codec.errors import BadValue
+from stateproc.codec.errors import BadValue, LoneSurrogate
 from stateproc.codec.kryo.times import FIRST_SECOND, LAST_SECOND
 from stateproc.codec.kryo.types import BOXES, UserClass
 from stateproc.codec.layouts import Boolean, Converted, Layout, Number, StructLayout, VarNumber
 from stateproc.codec.layouts.numbers import number_array
 from stateproc.codec.layouts.strings import blob_array, blob_columns
+from stateproc.serializers.kryo.time_columns import time_mode
 
 _I8, _I16 = Number(pa.int8()), Number(pa.int16())
 _Z32, _U32 = VarNumber(pa.int32(), ops.VARINT_Z32), VarNumber(pa.int32(), ops.VARINT_U32)
@@ -202,10 +203,12 @@ def _short_time(parts: pa.StructArray, mode: str) -> pa.Array:
     return t.time_array(t.ints(parts.field("nanos")), t.nulls(parts), mode)
 
 
-def _chars(parts: pa.StructArray, mode: str) -> pa.Array:
-    units = t.ints(parts.field("unit")).tolist()
-    null = t.nulls(parts)
-    return t.strings(null, len(null), lambda i: "\ufffd" if 0xD800 <= units[i] < 0xE000 else chr(units[i]))
+def _chars(parts: pa.StructArray, strict: bool) -> pa.Array:
+    units, null = t.ints(parts.field("unit")), t.nulls(parts)
+    lone = (units >= 0xD800) & (units < 0xE000)
+    if strict and (lone & ~null).any():
+        raise LoneSurrogate
+    return t.strings(null, len(null), lambda i: "\ufffd" if lone[i] else chr(units[i]))
 
 
 def _constants(parts: pa.StructArray, constants: tuple[str, ...]) -> pa.Array:
@@ -337,9 +340,10 @@ LEAVES = [*dict.fromkeys(name for name, _ in PARTS), "java.math.BigDecimal"]
 
 
 def leaf_body(
-    class_name: str, version: int, mode: str, arrow_type: pa.DataType, enum: UserClass | None
+    class_name: str, version: int, modes: t.Fidelity, arrow_type: pa.DataType, enum: UserClass | None
 ) -> Layout | None:
     """Return the layout of the body of a class or of a primitive field; None if only the walker reads it."""
+    mode = time_mode(class_name, modes)
     primitive = BOXES.get(class_name, class_name)
     if primitive in ("int", "long"):
         return _Z32 if primitive == "int" else _Z64
@@ -347,7 +351,7 @@ def leaf_body(
         return Boolean()
     if primitive == "char":
         unit = _struct(unit=Number(pa.uint16(), version < 5))
-        return Converted(unit, pa.string(), partial(_chars, mode=mode), inverse=_from_chars)
+        return Converted(unit, pa.string(), partial(_chars, strict=modes.strict), inverse=_from_chars)
     if primitive in ("byte", "short", "float", "double"):
         return Number(arrow_type, version < 5)
     if class_name in _BIG:

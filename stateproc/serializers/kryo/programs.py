@@ -40,7 +40,8 @@ from stateproc.codec.layouts import Layout
 from stateproc.codec.layouts.base import is_valid, refuse_rows
 from stateproc.codec.layouts.collections import as_map, list_array
 from stateproc.codec.layouts.nesting import struct_array
-from stateproc.codec.layouts.strings import blob_array, blob_columns
+from stateproc.codec.layouts.strings import blob_array, blob_columns, whole_strings
+from stateproc.codec.temporal import Fidelity
 from stateproc.codec.vm import kryo_kernels as codes
 from stateproc.serializers.kryo.columns import KryoColumn
 from stateproc.serializers.kryo.empty_bodies import empty_values, refuse_empty
@@ -73,7 +74,7 @@ class KryoValue(Layout):
     type: FieldType
     column: KryoColumn
     setting: KryoSetting
-    temporal: str
+    modes: Fidelity
     read: Callable[[Cursor], Any] = field(compare=False)
     whole: bool
 
@@ -92,7 +93,7 @@ class KryoValue(Layout):
         way = b.column(1, 0)
         first, stop, host, end_label = b.label(), b.label(), b.label(), b.label()
         fill, host_fill = b.pending_fill(), b.pending_fill()
-        plan = _Plan(b, self.setting, self.temporal, self.whole)
+        plan = _Plan(b, self.setting, self.modes, self.whole)
         b.reads_kryo = True
         table = plan.class_table()
         first.at = b.column_count if b.keep else 0
@@ -132,7 +133,7 @@ class KryoValue(Layout):
     def measure(self, array: pa.Array) -> SizedWriter:
         if not len(array):
             return refuse_rows(array, "")
-        return KryoWriter(self.setting, self.temporal).measure(self.type, self.column, array)
+        return KryoWriter(self.setting, self.modes).measure(self.type, self.column, array)
 
     def to_python(self, value: Any) -> Any:
         return self.column.python(value)
@@ -146,11 +147,11 @@ def check_plan(layout: KryoValue) -> None:
 class _Plan:
     """Emits what a program needs to read a type's values."""
 
-    def __init__(self, b: Builder, setting: KryoSetting, temporal: str, whole: bool) -> None:
+    def __init__(self, b: Builder, setting: KryoSetting, modes: Fidelity, whole: bool) -> None:
         self.b = b
         self.setting = setting
         self.version = setting.version
-        self.temporal = temporal
+        self.modes = modes
         self.whole = whole
         self._walker = Walker(KryoInput(Cursor(b""), setting.version), setting, Guesses(), BODIES)
         self._codes = self._class_codes()
@@ -263,7 +264,9 @@ class _Plan:
         type_, typed = self._collection_type(type_, typed)
         if type_.name == STRING:
             lengths, data = blob_columns(b)
-            b.op(ops.KRYO_STRING, lengths, data, int(nullable))
+            b.op(ops.KRYO_STRING, lengths, data, int(nullable) + (ops.KEEP_SURROGATES if self.modes.strict else 0))
+            if self.modes.strict:
+                return lambda taken: whole_strings(taken, lengths, data)
             return lambda taken: blob_array(taken, lengths, data, pa.string())
         first, fill, end_label = b.column_count, b.pending_fill(), b.label()
         unmarked = type_.name in BOXES or (self.version >= 5 and self._walker.enum(type_.name) is not None)
@@ -289,7 +292,7 @@ class _Plan:
 
     def _leaf(self, type_: FieldType, column: KryoColumn) -> Assembler:
         enum = self._walker.enum(type_.name)
-        layout = leaf_body(type_.name, self.version, self.temporal, column.type, enum)
+        layout = leaf_body(type_.name, self.version, self.modes, column.type, enum)
         if layout is None:
             raise Unplanned(str(type_))
         return layout.emit(self.b, True)

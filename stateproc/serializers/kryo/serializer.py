@@ -94,11 +94,11 @@ class Kryo(Serializer):
                 )
         type_ = self.declared or class_of_name(self.class_name)
         _check_known(type_, setting.classes, set())
-        column = column_of(type_, setting, ctx.temporal)
+        column = column_of(type_, setting, ctx.fidelity)
         read = partial(_read, setting=setting, column=column, whole=ctx.tail)
         if ctx.tail and column.kind == "binary" and setting.serializer_of(self.class_name).certain is None:
             read = partial(_read_or_bytes, read=read, opaque=ctx.opaque)
-        planned = KryoValue(type_, column, setting, ctx.temporal, read, ctx.tail)
+        planned = KryoValue(type_, column, setting, ctx.fidelity, read, ctx.tail)
         try:
             check_plan(planned)
         except Unplanned:

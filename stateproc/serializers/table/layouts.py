@@ -44,6 +44,7 @@ from stateproc.serializers.table.variants import VARIANT_FIELD, bitmap_layout
 from stateproc.wire import Cursor
 
 COMPACT_DECIMAL, COMPACT_TIMESTAMP = 18, 3
+_MICRO_DIGITS = 6
 MAX_DECIMAL = 38
 _MILLI = 10**6
 _MOST_DAYS = 2**31 - 1
@@ -109,26 +110,29 @@ def timestamps_to_wide(values: pa.Array) -> pa.StructArray:
 
 def date_layout(inner: Layout, ctx: LayoutContext) -> Layout:
     """``inner``: int32 days since the epoch."""
-    arrow = _temporal(ctx, pa.date32())
-    return Converted(inner, arrow, partial(days_to_dates, mode=ctx.temporal), python_date, dates_to_days)
+    mode = ctx.fidelity.coarse
+    return Converted(inner, _temporal(mode, pa.date32()), partial(days_to_dates, mode=mode), python_date, dates_to_days)
 
 
 def time_layout(inner: Layout, ctx: LayoutContext) -> Layout:
     """``inner``: int32 milliseconds of the day."""
-    arrow = _temporal(ctx, pa.time64("us"))
-    return Converted(inner, arrow, partial(millis_to_times, mode=ctx.temporal), python_time, times_to_millis)
+    mode = ctx.fidelity.coarse
+    return Converted(
+        inner, _temporal(mode, pa.time64("us")), partial(millis_to_times, mode=mode), python_time, times_to_millis
+    )
 
 
-def timestamp_layout(inner: Layout, wide: bool, zone: str | None, ctx: LayoutContext) -> Layout:
+def timestamp_layout(inner: Layout, wide: bool, zone: str | None, ctx: LayoutContext, precision: int = 3) -> Layout:
     """``inner``: int64 milliseconds, or with ``wide`` a struct of millis and nanos of the millisecond."""
     convert = wide_to_timestamps if wide else millis_to_timestamps
-    arrow = _temporal(ctx, pa.timestamp("us", zone))
+    mode = ctx.fidelity.fine if precision > _MICRO_DIGITS else ctx.fidelity.coarse
+    arrow = _temporal(mode, pa.timestamp("us", zone))
     inverse = timestamps_to_wide if wide else timestamps_to_millis
-    return Converted(inner, arrow, partial(convert, mode=ctx.temporal, zone=zone), python_timestamp, inverse)
+    return Converted(inner, arrow, partial(convert, mode=mode, zone=zone), python_timestamp, inverse)
 
 
-def _temporal(ctx: LayoutContext, arrow: pa.DataType) -> pa.DataType:
-    return pa.string() if ctx.temporal == "exact" else arrow
+def _temporal(mode: str, arrow: pa.DataType) -> pa.DataType:
+    return pa.string() if mode == "exact" else arrow
 
 
 # --- decimals --------------------------------------------------------------------------------------------
@@ -182,7 +186,7 @@ def _timestamp_slot(zone: str | None) -> Callable[[LogicalType, LayoutContext], 
     def build(type_: LogicalType, ctx: LayoutContext) -> Layout:
         wide = type_.precision > COMPACT_TIMESTAMP
         inner = WideTimestampSlot() if wide else Number(pa.int64(), big_endian=False)
-        return timestamp_layout(inner, wide, zone, ctx)
+        return timestamp_layout(inner, wide, zone, ctx, type_.precision)
 
     return build
 
@@ -256,7 +260,7 @@ def array_of(element: LogicalType, ctx: LayoutContext) -> BinaryArray:
 
 def row_of(names: tuple[str, ...], types: tuple[LogicalType, ...], ctx: LayoutContext) -> BinaryRow:
     """Return the layout of a row; RowKinds of nested rows carry no information and are dropped."""
-    inner = replace(ctx, row_kind=False, tail=False, projected=False)
+    inner = replace(ctx, row_kind=False, inside_row=True, tail=False, projected=False)
     fields = tuple((name, slot(type_, inner)) for name, type_ in zip(unique(names), types, strict=True))
     # Processing time is no value that rows have: it is NOT NULL, and null wherever a row is stored.
     required = frozenset(
@@ -264,7 +268,7 @@ def row_of(names: tuple[str, ...], types: tuple[LogicalType, ...], ctx: LayoutCo
         for (name, _), type_ in zip(fields, types, strict=True)
         if not type_.nullable and type_.attribute != "PROCTIME"
     )
-    return BinaryRow(fields, ctx.row_kind, ctx.projected, required)
+    return BinaryRow(fields, ctx.row_kind, ctx.projected, required, ctx.strict and not ctx.inside_row)
 
 
 def unique(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -295,7 +299,7 @@ def serialized_timestamp(precision: int, zone: str | None, ctx: LayoutContext) -
     wide = precision > COMPACT_TIMESTAMP
     millis = Number(pa.int64())
     parts: Layout = StructLayout((("millis", millis), ("nanos", Number(pa.int32())))) if wide else millis
-    return timestamp_layout(parts, wide, zone, ctx)
+    return timestamp_layout(parts, wide, zone, ctx, precision)
 
 
 def _sized(type_: LogicalType, ctx: LayoutContext) -> Layout:
