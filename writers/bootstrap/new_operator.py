@@ -113,8 +113,14 @@ class NewOperator:
             )
 
 
-def row_encoder(rows: KeyedRows, key: Serializer, state_id: int, mine: OperatorJob, hash_function: str | ClassHash | None,
-                context: LayoutContext) -> RowEncoder:  # fmt: skip
+def row_encoder(
+    rows: KeyedRows,
+    key: Serializer,
+    state_id: int,
+    mine: OperatorJob,
+    hash_function: str | ClassHash | None,
+    context: LayoutContext,
+) -> RowEncoder:
     """What makes entries of a state's rows; ``state_id``: the state's place in the operator's header.
 
     Raises InvalidOption if the hashes of keys are unknown.
@@ -128,7 +134,7 @@ def row_encoder(rows: KeyedRows, key: Serializer, state_id: int, mine: OperatorJ
             f"the hashCode of keys of the type {key.type_name} is unknown: the class defines its own",
             where=Where(operator=mine.display, state=rows.declared.name),
             advice="give it in a column of ints, hash_column='…', or name it: hash='Objects.hash' (or another of "
-            f"{HASH_FUNCTIONS}); of an existing operator, with_hash_function(uid, 'Objects.hash'), or transform_state with rows that keep their "
-            "column key_group",
+            f"{HASH_FUNCTIONS}); of an existing operator, with_hash_function(uid, 'Objects.hash'), or transform_state "
+            "with rows that keep their column key_group",
         )
     return RowEncoder(rows.declared.state(key, state_id), mine.max_parallelism, context, hash_, mine.display)

@@ -1,7 +1,7 @@
 """Choose the formula of the hash codes of an operator's keys: the one that the keys at hand confirm.
 
-A key is in the key group murmur(hash code) mod max parallelism of the operator that wrote it, so a formula that gives any
-key another key group is not the one of its class. A name may stand for several formulas (Scala's differ by release).
+A key is in the key group murmur(hash code) mod max parallelism of the operator that wrote it, so a formula that gives
+any key another key group is not the one of its class. A name may stand for several formulas (Scala's differ by release).
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class HashChoice:
             return f"{operator}: keys are hashed by {name}; there is no entry that could confirm it"
         if self.max_parallelism == 1:
             return f"{operator}: keys are hashed by {name}; one key group confirms nothing: be sure that it is right"
-        return f"{operator}: keys are hashed by {name}, which the key groups of all {self.entries:,} entries looked at confirm"
+        seen = f"all {self.entries:,} entries looked at"
+        return f"{operator}: keys are hashed by {name}, which the key groups of {seen} confirm"
 
 
 def default_hash_name(key: Serializer | None) -> str | None:
@@ -80,8 +81,8 @@ def choose_hash(operator: Operator, header: MergedHeader, named: str) -> HashCho
         most = max(fitting)
         tried = ", ".join(f"{one.name} fits {number}" for one, number in zip(candidates, fitting, strict=True))
         raise InvalidOption(
-            f"{most} of {total} entries fit: {named} gives the others another key group than the one that they are in, so "
-            f"Flink would not find them (tried: {tried})",
+            f"{most} of {total} entries fit: {named} gives the others another key group than the one that they are in, "
+            f"so Flink would not find them (tried: {tried})",
             where=where,
             advice=WRONG_HASH_ADVICE,
         )
@@ -98,7 +99,7 @@ def choose_hash(operator: Operator, header: MergedHeader, named: str) -> HashCho
 
 
 def confirm_function(operator: Operator, header: MergedHeader, function: HashCodes) -> None:
-    """Raise InvalidOption if a user's function gives keys at the source other key groups; some of each state are read."""
+    """Raise InvalidOption if a user's function gives keys at the source other key groups; reads some of each state."""
     for name in header.names:
         check = rekey(
             header.keyed(name, 0), operator.max_parallelism, operator.options.context, hash_function=function,
@@ -109,7 +110,9 @@ def confirm_function(operator: Operator, header: MergedHeader, function: HashCod
                 pass
 
 
-def _fitting(operator: Operator, header: MergedHeader, candidates: Sequence[ClassHash]) -> tuple[list[int], int, list[bytes]]:
+def _fitting(
+    operator: Operator, header: MergedHeader, candidates: Sequence[ClassHash]
+) -> tuple[list[int], int, list[bytes]]:
     """Count the entries that fit each formula, and all that were looked at; digest the hash codes of each formula."""
     fitting, total, digests = [0] * len(candidates), 0, [hashlib.sha256() for _ in candidates]
     context = replace(operator.options.context.inner, temporal="exact")
