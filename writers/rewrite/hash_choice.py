@@ -1,7 +1,8 @@
 """Choose the formula of the hash codes of an operator's keys: the one that the keys at hand confirm.
 
 A key is in the key group murmur(hash code) mod max parallelism of the operator that wrote it, so a formula that gives
-any key another key group is not the one of its class. A name may stand for several formulas (Scala's differ by release).
+any key another key group is not the one of its class. A name may stand for several formulas
+(Scala's differ by release).
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ _WITH_KIND = "_with_kind"
 _NO_BYTES = RowBytes(np.empty(0, np.uint8), np.zeros(1, np.int64))
 WRONG_HASH_ADVICE = (
     "name the hashCode method of the keys' class: hash_function='Objects.hash' (--hash-function UID=NAME), or another "
-    f"of {HASH_FUNCTIONS}, with the fields in the method's order (record:name,count), or in Python a function of the keys "
-    "that returns their hash codes; or keep the max parallelism"
+    f"of {HASH_FUNCTIONS}, with the fields in the method's order (record:name,count), or in Python a function of the "
+    "keys that returns their hash codes; or keep the max parallelism"
 )
 
 
@@ -211,7 +211,8 @@ def rekey(
 
     hash_function: for keys whose hashCode is their class's own (POJOs, case classes): a name that `key_hash_of` knows,
     the formula that was chosen for it, or a function of the decoded keys (an Arrow array, dates and times as ISO texts)
-    that returns their hash codes as int32. source: the operator that entries come from, whose key groups confirm the hash; None for
+    that returns their hash codes as int32. source: the operator that entries come from, whose key groups confirm the
+    hash; None for
     entries without. Raises InvalidOption where the hash does not follow from the bytes and none is given; Undecodable
     where the layout of keys is unknown.
     """
