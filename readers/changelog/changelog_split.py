@@ -8,13 +8,18 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from stateproc.errors import UnsupportedSnapshot, Where
-from stateproc.metadata.backend import StateMetaInfo
+from stateproc.metadata.backend import KeyedHeader, StateMetaInfo
 from stateproc.metadata.handles import ChangelogHandle
 from stateproc.readers.changelog.change_blocks import ChangeBlock
 from stateproc.readers.changelog.changelog_source import ChangelogSource
 from stateproc.readers.changelog.key_type_check import checked
 from stateproc.readers.changelog.log_compaction import compacted_entries
-from stateproc.readers.changelog.log_metadata import DeclaredStateIds, changelog_header, read_declaration
+from stateproc.readers.changelog.log_metadata import (
+    DeclaredStateIds,
+    changelog_header,
+    is_described_by,
+    read_declaration,
+)
 from stateproc.readers.changelog.materialized import materialized_file
 from stateproc.readers.changelog.records import records
 from stateproc.readers.changelog.segments import METADATA_GROUP, LogHandle, log_blocks
@@ -23,7 +28,6 @@ from stateproc.readers.common.keyed_file import KeyedFile
 from stateproc.readers.common.raw_entries import RawEntries
 from stateproc.readers.common.splits import KeyedSplit, StateScan
 from stateproc.readers.common.state_descriptor import KeyedState, find_state, keyed_state
-from stateproc.serializers import Serializer
 from stateproc.serializers.core.plugins import load_plugins
 
 _MATERIALIZED_IN_A_RUN = 4
@@ -143,7 +147,7 @@ class ChangelogSplit(KeyedSplit):
                 state_id, info = read_declaration(change)
                 declared.declare(state_id, own=info.name == target.name)
                 if info.name == target.name:
-                    self._check_same(target, info, target.key, change.file)
+                    self._check_same(target, info, None, change.file)
 
     def materialized(self, target: KeyedState) -> list[KeyedFile]:
         """Return the materialized files that contain the target."""
@@ -154,13 +158,17 @@ class ChangelogSplit(KeyedSplit):
             assert header is not None
             for info, state in zip(header.states, file.states, strict=True):
                 if info.name == target.name and isinstance(state, KeyedState):
-                    self._check_same(target, info, header.key, self.origin)
+                    self._check_same(target, info, header, self.origin)
                     files.append(file)
         return files
 
-    def _check_same(self, target: KeyedState, info: StateMetaInfo, key: Serializer, file: str) -> None:
-        """Raise UnsupportedSnapshot if the state's bytes were written by different serializers."""
-        if keyed_state(info, 0, key) != target:
+    def _check_same(self, target: KeyedState, info: StateMetaInfo, materialized: KeyedHeader | None, file: str) -> None:
+        """Raise UnsupportedSnapshot if the state's bytes were written by serializers that the target's are not."""
+        if keyed_state(info, 0, target.key if materialized is None else materialized.key) == target:
+            return
+        whole = changelog_header(self.source)
+        own = materialized or whole
+        if whole is None or own is None or not is_described_by(whole, info, own.key, own.key_snapshot):
             raise UnsupportedSnapshot(
                 "the state's serializer changed between what the changelog has materialized and what it logs",
                 where=Where(file=file, operator=self.scan.operator, state=target.name),

@@ -6,6 +6,7 @@ Format: org.apache.flink.state.changelog.StateChangeLogger metadata records (Abs
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from stateproc.readers.changelog.key_type_check import ADVICE
 from stateproc.readers.changelog.materialized import materialized_file
 from stateproc.readers.changelog.operations import Operation
 from stateproc.readers.changelog.segments import Change, log_changes
+from stateproc.readers.common.merged_snapshots import DifferentSerializersError, merged_info, merged_key
 from stateproc.serializers import Serializer
 from stateproc.serializers.runtime.timers import Timer
 from stateproc.wire import Cursor
@@ -79,6 +81,8 @@ def declared_states(source: ChangelogSource) -> Iterator[StateMetaInfo]:
 def changelog_header(source: ChangelogSource) -> KeyedHeader | None:
     """Return the states of the changelog, those of the materialized part first; None if there are none at all.
 
+    A state that both describe is the one that describes the values of both, if there is one; else the first.
+
     The log itself does not contain the key's serializer: its states are those of
     RegisteredKeyValueStateBackendMetaInfo, with the serializers of namespaces and values only.
 
@@ -91,11 +95,14 @@ def changelog_header(source: ChangelogSource) -> KeyedHeader | None:
     key_snapshot = b""
     for handle in source.handle.materialized:
         header = _materialized_header(handle, source)
-        key, key_snapshot = key or header.key, key_snapshot or header.key_snapshot
+        if key is None:
+            key, key_snapshot = header.key, header.key_snapshot
+        with suppress(DifferentSerializersError):
+            key, key_snapshot = merged_key(key, key_snapshot, header.key, header.key_snapshot)
         for info in header.states:
-            found.setdefault(info.name, info)
+            _add(found, info)
     for info in declared_states(source):
-        found.setdefault(info.name, info)
+        _add(found, info)
         if key is None and isinstance(info.value_serializer, Timer):
             key = info.value_serializer.key
     if not found and key is None:
@@ -111,6 +118,23 @@ def changelog_header(source: ChangelogSource) -> KeyedHeader | None:
             "(state.changelog.periodic-materialize.interval), or a savepoint of the job",
         )
     return KeyedHeader(_HEADER_VERSION, False, key, tuple(found.values()), key_snapshot)
+
+
+def _add(found: dict[str, StateMetaInfo], info: StateMetaInfo) -> None:
+    with suppress(DifferentSerializersError):  # reading that state says that they differ
+        found[info.name] = merged_info(found.get(info.name, info), info)
+
+
+def is_described_by(header: KeyedHeader, info: StateMetaInfo, key: Serializer, key_snapshot: bytes) -> bool:
+    """Return whether a state in the header describes what a serializer of ``info`` and of the key have written."""
+    for known in header.states:
+        if known.name == info.name:
+            try:
+                same_key, _ = merged_key(header.key, header.key_snapshot, key, key_snapshot)
+                return same_key == header.key and merged_info(known, info) == known
+            except DifferentSerializersError:
+                return False
+    return False
 
 
 def _materialized_header(handle: KeyedHandle, source: ChangelogSource) -> KeyedHeader:

@@ -154,7 +154,7 @@ class ExistingOperator:
         header, rows = self.header, self._rows()
         if header.key is None:
             return None
-        infos = [self._edited(info) for info in header.states if self._stays(info.name, rows)]
+        infos = [self._edited(header.carried(name)) for name in header.names if self._stays(name, rows)]
         infos += [item.declared.info(header.key, release) for item in rows]
         names = [info.name for info in infos]
         if len(set(names)) < len(names):

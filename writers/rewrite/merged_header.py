@@ -1,20 +1,22 @@
 """Merge the headers of all subtasks' keyed state, in the form of canonical savepoints.
 
-Serializer snapshots stay the bytes they are. Only where a state changes its kind are they put into other frames:
-states of ForSt (KEY_VALUE_V2 keeps serializers of elements, KEY_VALUE those of whole lists and maps), timers of raw
-keyed state, which become priority queues.
+Serializer snapshots stay the bytes they are. Those of subtasks that met other subclasses are merged
+(`readers.common.merged_snapshots`). Where a state changes its kind they are put into other frames: states of ForSt
+(KEY_VALUE_V2 keeps serializers of elements, KEY_VALUE those of whole lists and maps), timers of raw keyed state, which
+become priority queues.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from stateproc.errors import UnsupportedSnapshot, Where, not_found
 from stateproc.flink_versions import DEFAULT, LAST, Release
 from stateproc.metadata.backend import KEY_VALUE, KEY_VALUE_V2, PRIORITY_QUEUE, KeyedHeader, StateMetaInfo
 from stateproc.metadata.handles import KeyGroupsHandle
 from stateproc.readers.common.header_reader import read_whole_header
+from stateproc.readers.common.merged_snapshots import DifferentSerializersError, merged_info, merged_key
 from stateproc.readers.common.state_descriptor import KeyedState, keyed_state, timer_state_name
 from stateproc.readers.timers.raw_timers import TimerService
 from stateproc.readers.timers.splits import RawTimers, open_raw_timers
@@ -36,12 +38,14 @@ DOMAINS = (("event", True), ("processing", False))
 class MergedHeader:
     """What write_keyed_header needs of an operator: the key serializer's snapshot (proxied) and the states.
 
-    ``key`` None, no states: the operator has no keyed state.
+    ``key`` None, no states: the operator has no keyed state. ``different``: states whose entries cannot be carried over
+    as bytes, and why; ``states`` has them as one of the subtasks wrote them.
     """
 
     key: Serializer | None
     key_snapshot: bytes
     states: tuple[StateMetaInfo, ...]
+    different: Mapping[str, UnsupportedSnapshot] = field(default_factory=dict, compare=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -53,6 +57,12 @@ class MergedHeader:
             if info.name == state:
                 return info
         raise not_found("keyed state", state, list(self.names))
+
+    def carried(self, state: str) -> StateMetaInfo:
+        """The state, whose entries one serializer reads. Raises NotFound, UnsupportedSnapshot if there is none."""
+        if state in self.different:
+            raise self.different[state]
+        return self.info(state)
 
     def keyed(self, state: str, state_id: int = 0) -> KeyedState:
         """Return the state for decoding its entries. Raises NotFound; UnsupportedSnapshot for other serializers."""
@@ -70,28 +80,43 @@ class MergedHeader:
 def merged_header(operator: Operator) -> MergedHeader:
     """The keyed states of an operator, timers of raw keyed state included, in the order of the headers.
 
-    Raises UnsupportedSnapshot where subtasks wrote a state with different serializers, or raw keyed state that is no
+    Raises UnsupportedSnapshot where subtasks wrote keys with different serializers, or raw keyed state that is no
     timers; CorruptSnapshot, MissingFile.
     """
     key: Serializer | None = None
     key_snapshot = b""
-    found: dict[str, StateMetaInfo] = {}
+    found: dict[str, list[StateMetaInfo]] = {}
+    for part in _parts(operator):
+        if key is None:
+            key, key_snapshot = part.key, part.key_snapshot
+        elif part.key is not None:
+            try:
+                key, key_snapshot = merged_key(key, key_snapshot, part.key, part.key_snapshot)
+            except DifferentSerializersError:
+                raise _different_keys(operator) from None
+        for info in part.states:
+            found.setdefault(info.name, []).append(info)
+    states, different = list[StateMetaInfo](), dict[str, UnsupportedSnapshot]()
+    for name, infos in found.items():
+        merged = infos[0]
+        try:
+            for info in infos[1:]:
+                merged = merged_info(merged, info)
+        except DifferentSerializersError:
+            merged, different[name] = infos[0], _different_states(operator, name)
+        states.append(merged)
+    if key is not None and not key_snapshot:
+        key_snapshot = _key_of_timers(states) or proxied_snapshot(key, _release(operator))
+    return MergedHeader(key, key_snapshot, tuple(states), different)
+
+
+def _parts(operator: Operator) -> Iterator[MergedHeader]:
+    """Yield what each subtask wrote: its managed states, the timers in its raw state."""
     for header in _headers(operator):
-        if key is not None and header.key != key:
-            raise _differing(operator, None)
-        key, key_snapshot = header.key, key_snapshot or header.key_snapshot
-        for info in header.states:
-            _add(found, classic(info), operator)
+        yield MergedHeader(header.key, header.key_snapshot, tuple(map(classic, header.states)))
     for timers in timers_in_raw_state(operator):
         for service in timers.services:
-            if key is not None and service.key != key:
-                raise _differing(operator, None)
-            key, key_snapshot = service.key, key_snapshot or PROXY + service.key_snapshot
-            for info in timer_states(service):
-                _add(found, info, operator)
-    if key is not None and not key_snapshot:
-        key_snapshot = _key_of_timers(found.values()) or proxied_snapshot(key, _release(operator))
-    return MergedHeader(key, key_snapshot, tuple(found.values()))
+            yield MergedHeader(service.key, PROXY + service.key_snapshot, tuple(timer_states(service)))
 
 
 def _headers(operator: Operator) -> Iterator[KeyedHeader]:
@@ -102,17 +127,26 @@ def _headers(operator: Operator) -> Iterator[KeyedHeader]:
             yield file.header
 
 
-def _add(found: dict[str, StateMetaInfo], info: StateMetaInfo, operator: Operator) -> None:
-    if found.setdefault(info.name, info) != info:
-        raise _differing(operator, info.name)
-
-
-def _differing(operator: Operator, state: str | None) -> UnsupportedSnapshot:
+def _different_states(operator: Operator, state: str) -> UnsupportedSnapshot:
+    uid = operator.display
     return UnsupportedSnapshot(
-        f"subtasks wrote {'this state' if state else 'keys'} with different serializers: one header cannot describe "
-        "both",
-        where=Where(operator=operator.display, state=state),
-        advice="read the state as rows and write it anew, or take a savepoint of the job first",
+        "subtasks wrote this state with different serializers: one header cannot describe both, and entries are "
+        "carried over as they are",
+        where=Where(operator=uid, state=state),
+        advice="write its rows with one serializer in the same write: "
+        f"SavepointWriter.transform_state({uid!r}, {state!r}, lambda rows: rows), with value_type=… if types differ; "
+        f"or leave it out: drop_state({uid!r}, {state!r})",
+    )
+
+
+def _different_keys(operator: Operator) -> UnsupportedSnapshot:
+    uid = operator.display
+    return UnsupportedSnapshot(
+        "subtasks wrote keys with different serializers: one header cannot describe both",
+        where=Where(operator=uid),
+        advice="read the states as rows and write the operator anew: "
+        f"SavepointWriter.with_operator({uid!r}, OperatorBootstrap(key_type=…)…), which replaces it; or leave its "
+        "states, parallelism, max parallelism and format as they are, and its files are copied",
     )
 
 

@@ -15,6 +15,7 @@ from stateproc.codec.byte_arrays import RowBytes
 from stateproc.errors import UnsupportedSnapshot, Where, not_found
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
 from stateproc.metadata.handles import StatePartition
+from stateproc.readers.common.merged_snapshots import DifferentSerializersError, merged_info
 from stateproc.readers.operator_state.reader import element_chunks, element_ranges, state_info
 from stateproc.serializers.core.plugins import load_plugins
 from stateproc.states.operator import Operator
@@ -105,13 +106,21 @@ def merged_operator_header(operator: Operator) -> MergedOperatorHeader:
     for header in _headers(operator):
         for found, infos in ((states, header.states), (broadcast, header.broadcast)):
             for info in infos:
-                if found.setdefault(info.name, info) != info:
-                    raise UnsupportedSnapshot(
-                        "subtasks wrote this state with different serializers or distribution modes",
-                        where=Where(operator=operator.display, state=info.name),
-                        advice="read the state as rows and write it anew, or take a savepoint of the job first",
-                    )
+                try:
+                    found[info.name] = merged_info(found.get(info.name, info), info)
+                except DifferentSerializersError:
+                    raise _different(operator, info.name) from None
     return MergedOperatorHeader(tuple(states.values()), tuple(broadcast.values()))
+
+
+def _different(operator: Operator, state: str) -> UnsupportedSnapshot:
+    uid = operator.display
+    return UnsupportedSnapshot(
+        "subtasks wrote this state with different serializers or distribution modes: one header cannot describe it",
+        where=Where(operator=uid, state=state),
+        advice="leave the operator's parallelism and operator states as they are, and its files are copied; or read its "
+        f"states as rows and write it anew: SavepointWriter.with_operator({uid!r}, OperatorBootstrap()…)",
+    )
 
 
 def _headers(operator: Operator) -> Iterator[OperatorHeader]:

@@ -23,11 +23,13 @@ SnapshotReader = Callable[[Cursor, int], Serializer]
 
 @dataclass(frozen=True)
 class ObservedSnapshot:
-    """A serializer, and the class and version of the snapshot that it was read from."""
+    """A serializer, the class and version of the snapshot that it was read from, and where that begins and ends."""
 
     serializer: Serializer
     class_name: str
     version: int
+    start: int = 0
+    end: int = 0
 
 
 PROXY_VERSION = 2
@@ -114,7 +116,7 @@ def _read_payload(cursor: Cursor, class_name: str, version: int, at: int) -> Ser
     cursor.unnested()
     observed = _OBSERVED.get()
     if observed is not None:
-        observed.append(ObservedSnapshot(serializer, class_name, version))
+        observed.append(ObservedSnapshot(serializer, class_name, version, at, cursor.pos))
     return serializer
 
 
