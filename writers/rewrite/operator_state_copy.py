@@ -118,8 +118,8 @@ def _different(operator: Operator, state: str) -> UnsupportedSnapshot:
     return UnsupportedSnapshot(
         "subtasks wrote this state with different serializers or distribution modes: one header cannot describe it",
         where=Where(operator=uid, state=state),
-        advice="leave the operator's parallelism and operator states as they are, and its files are copied; or read its "
-        f"states as rows and write it anew: SavepointWriter.with_operator({uid!r}, OperatorBootstrap()…)",
+        advice="leave the operator's parallelism and operator states as they are, and its files are copied; or read "
+        f"its states as rows and write it anew: SavepointWriter.with_operator({uid!r}, OperatorBootstrap()…)",
     )
 
 
