@@ -279,8 +279,8 @@ class SavepointWriter(KafkaEdits):
         Args:
             uid: the operator's uid or uid hash.
             hash_function: the formula of the class's method: 'Objects.hash', 'record', 'kotlin', 'lombok',
-                'scala-2.12', 'scala-2.13'; the fields in the method's order may follow: 'record:name,count'. Or a function
-                from an Arrow array of keys to their hash codes (int32). Keys at the source have to confirm it.
+                'scala-2.12', 'scala-2.13'; the fields in the method's order may follow: 'record:name,count'. Or a
+                function from an Arrow array of keys to their hash codes (int32). Keys at the source have to confirm it.
         """
         self._existing(uid).edits.hash_function = hash_function
         return self

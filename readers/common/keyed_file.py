@@ -45,6 +45,7 @@ class SizeRequest:
 
     Attributes:
         options: The snapshot's read options.
+        settle: Returns the options for a file, with what only its values show; by default ``options``.
         scan_bytes: Files up to this size are scanned to count their entries; None means files of any size.
         advance: Called with numbers of bytes as they have been scanned.
     """
@@ -52,6 +53,11 @@ class SizeRequest:
     options: ReadOptions
     scan_bytes: int | None
     advance: Callable[[int], None] = field(default=lambda _: None, repr=False)
+    settle: Callable[[KeyedFile], ReadOptions] | None = field(default=None, repr=False)
+
+    def options_of(self, file: KeyedFile) -> ReadOptions:
+        """Return the read options for a file."""
+        return self.options if self.settle is None else self.settle(file)
 
 
 ErrorsByKeyGroup: TypeAlias = Mapping[int, SnapshotError]

@@ -82,7 +82,7 @@ def heap_sizes(file: KeyedFile, request: SizeRequest) -> StateSizes:
             file.source,
             file.ranges,
             file.states,
-            request.options.context,
+            request.options_of(file).context,
             compressed=header.compressed,
             advance=request.advance,
         )
@@ -97,7 +97,7 @@ def heap_sizes_together(files: Sequence[KeyedFile], request: SizeRequest) -> Sta
         return None
 
     def scan(source: ByteSource, ranges: Sequence[KeyGroupRange]) -> EntryCounts:
-        states, context = files[0].states, request.options.context
+        states, context = files[0].states, request.options_of(files[0]).context
         return measure_heap(source, ranges, states, context, compressed=header.compressed, advance=request.advance)
 
     return sizes_of_joined_files(files, scan)

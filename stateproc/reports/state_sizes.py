@@ -97,7 +97,8 @@ def operator_sizes(
         threads: The number of files that are read at a time; None for the cores that the process may use.
     """
     result = OperatorSizes(operator, scan=scan)
-    request = SizeRequest(operator.options, None if scan else SMALL, advance)
+    # Small files are read as a whole while they are measured: their headers are not read before.
+    request = SizeRequest(operator.given_options, None if scan else SMALL, advance, operator.options_of)
     is_complete = True
 
     def measured(files: Sequence[KeyedFile]) -> Iterator[MeasuredFiles]:

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from stateproc.errors import SnapshotError
+from stateproc.readers.common.keyed_file import KeyedFile
 from stateproc.readers.common.read_options import ReadOptions
 from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.serializers import Serializer
@@ -38,6 +39,21 @@ def settled_options(operator: Operator, given: ReadOptions) -> ReadOptions:
     return replace(given, case_class_arity=_arity(operator, given))
 
 
+def file_needs_arity(file: KeyedFile, given: ReadOptions) -> bool:
+    """Whether a file has values that need the arity which the operator shows; not if its header cannot be read."""
+    if given.case_class_arity is not CaseClassArity.FOUND or file.header_problem is not None:
+        return False
+    return any(_has_unmarked_class(serializer) for serializer in _serializers_in(file))
+
+
+def _serializers_in(file: KeyedFile) -> Iterator[Serializer]:
+    for state in file.states:
+        if isinstance(state, KeyedState):
+            yield from (state.key, state.namespace, state.value)
+            if state.user_key is not None:
+                yield state.user_key
+
+
 def _needs_arity(operator: Operator) -> bool:
     checked: dict[int, Serializer] = {}
     for serializer in _serializers(operator):
@@ -53,11 +69,7 @@ def _serializers(operator: Operator) -> Iterator[Serializer]:
         if id(file) in broken or id(file.states) in seen:
             continue
         seen.add(id(file.states))
-        for state in file.states:
-            if isinstance(state, KeyedState):
-                yield from (state.key, state.namespace, state.value)
-                if state.user_key is not None:
-                    yield state.user_key
+        yield from _serializers_in(file)
     for lists in operator.operator_files:
         with suppress(SnapshotError):  # the operator reports it
             for info in (*lists.header.states, *lists.header.broadcast):

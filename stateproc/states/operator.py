@@ -21,7 +21,7 @@ from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.readers.common.state_names import OperatorNames
 from stateproc.readers.operator_state.reader import state_info
 from stateproc.readers.timers.splits import RawTimers, open_raw_timers
-from stateproc.states.case_class_arity import settled_options
+from stateproc.states.case_class_arity import file_needs_arity, settled_options
 from stateproc.states.connector_state import opened_state
 from stateproc.states.joined_table import WideState, wide_state
 from stateproc.states.keyed_state import KeyedStateView, StateInFile
@@ -41,6 +41,7 @@ class Operator:
     Attributes:
         metadata: Its entry in ``_metadata``.
         location: Where the snapshot is.
+        given_options: How states are decoded, as far as it was specified.
         known_uid: The uid in ``_metadata`` or that was given, else None.
     """
 
@@ -56,7 +57,7 @@ class Operator:
     ) -> None:
         self.metadata = metadata
         self.location = location
-        self._given_options = options
+        self.given_options = options
         self.known_uid = uid or metadata.uid or None
         self._naming = naming
         self._metadata_version = metadata_version
@@ -108,7 +109,11 @@ class Operator:
     @cached_property
     def options(self) -> ReadOptions:
         """How states are decoded; what only their values show is found out here."""
-        return settled_options(self, self._given_options)
+        return settled_options(self, self.given_options)
+
+    def options_of(self, file: KeyedFile) -> ReadOptions:
+        """Return how the states in a file are decoded, without reading other files unless its values need that."""
+        return self.options if file_needs_arity(file, self.given_options) else self.given_options
 
     def with_options(self, options: ReadOptions) -> Operator:
         """Return the operator as it is read with other options, under the uid that is known or was found."""
@@ -135,7 +140,7 @@ class Operator:
         location = self.location
         handles = [(subtask.index, subtask.managed_keyed) for subtask in self.metadata.subtasks]
         key_handles = key_handles_of(handle for _, handle in handles)
-        key_type, shared = key_type_of(self.operator_id, self._given_options.key_types), SharedStates()
+        key_type, shared = key_type_of(self.operator_id, self.given_options.key_types), SharedStates()
         return tuple(
             KeyedFile(index, handle, location, self.max_parallelism, BACKENDS, key_handles, key_type, shared)
             for index, handle in handles
