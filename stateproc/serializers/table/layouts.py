@@ -7,18 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
-import numpy as np
 import pyarrow as pa
 
 from stateproc.codec import ops
-from stateproc.codec import temporal as t
-from stateproc.codec.arrow_arrays import values_array
-from stateproc.codec.decimals import compact_decimals, wide_decimals
-from stateproc.codec.encoding import times
-from stateproc.codec.encoding.decimals import unscaled_bytes, unscaled_longs
-from stateproc.codec.errors import BadValue
 from stateproc.codec.layouts import (
     AlwaysNull,
     BinaryArray,
@@ -26,11 +18,10 @@ from stateproc.codec.layouts import (
     BinaryRow,
     Blob,
     Boolean,
-    Converted,
     Layout,
+    MaskedList,
     Number,
     Sized,
-    StructLayout,
     VariableSlot,
     WideTimestampSlot,
 )
@@ -38,125 +29,22 @@ from stateproc.codec.layouts.full_range import FullRange
 from stateproc.errors import SnapshotError
 from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable, simple_name
 from stateproc.serializers.core.registry import read_versioned
-from stateproc.serializers.java.temporal import python_date, python_time, python_timestamp
-from stateproc.serializers.table.logical_types import LogicalType
+from stateproc.serializers.table.logical_types import LogicalType, RawSerializer
+from stateproc.serializers.table.scalar_layouts import (
+    COMPACT_TIMESTAMP,
+    date_layout,
+    decimal_layout,
+    serialized_timestamp,
+    time_layout,
+    timestamp_layout,
+)
 from stateproc.serializers.table.variants import VARIANT_FIELD, bitmap_layout
 from stateproc.wire import Cursor
 
-COMPACT_DECIMAL, COMPACT_TIMESTAMP = 18, 3
-_MICRO_DIGITS = 6
-MAX_DECIMAL = 38
-_MILLI = 10**6
-_MOST_DAYS = 2**31 - 1
 _WIDE_DECIMAL_BYTES = 16
 _REST = Blob(ops.LENGTH_REST)
 _TEXT = Blob(ops.LENGTH_REST, text=True)
 _INT = LogicalType("INTEGER", nullable=False)
-
-
-# --- dates and times -------------------------------------------------------------------------------------
-
-
-def days_to_dates(days: pa.Array, mode: str) -> pa.Array:
-    return t.date_array(t.ints(days), t.nulls(days), mode)
-
-
-def millis_to_times(millis: pa.Array, mode: str) -> pa.Array:
-    """Convert milliseconds of the day."""
-    return t.time_array(t.ints(millis) * _MILLI, t.nulls(millis), mode)
-
-
-def millis_to_timestamps(millis: pa.Array, mode: str, zone: str | None) -> pa.Array:
-    """Convert milliseconds since the epoch."""
-    values = t.ints(millis)
-    return t.instant_array(np.floor_divide(values, 1000), values % 1000 * _MILLI, t.nulls(millis), mode, zone)
-
-
-def wide_to_timestamps(parts: pa.StructArray, mode: str, zone: str | None) -> pa.Array:
-    """Fields ``millis`` since the epoch, ``nanos`` of the millisecond."""
-    null = t.nulls(parts)
-    fields = parts.type
-    millis = t.ints(parts.field(fields.get_field_index("millis")))
-    nanos = t.ints(parts.field(fields.get_field_index("nanos")))
-    if (((nanos < 0) | (nanos >= _MILLI)) & ~null).any():
-        raise t.OutOfRange("nanoseconds outside of the millisecond")
-    return t.instant_array(np.floor_divide(millis, 1000), millis % 1000 * _MILLI + nanos, null, mode, zone)
-
-
-def dates_to_days(dates: pa.Array) -> pa.Array:
-    days, null = times.dates(dates)
-    times.refuse(np.abs(days) > _MOST_DAYS, "a date of over 2^31 days from the epoch")
-    return times.integers(days, null, pa.int32())
-
-
-def times_to_millis(values: pa.Array) -> pa.Array:
-    nanos, null = times.day_times(values)
-    times.refuse(nanos % _MILLI != 0, "a time finer than a millisecond, which is all the type holds")
-    return times.integers(nanos // _MILLI, null, pa.int32())
-
-
-def timestamps_to_millis(values: pa.Array) -> pa.Array:
-    seconds, nanos, null = times.instants(values)
-    return times.integers(times.in_units(seconds, nanos, null, 1000), null, pa.int64())
-
-
-def timestamps_to_wide(values: pa.Array) -> pa.StructArray:
-    seconds, nanos, null = times.instants(values)
-    millis = times.in_units(seconds, nanos // _MILLI * _MILLI, null, 1000)
-    none = np.zeros(len(null), dtype=np.bool_)
-    parts = [times.integers(millis, none, pa.int64()), times.integers(nanos % _MILLI, none, pa.int32())]
-    return pa.StructArray.from_arrays(parts, names=["millis", "nanos"], mask=values_array(null))
-
-
-def date_layout(inner: Layout, ctx: LayoutContext) -> Layout:
-    """``inner``: int32 days since the epoch."""
-    mode = ctx.fidelity.coarse
-    return Converted(inner, _temporal(mode, pa.date32()), partial(days_to_dates, mode=mode), python_date, dates_to_days)
-
-
-def time_layout(inner: Layout, ctx: LayoutContext) -> Layout:
-    """``inner``: int32 milliseconds of the day."""
-    mode = ctx.fidelity.coarse
-    return Converted(
-        inner, _temporal(mode, pa.time64("us")), partial(millis_to_times, mode=mode), python_time, times_to_millis
-    )
-
-
-def timestamp_layout(inner: Layout, wide: bool, zone: str | None, ctx: LayoutContext, precision: int = 3) -> Layout:
-    """``inner``: int64 milliseconds, or with ``wide`` a struct of millis and nanos of the millisecond."""
-    convert = wide_to_timestamps if wide else millis_to_timestamps
-    mode = ctx.fidelity.fine if precision > _MICRO_DIGITS else ctx.fidelity.coarse
-    arrow = _temporal(mode, pa.timestamp("us", zone))
-    inverse = timestamps_to_wide if wide else timestamps_to_millis
-    return Converted(inner, arrow, partial(convert, mode=mode, zone=zone), python_timestamp, inverse)
-
-
-def _temporal(mode: str, arrow: pa.DataType) -> pa.DataType:
-    return pa.string() if mode == "exact" else arrow
-
-
-# --- decimals --------------------------------------------------------------------------------------------
-
-
-def to_compact_decimals(values: pa.Array, precision: int, scale: int) -> pa.Array:
-    """Unscaled int64 values; refused if they have too many digits."""
-    if precision <= COMPACT_DECIMAL and len(values) and np.abs(t.ints(values)).max() >= 10**precision:
-        raise BadValue(f"a decimal of more than {precision} digits")
-    return compact_decimals(values, precision, scale)
-
-
-def decimal_layout(precision: int, scale: int, compact: Layout, wide: Layout) -> Layout:
-    """``compact``: int64 unscaled, for up to 18 digits; ``wide``: big-endian two's complement."""
-    if not 1 <= precision <= MAX_DECIMAL or not 0 <= scale <= precision:
-        raise Undecodable(f"DECIMAL({precision}, {scale}) is no type that Flink has")
-    is_compact = precision <= COMPACT_DECIMAL
-    convert = to_compact_decimals if is_compact else wide_decimals
-    return Converted(
-        compact if is_compact else wide,
-        pa.decimal128(precision, scale),
-        partial(convert, precision=precision, scale=scale),
-        inverse=unscaled_longs if is_compact else unscaled_bytes,
-    )
 
 
 # --- slots of rows and arrays ----------------------------------------------------------------------------
@@ -192,8 +80,11 @@ def _timestamp_slot(zone: str | None) -> Callable[[LogicalType, LayoutContext], 
 
 
 def _raw_slot(type_: LogicalType, ctx: LayoutContext) -> Layout:
-    known = _without_parameters(type_.serializer) if type_.serializer else None
-    return VariableSlot(_REST if known is None else FullRange(known.layout(ctx.inner)))
+    try:
+        known = None if type_.serializer is None else serializer_layout(type_.serializer, ctx.inner)
+    except Undecodable:
+        known = None
+    return VariableSlot(_REST if known is None else FullRange(known))
 
 
 def _without_parameters(serializer_class: str) -> Serializer | None:
@@ -294,14 +185,6 @@ def serialized(type_: LogicalType, ctx: LayoutContext) -> Layout | None:
     return None if build is None else build(type_, ctx)
 
 
-def serialized_timestamp(precision: int, zone: str | None, ctx: LayoutContext) -> Layout:
-    """TimestampDataSerializer: i64 ms, and i32 nanoseconds of the millisecond if the precision is over 3."""
-    wide = precision > COMPACT_TIMESTAMP
-    millis = Number(pa.int64())
-    parts: Layout = StructLayout((("millis", millis), ("nanos", Number(pa.int32())))) if wide else millis
-    return timestamp_layout(parts, wide, zone, ctx, precision)
-
-
 def _sized(type_: LogicalType, ctx: LayoutContext) -> Layout:
     return Sized(content(type_, ctx))
 
@@ -312,4 +195,71 @@ _SERIALIZED: dict[str, Callable[[LogicalType, LayoutContext], Layout]] = {
     "TIMESTAMP_WITH_LOCAL_TIME_ZONE": lambda type_, ctx: serialized_timestamp(type_.precision, "UTC", ctx),
     "ROW": _sized,
     "STRUCTURED_TYPE": _sized,
+}
+
+
+# --- serializers within RAW types ------------------------------------------------------------------------
+
+_BYTES = Blob(ops.LENGTH_I32)
+
+
+def serializer_layout(serializer: RawSerializer, ctx: LayoutContext) -> Layout | None:
+    """Return the layout of what the serializer within a RAW type writes; None if it is unknown."""
+    build = _RAW_SERIALIZERS.get(serializer.kind) if serializer.kind else None
+    if build is not None:
+        return build(serializer, ctx)
+    known = _without_parameters(serializer.class_name)
+    return None if known is None else known.layout(ctx.inner)
+
+
+def _inside(serializer: RawSerializer, ctx: LayoutContext) -> Layout | None:
+    return None if serializer.inner is None else serializer_layout(serializer.inner, ctx)
+
+
+def _linked_list(serializer: RawSerializer, ctx: LayoutContext) -> Layout | None:
+    """Before 1.15 the object does not tell whether lists have a mask of nulls: it is unknown then."""
+    (has_mask,) = serializer.numbers
+    item = _inside(serializer, ctx)
+    return None if item is None else MaskedList(item, bool(has_mask))
+
+
+def _decimal(serializer: RawSerializer, _ctx: LayoutContext) -> Layout:
+    precision, scale = serializer.numbers
+    return decimal_layout(precision, scale, Number(pa.int64()), _BYTES)
+
+
+def _timestamp(serializer: RawSerializer, ctx: LayoutContext) -> Layout:
+    (precision,) = serializer.numbers
+    return serialized_timestamp(precision, None, ctx)
+
+
+def _collection(kind: str) -> Callable[[RawSerializer, LayoutContext], Layout]:
+    return lambda serializer, ctx: _sized(LogicalType(kind, children=serializer.types), ctx)
+
+
+def _row(serializer: RawSerializer, ctx: LayoutContext) -> Layout:
+    """RowDataSerializer has the types of its fields and not their names."""
+    names = tuple(f"f{n}" for n in range(len(serializer.types)))
+    return _sized(LogicalType("ROW", children=serializer.types, names=names), ctx)
+
+
+def _raw_value(serializer: RawSerializer, ctx: LayoutContext) -> Layout:
+    inner = _inside(serializer, ctx)
+    return _BYTES if inner is None else Sized(FullRange(inner))
+
+
+def _external(serializer: RawSerializer, ctx: LayoutContext) -> Layout | None:
+    """ExternalSerializer: the type says more than the serializer of its internal form."""
+    return serialized(serializer.types[0], ctx) or _inside(serializer, ctx)
+
+
+_RAW_SERIALIZERS: dict[str, Callable[[RawSerializer, LayoutContext], Layout | None]] = {
+    "LinkedListSerializer": _linked_list,
+    "DecimalDataSerializer": _decimal,
+    "TimestampDataSerializer": _timestamp,
+    "ArrayDataSerializer": _collection("ARRAY"),
+    "MapDataSerializer": _collection("MAP"),
+    "RowDataSerializer": _row,
+    "RawValueDataSerializer": _raw_value,
+    "ExternalSerializer": _external,
 }

@@ -8,10 +8,11 @@ from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
 from stateproc.wire import Cursor
 from stateproc.wire.java_collections import java_list
 from stateproc.wire.java_stream import read_java_object
-from stateproc.wire.java_values import JavaEnum, JavaObject, JavaValue
+from stateproc.wire.java_values import JavaArray, JavaEnum, JavaObject, JavaValue
 
 PACKAGE = "org.apache.flink.table.types.logical."
 MAX_DEPTH = 64
+_TYPEUTILS = "org.apache.flink.table.runtime.typeutils."
 _LONGEST = 2**31 - 1
 
 # How each LogicalTypeRoot is written in SQL; {n} the length, {p} the precision, {s} the scale.
@@ -38,14 +39,41 @@ _CHILDREN: dict[str, tuple[str, ...]] = {
     "DISTINCT_TYPE": ("sourceType",),
 }
 _FIELD_LISTS = {"ROW": "fields", "STRUCTURED_TYPE": "attributes"}
+# The fields of SQL serializers that decide how values are written: numbers, the serializer in it, SQL types.
+_NUMBERS: dict[str, tuple[str, ...]] = {
+    "LinkedListSerializer": ("hasNullMask",),
+    "DecimalDataSerializer": ("precision", "scale"),
+    "TimestampDataSerializer": ("precision",),
+}
+_INNER = {
+    "LinkedListSerializer": "elementSerializer",
+    "RawValueDataSerializer": "serializer",
+    "ExternalSerializer": "internalSerializer",
+}
+_TYPES: dict[str, tuple[str, ...]] = {"ArrayDataSerializer": ("eleType",), "MapDataSerializer": ("keyType", "valueType")}
+
+
+@dataclass(frozen=True)
+class RawSerializer:
+    """The serializer that a RAW type contains as a Java object, such as LinkedListSerializer.
+
+    Only those of SQL (``kind``: the class without its package) have more than their class: ``numbers``, the SQL
+    ``types`` of what they write, the serializer in them. All are empty where a release has other fields.
+    """
+
+    class_name: str
+    kind: str | None = None
+    numbers: tuple[int, ...] = ()
+    types: tuple[LogicalType, ...] = ()
+    inner: RawSerializer | None = None
 
 
 @dataclass(frozen=True)
 class LogicalType:
     """A SQL type. ``kind``: the constant of LogicalTypeRoot; ``names``: of ROW and STRUCTURED_TYPE fields.
 
-    ``class_name``: the Java class of a STRUCTURED_TYPE or RAW value, if known; ``serializer``: the class of
-    the serializer of RAW values. ``attribute``: the TimestampKind of times, ROWTIME or PROCTIME of time attributes.
+    ``class_name``: the Java class of a STRUCTURED_TYPE or RAW value, if known; ``serializer``: of RAW values, if
+    the type contains it. ``attribute``: the TimestampKind of times, ROWTIME or PROCTIME of time attributes.
     """
 
     kind: str
@@ -56,7 +84,7 @@ class LogicalType:
     children: tuple[LogicalType, ...] = ()
     names: tuple[str, ...] = ()
     class_name: str | None = None
-    serializer: str | None = None
+    serializer: RawSerializer | None = None
     attribute: str | None = field(default=None, compare=False)
 
     @property
@@ -91,8 +119,14 @@ def read_logical_type(cursor: Cursor) -> LogicalType:
         raise error.at(file=cursor.file, offset=cursor.base + at) from error
 
 
-def logical_type(value: JavaValue, depth: int = 0) -> LogicalType:
-    """Convert a Java object of a logical type class to the type."""
+def logical_type(value: JavaValue, depth: int = 0, in_raw: bool = False) -> LogicalType:
+    """Convert a Java object of a logical type class to the type.
+
+    Args:
+        value: The Java object.
+        depth: How many types are around it.
+        in_raw: Whether a RAW type is around it: the serializers of RAW types in RAW types are known by class only.
+    """
     if depth > MAX_DEPTH:
         raise CorruptSnapshot(f"a SQL type nested over {MAX_DEPTH} levels deep")
     if not isinstance(value, JavaObject):
@@ -101,9 +135,11 @@ def logical_type(value: JavaValue, depth: int = 0) -> LogicalType:
     if not isinstance(root, JavaEnum):
         return _legacy_type(value)
     kind = root.constant
-    names, children = _fields_of(value, kind, depth)
-    children = children or tuple(logical_type(value.fields.get(name), depth + 1) for name in _CHILDREN.get(kind, ()))
-    serializer, attribute = value.fields.get("serializer"), value.fields.get("kind")
+    names, children = _fields_of(value, kind, depth, in_raw)
+    children = children or tuple(
+        logical_type(value.fields.get(name), depth + 1, in_raw) for name in _CHILDREN.get(kind, ())
+    )
+    attribute = value.fields.get("kind")
     return LogicalType(
         kind,
         nullable=value.fields.get("isNullable") is not False,
@@ -113,9 +149,55 @@ def logical_type(value: JavaValue, depth: int = 0) -> LogicalType:
         children=children,
         names=names,
         class_name=_class_name(value),
-        serializer=serializer.class_name if isinstance(serializer, JavaObject) else None,
+        serializer=_raw_serializer(value.fields.get("serializer"), depth, in_raw),
         attribute=attribute.constant if isinstance(attribute, JavaEnum) else None,
     )
+
+
+def _raw_serializer(value: JavaValue, depth: int, in_raw: bool) -> RawSerializer | None:
+    if not isinstance(value, JavaObject):
+        return None
+    name = value.class_name
+    if in_raw or not name.startswith(_TYPEUTILS):
+        return RawSerializer(name)
+    try:
+        return _sql_serializer(value, depth)
+    except (CorruptSnapshot, UnsupportedSnapshot):
+        return RawSerializer(name)  # of other fields or types than are known: values stay bytes
+
+
+def _sql_serializer(value: JavaValue, depth: int) -> RawSerializer:
+    """Convert a serializer with those in it. Raises CorruptSnapshot, UnsupportedSnapshot."""
+    if depth > MAX_DEPTH:
+        raise CorruptSnapshot(f"a serializer nested over {MAX_DEPTH} levels deep")
+    if not isinstance(value, JavaObject):
+        raise CorruptSnapshot("a Java object that is no serializer where one belongs")
+    name = value.class_name
+    if not name.startswith(_TYPEUTILS):
+        return RawSerializer(name)
+    kind = name.removeprefix(_TYPEUTILS)
+    numbers = tuple(value.fields.get(number) for number in _NUMBERS.get(kind, ()))
+    if not all(isinstance(number, int) for number in numbers):
+        raise UnsupportedSnapshot(f"a {kind} of other fields than {', '.join(_NUMBERS[kind])}")
+    return RawSerializer(
+        name,
+        kind,
+        numbers,
+        tuple(logical_type(type_, depth + 1, in_raw=True) for type_ in _types_in(value, kind)),
+        _sql_serializer(value.fields.get(_INNER[kind]), depth + 1) if kind in _INNER else None,
+    )
+
+
+def _types_in(serializer: JavaObject, kind: str) -> list[JavaValue]:
+    """Return the SQL types that a serializer has as Java objects."""
+    fields = serializer.fields
+    if kind == "RowDataSerializer":
+        types = fields.get("types")
+        return list(types.values) if isinstance(types, JavaArray) else [None]
+    if kind == "ExternalSerializer":
+        data_type = fields.get("dataType")
+        return [data_type.fields.get("logicalType") if isinstance(data_type, JavaObject) else None]
+    return [fields.get(name) for name in _TYPES.get(kind, ())]
 
 
 def _legacy_type(value: JavaObject) -> LogicalType:
@@ -141,7 +223,9 @@ def _class_name(value: JavaObject) -> str | None:
     return None
 
 
-def _fields_of(value: JavaObject, kind: str, depth: int) -> tuple[tuple[str, ...], tuple[LogicalType, ...]]:
+def _fields_of(
+    value: JavaObject, kind: str, depth: int, in_raw: bool
+) -> tuple[tuple[str, ...], tuple[LogicalType, ...]]:
     """Return names and types of RowField or StructuredAttribute objects; a supertype's come first."""
     if kind not in _FIELD_LISTS:
         return (), ()
@@ -149,7 +233,7 @@ def _fields_of(value: JavaObject, kind: str, depth: int) -> tuple[tuple[str, ...
     types: list[LogicalType] = []
     above = value.fields.get("superType")
     if isinstance(above, JavaObject):
-        inherited = logical_type(above, depth + 1)
+        inherited = logical_type(above, depth + 1, in_raw)
         names += inherited.names
         types += inherited.children
     for entry in java_list(value.fields.get(_FIELD_LISTS[kind])) or ():
@@ -157,5 +241,5 @@ def _fields_of(value: JavaObject, kind: str, depth: int) -> tuple[tuple[str, ...
         if not isinstance(name, str):
             raise CorruptSnapshot(f"a field without a name in a SQL type {kind}")
         names.append(name)
-        types.append(logical_type(entry.fields.get("type"), depth + 1))
+        types.append(logical_type(entry.fields.get("type"), depth + 1, in_raw))
     return tuple(names), tuple(types)
