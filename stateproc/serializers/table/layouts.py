@@ -217,7 +217,7 @@ def _inside(serializer: RawSerializer, ctx: LayoutContext) -> Layout | None:
 
 
 def _linked_list(serializer: RawSerializer, ctx: LayoutContext) -> Layout | None:
-    """Before 1.15 the object does not tell whether lists have a mask of nulls: it is unknown then."""
+    """Before 1.15 the object has no flag for the mask of nulls: whether lists have one is unknown then."""
     (has_mask,) = serializer.numbers
     item = _inside(serializer, ctx)
     return None if item is None else MaskedList(item, bool(has_mask))

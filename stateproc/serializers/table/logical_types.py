@@ -50,7 +50,10 @@ _INNER = {
     "RawValueDataSerializer": "serializer",
     "ExternalSerializer": "internalSerializer",
 }
-_TYPES: dict[str, tuple[str, ...]] = {"ArrayDataSerializer": ("eleType",), "MapDataSerializer": ("keyType", "valueType")}
+_TYPES: dict[str, tuple[str, ...]] = {
+    "ArrayDataSerializer": ("eleType",),
+    "MapDataSerializer": ("keyType", "valueType"),
+}
 
 
 @dataclass(frozen=True)
@@ -172,15 +175,15 @@ def _sql_serializer(value: JavaValue, depth: int) -> RawSerializer:
         raise CorruptSnapshot(f"a serializer nested over {MAX_DEPTH} levels deep")
     if not isinstance(value, JavaObject):
         raise CorruptSnapshot("a Java object that is no serializer where one belongs")
-    name = value.class_name
-    if not name.startswith(_TYPEUTILS):
-        return RawSerializer(name)
-    kind = name.removeprefix(_TYPEUTILS)
-    numbers = tuple(value.fields.get(number) for number in _NUMBERS.get(kind, ()))
-    if not all(isinstance(number, int) for number in numbers):
-        raise UnsupportedSnapshot(f"a {kind} of other fields than {', '.join(_NUMBERS[kind])}")
+    if not value.class_name.startswith(_TYPEUTILS):
+        return RawSerializer(value.class_name)
+    kind = value.class_name.removeprefix(_TYPEUTILS)
+    names = _NUMBERS.get(kind, ())
+    numbers = tuple(number for name in names if isinstance(number := value.fields.get(name), int))
+    if len(numbers) < len(names):
+        raise UnsupportedSnapshot(f"a {kind} without {', '.join(names)}")
     return RawSerializer(
-        name,
+        value.class_name,
         kind,
         numbers,
         tuple(logical_type(type_, depth + 1, in_raw=True) for type_ in _types_in(value, kind)),

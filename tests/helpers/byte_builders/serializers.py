@@ -56,7 +56,7 @@ class JavaEnumOf(str):
 
 
 def java(class_name: str, fields: dict[str, Any]) -> bytes:
-    """A Java object stream of one object; values: int, bool, str, JavaEnumOf, (class name, fields)."""
+    """A Java object stream of one object; values: int, bool, str, JavaEnumOf, a list, (class name, fields)."""
     return b"\xac\xed\x00\x05" + _object(class_name, fields)
 
 
@@ -78,6 +78,9 @@ def _value(value: Any) -> bytes:
         return b"\x7e" + descriptor + b"\x74" + utf(value)
     if isinstance(value, str):
         return b"\x74" + utf(value)
+    if isinstance(value, list):
+        array = b"\x75\x72" + utf("[Ljava.lang.Object;") + i64(1) + b"\x02\0\0\x78\x70"
+        return array + i32(len(value)) + b"".join(map(_value, value))
     return _object(*value)
 
 
