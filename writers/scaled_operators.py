@@ -9,6 +9,7 @@ from typing import Any
 from stateproc.flink_versions import Release
 from stateproc.metadata.snapshot import OperatorState
 from stateproc.states.operator import Operator
+from stateproc.states.raw_keyed import raw_keyed_parts
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.commit.commit_hooks import CommitHooks
 from stateproc.writers.formats.keyed_formats import OutputFormat
@@ -121,7 +122,12 @@ def kept_handles(operator: ExistingOperator, item: ScaledOperator) -> OperatorSt
     metadata = operator.operator.metadata
     subtasks = metadata.subtasks
     if item.keyed:
-        subtasks = tuple(replace(subtask, managed_keyed=None, raw_keyed=None) for subtask in subtasks)
+        own = operator.operator
+        stays = {part.subtask for part in raw_keyed_parts(own)} if item.parallelism == own.parallelism else set()
+        subtasks = tuple(
+            replace(subtask, managed_keyed=None, raw_keyed=subtask.raw_keyed if subtask.index in stays else None)
+            for subtask in subtasks
+        )
     if writes_operator_state(operator, item.parallelism):
         subtasks = tuple(replace(subtask, managed_operator=None) for subtask in subtasks)
     return replace(metadata, subtasks=subtasks)

@@ -26,6 +26,7 @@ from stateproc.writers.formats.keyed_formats import OutputFormat
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.file_copy import CopyPlan, copy_plan
 from stateproc.writers.rewrite.operator_state_edits import edited_operator_state
+from stateproc.writers.rewrite.raw_keyed_copy import redistributed_raw_keyed
 from stateproc.writers.scaled_operators import (
     AnyOperator,
     ScaledOperator,
@@ -173,9 +174,13 @@ def _carried(
     kept = [kept_handles(operator, item) for operator, item in existing]
     plan = copy_plan(kept, source.location, drop_channel_state=settings.drop_in_flight)
     copied = plan.finish(engine.copy_files(plan, staging))
-    return {
-        operator.operator.operator_id: edited_operator_state(
+    carried = {}
+    for (operator, item), state in zip(existing, copied, strict=True):
+        own = operator.operator
+        edited = edited_operator_state(
             operator, state, item.parallelism, settings.release, staging, verify=settings.verify
         )
-        for (operator, item), state in zip(existing, copied, strict=True)
-    }
+        if item.keyed and item.parallelism != own.parallelism:
+            edited = redistributed_raw_keyed(own, edited, item.parallelism, staging)
+        carried[own.operator_id] = edited
+    return carried

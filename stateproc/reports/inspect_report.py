@@ -6,11 +6,13 @@ import base64
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from stateproc.errors import SnapshotError
 from stateproc.metadata import walk_stream_handles
 from stateproc.metadata.handles import StreamHandle
 from stateproc.reports.state_sizes import OperatorSizes
 from stateproc.states.operator import Operator
 from stateproc.states.operator_state import OperatorStateView
+from stateproc.states.raw_keyed import raw_keyed_parts
 from stateproc.states.state import State
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ def operator_report(operator: Operator, sizes: OperatorSizes) -> Report:
     metadata = operator.metadata
     states = [state_report(state, sizes) for state in operator.states]
     all_bytes, channel_bytes = _stream_bytes(operator)
+    raw_keyed, raw_problems = _raw_keyed(operator)
     return {
         "uid": operator.uid,
         "uid_hash": operator.operator_id,
@@ -62,11 +65,14 @@ def operator_report(operator: Operator, sizes: OperatorSizes) -> Report:
         "bytes": all_bytes,
         "channel_bytes": channel_bytes,
         "coordinator": _coordinator(operator),
+        "raw_keyed": raw_keyed,
         "key_group_bytes": sizes.key_group_bytes,
         "states": states,
         "unreadable_states": sum(state["problem"] is not None for state in states),
         "notes": [*_missing_sizes(states, sizes), *_data_views(states)],
-        "problems": list(dict.fromkeys(str(problem) for problem in (*operator.problems, *sizes.problems))),
+        "problems": list(
+            dict.fromkeys(str(problem) for problem in (*operator.problems, *sizes.problems, *raw_problems))
+        ),
     }
 
 
@@ -130,6 +136,18 @@ def _stream_bytes(operator: Operator) -> tuple[int, int]:
         if use.role.startswith("channel"):
             channels[use.handle] = use.handle.size
     return sum(sizes.values()), sum(channels.values())
+
+
+def _raw_keyed(operator: Operator) -> tuple[Report | None, list[SnapshotError]]:
+    """Return bytes and key groups of raw keyed state that only the operator can read, and why they are not known."""
+    try:
+        parts = list(raw_keyed_parts(operator))
+    except SnapshotError as error:
+        return None, [error]
+    if not parts:
+        return None, []
+    groups = sorted(item.key_group for part in parts for item in part.ranges)
+    return {"bytes": sum(part.bytes for part in parts), "key_groups": groups}, []
 
 
 def _coordinator(operator: Operator) -> Report | None:

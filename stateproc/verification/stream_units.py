@@ -11,10 +11,11 @@ from stateproc.metadata.snapshot import SubtaskState
 from stateproc.readers.rocksdb.open_database import database_files
 from stateproc.readers.rocksdb.table import check_filters
 from stateproc.states.operator import Operator
+from stateproc.states.raw_keyed import raw_keyed_parts, raw_keyed_text
 from stateproc.storage import ByteSource, open_handle
 from stateproc.storage.read_ahead import reading_ahead
 from stateproc.verification.findings import Finding, VerificationUnit
-from stateproc.verification.problem import problem_of
+from stateproc.verification.problem import Problem, Severity, problem_of
 
 _AT_ONCE = 8 << 20
 _TABLE = ".sst"
@@ -39,6 +40,7 @@ def stream_units(operator: Operator, position: int, seen: SeenStreams) -> Iterat
 
     Entries of RocksDB's tables are read by their states.
     """
+    yield from _raw_keyed(operator)
     for subtask in operator.metadata.subtasks:
         for handle in _undecoded(operator, subtask):
             if seen.is_new(handle):
@@ -54,6 +56,24 @@ def stream_units(operator: Operator, position: int, seen: SeenStreams) -> Iterat
             for item in files:
                 read = _check_table if item.name.endswith(_TABLE) else _read_all
                 yield VerificationUnit(position, 0, partial(read, operator, item.source))
+
+
+def _raw_keyed(operator: Operator) -> Iterator[Finding]:
+    """Note raw keyed state of the operator's own, whose bytes are read but mean nothing here."""
+    try:
+        parts = list(raw_keyed_parts(operator))
+    except SnapshotError as error:
+        yield problem_of(error, operator.display)
+        return
+    if parts:
+        groups = sorted(item.key_group for part in parts for item in part.ranges)
+        yield Problem(
+            Severity.NOTE,
+            f"{raw_keyed_text(sum(part.bytes for part in parts), groups)}: read to the end; only the operator knows "
+            "what its contents mean",
+            "restore the snapshot in the job to check them",
+            operator.display,
+        )
 
 
 def _undecoded(operator: Operator, subtask: SubtaskState) -> Iterator[StreamHandle]:

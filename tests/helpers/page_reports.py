@@ -35,7 +35,7 @@ def operator(uid: str | None, uid_hash: str, states: list[dict[str, Any]], **cha
     plain = {
         "uid": uid, "uid_hash": uid_hash, "name": None, "label": None, "parallelism": 4, "max_parallelism": 128,
         "finished": False, "finished_subtasks": [], "layouts": ["canonical"] if states else [],
-        "bytes": sum(item["bytes"] or 0 for item in states), "channel_bytes": 0, "coordinator": None,
+        "bytes": sum(item["bytes"] or 0 for item in states), "channel_bytes": 0, "coordinator": None, "raw_keyed": None,
         "key_group_bytes": {}, "states": states,
         "unreadable_states": sum(item["problem"] is not None for item in states), "notes": [], "problems": [],
     }  # fmt: skip

@@ -33,6 +33,7 @@ from stateproc.writers.rewrite.kryo_versions import check_kryo, check_kryo_rows
 from stateproc.writers.rewrite.merged_header import MergedHeader, merged_header
 from stateproc.writers.rewrite.multi_state_copy import CarriedTogether, together
 from stateproc.writers.rewrite.raw_copy import CarriedSplit, carried_splits
+from stateproc.writers.rewrite.raw_keyed_copy import refuse_other_key_groups
 from stateproc.writers.rewrite.rekey import HashCodes, Rekey, RekeyedEncoder, rekey
 from stateproc.writers.rewrite.ttl import TtlChange
 from stateproc.writers.rewrite.ttl_header import with_ttl, without_ttl
@@ -141,8 +142,10 @@ class ExistingOperator:
         self, release: Release, carried: OperatorState, parallelism: int, max_parallelism: int, *, keyed: bool
     ) -> OperatorJob:
         """Return the plan of the operator. ``carried``: its handles of copied files, without keyed state if that is
-        rewritten (``keyed``). Raises InvalidOption.
+        rewritten (``keyed``). Raises InvalidOption, UnsupportedSnapshot.
         """
+        if keyed:
+            refuse_other_key_groups(self.operator, max_parallelism)
         part = self._part(release) if keyed else None
         return OperatorJob(
             self.operator_id, self.uid, self.operator.name, parallelism, max_parallelism, part, None,

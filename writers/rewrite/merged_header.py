@@ -80,8 +80,7 @@ class MergedHeader:
 def merged_header(operator: Operator) -> MergedHeader:
     """The keyed states of an operator, timers of raw keyed state included, in the order of the headers.
 
-    Raises UnsupportedSnapshot where subtasks wrote keys with different serializers, or raw keyed state that is no
-    timers; CorruptSnapshot, MissingFile.
+    Raises UnsupportedSnapshot where subtasks wrote keys with different serializers; CorruptSnapshot, MissingFile.
     """
     key: Serializer | None = None
     key_snapshot = b""
@@ -165,25 +164,10 @@ def _release(operator: Operator) -> Release:
 
 
 def timers_in_raw_state(operator: Operator) -> list[RawTimers]:
-    """The timers in the operator's raw keyed state. Raises UnsupportedSnapshot for other raw keyed state."""
-    found = []
-    for subtask in operator.metadata.subtasks:
-        handle = subtask.raw_keyed
-        if handle is None:
-            continue
-        timers = None
-        if isinstance(handle, KeyGroupsHandle):
-            timers = open_raw_timers(handle, operator.location)
-        if timers is not None:
-            found.append(timers)
-        elif not isinstance(handle, KeyGroupsHandle) or any(offset >= 0 for offset in handle.offsets):
-            raise UnsupportedSnapshot(
-                f"subtask {subtask.index} has raw keyed state that is no timers, of which only its operator knows what "
-                "the bytes mean",
-                where=Where(file=operator.location.metadata_uri, operator=operator.display),
-                advice="carry the operator over unchanged (a copy of its files), or leave it out",
-            )
-    return found
+    """The timers in the operator's raw keyed state, which also holds what only the operator can read."""
+    handles = [subtask.raw_keyed for subtask in operator.metadata.subtasks]
+    found = (open_raw_timers(item, operator.location) for item in handles if isinstance(item, KeyGroupsHandle))
+    return [timers for timers in found if timers is not None]
 
 
 def timer_states(service: TimerService) -> list[StateMetaInfo]:

@@ -14,6 +14,7 @@ from rich.text import Text
 from stateproc.cli.render.bars import bar, human_bytes, sparkline
 from stateproc.cli.render.operator_lines import counted, stateless_line, summary_table
 from stateproc.reports.report_selection import by_size, is_stateless
+from stateproc.states.raw_keyed import raw_keyed_text
 
 _KINDS = {
     "value": "green", "list": "cyan", "map": "blue", "reducing": "magenta", "aggregating": "magenta",
@@ -105,6 +106,8 @@ def _details(operator: dict[str, Any]) -> list[Text]:
     facts.append(human_bytes(operator["bytes"]))
     if operator["channel_bytes"]:
         facts.append(f"{human_bytes(operator['channel_bytes'])} in flight")
+    if operator["raw_keyed"]:
+        facts.append(raw_keyed_text(operator["raw_keyed"]["bytes"], operator["raw_keyed"]["key_groups"]))
     if operator["finished"]:
         facts.append("finished")
     elif operator["finished_subtasks"]:

@@ -14,6 +14,7 @@ from stateproc.keygroups.ranges import key_group_range
 from stateproc.reports.inspect_report import Report
 from stateproc.reports.page.page_limits import PageLimits
 from stateproc.reports.report_selection import is_stateless
+from stateproc.states.raw_keyed import raw_keyed_text
 
 _SHORT_HASH = 8
 """Digits of a uid hash that select an operator as the whole hash does, as a rule."""
@@ -108,6 +109,8 @@ def _stored(operator: Report) -> str:
     facts = list(operator["layouts"])
     if operator["channel_bytes"]:
         facts.append(f"{human_bytes(operator['channel_bytes'])} in flight")
+    if operator["raw_keyed"]:
+        facts.append(raw_keyed_text(operator["raw_keyed"]["bytes"], operator["raw_keyed"]["key_groups"]))
     if operator["coordinator"] is not None:
         facts.append("coordinator")
     if operator["finished"]:

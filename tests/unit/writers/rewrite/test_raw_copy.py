@@ -24,6 +24,7 @@ from stateproc.writers.formats.operator_state.writer import OperatorStateWriter
 from stateproc.writers.rewrite.merged_header import TTL, classic, merged_header
 from stateproc.writers.rewrite.operator_state_copy import merged_operator_header, raw_elements
 from stateproc.writers.rewrite.raw_copy import carried_splits
+from stateproc.writers.rewrite.raw_keyed_copy import refuse_other_key_groups
 from stateproc.writers.rewrite.raw_snapshots import PROXY, composite_of, raw_composite, versioned_of
 from stateproc.writers.rewrite.rekey import rekeyed
 from tests.helpers.fixtures import CLASSES, FIXTURES, Fixture, differences, fixtures, fixtures_in
@@ -211,16 +212,20 @@ def test_subtasks_with_different_headers_are_refused() -> None:
         merged_header(operator)
 
 
-def test_raw_keyed_state_without_timers_is_refused() -> None:
+def test_raw_keyed_state_without_timers_is_no_state_of_the_header() -> None:
     operator = keyed_operator("1.20/tiny-rocksdb-full-heaptimers")
+    with_timers = merged_header(operator).names
     (subtask, *_) = operator.metadata.subtasks
     assert isinstance(subtask.managed_keyed, KeyGroupsHandle) is False
     handle = subtask.raw_keyed
     assert isinstance(handle, KeyGroupsHandle)
     shifted = replace(handle, offsets=tuple(offset + 1 if offset >= 0 else offset for offset in handle.offsets))
     operator.metadata = replace(operator.metadata, subtasks=(replace(subtask, raw_keyed=shifted),))
+    operator.__dict__.pop("_raw_timers", None)
+    assert set(merged_header(operator).names) < set(with_timers)
+    refuse_other_key_groups(operator, operator.max_parallelism)
     with pytest.raises(UnsupportedSnapshot, match="raw keyed state that is no timers"):
-        merged_header(operator)
+        refuse_other_key_groups(operator, 2 * operator.max_parallelism)
 
 
 # --- operator state ----------------------------------------------------------------------------------------
