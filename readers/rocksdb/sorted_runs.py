@@ -36,6 +36,9 @@ def pieces_ahead(runs: int) -> int:
     return max(1, min(REQUESTS_AT_ONCE - 1, most))
 
 
+_DEFAULT_FAMILY = "default"
+
+
 @dataclass(frozen=True)
 class OpenFile:
     """An open sst file; ``override``: the sequence number of all its entries, None if each has its own."""
@@ -57,7 +60,9 @@ def open_file(sst: SstFile, *, verify: bool) -> OpenFile:
     """Open a table. Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile."""
     table = open_table(sst.source, verify=verify)
     family, operator = table.properties.column_family, table.properties.merge_operator
-    if None not in (sst.family, family) and sst.family != family:
+    # A table that was imported names the family that it was written for, which may be RocksDB's default. Flink stores
+    # no state there, so that no other state's table has this name.
+    if None not in (sst.family, family) and family not in (sst.family, _DEFAULT_FAMILY):
         raise CorruptSnapshot(
             f"the table is of the column family {family!r}, where the MANIFEST lists one of {sst.family!r}",
             where=Where(file=table.file, offset=0),

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import stateproc
-from stateproc.errors import MissingFile
+from stateproc.errors import AccessDenied, MissingFile
 from tests.helpers.paths import FIXTURES
 
 SNAPSHOT = FIXTURES / "1.20/operators-hashmap-canonical/snapshot"
@@ -52,9 +52,10 @@ def _as_nobody() -> Iterator[None]:
 
 def test_a_metadata_file_that_may_not_be_read(copy: Path) -> None:
     (copy / "_metadata").chmod(0)
-    with _as_nobody(), pytest.raises(MissingFile) as caught:
+    with _as_nobody(), pytest.raises(AccessDenied) as caught:
         stateproc.open(str(copy))
     assert str(copy / "_metadata") in str(caught.value)
+    assert "access denied" in str(caught.value)
     assert "ermission" in str(caught.value)
     assert caught.value.advice
 
@@ -66,7 +67,7 @@ def test_a_state_file_that_may_not_be_read_hides_no_other(copy: Path) -> None:
         opened = stateproc.open(str(copy))
         problems = [problem for operator in opened.operators for problem in operator.problems]
         states = opened.states
-    assert [type(problem) for problem in problems] == [MissingFile]
+    assert [type(problem) for problem in problems] == [AccessDenied]
     assert locked.name in str(problems[0])
     assert "ermission" in str(problems[0])
     assert problems[0].advice

@@ -10,7 +10,7 @@ import pytest
 
 import stateproc
 from stateproc.cli import main
-from stateproc.errors import CorruptSnapshot, InvalidOption, MissingFile, SnapshotError, Where, WriteFailed
+from stateproc.errors import CorruptSnapshot, InvalidOption, SnapshotError, StoreUnavailable, Where, WriteFailed
 from stateproc.metadata.handles import RelativeFileHandle
 from stateproc.options import BY_NAME, Interface
 from stateproc.redaction import redacted
@@ -61,7 +61,7 @@ def test_secret_options() -> None:
 
 @pytest.mark.parametrize("error", [ValueError, TypeError, OSError])
 def test_errors_of_clients(error: type[Exception]) -> None:
-    for context, kind in ((explained, (MissingFile, InvalidOption)), (writing, WriteFailed)):
+    for context, kind in ((explained, (StoreUnavailable, InvalidOption)), (writing, WriteFailed)):
         with pytest.raises(kind) as caught, context("s3://bucket/x", OPTIONS):
             raise error(f"refused: {SECRET} at https://h/x?sig=abcdef")
         shown = "".join(traceback.format_exception(caught.value))

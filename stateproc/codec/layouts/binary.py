@@ -14,7 +14,7 @@ import pyarrow as pa
 from stateproc.codec import arrow_arrays as arrays
 from stateproc.codec import ops
 from stateproc.codec.array_types import Longs
-from stateproc.codec.builder import Assembler, Builder, DecodedColumns
+from stateproc.codec.builder import Assembler, Builder
 from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.encoding import binary_rows, list_encoding
 from stateproc.codec.encoding.binary_rows import Field, Slots
@@ -25,7 +25,7 @@ from stateproc.codec.layouts.collections import as_map, list_array
 from stateproc.codec.layouts.full_range import FullRange
 from stateproc.codec.layouts.nesting import struct_array
 from stateproc.codec.layouts.numbers import AlwaysNull, number_array
-from stateproc.codec.layouts.rows import ROW_KIND_FIELD, given_kinds, kind_array, refuse_kinds, row_to_python
+from stateproc.codec.layouts.rows import ROW_KIND_FIELD, given_kinds, kind_array, row_to_python
 
 
 @dataclass(frozen=True)
@@ -127,14 +127,12 @@ class BinaryRow(Layout):
     ``reserve_nulls``: null decimals of over 18 digits and timestamps of over 3 reserve the bytes of a value, as
     generated projections do (writeDecimal, writeTimestamp of null); RowDataSerializer.toBinaryRow reserves none.
     ``required``: the names of fields that are NOT NULL: nulls are read, but not written.
-    ``only_inserts``: where the kind is not kept, kinds other than +I are refused.
     """
 
     fields: tuple[tuple[str, Layout], ...]
     keep_kind: bool = False
     reserve_nulls: bool = False
     required: frozenset[str] = frozenset()
-    only_inserts: bool = False
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -157,20 +155,14 @@ class BinaryRow(Layout):
         if marked:
             b.op(ops.PUT1, valid, 1)
         b.op(ops.HEADER, self.min_size)
-        kind = b.column(1, 0) if self.keep_kind or self.only_inserts else -1
+        kind = b.column(1, 0) if self.keep_kind else -1
         b.op(ops.F1, kind)
         children = [self._field(b, index, layout) for index, (_, layout) in enumerate(self.fields)]
         if self.keep_kind:
             children.append(lambda decoded: kind_array(decoded, kind))
         b.op(ops.SKIP_REST)
         fields = list(self.arrow_type)
-
-        def assemble(decoded: DecodedColumns) -> pa.Array:
-            if kind >= 0 and not self.keep_kind:
-                refuse_kinds(decoded, kind)
-            return struct_array(decoded, valid, fields, children)
-
-        return assemble
+        return lambda decoded: struct_array(decoded, valid, fields, children)
 
     def _field(self, b: Builder, index: int, layout: Layout) -> Assembler:
         first, fill, end = b.column_count, b.pending_fill(), b.label()

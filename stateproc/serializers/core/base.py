@@ -46,7 +46,6 @@ class LayoutContext:
     opaque: with ``tail``, values of unknown types are their bytes; otherwise they are undecodable.
     within: described subclasses that enclose the value; they are not expanded again inside themselves.
     case_class_arity: whether case classes of flink-scala-api begin with their number of fields.
-    inside_row: the value is inside of a SQL row, where RowKinds carry no information.
     projected: for encoding: SQL rows are keys that generated projections make, see BinaryRow.reserve_nulls.
     """
 
@@ -59,7 +58,6 @@ class LayoutContext:
     opaque: bool = True
     within: tuple[str, ...] = ()
     case_class_arity: CaseClassArity = CaseClassArity.FOUND
-    inside_row: bool = False
     projected: bool = False
 
     @property

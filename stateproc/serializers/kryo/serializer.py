@@ -93,7 +93,7 @@ class Kryo(Serializer):
                     advice=f"{how_to_describe(self.class_name)}; of an interface describe the classes of its values",
                 )
         type_ = self.declared or class_of_name(self.class_name)
-        _check_known(type_, setting.classes, set())
+        _check_known(type_, setting.classes)
         column = column_of(type_, setting, ctx.fidelity)
         read = partial(_read, setting=setting, column=column, whole=ctx.tail)
         if ctx.tail and column.kind == "binary" and setting.serializer_of(self.class_name).certain is None:
@@ -154,10 +154,16 @@ class Kryo(Serializer):
         write_optional_map(out, [])
 
 
-def _check_known(type_: FieldType, classes: Mapping[str, UserClass], checked: set[str]) -> None:
+def _check_known(type_: FieldType, classes: Mapping[str, UserClass]) -> None:
     """Refuse descriptions by fields of Maps and Collections: a struct of their fields cannot be read from the bytes."""
-    described = classes.get(type_.name)
-    if described is not None and type_.name not in checked:
+    checked: set[str] = set()
+    pending = [type_]
+    while pending:
+        type_ = pending.pop()
+        pending += type_.args
+        described = classes.get(type_.name)
+        if described is None or type_.name in checked:
+            continue
         checked.add(type_.name)
         body = COLLECTION_BODIES.get(type_.name)
         if body is not None and described.like is None:
@@ -168,10 +174,8 @@ def _check_known(type_: FieldType, classes: Mapping[str, UserClass], checked: se
                 advice="remove its description (values are JSON text then), or say what it holds: "
                 f'"{type_.name}": "{form}"',
             )
-        for part in (*(type_ for _, type_ in described.fields), *map(FieldType, described.alternatives)):
-            _check_known(part, classes, checked)
-    for arg in type_.args:
-        _check_known(arg, classes, checked)
+        pending += (part for _, part in described.fields)
+        pending += map(FieldType, described.alternatives)
 
 
 def _utf(text: str) -> bytes:

@@ -151,7 +151,7 @@ def array_of(element: LogicalType, ctx: LayoutContext) -> BinaryArray:
 
 def row_of(names: tuple[str, ...], types: tuple[LogicalType, ...], ctx: LayoutContext) -> BinaryRow:
     """Return the layout of a row; RowKinds of nested rows carry no information and are dropped."""
-    inner = replace(ctx, row_kind=False, inside_row=True, tail=False, projected=False)
+    inner = replace(ctx, row_kind=False, tail=False, projected=False)
     fields = tuple((name, slot(type_, inner)) for name, type_ in zip(unique(names), types, strict=True))
     # Processing time is no value that rows have: it is NOT NULL, and null wherever a row is stored.
     required = frozenset(
@@ -159,7 +159,7 @@ def row_of(names: tuple[str, ...], types: tuple[LogicalType, ...], ctx: LayoutCo
         for (name, _), type_ in zip(fields, types, strict=True)
         if not type_.nullable and type_.attribute != "PROCTIME"
     )
-    return BinaryRow(fields, ctx.row_kind, ctx.projected, required, ctx.strict and not ctx.inside_row)
+    return BinaryRow(fields, ctx.row_kind, ctx.projected, required)
 
 
 def unique(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ def test_option_names_are_case_insensitive_and_values_are_converted() -> None:
             "classes": None,
             "plugins": ("one", "two"),
             "temporal": "exact",
+            "on_loss": "cut",
             "row_kind": False,
             "kryo": 5,
             "verify": False,
