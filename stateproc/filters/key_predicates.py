@@ -2,36 +2,45 @@
 
 from __future__ import annotations
 
-import base64
-from dataclasses import dataclass
-from decimal import Decimal, DecimalException
+import re
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from sqlglot import exp
 
 from stateproc.errors import InvalidOption
-from stateproc.filters.blobs import parse_base64, parse_blob
-from stateproc.filters.evaluator import Evaluator
-from stateproc.filters.moments import MICRO_DIGITS, parse_moment
-from stateproc.filters.parser import WhereCondition
-from stateproc.filters.sql_value import matching_name
+from stateproc.filters.condition import (
+    Node,
+    WhereCondition,
+    constant,
+    is_null,
+    matching_name,
+    resolved_path,
+    sql_of,
+    type_of,
+    walk,
+)
+from stateproc.filters.database import connection, duckdb_errors
+from stateproc.filters.row_filter import RowFilter
 from stateproc.keygroups.key_group_pruning import keys_of_fields
+from stateproc.row_formats.json_values import json_values
 
 KEY, KEY_GROUP = "key", "key_group"
 _NO_KEY = object()
-_BASE64 = "base64"
 _EXACT_DOUBLES = 2.0**53
 """Below this, doubles represent each integer."""
-
-
-@dataclass(frozen=True)
-class _TypedText:
-    """A literal such as DATE '2024-02-29': its text, and the type that it is cast to."""
-
-    text: str
-    type_name: str
+_CASTS = {"TIMESTAMPTZ": "CAST(CAST(? AS TIMESTAMPTZ) AS TIMESTAMP)"}
+"""An instant is read as a timestamp in UTC: DuckDB 1 needs pytz to return an instant."""
+_NANOSECONDS = re.compile(r"\.\d{7}")
+_SQL_TYPES = (
+    (pa.types.is_date, "DATE"),
+    (pa.types.is_time, "TIME"),
+    (lambda type_: pa.types.is_timestamp(type_) and type_.tz is not None, "TIMESTAMPTZ"),
+    (pa.types.is_timestamp, "TIMESTAMP"),
+    (pa.types.is_binary, "BLOB"),
+)
 
 
 def keys_in(where: WhereCondition, key_type: pa.DataType) -> list[Any] | None:
@@ -45,11 +54,12 @@ def keys_in(where: WhereCondition, key_type: pa.DataType) -> list[Any] | None:
         Keys, with dates, times and bytes as text; None if the condition allows others. Of a struct the condition has
         to determine every field.
     """
+    schema = pa.schema([(KEY, key_type)])
 
     def values(path: tuple[str, ...], field: pa.DataType) -> list[Any] | None:
-        literals = _values_of(where.tree, path, key_type)
-        keys = None if literals is None else [_key(literal, field) for literal in literals]
-        return None if keys is None or _NO_KEY in keys else keys
+        literals = _values_of(where.tree, path, schema)
+        keys = None if literals is None else [_key(literal, field) for literal in _evaluated(literals)]
+        return None if keys is None or any(key is _NO_KEY for key in keys) else keys
 
     return keys_of_fields(key_type, values)
 
@@ -57,149 +67,142 @@ def keys_in(where: WhereCondition, key_type: pa.DataType) -> list[Any] | None:
 def key_groups_in(where: WhereCondition, max_parallelism: int) -> set[int] | None:
     """Return the key groups that rows can be in; None if the condition allows all."""
     groups = np.arange(max_parallelism, dtype=np.int32)
-    batch = pa.RecordBatch.from_arrays([pa.array(groups)], names=[KEY_GROUP])
-    possible = _possible(where.tree, Evaluator(where, batch, batch.schema))
+    possible = _possible(where, where.tree, pa.RecordBatch.from_arrays([pa.array(groups)], names=[KEY_GROUP]))
     return None if possible is None or possible.all() else set(groups[possible].tolist())
 
 
-def _possible(node: exp.Expr, evaluator: Evaluator) -> Any:
+def _possible(where: WhereCondition, node: Node, groups: pa.RecordBatch) -> Any:
     """Return per key group whether the condition can be true in it; None if nothing is known."""
-    node = node.unnest()
-    if isinstance(node, exp.And | exp.Or):
-        masks = [_possible(part, evaluator) for part in node.flatten()]
-        if isinstance(node, exp.Or):
+    if node["class"] == "CONJUNCTION":
+        masks = [_possible(where, part, groups) for part in node["children"]]
+        if node["type"] == "CONJUNCTION_OR":
             return None if any(mask is None for mask in masks) else np.logical_or.reduce(masks)
         known = [mask for mask in masks if mask is not None]
         return np.logical_and.reduce(known) if known else None
-    columns = {_written_path(column) for column in node.find_all(exp.Column)}
-    if any(path is None or len(path) != 1 or path[0].lower() != KEY_GROUP for path in columns) or not columns:
+    columns = [item for item in walk(node) if item["class"] == "COLUMN_REF"]
+    if not columns or any([name.lower() for name in item["column_names"]] != [KEY_GROUP] for item in columns):
         return None
+    part = WhereCondition(where.text, sql_of(node).removeprefix("SELECT "), node, (KEY_GROUP,), where.offsets)
     try:
-        mask = evaluator.truth_values(node)
+        mask = RowFilter(part, groups.schema, groups.schema).mask(groups)
     except InvalidOption:
-        return None  # RowFilter reports it
-    return None if isinstance(mask, pa.Scalar) else mask.fill_null(False).to_numpy(zero_copy_only=False)
+        return None  # the filter of rows reports it
+    return mask.fill_null(False).to_numpy(zero_copy_only=False)
 
 
-def _values_of(node: exp.Expr, path: tuple[str, ...], key_type: pa.DataType) -> list[Any] | None:
-    """Return the literals one of which a column must equal, None for null; None if it may have any value."""
-    node = node.unnest()
-    if isinstance(node, exp.EQ):
-        for column, literal in ((node.this, node.expression), (node.expression, node.this)):
-            if _path(column, key_type) == path:
+def _values_of(node: Node, path: tuple[str, ...], schema: pa.Schema) -> list[Node] | None:
+    """Return the literals one of which a column must equal; None if it may have any value."""
+    kind = node.get("type")
+    if kind == "COMPARE_EQUAL":
+        for column, literal in ((node["left"], node["right"]), (node["right"], node["left"])):
+            if _path(column, schema) == path:
                 return _literals([literal])
-    if isinstance(node, exp.In) and _path(node.this, key_type) == path and node.expressions:
-        return _literals(node.expressions)
-    if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
-        # A key is never null; a field of a key can be.
-        return [None] if _path(node.this, key_type) == path and len(path) > 1 else None
-    if isinstance(node, exp.And):
-        known = [values for part in node.flatten() if (values := _values_of(part, path, key_type)) is not None]
+    if kind == "COMPARE_IN":
+        column, *literals = node["children"]
+        return _literals(literals) if _path(column, schema) == path and literals else None
+    if kind == "OPERATOR_IS_NULL" and len(path) > 1 and _path(node["children"][0], schema) == path:
+        return [_NULL]  # a key is never null; a field of a key can be
+    if kind == "CONJUNCTION_AND":
+        known = [values for part in node["children"] if (values := _values_of(part, path, schema)) is not None]
         return min(known, key=len) if known else None
-    if isinstance(node, exp.Or):
-        parts = [_values_of(part, path, key_type) for part in node.flatten()]
+    if kind == "CONJUNCTION_OR":
+        parts = [_values_of(part, path, schema) for part in node["children"]]
         return None if None in parts else [value for part in parts if part for value in part]
     return None
 
 
-def _path(node: exp.Expr, key_type: pa.DataType) -> tuple[str, ...] | None:
+_NULL: Node = {"class": "CONSTANT", "of_field": True}
+"""Stands for a field of a key that is null."""
+
+
+def _path(node: Node, schema: pa.Schema) -> tuple[str, ...] | None:
     """Return the names of the column ``key``, or of a field in it, as the type has them; None for other expressions."""
-    written = _written_path(node)
-    if written is None or written[0].lower() != KEY:
-        return None
-    path, type_ = [KEY], key_type
-    for name in written[1:]:
-        names = [field.name for field in type_] if pa.types.is_struct(type_) else []
-        found = matching_name(names, name)
-        if found is None or names.count(found) > 1:
+    if node["class"] == "COLUMN_REF":
+        found = resolved_path(node, schema)
+        return None if found is None else tuple(found)
+    if node.get("type") in ("STRUCT_EXTRACT", "ARRAY_EXTRACT"):
+        base, key = node["children"]
+        outer, type_ = _path(base, schema), type_of(base, schema)
+        if outer is None or type_ is None or not pa.types.is_struct(type_):
             return None
-        path.append(found)
-        type_ = type_.field(found).type
-    return tuple(path)
-
-
-def _written_path(node: exp.Expr) -> tuple[str, ...] | None:
-    """Return the names of a column, or of a field in it, from outside in; None for other expressions."""
-    if isinstance(node, exp.Column):
-        return tuple(part.name for part in node.parts)
-    if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
-        outer = _written_path(node.this)
-        return None if outer is None else (*outer, node.expression.name)
+        name = matching_name([field.name for field in type_], str(constant(key)))
+        return None if name is None else (*outer, name)
     return None
 
 
-def _literals(nodes: list[exp.Expr]) -> list[Any] | None:
-    values = [_literal(node.unnest()) for node in nodes]
-    if any(isinstance(value, float) for value in values):
-        # One double in a list makes doubles of all numbers in it.
-        values = [float(value) if isinstance(value, Decimal) else value for value in values]
-    return None if _NO_KEY in values else values
+def _literals(nodes: list[Node]) -> list[Node] | None:
+    if any(is_null(node) or any(item["class"] == "COLUMN_REF" for item in walk(node)) for node in nodes):
+        return None
+    return nodes
 
 
-def _literal(node: exp.Expr) -> Any:
-    """Return a literal as bool, Decimal, str, float (with an exponent) or _TypedText; _NO_KEY for other expressions."""
-    if isinstance(node, exp.Boolean):
-        return bool(node.this)
-    if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
-        return _TypedText(node.this.this, node.to.this.name)
-    if isinstance(node, exp.FromBase64) and isinstance(node.this, exp.Literal) and node.this.is_string:
-        return _TypedText(node.this.this, _BASE64)
-    if isinstance(node, exp.Neg):
-        value = _literal(node.this)
-        return -value if isinstance(value, Decimal | float) else _NO_KEY
-    if not isinstance(node, exp.Literal):
-        return _NO_KEY
-    if node.is_string:
-        return node.this
+def _evaluated(literals: list[Node]) -> list[Any]:
+    """Return the values of literals: None for the field that is null, _NO_KEY for those that cannot be calculated."""
+    nodes = [node for node in literals if node is not _NULL]
+    if not nodes:
+        return [None] * len(literals)
     try:
-        number = Decimal(node.this)
-    except DecimalException:
-        return _NO_KEY
-    return float(number) if "e" in node.this.lower() else number
+        row = connection().execute(sql_of(*nodes)).fetchall()[0]
+    except duckdb_errors():
+        return [_NO_KEY]  # the filter of rows reports it
+    values = iter(_as_one_type([_double(node, value) for node, value in zip(nodes, row, strict=True)]))
+    return [None if node is _NULL else next(values) for node in literals]
+
+
+def _double(node: Node, value: Any) -> Any:
+    """Return a constant's value, which DuckDB 1 writes as a decimal where it is a double."""
+    is_double = "value" in node and node["value"]["type"]["id"] == "DOUBLE"
+    return float(value) if is_double and value is not None else value
+
+
+def _as_one_type(values: list[Any]) -> list[Any]:
+    """One double in a list makes doubles of all numbers in it."""
+    if not any(isinstance(value, float) for value in values):
+        return values
+    return [float(value) if _is_number(value) else value for value in values]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
 def _key(literal: Any, type_: pa.DataType) -> Any:
     """Return the literal as a value of the type; _NO_KEY where equal values can have different hashes."""
-    if literal is None:
-        return None
+    if literal is None or literal is _NO_KEY:
+        return literal
     if isinstance(literal, bool):
         return literal if pa.types.is_boolean(type_) else _NO_KEY
-    if isinstance(literal, str | _TypedText):
-        try:
-            return _text_key(literal, type_)
-        except InvalidOption:
-            return _NO_KEY  # RowFilter reports it
+    if not _is_number(literal):
+        return _text_key(literal, type_)
     if isinstance(literal, float) and not pa.types.is_floating(type_):
         # Compared as doubles, several integers and decimals equal a large double.
-        if abs(literal) >= _EXACT_DOUBLES or not pa.types.is_integer(type_):
+        if not abs(literal) < _EXACT_DOUBLES or not pa.types.is_integer(type_):
             return _NO_KEY
         literal = Decimal(literal)
     if pa.types.is_integer(type_) and abs(literal) < 2**64 and literal == int(literal):
         return int(literal)
     if pa.types.is_floating(type_):
         return float(literal)
-    return literal if pa.types.is_decimal(type_) else _NO_KEY
+    return Decimal(literal) if pa.types.is_decimal(type_) else _NO_KEY
 
 
-def _text_key(literal: str | _TypedText, type_: pa.DataType) -> Any:
-    """Return the key that a text means for a type: bytes as base64, dates and times as ISO text."""
-    text = literal.text if isinstance(literal, _TypedText) else literal
-    if pa.types.is_binary(type_):
-        if isinstance(literal, _TypedText) and literal.type_name not in (_BASE64, "VARBINARY"):
-            return _NO_KEY
-        is_base64 = isinstance(literal, _TypedText) and literal.type_name == _BASE64
-        return base64.b64encode(parse_base64(text) if is_base64 else parse_blob(text)).decode()
-    if pa.types.is_temporal(type_):
-        if isinstance(literal, _TypedText) and literal.type_name not in _type_names(type_):
-            return _NO_KEY
-        # Of more digits the rows may have only these.
-        iso = parse_moment(text, type_)
-        return iso if iso == parse_moment(text, type_, MICRO_DIGITS) else _NO_KEY
-    return text if isinstance(literal, str) and pa.types.is_string(type_) else _NO_KEY
-
-
-def _type_names(type_: pa.DataType) -> tuple[str, ...]:
-    """Return the names of the types as which the literal of a key of a type can be written."""
-    if pa.types.is_timestamp(type_):
-        return ("TIMESTAMP", "TIMESTAMPNTZ") if type_.tz is None else ("TIMESTAMPTZ",)
-    return ("DATE",) if pa.types.is_date(type_) else ("TIME",)
+def _text_key(literal: Any, type_: pa.DataType) -> Any:
+    """Return the key that a text, bytes, a date or a time means for a type: bytes as base64, the others as ISO text."""
+    name = next((name for matches, name in _SQL_TYPES if matches(type_)), None)
+    if name is None:
+        return literal if isinstance(literal, str) and pa.types.is_string(type_) else _NO_KEY
+    if isinstance(literal, str):
+        if _NANOSECONDS.search(literal) and name != "BLOB":
+            return _NO_KEY  # rows may have only microseconds
+        try:
+            literal = (
+                connection().execute(f"SELECT {_CASTS.get(name, f'CAST(? AS {name})')}", [literal]).fetchall()[0][0]
+            )
+        except duckdb_errors():
+            return _NO_KEY  # the filter of rows reports it
+    if name == "DATE" and isinstance(literal, datetime):
+        return _NO_KEY
+    try:
+        return json_values(pa.array([literal], type_))[0]
+    except (pa.ArrowException, TypeError, ValueError):
+        return _NO_KEY

@@ -93,7 +93,7 @@ def key_request(select: exp.Select, alias: str, schema: pa.Schema, max_paralleli
     if not conjuncts:
         return ScanRequest()
     try:
-        condition = parse(" AND ".join(f"({text})" for text in conjuncts), schema.names)
+        condition = parse(" AND ".join(f"({text})" for text in conjuncts), schema)
     except InvalidOption:
         return ScanRequest()
     keys = keys_in(condition, schema.field("key").type) if "key" in schema.names else None

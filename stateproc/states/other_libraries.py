@@ -36,9 +36,7 @@ def to_polars_frame(table: pa.Table) -> polars.DataFrame:
 
 
 def to_duckdb_relation(stream: RereadableStream, connection: DuckDBPyConnection | None) -> DuckDBPyRelation:
-    """Return a stream as a relation of a connection. Raises MissingPackage if duckdb is not installed."""
-    try:
-        import duckdb
-    except ImportError as error:
-        raise MissingPackage("duckdb is not installed", advice="pip install 'stateproc[sql]'") from error
+    """Return a stream as a relation of a connection."""
+    import duckdb  # Lazy: start-up.
+
     return (connection or duckdb).from_arrow(stream)

@@ -113,7 +113,7 @@ def selected(text: str, *, exact: bool = False) -> list[int]:
     """Return the numbers of the rows that a condition keeps. Raises InvalidOption."""
     rows = exact_rows() if exact else where_rows()
     schema = where_rows().schema
-    mask = RowFilter(parse(text, schema.names), rows.schema, schema).mask(rows)
+    mask = RowFilter(parse(text, schema), rows.schema, schema).mask(rows)
     return [row for row, value in enumerate(mask.to_pylist()) if value]
 
 

@@ -309,7 +309,6 @@ s IN (e, 'tea')
 s BETWEEN 'a' AND 'u'
 s IS DISTINCT FROM e
 num = '1'
-num = 7
 
 -- bytes
 bin = 'tea'

@@ -141,7 +141,7 @@ LITERALS: dict[str, list[str]] = {
     "bool": ["TRUE", "FALSE"],
     "bytes": ["''", "'tea'", r"'\x00'", "from_base64('AAE=')", "from_base64('//4=')", r"'\xFF\xfe'::BLOB", "'AAE='"],
     "date": [
-        "'2024-02-29'", "'2024-2-29'", "DATE '2024-02-29'", "'2024-02-29 23:59'", "'0001-01-01'", "'+2024-02-29'",
+        "'2024-02-29'", "'2024-2-29'", "DATE '2024-02-29'", "'2024-02-29 23:59'", "'0001-01-01'",
         "TIMESTAMP '2024-02-29 00:00:00'", "TIMESTAMP '2024-02-29 12:30'", "CAST('0001-1-1' AS DATE)",
     ],
     "time": ["'12:30'", "'12:30:00.0'", "TIME '12:30:00'", "'00:00:00.000001'", "'00:00:00.0000012'"],
@@ -187,7 +187,7 @@ def test_the_key_groups_of_a_condition_contain_the_keys_that_fulfil_it(kind: str
         chance = random.Random(seed)
         for _ in range(40):
             text = _condition(chance, "key.f0" if is_row else "key", _literals(type_))
-            condition = parse(text, ["key"])
+            condition = parse(text, rows.schema)
             mask = RowFilter(condition, rows.schema, schema.schema).mask(rows).to_pylist()
             found = keys_in(condition, key_type)
             groups = None if found is None else key_groups(serializer, found, context, 32768, 4)
@@ -212,6 +212,6 @@ def test_decimal_keys_are_not_looked_up_by_doubles() -> None:
     type_ = pa.decimal128(20, 0)
     keys = pa.array([Decimal(2**53), Decimal(2**53 + 1)], type_)
     rows = pa.RecordBatch.from_arrays([keys], names=["key"])
-    condition = parse("key = 9007199254740992e0", ["key"])
+    condition = parse("key = 9007199254740992e0", rows.schema)
     assert RowFilter(condition, rows.schema, rows.schema).mask(rows).to_pylist() == [True, True]
     assert keys_in(condition, type_) is None
