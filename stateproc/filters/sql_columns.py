@@ -1,4 +1,4 @@
-"""Convert the columns of a batch for DuckDB: ISO text of dates and times to its types, names to ones it tells apart.
+"""Convert columns for DuckDB: ISO text of dates and times to its types, names to ones that it distinguishes.
 
 DuckDB does not distinguish names by case. Where columns or fields differ by it alone, all names are numbered.
 """

@@ -105,7 +105,7 @@ SPELLED = [
     ],
 )
 @pytest.mark.parametrize("first", [0, 1])
-def test_names_that_differ_by_case_alone_are_told_apart(text: str, rows: list[int], first: int) -> None:
+def test_names_that_differ_by_case_alone_are_distinguished(text: str, rows: list[int], first: int) -> None:
     batch = pa.RecordBatch.from_pylist(SPELLED, schema=NAMES).slice(first)
     mask = RowFilter(parse(text, NAMES), NAMES, NAMES).mask(batch).to_pylist()
     assert [row + first for row, kept in enumerate(mask) if kept] == [row for row in rows if row >= first]
