@@ -59,3 +59,25 @@ def test_the_index_lists_every_page() -> None:
     for page in PAGES:
         assert page.name == "index.md" or f"({page.name})" in index
         assert f"formats/{page.name}" in site
+
+
+def snapshot_classes(text: str) -> set[str]:
+    """Return the full names of the snapshot classes in the page's list; `~` is the class before `$`, with Snapshot."""
+    (block,) = re.findall(r"```snapshots\n(.*?)```", text, re.DOTALL)
+    package, names = "", set()
+    for line in block.splitlines():
+        if not line.startswith(" "):
+            package = line
+            continue
+        for name in line.split():
+            outer = name.removesuffix("$~")
+            names.add(f"{package}.{name if outer == name else f'{outer}${outer.rpartition("$")[2]}Snapshot'}")
+    return names
+
+
+def test_the_known_snapshot_classes_are_listed() -> None:
+    listed = snapshot_classes((ROOT / "docs/formats/serializers.md").read_text(encoding="utf-8"))
+    registered = in_code("stateproc.serializers.core.registry", "_READERS")
+    import_module("stateproc.serializers.families")
+    ours = {name for name in registered if name.startswith(("org.apache.flink.", "org.apache.flinkx."))}
+    assert listed == ours
