@@ -71,7 +71,8 @@ def snapshot_classes(text: str) -> set[str]:
             continue
         for name in line.split():
             outer = name.removesuffix("$~")
-            names.add(f"{package}.{name if outer == name else f'{outer}${outer.rpartition("$")[2]}Snapshot'}")
+            full = name if outer == name else f"{outer}${outer.split('$')[-1]}Snapshot"
+            names.add(f"{package}.{full}")
     return names
 
 
@@ -81,3 +82,13 @@ def test_the_known_snapshot_classes_are_listed() -> None:
     import_module("stateproc.serializers.families")
     ours = {name for name in registered if name.startswith(("org.apache.flink.", "org.apache.flinkx."))}
     assert listed == ours
+
+
+def test_scala_class_ids_are_those_of_the_reader() -> None:
+    text = (ROOT / "docs/formats/kryo.md").read_text(encoding="utf-8")
+    section = text[text.index("| Ids | Scala's classes") :].split("\n\n")[0]
+    ranges = [(int(first), int(last)) for first, last in re.findall(r"^\| (\d+) – (\d+) \|", section, re.MULTILINE)]
+    base, ids = (in_code("stateproc.codec.kryo.classes", name) for name in ("CHILL_BASE", "CHILL_IDS"))
+    assert [number for first, last in ranges for number in range(first, last + 1)] == [*range(base, base + len(ids))]
+    cells = re.findall(r"^\| (\d+) – \d+ \| ([\w$.]+)", section, re.MULTILINE)
+    assert [ids[int(first) - base].endswith(name) for first, name in cells] == [True] * len(ranges)
