@@ -6,12 +6,13 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec import ops
+from stateproc.codec.array_types import Longs
 from stateproc.codec.builder import Builder
 from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.layouts.base import Layout, Unwritable
 from stateproc.codec.machine import Machine
 from stateproc.readers.common.error_context import placed
-from stateproc.readers.common.raw_entries import Longs, RawEntries
+from stateproc.readers.common.raw_entries import RawEntries
 from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stateproc.codec.array_types import Longs
 from stateproc.codec.arrow_arrays import offsets_of
 from stateproc.readers.changelog.byte_gather import NO_MARK, equal, joined, numbered, suffixed, write_entries
 from stateproc.readers.changelog.composite_keys import is_ambiguous, null_form, user_key_starts
@@ -34,8 +34,6 @@ from stateproc.readers.common.raw_entries import RawEntries
 from stateproc.readers.common.serialized_values import element_layout
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
-
-Longs = npt.NDArray[np.int64]
 
 _ENTRIES_AT_ONCE, _BYTES_AT_ONCE = 1 << 16, 16 << 20
 _SUFFIX = 10

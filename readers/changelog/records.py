@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.codec import ops
+from stateproc.codec.array_types import Bytes, Longs
 from stateproc.codec.builder import Builder
 from stateproc.codec.machine import DecodeFailure, Machine
 from stateproc.errors import CorruptSnapshot, Where
@@ -18,9 +18,6 @@ from stateproc.readers.changelog.operations import OPERANDS, Operand, Operation,
 from stateproc.readers.common.error_context import placed
 from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext
-
-Bytes = npt.NDArray[np.uint8]
-Longs = npt.NDArray[np.int64]
 
 HEAD = 3
 """Bytes of the operation and the state's id in front of a record."""

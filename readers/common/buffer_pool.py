@@ -15,13 +15,12 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-import numpy.typing as npt
 
 from stateproc.codec.allocation import uninitialized_bytes
+from stateproc.codec.array_types import Bytes
 from stateproc.storage import ByteSource, FileSource
 from stateproc.storage.read_ahead import ReadAhead
 
-Bytes = npt.NDArray[np.uint8]
 _KEPT = 3
 """The current block, the previous one that a reader may still refer to, and the next."""
 

@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from stateproc.codec.array_types import Bytes
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.readers.common.buffer_pool import BufferPool
 from stateproc.readers.common.snappy_framing import damaged, decompress_frames, frames
 from stateproc.storage import ByteSource, FileSource
 from stateproc.storage.read_ahead import reading_ahead
 
-Bytes = npt.NDArray[np.uint8]
 Out = TypeVar("Out")
 BLOCK_BYTES, FILE_BLOCK_BYTES = 16 << 20, 3 << 20
 """What is decoded at once: of files what is still in the processor's cache when it is decoded (a fifth less time than

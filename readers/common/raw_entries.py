@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Longs = npt.NDArray[np.int64]
+from stateproc.codec.array_types import Longs
 
 
 @dataclass(frozen=True)

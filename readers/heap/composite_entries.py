@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.codec import ops
+from stateproc.codec.array_types import Longs
 from stateproc.codec.arrow_arrays import numbers_of, offsets_of, values_array
 from stateproc.codec.builder import Builder
 from stateproc.codec.byte_arrays import RowBytes, empty_row_bytes, row_bytes_of
@@ -29,7 +30,6 @@ from stateproc.readers.common.serialized_values import (
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 
-Longs = npt.NDArray[np.int64]
 Groups = npt.NDArray[np.int32]
 
 

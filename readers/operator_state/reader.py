@@ -11,9 +11,9 @@ from functools import partial
 from operator import add
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stateproc.codec.array_types import Longs
 from stateproc.codec.decoder import ValueDecoder
 from stateproc.codec.layouts import Counted, StructLayout
 from stateproc.errors import CorruptSnapshot, Where
@@ -27,8 +27,6 @@ from stateproc.serializers.described_classes import described_classes
 from stateproc.storage import ByteSource
 
 _READ_AT_ONCE = 16 << 20
-
-Longs = npt.NDArray[np.int64]
 
 
 def element_ranges(

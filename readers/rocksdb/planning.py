@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from stateproc.codec.array_types import Longs
 from stateproc.readers.rocksdb.database import DatabaseFile, SstFile, family_files
 from stateproc.readers.rocksdb.index import Index
 from stateproc.readers.rocksdb.key_ranges import key_spans
@@ -14,7 +14,6 @@ from stateproc.readers.rocksdb.prefetch import Fetcher
 from stateproc.readers.rocksdb.sorted_runs import open_file
 from stateproc.storage.ranges import is_remote
 
-Longs = npt.NDArray[np.int64]
 SPLIT_BYTES = 256 << 20
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stateproc.codec.array_types import Ints, Longs
 from stateproc.codec.arrow_arrays import numbers_of, offsets_of
 from stateproc.errors import CorruptSnapshot, InvalidOption
-from stateproc.keygroups.ranges import Ints
-
-Longs: TypeAlias = NDArray[np.int64]
 
 
 def numbers(array: pa.Array, dtype: type[np.generic]) -> NDArray[Any]:

@@ -19,10 +19,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stateproc.codec.array_types import Ints, Words
 from stateproc.codec.arrow_arrays import null_rows
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.buffers import fields, numbers
@@ -30,14 +30,12 @@ from stateproc.keygroups.hashed_types import hashed
 from stateproc.keygroups.hashed_values import hashed_values
 from stateproc.keygroups.hashes import hash_codes
 from stateproc.keygroups.key_hash import KeyHash, is_reproducible
-from stateproc.keygroups.ranges import Ints
 from stateproc.keygroups.scalars import double_hashes, float_hashes, long_hashes
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.java.class_descriptions import parse_classes
 from stateproc.serializers.pojo.serializer import Pojo
 from stateproc.serializers.scala import CaseClass, OptionOf
 
-Words = npt.NDArray[np.uint32]
 OBJECTS_HASH = "Objects.hash"
 SCALA_2_12, SCALA_2_13 = "scala-2.12", "scala-2.13"
 SCALA = "scala"

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from stateproc.codec.array_types import Ints, Longs
 from stateproc.codec.arrow_arrays import null_rows
 from stateproc.errors import InvalidOption
 from stateproc.keygroups import kernels
 from stateproc.keygroups.binary_rows import binary_rows
-from stateproc.keygroups.buffers import Longs, fields, list_rows, numbers
+from stateproc.keygroups.buffers import fields, list_rows, numbers
 from stateproc.keygroups.key_hash import KeyHash
-from stateproc.keygroups.ranges import Ints
 from stateproc.keygroups.scalars import SCALARS, binary_row_hash, byte_array_hashes, is_text
 from stateproc.keygroups.times import TIMES
 

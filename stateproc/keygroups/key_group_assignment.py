@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stateproc.codec.array_types import Ints
 from stateproc.codec.arrow_arrays import as_type, numbers_of
 from stateproc.codec.byte_arrays import RowBytes
 from stateproc.errors import InvalidOption
@@ -24,7 +24,6 @@ from stateproc.keygroups.scalars import binary_row_hash
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.table.serializers import RowData
 
-Ints = npt.NDArray[np.int32]
 HASH_COLUMN = "hash"
 AnyHash = KeyHash | ClassHash
 _SIZE_OF_ROW = 4

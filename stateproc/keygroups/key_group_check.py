@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from stateproc.codec.array_types import Ints
 from stateproc.codec.arrow_arrays import values_array
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.class_hashes import ClassHash
@@ -17,7 +18,7 @@ from stateproc.keygroups.hashed_types import hashed
 from stateproc.keygroups.hashed_values import hashed_values
 from stateproc.keygroups.key_group_pruning import hash_alternatives, key_groups
 from stateproc.keygroups.key_hash import KeyHash, is_reproducible
-from stateproc.keygroups.ranges import Ints, key_group_of_hash
+from stateproc.keygroups.ranges import key_group_of_hash
 from stateproc.serializers import LayoutContext, Serializer
 
 _CONFIRMED_AT_ONCE = 4096

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stateproc.codec.array_types import Ints
 from stateproc.errors import InvalidOption
 from stateproc.wire.limits import MAX_KEY_GROUPS
-
-Ints: TypeAlias = NDArray[np.int32]
 
 _DEFAULT_MAX_PARALLELISM = 1 << 7
 _INT_MIN = np.int32(-(1 << 31))

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stateproc.codec.array_types import Ints
 from stateproc.codec.arrow_arrays import booleans_of
 from stateproc.errors import InvalidOption
 from stateproc.keygroups import kernels
 from stateproc.keygroups.buffers import as_int32, byte_rows, numbers
-from stateproc.keygroups.ranges import Ints
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,10})?")

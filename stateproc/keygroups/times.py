@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stateproc.codec.array_types import Ints, Longs
 from stateproc.errors import InvalidOption
-from stateproc.keygroups.buffers import Longs, as_int32, fields, numbers
-from stateproc.keygroups.ranges import Ints
+from stateproc.keygroups.buffers import as_int32, fields, numbers
 from stateproc.keygroups.scalars import long_hashes
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stateproc.codec.array_types import Ints
 from stateproc.codec.arrow_arrays import (
     as_type,
     entries_of,
@@ -26,7 +27,7 @@ from stateproc.codec.byte_arrays import RowBytes, Unencodable
 from stateproc.codec.encoding.keys import composite_keys
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.errors import InvalidRows, Where
-from stateproc.keygroups.key_group_assignment import HASH_COLUMN, AnyHash, Ints, key_groups, text_kept
+from stateproc.keygroups.key_group_assignment import HASH_COLUMN, AnyHash, key_groups, text_kept
 from stateproc.readers.common.entry_programs import composite_value
 from stateproc.readers.common.row_schema import KEY_GROUP
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from stateproc.codec.array_types import Longs
 from stateproc.flink_versions import Release
 from stateproc.metadata.handles import KeyedHandle
 from stateproc.readers.common.state_descriptor import KeyedState, keyed_state
 from stateproc.serializers import LayoutContext
 from stateproc.storage import SnapshotLocation
 from stateproc.writers.formats.common.byte_sink import StateFileSink
-from stateproc.writers.formats.common.entry_batches import Longs
 from stateproc.writers.formats.common.state_headers import KeyedStateHeader
 from stateproc.writers.formats.rocksdb.options import TableOptions
 

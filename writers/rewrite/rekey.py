@@ -15,13 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stateproc.codec import ops
+from stateproc.codec.array_types import Ints
 from stateproc.codec.arrow_arrays import numbers_of, values_array
 from stateproc.codec.builder import Builder
 from stateproc.codec.byte_arrays import RowBytes
 from stateproc.codec.machine import Machine
 from stateproc.errors import InvalidOption, Where
 from stateproc.keygroups.class_hashes import HASH_FUNCTIONS, ClassHash
-from stateproc.keygroups.key_group_assignment import AnyHash, Ints, java_hashes, key_hash_of
+from stateproc.keygroups.key_group_assignment import AnyHash, java_hashes, key_hash_of
 from stateproc.keygroups.key_group_pruning import hash_alternatives
 from stateproc.keygroups.key_hash import KeyHash
 from stateproc.keygroups.ranges import key_group_of_hash

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.codec import ops
+from stateproc.codec.array_types import Longs
 from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.builder import Builder
 from stateproc.codec.byte_arrays import RowBytes
@@ -29,7 +30,7 @@ from stateproc.readers.common.error_context import placed
 from stateproc.readers.common.serialized_values import SerializedValue, element_layout
 from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
-from stateproc.writers.formats.common.byte_gather import Longs, gather, row_bytes_of, take_rows
+from stateproc.writers.formats.common.byte_gather import gather, row_bytes_of, take_rows
 
 _SIZE = 8
 _MARK = 1

@@ -15,10 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stateproc.codec.array_types import Longs
 from stateproc.codec.arrow_arrays import numbers_of, values_array
 from stateproc.codec.jit import exported, load_i64, load_u8, store_64
 from stateproc.writers.formats.common.byte_gather import gather_addresses
-from stateproc.writers.formats.common.entry_batches import TARGETED, ByteColumn, Longs, byte_column, cuts
+from stateproc.writers.formats.common.entry_batches import TARGETED, ByteColumn, byte_column, cuts
 
 _FEW_ENTRIES = 32
 """With fewer entries of a group on average, sorting group by group costs more than sorting all at once."""

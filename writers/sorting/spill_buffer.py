@@ -19,10 +19,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stateproc.codec.array_types import Longs
 from stateproc.codec.arrow_arrays import numbers_of, values_array
 from stateproc.errors import WriteFailed
 from stateproc.storage.writing import writing
-from stateproc.writers.formats.common.entry_batches import TARGET, TARGETED, Longs, byte_column, cuts, portions
+from stateproc.writers.formats.common.entry_batches import TARGET, TARGETED, byte_column, cuts, portions
 from stateproc.writers.sorting.entry_sort import ScatteredEntries
 
 TEMPORARY = "<temporary file>"

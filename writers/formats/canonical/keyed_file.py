@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from stateproc.codec.array_types import Longs
 from stateproc.metadata.handles import CANONICAL_TYPE, KeyedHandle, KeyGroupsHandle
 from stateproc.writers.formats.canonical.verify import verify_canonical
 from stateproc.writers.formats.canonical.writer import CanonicalWriter
-from stateproc.writers.formats.common.entry_batches import Longs
 from stateproc.writers.formats.keyed_file import KeyedFileSpec, KeyedFileWriter
 
 

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from stateproc.codec.array_types import Longs
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.writers.formats.canonical import canonical_layout as layout
 from stateproc.writers.formats.common.byte_sink import ByteSink
-from stateproc.writers.formats.common.entry_batches import EntryColumns, Longs, entry_columns, portions
+from stateproc.writers.formats.common.entry_batches import EntryColumns, entry_columns, portions
 from stateproc.writers.formats.common.order_check import OrderCheck
 from stateproc.writers.formats.common.snappy_stream import FramedStream
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stateproc.codec.array_types import Ints, Longs
 from stateproc.codec.arrow_arrays import numbers_of
 from stateproc.errors import InvalidEntries
 
@@ -29,9 +30,6 @@ TARGETED = RAW_ENTRIES.insert(0, pa.field(TARGET, pa.int32(), nullable=False))
 """Raw entries with the number of the state file that they belong to, as they are shuffled. Entries of operator state
 have key group 0; their key is their position (8 bytes) or, in broadcast states, the map key.
 """
-
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

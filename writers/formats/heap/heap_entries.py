@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stateproc.codec import ops
+from stateproc.codec.array_types import Longs
 from stateproc.codec.arrow_arrays import booleans_of, values_array
 from stateproc.codec.builder import Assembler, Builder
 from stateproc.codec.layouts import Blob, Delimited
@@ -25,7 +26,7 @@ from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.readers.common.unknown_keys import key_layout
 from stateproc.serializers import LayoutContext
 from stateproc.writers.formats.common.byte_gather import byte_scalar
-from stateproc.writers.formats.common.entry_batches import EntryColumns, Longs
+from stateproc.writers.formats.common.entry_batches import EntryColumns
 
 _NOTHING = byte_scalar(b"")
 Columns = dict[str, pa.Array]

@@ -6,8 +6,8 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from stateproc.codec.array_types import Longs
 from stateproc.metadata.handles import CANONICAL_TYPE, KeyedHandle, KeyGroupsHandle
-from stateproc.writers.formats.common.entry_batches import Longs
 from stateproc.writers.formats.heap.verify import verify_heap
 from stateproc.writers.formats.heap.writer import HeapWriter
 from stateproc.writers.formats.keyed_file import KeyedFileSpec, KeyedFileWriter

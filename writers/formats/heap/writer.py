@@ -14,12 +14,13 @@ from typing import IO
 import numpy as np
 import pyarrow as pa
 
+from stateproc.codec.array_types import Longs
 from stateproc.errors import InvalidEntries
 from stateproc.readers.common.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext, Undecodable
 from stateproc.storage.writing import writing
 from stateproc.writers.formats.common.byte_sink import ByteSink
-from stateproc.writers.formats.common.entry_batches import EntryColumns, Longs, entry_columns
+from stateproc.writers.formats.common.entry_batches import EntryColumns, entry_columns
 from stateproc.writers.formats.common.order_check import OrderCheck
 from stateproc.writers.formats.common.snappy_stream import FramedStream
 from stateproc.writers.formats.heap.heap_entries import HeapEntries, HeapEntryEncoder

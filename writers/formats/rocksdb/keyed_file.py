@@ -6,9 +6,9 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from stateproc.codec.array_types import Longs
 from stateproc.metadata.handles import ChangelogHandle, KeyedHandle, KeyGroupsHandle
 from stateproc.metadata.keyed_handles import IncrementalHandle
-from stateproc.writers.formats.common.entry_batches import Longs
 from stateproc.writers.formats.keyed_file import KeyedFileSpec, KeyedFileWriter
 from stateproc.writers.formats.rocksdb.verify import verify_rocksdb
 from stateproc.writers.formats.rocksdb.writer import RocksDbWriter

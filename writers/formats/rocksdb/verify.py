@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from stateproc.codec.array_types import Longs
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.metadata.keyed_handles import IncrementalHandle
 from stateproc.readers.rocksdb import database_files, rocksdb_entries, table_properties
 from stateproc.storage import SnapshotLocation
-from stateproc.writers.formats.common.entry_batches import Longs
 from stateproc.writers.formats.common.read_back import compare_counts, reading_back
 from stateproc.writers.formats.rocksdb.library_check import check_with_library, has_library
 

@@ -15,11 +15,12 @@ from types import TracebackType
 import numpy as np
 import pyarrow as pa
 
+from stateproc.codec.array_types import Longs
 from stateproc.errors import InvalidOption, Where
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.metadata.stream_handles import ByteStreamHandle, RelativeFileHandle
 from stateproc.writers.formats.common.byte_sink import StateFileSink
-from stateproc.writers.formats.common.entry_batches import EntryColumns, Longs, cuts, entry_columns, portions
+from stateproc.writers.formats.common.entry_batches import EntryColumns, cuts, entry_columns, portions
 from stateproc.writers.formats.common.order_check import OrderCheck
 from stateproc.writers.formats.rocksdb.block_builder import OVERHEAD
 from stateproc.writers.formats.rocksdb.manifest import WrittenFamily, current, manifest
