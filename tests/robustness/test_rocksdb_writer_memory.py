@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stateproc.codec.encoding import kernels
 from stateproc.writers.formats.common.entry_batches import entry_columns
 from stateproc.writers.formats.rocksdb import block_builder as filling
 from stateproc.writers.formats.rocksdb import bloom, table
@@ -18,7 +17,7 @@ from stateproc.writers.formats.rocksdb.table import SstWriter, WrittenTable
 from tests.helpers.damage.checked_kernels import MEMORY, Checked, plain_module, replace_module
 from tests.helpers.writers.keyed_entries import Entry, batches
 
-_FILLING = plain_module(filling, {kernels.__name__: plain_module(kernels)})
+_FILLING = plain_module(filling)
 _BLOOM = plain_module(bloom)
 OPTIONS = TableOptions(block_size=128, bloom_bits_per_key=10.0)
 

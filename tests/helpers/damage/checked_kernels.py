@@ -12,8 +12,7 @@ import struct
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -21,30 +20,11 @@ import pytest
 
 import stateproc.codec.machine as machine_module
 import stateproc.readers.canonical.entry_scan as scanning_module
-import stateproc.readers.canonical.entry_step as stepping_module
 import stateproc.readers.canonical.reader as canonical_module
 import stateproc.readers.common.map_grouping as maps_module
-from stateproc.codec import ascii_scan, jit, ops
+from stateproc.codec import jit, ops
 from stateproc.codec.columns import Columns
-from stateproc.codec.vm import (
-    binary,
-    choices,
-    column_buffers,
-    dispatch,
-    java_strings,
-    kryo_headers,
-    kryo_json,
-    kryo_json_scalars,
-    kryo_kernels,
-    kryo_ops,
-    kryo_strings,
-    loops,
-    rows,
-    strings,
-    values,
-    vectorized,
-    vectorized_ops,
-)
+from stateproc.codec.vm import dispatch, vectorized
 
 
 class Memory:
@@ -126,43 +106,74 @@ def _fake_jit() -> ModuleType:
     return fake
 
 
-def plain_module(module: ModuleType, others: Mapping[str, ModuleType] = MappingProxyType({})) -> ModuleType:
-    """Load the module's source again, with its kernels uncompiled.
+_PLAIN: dict[str, ModuleType] = {}
+"""The modules that were loaded again, by their names."""
 
-    Args:
-        module: The module with compiled kernels.
-        others: The name of a module that it imports → the module that it gets instead.
-    """
-    replaced = {"stateproc.codec.jit": _fake_jit(), **others}
+
+def plain_module(module: ModuleType) -> ModuleType:
+    """Load the module's source again with its kernels uncompiled, and so the modules whose kernels it calls."""
+    if module.__name__ in _PLAIN:
+        return _PLAIN[module.__name__]
+    replaced = {name: plain_module(sys.modules[name]) for name in sorted(_modules_of_kernels(module))}
+    replaced["stateproc.codec.jit"] = _fake_jit()
     saved = {name: sys.modules.get(name) for name in replaced}
     sys.modules.update(replaced)
     try:
         assert module.__file__ is not None
-        spec = importlib.util.spec_from_file_location(f"checked_{Path(module.__file__).stem}", module.__file__)
+        name = f"checked_{module.__name__.replace('.', '_')}"
+        spec = importlib.util.spec_from_file_location(name, module.__file__)
         assert spec is not None and spec.loader is not None
         loaded = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = loaded  # dataclasses look their module up
-        spec.loader.exec_module(loaded)
-        compiled = [name for name, item in vars(loaded).items() if isinstance(item, jit.Kernel | jit.Intrinsic)]
-        assert not compiled, f"{module.__name__} calls kernels that are not checked: {compiled}"
-        return loaded
+        sys.modules[name] = loaded  # dataclasses look their module up
+        with _replaced_attributes(replaced):
+            spec.loader.exec_module(loaded)
     finally:
         for name, item in saved.items():
             if item is not None:
                 sys.modules[name] = item
+    compiled = [name for name, item in vars(loaded).items() if isinstance(item, jit.Kernel | jit.Intrinsic)]
+    assert not compiled, f"{module.__name__} calls kernels that are not checked: {compiled}"
+    _PLAIN[module.__name__] = loaded
+    return loaded
+
+
+def _modules_of_kernels(module: ModuleType) -> set[str]:
+    """The modules whose kernels a module imports, one by one or all together."""
+    found = {item.__module__ for item in vars(module).values() if isinstance(item, jit.Kernel)}
+    found |= {
+        item.__name__
+        for item in vars(module).values()
+        if isinstance(item, ModuleType)
+        and item.__name__.startswith("stateproc.")
+        and any(isinstance(one, jit.Kernel) for one in vars(item).values())
+    }
+    return found - {module.__name__}
+
+
+@contextmanager
+def _replaced_attributes(modules: Mapping[str, ModuleType]) -> Iterator[None]:
+    """Have ``from package import module`` find these modules, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, module in modules.items():
+            package, _, attribute = name.rpartition(".")
+            patch.setattr(sys.modules[package], attribute, module, raising=False)
+        yield
 
 
 def replace_module(patch: pytest.MonkeyPatch, user: ModuleType, module: ModuleType, **replaced: Any) -> None:
-    """Have a module use another one with some functions replaced, under whatever name it imports it."""
+    """Have a module use other functions of a second one, or of its own, under whatever name it imports them."""
     shim = ModuleType(module.__name__)
     shim.__dict__.update(vars(module), **replaced)
-    named = (
-        name
-        for name, value in vars(user).items()
-        if isinstance(value, ModuleType) and value.__name__ == module.__name__
-    )
-    (name,) = named
-    patch.setattr(user, name, shim)
+    names = 0
+    for name, value in list(vars(user).items()):
+        if isinstance(value, ModuleType) and value.__name__ == module.__name__:
+            patch.setattr(user, name, shim)
+            names += 1
+        for function, other in replaced.items():
+            if value is getattr(module, function):
+                patch.setattr(user, name, other)
+                names += 1
+    assert names, f"{user.__name__} uses nothing of {module.__name__}"
 
 
 class Checked:
@@ -188,30 +199,9 @@ class Checked:
         return len(self._array)
 
 
-_KERNELS: dict[str, ModuleType] = {}
-for _module in (
-    ascii_scan,
-    java_strings,
-    column_buffers,
-    kryo_kernels,
-    kryo_strings,
-    kryo_headers,
-    kryo_json_scalars,
-    kryo_json,
-    rows,
-    values,
-    strings,
-    choices,
-    loops,
-    binary,
-    kryo_ops,
-    vectorized_ops,
-):
-    # Callees come before their callers, which import the copies.
-    _KERNELS[_module.__name__] = plain_module(_module, _KERNELS)
-_VM = plain_module(dispatch, _KERNELS)
-_VECTORIZED = plain_module(vectorized, _KERNELS)
-_SCANNING = plain_module(scanning_module, {stepping_module.__name__: plain_module(stepping_module)})
+_VM = plain_module(dispatch)
+_VECTORIZED = plain_module(vectorized)
+_SCANNING = plain_module(scanning_module)
 _MAPS = plain_module(maps_module)
 
 

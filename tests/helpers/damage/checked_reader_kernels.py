@@ -12,7 +12,6 @@ import pytest
 from stateproc.keygroups import hashes as hashes_module
 from stateproc.keygroups import kernels as hash_kernels
 from stateproc.keygroups import scalars as scalars_module
-from stateproc.readers.canonical import entry_step as stepping_module
 from stateproc.readers.canonical import statistics as measuring_module
 from stateproc.readers.rocksdb import blocks as blocks_module
 from stateproc.readers.rocksdb import candidate_kernel as candidates
@@ -29,15 +28,15 @@ from stateproc.readers.rocksdb import table_blocks as table_blocks_module
 from tests.helpers.damage.checked_kernels import MEMORY, Checked, Memory, plain_module, replace_module
 
 _CURSORS = plain_module(cursors)
-_COPYING = plain_module(copying, {cursors.__name__: _CURSORS})
-_MERGING = plain_module(merging, {cursors.__name__: _CURSORS, copying.__name__: _COPYING})
-_CANDIDATES = plain_module(candidates, {cursors.__name__: _CURSORS, merging.__name__: _MERGING})
-_INDEX = plain_module(index_module, {cursors.__name__: _CURSORS})
+_COPYING = plain_module(copying)
+_MERGING = plain_module(merging)
+_CANDIDATES = plain_module(candidates)
+_INDEX = plain_module(index_module)
 _BLOCKS = plain_module(blocks_module)
 _SNAPPY = plain_module(snappy_module)
-_COMPRESSION = plain_module(compression_module, {snappy_module.__name__: _SNAPPY})
+_COMPRESSION = plain_module(compression_module)
 CHECKSUMS = plain_module(checksums_module)
-_MEASURING = plain_module(measuring_module, {stepping_module.__name__: plain_module(stepping_module)})
+_MEASURING = plain_module(measuring_module)
 _HASHES = plain_module(hash_kernels)
 _WRITABLE = True
 
