@@ -31,7 +31,7 @@ from stateproc.keygroups.ranges import key_group_of_hash
 from stateproc.metadata.handles import ByteStreamHandle, FileHandle, IncrementalHandle
 from stateproc.metadata.snapshot import OperatorState, SnapshotMetadata, SubtaskState
 from stateproc.metadata.writer import write_metadata
-from stateproc.readers.common.state_descriptor import StateKind
+from stateproc.readers.state_descriptor import StateKind
 from stateproc.serializers.java.scalars import LONG, SCALARS, Scalar
 from stateproc.writers.bootstrap.state_registration import RegisteredState, keyed_part
 

@@ -33,7 +33,7 @@ from stateproc.keygroups.ranges import default_max_parallelism, key_group_of_has
 from stateproc.metadata.handles import FileHandle, IncrementalHandle, KeyedHandle, KeyGroupsHandle, RelativeFileHandle
 from stateproc.metadata.snapshot import OperatorState, SnapshotMetadata, SubtaskState
 from stateproc.metadata.writer import write_metadata
-from stateproc.readers.common.state_descriptor import StateKind
+from stateproc.readers.state_descriptor import StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.scalars import LONG
 from stateproc.storage import SnapshotLocation

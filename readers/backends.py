@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from stateproc.metadata.handles import ChangelogHandle, FileChangelogHandle, InMemoryChangelogHandle
 from stateproc.readers.changelog.splits import CHANGELOG, CHANGELOG_BACKEND
-from stateproc.readers.common.keyed_file import HandleBackend
+from stateproc.readers.keyed_file import HandleBackend
 from stateproc.readers.materialized_backends import MATERIALIZED_BACKENDS
 
 DETACHED_SEGMENTS = HandleBackend(

@@ -5,22 +5,27 @@ Format: org.apache.flink.runtime.state.FullSnapshotAsyncWriter, FullSnapshotRest
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from stateproc.errors import CorruptSnapshot, Where
+from stateproc.keygroups.ranges import prefix_width
+from stateproc.metadata.backend import KeyedHeader
 from stateproc.readers.canonical import entry_scan as scanning
-from stateproc.readers.canonical.entry_step import BETWEEN_GROUPS, FULL, GROUP, MESSAGES, POS, STATE
-from stateproc.readers.common.key_group_blocks import (
-    Block,
-    BlockSizing,
-    KeyGroupRange,
-    fed,
-    plain_blocks,
-    snappy_blocks,
+from stateproc.readers.canonical.entry_scan import BETWEEN_GROUPS, FULL, GROUP, MESSAGES, POS, STATE, measure_canonical
+from stateproc.readers.key_group_blocks import Block, BlockSizing, KeyGroupRange, fed, plain_blocks, snappy_blocks
+from stateproc.readers.key_groups_file import (
+    KeyGroupsSplit,
+    plan_key_groups,
+    scanned_sizes,
+    sizes_of_joined_files,
+    split_of_key_groups,
 )
-from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.keyed_file import KeyedFile, SizeRequest, StateLayout, StateSizes
+from stateproc.readers.raw_entries import EntryCounts, RawEntries
 from stateproc.storage import ByteSource
 
 _ENTRIES_AT_ONCE = 1 << 16
@@ -152,3 +157,89 @@ class _StateScanner:
                 where=Where(file=self._file, offset=self._at),
                 advice="the file is truncated, or a length in it is damaged; use a copy or take the snapshot again",
             )
+
+
+# Splits of canonical keyed savepoints, and the row of the canonical layout.
+
+
+@dataclass(frozen=True)
+class CanonicalSplit(KeyGroupsSplit):
+    """Some key groups of a canonical file."""
+
+    def raw_entries(self) -> Iterator[RawEntries]:
+        header = self.header
+        names = [info.name for info in header.states]
+        if self.scan.state not in names:
+            return
+        yield from canonical_entries(
+            self.source,
+            self.ranges,
+            compressed=header.compressed,
+            prefix=prefix_width(self.scan.max_parallelism),
+            state_id=names.index(self.scan.state),
+            n_states=len(names),
+        )
+
+    def raw_entries_of(self, states: Mapping[str, int]) -> Iterator[tuple[int, RawEntries]]:
+        """Read the entries of several states in one pass.
+
+        Args:
+            states: State name → the number that its entries are returned with.
+
+        Raises:
+            CorruptSnapshot, MissingFile: As ``raw_entries``.
+        """
+        header = self.header
+        names = [info.name for info in header.states]
+        numbers = {names.index(name): number for name, number in states.items()}
+        entries = canonical_entries_of(
+            self.source,
+            self.ranges,
+            compressed=header.compressed,
+            prefix=prefix_width(self.scan.max_parallelism),
+            state_ids=tuple(numbers),
+            n_states=len(names),
+        )
+        for state_id, chunk in entries:
+            yield numbers[state_id], chunk
+
+
+def canonical_sizes(file: KeyedFile, request: SizeRequest) -> StateSizes:
+    """Count the entries of a canonical file."""
+
+    def scan(header: KeyedHeader) -> EntryCounts:
+        return measure_canonical(
+            file.source,
+            file.ranges,
+            compressed=header.compressed,
+            prefix=prefix_width(file.max_parallelism),
+            n_states=len(header.states),
+            advance=request.advance,
+        )
+
+    return scanned_sizes(file, request, scan)
+
+
+def canonical_sizes_together(files: Sequence[KeyedFile], request: SizeRequest) -> StateSizes | None:
+    """Count the entries of canonical files with one header in one pass."""
+    header = files[0].header
+    if header is None:
+        return None
+    scan = partial(
+        measure_canonical,
+        compressed=header.compressed,
+        prefix=prefix_width(files[0].max_parallelism),
+        n_states=len(header.states),
+        advance=request.advance,
+    )
+    return sizes_of_joined_files(files, scan)
+
+
+CANONICAL = StateLayout(
+    name="canonical",
+    splits=partial(plan_key_groups, CanonicalSplit),
+    split=partial(split_of_key_groups, CanonicalSplit),
+    sizes=canonical_sizes,
+    sizes_together=canonical_sizes_together,
+    scanned=True,
+)

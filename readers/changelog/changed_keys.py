@@ -13,8 +13,8 @@ from stateproc.readers.changelog.change_blocks import ChangeBlock
 from stateproc.readers.changelog.log_compaction import RowCollector
 from stateproc.readers.changelog.operations import Operation
 from stateproc.readers.changelog.records import check_operations, records
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind
 from stateproc.readers.rocksdb.key_ranges import KeySpan, joined, prefix_span
+from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 
 _COLLECTED_AT_ONCE = 16 << 20

@@ -24,10 +24,10 @@ from stateproc.readers.changelog.materialized import materialized_file
 from stateproc.readers.changelog.records import records
 from stateproc.readers.changelog.segments import METADATA_GROUP, LogHandle, log_blocks
 from stateproc.readers.changelog.spill_buckets import Buckets
-from stateproc.readers.common.keyed_file import KeyedFile
-from stateproc.readers.common.raw_entries import RawEntries
-from stateproc.readers.common.splits import KeyedSplit, StateScan
-from stateproc.readers.common.state_descriptor import KeyedState, find_state, keyed_state
+from stateproc.readers.keyed_file import KeyedFile
+from stateproc.readers.raw_entries import RawEntries
+from stateproc.readers.splits import KeyedSplit, StateScan
+from stateproc.readers.state_descriptor import KeyedState, find_state, keyed_state
 from stateproc.serializers.core.plugins import load_plugins
 
 _MATERIALIZED_IN_A_RUN = 4

@@ -11,9 +11,9 @@ from stateproc.codec.builder import Builder
 from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.layouts.base import Layout, Unwritable
 from stateproc.codec.machine import Machine
-from stateproc.readers.common.error_context import placed
-from stateproc.readers.common.raw_entries import RawEntries
-from stateproc.readers.common.state_descriptor import KeyedState
+from stateproc.readers.error_context import placed
+from stateproc.readers.raw_entries import RawEntries
+from stateproc.readers.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext
 
 

@@ -16,9 +16,9 @@ from stateproc.codec.builder import Builder
 from stateproc.codec.machine import Machine
 from stateproc.errors import CorruptSnapshot, InvalidOption, Where
 from stateproc.keygroups.key_group_pruning import key_groups_of_column
-from stateproc.readers.common.error_context import placed
-from stateproc.readers.common.raw_entries import RawEntries
-from stateproc.readers.common.state_descriptor import KeyedState
+from stateproc.readers.error_context import placed
+from stateproc.readers.raw_entries import RawEntries
+from stateproc.readers.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext
 
 _LOOKED_AT = 64

@@ -30,9 +30,9 @@ from stateproc.readers.changelog.namespace_merge import (
 )
 from stateproc.readers.changelog.operations import OPERANDS, Operand, Operation
 from stateproc.readers.changelog.records import HEAD, ChangeOperands, Records, check_operations, operands_of
-from stateproc.readers.common.raw_entries import RawEntries
-from stateproc.readers.common.serialized_values import element_layout
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.raw_entries import RawEntries
+from stateproc.readers.row_schema import element_layout
+from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 
 _ENTRIES_AT_ONCE, _BYTES_AT_ONCE = 1 << 16, 16 << 20

@@ -26,7 +26,7 @@ from stateproc.readers.changelog.key_type_check import ADVICE
 from stateproc.readers.changelog.materialized import materialized_file
 from stateproc.readers.changelog.operations import Operation
 from stateproc.readers.changelog.segments import Change, log_changes
-from stateproc.readers.common.merged_snapshots import DifferentSerializersError, merged_info, merged_key
+from stateproc.readers.merged_snapshots import DifferentSerializersError, merged_info, merged_key
 from stateproc.serializers import Serializer
 from stateproc.serializers.runtime.timers import Timer
 from stateproc.wire import Cursor

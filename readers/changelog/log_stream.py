@@ -14,7 +14,7 @@ from stateproc.codec.array_types import Longs
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.metadata.handles import SegmentHandle, StreamHandle
 from stateproc.readers.changelog.change_blocks import walk
-from stateproc.readers.common.snappy_framing import decompress_frames, whole_frames
+from stateproc.readers.key_group_blocks import decompress_frames, whole_frames
 from stateproc.storage import ByteSource, SnapshotLocation, open_handle
 from stateproc.storage.ranges import is_remote
 from stateproc.storage.sources import FileSource

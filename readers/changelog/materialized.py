@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.metadata.handles import KeyedHandle
-from stateproc.readers.common.keyed_file import KeyedFile
+from stateproc.readers.keyed_file import KeyedFile
 from stateproc.readers.materialized_backends import MATERIALIZED_BACKENDS
 from stateproc.storage import SnapshotLocation
 

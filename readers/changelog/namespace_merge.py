@@ -12,7 +12,7 @@ import numpy as np
 from stateproc.codec.array_types import Longs
 from stateproc.codec.jit import copy_bytes, exported, store_8
 from stateproc.errors import UnsupportedSnapshot, Where
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import KeyedState, StateKind
 
 PUT, APPEND, REMOVE, CLEAR, MERGE = range(5)
 """What a row does: it sets all there is (of a map one user key), adds to a list, removes one user key or timer, removes

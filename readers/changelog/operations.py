@@ -9,8 +9,8 @@ import enum
 
 from stateproc.codec import ops
 from stateproc.codec.layouts import Blob, Counted, Layout, StructLayout
-from stateproc.readers.common.serialized_values import SerializedValue, serialized_items, serialized_pairs
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.row_schema import SerializedValue, serialized_items, serialized_pairs
+from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 
 

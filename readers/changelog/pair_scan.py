@@ -19,12 +19,12 @@ from stateproc.readers.changelog.log_parts import LogParts, log_parts
 from stateproc.readers.changelog.materialized import materialized_file
 from stateproc.readers.changelog.records import records
 from stateproc.readers.changelog.spill_buckets import Buckets
-from stateproc.readers.common.keyed_file import KeyedFile
-from stateproc.readers.common.raw_entries import RawEntries
-from stateproc.readers.common.splits import StateScan
+from stateproc.readers.keyed_file import KeyedFile
+from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.rocksdb.key_ranges import KeySpan
 from stateproc.readers.rocksdb.pair_scan import RocksDbPairScan, rocksdb_pair_scan
 from stateproc.readers.rocksdb.shared_tables import stored_files, stored_identity
+from stateproc.readers.splits import StateScan
 from stateproc.storage import SnapshotLocation
 
 _LOOKED_UP = 16

@@ -15,8 +15,8 @@ from stateproc.codec.machine import DecodeFailure, Machine
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.readers.changelog.change_blocks import Change, ChangeBlock
 from stateproc.readers.changelog.operations import OPERANDS, Operand, Operation, operand_layout
-from stateproc.readers.common.error_context import placed
-from stateproc.readers.common.state_descriptor import KeyedState
+from stateproc.readers.error_context import placed
+from stateproc.readers.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext
 
 HEAD = 3

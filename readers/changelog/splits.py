@@ -15,10 +15,10 @@ from stateproc.readers.changelog.changelog_split import (
 from stateproc.readers.changelog.log_metadata import changelog_header
 from stateproc.readers.changelog.materialized import materialized_file
 from stateproc.readers.changelog.pair_scan import changelog_pair_scan
-from stateproc.readers.common.keyed_file import HandleBackend, KeyedFile, SizeRequest, StateLayout, StateSizes
-from stateproc.readers.common.splits import KeyedSplit, SplitRequest
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.keyed_file import HandleBackend, KeyedFile, SizeRequest, StateLayout, StateSizes
 from stateproc.readers.materialized_backends import MATERIALIZED_BACKENDS
+from stateproc.readers.splits import KeyedSplit, SplitRequest
+from stateproc.readers.state_descriptor import KeyedState, StateKind
 
 
 def _header(file: KeyedFile) -> KeyedHeader | None:

@@ -1,41 +1,62 @@
-"""Read native heap snapshots: HashMapStateBackend checkpoints and native savepoints, heap savepoints before 1.13.
-
-Format: org.apache.flink.runtime.state.heap.HeapSnapshotStrategy; per key group its i32 id, then for every state
-u16 id, i32 number of entries, entries (namespace, key, value; of queues: elements). In compressed snapshots each
-state is a stream of its own, so that a state whose values have no known end hides no other.
-
-Entries have no lengths. What confirms that they were read as they were written: a compressed state ends with its
-stream; after any state the next one has an id that has not come yet, and a number of entries; after the last one the
-key group ends. Where a class description may be wrong, the states after the wanted one are passed, too, up to that end.
-"""
+"""Read native heap snapshots: HashMapStateBackend checkpoints and native savepoints, heap savepoints before 1.13."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Generic, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from stateproc.codec.array_types import Bytes
+from stateproc.codec import ops
+from stateproc.codec.array_types import Bytes, Longs
+from stateproc.codec.arrow_arrays import numbers_of, offsets_of, values_array
+from stateproc.codec.builder import Builder
+from stateproc.codec.byte_arrays import RowBytes, empty_row_bytes, row_bytes_of
+from stateproc.codec.encoding.keys import composite_keys
+from stateproc.codec.encoding.list_encoding import delimited
 from stateproc.codec.machine import HostFailure, Machine
 from stateproc.errors import SnapshotError, UnsupportedSnapshot, Where
-from stateproc.readers.common.entry_programs import Columns, EntryProgram, Form, entry_program, skip_program
-from stateproc.readers.common.error_context import misfit, placed
-from stateproc.readers.common.key_group_blocks import Block, KeyGroupRange, fed, plain_blocks, snappy_blocks
-from stateproc.readers.common.row_schema import (
+from stateproc.metadata.backend import KeyedHeader
+from stateproc.readers.entry_programs import Columns, EntryProgram, Form, entry_program, skip_program
+from stateproc.readers.error_context import misfit, placed
+from stateproc.readers.heap.unreadable_states import (
+    GROUP_HEAD,
+    SECTION,
+    have_known_ends,
+    hidden_state_error,
+    unreadable_states,
+)
+from stateproc.readers.key_group_blocks import Block, KeyGroupRange, fed, plain_blocks, snappy_blocks
+from stateproc.readers.key_groups_file import (
+    KeyGroupsSplit,
+    plan_key_groups,
+    scanned_sizes,
+    sizes_of_joined_files,
+    split_of_key_groups,
+)
+from stateproc.readers.keyed_file import ErrorsByKeyGroup, KeyedFile, SizeRequest, StateLayout, StateSizes
+from stateproc.readers.raw_entries import EntryCounts, RawEntries
+from stateproc.readers.read_options import ReadOptions
+from stateproc.readers.row_schema import (
     KEY_GROUP,
     RAW_KEY,
+    SerializedValue,
     finished_rows,
     key_group_array,
     record_batch,
+    serialized_items,
+    serialized_pairs,
+    serialized_value,
     state_fields,
 )
-from stateproc.readers.common.state_descriptor import KeyedState
-from stateproc.readers.heap.unreadable_states import GROUP_HEAD, SECTION, hidden_state_error
+from stateproc.readers.state_descriptor import KeyedState, StateKind, header_states
 from stateproc.serializers import LayoutContext, Undecodable
+from stateproc.serializers.core.plugins import load_plugins
 from stateproc.serializers.described_classes import described_classes
 from stateproc.storage import ByteSource
 
@@ -310,3 +331,262 @@ class _SectionDecoder(Generic[Out]):
 
     def _damage(self, what: str, offset: int) -> SnapshotError:
         return misfit(what, self._described, Where(self._file, offset, state=self._target.name), _DAMAGED)
+
+
+Groups = npt.NDArray[np.int32]
+
+
+def serialized_program(state: KeyedState, ctx: LayoutContext) -> EntryProgram:
+    """Compile a program that divides heap entries into the bytes of namespace, key and value (or items, or pairs).
+
+    Of timers there is the value only. Raises Undecodable.
+    """
+    scope = () if state.kind.is_queue else (("namespace", state.namespace), ("key", state.key))
+    layouts = {name: SerializedValue(serializer.layout(ctx.inner)) for name, serializer in scope}
+    value = {StateKind.LIST: serialized_items, StateKind.MAP: serialized_pairs}.get(state.kind, serialized_value)
+    b = Builder()
+    columns = {name: layout.emit(b, False) for name, layout in layouts.items()}
+    columns["value"] = value(state, ctx).emit(b, False)
+    b.op(ops.ROW_END)
+    return EntryProgram(b.build(), columns, -1, None)
+
+
+def composite_entries(columns: Columns, state: KeyedState, file: str) -> RawEntries:
+    """Assemble composite entries; empty lists and maps have none.
+
+    Args:
+        columns: What `serialized_program` produces, and the key groups.
+        state: The state.
+        file: The file's name, for errors.
+    """
+    groups = numbers_of(columns[KEY_GROUP])
+    values = columns["value"]
+    if state.kind.is_queue:
+        return packed_entries(groups, row_bytes_of(values), empty_row_bytes(len(groups)), file)
+    ambiguous = state.key.length < 0 and state.namespace.length < 0
+    if state.kind is StateKind.MAP:
+        return _map_entries(groups, columns, ambiguous, file)
+    keys = composite_keys(row_bytes_of(columns["key"]), row_bytes_of(columns["namespace"]), None, ambiguous)
+    if state.kind is StateKind.LIST:
+        return _list_entries(groups, keys, values, file)
+    return packed_entries(groups, keys, row_bytes_of(values), file)
+
+
+def _list_entries(groups: Groups, keys: RowBytes, lists: pa.ListArray, file: str) -> RawEntries:
+    offsets, items = _flattened(lists)
+    values = delimited(row_bytes_of(items), offsets)
+    present = np.flatnonzero(np.diff(offsets))
+    if len(present) < len(groups):
+        rows = values_array(present)
+        groups = groups[present]
+        keys, values = (row_bytes_of(pieces.to_arrow().take(rows)) for pieces in (keys, values))
+    return packed_entries(groups, keys, values, file)
+
+
+def _flattened(lists: pa.ListArray) -> tuple[Longs, pa.Array]:
+    """Return the offsets of lists, beginning at 0, and their items."""
+    offsets = offsets_of(lists)
+    return offsets - offsets[0], lists.flatten()
+
+
+def _map_entries(groups: Groups, columns: Columns, ambiguous: bool, file: str) -> RawEntries:
+    maps = columns["value"]
+    offsets, pairs = _flattened(maps)
+    rows = np.repeat(np.arange(len(maps)), np.diff(offsets))
+    taken = values_array(rows)
+    # Repeated keys may exceed the 2 GiB of 32-bit offsets.
+    key, namespace = (row_bytes_of(columns[name].cast(pa.large_binary()).take(taken)) for name in ("key", "namespace"))
+    user_keys, values = row_bytes_of(pairs.field("key")), row_bytes_of(pairs.field("value"))
+    return packed_entries(groups[rows], composite_keys(key, namespace, user_keys, ambiguous), values, file)
+
+
+def packed_entries(groups: Groups, keys: RowBytes, values: RowBytes, file: str) -> RawEntries:
+    """Put keys and values into one buffer: all keys, then all values."""
+    key_bytes, value_bytes = (part.data[part.offsets[0] : part.offsets[-1]] for part in (keys, values))
+    key_offsets = keys.offsets - keys.offsets[0]
+    value_offsets = values.offsets - values.offsets[0] + len(key_bytes)
+    ranges = np.stack([key_offsets[:-1], key_offsets[1:], value_offsets[:-1], value_offsets[1:]])
+    data = np.concatenate([key_bytes, value_bytes])
+    return RawEntries(data, groups, ranges, file, 0, exact=False, packed=True)
+
+
+_READ_AT_ONCE = 1 << 20
+"""Bytes of key groups that are read without blocks, of which many little ones would each need some."""
+
+
+def measure_heap(
+    source: ByteSource,
+    ranges: Sequence[KeyGroupRange],
+    states: Sequence[KeyedState | str],
+    ctx: LayoutContext,
+    *,
+    compressed: bool,
+    advance: Callable[[int], None] = lambda _: None,
+) -> EntryCounts:
+    """Count these key groups; each is held in memory as a whole. An entry is a key's value, list or map, or a timer.
+
+    ``advance`` is called with the bytes of each key group. Raises CorruptSnapshot; Undecodable where a state's values
+    have no known end.
+    """
+    machines = [_machine(state, ctx) for state in states]
+    entries = np.zeros((len(ranges), len(states)), dtype=np.int64)
+    sizes = np.zeros((len(ranges), len(states)), dtype=np.int64)
+    row = 0
+
+    def offset(position: int) -> int:
+        """Return the file offset of a position; in compressed key groups only that of the group is known."""
+        return ranges[row].start + (0 if compressed else position)
+
+    types = [part for state in states if isinstance(state, KeyedState) for part in state.serializers]
+    described = described_classes(types, ctx)
+    with placed(source.name, offset, described=described):
+        for row, item in enumerate(ranges):
+            data = _whole(source, item, compressed)
+            _sections(data, machines, entries[row], sizes[row], Where(source.name, item.start), described)
+            advance(item.stop - item.start)
+    return EntryCounts(tuple(item.key_group for item in ranges), entries, sizes)
+
+
+def _machine(state: KeyedState | str, ctx: LayoutContext) -> Machine:
+    if isinstance(state, str):
+        raise Undecodable(f"nothing is known of state '{state}'")
+    return Machine(skip_program(state, ctx))
+
+
+def _whole(source: ByteSource, item: KeyGroupRange, compressed: bool) -> Bytes:
+    size = item.stop - item.start
+    if not compressed and size <= _READ_AT_ONCE:
+        return np.frombuffer(source.read(item.start, size), dtype=np.uint8)
+    blocks = snappy_blocks(source, [item], GROUP_HEAD) if compressed else plain_blocks(source, [item])
+    return np.concatenate([block.data for block in blocks])
+
+
+def _sections(
+    data: Bytes,
+    machines: Sequence[Machine],
+    entries: np.ndarray,
+    sizes: np.ndarray,
+    where: Where,
+    described: Sequence[str],
+) -> None:
+    """Count the sections of one key group into the rows ``entries`` and ``sizes``."""
+    pos = GROUP_HEAD
+    for _ in machines:
+        state, count = SECTION.unpack_from(data.data, pos) if len(data) - pos >= SECTION.size else (0, -1)
+        if state >= len(machines) or count < 0 or entries[state]:
+            raise misfit("a key group's states are cut off, or begin elsewhere", described, where)
+        begin = pos
+        pos += SECTION.size
+        if not count:
+            continue
+        rows, pos = machines[state].run_stream(data, pos, len(data), count)
+        if rows < count:
+            raise misfit("a state's entries are cut off", described, where)
+        entries[state] = count
+        sizes[state] += pos - begin
+    if pos != len(data):
+        raise misfit("there are bytes after the last state of a key group", described, where)
+
+
+@dataclass(frozen=True)
+class HeapSplit(KeyGroupsSplit):
+    """Some key groups of a native heap file."""
+
+    @property
+    def namespace_first(self) -> bool:
+        return True
+
+    def raw_entries(self) -> Iterator[RawEntries]:
+        target, ctx = self.target(), self.scan.options.context
+        if target is None:
+            return
+        columns_of_chunks = heap_entries(
+            self.source,
+            self.ranges,
+            header_states(self.header),
+            target,
+            ctx,
+            serialized_program(target, ctx),
+            dict,
+            compressed=self.header.compressed,
+        )
+        for columns in columns_of_chunks:
+            entries = composite_entries(columns, target, self.source.name)
+            if len(entries):
+                yield entries
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Decode in one pass, which saves the conversion to composite entries."""
+        load_plugins(self.scan.options.plugins)
+        target = self.target()
+        if target is not None:
+            yield from heap_batches(
+                self.source,
+                self.ranges,
+                header_states(self.header),
+                target,
+                self.scan.options.context,
+                compressed=self.header.compressed,
+                flatten=self.scan.flatten,
+                raw_keys=self.scan.raw_keys,
+            )
+
+
+def heap_sizes(file: KeyedFile, request: SizeRequest) -> StateSizes:
+    """Count the entries of a native heap file."""
+
+    def scan(header: KeyedHeader) -> EntryCounts:
+        return measure_heap(
+            file.source,
+            file.ranges,
+            file.states,
+            request.options_of(file).context,
+            compressed=header.compressed,
+            advance=request.advance,
+        )
+
+    return scanned_sizes(file, request, scan)
+
+
+def heap_sizes_together(files: Sequence[KeyedFile], request: SizeRequest) -> StateSizes | None:
+    """Count the entries of native heap files with one header in one pass."""
+    header = files[0].header
+    if header is None:
+        return None
+
+    def scan(source: ByteSource, ranges: Sequence[KeyGroupRange]) -> EntryCounts:
+        states, context = files[0].states, request.options_of(files[0]).context
+        return measure_heap(source, ranges, states, context, compressed=header.compressed, advance=request.advance)
+
+    return sizes_of_joined_files(files, scan)
+
+
+def heap_unreadable_states(file: KeyedFile, options: ReadOptions) -> Mapping[str, ErrorsByKeyGroup]:
+    """Find states whose values have no known end, and states that are stored after them."""
+    header, context = file.header, options.context
+    if header is None or file.shared.are_readable(header, options, partial(have_known_ends, ctx=context)):
+        return {}
+    return unreadable_states(
+        file.source,
+        file.ranges,
+        file.states,
+        context,
+        compressed=header.compressed,
+        whole=options.on_error == "null",
+    )
+
+
+def _stores_no_lengths(_: KeyedFile, __: KeyedState) -> bool:
+    return False
+
+
+HEAP = StateLayout(
+    name="heap",
+    splits=partial(plan_key_groups, HeapSplit),
+    split=partial(split_of_key_groups, HeapSplit),
+    sizes=heap_sizes,
+    sizes_together=heap_sizes_together,
+    scanned=True,
+    unreadable_states=heap_unreadable_states,
+    stores_lengths=_stores_no_lengths,
+)

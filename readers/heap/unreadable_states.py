@@ -18,12 +18,11 @@ import numpy as np
 from stateproc.codec.array_types import Bytes
 from stateproc.codec.machine import DecodeFailure, HostFailure, Machine
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot, Where
-from stateproc.readers.common.entry_programs import skip_program
-from stateproc.readers.common.key_group_blocks import KeyGroupRange
-from stateproc.readers.common.keyed_file import ErrorsByKeyGroup
-from stateproc.readers.common.snappy_framing import decompress_frames, frames
-from stateproc.readers.common.splits import split_ranges
-from stateproc.readers.common.state_descriptor import KeyedState
+from stateproc.readers.entry_programs import skip_program
+from stateproc.readers.key_group_blocks import KeyGroupRange, decompress_frames, frames
+from stateproc.readers.keyed_file import ErrorsByKeyGroup
+from stateproc.readers.splits import split_ranges
+from stateproc.readers.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext, Undecodable
 from stateproc.storage import ByteSource
 from stateproc.storage.read_ahead import reading_ahead

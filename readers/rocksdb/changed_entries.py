@@ -12,7 +12,7 @@ from itertools import chain
 
 from stateproc.codec.array_types import Longs
 from stateproc.errors import SnapshotError
-from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.rocksdb.candidate_keys import CandidateKeys, candidate_keys, candidate_ranges
 from stateproc.readers.rocksdb.database import SstFile
 from stateproc.readers.rocksdb.db_iterator import merged_entries

@@ -10,7 +10,7 @@ import numpy as np
 
 from stateproc.codec.allocation import uninitialized_bytes
 from stateproc.errors import SnapshotError
-from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.rocksdb import merge_kernel
 from stateproc.readers.rocksdb.cursor_buffers import CursorBuffers
 from stateproc.readers.rocksdb.database import DatabaseFile, family_files

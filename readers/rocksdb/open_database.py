@@ -13,7 +13,7 @@ from stateproc.errors import CorruptSnapshot, Where
 from stateproc.metadata.backend import KeyedHeader, read_keyed_header
 from stateproc.metadata.keyed_handles import IncrementalHandle
 from stateproc.metadata.stream_handles import StreamHandle
-from stateproc.readers.common.header_reader import MAX_HEADER, read_whole_header
+from stateproc.readers.header_reader import MAX_HEADER, read_whole_header
 from stateproc.readers.rocksdb.database import DatabaseFile
 from stateproc.storage import SnapshotLocation, open_handle
 

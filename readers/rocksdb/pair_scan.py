@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.metadata.keyed_handles import IncrementalHandle
-from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.rocksdb.changed_entries import SIDES, changed_entries
 from stateproc.readers.rocksdb.key_ranges import KeySpan, key_spans, runs_of
 from stateproc.readers.rocksdb.open_database import database_files

@@ -11,11 +11,9 @@ import numpy as np
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.metadata.backend import KeyedHeader, read_keyed_header
 from stateproc.metadata.keyed_handles import IncrementalHandle
-from stateproc.readers.common.header_reader import MAX_HEADER, read_whole_header
-from stateproc.readers.common.keyed_file import KeyedFile, SizeRequest, StateLayout, StateSizes
-from stateproc.readers.common.raw_entries import RawEntries
-from stateproc.readers.common.splits import KeyedSplit, SplitRequest, StateScan
-from stateproc.readers.common.state_descriptor import KeyedState, find_state
+from stateproc.readers.header_reader import MAX_HEADER, read_whole_header
+from stateproc.readers.keyed_file import KeyedFile, SizeRequest, StateLayout, StateSizes
+from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.rocksdb.database import DatabaseFile, SstFile, check_exist, family_files, needed, tables_by_state
 from stateproc.readers.rocksdb.db_iterator import rocksdb_entries
 from stateproc.readers.rocksdb.key_ranges import Prefixes, key_spans, runs_of
@@ -23,6 +21,8 @@ from stateproc.readers.rocksdb.open_database import database_files
 from stateproc.readers.rocksdb.pair_scan import RocksDbPairScan, rocksdb_pair_scan
 from stateproc.readers.rocksdb.planning import key_group_sizes, split_key_groups
 from stateproc.readers.rocksdb.table import table_properties
+from stateproc.readers.splits import KeyedSplit, SplitRequest, StateScan
+from stateproc.readers.state_descriptor import KeyedState, find_state
 from stateproc.storage import ByteSource, SnapshotLocation, open_handle
 
 _SMALLEST_PROFILED, _LARGEST_PROFILED = 4 << 20, 64 << 20

@@ -14,7 +14,7 @@ from stateproc.comparison.change_rows import CHANGE_TYPE
 from stateproc.comparison.common_schema import RowForm
 from stateproc.comparison.key_group_units import KeyGroupUnit
 from stateproc.comparison.state_changes import StateComparison
-from stateproc.readers.common.splits import MappedSplit
+from stateproc.readers.splits import MappedSplit
 from stateproc.states.state import State
 
 

@@ -18,7 +18,7 @@ from stateproc.comparison.common_schema import RowForm, common_schema
 from stateproc.comparison.key_group_units import UNIT_BYTES, UNITS_PER_THREAD
 from stateproc.errors import InvalidOption
 from stateproc.options import SPLIT_BYTES
-from stateproc.readers.common.splits import Split
+from stateproc.readers.splits import Split
 from stateproc.states.filtered_scan import Advance, FilteredScan
 from stateproc.states.state import State
 

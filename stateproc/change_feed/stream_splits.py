@@ -10,7 +10,7 @@ import pyarrow as pa
 from stateproc.change_feed.feed_rows import FeedRows
 from stateproc.codec.arrow_arrays import repeated_text
 from stateproc.comparison.change_rows import CHANGE_TYPE
-from stateproc.readers.common.splits import MappedSplit, Split
+from stateproc.readers.splits import MappedSplit, Split
 
 TRUNCATE = "truncate"
 """The ``_change_type`` of a row that voids all rows of earlier commits: those of its own commit are all there are."""

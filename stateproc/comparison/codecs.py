@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import Serializer
 from stateproc.serializers.kryo.serializer import Kryo
 

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from stateproc.comparison.byte_kernels import hash_buckets
 from stateproc.comparison.entry_table import SEED, EntryTable, entries_of_chunk, joined_tables
-from stateproc.readers.common.raw_entries import RawEntries
-from stateproc.readers.common.state_descriptor import KeyedState
+from stateproc.readers.raw_entries import RawEntries
+from stateproc.readers.state_descriptor import KeyedState
 
 HELD_BYTES = 96 << 20
 """Bytes of entries of both snapshots that a unit holds in memory; more are divided into buckets on disk."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from stateproc.codec.array_types import Flags, Longs, LongTable
 from stateproc.codec.byte_arrays import RowBytes
 from stateproc.comparison.byte_kernels import find_changed, match_by_hash, match_in_order, place
-from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.raw_entries import RawEntries
 
 SEED = secrets.randbits(62)
 """Of the hashes of keys: nobody could know it when the keys were made."""

@@ -49,10 +49,10 @@ from stateproc.comparison.file_pairs import FilePairs, whole_chunks
 from stateproc.comparison.key_group_units import KeyGroupUnit
 from stateproc.comparison.row_identity import cut_rows
 from stateproc.errors import SnapshotError
-from stateproc.readers.common.entry_decoder import Report, decode_entries
-from stateproc.readers.common.opaque_values import with_opaque_values
-from stateproc.readers.common.raw_entries import RawEntries
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.entry_decoder import Report, decode_entries
+from stateproc.readers.entry_programs import with_opaque_values
+from stateproc.readers.raw_entries import RawEntries
+from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
 from stateproc.states.keyed_state import KeyedStateView

@@ -14,7 +14,7 @@ from stateproc.comparison.change_rows import UnitChanges
 from stateproc.comparison.common_schema import RowForm, common_schema, one_batch
 from stateproc.comparison.key_group_units import KeyGroupUnit
 from stateproc.comparison.keyed_entries import KeyedEntriesComparison, KeyedViews
-from stateproc.readers.timers.splits import with_service
+from stateproc.readers.timers import with_service
 from stateproc.states.schema_merging import aligned
 from stateproc.states.timers import TimerView
 

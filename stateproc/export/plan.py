@@ -10,7 +10,7 @@ from stateproc.export.export_file import FileTask
 from stateproc.export.file_formats import EXPORT_FORMATS
 from stateproc.export.manifest import ExportSettings
 from stateproc.keygroups.ranges import key_group_range
-from stateproc.readers.common.splits import Split
+from stateproc.readers.splits import Split
 from stateproc.states.state import State
 from stateproc.states.table_split import TableSplit
 

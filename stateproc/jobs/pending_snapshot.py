@@ -6,7 +6,7 @@ from stateproc.jobs.prepared_run import PreparedRun
 from stateproc.metadata import SnapshotMetadata
 from stateproc.options import open_arguments, parse_options
 from stateproc.options.option_text import option_texts
-from stateproc.readers.common.read_options import ReadOptions
+from stateproc.readers.read_options import ReadOptions
 from stateproc.snapshot.opening import open
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.writers.commit.staging import Staging

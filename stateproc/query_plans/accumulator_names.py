@@ -14,7 +14,7 @@ from typing import Any
 
 from stateproc.query_plans.plan_nodes import PlanNode
 from stateproc.query_plans.row_type_names import unique_names
-from stateproc.readers.common.state_names import Names
+from stateproc.readers.state_names import Names
 
 ROW_COUNT = "row_count"
 

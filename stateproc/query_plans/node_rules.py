@@ -14,7 +14,7 @@ from stateproc.query_plans.accumulator_names import accumulator_names
 from stateproc.query_plans.plan_nodes import PlanNode
 from stateproc.query_plans.row_type_names import row_type_names, unique_names
 from stateproc.query_plans.window_times import window_names
-from stateproc.readers.common.state_names import Names, OperatorNames, Pair, StateNames, WindowNames
+from stateproc.readers.state_names import Names, OperatorNames, Pair, StateNames, WindowNames
 
 
 @dataclass(frozen=True)

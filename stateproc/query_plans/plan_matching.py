@@ -10,7 +10,7 @@ from stateproc.operator_names.planner_nodes import SINK_TRANSFORMATION, TRANSFOR
 from stateproc.query_plans.node_rules import NODE_RULES
 from stateproc.query_plans.plan_errors import invalid_plan
 from stateproc.query_plans.plan_nodes import CompiledPlan, PlanNode
-from stateproc.readers.common.state_names import OperatorNames
+from stateproc.readers.state_names import OperatorNames
 
 _FORMATS = ("<id>_<transformation>", "<id>_<type>_<version>_<transformation>")
 """The default of table.exec.uid.format since Flink 1.16, and that of 1.15."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from stateproc.query_plans.plan_errors import invalid_plan
 from stateproc.query_plans.row_type_names import row_type_names
-from stateproc.readers.common.state_names import Names
+from stateproc.readers.state_names import Names
 
 
 @dataclass(frozen=True)

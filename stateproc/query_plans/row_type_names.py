@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from stateproc.query_plans.plan_errors import invalid_plan
-from stateproc.readers.common.state_names import Names
+from stateproc.readers.state_names import Names
 
 _MAX_FIELDS = 100_000
 _NAME = re.compile(r"`((?:[^`]|``)*)`\s+")

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from stateproc.query_plans.plan_nodes import PlanNode
-from stateproc.readers.common.state_names import WindowNames
+from stateproc.readers.state_names import WindowNames
 
 _DURATION = re.compile(r"(-?)P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,9}))?S)?)?")
 _SLICE = ("slice_start", "slice_end")

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from stateproc.errors import SnapshotError
-from stateproc.readers.common.keyed_file import KeyedFile, SizeRequest
-from stateproc.readers.common.small_files import MeasuredFiles, batches_of_files, measure_files
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.keyed_file import KeyedFile, SizeRequest
+from stateproc.readers.small_files import MeasuredFiles, batches_of_files, measure_files
+from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.states.operator import Operator
 from stateproc.states.parallel_scan import read_in_order, thread_count
 from stateproc.states.state import State

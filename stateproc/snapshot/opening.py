@@ -8,8 +8,8 @@ from typing import Any
 from stateproc.keygroups.key_types import parse_key_types
 from stateproc.metadata import read_metadata
 from stateproc.options import OPEN_OPTIONS
-from stateproc.readers.common.python_states import parse_value_types
-from stateproc.readers.common.read_options import ReadOptions
+from stateproc.readers.read_options import ReadOptions
+from stateproc.readers.state_descriptor import parse_value_types
 from stateproc.serializers.core.base import CaseClassArity
 from stateproc.serializers.core.plugins import load_plugins
 from stateproc.snapshot.opening_arguments import (

@@ -11,7 +11,7 @@ from stateproc.errors import InvalidOption, NotFound, not_found
 from stateproc.keygroups.operator_ids import matching_operator_id, operator_id
 from stateproc.metadata import OperatorState, SnapshotMetadata, file_bytes, flink_version_range, snapshot_kind
 from stateproc.operator_names.snapshot_names import SnapshotNames
-from stateproc.readers.common.read_options import ReadOptions
+from stateproc.readers.read_options import ReadOptions
 from stateproc.snapshot.opening_arguments import (
     all_given_names,
 )

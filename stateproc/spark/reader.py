@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from stateproc.errors import SnapshotError
-from stateproc.readers.common.splits import Split
+from stateproc.readers.splits import Split
 from stateproc.spark.filters import key_groups_of_filters, keys_of_filters
 from stateproc.spark.options import SourceOptions
 from stateproc.spark.pushdowns import PushFilters, limited, with_offered_pushdowns

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from stateproc.change_feed.feed_query import FeedQuery
-from stateproc.readers.common.splits import Split
+from stateproc.readers.splits import Split
 from stateproc.snapshot.metadata_tables import CATALOGS
 from stateproc.snapshot.opening import open
 from stateproc.snapshot.selection import select_state

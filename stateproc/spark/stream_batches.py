@@ -14,7 +14,7 @@ from stateproc.change_feed.feed_rows import CHANGE_FIELDS, COMMIT_TIMESTAMP, COM
 from stateproc.change_feed.stream_offset import StreamOffset
 from stateproc.change_feed.stream_splits import CommittedSplit, TruncateSplit, consecutive
 from stateproc.errors import NotFound
-from stateproc.readers.common.splits import Split
+from stateproc.readers.splits import Split
 from stateproc.snapshot.selection import select_operator, select_state
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.spark.options import SourceOptions

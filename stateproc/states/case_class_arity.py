@@ -13,9 +13,9 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from stateproc.errors import SnapshotError
-from stateproc.readers.common.keyed_file import KeyedFile
-from stateproc.readers.common.read_options import ReadOptions
-from stateproc.readers.common.state_descriptor import KeyedState
+from stateproc.readers.keyed_file import KeyedFile
+from stateproc.readers.read_options import ReadOptions
+from stateproc.readers.state_descriptor import KeyedState
 from stateproc.serializers import Serializer
 from stateproc.serializers.core.base import CaseClassArity
 from stateproc.serializers.flinkx.case_classes import FlinkxCaseClass

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from stateproc.formats import connector_columns
 from stateproc.options import SPLIT_BYTES
-from stateproc.readers.common.splits import Split
+from stateproc.readers.splits import Split
 from stateproc.states.operator_state import SUBTASK, OperatorStateView
 from stateproc.states.state import State
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from stateproc.readers.common.splits import Split
+from stateproc.readers.splits import Split
 from stateproc.states.parallel_scan import read_in_order, thread_count
 from stateproc.states.schema_merging import aligned, narrowed
 

@@ -18,9 +18,8 @@ import pyarrow.compute as pc
 from stateproc.codec.arrow_arrays import numbers_of
 from stateproc.errors import InvalidOption, NotFound, SnapshotError
 from stateproc.options import SPLIT_BYTES
-from stateproc.readers.common.key_decoder import read_keys
-from stateproc.readers.common.row_schema import KEY_GROUP, RAW_KEY
-from stateproc.readers.common.splits import KeyedSplit, Split
+from stateproc.readers.row_schema import KEY_GROUP, RAW_KEY
+from stateproc.readers.splits import KeyedSplit, Split, read_keys
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
 from stateproc.states.keyed_state import KeyedStateView
 from stateproc.states.null_values import warn_of_nulls

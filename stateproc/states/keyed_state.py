@@ -15,14 +15,13 @@ from stateproc.errors import SnapshotError, UnsupportedSnapshot
 from stateproc.keygroups.key_group_pruning import key_groups
 from stateproc.keygroups.key_prefixes import key_prefixes
 from stateproc.options import SPLIT_BYTES
-from stateproc.readers.common.keyed_file import KeyedFile
-from stateproc.readers.common.opaque_values import with_opaque_values
-from stateproc.readers.common.python_states import with_python_type
-from stateproc.readers.common.row_schema import state_fields
-from stateproc.readers.common.splits import KeyedSplit, Split, SplitRequest, StateScan
-from stateproc.readers.common.state_descriptor import KeyedState
-from stateproc.readers.common.state_names import NamedWindow
+from stateproc.readers.entry_programs import with_opaque_values
+from stateproc.readers.keyed_file import KeyedFile
 from stateproc.readers.rocksdb.key_ranges import Prefixes
+from stateproc.readers.row_schema import state_fields
+from stateproc.readers.splits import KeyedSplit, Split, SplitRequest, StateScan
+from stateproc.readers.state_descriptor import KeyedState, with_python_type
+from stateproc.readers.state_names import NamedWindow
 from stateproc.serializers import Undecodable
 from stateproc.states.null_values import NullSplit, warn_of_nulls, with_choices
 from stateproc.states.operator_context import OperatorContext

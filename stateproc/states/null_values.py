@@ -12,10 +12,9 @@ import pyarrow.compute as pc
 
 from stateproc.codec.arrow_arrays import booleans_of, values_array
 from stateproc.errors import SnapshotError, UnreadableStateWarning
-from stateproc.readers.common.key_decoder import read_keys
-from stateproc.readers.common.read_options import ReadOptions
-from stateproc.readers.common.row_schema import RAW_KEY
-from stateproc.readers.common.splits import KeyedSplit
+from stateproc.readers.read_options import ReadOptions
+from stateproc.readers.row_schema import RAW_KEY
+from stateproc.readers.splits import KeyedSplit, read_keys
 
 _MOST_REASONS = 10
 

@@ -14,13 +14,12 @@ from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
 from stateproc.metadata.handles import KeyGroupsHandle, StatePartition
 from stateproc.readers.backends import BACKENDS
 from stateproc.readers.changelog.key_handles import key_handles_of
-from stateproc.readers.common.keyed_file import KeyedFile, SharedStates
-from stateproc.readers.common.python_states import PREFIX
-from stateproc.readers.common.read_options import ReadOptions
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind
-from stateproc.readers.common.state_names import OperatorNames
-from stateproc.readers.operator_state.reader import state_info
-from stateproc.readers.timers.splits import RawTimers, open_raw_timers
+from stateproc.readers.keyed_file import KeyedFile, SharedStates
+from stateproc.readers.operator_state import state_info
+from stateproc.readers.read_options import ReadOptions
+from stateproc.readers.state_descriptor import PREFIX, KeyedState, StateKind
+from stateproc.readers.state_names import OperatorNames
+from stateproc.readers.timers import RawTimers, open_raw_timers
 from stateproc.states.case_class_arity import file_needs_arity, settled_options
 from stateproc.states.connector_state import opened_state
 from stateproc.states.joined_table import WideState, wide_state

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from stateproc.errors import SnapshotError
-from stateproc.readers.common.read_options import ReadOptions
-from stateproc.readers.common.state_names import OperatorNames
+from stateproc.readers.read_options import ReadOptions
+from stateproc.readers.state_names import OperatorNames
 from stateproc.states.operator_naming import OperatorNaming
 from stateproc.storage import SnapshotLocation
 

@@ -16,11 +16,11 @@ from stateproc.formats.state_columns import CONNECTOR_STATES
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo, read_operator_header
 from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
 from stateproc.options import SPLIT_BYTES
-from stateproc.readers.common.header_reader import read_whole_header
-from stateproc.readers.common.opaque_values import known_or_bytes
-from stateproc.readers.common.read_options import ReadOptions
-from stateproc.readers.common.splits import Split
-from stateproc.readers.operator_state.reader import broadcast_entries, element_ranges, list_elements, state_info
+from stateproc.readers.entry_programs import known_or_bytes
+from stateproc.readers.header_reader import read_whole_header
+from stateproc.readers.operator_state import broadcast_entries, element_ranges, list_elements, state_info
+from stateproc.readers.read_options import ReadOptions
+from stateproc.readers.splits import Split
 from stateproc.serializers import Undecodable
 from stateproc.serializers.core.plugins import load_plugins
 from stateproc.states.null_values import warn_of_nulls, with_choices

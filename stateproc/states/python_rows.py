@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from stateproc.codec.arrow_arrays import offsets_of, values_array
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
-from stateproc.readers.common.row_schema import record_batch
-from stateproc.readers.common.splits import MappedSplit, Split
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.row_schema import record_batch
+from stateproc.readers.splits import MappedSplit, Split
+from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers.pyflink import MISFIT_ADVICE, PythonElement
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
 

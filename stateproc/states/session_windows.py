@@ -17,11 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stateproc.codec.arrow_arrays import numbers_of, offsets_of, values_array
-from stateproc.readers.common.python_states import PREFIX
-from stateproc.readers.common.python_states import WINDOW_SET as PYTHON_WINDOW_SET
-from stateproc.readers.common.row_schema import KEY_GROUP, RAW_KEY
-from stateproc.readers.common.splits import KeyedSplit
-from stateproc.readers.common.state_descriptor import TIMER_PREFIX
+from stateproc.readers.row_schema import KEY_GROUP, RAW_KEY
+from stateproc.readers.splits import KeyedSplit
+from stateproc.readers.state_descriptor import PREFIX, TIMER_PREFIX
+from stateproc.readers.state_descriptor import WINDOW_SET as PYTHON_WINDOW_SET
 from stateproc.states.null_values import NullSplit
 
 WINDOW_SET = "merging-window-set"

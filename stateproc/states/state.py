@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.options import SPLIT_BYTES
-from stateproc.readers.common.splits import Split
+from stateproc.readers.splits import Split
 from stateproc.states.filtered_scan import FilteredScan
 from stateproc.states.operator_context import OperatorContext
 from stateproc.states.parallel_scan import parallel_split_bytes, read_in_order, thread_count, useful_threads

@@ -11,10 +11,9 @@ import pyarrow as pa
 
 from stateproc.errors import SnapshotError, UnsupportedSnapshot
 from stateproc.options import SPLIT_BYTES
-from stateproc.readers.common.splits import MappedSplit, Split
-from stateproc.readers.common.state_descriptor import TIMER_PREFIX
-from stateproc.readers.timers.raw_timers import TimerService, named_service
-from stateproc.readers.timers.splits import SERVICE, RawTimers, with_service
+from stateproc.readers.splits import MappedSplit, Split
+from stateproc.readers.state_descriptor import TIMER_PREFIX
+from stateproc.readers.timers import SERVICE, RawTimers, TimerService, named_service, with_service
 from stateproc.states.keyed_state import KeyedStateView
 from stateproc.states.operator_context import OperatorContext
 from stateproc.states.schema_merging import merged_type

@@ -9,7 +9,7 @@ from typing import Any
 
 from stateproc.codec.kryo.reader import readable_serializers
 from stateproc.codec.kryo.setting import KryoSetting
-from stateproc.readers.common.state_descriptor import KeyedState
+from stateproc.readers.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.avro.serializer import Avro
 from stateproc.serializers.core.opaque import Opaque

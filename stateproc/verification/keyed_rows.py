@@ -12,12 +12,11 @@ from stateproc.codec.arrow_arrays import numbers_of
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.keygroups.class_hashes import ClassHash, class_hashes
 from stateproc.keygroups.key_group_check import KeyGroupCheck
-from stateproc.readers.common.entry_decoder import decode_entries
-from stateproc.readers.common.key_decoder import decode_keys
-from stateproc.readers.common.opaque_values import with_opaque_values
-from stateproc.readers.common.row_schema import KEY_GROUP
-from stateproc.readers.common.splits import KeyedSplit
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.entry_decoder import decode_entries
+from stateproc.readers.entry_programs import with_opaque_values
+from stateproc.readers.row_schema import KEY_GROUP
+from stateproc.readers.splits import KeyedSplit, decode_keys
+from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import Serializer
 from stateproc.states.operator import Operator
 from stateproc.verification.findings import Finding, RowCount, StateLabel, UnreadState

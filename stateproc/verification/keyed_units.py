@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from stateproc.errors import SnapshotError
-from stateproc.readers.common.key_group_blocks import KeyGroupRange
-from stateproc.readers.common.key_groups_file import KeyGroupsSplit
-from stateproc.readers.common.keyed_file import KeyedFile
-from stateproc.readers.common.splits import KeyedSplit, SplitRequest, StateScan, split_ranges
-from stateproc.readers.common.state_descriptor import KeyedState
+from stateproc.readers.key_group_blocks import KeyGroupRange
+from stateproc.readers.key_groups_file import KeyGroupsSplit
+from stateproc.readers.keyed_file import KeyedFile
+from stateproc.readers.splits import KeyedSplit, SplitRequest, StateScan, split_ranges
+from stateproc.readers.state_descriptor import KeyedState
 from stateproc.states.operator import Operator
 from stateproc.states.parallel_scan import read_in_order
 from stateproc.verification.findings import Finding, UnreadState, VerificationUnit

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from stateproc.errors import SnapshotError
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind
-from stateproc.readers.timers.raw_timers import TimerService
-from stateproc.readers.timers.splits import RawTimerSplit
+from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.readers.timers import RawTimerSplit, TimerService
 from stateproc.serializers.runtime.timers import Timer
 from stateproc.states.connector_state import opened_state
 from stateproc.states.operator import Operator

@@ -14,12 +14,11 @@ from stateproc.errors import CorruptSnapshot, Where
 from stateproc.readers.changelog.change_blocks import Change
 from stateproc.readers.changelog.composite_keys import is_ambiguous, null_form, user_key_starts
 from stateproc.readers.changelog.operations import OPERANDS, Operand, Operation, operand_layout
-from stateproc.readers.common.entry_programs import Columns
-from stateproc.readers.common.error_context import placed
-from stateproc.readers.common.raw_entries import RawEntries
-from stateproc.readers.common.row_schema import KEY_GROUP
-from stateproc.readers.common.serialized_values import SerializedValue, element_layout
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.entry_programs import Columns
+from stateproc.readers.error_context import placed
+from stateproc.readers.raw_entries import RawEntries
+from stateproc.readers.row_schema import KEY_GROUP, SerializedValue, element_layout
+from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 
 _ENTRIES_AT_ONCE, _BYTES_AT_ONCE = 1 << 16, 16 << 20

@@ -15,7 +15,7 @@ from stateproc.codec.layouts.binary import BinaryArray, Sized, VariableSlot
 from stateproc.codec.machine import DecodeFailure
 from stateproc.errors import SnapshotError
 from stateproc.metadata.backend import read_keyed_header
-from stateproc.readers.common.header_reader import read_whole_header
+from stateproc.readers.header_reader import read_whole_header
 from stateproc.serializers import UnknownSnapshotClass
 from tests.helpers.damage.corpus import Target, file_targets
 

@@ -11,8 +11,8 @@ import pytest
 
 from stateproc.errors import SnapshotError
 from stateproc.keygroups import kernels
-from stateproc.readers.canonical.statistics import measure_canonical
-from stateproc.readers.common.key_group_blocks import KeyGroupRange
+from stateproc.readers.canonical.entry_scan import measure_canonical
+from stateproc.readers.key_group_blocks import KeyGroupRange
 from stateproc.readers.rocksdb import rocksdb_entries
 from stateproc.readers.rocksdb.changed_entries import changed_entries
 from stateproc.readers.rocksdb.shared_tables import DatabaseOfState, paired_tables

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from stateproc import types
 from stateproc.errors import InvalidOption, Where
 from stateproc.keygroups.key_group_assignment import HASH_COLUMN
-from stateproc.readers.common.state_descriptor import StateKind, timer_state_name
+from stateproc.readers.state_descriptor import StateKind, timer_state_name
 from stateproc.serializers import Serializer
 from stateproc.serializers.java.scalars import VOID_NAMESPACE
 from stateproc.serializers.runtime.ttl import LAST_ACCESS

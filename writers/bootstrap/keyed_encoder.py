@@ -28,9 +28,9 @@ from stateproc.codec.encoding.keys import composite_keys
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.errors import InvalidRows, Where
 from stateproc.keygroups.key_group_assignment import HASH_COLUMN, AnyHash, key_groups, text_kept
-from stateproc.readers.common.entry_programs import composite_value
-from stateproc.readers.common.row_schema import KEY_GROUP
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.entry_programs import composite_value
+from stateproc.readers.row_schema import KEY_GROUP
+from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
 from stateproc.types import TIME_WINDOW

@@ -12,7 +12,7 @@ from stateproc.keygroups.class_hashes import HASH_FUNCTIONS, ClassHash
 from stateproc.keygroups.key_group_assignment import HASH_COLUMN, AnyHash, key_hash_of
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.metadata.handles import ByteStreamHandle
-from stateproc.readers.common.row_schema import KEY_GROUP
+from stateproc.readers.row_schema import KEY_GROUP
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.table.serializers import RowData
 from stateproc.writers.bootstrap.keyed_bootstrap import KeyedRows

@@ -16,7 +16,7 @@ from stateproc.metadata.backend import (
     StateMetaInfo,
 )  # fmt: skip
 from stateproc.metadata.operator_handles import DistributionMode
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import Serializer
 from stateproc.serializers.core.registry import proxied_snapshot
 from stateproc.serializers.java.collections import ListOf, MapOf

@@ -10,7 +10,7 @@ import pyarrow as pa
 from stateproc.codec.array_types import Longs
 from stateproc.flink_versions import Release
 from stateproc.metadata.handles import KeyedHandle
-from stateproc.readers.common.state_descriptor import KeyedState, keyed_state
+from stateproc.readers.state_descriptor import KeyedState, keyed_state
 from stateproc.serializers import LayoutContext
 from stateproc.storage import SnapshotLocation
 from stateproc.writers.formats.common.byte_sink import StateFileSink

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from stateproc.errors import InvalidOption
-from stateproc.readers.common.state_descriptor import KeyedState
+from stateproc.readers.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
 from stateproc.writers.rewrite.kafka_offsets import OffsetsEdit

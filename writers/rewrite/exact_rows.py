@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from stateproc.readers.common.read_options import ReadOptions
+from stateproc.readers.read_options import ReadOptions
 from stateproc.writers.bootstrap.column_type import ColumnType
 
 EXACT_ROWS = {"temporal": "lossless", "on_loss": "fail"}

@@ -17,7 +17,7 @@ from stateproc.metadata.backend import StateMetaInfo
 from stateproc.metadata.flink_version_range import first_reading_release
 from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle, KeyedHandle
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
-from stateproc.readers.common.row_schema import KEY_GROUP
+from stateproc.readers.row_schema import KEY_GROUP
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.table.serializers import RowData
 from stateproc.states.operator import Operator

@@ -17,7 +17,7 @@ from stateproc.codec.arrow_arrays import numbers_of
 from stateproc.errors import InvalidOption, Where
 from stateproc.keygroups.class_hashes import SCALA, ClassHash, class_hashes
 from stateproc.keygroups.ranges import key_group_of_hash
-from stateproc.readers.common.row_schema import KEY_GROUP
+from stateproc.readers.row_schema import KEY_GROUP
 from stateproc.serializers import Serializer
 from stateproc.serializers.scala import CaseClass
 from stateproc.states.operator import Operator

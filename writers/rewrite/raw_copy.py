@@ -16,11 +16,11 @@ import pyarrow as pa
 from stateproc.codec.byte_arrays import RowBytes
 from stateproc.errors import not_found
 from stateproc.options import SPLIT_BYTES
-from stateproc.readers.common.raw_entries import RawEntries
-from stateproc.readers.common.read_options import ReadOptions
-from stateproc.readers.common.splits import KeyedSplit, SplitRequest, StateScan
-from stateproc.readers.common.state_descriptor import TIMER_PREFIX, timer_state_name
-from stateproc.readers.timers.splits import RawTimerSplit
+from stateproc.readers.raw_entries import RawEntries
+from stateproc.readers.read_options import ReadOptions
+from stateproc.readers.splits import KeyedSplit, SplitRequest, StateScan
+from stateproc.readers.state_descriptor import TIMER_PREFIX, timer_state_name
+from stateproc.readers.timers import RawTimerSplit
 from stateproc.serializers.core.plugins import load_plugins
 from stateproc.states.operator import Operator
 from stateproc.writers.formats.common.byte_gather import entry_batch, gather

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from stateproc.errors import UnsupportedSnapshot
-from stateproc.readers.common.header_reader import read_whole_header
+from stateproc.readers.header_reader import read_whole_header
 from stateproc.serializers import read_versioned
 from stateproc.wire import Cursor, Output
 

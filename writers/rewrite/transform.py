@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from stateproc.errors import InvalidOption, Where
-from stateproc.readers.common.row_schema import KEY_GROUP
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.row_schema import KEY_GROUP
+from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import Serializer
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
 from stateproc.states.operator import Operator

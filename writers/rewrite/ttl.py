@@ -26,9 +26,9 @@ from stateproc.codec.layouts import Delimited
 from stateproc.codec.machine import Machine
 from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot, Where
 from stateproc.readers.changelog.composite_keys import null_form
-from stateproc.readers.common.error_context import placed
-from stateproc.readers.common.serialized_values import SerializedValue, element_layout
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.error_context import placed
+from stateproc.readers.row_schema import SerializedValue, element_layout
+from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.writers.formats.common.byte_gather import gather, row_bytes_of, take_rows
 

@@ -21,7 +21,7 @@ import pytest
 import stateproc.codec.machine as machine_module
 import stateproc.readers.canonical.entry_scan as scanning_module
 import stateproc.readers.canonical.reader as canonical_module
-import stateproc.readers.common.map_grouping as maps_module
+import stateproc.readers.entry_decoder as maps_module
 from stateproc.codec import jit, ops
 from stateproc.codec.columns import Columns
 from stateproc.codec.vm import dispatch, vectorized

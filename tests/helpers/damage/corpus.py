@@ -23,9 +23,9 @@ from stateproc.metadata.handles import (
 )
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
 from stateproc.readers.changelog.log_stream import log_source
-from stateproc.readers.common.header_reader import read_whole_header
-from stateproc.readers.common.read_options import ReadOptions
-from stateproc.readers.common.state_descriptor import KeyedState, header_states
+from stateproc.readers.header_reader import read_whole_header
+from stateproc.readers.read_options import ReadOptions
+from stateproc.readers.state_descriptor import KeyedState, header_states
 from stateproc.serializers import LayoutContext, Undecodable
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.states.operator_state import operator_header

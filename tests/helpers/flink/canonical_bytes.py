@@ -9,7 +9,7 @@ import cramjam
 
 import stateproc
 from stateproc.keygroups.ranges import prefix_width
-from stateproc.readers.common.keyed_file import KeyedFile
+from stateproc.readers.keyed_file import KeyedFile
 
 END_OF_KEY_GROUP = 0xFFFF
 LAST_OF_STATE = 0x80

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rocksdict import BlockBasedIndexType, BlockBasedOptions, DBCompressionType, Options, Rdict
 
-from stateproc.readers.common.raw_entries import RawEntries
+from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.rocksdb import DatabaseFile, rocksdb_entries
 from stateproc.storage import FileSource, InlineSource
 

@@ -12,8 +12,8 @@ from stateproc.keygroups.ranges import prefix_width
 from stateproc.metadata.backend import KeyedHeader
 from stateproc.metadata.handles import KeyGroupsHandle
 from stateproc.readers.canonical.reader import canonical_entries
-from stateproc.readers.common.key_group_blocks import KeyGroupRange, group_ranges
-from stateproc.readers.common.keyed_file import KeyedFile
+from stateproc.readers.key_group_blocks import KeyGroupRange, group_ranges
+from stateproc.readers.keyed_file import KeyedFile
 from stateproc.storage import ByteSource, InlineSource
 from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES
 from tests.helpers.paths import FIXTURES

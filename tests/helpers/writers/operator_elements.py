@@ -11,9 +11,9 @@ from stateproc.codec.decoder import ValueDecoder
 from stateproc.codec.layouts import Counted, StructLayout
 from stateproc.metadata.backend import StateMetaInfo
 from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
-from stateproc.readers.common.serialized_values import SerializedValue
-from stateproc.readers.common.snappy_framing import decompress_frames
-from stateproc.readers.operator_state.reader import element_ranges
+from stateproc.readers.key_group_blocks import decompress_frames
+from stateproc.readers.operator_state import element_ranges
+from stateproc.readers.row_schema import SerializedValue
 from stateproc.serializers import LayoutContext
 from stateproc.storage import ByteSource
 

@@ -10,7 +10,7 @@ from functools import cache
 
 import pyarrow as pa
 
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.states.operator import Operator
 from stateproc.writers.rewrite.merged_header import merged_header

@@ -16,7 +16,7 @@ from stateproc.keygroups.ranges import key_group_range
 from stateproc.metadata.backend import StateMetaInfo, write_keyed_header
 from stateproc.metadata.handles import KeyGroupsHandle, OperatorStreamHandle
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
-from stateproc.readers.common.state_descriptor import KeyedState
+from stateproc.readers.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.states.operator import Operator

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 import stateproc
 from stateproc import InvalidOption, NotFound, OperatorBootstrap, SavepointWriter, UnsupportedSnapshot, types
-from stateproc.readers.common.state_descriptor import StateKind
+from stateproc.readers.state_descriptor import StateKind
 from tests.helpers.fixtures import FIXTURES, Fixture, differences, fixtures_in
 
 

@@ -18,7 +18,7 @@ from stateproc.keygroups.hashes import hash_codes
 from stateproc.keygroups.key_hash import KeyHash
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.keygroups.ranges import key_group_of_hash
-from stateproc.readers.common.splits import Split
+from stateproc.readers.splits import Split
 from stateproc.writers.rewrite.merged_header import merged_header
 from stateproc.writers.rewrite.raw_copy import carried_splits
 from tests.helpers.byte_builders.changelog import LONG, SET, STRING, declared, long, opened, state_info

@@ -24,19 +24,19 @@ from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
 from stateproc.metadata.keyed_handles import ChangelogHandle, IncrementalHandle
 from stateproc.metadata.snapshot import SnapshotMetadata
 from stateproc.metadata.stream_handles import ByteStreamHandle, FileHandle
-from stateproc.readers.common import header_reader as headers
-from stateproc.readers.common.entry_decoder import decode_entries
-from stateproc.readers.common.raw_entries import RawEntries
-from stateproc.readers.common.read_options import ReadOptions
-from stateproc.readers.common.splits import SplitRequest, StateScan
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind
-from stateproc.readers.operator_state.reader import element_chunks, element_ranges
+from stateproc.readers import header_reader as headers
+from stateproc.readers.entry_decoder import decode_entries
+from stateproc.readers.operator_state import element_chunks, element_ranges
+from stateproc.readers.raw_entries import RawEntries
+from stateproc.readers.read_options import ReadOptions
 from stateproc.readers.rocksdb import DatabaseFile
 from stateproc.readers.rocksdb import database as rocksdb_database
 from stateproc.readers.rocksdb.manifest import ColumnFamily
 from stateproc.readers.rocksdb.open_database import database_files
 from stateproc.readers.rocksdb.splits import RocksDbSplit, rocksdb_splits
 from stateproc.readers.rocksdb.statistics import database_statistics
+from stateproc.readers.splits import SplitRequest, StateScan
+from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.scalars import SCALARS, VOID_NAMESPACE, Scalar
 from stateproc.snapshot.snapshot import Snapshot

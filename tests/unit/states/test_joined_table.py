@@ -11,7 +11,7 @@ import pytest
 
 import stateproc
 from stateproc.cli.app import main
-from stateproc.readers.common import splits
+from stateproc.readers import splits
 from stateproc.spark.source import reader_of, schema_of
 from stateproc.states.joined_table import by_key_group
 from tests.helpers.byte_builders.metadata import i32, inline, key_groups, metadata, operator, subtask, utf

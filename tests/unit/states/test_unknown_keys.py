@@ -13,10 +13,10 @@ import pytest
 from stateproc import types
 from stateproc.errors import SnapshotError, UnreadableStateWarning, UnsupportedSnapshot
 from stateproc.metadata.backend import read_keyed_header
-from stateproc.readers.common.entry_decoder import decode_entries
-from stateproc.readers.common.header_reader import read_whole_header
-from stateproc.readers.common.raw_entries import RawEntries
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.entry_decoder import decode_entries
+from stateproc.readers.header_reader import read_whole_header
+from stateproc.readers.raw_entries import RawEntries
+from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext, Serializer, read_snapshot
 from stateproc.serializers.core import registry
 from stateproc.serializers.core.opaque import Opaque

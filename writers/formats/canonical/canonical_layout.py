@@ -1,4 +1,4 @@
-"""Kernel that encodes raw entries as canonical key groups; the decoder is stateproc.readers.common.entry_scan.
+"""Kernel that encodes raw entries as canonical key groups; the decoder is stateproc.readers.entry_scan.
 
 Format: org.apache.flink.runtime.state.FullSnapshotAsyncWriter.
 """

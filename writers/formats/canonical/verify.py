@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from stateproc.codec.array_types import Longs
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.metadata.handles import KeyGroupsHandle
-from stateproc.readers.canonical.statistics import measure_canonical
-from stateproc.readers.common.key_group_blocks import group_ranges
+from stateproc.readers.canonical.entry_scan import measure_canonical
+from stateproc.readers.key_group_blocks import group_ranges
 from stateproc.storage import SnapshotLocation, open_handle
 from stateproc.writers.formats.common.read_back import compare_counts, measured_counts, reading_back
 

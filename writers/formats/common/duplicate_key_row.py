@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.errors import DuplicateKey, SnapshotError
-from stateproc.readers.common.entry_decoder import decode_entries
-from stateproc.readers.common.raw_entries import RawEntries
-from stateproc.readers.common.row_schema import KEY_GROUP
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind, keyed_state
+from stateproc.readers.entry_decoder import decode_entries
+from stateproc.readers.raw_entries import RawEntries
+from stateproc.readers.row_schema import KEY_GROUP
+from stateproc.readers.state_descriptor import KeyedState, StateKind, keyed_state
 from stateproc.serializers import LayoutContext
 from stateproc.writers.formats.common.state_headers import KeyedStateHeader
 

@@ -10,7 +10,7 @@ import numpy as np
 from stateproc.codec.array_types import Longs
 from stateproc.errors import AccessDenied, CorruptSnapshot, MissingFile, StoreUnavailable, Where, WriteFailed
 from stateproc.metadata.handles import KeyGroupsHandle
-from stateproc.readers.common.entry_counts import EntryCounts
+from stateproc.readers.raw_entries import EntryCounts
 
 ADVICE = "the storage has not kept what was written, or something else changes the file; run the write again"
 

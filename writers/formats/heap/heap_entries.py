@@ -20,10 +20,10 @@ from stateproc.codec.builder import Assembler, Builder
 from stateproc.codec.layouts import Blob, Delimited
 from stateproc.codec.machine import Machine
 from stateproc.errors import InvalidEntries
-from stateproc.readers.common.error_context import placed
-from stateproc.readers.common.serialized_values import SerializedValue, element_layout
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind
-from stateproc.readers.common.unknown_keys import key_layout
+from stateproc.readers.entry_programs import key_layout
+from stateproc.readers.error_context import placed
+from stateproc.readers.row_schema import SerializedValue, element_layout
+from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.writers.formats.common.byte_gather import byte_scalar
 from stateproc.writers.formats.common.entry_batches import EntryColumns

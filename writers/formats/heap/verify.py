@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from stateproc.codec.array_types import Longs
 from stateproc.metadata.handles import KeyGroupsHandle
-from stateproc.readers.common.key_group_blocks import group_ranges
-from stateproc.readers.common.state_descriptor import KeyedState
-from stateproc.readers.heap.statistics import measure_heap
+from stateproc.readers.heap.reader import measure_heap
+from stateproc.readers.key_group_blocks import group_ranges
+from stateproc.readers.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext
 from stateproc.storage import SnapshotLocation, open_handle
 from stateproc.writers.formats.common.read_back import compare_counts, measured_counts, reading_back

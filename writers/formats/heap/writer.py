@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from stateproc.codec.array_types import Longs
 from stateproc.errors import InvalidEntries
-from stateproc.readers.common.state_descriptor import KeyedState
+from stateproc.readers.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext, Undecodable
 from stateproc.storage.writing import writing
 from stateproc.writers.formats.common.byte_sink import ByteSink

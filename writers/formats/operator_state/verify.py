@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.metadata.handles import OperatorStreamHandle
-from stateproc.readers.common.snappy_framing import whole_frames
-from stateproc.readers.operator_state.reader import element_ranges
+from stateproc.readers.key_group_blocks import whole_frames
+from stateproc.readers.operator_state import element_ranges
 from stateproc.storage import SnapshotLocation, open_handle
 from stateproc.writers.formats.common.read_back import reading_back
 

@@ -14,8 +14,8 @@ from stateproc.codec.layouts import Layout
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.codec.layouts.strings import blob_array, blob_columns
 from stateproc.codec.machine import Machine
-from stateproc.readers.canonical.splits import CanonicalSplit
-from stateproc.readers.common.entry_programs import (
+from stateproc.readers.canonical.reader import CanonicalSplit
+from stateproc.readers.entry_programs import (
     Columns,
     EntryProgram,
     Form,
@@ -24,12 +24,11 @@ from stateproc.readers.common.entry_programs import (
     key_layout,
     stream_value,
 )
-from stateproc.readers.common.raw_entries import RawEntries
-from stateproc.readers.common.splits import KeyedSplit
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind, header_states
-from stateproc.readers.heap.reader import heap_entries
-from stateproc.readers.heap.splits import HeapSplit
+from stateproc.readers.heap.reader import HeapSplit, heap_entries
+from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.rocksdb.splits import RocksDbSplit
+from stateproc.readers.splits import KeyedSplit
+from stateproc.readers.state_descriptor import KeyedState, StateKind, header_states
 from stateproc.serializers import LayoutContext
 from stateproc.states.keyed_state import KeyedStateView
 from tests.helpers.fixtures import Fixture, fixtures

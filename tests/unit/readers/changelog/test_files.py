@@ -23,7 +23,7 @@ from stateproc.readers.changelog.changelog_split import ChangelogSplit
 from stateproc.readers.changelog.log_stream import LogContent, log_source
 from stateproc.readers.changelog.segments import Change, log_changes
 from stateproc.readers.changelog.spill_buckets import Buckets
-from stateproc.readers.common.splits import StateScan
+from stateproc.readers.splits import StateScan
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage import SnapshotLocation
 from tests.helpers.byte_builders.changelog import (

@@ -16,11 +16,11 @@ from stateproc.readers.changelog.change_blocks import Change, blocks_of
 from stateproc.readers.changelog.log_compaction import compacted_entries
 from stateproc.readers.changelog.operations import OPERANDS, Operation
 from stateproc.readers.changelog.records import records
-from stateproc.readers.common.entry_programs import Columns
-from stateproc.readers.common.raw_entries import RawEntries
-from stateproc.readers.common.row_schema import KEY_GROUP
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind
-from stateproc.readers.heap.composite_entries import composite_entries
+from stateproc.readers.entry_programs import Columns
+from stateproc.readers.heap.reader import composite_entries
+from stateproc.readers.raw_entries import RawEntries
+from stateproc.readers.row_schema import KEY_GROUP
+from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.java.scalars import SCALARS, VOID_NAMESPACE, Scalar
 from stateproc.serializers.runtime.timers import Timer

@@ -9,13 +9,7 @@ import pytest
 
 import stateproc.readers.canonical.reader as canonical
 import stateproc.readers.heap.reader as heap
-from stateproc.readers.common.key_group_blocks import (
-    BLOCK_BYTES,
-    FILE_BLOCK_BYTES,
-    BlockSizing,
-    KeyGroupRange,
-    plain_blocks,
-)
+from stateproc.readers.key_group_blocks import BLOCK_BYTES, FILE_BLOCK_BYTES, BlockSizing, KeyGroupRange, plain_blocks
 from stateproc.storage import FileSource, InlineSource
 from tests.helpers.fixtures import fixtures
 from tests.helpers.sweeps import exhaustive

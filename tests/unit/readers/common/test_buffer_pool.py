@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stateproc.metadata.handles import FileHandle
-from stateproc.readers.common.buffer_pool import BufferPool
+from stateproc.readers.key_group_blocks import BufferPool
 from stateproc.storage import FileSource, SnapshotLocation, open_handle
 
 SIZE = 1 << 20

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from stateproc.metadata.handles import CANONICAL_TYPE
-from stateproc.readers.common.key_group_blocks import KeyGroupRange
-from stateproc.readers.common.layout_detection import is_canonical
+from stateproc.readers.key_group_blocks import KeyGroupRange
+from stateproc.readers.materialized_backends import is_canonical
 
 HEAP_OR_CANONICAL = 3
 SIZE = 100_000

@@ -10,10 +10,10 @@ import pytest
 
 import stateproc
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
-from stateproc.readers.common.entry_decoder import decode_entries
-from stateproc.readers.common.raw_entries import RawEntries
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.entry_decoder import decode_entries
+from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.rocksdb import RocksDbSplit
+from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.scalars import SCALARS, VOID_NAMESPACE, Scalar
 from stateproc.states.keyed_state import KeyedStateView

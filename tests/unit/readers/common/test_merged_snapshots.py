@@ -10,12 +10,7 @@ import pytest
 from stateproc import types
 from stateproc.flink_versions import DEFAULT
 from stateproc.metadata.backend import KEY_VALUE, StateMetaInfo
-from stateproc.readers.common.merged_snapshots import (
-    DifferentSerializersError,
-    merged_info,
-    merged_key,
-    merged_proxied,
-)
+from stateproc.readers.merged_snapshots import DifferentSerializersError, merged_info, merged_key, merged_proxied
 from stateproc.serializers import Serializer, proxied_snapshot, read_proxied
 from stateproc.serializers.core.optional_maps import write_optional_map
 from stateproc.serializers.java.structs import EnumOf

@@ -7,11 +7,11 @@ import pytest
 import stateproc
 from stateproc.errors import CorruptSnapshot, SnapshotError
 from stateproc.keygroups.ranges import prefix_width
+from stateproc.readers.canonical.entry_scan import measure_canonical
 from stateproc.readers.canonical.reader import canonical_entries
-from stateproc.readers.canonical.statistics import measure_canonical
-from stateproc.readers.common.entry_counts import EntryCounts
-from stateproc.readers.common.key_group_blocks import group_ranges
-from stateproc.readers.common.keyed_file import KeyedFile
+from stateproc.readers.key_group_blocks import group_ranges
+from stateproc.readers.keyed_file import KeyedFile
+from stateproc.readers.raw_entries import EntryCounts
 from tests.helpers.paths import FIXTURES
 
 RELEASE = FIXTURES / "1.20"

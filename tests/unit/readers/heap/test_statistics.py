@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import stateproc
-from stateproc.readers.common.state_descriptor import KeyedState
-from stateproc.readers.heap.statistics import measure_heap
+from stateproc.readers.heap.reader import measure_heap
+from stateproc.readers.state_descriptor import KeyedState
 from stateproc.storage import InlineSource
 from tests.helpers.fixtures import fixtures
 

@@ -9,15 +9,15 @@ import cramjam
 import numpy as np
 import pytest
 
-import stateproc.readers.common.key_group_blocks as blocks_module
 import stateproc.readers.heap.reader as heap
+import stateproc.readers.key_group_blocks as blocks_module
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
 from stateproc.metadata.backend import StateMetaInfo
+from stateproc.readers.canonical.entry_scan import measure_canonical
 from stateproc.readers.canonical.reader import canonical_entries
-from stateproc.readers.canonical.statistics import measure_canonical
-from stateproc.readers.common.key_group_blocks import KeyGroupRange, plain_blocks, snappy_blocks
-from stateproc.readers.common.state_descriptor import KeyedState, keyed_state
 from stateproc.readers.heap.reader import heap_batches
+from stateproc.readers.key_group_blocks import KeyGroupRange, plain_blocks, snappy_blocks
+from stateproc.readers.state_descriptor import KeyedState, keyed_state
 from stateproc.serializers import LayoutContext, read_snapshot
 from stateproc.serializers.pojo.serializer import Pojo
 from stateproc.storage import InlineSource
@@ -236,8 +236,8 @@ def test_a_heap_entry_of_a_thousand_blocks_is_read_and_copied_only_a_few_times(
 def test_a_canonical_entry_of_a_thousand_blocks_is_read_and_copied_only_a_few_times(
     compressed: bool, copied: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    import stateproc.readers.canonical.entry_scan as measuring
     import stateproc.readers.canonical.reader as canonical
-    import stateproc.readers.canonical.statistics as measuring
 
     value = np.random.default_rng(2).integers(0, 256, SIZE, np.uint8).tobytes()
     key = bytes([0x85]) + (7).to_bytes(8, "big") + b"\0"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stateproc.metadata.handles import ByteStreamHandle, OperatorStreamHandle, StatePartition
-from stateproc.readers.operator_state.reader import element_ranges
+from stateproc.readers.operator_state import element_ranges
 from stateproc.storage import InlineSource
 
 

@@ -14,9 +14,9 @@ from stateproc.errors import CorruptSnapshot, MissingFile
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.metadata import read_metadata
 from stateproc.metadata.keyed_handles import IncrementalHandle
-from stateproc.readers.common.read_options import ReadOptions
-from stateproc.readers.common.splits import SplitRequest, StateScan
+from stateproc.readers.read_options import ReadOptions
 from stateproc.readers.rocksdb import key_group_sizes, open_database, open_table, rocksdb_splits
+from stateproc.readers.splits import SplitRequest, StateScan
 from stateproc.storage import SnapshotLocation, locate
 from tests.helpers.paths import FIXTURES
 from tests.helpers.sweeps import exhaustive

@@ -7,8 +7,7 @@ import pytest
 
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.metadata.handles import KeyGroupsHandle
-from stateproc.readers.timers.raw_timers import raw_ranges
-from stateproc.readers.timers.splits import open_raw_timers, with_service
+from stateproc.readers.timers import open_raw_timers, raw_ranges, with_service
 from stateproc.storage import open_handle
 from tests.helpers.fixtures import fixtures
 

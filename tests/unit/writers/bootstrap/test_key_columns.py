@@ -10,7 +10,7 @@ import pytest
 from stateproc import types
 from stateproc.keygroups.key_group_assignment import key_hash_of
 from stateproc.keygroups.ranges import key_group_of_hash
-from stateproc.readers.common.state_descriptor import StateKind
+from stateproc.readers.state_descriptor import StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.writers.bootstrap.keyed_encoder import RowEncoder
 from stateproc.writers.bootstrap.state_registration import RegisteredState

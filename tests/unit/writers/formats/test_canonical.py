@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from stateproc.errors import DuplicateKey, InvalidEntries
-from stateproc.readers.common.key_group_blocks import group_ranges, snappy_blocks
-from stateproc.readers.common.keyed_file import KeyedFile
+from stateproc.readers.key_group_blocks import group_ranges, snappy_blocks
+from stateproc.readers.keyed_file import KeyedFile
 from stateproc.storage import InlineSource
 from stateproc.writers.formats.canonical import writer as canonical
 from stateproc.writers.formats.canonical.writer import CanonicalWriter

@@ -11,13 +11,11 @@ import pyarrow as pa
 import pytest
 
 from stateproc.errors import CorruptSnapshot, DuplicateKey, InvalidEntries, UnsupportedSnapshot
-from stateproc.readers.common.key_group_blocks import KeyGroupRange, group_ranges, snappy_blocks
-from stateproc.readers.common.keyed_file import KeyedFile
-from stateproc.readers.common.row_schema import KEY_GROUP
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind
-from stateproc.readers.heap.composite_entries import serialized_program
-from stateproc.readers.heap.reader import heap_entries
-from stateproc.readers.heap.statistics import measure_heap
+from stateproc.readers.heap.reader import heap_entries, measure_heap, serialized_program
+from stateproc.readers.key_group_blocks import KeyGroupRange, group_ranges, snappy_blocks
+from stateproc.readers.keyed_file import KeyedFile
+from stateproc.readers.row_schema import KEY_GROUP
+from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext, Undecodable, read_snapshot
 from stateproc.storage import ByteSource, InlineSource
 from stateproc.writers.formats.heap import writer as heap

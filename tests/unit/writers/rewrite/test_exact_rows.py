@@ -15,7 +15,7 @@ import stateproc
 from stateproc import OperatorBootstrap, SavepointWriter, types
 from stateproc.errors import SnapshotError, UnsupportedSnapshot
 from stateproc.jobs.source_tables import snapshot_state
-from stateproc.readers.common.state_descriptor import StateKind
+from stateproc.readers.state_descriptor import StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.states.operator import Operator

@@ -15,7 +15,7 @@ from stateproc import SavepointWriter
 from stateproc.cli.app import main
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.ranges import key_group_of_hash
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.scalars import LONG
 from stateproc.writers.rewrite.rekey import HashCheck, Rekey, rekey

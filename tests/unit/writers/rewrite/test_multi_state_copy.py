@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stateproc.readers.canonical.splits import CanonicalSplit
+from stateproc.readers.canonical.reader import CanonicalSplit
 from stateproc.states.operator import Operator
 from stateproc.writers.rewrite.merged_header import merged_header
 from stateproc.writers.rewrite.multi_state_copy import CarriedTogether, together

@@ -15,7 +15,7 @@ import pytest
 from stateproc.errors import NotFound, UnsupportedSnapshot
 from stateproc.metadata.backend import KEY_VALUE, KEY_VALUE_V2, StateMetaInfo
 from stateproc.metadata.handles import KeyGroupsHandle
-from stateproc.readers.common.state_descriptor import KeyedState, keyed_state
+from stateproc.readers.state_descriptor import KeyedState, keyed_state
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.core import registry
 from stateproc.serializers.runtime.timers import Timer

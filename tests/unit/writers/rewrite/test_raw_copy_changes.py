@@ -13,7 +13,7 @@ from stateproc.errors import CorruptSnapshot, InvalidOption, InvalidRows, Unsupp
 from stateproc.keygroups.key_group_assignment import key_hash_of
 from stateproc.keygroups.ranges import key_group_of_hash
 from stateproc.metadata.backend import KEY_VALUE
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.scalars import LONG, SCALARS, VOID_NAMESPACE, Scalar
 from stateproc.serializers.pojo.serializer import Pojo

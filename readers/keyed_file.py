@@ -15,12 +15,11 @@ from typing import Any, TypeAlias
 from stateproc.errors import SnapshotError, UnsupportedSnapshot, Where
 from stateproc.metadata.backend import KeyedHeader, read_keyed_header
 from stateproc.metadata.handles import IncrementalHandle, KeyedHandle
-from stateproc.readers.common.header_reader import SharedHeaders
-from stateproc.readers.common.key_group_blocks import KeyGroupRange
-from stateproc.readers.common.pair_scan import PairScan
-from stateproc.readers.common.read_options import ReadOptions
-from stateproc.readers.common.splits import KeyedSplit, SplitRequest, StateScan
-from stateproc.readers.common.state_descriptor import KeyedState, header_states
+from stateproc.readers.header_reader import SharedHeaders
+from stateproc.readers.key_group_blocks import KeyGroupRange
+from stateproc.readers.read_options import ReadOptions
+from stateproc.readers.splits import KeyedSplit, PairScan, SplitRequest, StateScan
+from stateproc.readers.state_descriptor import KeyedState, header_states
 from stateproc.serializers import Serializer
 from stateproc.storage import ByteSource, InlineSource, SnapshotLocation
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from stateproc.errors import SnapshotError
 from stateproc.metadata.backend import StateMetaInfo
-from stateproc.readers.common.header_reader import read_whole_header
+from stateproc.readers.header_reader import read_whole_header
 from stateproc.serializers import PROXY_VERSION, Serializer, read_proxied
 from stateproc.serializers.core.optional_maps import OptionalEntry, read_optional_map, write_optional_map
 from stateproc.serializers.core.registry import ObservedSnapshot, read_observed

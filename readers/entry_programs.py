@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -11,14 +11,99 @@ from stateproc.codec import ops
 from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.builder import Assembler, Builder, DecodedColumns, Program
 from stateproc.codec.errors import BadValue
-from stateproc.codec.layouts import Blob, Delimited, Layout, Marked, with_nulls
+from stateproc.codec.layouts import Blob, Delimited, Hosted, Layout, Marked, StructLayout, with_nulls
 from stateproc.codec.layouts.strings import blob_array, blob_columns
 from stateproc.codec.temporal import ints, nulls
-from stateproc.readers.common.state_descriptor import KeyedState, StateKind
-from stateproc.readers.common.unknown_keys import key_layout, timer_layout
-from stateproc.serializers import LayoutContext, Serializer
+from stateproc.errors import SnapshotError, UnsupportedSnapshot
+from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.serializers import LayoutContext, Serializer, Undecodable
 from stateproc.serializers.java.collections import ListOf, MapOf
+from stateproc.serializers.runtime.timers import Timer
 from stateproc.serializers.runtime.ttl import LAST_ACCESS, TtlSerializer
+from stateproc.wire import Cursor
+
+# Read keys whose serializer is unknown as their bytes, where the rest of an entry shows where they end.
+#
+# A canonical or RocksDB entry is key, namespace, map key; a timer is i64 timestamp, key, namespace. If what follows the
+# key has a fixed size, the key is the rest. Otherwise the key ends where namespace and map key fill the entry: if they
+# do so after more than one prefix, nothing shows which is the key, and reading it is an error.
+
+_LONGEST = 4096
+"""Keys of more bytes are not tried byte by byte."""
+
+
+@dataclass(frozen=True)
+class KeyBytes(Serializer):
+    """A key of unknown type: all bytes of the entry but the last ``following`` ones."""
+
+    inner: Serializer
+    following: int
+
+    def layout(self, ctx: LayoutContext) -> Layout:
+        return Blob(ops.LENGTH_REST_BUT, self.following)
+
+    @property
+    def type_name(self) -> str:
+        return self.inner.type_name
+
+
+def key_layout(state: KeyedState, ctx: LayoutContext) -> Layout:
+    """Return the layout of the key in a composite key; that of its bytes for a key that nothing can decode.
+
+    Raises Undecodable if nothing shows where such a key ends.
+    """
+    try:
+        return state.key.layout(ctx.inner)
+    except Undecodable as unknown:
+        namespace = state.namespace.layout(ctx.inner)
+        if namespace.size is None:
+            raise
+        if state.user_key is None:
+            return Blob(ops.LENGTH_REST_BUT, namespace.size)
+        user_key = state.user_key.layout(ctx)
+        if user_key.size is not None:
+            return Blob(ops.LENGTH_REST_BUT, namespace.size + user_key.size)
+        return _key_before(namespace, user_key, unknown)
+
+
+def timer_layout(state: KeyedState, ctx: LayoutContext, *, alone: bool) -> Layout:
+    """Return the layout of a timer. ``alone``: nothing follows it, so that a key of unknown type has an end."""
+    timer = state.value
+    try:
+        return timer.layout(ctx.inner)
+    except Undecodable:
+        if not alone or not isinstance(timer, Timer):
+            raise
+        namespace = timer.namespace.layout(ctx.inner).size
+        if namespace is None:
+            raise
+        return Timer(KeyBytes(timer.key, namespace), timer.namespace).layout(ctx)
+
+
+def _key_before(namespace: Layout, user_key: Layout, unknown: Undecodable) -> Layout:
+    # Lazy: start-up.
+    from stateproc.codec.decoder import ValueDecoder
+    from stateproc.serializers.core.value_decoding import fits
+
+    rest = StructLayout((("namespace", namespace), ("map_key", user_key)))
+    decoder = ValueDecoder(rest)
+
+    def read(cursor: Cursor) -> bytes:
+        data = bytes(cursor.data[cursor.pos : cursor.end])
+        if len(data) > _LONGEST:
+            raise _without_end(cursor, unknown, f"an entry's key of {len(data)} bytes is too long to look for its end")
+        lengths = [length for length in range(len(data) + 1) if fits(rest, decoder, data, length)]
+        if len(lengths) != 1:
+            found = "nowhere" if not lengths else f"at {len(lengths)} places"
+            raise _without_end(cursor, unknown, f"the key of a map entry can end {found} before namespace and map key")
+        return bytes(cursor.take(lengths[0], "a key"))
+
+    return Hosted(read, pa.binary(), least=0)
+
+
+def _without_end(cursor: Cursor, unknown: Undecodable, reason: str) -> SnapshotError:
+    return UnsupportedSnapshot(f"{reason}: {unknown.message}", where=cursor.where(), advice=unknown.advice)
+
 
 Columns = dict[str, pa.Array]
 LAST_ACCESS_TYPE = pa.timestamp("us", "UTC")
@@ -205,3 +290,51 @@ def _remap(like: pa.MapArray, items: pa.Array, structs: pa.StructArray) -> pa.Ar
     fields = [pa.field("key", like.keys.type, nullable=False), pa.field("value", values.type)]
     pairs = pa.Array.from_buffers(pa.struct(fields), len(values), [None], children=[like.keys, values])
     return pa.Array.from_buffers(pa.map_(like.keys.type, values.type), len(like), like.buffers()[:2], children=[pairs])
+
+
+# Read values of unknown types as their bytes, where entries have their length.
+
+
+@dataclass(frozen=True)
+class StoredBytes(Serializer):
+    """The bytes from the start of a value to the end of its entry."""
+
+    inner: Serializer
+
+    def layout(self, ctx: LayoutContext) -> Layout:
+        if not ctx.tail:
+            return self.inner.layout(ctx)  # raises the error that says why the value's end is unknown
+        return Blob(ops.LENGTH_REST)
+
+    @property
+    def type_name(self) -> str:
+        return self.inner.type_name
+
+
+def known_or_bytes(serializer: Serializer, ctx: LayoutContext) -> Serializer:
+    """Return the serializer, or one of its bytes if it cannot be decoded and ``ctx`` asks for bytes."""
+    if not ctx.has_bytes:
+        return serializer
+    try:
+        serializer.layout(ctx)
+    except Undecodable:
+        return StoredBytes(serializer)
+    return serializer
+
+
+def with_opaque_values(state: KeyedState, ctx: LayoutContext) -> KeyedState:
+    """Return the state as its entries can be read, if ``ctx`` asks for the bytes of unknown types.
+
+    A value, a map's user key and its user value become bytes each by itself. Elements of a list have no length: the
+    list becomes one value, the bytes of its entry, which contain delimiters and times of last access.
+    """
+    if not ctx.has_bytes or state.kind.is_queue:
+        return state
+    if state.kind is StateKind.LIST:
+        try:
+            state.value.layout(ctx.inner)
+        except Undecodable:
+            return replace(state, kind=StateKind.VALUE, value=StoredBytes(state.value), ttl=False)
+        return state
+    user_key = None if state.user_key is None else known_or_bytes(state.user_key, ctx)
+    return replace(state, value=known_or_bytes(state.value, ctx), user_key=user_key)

@@ -9,12 +9,12 @@ from functools import cached_property
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.metadata.backend import KeyedHeader, read_keyed_header
 from stateproc.metadata.handles import KeyGroupsHandle
-from stateproc.readers.common.entry_counts import EntryCounts
-from stateproc.readers.common.header_reader import SharedHeaders
-from stateproc.readers.common.key_group_blocks import KeyGroupRange, group_ranges
-from stateproc.readers.common.keyed_file import KeyedFile, SizeRequest, StateSizes
-from stateproc.readers.common.splits import KeyedSplit, SplitRequest, StateScan, split_ranges
-from stateproc.readers.common.state_descriptor import KeyedState, find_state
+from stateproc.readers.header_reader import SharedHeaders
+from stateproc.readers.key_group_blocks import KeyGroupRange, group_ranges
+from stateproc.readers.keyed_file import KeyedFile, SizeRequest, StateSizes
+from stateproc.readers.raw_entries import EntryCounts
+from stateproc.readers.splits import KeyedSplit, SplitRequest, StateScan, split_ranges
+from stateproc.readers.state_descriptor import KeyedState, find_state
 from stateproc.serializers import Undecodable
 from stateproc.storage import ByteSource, InlineSource, open_handle
 

@@ -1,8 +1,4 @@
-"""Operator state: list, union and broadcast states of one subtask's file.
-
-Format: org.apache.flink.runtime.state.DefaultOperatorStateBackendSnapshotStrategy. List elements are stored one
-after another, each at an offset of the handle; a broadcast state is one i32 count and so many keys and values.
-"""
+"""Read operator state files: list, union and broadcast state of one subtask. May import readers.common."""
 
 from __future__ import annotations
 
@@ -19,12 +15,17 @@ from stateproc.codec.layouts import Counted, StructLayout
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
 from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
-from stateproc.readers.common.error_context import placed
-from stateproc.readers.common.opaque_values import known_or_bytes
-from stateproc.readers.common.snappy_framing import decompress_frames, whole_frames
+from stateproc.readers.entry_programs import known_or_bytes
+from stateproc.readers.error_context import placed
+from stateproc.readers.key_group_blocks import decompress_frames, whole_frames
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.described_classes import described_classes
 from stateproc.storage import ByteSource
+
+# Operator state: list, union and broadcast states of one subtask's file.
+#
+# Format: org.apache.flink.runtime.state.DefaultOperatorStateBackendSnapshotStrategy. List elements are stored one
+# after another, each at an offset of the handle; a broadcast state is one i32 count and so many keys and values.
 
 _READ_AT_ONCE = 16 << 20
 

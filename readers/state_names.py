@@ -22,7 +22,7 @@ from stateproc.codec import temporal as t
 from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.layouts import Converted, Layout
 from stateproc.errors import QueryPlanWarning
-from stateproc.readers.common.state_descriptor import KeyedState
+from stateproc.readers.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.java.structs import TupleOf
 from stateproc.serializers.runtime.timers import Timer

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from stateproc.errors import SnapshotError
-from stateproc.readers.common.keyed_file import KeyedFile, SizeRequest, StateSizes
+from stateproc.readers.keyed_file import KeyedFile, SizeRequest, StateSizes
 from stateproc.storage.ranges import is_remote
 
 SMALL_FILE = 64 << 10

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import pyarrow as pa
 
+from stateproc.codec import ops
+from stateproc.codec.builder import Assembler, Builder
+from stateproc.codec.layouts import Blob
+from stateproc.codec.machine import Machine
 from stateproc.errors import SnapshotError, UnreadableStateWarning
 from stateproc.options import SPLIT_BYTES
-from stateproc.readers.common.entry_decoder import decode_entries
-from stateproc.readers.common.key_group_blocks import KeyGroupRange
-from stateproc.readers.common.opaque_values import with_opaque_values
-from stateproc.readers.common.python_states import with_python_type
-from stateproc.readers.common.raw_entries import RawEntries
-from stateproc.readers.common.read_options import ReadOptions
-from stateproc.readers.common.state_descriptor import KeyedState
-from stateproc.readers.common.state_names import OperatorNames
+from stateproc.readers.entry_decoder import decode_entries
+from stateproc.readers.entry_programs import emit_composite_key, with_opaque_values
+from stateproc.readers.error_context import placed
+from stateproc.readers.key_group_blocks import KeyGroupRange
+from stateproc.readers.raw_entries import RawEntries
+from stateproc.readers.read_options import ReadOptions
+from stateproc.readers.row_schema import KEY_GROUP, RAW_KEY, key_group_array
+from stateproc.readers.state_descriptor import KeyedState, with_python_type
+from stateproc.readers.state_names import OperatorNames
+from stateproc.serializers import LayoutContext
 from stateproc.serializers.core.plugins import load_plugins
+from stateproc.serializers.described_classes import described_classes
 
 
 class Split(Protocol):
@@ -231,3 +238,73 @@ def split_ranges(ranges: Sequence[KeyGroupRange], target: int) -> Iterator[tuple
         run_bytes += size
     if run:
         yield tuple(run)
+
+
+# Define scans of one state in two files that read only the entries which may differ.
+
+
+class PairScan(Protocol):
+    """Reads one state of two files that have much in common."""
+
+    @property
+    def bytes(self) -> int:
+        """Return the number of stored bytes to read, approximately."""
+
+    def entries(self, key_groups: Collection[int]) -> Iterator[tuple[int, RawEntries]]:
+        """Read the entries that may differ: yield their side (0: the first file, 1: the second) and the entries.
+
+        Entries of both files that are not yielded have the same bytes.
+
+        Args:
+            key_groups: Key groups that both files have.
+
+        Raises:
+            CorruptSnapshot, MissingFile, UnsupportedSnapshot: A file cannot be read.
+        """
+
+
+# Decode only the keys of a state's entries, for rows of a wide table whose column of that state is not selected.
+
+
+def read_keys(split: KeyedSplit) -> Iterator[pa.RecordBatch]:
+    """Read the keys of a split's entries: key_group, key, [namespace], raw_key; a key may come more than once.
+
+    Values and user keys are not decoded, so that values which cannot be decoded do no harm. Native heap files are read
+    with their values, because these contain the only indication of where an entry ends.
+
+    Raises:
+        CorruptSnapshot: The files are damaged.
+        MissingFile: A file does not exist.
+        UnsupportedSnapshot: The end of an entry cannot be determined.
+    """
+    if split.namespace_first:
+        yield from split.read()
+        return
+    load_plugins(split.scan.options.plugins)
+    target = split.target()
+    if target is not None:
+        yield from decode_keys(split.raw_entries(), target, split.scan.options.context)
+
+
+def decode_keys(entries: Iterable[RawEntries], state: KeyedState, ctx: LayoutContext) -> Iterator[pa.RecordBatch]:
+    """Decode key and namespace of composite entries. Raises CorruptSnapshot naming file and offset."""
+    builder = Builder()
+    columns: dict[str, Assembler] = {}
+    builder.op(ops.PUSH_POS)
+    _, raw_key = emit_composite_key(builder, state, ctx, columns, raw_keys=True, user_keys=False)
+    assert raw_key is not None
+    if state.user_key is not None:
+        Blob(ops.LENGTH_REST).skip(builder)
+    builder.op(ops.ROW_END)
+    machine, described = Machine(builder.build()), described_classes((state.key, state.namespace), ctx)
+    for chunk in entries:
+        done, starts, ends = 0, chunk.ranges[0::2], chunk.ranges[1::2]
+        while done < len(chunk):
+            with placed(chunk.file, chunk.offset, state.name, described):
+                reached = machine.run(chunk.data, starts, ends, done, len(chunk))
+                taken = machine.decoded()
+                found = {name: assembler(taken) for name, assembler in columns.items()}
+                found[KEY_GROUP] = key_group_array(chunk.key_groups[done:reached])
+                found[RAW_KEY] = raw_key(taken)
+                yield pa.RecordBatch.from_pydict(found)
+            done = reached

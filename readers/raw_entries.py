@@ -40,3 +40,26 @@ class RawEntries:
     def offset(self, position: int) -> int:
         """Return the file offset of a position in ``data``, as precisely as it is known."""
         return self.file_at + position if self.exact else self.file_at
+
+
+# Numbers of entries and bytes per key group and state.
+
+Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class EntryCounts:
+    """What scanning a file of key groups has counted.
+
+    In canonical files an entry is what RocksDB stores under one key: a value, a whole list, one mapping of a map, a
+    timer. In native heap files it is a key's value, list or map, or a timer.
+
+    Attributes:
+        key_groups: The key group of each row.
+        entries: int64 [key groups, states], numbers of entries.
+        bytes: int64 [key groups, states], their bytes with lengths, uncompressed.
+    """
+
+    key_groups: tuple[int, ...]
+    entries: Counts
+    bytes: Counts

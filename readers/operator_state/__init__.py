@@ -1,1 +1,0 @@
-"""Read operator state files: list, union and broadcast state of one subtask. May import readers.common."""
