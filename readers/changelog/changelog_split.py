@@ -11,18 +11,18 @@ from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.metadata.backend import KeyedHeader, StateMetaInfo
 from stateproc.metadata.handles import ChangelogHandle
 from stateproc.readers.changelog.change_blocks import ChangeBlock
-from stateproc.readers.changelog.changelog_source import ChangelogSource
-from stateproc.readers.changelog.key_type_check import checked
+from stateproc.readers.changelog.composite_keys import checked
 from stateproc.readers.changelog.log_compaction import compacted_entries
 from stateproc.readers.changelog.log_metadata import (
+    ChangelogSource,
     DeclaredStateIds,
     changelog_header,
     is_described_by,
+    materialized_file,
     read_declaration,
 )
-from stateproc.readers.changelog.materialized import materialized_file
+from stateproc.readers.changelog.log_segments import METADATA_GROUP, LogHandle, log_blocks
 from stateproc.readers.changelog.records import records
-from stateproc.readers.changelog.segments import METADATA_GROUP, LogHandle, log_blocks
 from stateproc.readers.changelog.spill_buckets import Buckets
 from stateproc.readers.keyed_file import KeyedFile
 from stateproc.readers.raw_entries import RawEntries

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -19,17 +20,62 @@ from stateproc.metadata.backend import (
     StateMetaInfo,
     read_state_meta_info,
 )
-from stateproc.metadata.handles import KeyedHandle
-from stateproc.readers.changelog.change_blocks import ChangeBlock
-from stateproc.readers.changelog.changelog_source import ChangelogSource
-from stateproc.readers.changelog.key_type_check import ADVICE
-from stateproc.readers.changelog.materialized import materialized_file
-from stateproc.readers.changelog.operations import Operation
-from stateproc.readers.changelog.segments import Change, log_changes
+from stateproc.metadata.handles import ChangelogHandle, KeyedHandle
+from stateproc.readers.changelog.change_blocks import Change, ChangeBlock
+from stateproc.readers.changelog.composite_keys import ADVICE
+from stateproc.readers.changelog.log_segments import log_changes
+from stateproc.readers.changelog.records import Operation
+from stateproc.readers.keyed_file import KeyedFile
+from stateproc.readers.materialized_backends import MATERIALIZED_BACKENDS
 from stateproc.readers.merged_snapshots import DifferentSerializersError, merged_info, merged_key
 from stateproc.serializers import Serializer
 from stateproc.serializers.runtime.timers import Timer
+from stateproc.storage import SnapshotLocation
 from stateproc.wire import Cursor
+
+# Open the materialized part of a changelog handle: handles of the backend that the changelog wraps.
+
+
+def materialized_file(handle: KeyedHandle, location: SnapshotLocation, max_parallelism: int = 0) -> KeyedFile:
+    """Return the file of one materialized handle.
+
+    Args:
+        handle: One of ``ChangelogHandle.materialized``.
+        location: The snapshot.
+        max_parallelism: The operator's number of key groups; not needed to read the header only.
+
+    Raises:
+        UnsupportedSnapshot: Changelogs do not contain handles of this type.
+    """
+    if type(handle) not in MATERIALIZED_BACKENDS:
+        raise UnsupportedSnapshot(f"a changelog whose materialized part is a {type(handle).__name__}")
+    return KeyedFile(0, handle, location, max_parallelism, MATERIALIZED_BACKENDS)
+
+
+# What is needed to open the changelog of one subtask.
+
+
+@dataclass(frozen=True)
+class ChangelogSource:
+    """A changelog handle and where to find its files and the type of its keys. Picklable.
+
+    Attributes:
+        handle: The handle in ``_metadata``.
+        location: The snapshot.
+        key_handles: Materialized handles of the operator's other subtasks, whose keys have the same serializer.
+        key_type: The key's serializer as the user specifies it, used only where nothing else specifies it.
+    """
+
+    handle: ChangelogHandle = field(repr=False)
+    location: SnapshotLocation
+    key_handles: tuple[KeyedHandle, ...] = field(default=(), repr=False)
+    key_type: Serializer | None = field(default=None, repr=False)
+
+    @property
+    def name(self) -> str:
+        """Return how error messages name the changelog."""
+        return f"{self.location.metadata_uri} (changelog {self.handle.handle_id})"
+
 
 _TYPE_CODES = {KEY_VALUE: 0, PRIORITY_QUEUE: 3, KEY_VALUE_V2: 10}
 _FLAGS, _TAIL = 2, 3

@@ -6,15 +6,14 @@ from itertools import pairwise
 
 from stateproc.metadata.backend import KeyedHeader
 from stateproc.metadata.handles import IncrementalHandle
+from stateproc.readers.changelog.changed_entries import changelog_pair_scan
 from stateproc.readers.changelog.changelog_split import (
     ChangelogSplit,
     changelog_handle,
     changelog_source,
     changelog_split,
 )
-from stateproc.readers.changelog.log_metadata import changelog_header
-from stateproc.readers.changelog.materialized import materialized_file
-from stateproc.readers.changelog.pair_scan import changelog_pair_scan
+from stateproc.readers.changelog.log_metadata import changelog_header, materialized_file
 from stateproc.readers.keyed_file import HandleBackend, KeyedFile, SizeRequest, StateLayout, StateSizes
 from stateproc.readers.materialized_backends import MATERIALIZED_BACKENDS
 from stateproc.readers.splits import KeyedSplit, SplitRequest

@@ -13,7 +13,7 @@ from stateproc.metadata import OperatorState
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
 from stateproc.metadata.handles import KeyGroupsHandle, StatePartition
 from stateproc.readers.backends import BACKENDS
-from stateproc.readers.changelog.key_handles import key_handles_of
+from stateproc.readers.changelog.composite_keys import key_handles_of
 from stateproc.readers.keyed_file import KeyedFile, SharedStates
 from stateproc.readers.operator_state import state_info
 from stateproc.readers.read_options import ReadOptions

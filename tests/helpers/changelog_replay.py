@@ -13,7 +13,7 @@ from stateproc.codec.machine import DecodeFailure, Machine
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.readers.changelog.change_blocks import Change
 from stateproc.readers.changelog.composite_keys import is_ambiguous, null_form, user_key_starts
-from stateproc.readers.changelog.operations import OPERANDS, Operand, Operation, operand_layout
+from stateproc.readers.changelog.records import OPERANDS, Operand, Operation, operand_layout
 from stateproc.readers.entry_programs import Columns
 from stateproc.readers.error_context import placed
 from stateproc.readers.raw_entries import RawEntries

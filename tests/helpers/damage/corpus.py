@@ -22,7 +22,7 @@ from stateproc.metadata.handles import (
     SegmentHandle,
 )
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
-from stateproc.readers.changelog.log_stream import log_source
+from stateproc.readers.changelog.log_segments import log_source
 from stateproc.readers.header_reader import read_whole_header
 from stateproc.readers.read_options import ReadOptions
 from stateproc.readers.state_descriptor import KeyedState, header_states

@@ -10,7 +10,7 @@ from pathlib import Path
 import stateproc
 from stateproc.errors import SnapshotError
 from stateproc.metadata import walk_stream_handles
-from stateproc.readers.changelog.log_stream import log_source
+from stateproc.readers.changelog.log_segments import log_source
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage import open_handle
 from stateproc.storage.sources import FileSource

@@ -13,7 +13,7 @@ import pytest
 from stateproc.comparison.state_changes import StateComparison
 from stateproc.comparison.structure import operator_pairs
 from stateproc.errors import MissingFile
-from stateproc.readers.changelog import changed_keys
+from stateproc.readers.changelog import changed_entries as changed_keys
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.states.keyed_state import KeyedStateView
 from stateproc.states.state import State

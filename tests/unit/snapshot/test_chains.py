@@ -27,8 +27,8 @@ from stateproc.metadata.handles import (
 )
 from stateproc.metadata.keyed_handles import KeyedHandle
 from stateproc.readers.changelog.log_metadata import read_declaration
-from stateproc.readers.changelog.operations import Operation
-from stateproc.readers.changelog.segments import METADATA_GROUP, log_blocks
+from stateproc.readers.changelog.log_segments import METADATA_GROUP, log_blocks
+from stateproc.readers.changelog.records import Operation
 from stateproc.readers.rocksdb.database import column_families
 from stateproc.readers.rocksdb.open_database import database_files, open_database
 from stateproc.readers.rocksdb.properties import TWO_LEVEL, TableProperties

@@ -18,10 +18,9 @@ from stateproc.metadata.handles import (
     KeyGroupsHandle,
 )
 from stateproc.readers.changelog.change_blocks import blocks_of
-from stateproc.readers.changelog.changelog_source import ChangelogSource
 from stateproc.readers.changelog.changelog_split import ChangelogSplit
-from stateproc.readers.changelog.log_stream import LogContent, log_source
-from stateproc.readers.changelog.segments import Change, log_changes
+from stateproc.readers.changelog.log_metadata import ChangelogSource
+from stateproc.readers.changelog.log_segments import Change, LogContent, log_changes, log_source
 from stateproc.readers.changelog.spill_buckets import Buckets
 from stateproc.readers.splits import StateScan
 from stateproc.snapshot.snapshot import Snapshot

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
-from stateproc.readers.changelog.byte_gather import suffixed
-from stateproc.readers.changelog.namespace_merge import composed
+from stateproc.readers.changelog.change_blocks import suffixed
+from stateproc.readers.changelog.log_compaction import composed
 from tests.helpers.byte_builders.changelog import (
     ADD,
     ADD_ELEMENT,

@@ -14,8 +14,7 @@ import pytest
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
 from stateproc.readers.changelog.change_blocks import Change, blocks_of
 from stateproc.readers.changelog.log_compaction import compacted_entries
-from stateproc.readers.changelog.operations import OPERANDS, Operation
-from stateproc.readers.changelog.records import records
+from stateproc.readers.changelog.records import OPERANDS, Operation, records
 from stateproc.readers.entry_programs import Columns
 from stateproc.readers.heap.reader import composite_entries
 from stateproc.readers.raw_entries import RawEntries

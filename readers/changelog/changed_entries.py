@@ -1,31 +1,161 @@
-"""Scans of one state in two changelogs that have the materialized part, or most of it, in common.
-
-Keys that only one log changes may differ, and those that differ in the materialized parts. These are looked up in the
-materialized part of each side, to which the side's whole log is applied. Keys that only the common beginning of both
-logs changes may lack what was materialized of them: they are the same on both sides all the same.
-"""
+"""Scans of one state in two changelogs that have the materialized part, or most of it, in common."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import ctypes
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
-from stateproc.metadata.handles import IncrementalHandle, KeyedHandle, KeyGroupsHandle
-from stateproc.readers.changelog.changed_keys import ChangedKeys
+import numpy as np
+
+from stateproc.keygroups.ranges import prefix_width
+from stateproc.metadata.handles import (
+    FileChangelogHandle,
+    IncrementalHandle,
+    InMemoryChangelogHandle,
+    KeyedHandle,
+    KeyGroupsHandle,
+)
+from stateproc.readers.changelog.change_blocks import ChangeBlock, numbered
 from stateproc.readers.changelog.changelog_split import ChangelogSplit, changelog_handle, changelog_split
-from stateproc.readers.changelog.log_compaction import compacted_entries
-from stateproc.readers.changelog.log_metadata import DeclaredStateIds
-from stateproc.readers.changelog.log_parts import LogParts, log_parts
-from stateproc.readers.changelog.materialized import materialized_file
-from stateproc.readers.changelog.records import records
+from stateproc.readers.changelog.log_compaction import RowCollector, compacted_entries
+from stateproc.readers.changelog.log_metadata import DeclaredStateIds, materialized_file
+from stateproc.readers.changelog.log_segments import LogHandle
+from stateproc.readers.changelog.records import Operation, check_operations, records
 from stateproc.readers.changelog.spill_buckets import Buckets
 from stateproc.readers.keyed_file import KeyedFile
 from stateproc.readers.raw_entries import RawEntries
-from stateproc.readers.rocksdb.key_ranges import KeySpan
+from stateproc.readers.rocksdb.key_ranges import KeySpan, joined, prefix_span
 from stateproc.readers.rocksdb.pair_scan import RocksDbPairScan, rocksdb_pair_scan
 from stateproc.readers.rocksdb.shared_tables import stored_files, stored_identity
 from stateproc.readers.splits import StateScan
+from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.serializers import LayoutContext
 from stateproc.storage import SnapshotLocation
+
+_COLLECTED_AT_ONCE = 16 << 20
+MOST_KEYS = 200_000
+"""Keys that are held. Logs that change more have little in common: reading both whole takes less."""
+
+
+class ChangedKeys:
+    """Collects the distinct keys of changes.
+
+    Args:
+        target: The state that is changed.
+        context: Settings of layouts.
+        max_parallelism: The operator's number of key groups.
+
+    Attributes:
+        are_known: Whether these are all keys that may differ. They are not where namespaces were merged, so that a key
+            has what another key had before, or where there are too many to hold.
+    """
+
+    def __init__(self, target: KeyedState, context: LayoutContext, max_parallelism: int) -> None:
+        self._target, self._context, self._width = target, context, prefix_width(max_parallelism)
+        self._keys: dict[int, set[bytes]] = {}
+        self._waiting: list[ChangeBlock] = []
+        self._bytes = 0
+        self.are_known = True
+
+    def note(self, block: ChangeBlock) -> None:
+        """Note whether changes merge namespaces."""
+        codes = np.frombuffer(block.data or b"\0", dtype=np.uint8)[block.starts]
+        self.are_known = self.are_known and not (codes == Operation.MERGE_NS).any()
+
+    def add(self, block: ChangeBlock) -> None:
+        """Add changes, each of which has its head. Raises CorruptSnapshot."""
+        self.note(block)
+        self._waiting.append(block)
+        self._bytes += len(block.data)
+        if self._bytes > _COLLECTED_AT_ONCE:
+            self.finish()
+
+    def finish(self) -> None:
+        """Take apart what was added. Raises CorruptSnapshot naming file and offset."""
+        found = records(self._waiting)
+        self._waiting, self._bytes = [], 0
+        check_operations(found, self._target)
+        collector = RowCollector(self._target, self._context)
+        for code in np.unique(found.operations).tolist() if len(found) else []:
+            collector.apply(found, Operation(code))
+        rows = collector.rows()
+        numbers, n = numbered(rows.groups, rows.key_at, rows.key_sizes)
+        last = np.zeros(n, dtype=np.int64)
+        last[numbers] = np.arange(len(rows))
+        columns = (rows.groups[last].tolist(), rows.key_at[last].tolist(), rows.key_sizes[last].tolist())
+        for group, at, size in zip(*columns, strict=True):
+            self._keys.setdefault(group, set()).add(ctypes.string_at(at, size))
+        if sum(map(len, self._keys.values())) > MOST_KEYS:
+            self._keys.clear()
+            self.are_known = False
+
+    @property
+    def key_groups(self) -> Collection[int]:
+        """The key groups that have any of the keys."""
+        return self._keys.keys()
+
+    def spans(self, key_groups: Iterable[int]) -> list[KeySpan]:
+        """Return the entries of the keys in some key groups, as spans of a database's keys."""
+        prefixed = (
+            group.to_bytes(self._width, "big") + key for group in key_groups for key in self._keys.get(group, ())
+        )
+        if self._target.kind is StateKind.MAP:
+            # Entries of a map have their user key after this.
+            return joined(map(prefix_span, prefixed))
+        return joined((key, key + b"\0") for key in prefixed)
+
+
+@dataclass(frozen=True)
+class LogParts:
+    """Two logs.
+
+    Attributes:
+        common: The beginning of the first log, which the second one has as well.
+        own: What follows in each.
+    """
+
+    common: tuple[LogHandle, ...]
+    own: tuple[tuple[LogHandle, ...], tuple[LogHandle, ...]]
+
+
+def log_parts(
+    left: Sequence[LogHandle], here: SnapshotLocation, right: Sequence[LogHandle], there: SnapshotLocation
+) -> LogParts:
+    """Divide two logs. Segments are the same if they are at the same place of the same file."""
+    pairs = zip(_pieces(left, here), _pieces(right, there), strict=False)
+    length = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return LogParts(_part(left, 0, length), (_part(left, length, None), _part(right, length, None)))
+
+
+def _pieces(handles: Sequence[LogHandle], location: SnapshotLocation) -> Iterator[Hashable]:
+    """Yield what identifies each segment, or each change that is in memory."""
+    for handle in handles:
+        if isinstance(handle, InMemoryChangelogHandle):
+            yield from handle.changes
+        else:
+            yield from ((offset, stored_identity(stream, location)) for offset, stream in handle.segments)
+
+
+def _part(handles: Sequence[LogHandle], first: int, stop: int | None) -> tuple[LogHandle, ...]:
+    """Return handles with only some pieces of all, by their numbers."""
+    found: list[LogHandle] = []
+    for handle in handles:
+        if isinstance(handle, FileChangelogHandle):
+            size = len(handle.segments)
+            own: LogHandle = replace(handle, segments=handle.segments[max(first, 0) : _stop(stop)])
+        else:
+            size = len(handle.changes)
+            own = replace(handle, changes=handle.changes[max(first, 0) : _stop(stop)])
+        found.append(own)
+        first, stop = first - size, None if stop is None else stop - size
+    return tuple(found)
+
+
+def _stop(stop: int | None) -> int | None:
+    return None if stop is None else max(stop, 0)
+
 
 _LOOKED_UP = 16
 """Bytes of materialized state that are read to look up the keys of one byte of the log, as an estimate."""
@@ -151,7 +281,7 @@ def changelog_pair_scan(left: KeyedFile, right: KeyedFile, scan: StateScan) -> C
         has_state = [scan.state in file.state_names for file in files]
         if not any(has_state):
             continue
-        part = _part(files[0], files[1], scan) if all(has_state) else None
+        part = _changed_part(files[0], files[1], scan) if all(has_state) else None
         if part is None:
             return None
         parts.append(part)
@@ -167,7 +297,7 @@ def changelog_pair_scan(left: KeyedFile, right: KeyedFile, scan: StateScan) -> C
     return ChangelogPairScan(splits, log, tuple(parts), logged + min(stored, _LOOKED_UP * logged))
 
 
-def _part(one: KeyedFile, two: KeyedFile, scan: StateScan) -> MaterializedPart | None:
+def _changed_part(one: KeyedFile, two: KeyedFile, scan: StateScan) -> MaterializedPart | None:
     """Pair two files of materialized state; None if they differ and are no databases that share tables."""
     here, there = one.handle, two.handle
     if isinstance(here, IncrementalHandle) and isinstance(there, IncrementalHandle):
