@@ -26,9 +26,8 @@ from stateproc.readers.changelog.records import Operation, check_operations, rec
 from stateproc.readers.changelog.spill_buckets import Buckets
 from stateproc.readers.keyed_file import KeyedFile
 from stateproc.readers.raw_entries import RawEntries
+from stateproc.readers.rocksdb.changed_entries import RocksDbPairScan, rocksdb_pair_scan, stored_files, stored_identity
 from stateproc.readers.rocksdb.key_ranges import KeySpan, joined, prefix_span
-from stateproc.readers.rocksdb.pair_scan import RocksDbPairScan, rocksdb_pair_scan
-from stateproc.readers.rocksdb.shared_tables import stored_files, stored_identity
 from stateproc.readers.splits import StateScan
 from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext

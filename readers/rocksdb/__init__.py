@@ -1,10 +1,15 @@
 """RocksDB databases in snapshots: sst files read directly, by ranged reads, without RocksDB."""
 
-from stateproc.readers.rocksdb.database import DatabaseFile, column_families, family_files
+from stateproc.readers.rocksdb.database import (
+    DatabaseFile,
+    RocksDbDatabase,
+    column_families,
+    database_files,
+    family_files,
+    open_database,
+)
 from stateproc.readers.rocksdb.db_iterator import rocksdb_entries
-from stateproc.readers.rocksdb.open_database import RocksDbDatabase, database_files, open_database
-from stateproc.readers.rocksdb.planning import key_group_sizes, split_key_groups
-from stateproc.readers.rocksdb.splits import RocksDbSplit, rocksdb_splits
+from stateproc.readers.rocksdb.splits import RocksDbSplit, key_group_sizes, rocksdb_splits, split_key_groups
 from stateproc.readers.rocksdb.statistics import StateStatistics, TableStatistics, database_statistics, new_tables
 from stateproc.readers.rocksdb.table import open_table, table_properties
 

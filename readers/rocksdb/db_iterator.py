@@ -7,13 +7,14 @@ from functools import partial
 from itertools import chain
 
 import numpy as np
+import numpy.typing as npt
 
 from stateproc.codec.allocation import uninitialized_bytes
-from stateproc.errors import SnapshotError
+from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot, Where
 from stateproc.readers.raw_entries import RawEntries
-from stateproc.readers.rocksdb import merge_kernel
-from stateproc.readers.rocksdb.cursor_buffers import CursorBuffers
+from stateproc.readers.rocksdb import merge_cursors, merge_kernel
 from stateproc.readers.rocksdb.database import DatabaseFile, family_files
+from stateproc.readers.rocksdb.format import DAMAGED
 from stateproc.readers.rocksdb.key_ranges import SpanTable, key_spans, span_table
 from stateproc.readers.rocksdb.prefetch import Fetcher
 from stateproc.readers.rocksdb.sorted_runs import (
@@ -27,6 +28,123 @@ from stateproc.readers.rocksdb.sorted_runs import (
 )
 from stateproc.readers.rocksdb.tombstones import Fragments, fragments
 from stateproc.storage.ranges import is_remote
+
+# The blocks and buffers of a kernel that merges sorted runs, and its errors.
+
+_MESSAGES = {
+    merge_cursors.BAD_ENTRY: "an entry of a block has an impossible length",
+    merge_kernel.OUT_OF_ORDER: "the keys of a table are not in order",
+    merge_kernel.BAD_KEY: "a key is too short for its key group",
+}
+_KINDS = {
+    17: "a value in a blob file",
+    20: "a deletion with a timestamp",
+    22: "a wide-column entity",
+    24: "a value with a preferred sequence number",
+}
+"""Entry types (ValueType in RocksDB's db/dbformat.h) that Flink's backends do not write."""
+
+
+class CursorBuffers:
+    """Gives a kernel its blocks and buffers; those whose addresses it holds stay referenced here.
+
+    Args:
+        sources: The blocks of each sorted run.
+
+    Attributes:
+        rows: One cursor per run, see ``merge_cursors``.
+        order: Scratch of the kernel.
+        reg: Its registers, see ``merge_kernel``.
+    """
+
+    def __init__(self, sources: Sequence[Iterator[RunBlocks]]) -> None:
+        self._sources = sources
+        self.rows = np.zeros((max(len(sources), 1), merge_cursors.FIELDS), dtype=np.int64)
+        self.rows[:, merge_cursors.BLOCK] = -1
+        self.order = np.zeros(len(sources) + 1, dtype=np.int64)
+        self._pieces: list[RunBlocks | None] = [None] * len(sources)
+        self._keys = [np.empty(256, dtype=np.uint8) for _ in sources]
+        for row, key in zip(self.rows, self._keys, strict=False):
+            row[merge_cursors.KEY], row[merge_cursors.KEY_CAPACITY] = key.ctypes.data, len(key)
+        self._seen, self._stash = np.empty(256, dtype=np.uint8), np.empty(4096, dtype=np.uint8)
+        reg = self.reg = np.zeros(merge_kernel.REGISTERS, dtype=np.int64)
+        reg[merge_kernel.PENDING] = -1
+        reg[merge_kernel.SEEN], reg[merge_kernel.SEEN_CAPACITY] = self._seen.ctypes.data, len(self._seen)
+        reg[merge_kernel.STASH], reg[merge_kernel.STASH_CAPACITY] = self._stash.ctypes.data, len(self._stash)
+
+    def serve(self, outcome: int) -> None:
+        """Do what the kernel needs to go on. Raises CorruptSnapshot, UnsupportedSnapshot."""
+        reg = self.reg
+        if outcome == merge_cursors.EMPTY:
+            self._load(int(reg[merge_kernel.PENDING]))
+        elif outcome == merge_cursors.GROW_KEY:
+            k = int(reg[merge_kernel.PENDING])
+            row = self.rows[k]
+            self._keys[k] = _grown(self._keys[k], int(row[merge_cursors.NEED]))
+            row[merge_cursors.KEY], row[merge_cursors.KEY_CAPACITY] = self._keys[k].ctypes.data, len(self._keys[k])
+        elif outcome == merge_kernel.GROW_SEEN:
+            self._seen = _grown(self._seen, int(reg[merge_kernel.NEED]))
+            reg[merge_kernel.SEEN], reg[merge_kernel.SEEN_CAPACITY] = self._seen.ctypes.data, len(self._seen)
+        elif outcome == merge_kernel.GROW_STASH:
+            self._stash = _grown(self._stash, int(reg[merge_kernel.NEED]), at_end=True)
+            reg[merge_kernel.STASH], reg[merge_kernel.STASH_CAPACITY] = self._stash.ctypes.data, len(self._stash)
+        else:
+            self._refuse(outcome)
+
+    def place(self) -> tuple[str, int]:
+        """The file and the block in it where the run at work stands."""
+        piece = self._pieces[self._row()]
+        if piece is None:
+            piece = next((other for other in self._pieces if other is not None), None)
+        if piece is None:
+            return "<database>", 0
+        block = min(max(int(self.rows[self._row(), merge_cursors.BLOCK]), 0), len(piece.blocks.offsets) - 1)
+        return piece.blocks.file, int(piece.blocks.offsets[block])
+
+    def _load(self, k: int) -> None:
+        """The next blocks of a run, or the mark that there are none."""
+        row = self.rows[k]
+        piece = self._pieces[k] = next(self._sources[k], None)
+        if piece is None:
+            row[merge_cursors.LAST] = 1
+            return
+        blocks = piece.blocks
+        row[merge_cursors.PLAIN] = blocks.plain.ctypes.data
+        row[merge_cursors.STARTS], row[merge_cursors.ENDS] = blocks.starts.ctypes.data, blocks.ends.ctypes.data
+        row[merge_cursors.BLOCKS], row[merge_cursors.BLOCK] = len(blocks.starts), -1
+        row[merge_cursors.POS] = row[merge_cursors.STOP] = row[merge_cursors.KEY_SIZE] = 0
+        row[merge_cursors.OVERRIDE] = piece.override
+
+    def _row(self) -> int:
+        """The run at work."""
+        reg = self.reg
+        if reg[merge_kernel.PENDING] >= 0:
+            return int(reg[merge_kernel.PENDING])
+        return int(self.order[max(reg[merge_kernel.ACTIVE] - 1, 0)])
+
+    def _refuse(self, outcome: int) -> None:
+        file, at = self.place()
+        where = Where(file=file, offset=at)
+        kind = int(self.rows[self._row(), merge_cursors.KIND])
+        if outcome == merge_kernel.BAD_KIND and kind in _KINDS:
+            raise UnsupportedSnapshot(
+                f"{_KINDS[kind]}, which Flink's RocksDB backend does not write",
+                where=where,
+                advice="let Flink restore the snapshot and take a canonical savepoint of it",
+            )
+        message = _MESSAGES.get(outcome, f"an entry of the unknown type {kind}")
+        raise CorruptSnapshot(message, where=where, advice=DAMAGED)
+
+
+def _grown(old: npt.NDArray[np.uint8], need: int, *, at_end: bool = False) -> npt.NDArray[np.uint8]:
+    """A larger buffer with the old content at its beginning, or at its end."""
+    new = np.empty(max(2 * len(old), need), dtype=np.uint8)
+    if at_end:
+        new[-len(old) :] = old
+    else:
+        new[: len(old)] = old
+    return new
+
 
 _ENTRIES_AT_ONCE = 1 << 16
 _OUT_BYTES = 8 << 20

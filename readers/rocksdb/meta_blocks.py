@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.readers.rocksdb.blocks import BlockReader, ChecksumMismatch
 from stateproc.readers.rocksdb.compression import NONE
-from stateproc.readers.rocksdb.format import TRAILER_SIZE, BlockHandle, damaged, varint
+from stateproc.readers.rocksdb.format import MAX_SEQUENCE, TRAILER_SIZE, BlockHandle, damaged, varint
 
 _MAX_KEYS = 1 << 26
 GLOBAL_SEQNO = b"rocksdb.external_sst_file.global_seqno"
@@ -70,3 +71,131 @@ def _intact(reader: BlockReader, handle: BlockHandle, raw: npt.NDArray[np.uint8]
     except ChecksumMismatch:
         return False
     return True
+
+
+# A table's properties (RocksDB: include/rocksdb/table_properties.h, table/meta_blocks.cc).
+
+_COMPARATOR = "leveldb.BytewiseComparator"
+_DATA_BLOCKS = "rocksdb.num.data.blocks"
+_NO_COMPARATOR = ("", "nullptr")
+BINARY_SEARCH, HASH_SEARCH, TWO_LEVEL, FIRST_KEY = range(4)
+INDEX_TYPES = {
+    BINARY_SEARCH: "binary search",
+    HASH_SEARCH: "hash",
+    TWO_LEVEL: "partitioned",
+    FIRST_KEY: "first key",
+}
+
+
+@dataclass(frozen=True)
+class TableProperties:
+    """What a table says about itself. Sizes in bytes; times in seconds since 1970, 0 if not known.
+
+    raw: every property by its name, as bytes. merge_operands, deletions, range_deletions are among entries.
+    external_version, global_seqno: only in files written outside of a database and ingested.
+    """
+
+    column_family: str | None
+    comparator: str
+    merge_operator: str
+    compression: str
+    index_type: int
+    index_key_is_user_key: bool
+    index_value_is_delta_encoded: bool
+    entries: int
+    deletions: int
+    merge_operands: int
+    range_deletions: int
+    raw_key_size: int
+    raw_value_size: int
+    data_size: int
+    index_size: int
+    filter_size: int
+    data_blocks: int
+    creation_time: int
+    oldest_key_time: int
+    newest_key_time: int
+    external_version: int
+    global_seqno: int | None
+    raw: Mapping[str, bytes] = field(hash=False, repr=False, default_factory=dict)
+
+    def sequence_override(self, largest: int | None) -> int | None:
+        """The sequence number that all entries of an ingested file have; None: each has its own.
+
+        ``largest``: the file's largest sequence number in the MANIFEST. Raises ValueError if the two do not
+        agree, or if neither contains it (GetGlobalSequenceNumber in table/block_based/block_based_table_reader.cc).
+        """
+        if self.external_version < 2:
+            return None
+        if largest is None:
+            if not self.global_seqno:
+                raise ValueError("an ingested file's sequence number is in the MANIFEST only, which is not there")
+            return self.global_seqno
+        if self.global_seqno and self.global_seqno != largest:
+            raise ValueError(f"its global sequence number is {self.global_seqno}, in the MANIFEST {largest}")
+        return largest
+
+
+def parse_properties(entries: Sequence[tuple[bytes, bytes]], file: str, offset: int) -> TableProperties:
+    """Properties from their block's entries. Raises CorruptSnapshot, UnsupportedSnapshot."""
+    raw = {key.decode("utf-8", "replace"): value for key, value in entries}
+
+    def number(name: str) -> int:
+        if name not in raw:
+            return 0
+        try:
+            return varint(raw[name], 0)[0]
+        except ValueError as error:
+            raise damaged(file, offset, f"the property {name} is damaged: {error}") from error
+
+    def fixed(name: str, width: int) -> int | None:
+        if name not in raw:
+            return None
+        if len(raw[name]) != width:
+            raise damaged(file, offset, f"the property {name} has {len(raw[name])} bytes instead of {width}")
+        return int.from_bytes(raw[name], "little")
+
+    def text(name: str) -> str:
+        return raw.get(name, b"").decode("utf-8", "replace")
+
+    if _DATA_BLOCKS not in raw:
+        raise damaged(file, offset, f"the properties of a table lack {_DATA_BLOCKS}")
+    index_type = fixed("rocksdb.block.based.table.index.type", 4) or BINARY_SEARCH
+    comparator = text("rocksdb.comparator")
+    if index_type not in INDEX_TYPES or comparator not in (_COMPARATOR, *_NO_COMPARATOR):
+        what = (
+            f"an index of the type {index_type}" if index_type not in INDEX_TYPES else f"keys ordered by {comparator}"
+        )
+        raise UnsupportedSnapshot(
+            f"a table with {what}",
+            where=Where(file=file, offset=offset),
+            advice="let Flink restore the snapshot and take a canonical savepoint of it",
+        )
+    global_seqno = fixed("rocksdb.external_sst_file.global_seqno", 8)
+    if global_seqno is not None and global_seqno > MAX_SEQUENCE:
+        raise damaged(file, offset, f"a global sequence number of {global_seqno}")
+    return TableProperties(
+        column_family=text("rocksdb.column.family.name") or None,
+        comparator=comparator,
+        merge_operator=text("rocksdb.merge.operator"),
+        compression=text("rocksdb.compression"),
+        index_type=index_type,
+        index_key_is_user_key=number("rocksdb.index.key.is.user.key") != 0,
+        index_value_is_delta_encoded=number("rocksdb.index.value.is.delta.encoded") != 0,
+        entries=number("rocksdb.num.entries"),
+        deletions=number("rocksdb.deleted.keys"),
+        merge_operands=number("rocksdb.merge.operands"),
+        range_deletions=number("rocksdb.num.range-deletions"),
+        raw_key_size=number("rocksdb.raw.key.size"),
+        raw_value_size=number("rocksdb.raw.value.size"),
+        data_size=number("rocksdb.data.size"),
+        index_size=number("rocksdb.index.size"),
+        filter_size=number("rocksdb.filter.size"),
+        data_blocks=number(_DATA_BLOCKS),
+        creation_time=number("rocksdb.creation.time"),
+        oldest_key_time=number("rocksdb.oldest.key.time"),
+        newest_key_time=number("rocksdb.newest.key.time"),
+        external_version=fixed("rocksdb.external_sst_file.version", 4) or 0,
+        global_seqno=global_seqno,
+        raw=raw,
+    )

@@ -11,10 +11,9 @@ from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
 from stateproc.readers.rocksdb.blocks import PlainBlocks
 from stateproc.readers.rocksdb.database import SstFile
 from stateproc.readers.rocksdb.format import damaged
-from stateproc.readers.rocksdb.index import spans
 from stateproc.readers.rocksdb.key_ranges import KeySpan
 from stateproc.readers.rocksdb.prefetch import REQUESTS_AT_ONCE
-from stateproc.readers.rocksdb.table import SstTable, open_table
+from stateproc.readers.rocksdb.table import SstTable, open_table, spans
 from stateproc.readers.rocksdb.tombstones import Tombstone, read_tombstones
 
 _JOINING = ("StringAppendTESTOperator", "StringAppendOperator", "")

@@ -17,7 +17,7 @@ from stateproc.readers.rocksdb.database import (
     live_files,
     tables_of,
 )
-from stateproc.readers.rocksdb.properties import TableProperties
+from stateproc.readers.rocksdb.meta_blocks import TableProperties
 from stateproc.readers.rocksdb.table import table_properties
 
 _TABLES_AT_ONCE = 8

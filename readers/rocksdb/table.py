@@ -4,17 +4,270 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from stateproc.codec.array_types import Bytes, Longs
+from stateproc.codec.jit import copy_bytes, exported, kernel, load_u8
 from stateproc.errors import UnsupportedSnapshot, Where
-from stateproc.readers.rocksdb.blocks import BlockReader, ChecksumMismatch, Tail
+from stateproc.readers.rocksdb.blocks import BlockReader, ChecksumMismatch, PlainBlocks, Tail
 from stateproc.readers.rocksdb.format import TRAILER_SIZE, BlockHandle, block_handle, damaged, read_footer
-from stateproc.readers.rocksdb.index import Index, read_index
 from stateproc.readers.rocksdb.key_ranges import KeySpan
-from stateproc.readers.rocksdb.meta_blocks import entries_of, property_entries
-from stateproc.readers.rocksdb.properties import TableProperties, parse_properties
+from stateproc.readers.rocksdb.merge_cursors import compare
+from stateproc.readers.rocksdb.meta_blocks import (
+    FIRST_KEY,
+    TWO_LEVEL,
+    TableProperties,
+    entries_of,
+    parse_properties,
+    property_entries,
+)
 from stateproc.storage import ByteSource
+from stateproc.storage.ranges import DEFAULT_GAP
+
+# A table's index: where its data blocks lie and up to which key each reaches.
+#
+# Format: RocksDB table/block_based/index_builder.cc, IndexValue in table/format.cc.
+
+_MOST_KEYS, _EXPANSION = 64 << 20, 16
+"""Keys share their beginnings: all of them may take so much, and so many times the bytes of the blocks."""
+OK, BAD, GROW = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Index:
+    """Block ``k`` is at ``offsets[k]`` with ``sizes[k]`` bytes; its keys are at most ``separator(k)``.
+
+    Separators are user keys: ``keys[key_starts[k]:key_ends[k]]``, in ascending order.
+    """
+
+    offsets: Longs
+    sizes: Longs
+    keys: Bytes
+    key_starts: Longs
+    key_ends: Longs
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def separator(self, k: int) -> bytes:
+        return self.keys[self.key_starts[k] : self.key_ends[k]].tobytes()
+
+    def within(self, start: bytes, stop: bytes | None) -> slice:
+        """The blocks that may hold keys from ``start`` up to ``stop`` (exclusive; None: the end)."""
+        first = self._first(lambda key: key >= start)
+        # A block begins after (or, among versions of one key, at) the separator before it.
+        last = len(self) if stop is None else min(self._first(lambda key: key >= stop) + 1, len(self))
+        return slice(first, max(first, last))
+
+    def within_any(self, spans: Sequence[KeySpan]) -> Longs:
+        """The positions of the blocks that may hold keys of any of the spans, ascending."""
+        wanted = np.zeros(len(self), dtype=np.bool_)
+        for start, stop in spans:
+            wanted[self.within(start, stop)] = True
+        return np.flatnonzero(wanted)
+
+    def _first(self, reached: Any) -> int:
+        low, high = 0, len(self)
+        while low < high:
+            middle = (low + high) // 2
+            if reached(self.separator(middle)):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def part(self, blocks: slice | Longs) -> Index:
+        return Index(
+            self.offsets[blocks], self.sizes[blocks], self.keys, self.key_starts[blocks], self.key_ends[blocks]
+        )
+
+
+def read_index(
+    reader: BlockReader,
+    handle: BlockHandle,
+    properties: TableProperties,
+    wanted: Sequence[KeySpan] = ((b"", None),),
+) -> Index:
+    """The index entries of the blocks that may hold keys of these spans; of a partitioned index, only those
+    partitions are read. Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile.
+    """
+    partitioned = properties.index_type == TWO_LEVEL
+    top = _parse(reader.block(handle), properties, partitions=partitioned)
+    # PlainBlocks in ascending order without overlap: so the work is bounded by the file's size, whatever an index says.
+    # What an index points to was written before it, so there are no circles.
+    reader.check(top.offsets, top.sizes, handle.offset)
+    if not partitioned:
+        _check_whole(reader, handle, top, properties)
+        return top.part(top.within_any(wanted))
+    chosen = top.part(top.within_any(wanted))
+    if not len(chosen):
+        return chosen
+    parts = []
+    for blocks in spans(chosen.offsets, chosen.sizes, 1 << 20):
+        read = reader.parts(chosen.offsets[blocks], chosen.sizes[blocks])
+        parts += [_parse(some, properties, partitions=False) for some in read]
+    whole = _joined(parts)
+    reader.check(whole.offsets, whole.sizes, int(top.offsets[0]))
+    if len(chosen) == len(top):
+        _check_whole(reader, handle, whole, properties)
+    return whole.part(whole.within_any(wanted))
+
+
+def _check_whole(reader: BlockReader, handle: BlockHandle, index: Index, properties: TableProperties) -> None:
+    """Refuse an index that leaves out blocks: without these the table would seem to hold less."""
+    if len(index) != properties.data_blocks:
+        what = f"an index of {len(index)} blocks, where the table's properties contain {properties.data_blocks}"
+        raise damaged(reader.file, handle.offset, what)
+    if len(index) and index.offsets[0] != 0:
+        raise damaged(reader.file, handle.offset, f"a table whose first block is at byte {index.offsets[0]}")
+
+
+def spans(offsets: Longs, sizes: Longs, limit: int, gap: int = DEFAULT_GAP) -> list[slice]:
+    """Runs of blocks to read with one request each: of at most ``limit`` bytes or one block, and without gaps of over
+    ``gap`` bytes."""
+    ends = offsets + sizes
+    breaks = np.append(np.flatnonzero(offsets[1:] - ends[:-1] > gap) + 1, len(offsets))
+    found, at = [], 0
+    while at < len(offsets):
+        stop = int(np.searchsorted(ends, offsets[at] + limit, side="right"))
+        stop = min(stop, int(breaks[np.searchsorted(breaks, at, side="right")]))
+        stop = max(at + 1, stop)
+        found.append(slice(at, stop))
+        at = stop
+    return found
+
+
+def _joined(parts: list[Index]) -> Index:
+    bases = np.cumsum([0, *(len(part.keys) for part in parts)])
+    return Index(
+        np.concatenate([part.offsets for part in parts]),
+        np.concatenate([part.sizes for part in parts]),
+        np.concatenate([part.keys for part in parts]),
+        np.concatenate([part.key_starts + base for part, base in zip(parts, bases, strict=False)]),
+        np.concatenate([part.key_ends + base for part, base in zip(parts, bases, strict=False)]),
+    )
+
+
+def _parse(blocks: PlainBlocks, properties: TableProperties, *, partitions: bool) -> Index:
+    """The entries of index blocks."""
+    capacity = int((blocks.ends - blocks.starts).sum()) // 3 + 1
+    offsets, sizes = np.zeros(capacity, np.int64), np.zeros(capacity, np.int64)
+    key_offsets = np.zeros(capacity + 1, np.int64)
+    most = _MOST_KEYS + _EXPANSION * len(blocks.plain)
+    key_bytes = min(64 * capacity + 1024, most)
+    trailer = 0 if properties.index_key_is_user_key else 8
+    first_key = properties.index_type == FIRST_KEY and not partitions
+    while True:
+        keys = np.empty(key_bytes, dtype=np.uint8)
+        scratch = np.empty(len(blocks.plain) + 16, dtype=np.uint8)
+        outcome, n, bad = scan_index(
+            blocks.plain.ctypes.data, blocks.starts, blocks.ends, properties.index_value_is_delta_encoded,
+            first_key, trailer, scratch.ctypes.data, keys.ctypes.data, key_bytes, offsets, sizes, key_offsets,
+        )  # fmt: skip
+        if outcome != GROW:
+            break
+        if key_bytes == most:
+            raise damaged(blocks.file, int(blocks.offsets[bad]), f"an index whose keys take over {most} bytes")
+        key_bytes = min(4 * key_bytes, most)
+    if outcome == BAD:
+        raise damaged(blocks.file, int(blocks.offsets[bad]), "an entry of an index is damaged")
+    return Index(offsets[:n], sizes[:n], keys[: key_offsets[n]], key_offsets[:n], key_offsets[1 : n + 1])
+
+
+@kernel
+def _number(at: int, stop: int) -> tuple[int, int]:
+    """An unsigned varint below 2^62, and the address after it; -1 if it is cut off or larger."""
+    value = np.int64(0)
+    shift = 0
+    while at < stop and shift <= 56:
+        byte = load_u8(at)
+        value |= (byte & 0x7F) << shift
+        at += 1
+        if byte < 0x80:
+            return (value if value < (1 << 62) else np.int64(-1)), at
+        shift += 7
+    return np.int64(-1), at
+
+
+@exported
+def scan_index(
+    plain: int,
+    starts: Longs,
+    ends: Longs,
+    delta: bool,
+    first_key: bool,
+    trailer: int,
+    scratch: int,
+    keys: int,
+    key_bytes: int,
+    offsets: Longs,
+    sizes: Longs,
+    key_offsets: Longs,
+) -> tuple[int, int, int]:
+    """Parse index blocks; returns (outcome, number of entries, block reached).
+
+    delta: values have no length, and follow from the one before where their key shares bytes with its.
+    first_key: the block's first key follows the handle. trailer: bytes after the user key in keys. scratch:
+    space for one key, as large as all blocks. offsets, sizes, key_offsets: int64 per entry, at most one entry
+    per 3 bytes of blocks.
+    """
+    n, used, last = 0, 0, 0
+    for block in range(len(starts)):
+        at, stop = plain + starts[block], plain + ends[block]
+        length = np.int64(0)
+        offset, size = np.int64(0), np.int64(0)
+        while at < stop:
+            shared, at = _number(at, stop)
+            unshared, at = _number(at, stop)
+            if shared < 0 or unshared < 0:
+                return BAD, n, block
+            value_size = np.int64(0)
+            if not delta:
+                value_size, at = _number(at, stop)
+            if value_size < 0 or shared > length or unshared > stop - at or value_size > stop - at - unshared:
+                return BAD, n, block
+            copy_bytes(scratch + shared, at, unshared)
+            length = shared + unshared
+            at += unshared
+            value_stop = stop if delta else at + value_size
+            if delta and shared != 0:
+                change, at = _number(at, value_stop)
+                if change < 0:
+                    return BAD, n, block
+                offset = offset + size + 5
+                size += (change >> 1) ^ -(change & 1)
+            else:
+                offset, at = _number(at, value_stop)
+                size, at = _number(at, value_stop)
+            if offset < 0 or size < 0:
+                return BAD, n, block
+            if first_key:
+                skipped, at = _number(at, value_stop)
+                if skipped < 0 or skipped > value_stop - at:
+                    return BAD, n, block
+                at += skipped
+            if not delta:
+                at = value_stop
+            user = length - trailer
+            if user < 0 or n >= len(offsets):
+                return BAD, n, block
+            if n > 0 and offset < offsets[n - 1] + sizes[n - 1] + 5:
+                return BAD, n, block  # blocks do not overlap, so there are not more of them than fit into the file
+            if n > 0 and compare(keys + last, used - last, scratch, user) > 0:
+                return BAD, n, block  # keys out of order would be looked for in vain
+            if user > key_bytes - used:
+                return GROW, n, block
+            copy_bytes(keys + used, scratch, user)
+            last = used
+            used += user
+            offsets[n] = offset
+            sizes[n] = size
+            key_offsets[n + 1] = used
+            n += 1
+    return OK, n, 0
+
 
 _TAIL_BYTES = 32 << 10
 _MAX_TABLE = 1 << 46

@@ -9,10 +9,9 @@ from stateproc.errors import MissingPackage, SnapshotError
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.metadata.handles import IncrementalHandle
 from stateproc.readers.rocksdb import rocksdb_entries
-from stateproc.readers.rocksdb.database import DatabaseFile, SstFile, tables_by_state
+from stateproc.readers.rocksdb.database import DatabaseFile, SstFile, database_files, tables_by_state
 from stateproc.readers.rocksdb.key_ranges import key_group_span
 from stateproc.readers.rocksdb.native_database import NativeDatabase, NotOpened, has_library, native_database
-from stateproc.readers.rocksdb.open_database import database_files
 from stateproc.readers.rocksdb.table import table_properties
 from stateproc.states.operator import Operator
 from stateproc.verification.findings import Finding, VerificationUnit

@@ -14,8 +14,7 @@ from stateproc.keygroups import kernels
 from stateproc.readers.canonical.entry_scan import measure_canonical
 from stateproc.readers.key_group_blocks import KeyGroupRange
 from stateproc.readers.rocksdb import rocksdb_entries
-from stateproc.readers.rocksdb.changed_entries import changed_entries
-from stateproc.readers.rocksdb.shared_tables import DatabaseOfState, paired_tables
+from stateproc.readers.rocksdb.changed_entries import DatabaseOfState, changed_entries, paired_tables
 from stateproc.storage import InlineSource
 from tests.helpers.damage.checked_reader_kernels import HASHES, checked_reader_kernels
 from tests.helpers.damage.corpus import Target, file_targets

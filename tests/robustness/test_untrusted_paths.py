@@ -16,7 +16,7 @@ from stateproc.cli import main
 from stateproc.errors import CorruptSnapshot, InvalidOption, SnapshotError, UnsupportedSnapshot, UntrustedPath
 from stateproc.metadata import read_metadata, walk_stream_handles
 from stateproc.metadata.handles import FileHandle, RelativeFileHandle, SegmentHandle
-from stateproc.readers.rocksdb.open_database import database_files
+from stateproc.readers.rocksdb.database import database_files
 from stateproc.storage import SnapshotLocation, locate, open_handle
 from stateproc.writers.savepoint_writer import SavepointWriter
 from tests.helpers.command_runs import CommandRun, command_runner

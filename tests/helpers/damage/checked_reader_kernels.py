@@ -14,17 +14,17 @@ from stateproc.keygroups import kernels as hash_kernels
 from stateproc.keygroups import scalars as scalars_module
 from stateproc.readers.canonical import entry_scan as measuring_module
 from stateproc.readers.rocksdb import blocks as blocks_module
-from stateproc.readers.rocksdb import candidate_kernel as candidates
+from stateproc.readers.rocksdb import candidate_keys as candidates
 from stateproc.readers.rocksdb import candidate_keys as candidates_module
+from stateproc.readers.rocksdb import changed_entries as table_blocks_module
 from stateproc.readers.rocksdb import checksums as checksums_module
 from stateproc.readers.rocksdb import compression as compression_module
+from stateproc.readers.rocksdb import compression as snappy_module
 from stateproc.readers.rocksdb import db_iterator as entries_module
-from stateproc.readers.rocksdb import index as index_module
 from stateproc.readers.rocksdb import merge_cursors as cursors
+from stateproc.readers.rocksdb import merge_kernel as copying
 from stateproc.readers.rocksdb import merge_kernel as merging
-from stateproc.readers.rocksdb import run_copy as copying
-from stateproc.readers.rocksdb import snappy_blocks as snappy_module
-from stateproc.readers.rocksdb import table_blocks as table_blocks_module
+from stateproc.readers.rocksdb import table as index_module
 from tests.helpers.damage.checked_kernels import MEMORY, Checked, Memory, plain_module, replace_module
 
 _CURSORS = plain_module(cursors)

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from stateproc.readers.rocksdb.changed_entries import changed_entries
-from stateproc.readers.rocksdb.shared_tables import DatabaseOfState, paired_tables
+from stateproc.readers.rocksdb.changed_entries import DatabaseOfState, changed_entries, paired_tables
 from tests.helpers.rocksdb.databases import differences, in_memory, inline, keyed
 from tests.helpers.rocksdb.oracle import NEW, OLD, expected, generate
 

@@ -31,8 +31,8 @@ from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.read_options import ReadOptions
 from stateproc.readers.rocksdb import DatabaseFile
 from stateproc.readers.rocksdb import database as rocksdb_database
+from stateproc.readers.rocksdb.database import database_files
 from stateproc.readers.rocksdb.manifest import ColumnFamily
-from stateproc.readers.rocksdb.open_database import database_files
 from stateproc.readers.rocksdb.splits import RocksDbSplit, rocksdb_splits
 from stateproc.readers.rocksdb.statistics import database_statistics
 from stateproc.readers.splits import SplitRequest, StateScan

@@ -29,9 +29,8 @@ from stateproc.metadata.keyed_handles import KeyedHandle
 from stateproc.readers.changelog.log_metadata import read_declaration
 from stateproc.readers.changelog.log_segments import METADATA_GROUP, log_blocks
 from stateproc.readers.changelog.records import Operation
-from stateproc.readers.rocksdb.database import column_families
-from stateproc.readers.rocksdb.open_database import database_files, open_database
-from stateproc.readers.rocksdb.properties import TWO_LEVEL, TableProperties
+from stateproc.readers.rocksdb.database import column_families, database_files, open_database
+from stateproc.readers.rocksdb.meta_blocks import TWO_LEVEL, TableProperties
 from stateproc.readers.rocksdb.table import open_table
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.states.state import State

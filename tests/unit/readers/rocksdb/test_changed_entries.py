@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stateproc.readers.rocksdb.changed_entries import changed_entries
+from stateproc.readers.rocksdb.changed_entries import DatabaseOfState, PairedTables, changed_entries, paired_tables
 from stateproc.readers.rocksdb.key_ranges import KeySpan
-from stateproc.readers.rocksdb.shared_tables import DatabaseOfState, PairedTables, paired_tables
 from tests.helpers.rocksdb.databases import contents, differences, inline, keyed
 from tests.helpers.rocksdb.histories import GROUPS, Files, History
 from tests.helpers.sweeps import exhaustive

@@ -19,9 +19,9 @@ from stateproc.readers.rocksdb.checksums import CRC32C, XXH3, XXHASH32, XXHASH64
 from stateproc.readers.rocksdb.compression import decompressed
 from stateproc.readers.rocksdb.database import family_files
 from stateproc.readers.rocksdb.format import MAX_SEQUENCE, block_handle, read_footer, varint
-from stateproc.readers.rocksdb.index import Index, spans
 from stateproc.readers.rocksdb.key_ranges import key_spans, runs_of
-from stateproc.readers.rocksdb.log_records import log_records
+from stateproc.readers.rocksdb.manifest import log_records
+from stateproc.readers.rocksdb.table import Index, spans
 from stateproc.readers.rocksdb.tombstones import Tombstone, fragments
 from stateproc.storage import InlineSource
 from tests.helpers.damage import checked_reader_kernels

@@ -8,7 +8,7 @@ import cramjam
 import numpy as np
 import pytest
 
-from stateproc.readers.rocksdb.snappy_blocks import decompress_snappy
+from stateproc.readers.rocksdb.compression import decompress_snappy
 
 SIZES = (1, 2, 3, 7, 8, 9, 60, 61, 64, 65, 300, 4096, 70_000)
 

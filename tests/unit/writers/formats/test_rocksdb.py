@@ -17,7 +17,7 @@ from stateproc.errors import CorruptSnapshot, DuplicateKey, InvalidOption, NotFo
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.metadata.handles import ByteStreamHandle, IncrementalHandle
 from stateproc.readers.rocksdb import DatabaseFile, column_families, database_files, rocksdb_entries, table_properties
-from stateproc.readers.rocksdb.log_records import log_records
+from stateproc.readers.rocksdb.manifest import log_records
 from stateproc.storage import InlineSource, open_handle
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
