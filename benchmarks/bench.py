@@ -34,7 +34,7 @@ _ROUNDS = 40
 def codec() -> dict[str, float]:
     """The codec alone, both ways, on records of POJO(String of 20, long, double), one core; beside it a copy of the
     bytes."""
-    from stateproc.codec.decoder import ValueDecoder
+    from stateproc.codec.machine import ValueDecoder
     from stateproc.serializers.core.base import LayoutContext
     from stateproc.serializers.java.scalars import SCALARS, Scalar
     from stateproc.serializers.pojo.serializer import Pojo

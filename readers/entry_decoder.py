@@ -17,11 +17,10 @@ from stateproc.codec import ops
 from stateproc.codec.array_types import Flags, Longs
 from stateproc.codec.arrow_arrays import numbers_of, values_array
 from stateproc.codec.builder import Builder
-from stateproc.codec.jit import exported, load_u8
 from stateproc.codec.layouts import Delimited
-from stateproc.codec.layouts.collections import refuse_null_keys
-from stateproc.codec.layouts.offsets import offsets_of_lengths
+from stateproc.codec.layouts.collections import offsets_of_lengths, refuse_null_keys
 from stateproc.codec.machine import HostFailure, Machine
+from stateproc.codec.native.jit import exported, load_u8
 from stateproc.errors import SnapshotError, UnsupportedSnapshot, Where
 from stateproc.readers.entry_programs import Columns, EntryProgram, Form, composite_value, entry_program
 from stateproc.readers.error_context import misfit, placed

@@ -82,7 +82,7 @@ def timer_layout(state: KeyedState, ctx: LayoutContext, *, alone: bool) -> Layou
 
 def _key_before(namespace: Layout, user_key: Layout, unknown: Undecodable) -> Layout:
     # Lazy: start-up.
-    from stateproc.codec.decoder import ValueDecoder
+    from stateproc.codec.machine import ValueDecoder
     from stateproc.serializers.core.value_decoding import fits
 
     rest = StructLayout((("namespace", namespace), ("map_key", user_key)))

@@ -13,8 +13,8 @@ from typing import TypeVar
 import cramjam
 import numpy as np
 
-from stateproc.codec.allocation import uninitialized_bytes
 from stateproc.codec.array_types import Bytes
+from stateproc.codec.byte_arrays import uninitialized_bytes
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.storage import ByteSource, FileSource
 from stateproc.storage.read_ahead import ReadAhead, reading_ahead

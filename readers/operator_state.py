@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec.array_types import Longs
-from stateproc.codec.decoder import ValueDecoder
 from stateproc.codec.layouts import Counted, StructLayout
+from stateproc.codec.machine import ValueDecoder
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
 from stateproc.metadata.handles import OperatorStreamHandle, StatePartition

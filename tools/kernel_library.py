@@ -1,6 +1,6 @@
 """Compile the exported kernels ahead of time into one shared library, which needs neither numba nor Python.
 
-``python -m tools.kernel_library`` builds the library of this machine beside ``stateproc/codec/kernel_library.py``,
+``python -m tools.kernel_library`` builds the library of this machine beside ``stateproc/codec/native/library.py``,
 which loads it. Each exported kernel gets a function ``int32 symbol(int64 *words)``, see ``codec/signatures.py``.
 numba compiles all of them to LLVM modules; these are linked, reduced to what the exported functions need, and given to
 the C compiler's linker as one object file.
@@ -22,10 +22,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from stateproc.codec import jit
-from stateproc.codec.exports import exported_kernels, kernel_modules
-from stateproc.codec.kernel_cache import CACHE_DIR_VARIABLE
-from stateproc.codec.kernel_library import (
+from stateproc.codec.native import jit
+from stateproc.codec.native.cache import CACHE_DIR_VARIABLE
+from stateproc.codec.native.exports import exported_kernels, kernel_modules
+from stateproc.codec.native.library import (
     KERNELS_VARIABLE,
     PACKAGE,
     SOURCES_SYMBOL,
@@ -35,7 +35,7 @@ from stateproc.codec.kernel_library import (
     open_library,
     sources_text,
 )
-from stateproc.codec.signatures import ArrayType, Signature
+from stateproc.codec.native.signatures import ArrayType, Signature
 
 CPUS = {"x86_64": "x86-64-v2", "aarch64": "generic"}
 """Machines that a library can be built for, and the oldest CPU of each that it runs on."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Sequence
 import numpy as np
 
 from stateproc.codec.array_types import Ints, Longs, LongTable
-from stateproc.codec.jit import exported, inlined, load_be16, load_be32, load_u8
+from stateproc.codec.native.jit import exported, inlined, load_be16, load_be32, load_u8
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.readers.key_group_blocks import Block, KeyGroupRange, fed, plain_blocks, snappy_blocks
 from stateproc.readers.raw_entries import Counts, EntryCounts

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from stateproc.codec.array_types import Bytes, Flags, Longs, LongTable
 from stateproc.codec.arrow_arrays import numbers_of
-from stateproc.codec.jit import copy_bytes, exported, load_be32, load_u8, store_8, store_32
+from stateproc.codec.native.jit import copy_bytes, exported, load_be32, load_u8, store_8, store_32
 
 _LENGTH = 4
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from stateproc.codec.array_types import Longs
 from stateproc.codec.arrow_arrays import offsets_of
-from stateproc.codec.jit import copy_bytes, exported, store_8
+from stateproc.codec.native.jit import copy_bytes, exported, store_8
 from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.readers.changelog.change_blocks import NO_MARK, equal, joined, numbered, suffixed, write_entries
 from stateproc.readers.changelog.composite_keys import is_ambiguous, null_form, user_key_starts

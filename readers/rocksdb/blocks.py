@@ -10,9 +10,9 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from stateproc.codec.allocation import uninitialized_bytes
 from stateproc.codec.array_types import Bytes, Longs
-from stateproc.codec.jit import exported, load_le16, load_le32
+from stateproc.codec.byte_arrays import uninitialized_bytes
+from stateproc.codec.native.jit import exported, load_le16, load_le32
 from stateproc.readers.rocksdb.checksums import NONE, checksums, context_modifier
 from stateproc.readers.rocksdb.compression import Oversized, decompressed
 from stateproc.readers.rocksdb.format import MAX_BLOCK, TRAILER_SIZE, BlockHandle, Footer, damaged

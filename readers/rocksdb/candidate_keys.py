@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stateproc.codec.array_types import Bytes, Flags, Longs, LongTable
-from stateproc.codec.jit import copy_bytes, exported, kernel, store_8
+from stateproc.codec.native.jit import copy_bytes, exported, kernel, store_8
 from stateproc.readers.rocksdb import merge_kernel
 from stateproc.readers.rocksdb.db_iterator import CursorBuffers
 from stateproc.readers.rocksdb.key_ranges import KeySpan, SpanTable, span_table

@@ -6,8 +6,8 @@ import numpy as np
 import xxhash
 
 from stateproc.codec.array_types import Bytes, Longs, Words
-from stateproc.codec.jit import crc32c_word, exported, load_le32, load_le64, load_u8
-from stateproc.codec.kernel_library import has_crc32c
+from stateproc.codec.native.jit import crc32c_word, exported, load_le32, load_le64, load_u8
+from stateproc.codec.native.library import has_crc32c
 
 NONE, CRC32C, XXHASH32, XXHASH64, XXH3 = range(5)
 CHECKSUMS = {NONE: "none", CRC32C: "crc32c", XXHASH32: "xxhash", XXHASH64: "xxhash64", XXH3: "xxh3"}

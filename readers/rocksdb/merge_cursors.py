@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from stateproc.codec.array_types import Longs
-from stateproc.codec.jit import copy_bytes, kernel, load_be64, load_i64, load_le64, load_u8, store_64
+from stateproc.codec.native.jit import copy_bytes, kernel, load_be64, load_i64, load_le64, load_u8, store_64
 
 # Fields of a row. Addresses: PLAIN (bytes of the blocks), STARTS and ENDS (int64 per block), POS, STOP (in
 # the present block), KEY (the present internal key), VALUE.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from stateproc.codec.array_types import Ints, Longs, LongTable
-from stateproc.codec.jit import copy_bytes, exported, kernel, load_be16, load_le64, load_u8, store_8, store_64
+from stateproc.codec.native.jit import copy_bytes, exported, kernel, load_be16, load_le64, load_u8, store_8, store_64
 from stateproc.readers.rocksdb.merge_cursors import (
     DELETION,
     EMPTY,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from stateproc.codec.array_types import Bytes, Longs
-from stateproc.codec.jit import copy_bytes, exported, kernel, load_u8
+from stateproc.codec.native.jit import copy_bytes, exported, kernel, load_u8
 from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.readers.rocksdb.blocks import BlockReader, ChecksumMismatch, PlainBlocks, Tail
 from stateproc.readers.rocksdb.format import TRAILER_SIZE, BlockHandle, block_handle, damaged, read_footer

@@ -7,8 +7,8 @@ import time
 from argparse import Namespace
 from pathlib import Path
 
-from stateproc.codec.kernel_cache import CACHE_DIR_VARIABLE, cache_folder
-from stateproc.codec.kernel_library import PACKAGE, LibraryUnusable, kernel_library
+from stateproc.codec.native.cache import CACHE_DIR_VARIABLE, cache_folder
+from stateproc.codec.native.library import PACKAGE, LibraryUnusable, kernel_library
 
 
 def warmup_command(_arguments: Namespace) -> int:
@@ -25,7 +25,7 @@ def warmup_command(_arguments: Namespace) -> int:
     if folder is None:
         print(f"error: no directory to cache kernels in; set {CACHE_DIR_VARIABLE} to one of your own", file=sys.stderr)
         return 1
-    from stateproc.codec.exports import compile_with_numba  # Lazy: start-up
+    from stateproc.codec.native.exports import compile_with_numba  # Lazy: start-up
 
     print(f"kernels: no library ({choice.reason}); compiling with numba, about a minute", flush=True)
     started = time.monotonic()

@@ -6,18 +6,106 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.array_types import Bytes, Longs
-from stateproc.codec.builder import DecodedColumns, Program
-from stateproc.codec.columns import Columns
+from stateproc.codec.builder import Builder, DecodedColumns, Program
+from stateproc.codec.byte_arrays import uninitialized_bytes
 from stateproc.codec.errors import Unrepresentable
+from stateproc.codec.layouts import Layout
 from stateproc.codec.vm import dispatch
 from stateproc.codec.vm import vectorized as vectorized
 from stateproc.codec.vm import vectorized_ops as vectorized_ops
 from stateproc.codec.vm.kryo_kernels import BLOCK_WORDS
 from stateproc.errors import SnapshotError
 from stateproc.wire import Cursor
+
+# Output columns of the VM, which grow as needed.
+
+_MARGIN = 1.1
+_MOST_EXPECTED = 16 << 20
+"""Bytes by which a column grows at most because of what is expected: the first rows may be longer than the others."""
+
+
+class Columns:
+    """Columns of raw values. ``table[c]`` = (address, used, capacity), the last two in bytes."""
+
+    LIMIT = 2**31 - 1
+    ENOUGH = 128 << 20
+    _INITIAL_CAPACITY = 1024
+
+    def __init__(self, n: int) -> None:
+        self.table = np.zeros((n, 3), dtype=np.int64)
+        self.saved = np.zeros(n, dtype=np.int64)
+        self._data: list[Bytes] = [np.empty(0, dtype=np.uint8)] * n
+        self._given: set[int] = set()
+        for column in range(n):
+            self._allot(column, self._INITIAL_CAPACITY)
+
+    def _allot(self, column: int, capacity: int) -> None:
+        """Give the column ``capacity`` bytes, keeping what it holds."""
+        data = uninitialized_bytes(capacity)
+        used = int(self.table[column, 1])
+        data[:used] = self._data[column][:used]
+        self._data[column] = data
+        self.table[column] = data.ctypes.data, used, capacity
+
+    def grow(self, column: int, need: int, share: float = 0.0) -> bool:
+        """Grow ``column`` by at least ``need`` bytes; False if it would exceed 2 GiB.
+
+        ``share``: the share of all rows that the column has now, 0 if not known. It grows to the bytes of all rows at
+        this rate, because each growth interrupts the kernel and needs the interpreter's lock.
+        """
+        used, capacity = int(self.table[column, 1]), int(self.table[column, 2])
+        if used + need > self.LIMIT or capacity >= self.LIMIT:
+            return False
+        expected = min(int(_MARGIN * used / share), used + _MOST_EXPECTED) if share else 4 * capacity
+        self._allot(column, min(self.LIMIT, max(2 * capacity, used + need, expected)))
+        return True
+
+    def reserve(self, needs: npt.NDArray[np.int64]) -> None:
+        """Grow all columns at once that lack capacity, unless together they would be large.
+
+        Args:
+            needs: Further bytes for each column.
+        """
+        wanted = self.table[:, 1] + needs
+        if int(np.maximum(wanted, self.table[:, 2]).sum()) <= self.ENOUGH:
+            for column in np.flatnonzero(wanted > self.table[:, 2]).tolist():
+                self._allot(column, int(wanted[column]))
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the columns hold so many bytes that whoever can should go on in another batch."""
+        return int(self.table[:, 2].sum()) > self.ENOUGH and int(self.table[:, 1].sum()) > self.ENOUGH // 2
+
+    def clear(self) -> None:
+        """Forget the values; columns that were given away get memory of their own again."""
+        for column in self._given:
+            self._data[column] = np.empty(0, dtype=np.uint8)
+            self.table[column, 1] = 0
+            self._allot(column, int(self.table[column, 2]))
+        self._given.clear()
+        self.table[:, 1] = 0
+
+    def view(self, column: int) -> Bytes:
+        """The column's bytes, until it is written to again."""
+        return self._data[column][: int(self.table[column, 1])]
+
+    def take(self, column: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """The column's values, which nothing written later touches: mostly the column's own memory, given away.
+
+        What was written is a copy where the column's memory is mostly empty.
+        """
+        view = self.view(column)
+        if 2 * len(view) < int(self.table[column, 2]):
+            view = view.copy()
+        else:
+            self._given.add(column)
+        values: npt.NDArray[Any] = view.view(dtype)
+        return values
+
 
 _MIN_OVERSIZED = 16 << 20
 """No sound value of fewer bytes becomes 2 GiB."""
@@ -276,3 +364,26 @@ class HostFailure(DecodeFailure):
     def __init__(self, error: SnapshotError, row: int, code: int = ops.BAD_TAG) -> None:
         super().__init__(code, error.where.offset or 0, row)
         self.error = error
+
+
+# Decode values of one layout: builder, machine and assembler in one class.
+
+
+class ValueDecoder:
+    """Decodes byte strings that each hold exactly one value of ``layout``."""
+
+    def __init__(self, layout: Layout) -> None:
+        builder = Builder()
+        self._assemble = layout.emit(builder, False)
+        builder.op(ops.ROW_END)
+        self._machine = Machine(builder.build())
+
+    def decode(self, data: Any, starts: Any, ends: Any) -> pa.Array:
+        """The values at ``data[starts[i]:ends[i]]`` (uint8; int64 arrays). Raises DecodeFailure."""
+        n = len(starts)
+        parts: list[pa.Array] = []
+        done = 0
+        while done < n or not parts:
+            done = self._machine.run(data, np.atleast_2d(starts), np.atleast_2d(ends), done, n)
+            parts.append(self._assemble(self._machine.decoded()))
+        return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from stateproc.codec.array_types import Flags, Longs, LongTable
-from stateproc.codec.jit import copy_bytes, exported, inlined, kernel, load_i64, load_u8
+from stateproc.codec.native.jit import copy_bytes, exported, inlined, kernel, load_i64, load_u8
 
 _WINDOW = 8
 """How far the matching in order looks ahead for the entry that follows an added or a removed one."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pyarrow as pa
 
-from stateproc.codec.encoding.times import dates, day_times, instants
+from stateproc.codec.temporal import dates, day_times, instants
 from stateproc.keygroups.key_hash import KeyHash
 
 

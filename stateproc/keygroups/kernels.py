@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from stateproc.codec.array_types import Bytes, Ints, Longs
-from stateproc.codec.jit import exported
+from stateproc.codec.native.jit import exported
 
 
 @exported

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from stateproc.codec.kernel_library import KERNELS_VARIABLE, PACKAGE, LibraryUnusable, library_name, open_library
+from stateproc.codec.native.library import KERNELS_VARIABLE, PACKAGE, LibraryUnusable, library_name, open_library
 
 
 def require_library() -> dict[str, str]:

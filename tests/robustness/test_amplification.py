@@ -9,10 +9,9 @@ import pyarrow as pa
 import pytest
 
 from stateproc.codec import ops
-from stateproc.codec.decoder import ValueDecoder
 from stateproc.codec.layouts import Number
 from stateproc.codec.layouts.binary import BinaryArray, Sized, VariableSlot
-from stateproc.codec.machine import DecodeFailure
+from stateproc.codec.machine import DecodeFailure, ValueDecoder
 from stateproc.errors import SnapshotError
 from stateproc.metadata.backend import read_keyed_header
 from stateproc.readers.header_reader import read_whole_header

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from stateproc.codec.arrow_arrays import as_type, values_array
 from stateproc.codec.byte_arrays import Unencodable
-from stateproc.codec.encoding.times import instants
+from stateproc.codec.temporal import instants
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from stateproc.codec.array_types import Longs
 from stateproc.codec.arrow_arrays import numbers_of, values_array
-from stateproc.codec.jit import exported, load_i64, load_u8, store_64
+from stateproc.codec.native.jit import exported, load_i64, load_u8, store_64
 from stateproc.writers.formats.common.byte_gather import gather_addresses
 from stateproc.writers.formats.common.entry_batches import TARGETED, ByteColumn, byte_column, cuts
 

@@ -13,10 +13,9 @@ import numpy.typing as npt
 
 from stateproc.codec.array_types import Longs
 from stateproc.codec.encoding.kernels import fill_zero, place_items
-from stateproc.codec.encoding.masks import mark
-from stateproc.codec.encoding.numbers import fixed, zeros
-from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, per_row
-from stateproc.codec.jit import exported, load_i64, store_8, store_64
+from stateproc.codec.encoding.list_encoding import mark
+from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, fixed, per_row, zeros
+from stateproc.codec.native.jit import exported, load_i64, store_8, store_64
 
 _MAX_INLINED = 7
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stateproc.codec.jit import (
+from stateproc.codec.native.jit import (
     copy_bytes,
     exported,
     kernel,

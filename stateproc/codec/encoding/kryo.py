@@ -7,12 +7,12 @@ import pyarrow as pa
 
 from stateproc.codec.array_types import Longs
 from stateproc.codec.arrow_arrays import binary_array, bytes_of, refuse_nulls
-from stateproc.codec.ascii_scan import ascii_end
 from stateproc.codec.byte_arrays import Unencodable
-from stateproc.codec.encoding.flink_string import NOT_UTF8, put_wide_point, utf8_point
 from stateproc.codec.encoding.kernels import put_varint
 from stateproc.codec.encoding.sized_writers import SizedWriter
-from stateproc.codec.jit import copy_bytes, exported, kernel, load_i64, load_u8, store_8, store_64
+from stateproc.codec.encoding.strings import NOT_UTF8, put_wide_point, utf8_point
+from stateproc.codec.native.jit import copy_bytes, exported, kernel, load_i64, load_u8, store_8, store_64
+from stateproc.codec.vm.java_strings import ascii_end
 
 _LAST = 8  # a long's ninth byte has no mark, and carries eight bits
 

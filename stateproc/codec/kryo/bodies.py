@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stateproc.codec.kryo.avro_records import AVRO_BODIES
+from stateproc.codec.kryo.avro import AVRO_BODIES
 from stateproc.codec.kryo.collections import COLLECTION_BODIES, array, like_body
 from stateproc.codec.kryo.library_serializers import CHECKED_SERIALIZERS, SERIALIZER_BODIES
 from stateproc.codec.kryo.scala import CHILL_BODIES, FIELD_BODIES, NAMED_BODIES, singleton

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stateproc.codec.kryo.forms import keys_of
-from stateproc.codec.kryo.known_collections import COLLECTIONS, MAPS
+from stateproc.codec.kryo.forms import COLLECTIONS, MAPS, keys_of
 from stateproc.codec.kryo.types import FieldType
 from stateproc.codec.kryo.values import Cycle, KryoMap, KryoObject, Text
 from stateproc.codec.kryo.walker import Body, Walker

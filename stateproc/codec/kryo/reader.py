@@ -8,7 +8,6 @@ from typing import Any
 from stateproc.codec.kryo.bodies import BODIES
 from stateproc.codec.kryo.classes import UnknownId
 from stateproc.codec.kryo.forms import Ambiguous, Doubts
-from stateproc.codec.kryo.guesses import RECORD_GUESS, SORTED_GUESS, Guesses
 from stateproc.codec.kryo.own_serializers import (
     AmbiguousSerializer,
     UncertainSerializer,
@@ -16,7 +15,7 @@ from stateproc.codec.kryo.own_serializers import (
     misdescribed_serializer,
 )
 from stateproc.codec.kryo.primitives import KryoInput
-from stateproc.codec.kryo.setting import KryoSetting
+from stateproc.codec.kryo.setting import RECORD_GUESS, SORTED_GUESS, Guesses, KryoSetting
 from stateproc.codec.kryo.types import class_of_name
 from stateproc.codec.kryo.values import json_text
 from stateproc.codec.kryo.walk_errors import UndescribedClass

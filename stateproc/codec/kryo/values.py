@@ -11,6 +11,10 @@ from typing import Any
 from stateproc.codec.errors import LoneSurrogate
 from stateproc.codec.temporal import DAY_NANOS, iso_date, iso_instant, iso_time
 from stateproc.errors import UnsupportedSnapshot
+from stateproc.wire import Cursor
+from stateproc.wire.java_plain import to_plain
+from stateproc.wire.java_stream import read_java_object
+from stateproc.wire.java_values import JavaObject
 
 MAX_NODES = 1_000_000
 
@@ -161,3 +165,27 @@ class _JsonValues:
         if isinstance(value, dict):
             return {name: self.of(item) for name, item in value.items()}
         return self.of(str(value))
+
+
+# Objects that Kryo leaves to Java serialization: throwables above all.
+
+_THROWABLE = "java.lang.Throwable"
+_MAX_CAUSES = 32
+
+
+def java_object(cursor: Cursor) -> Any:
+    """The object stream at the cursor as plain Python; a Throwable as its class, message and causes."""
+    value = read_java_object(cursor)
+    if isinstance(value, JavaObject) and _THROWABLE in value.by_class:
+        return _throwable(value, _MAX_CAUSES)
+    return to_plain(value)
+
+
+def _throwable(value: JavaObject, causes: int) -> dict[str, Any]:
+    fields = value.by_class[_THROWABLE]
+    plain = {"class": value.class_name, "message": to_plain(fields.get("detailMessage"))}
+    cause = fields.get("cause")
+    # A Throwable without a cause is its own.
+    if causes and isinstance(cause, JavaObject) and cause is not value and _THROWABLE in cause.by_class:
+        plain["cause"] = _throwable(cause, causes - 1)
+    return plain

@@ -8,11 +8,9 @@ from typing import Any, TypeAlias
 
 from stateproc.codec.kryo.classes import ClassIds
 from stateproc.codec.kryo.forms import Doubts, description, encloses, pushes_arguments, searched_form
-from stateproc.codec.kryo.guesses import Guesses
-from stateproc.codec.kryo.java_objects import java_object
 from stateproc.codec.kryo.own_serializers import SerializerChoice, UncertainSerializer, refuse_own_serializer
 from stateproc.codec.kryo.primitives import KryoInput
-from stateproc.codec.kryo.setting import KryoSetting
+from stateproc.codec.kryo.setting import Guesses, KryoSetting
 from stateproc.codec.kryo.types import (
     BOXES,
     FINAL_CLASSES,
@@ -27,7 +25,7 @@ from stateproc.codec.kryo.types import (
     java_name,
     without_arguments,
 )
-from stateproc.codec.kryo.values import Cycle, KryoObject, Text
+from stateproc.codec.kryo.values import Cycle, KryoObject, Text, java_object
 from stateproc.codec.kryo.walk_errors import CorruptField, UndescribedClass
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
 

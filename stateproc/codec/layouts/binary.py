@@ -22,9 +22,8 @@ from stateproc.codec.encoding.sized_writers import SizedWriter, locate_errors
 from stateproc.codec.errors import BadValue
 from stateproc.codec.layouts.base import Layout
 from stateproc.codec.layouts.collections import as_map, list_array
-from stateproc.codec.layouts.full_range import FullRange
 from stateproc.codec.layouts.nesting import struct_array
-from stateproc.codec.layouts.numbers import AlwaysNull, number_array
+from stateproc.codec.layouts.numbers import AlwaysNull, FullRange, number_array
 from stateproc.codec.layouts.rows import ROW_KIND_FIELD, given_kinds, kind_array, row_to_python
 
 

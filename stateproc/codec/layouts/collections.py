@@ -6,21 +6,54 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.codec import arrow_arrays as arrays
 from stateproc.codec import ops
-from stateproc.codec.array_types import Longs
+from stateproc.codec.array_types import Ints, Longs
 from stateproc.codec.arrow_arrays import number_dtype, values_array
 from stateproc.codec.builder import Assembler, Builder, DecodedColumns
 from stateproc.codec.encoding import list_encoding
-from stateproc.codec.encoding.numbers import fixed, varints
-from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, constant_bytes, locate_errors, scatter
+from stateproc.codec.encoding.sized_writers import (
+    SizedWriter,
+    concatenate,
+    constant_bytes,
+    fixed,
+    locate_errors,
+    scatter,
+    varints,
+)
 from stateproc.codec.errors import Unrepresentable
 from stateproc.codec.layouts.base import Layout, Unwritable, validity_buffer
 from stateproc.codec.layouts.nesting import StructLayout
 from stateproc.codec.layouts.numbers import Boolean, Number
-from stateproc.codec.layouts.offsets import offsets_of_lengths
+from stateproc.codec.native.jit import exported
+
+# Arrow offsets from lengths.
+
+
+@exported
+def add_up(lengths: Ints, offsets: Ints) -> int:
+    """Write the sum of the lengths before each item, and that of all, to ``offsets``; returns the latter as int64."""
+    total = np.int64(0)
+    for k in range(len(lengths)):
+        offsets[k] = total
+        total += max(lengths[k], 0)
+    offsets[len(lengths)] = total
+    return int(total)
+
+
+def offsets_of_lengths(lengths: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Arrow offsets of items of these lengths; negative lengths (nulls) count as zero.
+
+    Raises:
+        OverflowError: They hold 2^31 items or more.
+    """
+    offsets = np.empty(len(lengths) + 1, dtype=np.int32)
+    if add_up(lengths, offsets) > 2**31 - 1:
+        raise OverflowError("over 2^31 items in one batch")
+    return offsets
 
 
 def list_array(decoded: DecodedColumns, counts: int, items: Assembler, arrow_type: pa.DataType) -> pa.Array:

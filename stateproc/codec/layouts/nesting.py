@@ -16,8 +16,14 @@ from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.builder import Assembler, Builder, DecodedColumns
 from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.encoding.binary_rows import Slots
-from stateproc.codec.encoding.numbers import zeros
-from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, constant_bytes, locate_errors, scatter
+from stateproc.codec.encoding.sized_writers import (
+    SizedWriter,
+    concatenate,
+    constant_bytes,
+    locate_errors,
+    scatter,
+    zeros,
+)
 from stateproc.codec.layouts.base import Layout, Unwritable, is_valid, refuse_rows, validity_buffer
 from stateproc.codec.layouts.numbers import Number, number_array
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ from stateproc.codec import ops
 from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.builder import Assembler, Builder, DecodedColumns
 from stateproc.codec.byte_arrays import Unencodable
-from stateproc.codec.encoding import numbers
+from stateproc.codec.encoding import sized_writers as numbers
 from stateproc.codec.encoding.kryo import long_varints
 from stateproc.codec.encoding.sized_writers import SizedWriter, constant_bytes
 from stateproc.codec.layouts.base import Layout, is_valid, validity_buffer
@@ -199,3 +200,44 @@ def _true_or_null(present: npt.NDArray[np.bool_]) -> pa.Array:
 
 def _first_false(array: pa.Array) -> int:
     return int(np.argmin(array.fill_null(True).to_numpy(zero_copy_only=False)))
+
+
+# Values that must fill their range: the size in the bytes and the end of the value have to agree.
+
+
+@dataclass(frozen=True)
+class FullRange(Layout):
+    """``inner``, which must end where its range does; for use inside of Sized and VariableSlot."""
+
+    inner: Layout
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return self.inner.arrow_type
+
+    @property
+    def size(self) -> int | None:
+        return self.inner.size
+
+    @property
+    def min_size(self) -> int:
+        return self.inner.min_size
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        assemble = self.inner.emit(b, nullable)
+        b.op(ops.RANGE_END)
+        return assemble
+
+    @property
+    def converts_nulls(self) -> bool:
+        return self.inner.converts_nulls
+
+    @property
+    def encodes_null(self) -> bool:
+        return self.inner.encodes_null
+
+    def measure(self, array: pa.Array) -> SizedWriter:
+        return self.inner.measure(array)
+
+    def to_python(self, value: Any) -> Any:
+        return self.inner.to_python(value)

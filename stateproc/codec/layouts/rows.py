@@ -18,9 +18,8 @@ from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.builder import Assembler, Builder, DecodedColumns
 from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.encoding import list_encoding
-from stateproc.codec.encoding.masks import mask
-from stateproc.codec.encoding.numbers import fixed
-from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, locate_errors, scatter
+from stateproc.codec.encoding.list_encoding import mask
+from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, fixed, locate_errors, scatter
 from stateproc.codec.errors import BadValue, Unrepresentable
 from stateproc.codec.layouts.base import Layout
 from stateproc.codec.layouts.collections import list_array, measure_items

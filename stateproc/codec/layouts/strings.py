@@ -12,11 +12,10 @@ from stateproc.codec.builder import Assembler, Builder, DecodedColumns
 from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.encoding import strings
 from stateproc.codec.encoding.list_encoding import sized
-from stateproc.codec.encoding.numbers import fixed
-from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate
+from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, fixed
 from stateproc.codec.errors import LoneSurrogate
 from stateproc.codec.layouts.base import Layout, Unwritable, validity_buffer
-from stateproc.codec.layouts.offsets import offsets_of_lengths
+from stateproc.codec.layouts.collections import offsets_of_lengths
 
 
 def blob_columns(b: Builder) -> tuple[int, int]:

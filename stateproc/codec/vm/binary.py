@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stateproc.codec import ops
-from stateproc.codec.jit import inlined, kernel, load_be32, load_i64, load_le32, load_le64, load_u8, store_64
+from stateproc.codec.native.jit import inlined, kernel, load_be32, load_i64, load_le32, load_le64, load_u8, store_64
 from stateproc.codec.vm.column_buffers import fill_nulls, operand, put
 
 

@@ -11,27 +11,53 @@ from __future__ import annotations
 import numpy as np
 
 from stateproc.codec import ops
-from stateproc.codec.jit import exported, load_i64, load_u8, store_64
+from stateproc.codec.native.jit import exported, kernel, load_i64, load_u8, store_64
 from stateproc.codec.vm.binary import array, enter, next_element, slot
-from stateproc.codec.vm.choices import mask_bit, null_if, skip_mask, switch, switch_name
 from stateproc.codec.vm.column_buffers import fill_nulls, operand, put
 from stateproc.codec.vm.kryo_ops import begin, class_code, counted, json, mark, string, time
 from stateproc.codec.vm.kryo_ops import restore_lengths as restore_kryo_lengths
-from stateproc.codec.vm.loops import loop, next_delimited, next_in_block, next_item, read_count
-from stateproc.codec.vm.rows import restore_lengths, save_lengths
-from stateproc.codec.vm.strings import byte_string, flink_string, utf_string
 from stateproc.codec.vm.values import (
     big_endian,
     boolean,
+    byte_string,
     constant,
     expected_byte,
+    flink_string,
     kept_varint,
     length_suffix,
     little_endian,
+    loop,
     marked_number,
+    mask_bit,
+    next_delimited,
+    next_in_block,
+    next_item,
+    null_if,
+    read_count,
+    skip_mask,
     skipped,
     span,
+    switch,
+    switch_name,
+    utf_string,
 )
+
+# Save the lengths of columns at the start of a row, and restore them where the row fails.
+
+
+@kernel
+def save_lengths(columns: int, n: int, saved: int) -> None:
+    """The bytes used of each of ``n`` columns go to the int64s at ``saved``."""
+    for c in range(n):
+        store_64(saved + 8 * c, load_i64(columns + 24 * c + 8))
+
+
+@kernel
+def restore_lengths(columns: int, n: int, saved: int) -> None:
+    """Restore the lengths that save_lengths has saved."""
+    for c in range(n):
+        store_64(columns + 24 * c + 8, load_i64(saved + 8 * c))
+
 
 _MARGIN = 16
 """Words of the stack that ops may push without a check."""

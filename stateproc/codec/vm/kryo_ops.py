@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stateproc.codec import ops
-from stateproc.codec.jit import inlined, kernel, load_i64, store_64
+from stateproc.codec.native.jit import inlined, kernel, load_i64, store_64
 from stateproc.codec.vm.column_buffers import fill_nulls, operand, put
 from stateproc.codec.vm.kryo_json import kryo_json
 from stateproc.codec.vm.kryo_kernels import (
@@ -16,12 +16,12 @@ from stateproc.codec.vm.kryo_kernels import (
     flagged_varint,
     kryo_class,
     kryo_mark,
+    kryo_marked_text,
     kryo_time,
     kryo_varint,
     new_object,
     word,
 )
-from stateproc.codec.vm.kryo_strings import kryo_marked_text
 
 
 @inlined

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from stateproc.codec import ops
-from stateproc.codec.jit import exported, kernel, load_i32, load_i64, load_u8, store_8, store_32, store_64
+from stateproc.codec.native.jit import exported, kernel, load_i32, load_i64, load_u8, store_8, store_32, store_64
 from stateproc.codec.ops import (
     BOOL,
     BYTES,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from stateproc.codec import ops
-from stateproc.codec.jit import (
+from stateproc.codec.native.jit import (
     copy_bytes,
     kernel,
     load_be16,

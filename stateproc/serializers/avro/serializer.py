@@ -13,10 +13,9 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec import temporal as t
+from stateproc.codec import temporal as times
 from stateproc.codec.avro_schema import AvroSchema, AvroType, parse_schema
-from stateproc.codec.decimals import decimal_text, unscaled, wide_decimals
-from stateproc.codec.encoding import times
-from stateproc.codec.encoding.decimals import integer_bytes, parts_of, unscaled_bytes
+from stateproc.codec.decimals import decimal_text, integer_bytes, parts_of, unscaled, unscaled_bytes, wide_decimals
 from stateproc.codec.layouts import (
     AlwaysNull,
     AvroBlocks,

@@ -8,11 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec.byte_arrays import Unencodable
-from stateproc.codec.decoder import ValueDecoder
 from stateproc.codec.errors import BadValue, Unrepresentable
 from stateproc.codec.layouts import Layout
 from stateproc.codec.layouts.base import Unwritable
-from stateproc.codec.machine import DecodeFailure, HostFailure
+from stateproc.codec.machine import DecodeFailure, HostFailure, ValueDecoder
 from stateproc.codec.temporal import EXACT
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot, Where
 

@@ -16,14 +16,13 @@ import pyarrow.compute as pc
 from stateproc.codec import ops
 from stateproc.codec.arrow_arrays import as_type
 from stateproc.codec.builder import Assembler, Builder
-from stateproc.codec.decimals import decimal_text, unscaled
-from stateproc.codec.encoding.decimals import integer_bytes, parts_of
+from stateproc.codec.decimals import decimal_text, integer_bytes, parts_of, unscaled
 from stateproc.codec.encoding.sized_writers import SizedWriter
 from stateproc.codec.encoding.strings import blobs
-from stateproc.codec.encoding.times import by_distinct
 from stateproc.codec.layouts import Layout
 from stateproc.codec.layouts.numbers import number_array
 from stateproc.codec.layouts.strings import blob_array, blob_columns
+from stateproc.codec.temporal import by_distinct
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer
 from stateproc.serializers.core.registry import simple, snapshot, write_simple

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from stateproc.codec.encoding.times import by_distinct
 from stateproc.codec.errors import LoneSurrogate
 from stateproc.codec.layouts import AlwaysNull, Boolean, Converted, FlinkString, Layout, Number, SingletonValue
-from stateproc.codec.temporal import ints, nulls
+from stateproc.codec.temporal import by_distinct, ints, nulls
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import VARIABLE, LayoutContext, Serializer
 from stateproc.serializers.core.registry import simple, snapshot, write_simple

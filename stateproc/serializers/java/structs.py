@@ -7,7 +7,6 @@ from functools import partial
 
 import pyarrow as pa
 
-from stateproc.codec.encoding.times import by_distinct
 from stateproc.codec.layouts import (
     Choice,
     ChoiceOption,
@@ -19,7 +18,7 @@ from stateproc.codec.layouts import (
     SingletonValue,
     StructLayout,
 )
-from stateproc.codec.temporal import OutOfRange, ints, nulls
+from stateproc.codec.temporal import OutOfRange, by_distinct, ints, nulls
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import VARIABLE, LayoutContext, Serializer, fixed_sum, simple_name
 from stateproc.serializers.core.registry import (

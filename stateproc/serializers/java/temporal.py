@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec import temporal as t
+from stateproc.codec import temporal as times
 from stateproc.codec.array_types import Longs
-from stateproc.codec.encoding import times
 from stateproc.codec.layouts import Converted, Layout, Number, StructLayout
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer

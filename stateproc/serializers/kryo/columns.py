@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from stateproc.codec.errors import BadValue
-from stateproc.codec.kryo.avro_records import AVRO_TYPES
-from stateproc.codec.kryo.compatible_fields import FIELD_SERIALIZERS
+from stateproc.codec.kryo.avro import AVRO_TYPES
+from stateproc.codec.kryo.library_serializers import FIELD_SERIALIZERS
 from stateproc.codec.kryo.messages import MESSAGE_SERIALIZERS
 from stateproc.codec.kryo.reader import readable_serializers
 from stateproc.codec.kryo.registered_serializers import REGISTERED_TYPES

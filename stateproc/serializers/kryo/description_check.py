@@ -14,10 +14,9 @@ from typing import Any
 
 from stateproc.codec.errors import BadValue
 from stateproc.codec.kryo.bodies import BODIES
-from stateproc.codec.kryo.guesses import FORM_GUESS, Guesses
 from stateproc.codec.kryo.primitives import KryoInput
 from stateproc.codec.kryo.reader import read_guessing, read_kryo
-from stateproc.codec.kryo.setting import KryoSetting
+from stateproc.codec.kryo.setting import FORM_GUESS, Guesses, KryoSetting
 from stateproc.codec.kryo.types import CLASS, UserClass, in_java_order
 from stateproc.codec.kryo.values import KryoObject
 from stateproc.codec.kryo.walk_errors import CorruptField

@@ -16,9 +16,8 @@ import pyarrow.compute as pc
 from stateproc.codec.errors import BadValue
 from stateproc.codec.kryo.bodies import BODIES
 from stateproc.codec.kryo.forms import EMPTY_BODIES, Ambiguous, may_be_collection
-from stateproc.codec.kryo.guesses import Guesses
 from stateproc.codec.kryo.primitives import KryoInput
-from stateproc.codec.kryo.setting import KryoSetting
+from stateproc.codec.kryo.setting import Guesses, KryoSetting
 from stateproc.codec.kryo.types import CLASS, UserClass
 from stateproc.codec.kryo.values import KryoObject
 from stateproc.codec.kryo.walker import Walker

@@ -19,8 +19,15 @@ from stateproc.codec import arrow_arrays as arrays
 from stateproc.codec.array_types import Longs
 from stateproc.codec.encoding import list_encoding
 from stateproc.codec.encoding.kryo import flagged_varints, strings
-from stateproc.codec.encoding.numbers import fixed, varints
-from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, constant_bytes, locate_errors, scatter
+from stateproc.codec.encoding.sized_writers import (
+    SizedWriter,
+    concatenate,
+    constant_bytes,
+    fixed,
+    locate_errors,
+    scatter,
+    varints,
+)
 from stateproc.codec.kryo.classes import BY_NAME, ID_BIAS, PRIMITIVE_IDS, REGISTRAR_BASE, REGISTRAR_IDS, USER_BASE
 from stateproc.codec.kryo.setting import KryoSetting
 from stateproc.codec.kryo.types import BOXES, FINAL_CLASSES, STRING, FieldType, UserClass, in_java_order, is_synthetic

@@ -13,14 +13,12 @@ import pyarrow as pa
 from stateproc.codec import arrow_arrays as arrays
 from stateproc.codec import ops
 from stateproc.codec import temporal as t
+from stateproc.codec import temporal as times
 from stateproc.codec.array_types import Longs
 from stateproc.codec.arrow_arrays import values_array, with_nulls
 from stateproc.codec.builder import Assembler, Builder, DecodedColumns
-from stateproc.codec.decimals import decimal_text, unscaled
-from stateproc.codec.encoding import times
-from stateproc.codec.encoding.decimals import integer_bytes, parts_of
-from stateproc.codec.encoding.numbers import varints
-from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, constant_bytes, scatter
+from stateproc.codec.decimals import decimal_text, integer_bytes, parts_of, unscaled
+from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, constant_bytes, scatter, varints
 from stateproc.codec.encoding.strings import blob_bytes, blobs
 from stateproc.codec.errors import BadValue, LoneSurrogate
 from stateproc.codec.kryo.times import FIRST_SECOND, LAST_SECOND

@@ -19,7 +19,7 @@ from stateproc.codec import ops
 from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.builder import Assembler, Builder, DecodedColumns, Label
 from stateproc.codec.encoding.sized_writers import SizedWriter
-from stateproc.codec.kryo.avro_records import AVRO_BODIES
+from stateproc.codec.kryo.avro import AVRO_BODIES
 from stateproc.codec.kryo.bodies import BODIES
 from stateproc.codec.kryo.classes import (
     CHILL_BASE,
@@ -31,9 +31,8 @@ from stateproc.codec.kryo.classes import (
 )
 from stateproc.codec.kryo.collections import KERNEL_COLLECTIONS, SORTED_FORMS, kernel_code
 from stateproc.codec.kryo.forms import has_arguments, pushes_arguments
-from stateproc.codec.kryo.guesses import Guesses
 from stateproc.codec.kryo.primitives import KryoInput
-from stateproc.codec.kryo.setting import KryoSetting
+from stateproc.codec.kryo.setting import Guesses, KryoSetting
 from stateproc.codec.kryo.types import BOXES, STRING, FieldType, bind, in_java_order, is_synthetic
 from stateproc.codec.kryo.walker import Walker
 from stateproc.codec.layouts import Layout

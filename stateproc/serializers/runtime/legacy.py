@@ -15,8 +15,7 @@ from stateproc.codec import ops
 from stateproc.codec.arrow_arrays import items_of, list_of, refuse_nulls
 from stateproc.codec.builder import Assembler, Builder
 from stateproc.codec.encoding import list_encoding
-from stateproc.codec.encoding.numbers import fixed
-from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate
+from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, fixed
 from stateproc.codec.layouts import (
     Blob,
     Converted,

@@ -25,7 +25,7 @@ from stateproc.codec.layouts import (
     VariableSlot,
     WideTimestampSlot,
 )
-from stateproc.codec.layouts.full_range import FullRange
+from stateproc.codec.layouts.numbers import FullRange
 from stateproc.errors import SnapshotError
 from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable, simple_name
 from stateproc.serializers.core.registry import read_versioned

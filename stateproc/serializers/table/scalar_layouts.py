@@ -11,10 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec import temporal as t
+from stateproc.codec import temporal as times
 from stateproc.codec.arrow_arrays import values_array
-from stateproc.codec.decimals import compact_decimals, wide_decimals
-from stateproc.codec.encoding import times
-from stateproc.codec.encoding.decimals import unscaled_bytes, unscaled_longs
+from stateproc.codec.decimals import compact_decimals, unscaled_bytes, unscaled_longs, wide_decimals
 from stateproc.codec.errors import BadValue
 from stateproc.codec.layouts import Converted, Layout, Number, StructLayout
 from stateproc.serializers.core.base import LayoutContext, Undecodable

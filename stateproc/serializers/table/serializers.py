@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.layouts import Blob, Layout, Number, Sized, StructLayout
-from stateproc.codec.layouts.full_range import FullRange
+from stateproc.codec.layouts.numbers import FullRange
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import VARIABLE, LayoutContext, Serializer, Undecodable
 from stateproc.serializers.core.registry import (

@@ -1,6 +1,6 @@
 """The kernels as plain Python over checked memory: a load or store outside of its buffer is an AssertionError.
 
-The same source is loaded a second time with another ``stateproc.codec.jit``: ``kernel`` does not compile, loads and
+The same source is loaded a second time with another ``stateproc.codec.native.jit``: ``kernel`` does not compile, loads and
 stores ask :class:`Memory` first, arrays refuse indexes that numba would not check.
 """
 
@@ -22,8 +22,9 @@ import stateproc.codec.machine as machine_module
 import stateproc.readers.canonical.entry_scan as scanning_module
 import stateproc.readers.canonical.reader as canonical_module
 import stateproc.readers.entry_decoder as maps_module
-from stateproc.codec import jit, ops
-from stateproc.codec.columns import Columns
+from stateproc.codec import ops
+from stateproc.codec.machine import Columns
+from stateproc.codec.native import jit
 from stateproc.codec.vm import dispatch, vectorized
 
 
@@ -54,7 +55,7 @@ MEMORY = Memory()
 
 
 def _fake_jit() -> ModuleType:
-    fake = ModuleType("stateproc.codec.jit")
+    fake = ModuleType("stateproc.codec.native.jit")
 
     def load(bits: int, order: str, signed: bool = False) -> Any:
         def read(at: int) -> Any:
@@ -115,7 +116,7 @@ def plain_module(module: ModuleType) -> ModuleType:
     if module.__name__ in _PLAIN:
         return _PLAIN[module.__name__]
     replaced = {name: plain_module(sys.modules[name]) for name in sorted(_modules_of_kernels(module))}
-    replaced["stateproc.codec.jit"] = _fake_jit()
+    replaced["stateproc.codec.native.jit"] = _fake_jit()
     saved = {name: sys.modules.get(name) for name in replaced}
     sys.modules.update(replaced)
     try:

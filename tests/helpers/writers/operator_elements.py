@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from stateproc.codec.decoder import ValueDecoder
 from stateproc.codec.layouts import Counted, StructLayout
+from stateproc.codec.machine import ValueDecoder
 from stateproc.metadata.backend import StateMetaInfo
 from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
 from stateproc.readers.key_group_blocks import decompress_frames

@@ -18,7 +18,7 @@ from tests.helpers.kernel_library import require_library
 
 def _numba_in_workers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for _ in batches:
-        loaded = [name for name in ("numba", "stateproc.codec.jit") if name in sys.modules]
+        loaded = [name for name in ("numba", "stateproc.codec.native.jit") if name in sys.modules]
         yield pa.RecordBatch.from_pydict({"loaded": pa.array([loaded], pa.list_(pa.string()))})
 
 
@@ -40,4 +40,4 @@ def test_workers_that_read_and_write_import_no_numba(spark: SparkSession, fixtur
         writer = SavepointWriter.new_savepoint(spark).with_operator("op", state).with_format(name)
         writer.write(tmp_path / name)
     found = spark.range(8, numPartitions=8).mapInArrow(_numba_in_workers, "loaded array<string>").collect()
-    assert {tuple(row.loaded) for row in found} == {("stateproc.codec.jit",)}
+    assert {tuple(row.loaded) for row in found} == {("stateproc.codec.native.jit",)}

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from stateproc.cli import main
-from stateproc.codec import exports, kernel_cache, kernel_library
 from stateproc.codec.encoding.kernels import varint_sizes
-from stateproc.codec.jit import Kernel
+from stateproc.codec.native import cache as kernel_cache
+from stateproc.codec.native import exports
+from stateproc.codec.native import library as kernel_library
+from stateproc.codec.native.jit import Kernel
 from tests.helpers.kernel_library import require_library
 
 

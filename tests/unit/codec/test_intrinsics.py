@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stateproc.codec import jit
-from stateproc.codec.jit import inlined, kernel
+from stateproc.codec.native import jit
+from stateproc.codec.native.jit import inlined, kernel
 
 _BYTES = bytes(range(0xF0, 0xFC))
 

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from stateproc.codec import kernel_cache
+from stateproc.codec.native import cache as kernel_cache
 from tests.helpers.numba_process import NumbaProcess
 
 Run = Callable[..., list[str]]
 
 CALLER = """
 from inner import number
-from stateproc.codec.jit import kernel
+from stateproc.codec.native.jit import kernel
 
 @kernel
 def twice(n):
@@ -28,7 +28,7 @@ def twice(n):
 print(twice(1), sum(twice.dispatcher.stats.cache_hits.values()))
 """
 INNER = """
-from stateproc.codec.jit import kernel
+from stateproc.codec.native.jit import kernel
 
 @kernel
 def number(n):
@@ -207,7 +207,7 @@ def test_machine_code_of_old_sources_is_removed_after_a_month(tmp_path: Path, mo
 
 
 def test_a_column_at_its_limit_is_not_grown_endlessly() -> None:
-    from stateproc.codec.columns import Columns
+    from stateproc.codec.machine import Columns
 
     columns = Columns(1)
     columns.table[0, 2] = Columns.LIMIT
@@ -215,7 +215,7 @@ def test_a_column_at_its_limit_is_not_grown_endlessly() -> None:
 
 
 def test_every_file_with_kernels_is_hashed(tmp_path: Path) -> None:
-    codec = Path(kernel_cache.__file__).parent
+    codec = Path(kernel_cache.__file__).parents[1]
     with_kernels = {
         path.relative_to(codec).as_posix()
         for path in codec.rglob("*.py")
@@ -228,7 +228,7 @@ def test_every_file_with_kernels_is_hashed(tmp_path: Path) -> None:
 
 def test_kernels_use_only_files_that_the_cache_depends_on() -> None:
     """A kernel may import only from files in its own folder or the codec that are hashed into the cache's name."""
-    project = Path(kernel_cache.__file__).parents[2]
+    project = Path(kernel_cache.__file__).parents[3]
     codec = {f"stateproc.codec.{Path(name).with_suffix('').as_posix().replace('/', '.')}" for name in _codec_files()}
     outside = []
     for path in [file for part in ("stateproc", "readers", "writers") for file in (project / part).rglob("*.py")]:
@@ -242,7 +242,7 @@ def test_kernels_use_only_files_that_the_cache_depends_on() -> None:
 
 
 def _codec_files() -> list[str]:
-    return list(kernel_cache.kernel_files(Path(kernel_cache.__file__).parent))
+    return list(kernel_cache.kernel_files(Path(kernel_cache.__file__).parents[1]))
 
 
 def _names_used_by_kernels(path: Path) -> set[str]:

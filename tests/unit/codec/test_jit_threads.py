@@ -13,7 +13,7 @@ from tests.helpers.numba_process import NumbaProcess
 from tests.helpers.paths import python_environment
 
 INNER = """
-from stateproc.codec.jit import kernel
+from stateproc.codec.native.jit import kernel
 
 @kernel
 def number(n):
@@ -22,7 +22,7 @@ def number(n):
 CALLER = """
 import numpy as np
 from inner import number
-from stateproc.codec.jit import kernel, load_u8
+from stateproc.codec.native.jit import kernel, load_u8
 
 @kernel
 def twice(n):
@@ -33,7 +33,7 @@ def _one(n):
     return load_u8(n) * 0 + 1 if n > 1000 else 1
 """
 LATE = """
-from stateproc.codec.jit import kernel, load_u8
+from stateproc.codec.native.jit import kernel, load_u8
 ARRIVED.set()
 GO_ON.wait(60)
 
@@ -44,7 +44,7 @@ def first_byte(at):
 START = """
 import builtins, sys, threading, time
 import numpy as np
-import stateproc.codec.jit as jit
+import stateproc.codec.native.jit as jit
 results, failures = [], []
 
 def start(action):

@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stateproc.codec import jit, kernel_library
 from stateproc.codec.array_types import Flags, Longs
-from stateproc.codec.exports import exported_kernels, kernel_modules
-from stateproc.codec.kernel_library import LibraryUnusable, library_name, open_library, sources_text
+from stateproc.codec.native import jit
+from stateproc.codec.native import library as kernel_library
+from stateproc.codec.native.exports import exported_kernels, kernel_modules
+from stateproc.codec.native.library import LibraryUnusable, library_name, open_library, sources_text
 from tests.helpers.fixtures import fixtures
 from tests.helpers.kernel_calls import declared_kernels, kernels_used_by_python
 from tests.helpers.kernel_library import require_library

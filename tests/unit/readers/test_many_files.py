@@ -18,7 +18,7 @@ from rocksdict import Options, Rdict, SstFileWriter
 
 import stateproc
 from stateproc.codec import machine
-from stateproc.codec.columns import Columns
+from stateproc.codec.machine import Columns
 from stateproc.errors import CorruptSnapshot, MissingFile, UnsupportedSnapshot
 from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
 from stateproc.metadata.keyed_handles import ChangelogHandle, IncrementalHandle

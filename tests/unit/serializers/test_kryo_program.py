@@ -14,10 +14,9 @@ import pyarrow as pa
 import pytest
 
 import stateproc
-from stateproc.codec.decoder import ValueDecoder
 from stateproc.codec.errors import BadValue
 from stateproc.codec.layouts import Counted, Layout
-from stateproc.codec.machine import DecodeFailure
+from stateproc.codec.machine import DecodeFailure, ValueDecoder
 from stateproc.errors import SnapshotError
 from stateproc.serializers import read_snapshot
 from stateproc.serializers.core.base import LayoutContext

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from stateproc.codec.byte_arrays import Unencodable
-from stateproc.codec.decoder import ValueDecoder
+from stateproc.codec.machine import ValueDecoder
 from stateproc.errors import CorruptSnapshot
 from stateproc.serializers.core.base import LayoutContext, Serializer
 from tests.helpers.byte_builders.serializers import (

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stateproc.codec.decoder import ValueDecoder
+from stateproc.codec.machine import ValueDecoder
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
 from stateproc.serializers.core.base import LayoutContext
 from tests.helpers.byte_builders.serializers import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from stateproc.codec.array_types import Ints, Longs, LongTable
-from stateproc.codec.jit import copy_bytes, exported, kernel, load_u8, store_8
+from stateproc.codec.native.jit import copy_bytes, exported, kernel, load_u8, store_8
 
 # Registers: the offset of the last entry, the end of the bytes, the last entry's key group (-1: none yet) and state,
 # the number of key groups that began.

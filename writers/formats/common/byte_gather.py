@@ -9,7 +9,7 @@ import pyarrow as pa
 from stateproc.codec.array_types import Bytes, Longs
 from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.byte_arrays import RowBytes, empty_row_bytes, row_bytes_of
-from stateproc.codec.jit import copy_bytes, exported, load_i64
+from stateproc.codec.native.jit import copy_bytes, exported, load_i64
 from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES
 
 

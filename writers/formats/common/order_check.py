@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from stateproc.codec.array_types import Ints, Longs
-from stateproc.codec.jit import exported, kernel, load_u8
+from stateproc.codec.native.jit import exported, kernel, load_u8
 from stateproc.errors import DuplicateKey, InvalidEntries, Where
 from stateproc.writers.formats.common.entry_batches import EntryColumns
 

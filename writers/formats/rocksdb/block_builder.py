@@ -10,7 +10,7 @@ import numpy as np
 
 from stateproc.codec.array_types import Ints, Longs
 from stateproc.codec.encoding.kernels import put_varint
-from stateproc.codec.jit import copy_bytes, exported, load_u8, store_8, store_32, store_64
+from stateproc.codec.native.jit import copy_bytes, exported, load_u8, store_8, store_32, store_64
 
 # Registers: the start of the open block, the end of the bytes, the open block's number of restarts, the entries since
 # the last of them, the last entry's key group (-1: none), the number of closed blocks.

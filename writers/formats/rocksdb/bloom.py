@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stateproc.codec.array_types import Ints, Longs, Words
-from stateproc.codec.jit import exported, kernel, load_le32, load_u8, store_8
+from stateproc.codec.native.jit import exported, kernel, load_le32, load_u8, store_8
 
 FILTER_POLICY = "rocksdb.BuiltinBloomFilter"
 _LINE = 64

@@ -15,7 +15,6 @@ import pytest
 
 from stateproc.codec import ops
 from stateproc.codec.byte_arrays import RowBytes, Unencodable
-from stateproc.codec.decoder import ValueDecoder
 from stateproc.codec.encoding.keys import composite_keys
 from stateproc.codec.encoding.list_encoding import delimited
 from stateproc.codec.layouts import (
@@ -43,6 +42,7 @@ from stateproc.codec.layouts import (
     VarNumber,
 )
 from stateproc.codec.layouts.base import Unwritable
+from stateproc.codec.machine import ValueDecoder
 from stateproc.serializers import read_snapshot
 from stateproc.serializers.core.base import LayoutContext
 from stateproc.serializers.java.big_numbers import Big

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from stateproc.codec.byte_arrays import Unencodable
-from stateproc.codec.decoder import ValueDecoder
 from stateproc.codec.layouts import Layout
 from stateproc.codec.layouts.base import Unwritable
+from stateproc.codec.machine import ValueDecoder
 from stateproc.serializers import read_snapshot
 from stateproc.serializers.core.base import LayoutContext
 from stateproc.serializers.java.class_descriptions import parse_classes

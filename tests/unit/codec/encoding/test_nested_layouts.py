@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from stateproc.codec import ops
-from stateproc.codec.decoder import ValueDecoder
 from stateproc.codec.layouts import (
     AvroBlocks,
     BinaryArray,
@@ -33,6 +32,7 @@ from stateproc.codec.layouts import (
     StructLayout,
     VariableSlot,
 )
+from stateproc.codec.machine import ValueDecoder
 
 I32, I64, TEXT = Number(pa.int32()), Number(pa.int64()), FlinkString()
 

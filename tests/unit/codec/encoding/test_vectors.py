@@ -10,11 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stateproc.codec.decoder import ValueDecoder
 from stateproc.codec.errors import Unrepresentable
 from stateproc.codec.layouts import Layout
 from stateproc.codec.layouts.base import Unwritable
-from stateproc.codec.machine import DecodeFailure
+from stateproc.codec.machine import DecodeFailure, ValueDecoder
 from stateproc.serializers import read_snapshot
 from stateproc.serializers.core.base import LayoutContext, Undecodable
 from stateproc.serializers.java.class_descriptions import parse_classes

@@ -62,11 +62,11 @@ def kernel_files(kernel_folder: Path) -> dict[str, bytes]:
     Returns:
         The source of each file, by its path.
     """
-    codec = Path(__file__).parent
+    codec = Path(__file__).parents[1]
     files = {}
     for path in sorted({*codec.rglob("*.py"), *kernel_folder.glob("*.py")}):
         source = path.read_bytes()
-        if declares_kernels(source) or path in (codec / "jit.py", codec / "ops.py"):
+        if declares_kernels(source) or path in (codec / "native" / "jit.py", codec / "ops.py"):
             files[path.relative_to(codec).as_posix() if path.is_relative_to(codec) else path.name] = source
     return files
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from stateproc.codec import jit
-from stateproc.codec.kernel_cache import declares_kernels
-from stateproc.codec.kernel_library import PACKAGE
-from stateproc.codec.signatures import ArrayType
+from stateproc.codec.native import jit
+from stateproc.codec.native.cache import declares_kernels
+from stateproc.codec.native.library import PACKAGE
+from stateproc.codec.native.signatures import ArrayType
 
 
 def kernel_modules() -> dict[str, str]:

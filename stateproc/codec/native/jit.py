@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from stateproc.codec.kernel_cache import cache_folder
-from stateproc.codec.kernel_library import native_entry, symbol_of
-from stateproc.codec.signatures import ArrayType, Signature, check_array, native_call, signature_of
+from stateproc.codec.native.cache import cache_folder
+from stateproc.codec.native.library import native_entry, symbol_of
+from stateproc.codec.native.signatures import ArrayType, Signature, check_array, native_call, signature_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

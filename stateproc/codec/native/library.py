@@ -23,7 +23,7 @@ KERNELS_VARIABLE = "STATEPROC_KERNELS"
 TARGET_MACHINE_VARIABLE = "STATEPROC_KERNEL_MACHINE"
 """Environment variable: the machine that ``tools/kernel_library.py`` compiles for."""
 
-PACKAGE = Path(__file__).parents[1]
+PACKAGE = Path(__file__).parents[2]
 SOURCES_SYMBOL = "stateproc_kernel_sources"
 """The text in the library that says which sources it was compiled from: their hash, then their paths, a line each."""
 
