@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from stateproc.codec.array_types import Ints
 from stateproc.errors import InvalidOption
-from stateproc.wire.limits import MAX_KEY_GROUPS
+from stateproc.wire.output import MAX_KEY_GROUPS
 
 _DEFAULT_MAX_PARALLELISM = 1 << 7
 _INT_MIN = np.int32(-(1 << 31))

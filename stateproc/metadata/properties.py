@@ -7,8 +7,7 @@ from typing import Literal, cast
 from stateproc.metadata.snapshot import CheckpointProperties
 from stateproc.metadata.stream_handles import TAKE_AGAIN
 from stateproc.wire.cursor import Cursor
-from stateproc.wire.java_stream import read_java_object
-from stateproc.wire.java_values import JavaEnum, JavaObject, JavaValue
+from stateproc.wire.java_stream import JavaEnum, JavaObject, JavaValue, read_java_object
 from stateproc.wire.output import Output
 
 _NULL = bytes.fromhex("aced000570")

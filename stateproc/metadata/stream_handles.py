@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NoReturn, TypeAlias
 
 from stateproc.wire.cursor import Cursor
-from stateproc.wire.limits import MAX_KEY_GROUPS
-from stateproc.wire.output import Output
+from stateproc.wire.output import MAX_KEY_GROUPS, Output
 
 CANONICAL_TYPE = 7
 """The type byte of keyed state in a canonical savepoint, KeyGroupsSavepointStateHandle, since Flink 1.13."""

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from stateproc.wire.limits import MAX_KEY_GROUPS
+from stateproc.wire.output import MAX_KEY_GROUPS
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 

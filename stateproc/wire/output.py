@@ -96,3 +96,9 @@ def modified_utf8(text: str) -> bytes:
         else:
             encoded += bytes((0xE0 | unit >> 12, 0x80 | unit >> 6 & 0x3F, 0x80 | unit & 0x3F))
     return bytes(encoded)
+
+
+# Limits that Flink sets on what it writes.
+
+MAX_KEY_GROUPS = 1 << 15
+"""The largest max parallelism (KeyGroupRangeAssignment.UPPER_BOUND_MAX_PARALLELISM)."""

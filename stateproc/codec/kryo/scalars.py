@@ -9,8 +9,7 @@ from stateproc.codec.decimals import decimal_text, unscaled
 from stateproc.codec.kryo.types import BOXES, STRING, FieldType
 from stateproc.codec.kryo.values import KryoNumber, Text
 from stateproc.codec.kryo.walker import Body, Walker
-from stateproc.wire.java_stream import read_java_object
-from stateproc.wire.java_values import JavaObject
+from stateproc.wire.java_stream import JavaObject, read_java_object
 
 # Python prints integers of up to 4300 digits.
 _MAX_NUMBER_BYTES = 1700

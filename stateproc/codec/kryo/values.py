@@ -13,8 +13,7 @@ from stateproc.codec.temporal import DAY_NANOS, iso_date, iso_instant, iso_time
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.wire import Cursor
 from stateproc.wire.java_plain import to_plain
-from stateproc.wire.java_stream import read_java_object
-from stateproc.wire.java_values import JavaObject
+from stateproc.wire.java_stream import JavaObject, read_java_object
 
 MAX_NODES = 1_000_000
 

@@ -32,8 +32,7 @@ from stateproc.serializers.kryo.description_check import explain_column, explain
 from stateproc.serializers.kryo.programs import KryoValue, Unplanned, check_plan
 from stateproc.serializers.kryo.scala_columns import is_scala
 from stateproc.wire import Cursor, Output
-from stateproc.wire.java_stream import read_java_object
-from stateproc.wire.java_values import JavaObject
+from stateproc.wire.java_stream import JavaObject, read_java_object
 
 _SNAPSHOT = "org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot"
 # What Flink registers where its Avro format is not on the class path, so that ids are the same with and without.

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
 from stateproc.wire import Cursor
-from stateproc.wire.java_collections import java_list
-from stateproc.wire.java_stream import read_java_object
-from stateproc.wire.java_values import JavaArray, JavaEnum, JavaObject, JavaValue
+from stateproc.wire.java_plain import java_list
+from stateproc.wire.java_stream import JavaArray, JavaEnum, JavaObject, JavaValue, read_java_object
 
 PACKAGE = "org.apache.flink.table.types.logical."
 MAX_DEPTH = 64

@@ -28,8 +28,7 @@ from stateproc.serializers.table.layouts import content, row_of, serialized
 from stateproc.serializers.table.logical_types import LogicalType, logical_type, read_logical_type
 from stateproc.serializers.table.scalar_layouts import decimal_layout, serialized_timestamp
 from stateproc.wire import Cursor, Output
-from stateproc.wire.java_stream import read_java_object
-from stateproc.wire.java_values import JavaObject
+from stateproc.wire.java_stream import JavaObject, read_java_object
 
 _TYPEUTILS = "org.apache.flink.table.runtime.typeutils."
 ROW_KEY = "org.apache.flink.table.runtime.sequencedmultisetstate.linked.RowDataKeySerializerSnapshot"

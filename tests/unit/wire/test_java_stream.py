@@ -10,10 +10,8 @@ import pytest
 
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
 from stateproc.wire import Cursor, java_plain
-from stateproc.wire.java_collections import java_list, java_map
-from stateproc.wire.java_plain import to_plain
-from stateproc.wire.java_stream import read_java_object
-from stateproc.wire.java_values import JavaArray, JavaClass, JavaEnum, JavaObject
+from stateproc.wire.java_plain import java_list, java_map, to_plain
+from stateproc.wire.java_stream import JavaArray, JavaClass, JavaEnum, JavaObject, read_java_object
 from tests.helpers.paths import VECTORS
 from tests.helpers.sweeps import sweep
 
