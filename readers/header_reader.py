@@ -9,8 +9,7 @@ from typing import Generic, TypeVar
 
 from stateproc.errors import SnapshotError
 from stateproc.serializers import UnknownSnapshotClass, UnreadablePayload
-from stateproc.serializers.core.config_snapshot import CONFIG_VERSION
-from stateproc.serializers.core.registry import find_reader
+from stateproc.serializers.core.registry import CONFIG_VERSION, find_reader
 from stateproc.wire import Cursor
 
 Header = TypeVar("Header")

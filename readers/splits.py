@@ -26,7 +26,7 @@ from stateproc.readers.row_schema import KEY_GROUP, RAW_KEY, key_group_array
 from stateproc.readers.state_descriptor import KeyedState, with_python_type
 from stateproc.readers.state_names import OperatorNames
 from stateproc.serializers import LayoutContext
-from stateproc.serializers.core.plugins import load_plugins
+from stateproc.serializers.core.registry import load_plugins
 from stateproc.serializers.described_classes import described_classes
 
 

@@ -26,7 +26,7 @@ from stateproc.readers.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.java.structs import TupleOf
 from stateproc.serializers.runtime.timers import Timer
-from stateproc.serializers.table.scalar_layouts import millis_to_timestamps
+from stateproc.serializers.table.layouts import millis_to_timestamps
 from stateproc.serializers.table.serializers import RowData
 
 Names = tuple[str, ...]

@@ -26,7 +26,7 @@ from stateproc.readers.row_schema import KEY_GROUP, SerializedValue, key_group_a
 from stateproc.readers.splits import split_ranges
 from stateproc.readers.state_names import StateNames, renamed
 from stateproc.serializers import LayoutContext, Serializer, read_versioned
-from stateproc.serializers.core.plugins import load_plugins
+from stateproc.serializers.core.registry import load_plugins
 from stateproc.serializers.described_classes import described_classes
 from stateproc.storage import ByteSource, SnapshotLocation, open_handle
 from stateproc.wire import Cursor

@@ -28,7 +28,7 @@ from stateproc.readers.keyed_file import KeyedFile
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.splits import KeyedSplit, StateScan
 from stateproc.readers.state_descriptor import KeyedState, find_state, keyed_state
-from stateproc.serializers.core.plugins import load_plugins
+from stateproc.serializers.core.registry import load_plugins
 
 _MATERIALIZED_IN_A_RUN = 4
 """Bytes that a stored byte of materialized entries takes while changes are applied to them."""

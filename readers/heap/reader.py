@@ -56,7 +56,7 @@ from stateproc.readers.row_schema import (
 )
 from stateproc.readers.state_descriptor import KeyedState, StateKind, header_states
 from stateproc.serializers import LayoutContext, Undecodable
-from stateproc.serializers.core.plugins import load_plugins
+from stateproc.serializers.core.registry import load_plugins
 from stateproc.serializers.described_classes import described_classes
 from stateproc.storage import ByteSource
 

@@ -19,7 +19,7 @@ from stateproc.comparison.keyed_entries import KeyedEntriesComparison
 from stateproc.comparison.timers import TimersComparison
 from stateproc.errors import SnapshotError
 from stateproc.serializers import Undecodable
-from stateproc.serializers.core.plugins import load_plugins
+from stateproc.serializers.core.registry import load_plugins
 from stateproc.states.keyed_state import KeyedStateView
 from stateproc.states.operator_state import OperatorStateView
 from stateproc.states.parallel_scan import read_in_order, thread_count, useful_threads

@@ -28,7 +28,7 @@ from stateproc.codec.layouts.rows import MaskedRow
 from stateproc.errors import InvalidOption, UnsupportedSnapshot
 from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable
 from stateproc.serializers.java.temporal import TEMPORAL, Temporal
-from stateproc.serializers.table.scalar_layouts import date_layout, time_layout, timestamp_layout
+from stateproc.serializers.table.layouts import date_layout, time_layout, timestamp_layout
 from stateproc.wire import Cursor
 
 _TEXT, _BYTES, _LONG = Blob(ops.LENGTH_I32, text=True), Blob(ops.LENGTH_I32), Number(pa.int64())

@@ -11,7 +11,7 @@ from stateproc.options import OPEN_OPTIONS
 from stateproc.readers.read_options import ReadOptions
 from stateproc.readers.state_descriptor import parse_value_types
 from stateproc.serializers.core.base import CaseClassArity
-from stateproc.serializers.core.plugins import load_plugins
+from stateproc.serializers.core.registry import load_plugins
 from stateproc.snapshot.opening_arguments import (
     given_classes,
     given_query_names,

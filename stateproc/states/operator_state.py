@@ -22,7 +22,7 @@ from stateproc.readers.operator_state import broadcast_entries, element_ranges, 
 from stateproc.readers.read_options import ReadOptions
 from stateproc.readers.splits import Split
 from stateproc.serializers import Undecodable
-from stateproc.serializers.core.plugins import load_plugins
+from stateproc.serializers.core.registry import load_plugins
 from stateproc.states.null_values import warn_of_nulls, with_choices
 from stateproc.states.operator_context import OperatorContext
 from stateproc.states.schema_merging import merged_schema

@@ -22,9 +22,8 @@ from stateproc.serializers.runtime.timers import Timer as TimerOf
 from stateproc.serializers.runtime.ttl import TtlSerializer
 from stateproc.serializers.scala import SCALA_EITHER, OptionOf
 from stateproc.serializers.scala import CaseClass as CaseClassOf
-from stateproc.serializers.table.internal_serializers import internal_serializer, row_data
 from stateproc.serializers.table.logical_types import LogicalType
-from stateproc.serializers.table.type_text import parse_sql_type
+from stateproc.serializers.table.type_text import internal_serializer, parse_sql_type, row_data
 from stateproc.types.java_classes import java_class_of
 from stateproc.types.scalars import STRING, STRING_ARRAY
 

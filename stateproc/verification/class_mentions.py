@@ -16,7 +16,7 @@ from stateproc.serializers.core.opaque import Opaque
 from stateproc.serializers.java.java_serialized import JavaObjectOf
 from stateproc.serializers.java.structs import EnumOf
 from stateproc.serializers.java.user_written import Generic
-from stateproc.serializers.kryo.outer_instances import enclosing_class
+from stateproc.serializers.kryo.description_check import enclosing_class
 from stateproc.serializers.kryo.serializer import Kryo
 from stateproc.serializers.pojo.layouts import Subclass
 from stateproc.serializers.pojo.serializer import Pojo

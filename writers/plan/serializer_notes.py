@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from stateproc.errors import SnapshotError
 from stateproc.flink_versions import Release
 from stateproc.metadata.backend import StateMetaInfo
-from stateproc.serializers.core.config_snapshot import CONFIG_VERSION
+from stateproc.serializers.core.registry import CONFIG_VERSION
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 
 _FLINKX = b"org.apache.flinkx.api.serializer."

@@ -10,7 +10,7 @@ import pyarrow as pa
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.canonical.reader import CanonicalSplit
 from stateproc.readers.splits import split_ranges
-from stateproc.serializers.core.plugins import load_plugins
+from stateproc.serializers.core.registry import load_plugins
 from stateproc.writers.rewrite.raw_copy import CarriedSplit, raw_batches
 
 

@@ -21,7 +21,7 @@ from stateproc.readers.read_options import ReadOptions
 from stateproc.readers.splits import KeyedSplit, SplitRequest, StateScan
 from stateproc.readers.state_descriptor import TIMER_PREFIX, timer_state_name
 from stateproc.readers.timers import RawTimerSplit
-from stateproc.serializers.core.plugins import load_plugins
+from stateproc.serializers.core.registry import load_plugins
 from stateproc.states.operator import Operator
 from stateproc.writers.formats.common.byte_gather import entry_batch, gather
 from stateproc.writers.rewrite.merged_header import DOMAINS, timers_in_raw_state

@@ -37,7 +37,7 @@ from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodab
 from stateproc.serializers.core.registry import expect_version, snapshot, write_head
 from stateproc.serializers.java.structs import constants, numbers_of
 from stateproc.serializers.java.temporal import python_time, python_timestamp
-from stateproc.serializers.table.scalar_layouts import MAX_DECIMAL, date_layout, time_layout
+from stateproc.serializers.table.layouts import MAX_DECIMAL, date_layout, time_layout
 from stateproc.wire import Cursor, Output
 
 MAX_PARTS = 20_000

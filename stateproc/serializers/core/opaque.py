@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
+
+import pyarrow as pa
 
 from stateproc.codec import ops
+from stateproc.codec.builder import Assembler, Builder
+from stateproc.codec.encoding.sized_writers import SizedWriter
 from stateproc.codec.layouts import Blob, Layout
+from stateproc.codec.layouts.base import refuse_rows
+from stateproc.codec.layouts.strings import blob_array, blob_columns
 from stateproc.errors import SnapshotError
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable, simple_name
-from stateproc.wire import Output
+from stateproc.wire import Cursor, Output
 
 _OF_ENCLOSING = frozenset({"Snapshot", "Config", "ConfigSnapshot", "SerializerSnapshot", "SerializerConfigSnapshot"})
 """Names of nested classes that do not say whose snapshot it is."""
@@ -55,3 +62,30 @@ class Opaque(Serializer):
         if not self.snapshot:
             super().write_snapshot(out, release)
         out.raw(self.snapshot)
+
+
+# The layout of values that nothing can decode, where there may be none.
+
+
+@dataclass(frozen=True)
+class UndecodableValue(Layout):
+    """A value that nothing can decode: the column is null, and a row that is not null is an error."""
+
+    message: str
+    advice: str | None
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return pa.binary()
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        lengths, data = blob_columns(b)
+        b.refuse(partial(_refuse, message=self.message, advice=self.advice))
+        return lambda taken: blob_array(taken, lengths, data, pa.binary())
+
+    def measure(self, array: pa.Array) -> SizedWriter:
+        return refuse_rows(array, self.message)
+
+
+def _refuse(cursor: Cursor, *, message: str, advice: str | None) -> None:
+    raise Undecodable(message, where=cursor.where(), advice=advice)

@@ -5,17 +5,36 @@ Format: org.apache.flink.api.common.typeutils.TypeSerializerSnapshot.writeVersio
 
 from __future__ import annotations
 
+import importlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from stateproc.errors import SnapshotError, UnsupportedSnapshot
+from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import Serializer
-from stateproc.serializers.core.config_snapshot import CONFIG_VERSION, skip_java_serializer
 from stateproc.serializers.core.opaque import Opaque
 from stateproc.wire import Cursor, Output
+
+# Read the snapshots of serializers on TypeSerializerConfigSnapshot, which Flink 1.8 to 1.16 still have.
+#
+# Format (BackwardsCompatibleSerializerSnapshot is not written any more): utf class, i32 version 0x7a53c4f0, i32 1, i32
+# length, the serializer as a Java object stream of that length, then what the class itself writes. Nothing marks the
+# end of that.
+
+CONFIG_VERSION = 0x7A53C4F0
+_PROXY_VERSION = 1
+
+
+def skip_java_serializer(cursor: Cursor) -> None:
+    """Pass the serializer in front of what the snapshot's class writes. Raises CorruptSnapshot, UnsupportedSnapshot."""
+    at = cursor.pos
+    version = cursor.i32()
+    if version != _PROXY_VERSION:
+        cursor.unsupported(f"a serializer as a Java object in version {version} (known: {_PROXY_VERSION})", at=at)
+    cursor.bytes32()
+
 
 SnapshotReader = Callable[[Cursor, int], Serializer]
 """Reads a snapshot's payload of the given version; the cursor is after the class name and version."""
@@ -282,3 +301,18 @@ def write_nested(out: Output, nested: tuple[Serializer, ...], release: Release) 
     out.i32(len(nested))
     for serializer in nested:
         serializer.write_snapshot(out, release)
+
+
+# Import the user's modules that register snapshot readers.
+
+
+def load_plugins(names: Iterable[str]) -> None:
+    """Import each module; raises InvalidOption if one cannot be imported."""
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            raise InvalidOption(
+                f"plugin module {name!r} cannot be imported: {error}",
+                advice="it must be on the Python path of the driver and of every executor (spark.submit.pyFiles)",
+            ) from error

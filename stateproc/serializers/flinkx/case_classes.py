@@ -31,8 +31,15 @@ from stateproc.serializers.core.base import (
     fixed_sum,
 )
 from stateproc.serializers.core.registry import expect_version, read_composite, write_composite, write_head
-from stateproc.serializers.flinkx.layouts import CountedFields, FieldCount
-from stateproc.serializers.flinkx.snapshots import PACKAGE, UNVERSIONED, flinkx_snapshot, read_part, write_part
+from stateproc.serializers.flinkx.layouts import (
+    PACKAGE,
+    UNVERSIONED,
+    CountedFields,
+    FieldCount,
+    flinkx_snapshot,
+    read_part,
+    write_part,
+)
 from stateproc.serializers.pojo.layouts import FieldsByName, shared_step
 from stateproc.serializers.scala import CaseClass
 from stateproc.wire import Cursor, Output

@@ -23,10 +23,11 @@ from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer
 from stateproc.serializers.core.opaque import Opaque
 from stateproc.serializers.core.registry import composite, expect_version, write_composite, write_head
-from stateproc.serializers.flinkx.layouts import NullableCounted, NullableMap
-from stateproc.serializers.flinkx.snapshots import (
+from stateproc.serializers.flinkx.layouts import (
     PACKAGE,
     UNVERSIONED,
+    NullableCounted,
+    NullableMap,
     flinkx_snapshot,
     read_part,
     serializer_of_class,

@@ -28,8 +28,7 @@ from stateproc.codec.layouts.variants import StructVariant, VariantStruct
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import VARIABLE, LayoutContext, Serializer
 from stateproc.serializers.core.registry import expect_version, simple, write_head, write_simple
-from stateproc.serializers.flinkx.layouts import NULL
-from stateproc.serializers.flinkx.snapshots import PACKAGE, flinkx_snapshot, read_part, write_part
+from stateproc.serializers.flinkx.layouts import NULL, PACKAGE, flinkx_snapshot, read_part, write_part
 from stateproc.serializers.java.scalars import Scalar
 from stateproc.serializers.java.structs import EnumOf
 from stateproc.serializers.java.temporal import TEMPORAL, Temporal, TemporalKind

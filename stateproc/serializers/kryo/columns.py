@@ -17,6 +17,7 @@ from stateproc.codec.kryo.library_serializers import FIELD_SERIALIZERS
 from stateproc.codec.kryo.messages import MESSAGE_SERIALIZERS
 from stateproc.codec.kryo.reader import readable_serializers
 from stateproc.codec.kryo.registered_serializers import REGISTERED_TYPES
+from stateproc.codec.kryo.scala import CHILL_BODIES, EITHER, FIELD_BODIES
 from stateproc.codec.kryo.setting import KryoSetting
 from stateproc.codec.kryo.types import BOXES, FieldType, UserClass, bind, java_name
 from stateproc.codec.kryo.values import (
@@ -33,8 +34,96 @@ from stateproc.codec.layouts.collections import NullKey
 from stateproc.codec.temporal import Fidelity, refuse_finer
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.serializers.java.temporal import python_date, python_time, python_timestamp
-from stateproc.serializers.kryo.scala_columns import SCALA_LEAVES, ScalaShape, scala_shape
-from stateproc.serializers.kryo.time_columns import time_column
+
+# The columns of dates and times in Kryo values.
+
+_UTC = pa.timestamp("us", "UTC")
+_TIMES: dict[str, tuple[str, pa.DataType]] = {
+    "java.time.LocalDate": ("date", pa.date32()),
+    "java.time.LocalTime": ("time", pa.time64("us")),
+    "java.time.LocalDateTime": ("stamp", pa.timestamp("us")),
+    "java.time.Instant": ("stamp", _UTC),
+    "java.util.Date": ("stamp", _UTC),
+    "java.sql.Date": ("stamp", _UTC),
+    "java.sql.Time": ("stamp", _UTC),
+    "java.sql.Timestamp": ("stamp", _UTC),
+}
+_FINE = frozenset({"java.time.LocalTime", "java.time.LocalDateTime", "java.time.Instant", "java.sql.Timestamp"})
+
+
+def time_mode(class_name: str, modes: Fidelity) -> str:
+    """Return the mode in which values of a class become a column; only some classes have nanoseconds."""
+    return modes.fine if class_name in _FINE else modes.coarse
+
+
+def time_column(class_name: str, modes: Fidelity) -> tuple[str, pa.DataType] | None:
+    """Return the kind and type of the column of a class of dates or times; None for other classes."""
+    if class_name not in _TIMES:
+        return None
+    kind, arrow = _TIMES[class_name]
+    mode = time_mode(class_name, modes)
+    if mode == "micros":
+        return kind, arrow
+    return f"{mode} {kind}", pa.string() if mode == "exact" else arrow
+
+
+# What types of Scala in class descriptions say about the form of their values, which Kryo 2 stores with chill.
+
+_TUPLES = {f"scala.Tuple{n}": n for n in range(1, 23)}
+# Superclasses and traits, whose values name their own classes.
+_OPEN = frozenset(
+    [
+        *(f"scala.{name}" for name in ("Option", "Equals", "Product", "Serializable", "Enumeration$Value")),
+        EITHER,
+        "scala.util.Try",
+        "scala.concurrent.duration.Duration",
+        "scala.reflect.ClassTag",
+    ]
+)
+_SCALA_TEXT = ("text", pa.string())
+SCALA_LEAVES: dict[str, tuple[str, pa.DataType]] = {
+    "scala.math.BigDecimal": ("decimal", pa.string()),
+    "scala.math.BigInt": ("integer", pa.string()),
+    "scala.Symbol": _SCALA_TEXT,
+    "scala.util.matching.Regex": _SCALA_TEXT,
+    "scala.concurrent.duration.Duration": _SCALA_TEXT,
+    "scala.concurrent.duration.FiniteDuration": _SCALA_TEXT,
+    "scala.collection.mutable.StringBuilder": _SCALA_TEXT,
+    "scala.collection.immutable.WrappedString": _SCALA_TEXT,
+}
+"""Class → kind and type of the column of its values."""
+
+
+@dataclass(frozen=True)
+class ScalaShape:
+    """The form of a generic class's values: 'option', 'list', 'map' or 'struct' of its type arguments.
+
+    ``names``: the names of the arguments in the column; ``class_name``: the class of a struct's values.
+    """
+
+    kind: str
+    names: tuple[str, ...] = ()
+    class_name: str = ""
+
+
+def is_scala(name: str) -> bool:
+    """Whether values of the class are read without a description."""
+    return name in _OPEN or name in CHILL_BODIES or name in FIELD_BODIES or name.startswith("scala.collection.")
+
+
+def scala_shape(type_: FieldType) -> ScalaShape | None:
+    """Return the shape of a type of Scala's; None if it does not determine the form of its values."""
+    name, n = type_.name, len(type_.args)
+    if name in ("scala.Option", "scala.Some") and n == 1:
+        return ScalaShape("option")
+    if name in _TUPLES and n == _TUPLES[name]:
+        return ScalaShape("struct", tuple(f"_{i}" for i in range(1, n + 1)), name)
+    if name == EITHER and n == 2:
+        return ScalaShape("struct", ("left", "right"), EITHER)
+    if name.startswith("scala.collection.") and name.endswith("Map"):
+        return ScalaShape("map", ("key", "value")) if n == 2 else None
+    return ScalaShape("list") if name.startswith("scala.collection.") and n == 1 else None
+
 
 CLASS_FIELD = "class"
 MAX_COLUMNS = 2000

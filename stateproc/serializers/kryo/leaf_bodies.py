@@ -26,7 +26,7 @@ from stateproc.codec.kryo.types import BOXES, UserClass
 from stateproc.codec.layouts import Boolean, Converted, Layout, Number, StructLayout, VarNumber
 from stateproc.codec.layouts.numbers import number_array
 from stateproc.codec.layouts.strings import blob_array, blob_columns
-from stateproc.serializers.kryo.time_columns import time_mode
+from stateproc.serializers.kryo.columns import time_mode
 
 _I8, _I16 = Number(pa.int8()), Number(pa.int16())
 _Z32, _U32 = VarNumber(pa.int32(), ops.VARINT_Z32), VarNumber(pa.int32(), ops.VARINT_U32)

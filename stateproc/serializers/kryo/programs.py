@@ -8,17 +8,19 @@ has written: the walker then reads the value from its start, or raises the error
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stateproc.codec import ops
 from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.builder import Assembler, Builder, DecodedColumns, Label
 from stateproc.codec.encoding.sized_writers import SizedWriter
+from stateproc.codec.errors import BadValue
 from stateproc.codec.kryo.avro import AVRO_BODIES
 from stateproc.codec.kryo.bodies import BODIES
 from stateproc.codec.kryo.classes import (
@@ -30,10 +32,11 @@ from stateproc.codec.kryo.classes import (
     registered_class,
 )
 from stateproc.codec.kryo.collections import KERNEL_COLLECTIONS, SORTED_FORMS, kernel_code
-from stateproc.codec.kryo.forms import has_arguments, pushes_arguments
+from stateproc.codec.kryo.forms import EMPTY_BODIES, Ambiguous, has_arguments, may_be_collection, pushes_arguments
 from stateproc.codec.kryo.primitives import KryoInput
 from stateproc.codec.kryo.setting import Guesses, KryoSetting
-from stateproc.codec.kryo.types import BOXES, STRING, FieldType, bind, in_java_order, is_synthetic
+from stateproc.codec.kryo.types import BOXES, CLASS, STRING, FieldType, UserClass, bind, in_java_order, is_synthetic
+from stateproc.codec.kryo.values import KryoObject
 from stateproc.codec.kryo.walker import Walker
 from stateproc.codec.layouts import Layout
 from stateproc.codec.layouts.base import is_valid, refuse_rows
@@ -42,12 +45,57 @@ from stateproc.codec.layouts.nesting import struct_array
 from stateproc.codec.layouts.strings import blob_array, blob_columns, whole_strings
 from stateproc.codec.temporal import Fidelity
 from stateproc.codec.vm import kryo_kernels as codes
-from stateproc.serializers.kryo.columns import KryoColumn
-from stateproc.serializers.kryo.empty_bodies import empty_values, refuse_empty
+from stateproc.errors import SnapshotError
+from stateproc.serializers.kryo.columns import KryoColumn, is_scala
 from stateproc.serializers.kryo.encoding import KryoWriter
 from stateproc.serializers.kryo.leaf_bodies import LEAVES, leaf_body
-from stateproc.serializers.kryo.scala_columns import is_scala
 from stateproc.wire import Cursor
+
+# Refuse objects whose bytes are those of an empty Map or Collection, too.
+#
+# Kryo writes no fields of a class that is a Map or a Collection. An empty one has a body of one byte (Kryo 2: 00, Kryo
+# 5: 01), followed by 00 for a TreeMap or a TreeSet. One described field can have these bytes, and nothing in a snapshot
+# says which it is.
+
+
+@dataclass(frozen=True)
+class EmptyValue:
+    """An object with the bytes of an empty Map, and its fields as pyarrow has them."""
+
+    value: KryoObject
+    row: dict[str, Any]
+
+
+def empty_values(described: UserClass, setting: KryoSetting, column: KryoColumn) -> tuple[EmptyValue, ...]:
+    """Return the values that fields have where the bytes are those of an empty Map or Collection."""
+    if not may_be_collection(described):
+        return ()
+    found = []
+    for body in EMPTY_BODIES[setting.version]:
+        cursor = Cursor(body)
+        walker = Walker(KryoInput(cursor, setting.version), setting, Guesses(), BODIES)
+        try:
+            value = walker.fields(replace(described, form=CLASS), ())
+            row = column.arrow(value)
+        except (SnapshotError, BadValue):
+            continue
+        if not cursor.remaining:
+            found.append(EmptyValue(value, row))
+    return tuple(found)
+
+
+def refuse_empty(array: pa.StructArray, values: tuple[EmptyValue, ...]) -> pa.StructArray:
+    """Return the array. Raises Ambiguous if a row is one of the values."""
+    for empty in values:
+        same = array.is_valid()
+        for name, part in empty.row.items():
+            column = array.field(name)
+            equal = column.is_null() if part is None else pc.equal(column, pa.scalar(part, column.type))
+            same = pc.and_(same, equal.fill_null(False))
+        if pc.any(same).as_py():
+            raise Ambiguous.of(empty.value)
+    return array
+
 
 _JDK_CODES = {
     **{name: number + 1 for number, name in enumerate(PRIMITIVE_IDS)},

@@ -26,13 +26,39 @@ from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodab
 from stateproc.serializers.core.optional_maps import OptionalEntry, read_optional_map, write_optional_map
 from stateproc.serializers.core.registry import expect_version, snapshot, write_head
 from stateproc.serializers.java.class_descriptions import parse_classes
-from stateproc.serializers.kryo.columns import KryoColumn, column_of
-from stateproc.serializers.kryo.connector_classes import with_connector_class
+from stateproc.serializers.kryo.columns import KryoColumn, column_of, is_scala
 from stateproc.serializers.kryo.description_check import explain_column, explain_mismatch
 from stateproc.serializers.kryo.programs import KryoValue, Unplanned, check_plan
-from stateproc.serializers.kryo.scala_columns import is_scala
 from stateproc.wire import Cursor, Output
 from stateproc.wire.java_stream import JavaObject, read_java_object
+
+# The fields of classes that connectors of Flink let Kryo write, so that users need not describe them.
+
+_FIELDS = {
+    "final org.apache.flink.streaming.connectors.kafka.internals.KafkaTopicPartition implements java.io.Serializable": {
+        "topic": "String",
+        "partition": "int",
+        "cachedHash": "int",
+    },
+    "org.apache.flink.streaming.connectors.kinesis.model.SequenceNumber implements java.io.Serializable": {
+        "sequenceNumber": "String",
+        "subSequenceNumber": "long",
+        "cachedHash": "int",
+    },
+    "org.apache.flink.core.fs.Path implements java.io.Serializable, org.apache.flink.core.io.IOReadableWritable": {
+        "uri": "java.net.URI",
+    },
+}
+
+CONNECTOR_CLASSES: Mapping[str, UserClass] = parse_classes(_FIELDS)
+"""Descriptions by the names of the classes."""
+
+
+def with_connector_class(name: str, classes: Mapping[str, UserClass]) -> Mapping[str, UserClass]:
+    """Return the user's descriptions and that of a connector's class, unless the user describes it."""
+    known = CONNECTOR_CLASSES.get(name)
+    return classes if known is None or name in classes else {**classes, name: known}
+
 
 _SNAPSHOT = "org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot"
 # What Flink registers where its Avro format is not on the class path, so that ids are the same with and without.

@@ -14,7 +14,7 @@ from stateproc.codec.encoding.sized_writers import SizedWriter, constant_bytes
 from stateproc.codec.layouts import Layout
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable, simple_name
-from stateproc.serializers.core.undecodable_value import UndecodableValue
+from stateproc.serializers.core.opaque import UndecodableValue
 from stateproc.wire import Cursor
 
 IS_NULL, IS_EXACT_CLASS, IS_NAMED_SUBCLASS, IS_TAGGED_SUBCLASS = 1, 2, 4, 8

@@ -10,6 +10,7 @@ import pyarrow as pa
 from stateproc.codec.layouts import Counted, FlinkString, Layout, Marked, Number, StructLayout
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import VARIABLE, LayoutContext, Serializer
+from stateproc.serializers.core.opaque import UndecodableValue
 from stateproc.serializers.core.registry import (
     composite,
     expect_version,
@@ -18,7 +19,6 @@ from stateproc.serializers.core.registry import (
     snapshot,
     write_composite,
 )
-from stateproc.serializers.core.undecodable_value import UndecodableValue
 from stateproc.serializers.java.scalars import Scalar
 from stateproc.wire import Cursor, Output
 

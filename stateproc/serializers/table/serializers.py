@@ -24,9 +24,8 @@ from stateproc.serializers.core.registry import (
     write_simple,
 )
 from stateproc.serializers.table.java_streams import java_serializer, java_type
-from stateproc.serializers.table.layouts import content, row_of, serialized
+from stateproc.serializers.table.layouts import content, decimal_layout, row_of, serialized, serialized_timestamp
 from stateproc.serializers.table.logical_types import LogicalType, logical_type, read_logical_type
-from stateproc.serializers.table.scalar_layouts import decimal_layout, serialized_timestamp
 from stateproc.wire import Cursor, Output
 from stateproc.wire.java_stream import JavaObject, read_java_object
 

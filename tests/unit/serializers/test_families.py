@@ -12,8 +12,7 @@ import pytest
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import Serializer
-from stateproc.serializers.table.roaring_bitmap import positions
-from stateproc.serializers.table.variant_json import variant_json
+from stateproc.serializers.table.variants import positions, variant_json
 from stateproc.wire import Cursor, Output
 from tests.helpers.byte_builders.serializers import composite, i32, i64, read, scalar, utf, versioned
 

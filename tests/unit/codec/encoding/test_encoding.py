@@ -50,7 +50,7 @@ from stateproc.serializers.java.scalars import SCALARS, Scalar
 from stateproc.serializers.java.structs import EnumOf
 from stateproc.serializers.java.temporal import TEMPORAL, temporal_layout
 from stateproc.serializers.pojo.serializer import Pojo, Subclass
-from stateproc.serializers.table.scalar_layouts import date_layout, decimal_layout, time_layout, timestamp_layout
+from stateproc.serializers.table.layouts import date_layout, decimal_layout, time_layout, timestamp_layout
 from stateproc.wire import Output
 from tests.helpers.paths import VECTORS
 
