@@ -13,7 +13,7 @@ from typing import Any
 from stateproc.catalog.file_references import FileReferences, file_id
 from stateproc.errors import SnapshotError
 from stateproc.metadata import SnapshotMetadata
-from stateproc.metadata.claimed_handles import relative_shared_files
+from stateproc.metadata.walk import relative_shared_files
 from stateproc.storage.filesystem import basename, list_directory, same_store
 from stateproc.storage.layout import CHECKPOINT_NAME
 

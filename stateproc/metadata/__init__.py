@@ -3,7 +3,6 @@
 State file headers are here as well (``backend``). May import wire and serializers.
 """
 
-from stateproc.metadata.flink_version_range import flink_version_range
 from stateproc.metadata.reader import CHECKPOINT_ID_BYTES, read_checkpoint_id, read_metadata
 from stateproc.metadata.snapshot import (
     CheckpointProperties,
@@ -12,7 +11,7 @@ from stateproc.metadata.snapshot import (
     SnapshotMetadata,
     SubtaskState,
 )
-from stateproc.metadata.snapshot_kind import snapshot_kind
+from stateproc.metadata.snapshot_kind import flink_version_range, snapshot_kind
 from stateproc.metadata.walk import StreamUse, file_bytes, walk_stream_handles
 
 __all__ = [

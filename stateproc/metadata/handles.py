@@ -1,12 +1,5 @@
 """Re-export all state handles of ``_metadata``, type bytes 0 to 17."""
 
-from stateproc.metadata.channel_state import (
-    ChannelHandle,
-    ChannelOffsets,
-    ChannelStateHandle,
-    MergedChannelHandle,
-    read_channel_handle,
-)
 from stateproc.metadata.keyed_handles import (
     ChangelogHandle,
     FileChangelogHandle,
@@ -16,10 +9,15 @@ from stateproc.metadata.keyed_handles import (
     read_keyed_handle,
 )
 from stateproc.metadata.operator_handles import (
+    ChannelHandle,
+    ChannelOffsets,
+    ChannelStateHandle,
     DistributionMode,
+    MergedChannelHandle,
     OperatorHandle,
     OperatorStreamHandle,
     StatePartition,
+    read_channel_handle,
     read_operator_handle,
 )
 from stateproc.metadata.stream_handles import (

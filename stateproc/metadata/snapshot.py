@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from stateproc.metadata.channel_state import ChannelStateHandle
 from stateproc.metadata.keyed_handles import KeyedHandle
-from stateproc.metadata.operator_handles import OperatorHandle
+from stateproc.metadata.operator_handles import ChannelStateHandle, OperatorHandle
 from stateproc.metadata.stream_handles import ByteStreamHandle
 
 

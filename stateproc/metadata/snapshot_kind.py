@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from stateproc.metadata.handles import CANONICAL_TYPE, KeyGroupsHandle
+from collections.abc import Iterator
+
+from stateproc.flink_versions import Release
+from stateproc.metadata.handles import (
+    CANONICAL_TYPE,
+    ChangelogHandle,
+    EmptySegmentHandle,
+    FileChangelogHandle,
+    IncrementalHandle,
+    InMemoryChangelogHandle,
+    KeyedHandle,
+    KeyGroupsHandle,
+    SegmentHandle,
+)
 from stateproc.metadata.snapshot import SnapshotMetadata
+from stateproc.metadata.walk import walk_stream_handles
 
 CHECKPOINT = "checkpoint"
 CANONICAL_SAVEPOINT = "canonical savepoint"
@@ -26,3 +40,72 @@ def snapshot_kind(metadata: SnapshotMetadata) -> str:
         if (handle := subtask.managed_keyed) is not None
     }
     return CANONICAL_SAVEPOINT if types == {CANONICAL_TYPE} else SAVEPOINT_OR_CHECKPOINT
+
+
+# Derive the range of Flink releases that can have written a snapshot, from its metadata version and handle types.
+
+_BY_VERSION: dict[int, tuple[Release, Release]] = {
+    2: (Release(1, 3), Release(1, 10)),
+    3: (Release(1, 11), Release(1, 15)),
+    4: (Release(1, 16), Release(1, 20)),
+    5: (Release(2, 0), Release(2, 0)),
+    6: (Release(2, 1), Release(2, 3)),
+}
+
+_BY_HANDLE: dict[int, tuple[Release, Release]] = {
+    3: (Release(1, 3), Release(1, 14)),
+    5: (Release(1, 3), Release(1, 14)),
+    7: (Release(1, 13), Release(2, 3)),
+    8: (Release(1, 14), Release(1, 15)),
+    9: (Release(1, 14), Release(2, 3)),
+    10: (Release(1, 14), Release(1, 15)),
+    11: (Release(1, 15), Release(2, 3)),
+    12: (Release(1, 15), Release(2, 3)),
+    13: (Release(1, 16), Release(2, 3)),
+    14: (Release(1, 16), Release(2, 3)),
+    15: (Release(1, 20), Release(2, 3)),
+    16: (Release(1, 20), Release(2, 3)),
+    17: (Release(1, 20), Release(2, 3)),
+}
+_FINISHED: tuple[Release, Release] = (Release(1, 14), Release(2, 3))
+
+
+def flink_version_range(metadata: SnapshotMetadata) -> str:
+    """Return the Flink releases that write this version with these handles, such as "1.16 – 1.20" or "2.0"."""
+    first, last = _BY_VERSION[metadata.version]
+    for low, high in set(_evidence(metadata)):
+        # Handles carried over from an older snapshot must not contradict the version.
+        if max(first, low) <= min(last, high):
+            first, last = max(first, low), min(last, high)
+    return str(first) if first == last else f"{first} – {last}"
+
+
+def first_reading_release(handle: KeyedHandle) -> Release:
+    """Return the first Flink release that reads a handle of this type in ``_metadata``."""
+    return max(_BY_HANDLE[kind][0] for kind in _keyed_types(handle))
+
+
+def _evidence(metadata: SnapshotMetadata) -> Iterator[tuple[Release, Release]]:
+    for operator in metadata.operators:
+        if operator.finished or any(subtask.finished for subtask in operator.subtasks):
+            yield _FINISHED
+        for subtask in operator.subtasks:
+            for keyed in (subtask.managed_keyed, subtask.raw_keyed):
+                if keyed is not None:
+                    yield from (_BY_HANDLE[kind] for kind in _keyed_types(keyed))
+            if subtask.managed_operator is not None and subtask.managed_operator.type_byte in _BY_HANDLE:
+                yield _BY_HANDLE[subtask.managed_operator.type_byte]
+    for use in walk_stream_handles(metadata):
+        if isinstance(use.handle, SegmentHandle | EmptySegmentHandle):
+            yield _BY_HANDLE[15]
+
+
+def _keyed_types(handle: KeyedHandle) -> Iterator[int]:
+    if isinstance(handle, InMemoryChangelogHandle):
+        yield 9
+    elif isinstance(handle, KeyGroupsHandle | IncrementalHandle | FileChangelogHandle):
+        yield handle.type_byte
+    elif isinstance(handle, ChangelogHandle):
+        yield handle.type_byte
+        for inner in (*handle.materialized, *handle.non_materialized):
+            yield from _keyed_types(inner)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from stateproc.metadata.handles import (
@@ -11,6 +11,7 @@ from stateproc.metadata.handles import (
     IncrementalHandle,
     KeyedHandle,
     KeyGroupsHandle,
+    RelativeFileHandle,
     StreamHandle,
 )
 from stateproc.metadata.snapshot import OperatorState, SnapshotMetadata, SubtaskState
@@ -74,3 +75,25 @@ def _of_keyed(role: str, handle: KeyedHandle) -> Iterator[tuple[str, StreamHandl
     elif isinstance(handle, ChangelogHandle):
         for inner in (*handle.materialized, *handle.non_materialized):
             yield from _of_keyed(role, inner)
+
+
+# Find the handles whose files may be those of a native savepoint that the job claimed; see storage/claimed_files.py.
+#
+# Flink writes what incremental checkpoints share into the directory ``shared``, with absolute handles. Only a native
+# savepoint has handles of shared files that are relative, and checkpoints of a job that claimed one.
+
+
+def relative_shared_files(operators: Iterable[OperatorState]) -> Iterator[RelativeFileHandle]:
+    """Yield the relative handles of files that checkpoints share."""
+    for operator in operators:
+        for subtask in operator.subtasks:
+            if subtask.managed_keyed is not None:
+                yield from _relative_files(subtask.managed_keyed)
+
+
+def _relative_files(handle: KeyedHandle) -> Iterator[RelativeFileHandle]:
+    if isinstance(handle, IncrementalHandle):
+        yield from (stream for _, stream in handle.shared if isinstance(stream, RelativeFileHandle))
+    elif isinstance(handle, ChangelogHandle):
+        for inner in handle.materialized:
+            yield from _relative_files(inner)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from stateproc.errors import InvalidOption
-from stateproc.metadata.channel_state import write_channel_handle
 from stateproc.metadata.keyed_handles import write_keyed_handle
-from stateproc.metadata.operator_handles import OperatorHandle, write_operator_handle
-from stateproc.metadata.properties import write_properties
-from stateproc.metadata.reader import LAST_VERSION, MAGIC, MASTER_STATE_MAGIC
+from stateproc.metadata.operator_handles import OperatorHandle, write_channel_handle, write_operator_handle
+from stateproc.metadata.reader import LAST_VERSION, MAGIC, MASTER_STATE_MAGIC, write_properties
 from stateproc.metadata.snapshot import MasterState, OperatorState, SnapshotMetadata, SubtaskState
 from stateproc.metadata.stream_handles import write_stream_handle
 from stateproc.wire.output import Output

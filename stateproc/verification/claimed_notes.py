@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from stateproc.errors import SnapshotError
-from stateproc.metadata.claimed_handles import relative_shared_files
+from stateproc.metadata.walk import relative_shared_files
 from stateproc.states.operator import Operator
 from stateproc.storage.filesystem import parent
 from stateproc.storage.opening import open_handle

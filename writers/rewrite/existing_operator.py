@@ -14,9 +14,9 @@ from stateproc.flink_versions import Release
 from stateproc.keygroups.class_hashes import ClassHash
 from stateproc.keygroups.key_group_assignment import key_hash_of
 from stateproc.metadata.backend import StateMetaInfo
-from stateproc.metadata.flink_version_range import first_reading_release
 from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle, KeyedHandle
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
+from stateproc.metadata.snapshot_kind import first_reading_release
 from stateproc.readers.row_schema import KEY_GROUP
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.table.serializers import RowData
