@@ -17,7 +17,7 @@ from stateproc.codec.array_types import Bytes
 from stateproc.codec.byte_arrays import uninitialized_bytes
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.storage import ByteSource, FileSource
-from stateproc.storage.read_ahead import ReadAhead, reading_ahead
+from stateproc.storage.ranges import ReadAhead, reading_ahead
 
 # Buffers that blocks of a file are read into, reused once nothing refers to them.
 #

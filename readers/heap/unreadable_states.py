@@ -25,7 +25,7 @@ from stateproc.readers.splits import split_ranges
 from stateproc.readers.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext, Undecodable
 from stateproc.storage import ByteSource
-from stateproc.storage.read_ahead import reading_ahead
+from stateproc.storage.ranges import reading_ahead
 
 PROBE_BYTES = 1 << 20
 """Bytes of a file that are walked: unknown classes mostly show in its first key groups."""

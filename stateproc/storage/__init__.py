@@ -1,11 +1,9 @@
 """Where a snapshot's bytes are: path rules, byte sources for stream handles, ranged reads, over fsspec."""
 
 from stateproc.storage.filesystem import Entry, list_directory
-from stateproc.storage.location import SnapshotLocation
-from stateproc.storage.opening import open_handle
-from stateproc.storage.paths import locate
+from stateproc.storage.paths import SnapshotLocation, locate
 from stateproc.storage.ranges import read_ranges
-from stateproc.storage.sources import ByteSource, FileSource, InlineSource
+from stateproc.storage.sources import ByteSource, FileSource, InlineSource, open_handle
 
 __all__ = [
     "ByteSource",

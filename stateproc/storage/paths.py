@@ -4,22 +4,45 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from stateproc.errors import InvalidOption, MissingFile, Where
-from stateproc.storage.filesystem import (
-    StorageOptions,
-    absolute,
-    basename,
-    join,
-    kind_of,
-    list_directory,
-    parent,
-)
+from stateproc.storage.checkpoint_roots import CheckpointRoots
+from stateproc.storage.claimed_files import ClaimedFiles
+from stateproc.storage.filesystem import StorageOptions, absolute, basename, join, kind_of, list_directory, parent
 from stateproc.storage.layout import CHECKPOINT_NAME, JOB_NAME, METADATA
-from stateproc.storage.location import SnapshotLocation
+from stateproc.storage.remote_memory import RemoteMemory
+
+# Where a snapshot is.
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotLocation:
+    """A snapshot's directory and its ``_metadata``; local ones as plain absolute paths.
+
+    ``note`` says which snapshot was chosen where the given path left a choice. ``storage_options``
+    are passed to fsspec. ``path_mapping`` maps prefixes of the files' URIs to where these files are now. Files that
+    ``_metadata`` names elsewhere than below the checkpoint root are read below ``allowed_roots`` only. ``memory`` is
+    shared by the sources of the snapshot's files.
+    """
+
+    directory_uri: str
+    metadata_uri: str
+    note: str | None = None
+    storage_options: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
+    path_mapping: Mapping[str, str] = field(default_factory=dict, hash=False)
+    allowed_roots: tuple[str, ...] = ()
+    memory: RemoteMemory = field(default_factory=RemoteMemory, compare=False, repr=False)
+    roots: CheckpointRoots = field(init=False, compare=False, repr=False)
+    claimed: ClaimedFiles = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        roots = CheckpointRoots.of(self.directory_uri, self.allowed_roots, self.path_mapping)
+        object.__setattr__(self, "roots", roots)
+        object.__setattr__(self, "claimed", ClaimedFiles(roots))
+
 
 _MOST_NAMES = 12
 

@@ -9,8 +9,7 @@ from stateproc.errors import SnapshotError
 from stateproc.metadata.walk import relative_shared_files
 from stateproc.states.operator import Operator
 from stateproc.storage.filesystem import parent
-from stateproc.storage.opening import open_handle
-from stateproc.storage.sources import FileSource
+from stateproc.storage.sources import FileSource, open_handle
 from stateproc.verification.problem import Problem, Severity
 
 

@@ -13,7 +13,7 @@ from stateproc.readers.rocksdb.table import check_filters
 from stateproc.states.operator import Operator
 from stateproc.states.raw_keyed import raw_keyed_parts, raw_keyed_text
 from stateproc.storage import ByteSource, open_handle
-from stateproc.storage.read_ahead import reading_ahead
+from stateproc.storage.ranges import reading_ahead
 from stateproc.verification.findings import Finding, VerificationUnit
 from stateproc.verification.problem import Problem, Severity, problem_of
 

@@ -18,7 +18,7 @@ from stateproc.errors import InvalidOption, Where, WriteFailed
 from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle
 from stateproc.storage.filesystem import filesystem, join, kind_of, scheme_of
 from stateproc.storage.layout import METADATA
-from stateproc.storage.location import SnapshotLocation
+from stateproc.storage.paths import SnapshotLocation
 from stateproc.storage.writing import OutputFile, remove_quietly
 
 INLINE_THRESHOLD = 20 << 10

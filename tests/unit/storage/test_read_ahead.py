@@ -11,7 +11,7 @@ import pytest
 
 from stateproc.errors import AccessDenied, CorruptSnapshot
 from stateproc.storage import FileSource, InlineSource
-from stateproc.storage.read_ahead import ReadAhead, reading_ahead
+from stateproc.storage.ranges import ReadAhead, reading_ahead
 from tests.helpers.stores.counting_filesystem import Count, CountedFileSystem, counted, counting
 from tests.helpers.sweeps import sampled
 
