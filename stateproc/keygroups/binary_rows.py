@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from stateproc.codec.arrow_arrays import null_rows
 from stateproc.errors import InvalidOption
-from stateproc.keygroups.buffers import byte_rows, fields, numbers
+from stateproc.keygroups.kernels import byte_rows, fields, numbers
 from stateproc.keygroups.key_hash import KeyHash
-from stateproc.keygroups.times import seconds_and_nanos
+from stateproc.keygroups.scalars import seconds_and_nanos
 
 Slots = NDArray[np.uint64]
 

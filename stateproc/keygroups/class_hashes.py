@@ -25,10 +25,9 @@ import pyarrow.compute as pc
 from stateproc.codec.array_types import Ints, Words
 from stateproc.codec.arrow_arrays import null_rows
 from stateproc.errors import InvalidOption
-from stateproc.keygroups.buffers import fields, numbers
-from stateproc.keygroups.hashed_types import hashed
-from stateproc.keygroups.hashed_values import hashed_values
+from stateproc.keygroups.hashed_types import hashed, hashed_values
 from stateproc.keygroups.hashes import hash_codes
+from stateproc.keygroups.kernels import fields, numbers
 from stateproc.keygroups.key_hash import KeyHash, is_reproducible
 from stateproc.keygroups.scalars import double_hashes, float_hashes, long_hashes
 from stateproc.serializers import LayoutContext, Serializer

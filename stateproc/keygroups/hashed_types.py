@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import datetime as dt
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -12,8 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from stateproc.codec.errors import BadValue
+from stateproc.codec.temporal import DAY_SECONDS, check_date, dates, day_times, days_of, instants
 from stateproc.keygroups.key_hash import KeyHash
-from stateproc.keygroups.moments import days, nanos_of_day, seconds_and_nanos
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.java.big_numbers import Big
 from stateproc.serializers.java.collections import ListOf, PlainArray
@@ -23,6 +26,65 @@ from stateproc.serializers.java.temporal import Temporal
 from stateproc.serializers.table.layouts import unique
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import RowData
+
+# Dates and times of single keys, as Python objects or ISO text, in the numbers that hashes are made of.
+
+_DAY = r"(?P<year>[+-]?\d{4,10})-(?P<month>\d\d)-(?P<day>\d\d)"
+_CLOCK = r"(?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<fraction>\d{1,9}))?)?"
+_DATE, _TIME = re.compile(_DAY), re.compile(_CLOCK)
+_MOMENT_TEXT = re.compile(rf"{_DAY}(?:[T ]{_CLOCK})?(?:Z|\+00:00)?")
+_UNIX = dt.datetime(1970, 1, 1)
+
+
+def days(value: Any) -> int:
+    """Days since 1970-01-01 of a date or of text like 2024-02-29. Raises ValueError."""
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        return (value - _UNIX.date()).days
+    return _days(_matched(_DATE, value))
+
+
+def nanos_of_day(value: Any) -> int:
+    """Nanoseconds since midnight of a time or of text like 12:30:00.5. Raises ValueError."""
+    if isinstance(value, dt.time):
+        return ((value.hour * 60 + value.minute) * 60 + value.second) * 10**9 + value.microsecond * 1000
+    return _nanos(_matched(_TIME, value))
+
+
+def seconds_and_nanos(value: Any) -> tuple[int, int]:
+    """Seconds since 1970 and nanoseconds of the second, of a datetime or of text like 2024-02-29T12:30:00.5Z. What has
+    no zone is in UTC, or local where the column is. Raises ValueError.
+    """
+    if isinstance(value, dt.datetime):
+        plain = value.astimezone(dt.timezone.utc).replace(tzinfo=None) if value.tzinfo else value
+        seconds, rest = divmod(plain - _UNIX, dt.timedelta(seconds=1))
+        return seconds, rest.microseconds * 1000
+    match = _matched(_MOMENT_TEXT, value)
+    seconds, nanos = divmod(_nanos(match) if match["hour"] else 0, 10**9)
+    return _days(match) * DAY_SECONDS + seconds, nanos
+
+
+def _matched(pattern: re.Pattern[str], value: Any) -> re.Match[str]:
+    match = pattern.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError(f"{value!r} is no date or time of this kind")
+    return match
+
+
+def _days(match: re.Match[str]) -> int:
+    year, month, day = (np.array([int(match[part])], np.int64) for part in ("year", "month", "day"))
+    try:
+        check_date(year, month, day, np.zeros(1, np.bool_))
+    except BadValue as error:
+        raise ValueError(str(error)) from error
+    return int(days_of(year, month, day)[0])
+
+
+def _nanos(match: re.Match[str]) -> int:
+    hour, minute, second = (int(match[part] or 0) for part in ("hour", "minute", "second"))
+    if hour > 23 or minute > 59 or second > 59:
+        raise ValueError(f"{match[0]} is no time of day")
+    return ((hour * 60 + minute) * 60 + second) * 10**9 + int((match["fraction"] or "0").ljust(9, "0"))
+
 
 _JAVA_TUPLES = "org.apache.flink.api.java.tuple."
 _MICRO_DIGITS = 6
@@ -272,3 +334,44 @@ def _moment(value: Any) -> dict[str, int]:
 def _millis(value: Any) -> int:
     seconds, nanos = seconds_and_nanos(value)
     return seconds * 1000 + nanos // 10**6
+
+
+# Convert dates and times that are given as ISO-8601 text to what is hashed of them.
+
+
+def hashed_values(keys: pa.Array, hash_: KeyHash) -> pa.Array:
+    """The keys with ISO-8601 text as what is hashed of a date or time."""
+    if pa.types.is_struct(keys.type) and len(hash_.children) == keys.type.num_fields:
+        parts = [hashed_values(keys.field(index), part) for index, part in enumerate(hash_.children)]
+        names = [field.name for field in keys.type]
+        return pa.StructArray.from_arrays(parts, names, mask=keys.is_null())
+    if not (pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type)) or hash_.kind not in _MOMENTS:
+        return keys
+    return _MOMENTS[hash_.kind](keys)
+
+
+def _date_column(keys: pa.Array) -> pa.Array:
+    days, null = dates(keys)
+    return pa.array(days.astype(np.int32), pa.date32(), mask=null)
+
+
+def _day_times(keys: pa.Array) -> pa.Array:
+    nanos, null = day_times(keys)
+    return pa.array(nanos, pa.time64("ns"), mask=null)
+
+
+def _millis_column(keys: pa.Array) -> pa.Array:
+    seconds, nanos, null = instants(keys)
+    return pa.array(seconds * 1000 + nanos // 10**6, pa.int64(), mask=null)
+
+
+def _seconds_and_nanos(keys: pa.Array) -> pa.Array:
+    seconds, nanos, null = instants(keys)
+    parts = [pa.array(seconds, pa.int64()), pa.array(nanos, pa.int64())]
+    return pa.StructArray.from_arrays(parts, ["seconds", "nanos"], mask=pa.array(null))
+
+
+_MOMENTS: Mapping[str, Callable[[pa.Array], pa.Array]] = {
+    "local_date": _date_column, "local_time": _day_times, "epoch_millis": _millis_column,
+    "instant": _seconds_and_nanos, "local_date_time": _seconds_and_nanos,
+}  # fmt: skip

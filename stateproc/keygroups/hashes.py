@@ -12,10 +12,9 @@ from stateproc.codec.arrow_arrays import null_rows
 from stateproc.errors import InvalidOption
 from stateproc.keygroups import kernels
 from stateproc.keygroups.binary_rows import binary_rows
-from stateproc.keygroups.buffers import fields, list_rows, numbers
+from stateproc.keygroups.kernels import fields, list_rows, numbers
 from stateproc.keygroups.key_hash import KeyHash
-from stateproc.keygroups.scalars import SCALARS, binary_row_hash, byte_array_hashes, is_text
-from stateproc.keygroups.times import TIMES
+from stateproc.keygroups.scalars import SCALARS, TIMES, binary_row_hash, byte_array_hashes, is_text
 
 _31 = np.int32(31)
 _BARE_IN_ROW = frozenset({"row_1_12", "row_1_12_with_kind"})

@@ -15,8 +15,7 @@ from stateproc.codec.arrow_arrays import as_type, numbers_of
 from stateproc.codec.byte_arrays import RowBytes
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.class_hashes import ClassHash, class_hashes
-from stateproc.keygroups.hashed_types import hashed
-from stateproc.keygroups.hashed_values import hashed_values
+from stateproc.keygroups.hashed_types import hashed, hashed_values
 from stateproc.keygroups.hashes import hash_codes
 from stateproc.keygroups.key_hash import KeyHash, is_reproducible
 from stateproc.keygroups.ranges import key_group_of_hash

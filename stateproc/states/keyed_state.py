@@ -12,8 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.errors import SnapshotError, UnsupportedSnapshot
-from stateproc.keygroups.key_group_pruning import key_groups
-from stateproc.keygroups.key_prefixes import key_prefixes
+from stateproc.keygroups.key_group_pruning import key_groups, key_prefixes
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.entry_programs import with_opaque_values
 from stateproc.readers.keyed_file import KeyedFile

@@ -11,7 +11,6 @@ import pyarrow as pa
 from stateproc.codec.arrow_arrays import numbers_of
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.keygroups.class_hashes import ClassHash, class_hashes
-from stateproc.keygroups.key_group_check import KeyGroupCheck
 from stateproc.readers.entry_decoder import decode_entries
 from stateproc.readers.entry_programs import with_opaque_values
 from stateproc.readers.row_schema import KEY_GROUP
@@ -20,6 +19,7 @@ from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import Serializer
 from stateproc.states.operator import Operator
 from stateproc.verification.findings import Finding, RowCount, StateLabel, UnreadState
+from stateproc.verification.key_group_check import KeyGroupCheck
 from stateproc.verification.problem import Problem, Severity, problem_of
 
 _TIMERS = {StateKind.EVENT_TIMERS: "event timers", StateKind.PROCESSING_TIMERS: "processing timers"}

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from stateproc.errors import SnapshotError
+from stateproc.keygroups.hashed_types import days, nanos_of_day, seconds_and_nanos
 from stateproc.keygroups.hashes import hash_codes
 from stateproc.keygroups.key_group_pruning import key_groups, keys_of_fields
 from stateproc.keygroups.key_hash import KeyHash
-from stateproc.keygroups.moments import days, nanos_of_day, seconds_and_nanos
 from stateproc.keygroups.ranges import key_group_of_hash
 from stateproc.row_formats.json_values import json_values
 from stateproc.serializers import LayoutContext, Serializer

@@ -14,8 +14,7 @@ from stateproc.codec.array_types import Ints
 from stateproc.codec.arrow_arrays import values_array
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.class_hashes import ClassHash
-from stateproc.keygroups.hashed_types import hashed
-from stateproc.keygroups.hashed_values import hashed_values
+from stateproc.keygroups.hashed_types import hashed, hashed_values
 from stateproc.keygroups.key_group_pruning import hash_alternatives, key_groups
 from stateproc.keygroups.key_hash import KeyHash, is_reproducible
 from stateproc.keygroups.ranges import key_group_of_hash
