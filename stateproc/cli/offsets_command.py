@@ -13,7 +13,7 @@ from rich.text import Text
 
 from stateproc.cli.arguments import open_snapshot
 from stateproc.cli.exit_status import NO, YES
-from stateproc.formats.kafka import COMMITTED, EARLIEST, LATEST
+from stateproc.connectors.kafka import COMMITTED, EARLIEST, LATEST
 from stateproc.reports.kafka_offsets import consumers, kafka_offsets
 
 _MARKERS = {LATEST: "latest", EARLIEST: "earliest", COMMITTED: "committed"}

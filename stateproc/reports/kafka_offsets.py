@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from stateproc.connectors.kafka_consumer import CONSUMER_STATE, next_offset
 from stateproc.errors import UnsupportedSnapshot
-from stateproc.formats.kafka_consumer import CONSUMER_STATE, next_offset
 from stateproc.states.connector_state import opened_state
 from stateproc.states.operator import Operator
 
@@ -30,7 +30,7 @@ def kafka_offsets(operators: Iterable[Operator]) -> Iterator[dict[str, Any]]:
     """Yield one row per partition of a KafkaSource or a FlinkKafkaConsumer.
 
     Partitions that the coordinator has and no reader yet come without a subtask, with the offset of their enumerated
-    split if there is one. Negative offsets are markers, see stateproc.formats.kafka.
+    split if there is one. Negative offsets are markers, see stateproc.connectors.kafka.
 
     Yields:
         operator, subtask, topic, partition, offset (the first record that has not been read), stopping_offset.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from stateproc.formats import connector_columns
+from stateproc.connectors import connector_columns
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.splits import Split
 from stateproc.states.operator_state import SUBTASK, OperatorStateView

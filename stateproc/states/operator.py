@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 
+from stateproc.connectors import read_coordinator
 from stateproc.errors import NotFound, SnapshotError, not_found
-from stateproc.formats import read_coordinator
 from stateproc.keygroups.key_types import key_type_of
 from stateproc.metadata import OperatorState
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec.arrow_arrays import values_array
+from stateproc.connectors import connector_columns
+from stateproc.connectors.operator_states import CONNECTOR_STATES
 from stateproc.errors import CorruptSnapshot, SnapshotError, Where
-from stateproc.formats import connector_columns
-from stateproc.formats.state_columns import CONNECTOR_STATES
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo, read_operator_header
 from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
 from stateproc.options import SPLIT_BYTES

@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from stateproc.connectors.kafka import (
+    COMMITTED,
+    EARLIEST,
+    ENUMERATOR_VERSIONS,
+    LATEST,
+    KafkaSplit,
+    written_coordinator,
+    written_split,
+)
 from stateproc.errors import InvalidOption, InvalidRows, Where
-from stateproc.formats.kafka import COMMITTED, EARLIEST, LATEST
-from stateproc.formats.kafka_writer import ENUMERATOR_VERSIONS, KafkaSplit, written_coordinator, written_split
 from stateproc.writers.bootstrap.frame_columns import collected, rows_like
 from stateproc.writers.bootstrap.validation import column_type
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from stateproc.connectors.kafka_consumer import CONSUMER_STATE
 from stateproc.errors import SnapshotError
-from stateproc.formats.kafka_consumer import CONSUMER_STATE
 from stateproc.metadata.backend import PRIORITY_QUEUE, StateMetaInfo
 from stateproc.reports.kafka_offsets import SOURCE_STATE
 from stateproc.states.operator import Operator

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.layouts.base import Unwritable
+from stateproc.connectors.kafka_consumer import CONSUMER_STATE, cached_hash, next_offset, stored_offset
 from stateproc.errors import InvalidOption, UnsupportedSnapshot, Where
-from stateproc.formats.kafka_consumer import CONSUMER_STATE, cached_hash, next_offset, stored_offset
 from stateproc.serializers import Serializer
 from stateproc.serializers.core.base import LayoutContext
 from stateproc.states.operator import Operator

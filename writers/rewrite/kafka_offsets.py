@@ -11,16 +11,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot, Where, not_found
-from stateproc.formats.kafka import SPLIT, TOPIC
-from stateproc.formats.kafka_writer import (
+from stateproc.connectors.connector_format import unwrap
+from stateproc.connectors.kafka import (
+    SPLIT,
+    TOPIC,
     EnumeratedPartition,
     KafkaSplit,
     coordinator_of,
     written_enumerator,
     written_split,
 )
-from stateproc.formats.versioned import unwrap
+from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot, Where, not_found
 from stateproc.metadata.handles import ByteStreamHandle
 from stateproc.reports.kafka_offsets import SOURCE_STATE
 from stateproc.states.operator import Operator

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from stateproc.formats.kafka_writer import (
+from stateproc.connectors.coordinators import read_coordinator
+from stateproc.connectors.kafka import (
     EnumeratedPartition,
     KafkaSplit,
     versioned,
     written_coordinator,
     written_enumerator,
 )
-from stateproc.formats.sources import read_coordinator
 from tests.helpers.flink.compilation import JAVA, JOBS, compiled
 from tests.helpers.quick_java import QUICK_JAVA
 

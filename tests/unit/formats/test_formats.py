@@ -7,9 +7,9 @@ import struct
 import pyarrow as pa
 import pytest
 
+from stateproc.connectors import connector_columns, read_coordinator
+from stateproc.connectors.connector_format import Versioned, unwrap
 from stateproc.errors import CorruptSnapshot
-from stateproc.formats import connector_columns, read_coordinator
-from stateproc.formats.versioned import Versioned, unwrap
 
 NO_STOPPING_OFFSET = -(1 << 63)
 

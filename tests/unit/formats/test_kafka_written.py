@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import stateproc
-from stateproc.formats.kafka_writer import KafkaSplit, written_coordinator, written_split
-from stateproc.formats.sources import read_coordinator
+from stateproc.connectors.coordinators import read_coordinator
+from stateproc.connectors.kafka import KafkaSplit, written_coordinator, written_split
 from tests.helpers.fixtures import FIXTURES
 
 RELEASES = ("1.20", "2.3")

@@ -14,9 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from stateproc.formats.connector_format import ConnectorFormat, FormatRole
-from stateproc.formats.registry import CONNECTOR_FORMATS, formats_of
-from stateproc.formats.versioned import Versioned
+from stateproc.connectors.connector_format import ConnectorFormat, FormatRole, Versioned
+from stateproc.connectors.registry import CONNECTOR_FORMATS, formats_of
 
 SAMPLES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[2] / "vectors/connector-formats.json").read_text(encoding="utf-8")

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import stateproc
+from stateproc.connectors.kafka_consumer import CONSUMER_STATE, cached_hash, next_offset, stored_offset
 from stateproc.errors import InvalidOption, NotFound, UnsupportedSnapshot
-from stateproc.formats.kafka_consumer import CONSUMER_STATE, cached_hash, next_offset, stored_offset
 from stateproc.verification.class_mentions import mentioned_classes
 from stateproc.writers.rewrite.kafka_consumer_offsets import KafkaConsumerState, kafka_consumer_state
 from stateproc.writers.rewrite.kafka_offsets import OffsetsEdit

@@ -17,8 +17,8 @@ import pytest
 
 import stateproc
 from stateproc import OperatorBootstrap, SavepointWriter, types
+from stateproc.connectors.kafka import EARLIEST
 from stateproc.errors import DuplicateKey, InvalidOption, InvalidRows, NotFound
-from stateproc.formats.kafka import EARLIEST
 from stateproc.snapshot.snapshot import Snapshot
 from tests.helpers.fixtures import FIXTURES, fixtures_in
 

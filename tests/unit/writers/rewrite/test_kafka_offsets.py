@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import stateproc
+from stateproc.connectors.coordinators import read_coordinator
+from stateproc.connectors.kafka import EnumeratedPartition, KafkaSplit
 from stateproc.errors import InvalidOption, NotFound
-from stateproc.formats.kafka_writer import EnumeratedPartition, KafkaSplit
-from stateproc.formats.sources import read_coordinator
 from stateproc.writers.rewrite.kafka_offsets import KafkaSourceState, OffsetsEdit, ReaderSplit, kafka_source_state
 from tests.helpers.fixtures import FIXTURES
 

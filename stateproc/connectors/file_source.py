@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from stateproc.formats.connector_format import ConnectorFormat, FormatRole, FormatRow
+from stateproc.connectors.connector_format import ConnectorFormat, FormatRole, FormatRow
 from stateproc.wire.cursor import Cursor
 
 _NO_OFFSET = -1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from stateproc.formats.connector_format import ConnectorFormat, FormatRole, FormatRow
+from stateproc.connectors.connector_format import ConnectorFormat, FormatRole, FormatRow
 from stateproc.wire.cursor import Cursor
 
 _MIN_SPLIT_BYTES = 18

@@ -3,7 +3,9 @@
 `registry` lists the formats, each a module of its own. May import: errors, wire.
 """
 
-from stateproc.formats.sources import read_coordinator
-from stateproc.formats.state_columns import connector_columns
+from __future__ import annotations
+
+from stateproc.connectors.coordinators import read_coordinator
+from stateproc.connectors.operator_states import connector_columns
 
 __all__ = ["connector_columns", "read_coordinator"]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from stateproc.connectors.connector_format import FormatRole, Versioned, read_versioned
+from stateproc.connectors.registry import formats_of
 from stateproc.errors import CorruptSnapshot
-from stateproc.formats.connector_format import FormatRole
-from stateproc.formats.registry import formats_of
-from stateproc.formats.versioned import Versioned, read_versioned
 from stateproc.wire.cursor import Cursor
 
 _SERDE_VERSIONS = (0, 1)

@@ -3,13 +3,13 @@
 The union state ``topic-partition-offset-states`` has an element per partition: Tuple2<KafkaTopicPartition, Long>, the
 partition by Kryo. The Long is the offset of the last record that was read (the consumer continues at the next), or one
 of the markers of KafkaTopicPartitionStateSentinel. Here offsets are those of the next record, with the markers of
-KafkaSource, as in `stateproc.formats.kafka`.
+KafkaSource, as in `stateproc.connectors.kafka`.
 """
 
 from __future__ import annotations
 
+from stateproc.connectors.kafka import COMMITTED, EARLIEST, LATEST
 from stateproc.errors import UnsupportedSnapshot
-from stateproc.formats.kafka import COMMITTED, EARLIEST, LATEST
 
 CONSUMER_STATE = "topic-partition-offset-states"
 PARTITION_CLASS = "org.apache.flink.streaming.connectors.kafka.internals.KafkaTopicPartition"

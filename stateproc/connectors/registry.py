@@ -6,8 +6,8 @@ tests/vectors/connector-formats.json.
 
 from __future__ import annotations
 
-from stateproc.formats import file_source, kafka, number_sequence
-from stateproc.formats.connector_format import ConnectorFormat, FormatRole
+from stateproc.connectors import file_source, kafka, number_sequence
+from stateproc.connectors.connector_format import ConnectorFormat, FormatRole
 
 CONNECTOR_FORMATS: tuple[ConnectorFormat, ...] = (
     kafka.SPLIT,
