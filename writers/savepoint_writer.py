@@ -11,7 +11,7 @@ from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.flink_versions import DEFAULT, Release
 from stateproc.keygroups.ranges import check_max_parallelism
 from stateproc.options import open_arguments, parse_options
-from stateproc.options.option_text import option_texts
+from stateproc.options.definition import option_texts
 from stateproc.snapshot.opening import open
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage.filesystem import absolute

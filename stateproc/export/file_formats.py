@@ -10,8 +10,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from stateproc.errors import InvalidOption
-from stateproc.row_formats.delta_columns import delta_type
-from stateproc.row_formats.parquet_columns import parquet_batch, parquet_schema
+from stateproc.row_formats.column_types import delta_type, parquet_batch, parquet_schema
 from stateproc.row_formats.row_writers import ArrowWriter, CsvWriter, JsonLinesWriter, ParquetWriter, RowWriter
 
 NONE = "none"

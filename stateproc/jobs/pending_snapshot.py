@@ -5,7 +5,7 @@ from __future__ import annotations
 from stateproc.jobs.prepared_run import PreparedRun
 from stateproc.metadata import SnapshotMetadata
 from stateproc.options import open_arguments, parse_options
-from stateproc.options.option_text import option_texts
+from stateproc.options.definition import option_texts
 from stateproc.readers.read_options import ReadOptions
 from stateproc.snapshot.opening import open
 from stateproc.snapshot.snapshot import Snapshot

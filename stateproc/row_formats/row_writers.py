@@ -9,8 +9,8 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
+from stateproc.row_formats.column_types import parquet_batch, parquet_schema
 from stateproc.row_formats.json_values import json_lines, json_values
-from stateproc.row_formats.parquet_columns import parquet_batch, parquet_schema
 
 _ROW_GROUP_ROWS, _ROW_GROUP_BYTES = 256 << 10, 32 << 20
 """A row group of Parquet ends where it has this many rows or bytes in memory."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from stateproc.errors import InvalidOption, SnapshotError
-from stateproc.options.option_text import option_texts
+from stateproc.options.definition import option_texts
 from stateproc.spark.executors import check_executors
 from stateproc.spark.options import source_options
 from stateproc.spark.relations import relation

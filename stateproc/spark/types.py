@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema, to_arro
 from pyspark.sql.types import DataType, StructType
 
 from stateproc.errors import InvalidOption, not_found
-from stateproc.row_formats.spark_columns import carried
+from stateproc.row_formats.column_types import carried
 
 _UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_type).parameters else {}
 """Timestamps get the time zone UTC: on request since Spark 4.2, always before."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from stateproc.errors import AmbiguousNamesWarning, InvalidOption, SnapshotError
 from stateproc.options import BY_NAME, FEED_OPTIONS, PATH, SELECT_OPTIONS
-from stateproc.options.option_text import option_texts
+from stateproc.options.definition import option_texts
 from stateproc.row_formats.case_collisions import colliding_names, java_fold
 from stateproc.snapshot.metadata_tables import CATALOGS
 from stateproc.snapshot.opening import open

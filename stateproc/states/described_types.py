@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from stateproc.errors import SnapshotError
-from stateproc.row_formats.spark_columns import spark_type
+from stateproc.row_formats.column_types import spark_type
 from stateproc.serializers import PROXY_VERSION, LayoutContext, Serializer
 from stateproc.serializers.core.opaque import Opaque
 from stateproc.serializers.core.registry import ObservedSnapshot, read_observed

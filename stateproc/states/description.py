@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stateproc.row_formats.spark_columns import spark_type
+from stateproc.row_formats.column_types import spark_type
 from stateproc.states.described_types import DescribedType
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from stateproc.html.pictures import TreeGroup, TreeItem, skyline, treemap
-from stateproc.html.state_styles import state_style
+from stateproc.html.pictures import TreeGroup, TreeItem, skyline, state_style, treemap
 from stateproc.html.units import counted, human_bytes
 from stateproc.keygroups.ranges import key_group_range
 from stateproc.reports.inspect_report import Report

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from stateproc.html.templates import asset, render
+from stateproc.html.cards import asset, render
 from stateproc.html.units import counted, human_bytes
 from stateproc.reports.page.operator_sections import (
     key_group_cards,

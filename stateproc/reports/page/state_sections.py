@@ -8,8 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from stateproc.html.pictures import stacked_bar
-from stateproc.html.state_styles import state_style
+from stateproc.html.pictures import stacked_bar, state_style
 from stateproc.html.type_tree import TypeNode
 from stateproc.html.units import human_bytes
 from stateproc.reports.inspect_report import Report

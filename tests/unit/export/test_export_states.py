@@ -47,7 +47,7 @@ def files_of(manifest: ExportManifest, entry: ExportedState) -> list[Path]:
 
 def without_empty_structs(table: pa.Table) -> pa.Table:
     """Parquet stores a struct without fields with a field that is null."""
-    from stateproc.row_formats.parquet_columns import parquet_batch, parquet_schema
+    from stateproc.row_formats.column_types import parquet_batch, parquet_schema
 
     schema = parquet_schema(table.schema)
     return pa.Table.from_batches([parquet_batch(batch, schema) for batch in table.to_batches()], schema)

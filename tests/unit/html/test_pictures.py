@@ -7,8 +7,18 @@ from xml.etree import ElementTree
 
 import pytest
 
-from stateproc.html.pictures import TreeGroup, TreeItem, bar, histogram, shared_columns, skyline, stacked_bar, treemap
-from stateproc.html.treemap import Cell, squarified
+from stateproc.html.pictures import (
+    Cell,
+    TreeGroup,
+    TreeItem,
+    bar,
+    histogram,
+    shared_columns,
+    skyline,
+    squarified,
+    stacked_bar,
+    treemap,
+)
 from tests.helpers.page_reports import HOSTILE
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stateproc.errors import InvalidOption
-from stateproc.options.option_text import option_texts
+from stateproc.options.definition import option_texts
 from stateproc.writers.savepoint_writer import SavepointWriter
 from tests.helpers.paths import FIXTURES
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from stateproc.row_formats.spark_columns import spark_type
+from stateproc.row_formats.column_types import spark_type
 from stateproc.states.described_types import DescribedType
 from tests.helpers.fixtures import Fixture, fixtures
 
