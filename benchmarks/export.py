@@ -17,7 +17,7 @@ from pathlib import Path
 
 import stateproc
 from benchmarks.threads import opened
-from stateproc.states.parallel_scan import available_cores
+from stateproc.model.parallel_scan import available_cores
 
 _ROUNDS = 3
 _FORMATS = (("parquet", "snappy"), ("parquet", "zstd"), ("delta", "snappy"), ("arrow", "lz4"))

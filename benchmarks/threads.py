@@ -16,8 +16,8 @@ from functools import partial
 from typing import Any
 
 import stateproc
-from stateproc.states.parallel_scan import available_cores
-from stateproc.states.state import State
+from stateproc.model.parallel_scan import available_cores
+from stateproc.model.state import State
 
 _UID, _STATE = "big", "profile"
 _ROUNDS = 7
@@ -47,7 +47,7 @@ print(seconds_of(partial(state.to_arrow, threads=int(sys.argv[2]))))
 _OPEN = """
 import sys
 from benchmarks.threads import opened
-from stateproc.states.filtered_scan import FilteredScan
+from stateproc.model.filtered_scan import FilteredScan
 FilteredScan(opened(sys.argv[1]))
 """
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from stateproc.flink_versions import Release
 from stateproc.metadata.snapshot import OperatorState
-from stateproc.states.operator import Operator
-from stateproc.states.raw_keyed import raw_keyed_parts
+from stateproc.model.operator import Operator
+from stateproc.model.raw_keyed import raw_keyed_parts
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.commit.commit_hooks import CommitHooks
 from stateproc.writers.formats.keyed_formats import OutputFormat

@@ -1,4 +1,4 @@
 """What is below a directory: its savepoints and checkpoints, the files that none of them needs, Flink's configuration.
 
-May import ``stateproc.states`` and every package below it.
+May import ``stateproc.model`` and every package below it.
 """

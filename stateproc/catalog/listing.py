@@ -16,7 +16,7 @@ from stateproc.errors import CorruptSnapshot, MissingFile, SnapshotError, Where
 from stateproc.metadata import SnapshotMetadata, read_metadata, snapshot_kind
 from stateproc.metadata.reader import MOST_BYTES
 from stateproc.metadata.snapshot_kind import CHECKPOINT, SAVEPOINT_OR_CHECKPOINT
-from stateproc.states.parallel_scan import read_in_order
+from stateproc.model.parallel_scan import read_in_order
 from stateproc.storage.filesystem import basename, is_absent, parent, read_range, scheme_of
 from stateproc.storage.layout import CHECKPOINT_NAME, JOB_NAME, SAVEPOINT_NAME
 

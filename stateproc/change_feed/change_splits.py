@@ -14,8 +14,8 @@ from stateproc.comparison.change_rows import CHANGE_TYPE
 from stateproc.comparison.common_schema import RowForm
 from stateproc.comparison.key_group_units import KeyGroupUnit
 from stateproc.comparison.state_changes import StateComparison
+from stateproc.model.state import State
 from stateproc.readers.splits import MappedSplit
-from stateproc.states.state import State
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ from stateproc.change_feed.opening_below import open_below
 from stateproc.change_feed.state_feed import StateFeed
 from stateproc.comparison.common_schema import RowForm
 from stateproc.errors import InvalidOption
+from stateproc.model.connector_state import opened_state
+from stateproc.model.operator_state import OperatorStateView
+from stateproc.model.state import State
 from stateproc.options import BY_NAME
 from stateproc.snapshot.opening import open
 from stateproc.snapshot.selection import StateSelection
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.states.connector_state import opened_state
-from stateproc.states.operator_state import OperatorStateView
-from stateproc.states.state import State
 from stateproc.storage.filesystem import absolute, basename, join, kind_of
 from stateproc.storage.layout import METADATA
 

@@ -10,6 +10,8 @@ from typing import Any
 from stateproc.comparison.structure import check_names
 from stateproc.errors import InvalidOption, NotFound
 from stateproc.metadata import OperatorState
+from stateproc.model.operator import Operator
+from stateproc.model.state import State
 from stateproc.options import BY_NAME
 from stateproc.snapshot.selection import (
     StateSelection,
@@ -19,8 +21,6 @@ from stateproc.snapshot.selection import (
     state_option,
 )
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.states.operator import Operator
-from stateproc.states.state import State
 
 
 def states_of(snapshots: Sequence[Snapshot], selection: StateSelection) -> list[State | None]:

@@ -17,10 +17,10 @@ from stateproc.comparison.change_rows import DELETE, INSERT
 from stateproc.comparison.common_schema import RowForm, exact_view, plain_schema
 from stateproc.comparison.key_group_units import UNITS_PER_THREAD, KeyGroupUnit
 from stateproc.comparison.state_changes import StateComparison
+from stateproc.model.connector_state import opened_state
+from stateproc.model.keyed_state import KeyedStateView
+from stateproc.model.state import State
 from stateproc.readers.splits import Split
-from stateproc.states.connector_state import opened_state
-from stateproc.states.keyed_state import KeyedStateView
-from stateproc.states.state import State
 
 
 @dataclass(frozen=True)

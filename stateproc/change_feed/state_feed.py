@@ -17,10 +17,10 @@ from stateproc.comparison.change_rows import CHANGE_TYPE, DELETE, INSERT, UPDATE
 from stateproc.comparison.common_schema import RowForm, common_schema
 from stateproc.comparison.key_group_units import UNIT_BYTES, UNITS_PER_THREAD
 from stateproc.errors import InvalidOption
+from stateproc.model.filtered_scan import Advance, FilteredScan
+from stateproc.model.state import State
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.splits import Split
-from stateproc.states.filtered_scan import Advance, FilteredScan
-from stateproc.states.state import State
 
 if TYPE_CHECKING:
     from typing_extensions import Self

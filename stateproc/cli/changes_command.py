@@ -17,9 +17,9 @@ from stateproc.cli.exit_status import YES
 from stateproc.cli.progress import progress
 from stateproc.cli.scan_output import chosen_format, temporal_of, write_scan
 from stateproc.errors import InvalidOption
+from stateproc.model.filtered_scan import FilteredScan
 from stateproc.options import BY_NAME, FEED_OPTIONS, SELECT_OPTIONS, Interface
 from stateproc.snapshot.selection import StateSelection
-from stateproc.states.filtered_scan import FilteredScan
 
 _ROW_OPTIONS = (*FEED_OPTIONS, BY_NAME["raw"], BY_NAME["columns"], BY_NAME["threads"])
 

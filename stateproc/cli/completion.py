@@ -18,8 +18,8 @@ from stateproc.cli.arguments import open_snapshot
 from stateproc.errors import SnapshotError
 
 if TYPE_CHECKING:
+    from stateproc.model.operator import Operator
     from stateproc.snapshot.snapshot import Snapshot
-    from stateproc.states.operator import Operator
 
 _MAX_SUBTASKS = 2_000
 _NO_FILES = frozenset(

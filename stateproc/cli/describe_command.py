@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from stateproc.cli.arguments import open_snapshot, option_values
 from stateproc.cli.exit_status import YES
 from stateproc.errors import NotFound
+from stateproc.model.operator import Operator
+from stateproc.model.state import State
 from stateproc.options import SELECT_OPTIONS, Interface
 from stateproc.snapshot.selection import StateSelection, select_operator, select_state
-from stateproc.states.operator import Operator
-from stateproc.states.state import State
 
 
 def describe_command(arguments: Namespace) -> int:

@@ -10,12 +10,12 @@ from stateproc.cli.progress import progress
 from stateproc.cli.row_output import output_stream
 from stateproc.errors import SnapshotError
 from stateproc.html.units import human_bytes
+from stateproc.model.operator import Operator
 from stateproc.reports.inspect_report import Report
 from stateproc.reports.page.page_report import page_report
 from stateproc.reports.page.render_page import render_page
 from stateproc.reports.state_times import state_times, states_with_times
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.states.operator import Operator
 
 
 def write_page(

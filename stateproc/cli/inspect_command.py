@@ -9,13 +9,13 @@ from argparse import Namespace
 from stateproc.cli.arguments import open_snapshot, option_values
 from stateproc.cli.progress import progress
 from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.model.operator import Operator
 from stateproc.options import BY_NAME
 from stateproc.options.parsers import byte_size
 from stateproc.reports.inspect_report import snapshot_report
 from stateproc.reports.report_selection import without_small
 from stateproc.reports.state_sizes import OperatorSizes, is_small_enough, operator_sizes
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.states.operator import Operator
 
 
 def inspect_command(arguments: Namespace) -> int:

@@ -12,8 +12,8 @@ from stateproc.cli.output_format import choose_format
 from stateproc.cli.progress import Advance, progress
 from stateproc.cli.row_output import BINARY_FORMATS, output_stream, row_writer
 from stateproc.errors import InvalidOption
+from stateproc.model.filtered_scan import FilteredScan
 from stateproc.row_formats.row_writers import RowWriter
-from stateproc.states.filtered_scan import FilteredScan
 
 TABLE_ROWS = 20
 """Rows of a table without ``--limit``."""

@@ -9,9 +9,9 @@ from typing import TypeVar
 import pyarrow as pa
 
 from stateproc.errors import UnsupportedSnapshot
-from stateproc.states.schema_merging import aligned, merged_schema, merged_type
-from stateproc.states.state import State
-from stateproc.states.timers import TimerView
+from stateproc.model.schema_merging import aligned, merged_schema, merged_type
+from stateproc.model.state import State
+from stateproc.model.timers import TimerView
 
 _COLLECTIONS = ("list", "map")
 _RENAMED = {"map_value": "value"}

@@ -20,9 +20,9 @@ from stateproc.comparison.change_rows import (
 from stateproc.comparison.common_schema import RowForm, common_rows, common_schema, one_batch, plain_schema
 from stateproc.comparison.entry_table import Matches
 from stateproc.comparison.key_group_units import KeyGroupUnit
+from stateproc.model.connector_state import opened_state
+from stateproc.model.state import State
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
-from stateproc.states.connector_state import opened_state
-from stateproc.states.state import State
 
 Views: TypeAlias = "tuple[State | None, State | None]"
 """A state in the first snapshot and in the second one."""

@@ -9,10 +9,10 @@ from itertools import product
 from stateproc.codec.array_types import Longs
 from stateproc.comparison.codecs import have_equal_codecs
 from stateproc.comparison.key_group_units import KeyGroupUnit
+from stateproc.model.keyed_state import KeyedStateView
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.splits import PairScan
 from stateproc.readers.state_descriptor import KeyedState
-from stateproc.states.keyed_state import KeyedStateView
 
 
 @dataclass(frozen=True)

@@ -49,13 +49,13 @@ from stateproc.comparison.file_pairs import FilePairs, whole_chunks
 from stateproc.comparison.key_group_units import KeyGroupUnit
 from stateproc.comparison.row_identity import cut_rows
 from stateproc.errors import SnapshotError
+from stateproc.model.keyed_state import KeyedStateView
 from stateproc.readers.entry_decoder import Report, decode_entries
 from stateproc.readers.entry_programs import with_opaque_values
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
-from stateproc.states.keyed_state import KeyedStateView
 
 _TTL_BYTES = 8
 KeyedViews: TypeAlias = "tuple[KeyedStateView | None, KeyedStateView | None]"

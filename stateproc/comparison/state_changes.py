@@ -18,14 +18,14 @@ from stateproc.comparison.key_group_units import KeyGroupUnit, aligned_units
 from stateproc.comparison.keyed_entries import KeyedEntriesComparison
 from stateproc.comparison.timers import TimersComparison
 from stateproc.errors import SnapshotError
+from stateproc.model.keyed_state import KeyedStateView
+from stateproc.model.operator_state import OperatorStateView
+from stateproc.model.parallel_scan import read_in_order, thread_count, useful_threads
+from stateproc.model.schema_merging import aligned
+from stateproc.model.state import State
+from stateproc.model.timers import TimerView
 from stateproc.serializers import Undecodable
 from stateproc.serializers.core.registry import load_plugins
-from stateproc.states.keyed_state import KeyedStateView
-from stateproc.states.operator_state import OperatorStateView
-from stateproc.states.parallel_scan import read_in_order, thread_count, useful_threads
-from stateproc.states.schema_merging import aligned
-from stateproc.states.state import State
-from stateproc.states.timers import TimerView
 
 
 class Comparison(Protocol):

@@ -8,9 +8,9 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from stateproc.errors import InvalidOption, NotFound, not_found
-from stateproc.states.keyed_state import KeyedStateView
-from stateproc.states.operator import Operator
-from stateproc.states.state import State
+from stateproc.model.keyed_state import KeyedStateView
+from stateproc.model.operator import Operator
+from stateproc.model.state import State
 
 if TYPE_CHECKING:
     from stateproc.snapshot.snapshot import Snapshot

@@ -14,9 +14,9 @@ from stateproc.comparison.change_rows import UnitChanges
 from stateproc.comparison.common_schema import RowForm, common_schema, one_batch
 from stateproc.comparison.key_group_units import KeyGroupUnit
 from stateproc.comparison.keyed_entries import KeyedEntriesComparison, KeyedViews
+from stateproc.model.schema_merging import aligned
+from stateproc.model.timers import TimerView
 from stateproc.readers.timers import with_service
-from stateproc.states.schema_merging import aligned
-from stateproc.states.timers import TimerView
 
 TimerViews: TypeAlias = "tuple[TimerView | None, TimerView | None]"
 """Timers of one time domain in the first snapshot and in the second one."""

@@ -12,8 +12,8 @@ import pyarrow as pa
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.export.file_formats import EXPORT_FORMATS
 from stateproc.export.manifest import ExportedFile, ExportSettings
+from stateproc.model.schema_merging import aligned
 from stateproc.readers.splits import Split
-from stateproc.states.schema_merging import aligned
 from stateproc.storage.filesystem import StorageOptions, join
 from stateproc.storage.writing import OutputFile, make_directory, rename, renames
 

@@ -32,7 +32,7 @@ from stateproc.export.manifest import (
 )
 from stateproc.export.plan import described_columns, file_tasks, split_bytes, table_task
 from stateproc.export.selected_states import ExportItem, SelectedState, SelectedTable, selected_states
-from stateproc.states.parallel_scan import read_in_order, thread_count
+from stateproc.model.parallel_scan import read_in_order, thread_count
 from stateproc.storage.filesystem import StorageOptions, absolute, kind_of, read_range
 
 if TYPE_CHECKING:

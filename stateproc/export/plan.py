@@ -10,9 +10,9 @@ from stateproc.export.export_file import FileTask
 from stateproc.export.file_formats import EXPORT_FORMATS
 from stateproc.export.manifest import ExportSettings
 from stateproc.keygroups.ranges import key_group_range
+from stateproc.model.rocksdb_tables import TableSplit
+from stateproc.model.state import State
 from stateproc.readers.splits import Split
-from stateproc.states.state import State
-from stateproc.states.table_split import TableSplit
 
 _SMALLEST_FILE, _LARGEST_FILE = 16 << 20, 256 << 20
 _FILES_PER_THREAD = 4

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from stateproc.errors import SnapshotError, not_found
 from stateproc.export.manifest import ExportedState, ExportSettings
-from stateproc.states.connector_state import opened_state
-from stateproc.states.operator import Operator
-from stateproc.states.state import State
+from stateproc.model.connector_state import opened_state
+from stateproc.model.operator import Operator
+from stateproc.model.state import State
 
 
 class ExportItem(ABC):

@@ -20,9 +20,9 @@ from stateproc.jobs.input_versions import InputVersion, delta_table
 from stateproc.jobs.job_model import SNAPSHOT, SQL, SourceSpec
 from stateproc.jobs.prepared_run import PreparedRun
 from stateproc.jobs.source_tables import SQL_ADVICE, checked_query, in_order, snapshot_state
+from stateproc.model.row_access import RereadableStream
 from stateproc.row_formats.case_collisions import ascii_lower, colliding_words
 from stateproc.sql.database import imported_duckdb
-from stateproc.states.other_libraries import RereadableStream
 from stateproc.storage.filesystem import filesystem, scheme_of
 
 if TYPE_CHECKING:

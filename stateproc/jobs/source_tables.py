@@ -18,7 +18,7 @@ from stateproc.snapshot.opening import open
 from stateproc.writers.rewrite.exact_rows import exact_open_options
 
 if TYPE_CHECKING:
-    from stateproc.states.state import State
+    from stateproc.model.state import State
 
 SQL_ADVICE = "the tables are the sources of the job, by their names"
 

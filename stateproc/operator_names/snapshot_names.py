@@ -8,8 +8,8 @@ from functools import cached_property, lru_cache
 
 from stateproc.errors import UnmatchedUidWarning
 from stateproc.metadata import OperatorState
+from stateproc.model.operator import Operator
 from stateproc.operator_names.given_names import GivenNames
-from stateproc.states.operator import Operator
 
 MAX_NODE_ID = 10_000
 """The largest id of an ExecNode whose uids are tried; a compiled plan with larger ids may be given as a file."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from stateproc.states.state import State
+from stateproc.model.state import State
 
 _ROW_KEY = "ROW<"
 

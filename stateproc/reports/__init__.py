@@ -1,5 +1,5 @@
 """What is found out about a snapshot and its states: sizes, entries, key groups, RocksDB tables, problems.
 
 A report is plain values, as ``inspect --json`` prints them; the terminal, the HTML page and notebooks draw it.
-May import ``stateproc.states`` and packages below it.
+May import ``stateproc.model`` and packages below it.
 """

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from stateproc.errors import SnapshotError
 from stateproc.metadata import walk_stream_handles
 from stateproc.metadata.handles import StreamHandle
+from stateproc.model.operator import Operator
+from stateproc.model.operator_state import OperatorStateView
+from stateproc.model.raw_keyed import raw_keyed_parts
+from stateproc.model.state import State
 from stateproc.reports.state_sizes import OperatorSizes
-from stateproc.states.operator import Operator
-from stateproc.states.operator_state import OperatorStateView
-from stateproc.states.raw_keyed import raw_keyed_parts
-from stateproc.states.state import State
 
 if TYPE_CHECKING:
     from stateproc.snapshot.snapshot import Snapshot

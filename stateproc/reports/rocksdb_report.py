@@ -8,9 +8,9 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from stateproc.errors import NotFound, SnapshotError
+from stateproc.model.operator import Operator
+from stateproc.model.rocksdb_tables import StateTables, has_databases, state_tables
 from stateproc.readers.rocksdb import StateStatistics, TableStatistics
-from stateproc.states.operator import Operator
-from stateproc.states.rocksdb_tables import StateTables, has_databases, state_tables
 
 if TYPE_CHECKING:
     from stateproc.snapshot.snapshot import Snapshot

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from stateproc.html.cards import MOST_ROWS, Card, CardCell, Head, short
 from stateproc.html.units import counted, human_bytes
-from stateproc.states.cards import stored_bytes
+from stateproc.model.cards import stored_bytes
 
 if TYPE_CHECKING:
+    from stateproc.model.operator import Operator
     from stateproc.snapshot.snapshot import Snapshot
-    from stateproc.states.operator import Operator
 
 _MOST_NAMES = 12
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from stateproc.errors import SnapshotError
+from stateproc.model.operator import Operator
+from stateproc.model.parallel_scan import read_in_order, thread_count
+from stateproc.model.state import State
 from stateproc.readers.keyed_file import KeyedFile, SizeRequest
 from stateproc.readers.small_files import MeasuredFiles, batches_of_files, measure_files
 from stateproc.readers.state_descriptor import KeyedState, StateKind
-from stateproc.states.operator import Operator
-from stateproc.states.parallel_scan import read_in_order, thread_count
-from stateproc.states.state import State
 
 SMALL = 64 << 20
 """Files up to this many bytes are read to count their entries, larger ones only with ``--scan``."""

@@ -12,11 +12,11 @@ import pyarrow as pa
 from stateproc.codec.array_types import Longs
 from stateproc.codec.arrow_arrays import numbers_of, offsets_of, split_nulls
 from stateproc.errors import SnapshotError
+from stateproc.model.keyed_state import KeyedStateView
+from stateproc.model.operator import Operator
+from stateproc.model.state import State
 from stateproc.reports.state_sizes import SMALL
 from stateproc.reports.time_histogram import TimeCounter, TimeHistogram
-from stateproc.states.keyed_state import KeyedStateView
-from stateproc.states.operator import Operator
-from stateproc.states.state import State
 
 _TIMESTAMP, _LAST_ACCESS = "timestamp", "last_access"
 _BUDGET = 2 << 30

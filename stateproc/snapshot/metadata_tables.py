@@ -13,10 +13,12 @@ import pyarrow as pa
 from stateproc.errors import SnapshotError
 from stateproc.metadata import walk_stream_handles
 from stateproc.metadata.handles import KeyGroupsHandle
-from stateproc.states.operator import Operator
-from stateproc.states.operator_state import OperatorStateView
-from stateproc.states.rocksdb_tables import state_tables
-from stateproc.states.state import State
+from stateproc.model.operator import Operator
+from stateproc.model.operator_state import OperatorStateView
+from stateproc.model.rocksdb_tables import state_tables
+from stateproc.model.state import State
+from stateproc.reports.kafka_offsets import offsets_table
+from stateproc.sql import SqlCatalog
 
 if TYPE_CHECKING:
     from stateproc.snapshot.snapshot import Snapshot
@@ -249,3 +251,14 @@ CATALOGS: dict[str, Catalog] = {
     ),
 }
 """The metadata tables by name; ``operators`` has the columns of Flink's savepoint_metadata()."""
+
+
+# The tables of a snapshot for SQL: its states, and tables about it.
+
+
+def sql_catalog(snapshot: Snapshot) -> SqlCatalog:
+    """Return the tables: one per state, and states, operators, files, coordinators, rocksdb and offsets."""
+    tables = {name: (lambda catalog=catalog: catalog.table(snapshot)) for name, catalog in CATALOGS.items()}
+    return SqlCatalog(
+        snapshot.operators, snapshot.operator, {**tables, "offsets": lambda: offsets_table(snapshot.operators)}
+    )

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from stateproc.errors import InvalidOption
+from stateproc.model.operator import Operator
+from stateproc.model.state import State
 from stateproc.options import BY_NAME, SELECT_OPTIONS, Interface
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.states.operator import Operator
-from stateproc.states.state import State
 
 _STATE_OPTIONS = ("state", "operator_state", "timers", "table")
 _SHOWN_STATES = 4

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from stateproc.errors import InvalidOption, NotFound, not_found
 from stateproc.keygroups.operator_ids import matching_operator_id, operator_id
 from stateproc.metadata import OperatorState, SnapshotMetadata, file_bytes, flink_version_range, snapshot_kind
+from stateproc.model.operator import Operator
+from stateproc.model.state import State
 from stateproc.operator_names.snapshot_names import SnapshotNames
 from stateproc.readers.read_options import ReadOptions
 from stateproc.snapshot.opening_arguments import (
     all_given_names,
 )
-from stateproc.states.operator import Operator
-from stateproc.states.state import State
 from stateproc.storage import SnapshotLocation
 
 if TYPE_CHECKING:
@@ -295,7 +295,7 @@ class Snapshot:
             external_access: Whether statements may read and write files, attach databases and load extensions.
         """
         # Lazy: start-up.
-        from stateproc.snapshot.sql_tables import sql_catalog
+        from stateproc.snapshot.metadata_tables import sql_catalog
         from stateproc.sql import SqlDatabase
 
         return SqlDatabase(sql_catalog(self), threads, memory_limit, external_access=external_access)
@@ -313,7 +313,7 @@ class Snapshot:
             MissingPackage: duckdb is not installed.
         """
         # Lazy: start-up.
-        from stateproc.snapshot.sql_tables import sql_catalog
+        from stateproc.snapshot.metadata_tables import sql_catalog
         from stateproc.sql.database import views_in
 
         return views_in(connection, sql_catalog(self))

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.model.schema_merging import aligned, narrowed, portions
 from stateproc.options.definition import option_texts
 from stateproc.spark.executors import check_executors
 from stateproc.spark.options import source_options
 from stateproc.spark.relations import relation
 from stateproc.spark.types import arrow_schema, spark_schema
 from stateproc.spark.workers import check_worker_python, keep_loaded
-from stateproc.states.schema_merging import aligned, narrowed, portions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,6 +10,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from stateproc.errors import SnapshotError
+from stateproc.model.schema_merging import aligned, portions
+from stateproc.model.state import State
 from stateproc.readers.splits import Split
 from stateproc.spark.filters import key_groups_of_filters, keys_of_filters
 from stateproc.spark.options import SourceOptions
@@ -17,8 +19,6 @@ from stateproc.spark.pushdowns import PushFilters, limited, with_offered_pushdow
 from stateproc.spark.relations import relation
 from stateproc.spark.types import arrow_schema, check_wanted
 from stateproc.spark.workers import keep_loaded
-from stateproc.states.schema_merging import aligned, portions
-from stateproc.states.state import State
 
 
 class SplitPartition(InputPartition):

@@ -9,16 +9,16 @@ from typing import Any
 import pyarrow as pa
 
 from stateproc.change_feed.feed_query import FeedQuery
+from stateproc.model.connector_state import opened_state
+from stateproc.model.operator import Operator
+from stateproc.model.rocksdb_tables import TableSplit
+from stateproc.model.state import State
 from stateproc.readers.splits import Split
 from stateproc.snapshot.metadata_tables import CATALOGS
 from stateproc.snapshot.opening import open
 from stateproc.snapshot.selection import select_state
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.spark.options import SourceOptions
-from stateproc.states.connector_state import opened_state
-from stateproc.states.operator import Operator
-from stateproc.states.state import State
-from stateproc.states.table_split import TableSplit
 
 ROWS_PER_SPLIT = 100_000
 Pruning = Callable[[State], "set[int] | None"]

@@ -8,11 +8,11 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from stateproc.errors import CorruptSnapshot, InvalidOption, MissingFile, NotFound
+from stateproc.model.schema_merging import narrowed
 from stateproc.spark.options import SourceOptions, source_options
 from stateproc.spark.reader import SavepointReader
 from stateproc.spark.relations import relation
 from stateproc.spark.types import spark_schema
-from stateproc.states.schema_merging import narrowed
 
 
 def schema_of(raw: Mapping[str, str]) -> StructType:

@@ -14,6 +14,7 @@ from stateproc.change_feed.feed_rows import CHANGE_FIELDS, COMMIT_TIMESTAMP, COM
 from stateproc.change_feed.stream_offset import StreamOffset
 from stateproc.change_feed.stream_splits import CommittedSplit, TruncateSplit, consecutive
 from stateproc.errors import NotFound
+from stateproc.model.connector_state import opened_state
 from stateproc.readers.splits import Split
 from stateproc.snapshot.selection import select_operator, select_state
 from stateproc.snapshot.snapshot import Snapshot
@@ -22,7 +23,6 @@ from stateproc.spark.reader import SplitPartition
 from stateproc.spark.relations import Relation, StateRelation
 from stateproc.spark.types import check_wanted
 from stateproc.spark.workers import keep_loaded
-from stateproc.states.connector_state import opened_state
 
 _SMALL_BYTES, _SMALL_SPLITS = 16 << 20, 16
 """What one task reads at most of several steps. A task takes as long to start as it takes to compare some MB."""

@@ -17,12 +17,12 @@ from pyspark.sql.types import StructType
 from stateproc.change_feed.checkpoint_follower import ADVICE, CheckpointFollower
 from stateproc.change_feed.stream_offset import StreamOffset
 from stateproc.errors import InvalidOption, LostCheckpoint, MissingFile, SnapshotError, UntrustedPath
+from stateproc.model.schema_merging import aligned, portions
 from stateproc.spark.options import SourceOptions, source_options
 from stateproc.spark.reader import SplitPartition
 from stateproc.spark.stream_batches import batch_partitions
 from stateproc.spark.types import arrow_schema
 from stateproc.spark.workers import keep_loaded
-from stateproc.states.schema_merging import aligned, portions
 from stateproc.storage.filesystem import is_absent
 
 POLLING_SECONDS = 0.5

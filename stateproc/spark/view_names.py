@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
+from stateproc.model.operator import Operator
 from stateproc.row_formats.case_collisions import distinct_names, java_fold
-from stateproc.states.operator import Operator
 
 _SHORT_HASH = 8
 _MAX_NAME_LENGTH = 120

@@ -11,6 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from stateproc.errors import AmbiguousNamesWarning, InvalidOption, SnapshotError
+from stateproc.model.connector_state import opened_state
+from stateproc.model.null_values import warn_of_nulls
+from stateproc.model.operator import Operator
+from stateproc.model.rocksdb_tables import has_databases
+from stateproc.model.state import State
 from stateproc.options import BY_NAME, FEED_OPTIONS, PATH, SELECT_OPTIONS
 from stateproc.options.definition import option_texts
 from stateproc.row_formats.case_collisions import colliding_names, java_fold
@@ -26,11 +31,6 @@ from stateproc.spark.types import spark_schema
 from stateproc.spark.view_cache import ViewCache, check_cache
 from stateproc.spark.view_names import view_name, view_names
 from stateproc.spark.workers import check_worker_python
-from stateproc.states.connector_state import opened_state
-from stateproc.states.null_values import warn_of_nulls
-from stateproc.states.operator import Operator
-from stateproc.states.rocksdb_tables import has_databases
-from stateproc.states.state import State
 from stateproc.storage.filesystem import store_kind
 
 if TYPE_CHECKING:

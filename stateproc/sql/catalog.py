@@ -14,11 +14,11 @@ from functools import cached_property
 import pyarrow as pa
 
 from stateproc.errors import InvalidOption, SnapshotError, not_found
+from stateproc.model.connector_state import opened_state
+from stateproc.model.operator import Operator
+from stateproc.model.state import State
 from stateproc.row_formats.case_collisions import ascii_lower, distinct_names, distinct_reader, distinct_schema
 from stateproc.sql.pushdown import ScanRequest
-from stateproc.states.connector_state import opened_state
-from stateproc.states.operator import Operator
-from stateproc.states.state import State
 
 _RESERVED_SCHEMAS = frozenset({"main", "temp", "system", "information_schema", "pg_catalog"})
 """DuckDB's own schemas and catalogs."""

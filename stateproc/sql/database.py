@@ -16,12 +16,12 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.scope import traverse_scope
 
 from stateproc.errors import InvalidOption, MissingPackage, NotFound, SnapshotError
+from stateproc.model.parallel_scan import thread_count
+from stateproc.model.row_access import RereadableStream
 from stateproc.row_formats.case_collisions import unique_names
 from stateproc.sql.catalog import SqlCatalog, SqlTable, quoted
 from stateproc.sql.field_names import StatementNames, resolve_names
 from stateproc.sql.pushdown import ScanRequest, key_request, needed_columns
-from stateproc.states.other_libraries import RereadableStream
-from stateproc.states.parallel_scan import thread_count
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

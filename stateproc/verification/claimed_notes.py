@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from stateproc.errors import SnapshotError
 from stateproc.metadata.walk import relative_shared_files
-from stateproc.states.operator import Operator
+from stateproc.model.operator import Operator
 from stateproc.storage.filesystem import parent
 from stateproc.storage.sources import FileSource, open_handle
 from stateproc.verification.problem import Problem, Severity

@@ -9,6 +9,7 @@ from typing import Any
 
 from stateproc.codec.kryo.reader import readable_serializers
 from stateproc.codec.kryo.setting import KryoSetting
+from stateproc.model.operator import Operator
 from stateproc.readers.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.avro.serializer import Avro
@@ -21,7 +22,6 @@ from stateproc.serializers.kryo.serializer import Kryo
 from stateproc.serializers.pojo.layouts import Subclass
 from stateproc.serializers.pojo.serializer import Pojo
 from stateproc.serializers.scala import CaseClass
-from stateproc.states.operator import Operator
 
 _PLATFORM = (
     "java.",

@@ -8,12 +8,12 @@ from functools import partial
 from stateproc.errors import MissingPackage, SnapshotError
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.metadata.handles import IncrementalHandle
+from stateproc.model.operator import Operator
 from stateproc.readers.rocksdb import rocksdb_entries
 from stateproc.readers.rocksdb.database import DatabaseFile, SstFile, database_files, tables_by_state
 from stateproc.readers.rocksdb.key_ranges import key_group_span
 from stateproc.readers.rocksdb.native_database import NativeDatabase, NotOpened, has_library, native_database
 from stateproc.readers.rocksdb.table import table_properties
-from stateproc.states.operator import Operator
 from stateproc.verification.findings import Finding, VerificationUnit
 from stateproc.verification.problem import Problem, Severity, problem_of
 

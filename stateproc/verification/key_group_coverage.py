@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.ranges import key_group_range
-from stateproc.states.operator import Operator
+from stateproc.model.operator import Operator
 from stateproc.verification.problem import Problem, Severity
 
 _DAMAGED = "_metadata is damaged, or was written by a faulty tool: take the snapshot again or use a copy"

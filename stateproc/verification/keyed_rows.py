@@ -11,13 +11,13 @@ import pyarrow as pa
 from stateproc.codec.arrow_arrays import numbers_of
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.keygroups.class_hashes import ClassHash, class_hashes
+from stateproc.model.operator import Operator
 from stateproc.readers.entry_decoder import decode_entries
 from stateproc.readers.entry_programs import with_opaque_values
 from stateproc.readers.row_schema import KEY_GROUP
 from stateproc.readers.splits import KeyedSplit, decode_keys
 from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import Serializer
-from stateproc.states.operator import Operator
 from stateproc.verification.findings import Finding, RowCount, StateLabel, UnreadState
 from stateproc.verification.key_group_check import KeyGroupCheck
 from stateproc.verification.problem import Problem, Severity, problem_of

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from stateproc.errors import SnapshotError
+from stateproc.model.operator import Operator
+from stateproc.model.parallel_scan import read_in_order
 from stateproc.readers.key_group_blocks import KeyGroupRange
 from stateproc.readers.key_groups_file import KeyGroupsSplit
 from stateproc.readers.keyed_file import KeyedFile
 from stateproc.readers.splits import KeyedSplit, SplitRequest, StateScan, split_ranges
 from stateproc.readers.state_descriptor import KeyedState
-from stateproc.states.operator import Operator
-from stateproc.states.parallel_scan import read_in_order
 from stateproc.verification.findings import Finding, UnreadState, VerificationUnit
 from stateproc.verification.keyed_rows import VerifiedKeyedState, key_group_check, keyed_label, read_state
 from stateproc.verification.problem import Problem, problem_of

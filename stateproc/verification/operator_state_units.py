@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from stateproc.errors import SnapshotError
+from stateproc.model.connector_state import opened_state
+from stateproc.model.operator import Operator
+from stateproc.model.operator_state import DISTRIBUTIONS, OperatorSplit, OperatorStateView
 from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.readers.timers import RawTimerSplit, TimerService
 from stateproc.serializers.runtime.timers import Timer
-from stateproc.states.connector_state import opened_state
-from stateproc.states.operator import Operator
-from stateproc.states.operator_state import DISTRIBUTIONS, OperatorSplit, OperatorStateView
 from stateproc.verification.findings import Finding, RowCount, StateLabel, UnreadState, VerificationUnit
 from stateproc.verification.keyed_rows import VerifiedKeyedState, counted, key_group_check
 from stateproc.verification.problem import problem_of

@@ -8,10 +8,10 @@ from functools import partial
 from stateproc.errors import CorruptSnapshot, SnapshotError, Where
 from stateproc.metadata.handles import ChannelHandle, KeyGroupsHandle, StreamHandle
 from stateproc.metadata.snapshot import SubtaskState
+from stateproc.model.operator import Operator
+from stateproc.model.raw_keyed import raw_keyed_parts, raw_keyed_text
 from stateproc.readers.rocksdb.database import database_files
 from stateproc.readers.rocksdb.table import check_filters
-from stateproc.states.operator import Operator
-from stateproc.states.raw_keyed import raw_keyed_parts, raw_keyed_text
 from stateproc.storage import ByteSource, open_handle
 from stateproc.storage.ranges import reading_ahead
 from stateproc.verification.findings import Finding, VerificationUnit

@@ -11,9 +11,9 @@ from stateproc.errors import not_found
 from stateproc.metadata.handles import StreamHandle
 from stateproc.metadata.snapshot import SnapshotMetadata
 from stateproc.metadata.walk import walk_stream_handles
+from stateproc.model.operator import Operator
+from stateproc.model.parallel_scan import read_in_order, thread_count
 from stateproc.serializers.core.registry import load_plugins
-from stateproc.states.operator import Operator
-from stateproc.states.parallel_scan import read_in_order, thread_count
 from stateproc.storage.filesystem import store_kind
 from stateproc.verification.claimed_notes import claimed_file_notes
 from stateproc.verification.class_mentions import mentioned_classes

@@ -26,7 +26,7 @@ def test_the_public_classes_are_documented_with_their_arguments(site: Path) -> N
     reading = (site / "api/reading.html").read_text(encoding="utf-8")
     writing = (site / "api/writing.html").read_text(encoding="utf-8")
     assert 'id="stateproc.snapshot.opening.open"' in reading and "path_mapping" in reading
-    assert 'id="stateproc.states.state.State.to_arrow"' in reading
+    assert 'id="stateproc.model.state.State.to_arrow"' in reading
     assert 'id="stateproc.writers.savepoint_writer.SavepointWriter.write"' in writing
 
 

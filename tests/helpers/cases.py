@@ -30,10 +30,10 @@ from pathlib import Path
 from typing import Any
 
 import stateproc
+from stateproc.model.state import State
 from stateproc.options import BY_NAME, Interface
 from stateproc.snapshot.selection import StateSelection, select_state
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.states.state import State
 from tests.helpers.fixture_archives import unpacked
 from tests.helpers.paths import CACHE, TESTS
 from tests.helpers.value_comparison import time_parts

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from stateproc.change_feed.feed_rows import CHANGE_FIELDS, COMMIT_VERSION
 from stateproc.comparison.change_rows import CHANGE_TYPE, UNIDENTIFYING
-from stateproc.states.connector_state import opened_state
-from stateproc.states.state import State
+from stateproc.model.connector_state import opened_state
+from stateproc.model.state import State
 from tests.helpers.paths import FIXTURES
 
 REMOVING = ("delete", "update_preimage")

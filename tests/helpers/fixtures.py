@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import stateproc
+from stateproc.model.connector_state import opened_state
+from stateproc.model.state import State
 from stateproc.snapshot.metadata_tables import CATALOGS
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.states.connector_state import opened_state
-from stateproc.states.state import State
 from tests.helpers.paths import FIXTURES
 from tests.helpers.value_comparison import plain, same
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import stateproc
+from stateproc.model.operator import Operator
 from stateproc.query_plans import CompiledPlan, PlanNode, read_plan
 from stateproc.query_plans.node_rules import NODE_RULES
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.states.operator import Operator
 from tests.helpers.flink.planned_queries import ROWS
 from tests.helpers.paths import FIXTURES
 

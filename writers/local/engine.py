@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from stateproc.errors import InvalidOption
 from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle
-from stateproc.states.parallel_scan import available_cores
+from stateproc.model.parallel_scan import available_cores
 from stateproc.writers.assemble_metadata import CompletedWrite, finish
 from stateproc.writers.bootstrap.frame_columns import is_spark
 from stateproc.writers.commit.commit import Commit

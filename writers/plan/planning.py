@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from stateproc.model.operator import Operator
 from stateproc.serializers import LayoutContext
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.states.operator import Operator
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.keyed_formats import OutputFormat

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from stateproc.connectors.kafka_consumer import CONSUMER_STATE
 from stateproc.errors import SnapshotError
 from stateproc.metadata.backend import PRIORITY_QUEUE, StateMetaInfo
+from stateproc.model.operator import Operator
 from stateproc.reports.kafka_offsets import SOURCE_STATE
-from stateproc.states.operator import Operator
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.formats.keyed_formats import KEYED_FORMATS, OutputFormat
 from stateproc.writers.plan.savepoint_plan import PlanAction, StatePlan

@@ -17,10 +17,10 @@ from stateproc.metadata.backend import StateMetaInfo
 from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle, KeyedHandle
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
 from stateproc.metadata.snapshot_kind import first_reading_release
+from stateproc.model.operator import Operator
 from stateproc.readers.row_schema import KEY_GROUP
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.table.serializers import RowData
-from stateproc.states.operator import Operator
 from stateproc.writers.bootstrap.keyed_bootstrap import KeyedRows
 from stateproc.writers.bootstrap.new_operator import row_encoder
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap

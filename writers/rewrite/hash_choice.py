@@ -17,10 +17,10 @@ from stateproc.codec.arrow_arrays import numbers_of
 from stateproc.errors import InvalidOption, Where
 from stateproc.keygroups.class_hashes import SCALA, ClassHash, class_hashes
 from stateproc.keygroups.ranges import key_group_of_hash
+from stateproc.model.operator import Operator
 from stateproc.readers.row_schema import KEY_GROUP
 from stateproc.serializers import Serializer
 from stateproc.serializers.scala import CaseClass
-from stateproc.states.operator import Operator
 from stateproc.writers.rewrite.merged_header import MergedHeader
 from stateproc.writers.rewrite.raw_copy import carried_splits
 from stateproc.writers.rewrite.rekey import WRONG_HASH_ADVICE, HashCodes, Rekey, rekey

@@ -15,9 +15,9 @@ from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.connectors.kafka_consumer import CONSUMER_STATE, cached_hash, next_offset, stored_offset
 from stateproc.errors import InvalidOption, UnsupportedSnapshot, Where
+from stateproc.model.operator import Operator
 from stateproc.serializers import Serializer
 from stateproc.serializers.core.base import LayoutContext
-from stateproc.states.operator import Operator
 from stateproc.wire import Output
 from stateproc.writers.rewrite.kafka_offsets import OffsetsEdit, Partition, check_named
 from stateproc.writers.rewrite.operator_state_copy import GivenElements, merged_operator_header, raw_elements

@@ -23,8 +23,8 @@ from stateproc.connectors.kafka import (
 )
 from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot, Where, not_found
 from stateproc.metadata.handles import ByteStreamHandle
+from stateproc.model.operator import Operator
 from stateproc.reports.kafka_offsets import SOURCE_STATE
-from stateproc.states.operator import Operator
 from stateproc.wire import Cursor, Output
 from stateproc.writers.rewrite.operator_state_copy import GivenElements, merged_operator_header, raw_elements
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pyarrow.compute as pc
 
 from stateproc.errors import InvalidOption, Where
-from stateproc.states.connector_state import opened_state
-from stateproc.states.operator import Operator
-from stateproc.states.operator_state import OperatorStateView
+from stateproc.model.connector_state import opened_state
+from stateproc.model.operator import Operator
+from stateproc.model.operator_state import OperatorStateView
 
 WRITER_STATE, COMMITTER_STATE = "writer_raw_states", "streaming_committer_raw_states"
 

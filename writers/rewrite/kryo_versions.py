@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterator, Sequence
 from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.flink_versions import Release
 from stateproc.metadata.backend import StateMetaInfo
+from stateproc.model.operator import Operator
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.kryo.serializer import Kryo
-from stateproc.states.operator import Operator
 from stateproc.writers.bootstrap.state_registration import RegisteredState
 
 _KRYO = b"org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot"

@@ -15,13 +15,13 @@ from stateproc.errors import UnsupportedSnapshot, Where, not_found
 from stateproc.flink_versions import DEFAULT, LAST, Release
 from stateproc.metadata.backend import KEY_VALUE, KEY_VALUE_V2, PRIORITY_QUEUE, KeyedHeader, StateMetaInfo
 from stateproc.metadata.handles import KeyGroupsHandle
+from stateproc.model.operator import Operator
 from stateproc.readers.header_reader import read_whole_header
 from stateproc.readers.merged_snapshots import DifferentSerializersError, merged_info, merged_key
 from stateproc.readers.state_descriptor import KeyedState, keyed_state, timer_state_name
 from stateproc.readers.timers import RawTimers, TimerService, open_raw_timers
 from stateproc.serializers import Serializer, proxied_snapshot, read_proxied
 from stateproc.serializers.runtime.timers import Timer
-from stateproc.states.operator import Operator
 from stateproc.writers.rewrite.raw_snapshots import PROXY, composite_of, raw_composite, versioned_of
 
 _TIMER = "org.apache.flink.streaming.api.operators.TimerSerializerSnapshot"

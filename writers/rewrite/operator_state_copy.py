@@ -15,11 +15,11 @@ from stateproc.codec.byte_arrays import RowBytes
 from stateproc.errors import UnsupportedSnapshot, Where, not_found
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
 from stateproc.metadata.handles import StatePartition
+from stateproc.model.operator import Operator
+from stateproc.model.operator_state import OperatorFile
 from stateproc.readers.merged_snapshots import DifferentSerializersError, merged_info
 from stateproc.readers.operator_state import element_chunks, element_ranges, state_info
 from stateproc.serializers.core.registry import load_plugins
-from stateproc.states.operator import Operator
-from stateproc.states.operator_state import OperatorFile
 from stateproc.writers.formats.common.byte_gather import gather
 
 _BROADCAST = "BROADCAST"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from stateproc.flink_versions import Release
 from stateproc.metadata.snapshot import OperatorState
-from stateproc.states.operator import Operator
+from stateproc.model.operator import Operator
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.kafka_consumer_offsets import KafkaConsumerState, kafka_consumer_state

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from stateproc.codec.byte_arrays import RowBytes
 from stateproc.errors import not_found
+from stateproc.model.operator import Operator
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.read_options import ReadOptions
@@ -22,7 +23,6 @@ from stateproc.readers.splits import KeyedSplit, SplitRequest, StateScan
 from stateproc.readers.state_descriptor import TIMER_PREFIX, timer_state_name
 from stateproc.readers.timers import RawTimerSplit
 from stateproc.serializers.core.registry import load_plugins
-from stateproc.states.operator import Operator
 from stateproc.writers.formats.common.byte_gather import entry_batch, gather
 from stateproc.writers.rewrite.merged_header import DOMAINS, timers_in_raw_state
 

@@ -12,9 +12,9 @@ from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.keygroups.ranges import key_group_range
 from stateproc.metadata.handles import KeyGroupsHandle
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
+from stateproc.model.operator import Operator
+from stateproc.model.raw_keyed import RawKeyedPart, raw_keyed_parts
 from stateproc.readers.key_group_blocks import KeyGroupRange
-from stateproc.states.operator import Operator
-from stateproc.states.raw_keyed import RawKeyedPart, raw_keyed_parts
 from stateproc.writers.commit.staging import Staging
 
 _AT_ONCE = 8 << 20

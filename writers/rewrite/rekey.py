@@ -26,13 +26,13 @@ from stateproc.keygroups.key_group_assignment import AnyHash, java_hashes, key_h
 from stateproc.keygroups.key_group_pruning import hash_alternatives
 from stateproc.keygroups.key_hash import KeyHash
 from stateproc.keygroups.ranges import key_group_of_hash
+from stateproc.model.operator_context import OperatorContext
 from stateproc.readers.error_context import placed
 from stateproc.readers.row_schema import KEY_GROUP, SerializedValue
 from stateproc.readers.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.structs import RowOf
 from stateproc.serializers.table.serializers import RowData
-from stateproc.states.operator_context import OperatorContext
 from stateproc.writers.bootstrap.keyed_encoder import RowEncoder
 from stateproc.writers.formats.common.byte_gather import row_bytes_of
 

@@ -17,7 +17,7 @@ from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.flink_versions import Release
 from stateproc.metadata.handles import OperatorStreamHandle
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
-from stateproc.states.operator import Operator
+from stateproc.model.operator import Operator
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.operator_state.verify import verify_operator_state
 from stateproc.writers.formats.operator_state.writer import OperatorStateWriter

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from stateproc.errors import InvalidOption, Where
+from stateproc.model.operator import Operator
 from stateproc.readers.row_schema import KEY_GROUP
 from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import Serializer
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
-from stateproc.states.operator import Operator
 from stateproc.writers.bootstrap.column_type import ColumnType
 from stateproc.writers.bootstrap.frame_columns import columns_like, columns_of, is_spark
 from stateproc.writers.bootstrap.keyed_encoder import KEY, NAMESPACE, VALUE

@@ -12,9 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from stateproc.cli.render.operator_lines import counted
-from stateproc.states.described_types import DescribedType
-from stateproc.states.description import StateDescription
-from stateproc.states.operator import Operator
+from stateproc.model.description import DescribedType, StateDescription
+from stateproc.model.operator import Operator
 
 _NESTED = re.compile(r"<.*>", re.DOTALL)
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from stateproc.errors import SnapshotError
 from stateproc.html.type_tree import TypeNode, type_tree
+from stateproc.model.operator import Operator
+from stateproc.model.rocksdb_tables import has_databases
 from stateproc.reports.inspect_report import Report
 from stateproc.reports.kafka_offsets import kafka_offsets
 from stateproc.reports.rocksdb_report import operator_tables
 from stateproc.reports.state_times import StateTimes
-from stateproc.states.operator import Operator
-from stateproc.states.rocksdb_tables import has_databases
 from stateproc.storage.filesystem import modified_at
 
 if TYPE_CHECKING:

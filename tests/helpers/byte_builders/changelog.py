@@ -7,7 +7,7 @@ from pathlib import Path
 import cramjam
 
 import stateproc
-from stateproc.states.operator import Operator
+from stateproc.model.operator import Operator
 from tests.helpers.byte_builders.metadata import (
     bytes32,
     changelog,

@@ -22,14 +22,14 @@ from stateproc.metadata.handles import (
     SegmentHandle,
 )
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
+from stateproc.model.operator_state import operator_header
+from stateproc.model.state import State
 from stateproc.readers.changelog.log_segments import log_source
 from stateproc.readers.header_reader import read_whole_header
 from stateproc.readers.read_options import ReadOptions
 from stateproc.readers.state_descriptor import KeyedState, header_states
 from stateproc.serializers import LayoutContext, Undecodable
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.states.operator_state import operator_header
-from stateproc.states.state import State
 from stateproc.storage import SnapshotLocation, open_handle
 from stateproc.storage.sources import InlineSource
 from tests.helpers.fixtures import Fixture, fixtures

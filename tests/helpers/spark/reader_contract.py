@@ -11,10 +11,10 @@ import pyarrow as pa
 from pyspark.cloudpickle import dumps
 from pyspark.sql.types import StructType
 
+from stateproc.model.state import State
 from stateproc.spark.reader import SavepointReader
 from stateproc.spark.source import reader_of, schema_of
 from stateproc.spark.types import arrow_schema
-from stateproc.states.state import State
 from tests.helpers.fixtures import CLASSES, Fixture
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from functools import cache
 
 import pyarrow as pa
 
+from stateproc.model.operator import Operator
 from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
-from stateproc.states.operator import Operator
 from stateproc.writers.rewrite.merged_header import merged_header
 from stateproc.writers.rewrite.raw_copy import carried_splits
 from stateproc.writers.rewrite.ttl import ttl_off

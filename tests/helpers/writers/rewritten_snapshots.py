@@ -16,10 +16,10 @@ from stateproc.keygroups.ranges import key_group_range
 from stateproc.metadata.backend import StateMetaInfo, write_keyed_header
 from stateproc.metadata.handles import KeyGroupsHandle, OperatorStreamHandle
 from stateproc.metadata.snapshot import OperatorState, SubtaskState
+from stateproc.model.operator import Operator
 from stateproc.readers.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.states.operator import Operator
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.canonical.writer import CanonicalWriter

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import stateproc
 from stateproc.metadata.backend import StateMetaInfo
-from stateproc.states.operator import Operator
+from stateproc.model.operator import Operator
 from stateproc.writers.rewrite.raw_copy import carried_splits
 
 

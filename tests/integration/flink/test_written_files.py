@@ -16,9 +16,9 @@ import stateproc
 from stateproc.flink_versions import release as release_of
 from stateproc.metadata.backend import read_operator_header, write_keyed_header
 from stateproc.metadata.handles import KeyGroupsHandle, OperatorStreamHandle
+from stateproc.model.operator_state import OperatorFile
 from stateproc.readers.keyed_file import KeyedFile
 from stateproc.serializers import LayoutContext
-from stateproc.states.operator_state import OperatorFile
 from stateproc.wire import Cursor
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from stateproc.model.schema_merging import aligned
+from stateproc.model.state import State
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.spark.types import arrow_schema
-from stateproc.states.schema_merging import aligned
-from stateproc.states.state import State
 from tests.helpers.fixtures import CLASSES, FIXTURES, Fixture, differences, fixtures, fixtures_in, newest_fixtures
 from tests.helpers.spark.reader_contract import selecting_exact
 

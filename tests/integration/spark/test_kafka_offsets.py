@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import stateproc
 from stateproc import InvalidOption, InvalidRows, NotFound, OperatorBootstrap, SavepointWriter
+from stateproc.model.operator import Operator
 from stateproc.reports.kafka_offsets import kafka_offsets
-from stateproc.states.operator import Operator
 from tests.helpers.fixtures import FIXTURES
 
 UID = "orders-from-kafka"

@@ -10,10 +10,10 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 import stateproc
 from stateproc.errors import InvalidOption, NotFound, SnapshotError
+from stateproc.model.connector_state import opened_state
+from stateproc.model.schema_merging import aligned_array
+from stateproc.model.state import State
 from stateproc.spark.types import carried
-from stateproc.states.connector_state import opened_state
-from stateproc.states.schema_merging import aligned_array
-from stateproc.states.state import State
 from tests.helpers.paths import FIXTURES
 from tests.helpers.spark.reader_contract import planned, rows, selecting
 

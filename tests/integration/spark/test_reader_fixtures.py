@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from stateproc.model.state import State
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.states.state import State
 from tests.helpers.fixtures import CLASSES, Fixture, differences, fixtures
 from tests.helpers.spark.reader_contract import rows, selecting_exact
 

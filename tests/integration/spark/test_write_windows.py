@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 import stateproc
 from stateproc import InvalidOption, NotFound, OperatorBootstrap, SavepointWriter
-from stateproc.states.operator import Operator
+from stateproc.model.operator import Operator
 from tests.helpers.fixtures import FIXTURES
 from tests.helpers.writers.savepoint_comparison import contents
 

@@ -15,9 +15,9 @@ from stateproc.change_feed.changes import FeedSnapshots, state_feed
 from stateproc.change_feed.commits import commits
 from stateproc.change_feed.state_feed import StateFeed
 from stateproc.comparison.common_schema import RowForm
+from stateproc.model.state import State
 from stateproc.snapshot.selection import StateSelection, state_option
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.states.state import State
 from tests.helpers.change_feeds import apply_feed, change_types, newest_chains, pairs_in, rows_of
 from tests.helpers.fixtures import FIXTURES, fixtures_in
 from tests.helpers.sweeps import exhaustive

@@ -11,9 +11,9 @@ import pytest
 import stateproc
 from stateproc.comparison.common_schema import NotComparable
 from stateproc.errors import InvalidOption, NotFound, UnsupportedSnapshot
+from stateproc.model.connector_state import opened_state
 from stateproc.snapshot.selection import state_option
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.states.connector_state import opened_state
 from tests.helpers.change_feeds import apply_feed, change_types, rows_of
 from tests.helpers.fixtures import CLASSES, FIXTURES, Fixture, fixtures, fixtures_in
 

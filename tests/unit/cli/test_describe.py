@@ -12,10 +12,9 @@ import pytest
 
 import stateproc
 from stateproc.cli import main
+from stateproc.model.description import type_changes, type_node
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.temporal import TEMPORAL, Temporal
-from stateproc.states.described_types import type_node
-from stateproc.states.type_changes import type_changes
 from tests.helpers.paths import FIXTURES
 from tests.helpers.sql_job import AGGREGATE, SQL
 

@@ -11,8 +11,8 @@ import pytest
 
 import stateproc
 from stateproc.cli.definitions.verbs import VERBS
+from stateproc.model.operator import Operator
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.states.operator import Operator
 from stateproc.writers.changes import CHANGES, ChangeDefinition
 from tests.helpers.command_runs import CommandRun
 from tests.helpers.paths import DEMO, FIXTURES, ROOT

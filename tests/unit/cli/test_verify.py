@@ -111,7 +111,7 @@ def test_undecodable_states_fit_the_schema(run: Any) -> None:
 
 
 def test_names_do_not_control_the_terminal(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stateproc.states.operator.Operator.display", "a\x1b[31mb")
+    monkeypatch.setattr("stateproc.model.operator.Operator.display", "a\x1b[31mb")
     assert "\x1b" not in run("verify", DEMO).out
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from stateproc.comparison import keyed_entries
 from stateproc.comparison.snapshot_comparison import SnapshotComparison
-from stateproc.states.state import State
+from stateproc.model.state import State
 from tests.helpers.fixtures import FIXTURES, Fixture, fixtures_in
 
 CHAINS = sorted(path.parent for path in FIXTURES.glob("*/chain-*/manifest.json"))

@@ -13,10 +13,10 @@ import pytest
 from stateproc.comparison.state_changes import StateComparison
 from stateproc.comparison.structure import operator_pairs
 from stateproc.errors import MissingFile
+from stateproc.model.keyed_state import KeyedStateView
+from stateproc.model.state import State
 from stateproc.readers.changelog import changed_entries as changed_keys
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.states.keyed_state import KeyedStateView
-from stateproc.states.state import State
 from stateproc.storage import FileSource, sources
 from tests.helpers.fixtures import FIXTURES, fixtures_in
 from tests.helpers.sweeps import exhaustive

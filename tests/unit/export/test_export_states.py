@@ -20,9 +20,9 @@ from stateproc.errors import InvalidOption, NotFound, WriteFailed
 from stateproc.export import ExportManifest
 from stateproc.export.folder_names import FolderNames, folder_name
 from stateproc.export.manifest import ExportedState
+from stateproc.model.connector_state import opened_state
+from stateproc.model.state import State
 from stateproc.row_formats.json_values import json_lines
-from stateproc.states.connector_state import opened_state
-from stateproc.states.state import State
 from tests.helpers.fixtures import FIXTURES, Fixture, newest_fixtures, unknown_type_fixtures
 
 READS_EVERY_MODE = False

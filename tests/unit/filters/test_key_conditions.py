@@ -15,6 +15,7 @@ import pytest
 from stateproc.errors import SnapshotError
 from stateproc.filters import RowFilter, keys_in, parse
 from stateproc.keygroups.key_group_pruning import key_groups
+from stateproc.model.state import State
 from stateproc.row_formats.json_values import json_values
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.java.scalars import SCALARS, Scalar
@@ -22,7 +23,6 @@ from stateproc.serializers.java.temporal import TEMPORAL, Temporal
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import RowData
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.states.state import State
 from tests.helpers.fixtures import Fixture, newest_fixtures
 from tests.helpers.key_conditions import KeyConditions
 from tests.helpers.sweeps import exhaustive, sweep

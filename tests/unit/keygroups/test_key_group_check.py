@@ -8,9 +8,9 @@ import pytest
 
 from stateproc import types
 from stateproc.keygroups.key_group_pruning import key_groups
+from stateproc.model.keyed_state import KeyedStateView
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.states.keyed_state import KeyedStateView
 from stateproc.verification.key_group_check import KeyGroupCheck
 from tests.helpers.fixtures import CLASSES, Fixture, fixtures
 

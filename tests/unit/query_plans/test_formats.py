@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stateproc.states.state import State
+from stateproc.model.state import State
 from tests.helpers.planned_states import in_order, planned_job
 from tests.helpers.sweeps import sampled
 

@@ -24,6 +24,7 @@ from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
 from stateproc.metadata.keyed_handles import ChangelogHandle, IncrementalHandle
 from stateproc.metadata.snapshot import SnapshotMetadata
 from stateproc.metadata.stream_handles import ByteStreamHandle, FileHandle
+from stateproc.model.schema_merging import portions
 from stateproc.readers import header_reader as headers
 from stateproc.readers.entry_decoder import decode_entries
 from stateproc.readers.operator_state import element_chunks, element_ranges
@@ -40,7 +41,6 @@ from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.scalars import SCALARS, VOID_NAMESPACE, Scalar
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.states.schema_merging import portions
 from stateproc.storage import InlineSource, SnapshotLocation
 from stateproc.wire import Cursor
 from stateproc.writers.formats.rocksdb.options import TableOptions

@@ -26,6 +26,7 @@ from stateproc.metadata.handles import (
     StreamHandle,
 )
 from stateproc.metadata.keyed_handles import KeyedHandle
+from stateproc.model.state import State
 from stateproc.readers.changelog.log_metadata import read_declaration
 from stateproc.readers.changelog.log_segments import METADATA_GROUP, log_blocks
 from stateproc.readers.changelog.records import Operation
@@ -33,7 +34,6 @@ from stateproc.readers.rocksdb.database import column_families, database_files, 
 from stateproc.readers.rocksdb.meta_blocks import TWO_LEVEL, TableProperties
 from stateproc.readers.rocksdb.table import open_table
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.states.state import State
 from tests.helpers.fixtures import FIXTURES, Fixture, differences, fixtures_in
 
 NEWEST = ("1.20", "2.3")

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import stateproc
-from stateproc.states import parallel_scan
-from stateproc.states.state import State
+from stateproc.model import parallel_scan
+from stateproc.model.state import State
 from tests.helpers.fixtures import fixtures
 from tests.helpers.paths import FIXTURES
 

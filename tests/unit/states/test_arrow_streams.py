@@ -13,9 +13,9 @@ import pytest
 
 import stateproc
 from stateproc.errors import InvalidOption, UnsupportedSnapshot
-from stateproc.states import parallel_scan
-from stateproc.states.connector_state import opened_state
-from stateproc.states.state import State
+from stateproc.model import parallel_scan
+from stateproc.model.connector_state import opened_state
+from stateproc.model.state import State
 from tests.helpers.paths import FIXTURES
 
 DEMO = str(FIXTURES / "1.20/demo/snapshot")

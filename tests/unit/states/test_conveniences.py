@@ -12,7 +12,7 @@ import pytest
 
 import stateproc
 from stateproc.errors import InvalidOption, NotFound
-from stateproc.states.state import State
+from stateproc.model.state import State
 from tests.helpers.fixtures import FIXTURES, Fixture, newest_fixtures
 
 READS_EVERY_MODE = False
@@ -115,7 +115,7 @@ def test_keys_of_dates_and_structs() -> None:
     class Reader:
         schema = pa.schema([("key", pa.struct([("a", pa.date32()), ("b", pa.string())])), ("value", pa.int64())])
 
-    from stateproc.states.key_lookup import rows_of_key
+    from stateproc.model.row_access import rows_of_key
 
     keys: list[dict[str, Any] | None] = [{"a": datetime.date(2024, 2, 29), "b": "x"}, {"a": None, "b": "x"}]
     batch = pa.RecordBatch.from_pydict({"key": keys, "value": [1, 2]}, schema=Reader.schema)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from stateproc.model.description import DescribedType
 from stateproc.row_formats.column_types import spark_type
-from stateproc.states.described_types import DescribedType
 from tests.helpers.fixtures import Fixture, fixtures
 
 _FEW = [item for item in fixtures() if item.name.startswith(("1.20/kitchen-hashmap-canonical", "2.3/sql-hashmap-can"))]

@@ -11,9 +11,9 @@ import pytest
 
 import stateproc
 from stateproc.cli.app import main
+from stateproc.model.joined_table import by_key_group
 from stateproc.readers import splits
 from stateproc.spark.source import reader_of, schema_of
-from stateproc.states.joined_table import by_key_group
 from tests.helpers.byte_builders.metadata import i32, inline, key_groups, metadata, operator, subtask, utf
 from tests.helpers.byte_builders.serializers import scalar, versioned
 from tests.helpers.fixtures import fixtures

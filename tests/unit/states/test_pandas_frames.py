@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import stateproc
 from stateproc.errors import InvalidOption
-from stateproc.states.pandas_frames import PANDAS_DTYPES, to_frame
+from stateproc.model.row_access import PANDAS_DTYPES, to_frame
 from tests.helpers.fixtures import Fixture, fixtures
 from tests.helpers.sweeps import sampled
 

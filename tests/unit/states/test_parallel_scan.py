@@ -18,8 +18,8 @@ import pytest
 
 import stateproc
 from stateproc.errors import CorruptSnapshot, InvalidOption
-from stateproc.states import parallel_scan
-from stateproc.states.parallel_scan import parallel_split_bytes, read_in_order, thread_count, useful_threads
+from stateproc.model import parallel_scan
+from stateproc.model.parallel_scan import parallel_split_bytes, read_in_order, thread_count, useful_threads
 from tests.helpers.paths import FIXTURES
 
 MB = 1 << 20
@@ -213,7 +213,7 @@ def test_a_forked_process_has_its_own_threads_and_refuses_those_of_its_parent() 
 @pytest.mark.processes
 def test_an_interpreter_ends_although_a_scan_was_not_closed() -> None:
     code = (
-        "from stateproc.states.parallel_scan import read_in_order\n"
+        "from stateproc.model.parallel_scan import read_in_order\n"
         "scan = read_in_order(range(9), lambda item: iter(range(10**9)), 2, size_of=lambda _: 1 << 20)\n"
         "print(next(scan), next(scan))\n"
     )
@@ -262,7 +262,7 @@ def test_tiny_local_states_start_no_threads(monkeypatch: pytest.MonkeyPatch) -> 
     assert state.to_arrow(threads=4) == rows
     assert len(scans) == 1
     # Threads wait for requests to a remote store at the same time, however few bytes they read.
-    monkeypatch.setattr("stateproc.states.state.store_kind", lambda uri: "s3")
+    monkeypatch.setattr("stateproc.model.state.store_kind", lambda uri: "s3")
     assert state.useful_threads(4, splits) == 4
 
 

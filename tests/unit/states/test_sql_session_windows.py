@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stateproc.states.state import State
+from stateproc.model.state import State
 from tests.helpers.fixtures import fixtures
 
 CASES = [item for item in fixtures() if "/sql-sessions-" in item.name]

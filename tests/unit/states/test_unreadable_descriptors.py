@@ -9,7 +9,7 @@ import pytest
 
 import stateproc
 from stateproc import SnapshotError, UnreadableStateWarning, UnsupportedSnapshot
-from stateproc.states.operator import Operator
+from stateproc.model.operator import Operator
 from tests.helpers.fixtures import Fixture, fixtures
 
 UID = "kitchen-string"

@@ -18,7 +18,7 @@ import pytest
 
 from stateproc import InvalidOption, UnreadableStateWarning, UnsupportedSnapshot
 from stateproc.cli.app import main
-from stateproc.states.operator import Operator
+from stateproc.model.operator import Operator
 from tests.helpers.fixtures import Fixture, unknown_type_fixtures
 from tests.helpers.value_comparison import plain
 

@@ -14,6 +14,7 @@ from stateproc.codec.layouts import Layout
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.codec.layouts.strings import blob_array, blob_columns
 from stateproc.codec.machine import Machine
+from stateproc.model.keyed_state import KeyedStateView
 from stateproc.readers.canonical.reader import CanonicalSplit
 from stateproc.readers.entry_programs import (
     Columns,
@@ -30,7 +31,6 @@ from stateproc.readers.rocksdb.splits import RocksDbSplit
 from stateproc.readers.splits import KeyedSplit
 from stateproc.readers.state_descriptor import KeyedState, StateKind, header_states
 from stateproc.serializers import LayoutContext
-from stateproc.states.keyed_state import KeyedStateView
 from tests.helpers.fixtures import Fixture, fixtures
 from tests.unit.snapshot.test_fixtures import CLASSES
 

@@ -10,13 +10,13 @@ import pytest
 
 import stateproc
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
+from stateproc.model.keyed_state import KeyedStateView
 from stateproc.readers.entry_decoder import decode_entries
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.rocksdb import RocksDbSplit
 from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.scalars import SCALARS, VOID_NAMESPACE, Scalar
-from stateproc.states.keyed_state import KeyedStateView
 from tests.helpers.paths import FIXTURES
 
 CTX = LayoutContext()

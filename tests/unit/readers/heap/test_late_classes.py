@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 
 from stateproc import UnreadableStateWarning, UnsupportedSnapshot
+from stateproc.model.operator import Operator
 from stateproc.readers.heap import reader as splits
 from stateproc.readers.heap.unreadable_states import unreadable_states
-from stateproc.states.operator import Operator
 from tests.helpers.fixtures import CLASSES, fixtures
 
 GENERIC = {"fixtures.Edges$Generic": CLASSES["fixtures.Edges$Generic"]}

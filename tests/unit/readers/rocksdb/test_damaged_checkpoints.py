@@ -11,9 +11,9 @@ import pytest
 import stateproc
 from stateproc.errors import CorruptSnapshot, MissingFile, SnapshotError
 from stateproc.metadata.handles import ChangelogHandle, FileChangelogHandle, IncrementalHandle
+from stateproc.model.state import State
 from stateproc.readers.rocksdb import DatabaseFile, database_files, family_files, open_table
 from stateproc.readers.rocksdb.format import TRAILER_SIZE
-from stateproc.states.state import State
 from tests.helpers.paths import FIXTURES
 from tests.helpers.sweeps import exhaustive, sweep
 

@@ -16,10 +16,10 @@ from stateproc.keygroups.key_hash import KeyHash
 from stateproc.metadata import read_metadata
 from stateproc.metadata.handles import FileHandle, IncrementalHandle
 from stateproc.metadata.writer import write_metadata
+from stateproc.model.filtered_scan import FilteredScan
 from stateproc.readers.rocksdb import database_files, rocksdb_entries
 from stateproc.spark.options import source_options
 from stateproc.spark.relations import relation
-from stateproc.states.filtered_scan import FilteredScan
 from stateproc.storage import FileSource
 from tests.helpers.paths import FIXTURES
 from tests.helpers.rocksdb.databases import contents, database

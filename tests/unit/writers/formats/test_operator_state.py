@@ -14,7 +14,7 @@ from stateproc.codec.byte_arrays import RowBytes
 from stateproc.errors import InvalidEntries, InvalidOption
 from stateproc.metadata.backend import BROADCAST, OPERATOR, StateMetaInfo, read_operator_header
 from stateproc.metadata.handles import StatePartition
-from stateproc.states.operator_state import OperatorFile
+from stateproc.model.operator_state import OperatorFile
 from stateproc.storage import InlineSource
 from stateproc.wire import Cursor
 from stateproc.writers.formats.operator_state.writer import OperatorStateWriter

@@ -15,10 +15,10 @@ import stateproc
 from stateproc import OperatorBootstrap, SavepointWriter, types
 from stateproc.errors import SnapshotError, UnsupportedSnapshot
 from stateproc.jobs.source_tables import snapshot_state
+from stateproc.model.operator import Operator
 from stateproc.readers.state_descriptor import StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.states.operator import Operator
 from tests.helpers.cases import case_snapshots
 from tests.helpers.fixtures import CLASSES, fixtures
 

@@ -8,7 +8,7 @@ import pytest
 
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.flink_versions import release
-from stateproc.states.operator import Operator
+from stateproc.model.operator import Operator
 from stateproc.writers.rewrite.kryo_versions import check_kryo
 from tests.helpers.fixtures import FIXTURES, fixtures_in
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from stateproc.model.operator import Operator
 from stateproc.readers.canonical.reader import CanonicalSplit
-from stateproc.states.operator import Operator
 from stateproc.writers.rewrite.merged_header import merged_header
 from stateproc.writers.rewrite.multi_state_copy import CarriedTogether, together
 from stateproc.writers.rewrite.raw_copy import CarriedSplit, carried_splits

@@ -15,11 +15,11 @@ import pytest
 from stateproc.errors import NotFound, UnsupportedSnapshot
 from stateproc.metadata.backend import KEY_VALUE, KEY_VALUE_V2, StateMetaInfo
 from stateproc.metadata.handles import KeyGroupsHandle
+from stateproc.model.operator import Operator
 from stateproc.readers.state_descriptor import KeyedState, keyed_state
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.core import registry
 from stateproc.serializers.runtime.timers import Timer
-from stateproc.states.operator import Operator
 from stateproc.writers.formats.operator_state.writer import OperatorStateWriter
 from stateproc.writers.rewrite.merged_header import TTL, classic, merged_header
 from stateproc.writers.rewrite.operator_state_copy import merged_operator_header, raw_elements

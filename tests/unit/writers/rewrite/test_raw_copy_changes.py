@@ -13,11 +13,11 @@ from stateproc.errors import CorruptSnapshot, InvalidOption, InvalidRows, Unsupp
 from stateproc.keygroups.key_group_assignment import key_hash_of
 from stateproc.keygroups.ranges import key_group_of_hash
 from stateproc.metadata.backend import KEY_VALUE
+from stateproc.model.operator import Operator
 from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.scalars import LONG, SCALARS, VOID_NAMESPACE, Scalar
 from stateproc.serializers.pojo.serializer import Pojo
-from stateproc.states.operator import Operator
 from stateproc.writers.bootstrap.keyed_encoder import RowEncoder
 from stateproc.writers.rewrite.merged_header import merged_header
 from stateproc.writers.rewrite.rekey import rekey, rekeyed

@@ -14,9 +14,9 @@ from stateproc.cli import main
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
 from stateproc.keygroups.ranges import key_group_range
 from stateproc.metadata.handles import KeyGroupsHandle
+from stateproc.model.operator import Operator
+from stateproc.model.raw_keyed import raw_keyed_parts, runs_text
 from stateproc.snapshot.metadata_tables import CATALOGS
-from stateproc.states.operator import Operator
-from stateproc.states.raw_keyed import raw_keyed_parts, runs_text
 from tests.helpers.cases import case_snapshots
 from tests.helpers.fixtures import fixtures
 

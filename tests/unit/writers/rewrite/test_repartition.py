@@ -10,8 +10,8 @@ import pytest
 from stateproc.errors import InvalidOption
 from stateproc.flink_versions import release
 from stateproc.metadata.handles import OperatorHandle, StatePartition
-from stateproc.states.operator import Operator
-from stateproc.states.operator_state import OperatorFile
+from stateproc.model.operator import Operator
+from stateproc.model.operator_state import OperatorFile
 from stateproc.storage import open_handle
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+from stateproc.model.parallel_scan import read_in_order, thread_count
+from stateproc.model.schema_merging import aligned, narrowed
 from stateproc.readers.splits import Split
-from stateproc.states.parallel_scan import read_in_order, thread_count
-from stateproc.states.schema_merging import aligned, narrowed
 
 if TYPE_CHECKING:
     from stateproc.filters import RowFilter, WhereCondition
-    from stateproc.states.state import State
+    from stateproc.model.state import State
 
 _SPLIT_BYTES = 8 << 20
 

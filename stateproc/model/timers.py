@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from stateproc.errors import SnapshotError, UnsupportedSnapshot
+from stateproc.model.keyed_state import KeyedStateView
+from stateproc.model.operator_context import OperatorContext
+from stateproc.model.schema_merging import merged_type
+from stateproc.model.state import State
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.splits import MappedSplit, Split
 from stateproc.readers.state_descriptor import TIMER_PREFIX
 from stateproc.readers.timers import SERVICE, RawTimers, TimerService, named_service, with_service
-from stateproc.states.keyed_state import KeyedStateView
-from stateproc.states.operator_context import OperatorContext
-from stateproc.states.schema_merging import merged_type
-from stateproc.states.state import State
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from stateproc.states.described_types import DescribedType
-    from stateproc.states.description import Storage
+    from stateproc.model.description import DescribedType, Storage
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ class TimerView(State):
         return next((problem for problem in problems if problem is not None), None)
 
     def _types(self) -> tuple[DescribedType, ...]:
-        from stateproc.states.described_types import type_node  # Lazy: start-up.
+        from stateproc.model.description import type_node  # Lazy: start-up.
 
         if self._queues:
             return self._queues[0]._types()
@@ -114,7 +113,7 @@ class TimerView(State):
         return tuple(type_node(name, serializer, context, {}) for name, serializer in parts)
 
     def _storage(self) -> Storage:
-        from stateproc.states.description import Storage  # Lazy: start-up.
+        from stateproc.model.description import Storage  # Lazy: start-up.
 
         return self._queues[0]._storage() if self._queues else Storage(layouts=("raw timers",))
 

@@ -13,16 +13,16 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from stateproc.errors import SnapshotError
+from stateproc.model.state import State
 from stateproc.readers.keyed_file import KeyedFile
 from stateproc.readers.read_options import ReadOptions
 from stateproc.readers.state_descriptor import KeyedState
 from stateproc.serializers import Serializer
 from stateproc.serializers.core.base import CaseClassArity
 from stateproc.serializers.flinkx.case_classes import FlinkxCaseClass
-from stateproc.states.state import State
 
 if TYPE_CHECKING:
-    from stateproc.states.operator import Operator
+    from stateproc.model.operator import Operator
 
 _DEEPEST = 64
 _SPLITS, _BATCHES = 2, 1

@@ -17,15 +17,15 @@ import pyarrow.compute as pc
 
 from stateproc.codec.arrow_arrays import numbers_of
 from stateproc.errors import InvalidOption, NotFound, SnapshotError
+from stateproc.model.keyed_state import KeyedStateView
+from stateproc.model.null_values import warn_of_nulls
+from stateproc.model.operator_context import OperatorContext
+from stateproc.model.schema_merging import aligned, aligned_array
+from stateproc.model.state import State
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.row_schema import KEY_GROUP, RAW_KEY
 from stateproc.readers.splits import KeyedSplit, Split, read_keys
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
-from stateproc.states.keyed_state import KeyedStateView
-from stateproc.states.null_values import warn_of_nulls
-from stateproc.states.operator_context import OperatorContext
-from stateproc.states.schema_merging import aligned, aligned_array
-from stateproc.states.state import State
 
 if TYPE_CHECKING:
     from typing_extensions import Self

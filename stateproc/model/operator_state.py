@@ -15,6 +15,10 @@ from stateproc.connectors.operator_states import CONNECTOR_STATES
 from stateproc.errors import CorruptSnapshot, SnapshotError, Where
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo, read_operator_header
 from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
+from stateproc.model.null_values import warn_of_nulls, with_choices
+from stateproc.model.operator_context import OperatorContext
+from stateproc.model.schema_merging import merged_schema
+from stateproc.model.state import State
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.entry_programs import known_or_bytes
 from stateproc.readers.header_reader import read_whole_header
@@ -23,15 +27,10 @@ from stateproc.readers.read_options import ReadOptions
 from stateproc.readers.splits import Split
 from stateproc.serializers import Undecodable
 from stateproc.serializers.core.registry import load_plugins
-from stateproc.states.null_values import warn_of_nulls, with_choices
-from stateproc.states.operator_context import OperatorContext
-from stateproc.states.schema_merging import merged_schema
-from stateproc.states.state import State
 from stateproc.storage import ByteSource
 
 if TYPE_CHECKING:
-    from stateproc.states.described_types import DescribedType
-    from stateproc.states.description import Storage
+    from stateproc.model.description import DescribedType, Storage
 
 SUBTASK = "subtask"
 DISTRIBUTIONS = {"SPLIT_DISTRIBUTE": "split", "UNION": "union", "BROADCAST": "broadcast"}
@@ -204,14 +203,14 @@ class OperatorStateView(State):
         return None
 
     def _types(self) -> tuple[DescribedType, ...]:
-        from stateproc.states.state_types import operator_types  # Lazy: start-up.
+        from stateproc.model.state_types import operator_types  # Lazy: start-up.
 
         return operator_types(self._infos[0], self.operator.options.context)
 
     def _storage(self) -> Storage:
         # Lazy: start-up.
-        from stateproc.states.description import Storage
-        from stateproc.states.state_types import value_snapshot
+        from stateproc.model.description import Storage
+        from stateproc.model.state_types import value_snapshot
 
         name, version = value_snapshot(self._infos[0])
         return Storage(

@@ -12,20 +12,19 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.model.filtered_scan import FilteredScan
+from stateproc.model.operator_context import OperatorContext
+from stateproc.model.parallel_scan import parallel_split_bytes, read_in_order, thread_count, useful_threads
+from stateproc.model.row_access import RowAccess
+from stateproc.model.schema_merging import aligned, narrowed
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.splits import Split
-from stateproc.states.filtered_scan import FilteredScan
-from stateproc.states.operator_context import OperatorContext
-from stateproc.states.parallel_scan import parallel_split_bytes, read_in_order, thread_count, useful_threads
-from stateproc.states.row_access import RowAccess
-from stateproc.states.schema_merging import aligned, narrowed
 from stateproc.storage.filesystem import store_kind
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from stateproc.states.described_types import DescribedType
-    from stateproc.states.description import StateDescription, Storage
+    from stateproc.model.description import DescribedType, StateDescription, Storage
 
 _REMOTE_SPLIT = 32 << 20
 """The smallest split of a remote snapshot that threads read: opening its files takes some requests."""
@@ -109,7 +108,7 @@ class State(RowAccess):
     def describe(self) -> StateDescription:
         """Describe the state without reading its rows: types in Flink, Arrow and Spark, and how it is stored."""
         # Lazy: start-up. Reading rows needs no descriptions.
-        from stateproc.states.description import StateDescription, Storage, stored_columns
+        from stateproc.model.description import StateDescription, Storage, stored_columns
 
         problem = self.problem
         try:
@@ -136,7 +135,7 @@ class State(RowAccess):
 
     def _storage(self) -> Storage:
         """Describe how the state is stored."""
-        from stateproc.states.description import Storage  # Lazy: start-up.
+        from stateproc.model.description import Storage  # Lazy: start-up.
 
         return Storage()
 
@@ -300,7 +299,7 @@ class State(RowAccess):
     def _repr_html_(self) -> str:
         """Show the types in a notebook."""
         # Lazy: start-up.
-        from stateproc.states.cards import state_card
+        from stateproc.model.cards import state_card
 
         return state_card(self).html()
 

@@ -12,8 +12,8 @@ from stateproc.html.units import counted, human_bytes
 from stateproc.metadata import SnapshotMetadata, walk_stream_handles
 
 if TYPE_CHECKING:
-    from stateproc.states.operator import Operator
-    from stateproc.states.state import State
+    from stateproc.model.operator import Operator
+    from stateproc.model.state import State
 
 _MOST_PROBLEMS = 5
 

@@ -12,6 +12,14 @@ from stateproc.keygroups.key_types import key_type_of
 from stateproc.metadata import OperatorState
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
 from stateproc.metadata.handles import KeyGroupsHandle, StatePartition
+from stateproc.model.case_class_arity import file_needs_arity, settled_options
+from stateproc.model.connector_state import opened_state
+from stateproc.model.joined_table import WideState, wide_state
+from stateproc.model.keyed_state import KeyedStateView, StateInFile
+from stateproc.model.operator_context import OperatorContext, OperatorNaming
+from stateproc.model.operator_state import OperatorFile, OperatorStateView
+from stateproc.model.state import State
+from stateproc.model.timers import TimerView
 from stateproc.readers.backends import BACKENDS
 from stateproc.readers.changelog.composite_keys import key_handles_of
 from stateproc.readers.keyed_file import KeyedFile, SharedStates
@@ -20,15 +28,6 @@ from stateproc.readers.read_options import ReadOptions
 from stateproc.readers.state_descriptor import PREFIX, KeyedState, StateKind
 from stateproc.readers.state_names import OperatorNames
 from stateproc.readers.timers import RawTimers, open_raw_timers
-from stateproc.states.case_class_arity import file_needs_arity, settled_options
-from stateproc.states.connector_state import opened_state
-from stateproc.states.joined_table import WideState, wide_state
-from stateproc.states.keyed_state import KeyedStateView, StateInFile
-from stateproc.states.operator_context import OperatorContext
-from stateproc.states.operator_naming import OperatorNaming
-from stateproc.states.operator_state import OperatorFile, OperatorStateView
-from stateproc.states.state import State
-from stateproc.states.timers import TimerView
 from stateproc.storage import SnapshotLocation, open_handle
 
 _HEADERS_AT_ONCE, _HEADERS_PER_TASK = 8, 64
@@ -384,7 +383,7 @@ class Operator:
     def _repr_html_(self) -> str:
         """Show the states in a notebook."""
         # Lazy: start-up.
-        from stateproc.states.cards import operator_card
+        from stateproc.model.cards import operator_card
 
         return operator_card(self).html()
 

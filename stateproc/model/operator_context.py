@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
 
 from stateproc.errors import SnapshotError
 from stateproc.readers.read_options import ReadOptions
 from stateproc.readers.state_names import OperatorNames
-from stateproc.states.operator_naming import OperatorNaming
 from stateproc.storage import SnapshotLocation
+
+if TYPE_CHECKING:
+    from stateproc.model.operator import Operator
+
+# Name operators whose uids are not in ``_metadata``: the interface, which a package above this one implements.
+
+
+class OperatorNaming(Protocol):
+    """Finds names of operators when one is shown or looked up; neither opening nor reading a state needs them."""
+
+    def planner_uid(self, operator_id: str) -> str | None:
+        """Return the uid with this hash among those that Flink's table planner generates."""
+
+    def label(self, operator: Operator) -> str | None:
+        """Return what the operator is called in a plan, or its kind by its states."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
-"""Describe a type of Flink as a tree, with the Arrow and Spark types of each part."""
+"""Describe a state: its types in Flink, Arrow and Spark, and how it is stored."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -13,11 +14,75 @@ from stateproc.row_formats.column_types import spark_type
 from stateproc.serializers import PROXY_VERSION, LayoutContext, Serializer
 from stateproc.serializers.core.opaque import Opaque
 from stateproc.serializers.core.registry import ObservedSnapshot, read_observed
-from stateproc.serializers.java.structs import RowOf, TupleOf
+from stateproc.serializers.java.structs import EnumOf, RowOf, TupleOf
+from stateproc.serializers.kryo.serializer import Kryo
+from stateproc.serializers.pojo.serializer import Pojo
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import RowData, SqlCollection
-from stateproc.states.type_changes import serializer_changes, type_changes
 from stateproc.wire import Cursor
+
+# Say what a conversion from Flink's types to Arrow's loses or changes.
+
+_NANOS = frozenset({"LocalTime", "LocalDateTime", "Instant", "java.sql.Timestamp"})
+_MILLIS = frozenset({"java.util.Date", "java.sql.Date", "java.sql.Time", "LocalDate", "DATE"})
+_SQL_TIME = re.compile(r"(?:TIME|TIMESTAMP|TIMESTAMP_LTZ|TIMESTAMP_TZ)\((\d)\)")
+_SQL_TEXT = re.compile(r"(?:VAR)?CHAR\(\d+\)|STRING")
+_MICROS_DIGITS = 6
+_EXACT = "ISO-8601 text with all digits"
+_BY_NAME = {
+    "BigInteger": "text with all digits",
+    "BigDecimal": "text with all digits",
+    "Character": "text of one character",
+    "CharValue": "text of one character",
+    "Void": "always null",
+    "NullValue": "carries no information",
+    "Tuple0": "carries no information",
+}
+_COLLECTIONS = frozenset(f"java.util.{name}" for name in ("Collection", "List", "Set", "Map", "SortedMap", "SortedSet"))
+_BYTES = "the bytes as they are stored: describe the class with 'classes', or register a parser"
+
+
+def type_changes(name: str, arrow: pa.DataType, temporal: str) -> Iterator[str]:
+    """Yield what changes for values of a type.
+
+    Args:
+        name: The type as users know it.
+        arrow: The Arrow type of its values.
+        temporal: 'micros', 'exact' or 'lossless'.
+    """
+    plain = name.removesuffix(" NOT NULL")
+    sql_time = _SQL_TIME.fullmatch(plain)
+    if plain in ("String", "StringValue") or _SQL_TEXT.fullmatch(plain):
+        yield "half a surrogate pair, which is no character, becomes U+FFFD"
+    elif plain in _NANOS or (sql_time and int(sql_time[1]) > _MICROS_DIGITS):
+        yield _EXACT if temporal != "micros" else "digits below a microsecond are cut off; temporal='exact' keeps them"
+    elif (plain in _MILLIS or sql_time) and temporal == "exact":
+        yield _EXACT
+    elif plain.startswith("INTERVAL"):
+        yield "a number of months" if pa.types.is_int32(arrow) else "a number of milliseconds"
+    elif plain.startswith("RAW(org.apache.flink.table.api.dataview."):
+        yield "always null: a view of another state of this operator, which contains its data"
+    elif plain in _BY_NAME:
+        yield _BY_NAME[plain]
+    if pa.types.is_map(arrow):
+        yield "a null key is an error: Arrow and Spark have none"
+
+
+def serializer_changes(serializer: Serializer, arrow: pa.DataType, row_kind: bool) -> Iterator[str]:
+    """Yield what changes for values of a serializer, besides :func:`type_changes`."""
+    if isinstance(serializer, EnumOf):
+        yield "the constant's name"
+    elif isinstance(serializer, (Opaque, Kryo)) and pa.types.is_binary(arrow):
+        yield _BYTES
+    elif isinstance(serializer, Kryo) and serializer.class_name in _COLLECTIONS and pa.types.is_string(arrow):
+        yield "JSON text: the snapshot does not contain the types of elements"
+    elif isinstance(serializer, Pojo) and serializer.subclasses:
+        yield "the field 'class' names the class of each value; fields of other classes are null"
+    elif isinstance(serializer, (RowOf, RowData)) and not row_kind:
+        yield "the RowKind is left out; row_kind=True adds it"
+
+
+# Describe a type of Flink as a tree, with the Arrow and Spark types of each part.
 
 
 @dataclass(frozen=True)
@@ -190,3 +255,89 @@ def _part_types(arrow: pa.DataType | None) -> list[pa.DataType]:
     if pa.types.is_map(arrow):
         return [arrow.key_type, arrow.item_type]
     return [arrow.value_type] if pa.types.is_list(arrow) else []
+
+
+@dataclass(frozen=True)
+class StoredColumn:
+    """A column of a state's rows."""
+
+    name: str
+    arrow: str
+    spark: str
+
+
+@dataclass(frozen=True)
+class Storage:
+    """How a state is stored.
+
+    Attributes:
+        layouts: canonical, heap, rocksdb, changelog, operator state or raw timers.
+        subtasks: The subtasks whose files contain it.
+        variants: How many different descriptions these files have; more than 1 after a schema was changed.
+        compressed: Whether entries are compressed with snappy; None where that is not known.
+        serializer: The class of the snapshot of the serializer that is registered for the values.
+        version: The version of that snapshot.
+    """
+
+    layouts: tuple[str, ...] = ()
+    subtasks: tuple[int, ...] = ()
+    variants: int = 1
+    compressed: bool | None = None
+    serializer: str | None = None
+    version: int | None = None
+
+
+@dataclass(frozen=True)
+class StateDescription:
+    """What is known of a state without reading its rows.
+
+    Attributes:
+        operator: The operator's uid, else its id.
+        operator_id: The uid hash.
+        name: The state's name.
+        kind: value, list, map, reducing, aggregating, event timers, processing timers, broadcast.
+        distribution: keyed, split, union or broadcast.
+        ttl: Whether it has a time to live; then rows have a column ``last_access``.
+        max_parallelism: The number of key groups.
+        storage: How it is stored.
+        types: Key, namespace and values; the key and the value of maps, the element of lists.
+        columns: The columns of its rows.
+        problem: Why it cannot be read; None if its types are known.
+    """
+
+    operator: str
+    operator_id: str
+    name: str
+    kind: str
+    distribution: str
+    ttl: bool
+    max_parallelism: int
+    storage: Storage
+    types: tuple[DescribedType, ...] = ()
+    columns: tuple[StoredColumn, ...] = ()
+    problem: str | None = field(default=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the description as plain values, as ``stateproc describe --json`` prints them."""
+        storage = {name: getattr(self.storage, name) for name in _STORAGE}
+        return {
+            **{name: getattr(self, name) for name in _STATE_FIELDS},
+            "storage": {**storage, "layouts": list(self.storage.layouts), "subtasks": list(self.storage.subtasks)},
+            "types": [node.to_dict() for node in self.types],
+            "columns": [{"name": item.name, "arrow": item.arrow, "spark": item.spark} for item in self.columns],
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{self.kind} state {self.name!r} of operator {self.operator!r}"]
+        lines += [f"  {item.name}: {item.arrow} (Spark: {item.spark})" for item in self.columns]
+        lines += [f"  {self.problem}"] if self.problem else []
+        return "\n".join(lines)
+
+
+_STORAGE = ("layouts", "subtasks", "variants", "compressed", "serializer", "version")
+_STATE_FIELDS = ("operator", "operator_id", "name", "kind", "distribution", "ttl", "max_parallelism", "problem")
+
+
+def stored_columns(schema: pa.Schema) -> tuple[StoredColumn, ...]:
+    """Return the columns of a schema."""
+    return tuple(StoredColumn(item.name, str(item.type), spark_type(item.type)) for item in schema)

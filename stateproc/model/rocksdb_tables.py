@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
 
 from stateproc.errors import SnapshotError
 from stateproc.metadata.handles import IncrementalHandle
+from stateproc.model.operator import Operator
 from stateproc.readers.rocksdb import StateStatistics, database_files, database_statistics, new_tables
-from stateproc.states.operator import Operator
 
 
 @dataclass(frozen=True)
@@ -62,3 +64,24 @@ def _handles(operators: Iterable[Operator], operator_id: str) -> list[Incrementa
         for file in operator.keyed_files
         for handle in file.databases
     ]
+
+
+# A split of rows that exist already: tables about a snapshot.
+
+
+@dataclass(frozen=True)
+class TableSplit:
+    """Rows that were made where the read was planned."""
+
+    batches: Sequence[pa.RecordBatch] = field(repr=False)
+
+    @property
+    def bytes(self) -> int:
+        return sum(batch.nbytes for batch in self.batches)
+
+    @property
+    def key_groups(self) -> tuple[int, ...]:
+        return ()
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        yield from self.batches

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from stateproc.connectors import connector_columns
+from stateproc.model.operator_state import SUBTASK, OperatorStateView
+from stateproc.model.state import State
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.splits import Split
-from stateproc.states.operator_state import SUBTASK, OperatorStateView
-from stateproc.states.state import State
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stateproc.codec.arrow_arrays import numbers_of, offsets_of, values_array
+from stateproc.model.null_values import NullSplit
 from stateproc.readers.row_schema import KEY_GROUP, RAW_KEY
 from stateproc.readers.splits import KeyedSplit
 from stateproc.readers.state_descriptor import PREFIX, TIMER_PREFIX
 from stateproc.readers.state_descriptor import WINDOW_SET as PYTHON_WINDOW_SET
-from stateproc.states.null_values import NullSplit
 
 WINDOW_SET = "merging-window-set"
 CONTENTS = ("window-contents", "window-state", "two-input-window-left-state", "two-input-window-right-state")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stateproc.metadata.backend import KeyedHeader, StateMetaInfo
+from stateproc.model.description import DescribedType, SnapshotClasses, observed_snapshot, type_node
 from stateproc.readers.state_descriptor import KeyedState, StateKind, keyed_state
 from stateproc.readers.state_names import OperatorNames
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.core.registry import ObservedSnapshot
-from stateproc.states.described_types import DescribedType, SnapshotClasses, observed_snapshot, type_node
 
 _VALUE = "VALUE_SERIALIZER"
 

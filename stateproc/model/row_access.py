@@ -3,23 +3,147 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+import polars
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from stateproc.errors import InvalidOption
+from stateproc.errors import InvalidOption, MissingPackage
+from stateproc.model.schema_merging import narrowed
 from stateproc.row_formats.case_collisions import ascii_lower, distinct_reader
-from stateproc.states.key_lookup import has_one_row, plain_value, rows_of_key
-from stateproc.states.other_libraries import RereadableStream, to_duckdb_relation, to_polars_frame
-from stateproc.states.pandas_frames import check_dtypes, to_frame
-from stateproc.states.schema_merging import narrowed
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import polars
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
+
+# Find the rows of one key among batches that contain others.
+
+_ONE_ROW_KINDS = frozenset({"value", "list", "map", "reducing", "aggregating"})
+"""Kinds of states that have one row per key and namespace."""
+
+
+def rows_of_key(batches: Iterable[pa.RecordBatch], key: Any) -> Iterator[dict[str, Any]]:
+    """Yield the rows whose column ``key`` equals a Python value, without the columns key and key_group.
+
+    Raises:
+        InvalidOption: The value is of another type than the keys.
+    """
+    for batch in batches:
+        column = batch.column("key")
+        found = batch.filter(_equal(column, key))
+        if len(found):
+            names = [name for name in found.schema.names if name not in ("key", "key_group")]
+            yield from found.select(names).to_pylist()
+
+
+def _equal(column: pa.Array, key: Any) -> pa.Array:
+    try:
+        wanted = pa.scalar(key, column.type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise InvalidOption(f"{key!r} is no key of type {column.type}: {error}") from error
+    try:
+        return pc.equal(column, wanted)
+    except pa.ArrowNotImplementedError:
+        # Structs and lists: Arrow compares them value by value only.
+        return pa.array([item.equals(wanted) for item in column], pa.bool_())
+
+
+def has_one_row(kind: str, columns: Iterable[str]) -> bool:
+    """Return whether a state of a kind has one row per key, because it has no namespaces."""
+    return kind in _ONE_ROW_KINDS and "namespace" not in columns
+
+
+def plain_value(value: Any, type_: pa.DataType) -> Any:
+    """Return a map as a dict, where its keys can be those of a dict; other values as they are."""
+    if value is None or not pa.types.is_map(type_) or pa.types.is_nested(type_.key_type):
+        return value
+    return dict(value)
+
+
+# Convert Arrow tables to pandas without losing values: no integer or decimal becomes a float, no time is rounded.
+
+PANDAS_DTYPES = ("arrow", "nullable")
+
+
+def check_dtypes(dtypes: str) -> None:
+    """Raise InvalidOption for an unknown kind of dtypes."""
+    if dtypes not in PANDAS_DTYPES:
+        raise InvalidOption(f"option dtypes={dtypes!r}", advice=f"give one of {', '.join(PANDAS_DTYPES)}")
+
+
+def to_frame(table: pa.Table, dtypes: str = "arrow") -> pd.DataFrame:
+    """Convert a table to a DataFrame.
+
+    Args:
+        table: The rows.
+        dtypes: ``arrow``: every column is Arrow-backed (``pandas.ArrowDtype``). ``nullable``: integers, floats,
+            booleans and strings have pandas' own nullable types (``Int64``, ``Float64``, ``boolean``, ``string`` …);
+            all other columns, which pandas has no exact type for, are Arrow-backed.
+
+    Raises:
+        InvalidOption: ``dtypes`` is neither.
+    """
+    check_dtypes(dtypes)
+    import pandas as pd  # Lazy: slow to import
+
+    mapper: Callable[[pa.DataType], Any] = pd.ArrowDtype if dtypes == "arrow" else _nullable_dtype
+    frame: pd.DataFrame = table.to_pandas(types_mapper=mapper)
+    return frame
+
+
+def _nullable_dtype(type_: pa.DataType) -> Any:
+    """Return pandas' nullable type for values of an Arrow type, or the Arrow-backed one where there is none."""
+    import pandas as pd
+
+    by_type: dict[pa.DataType, Any] = {
+        pa.bool_(): pd.BooleanDtype(),
+        pa.int8(): pd.Int8Dtype(),
+        pa.int16(): pd.Int16Dtype(),
+        pa.int32(): pd.Int32Dtype(),
+        pa.int64(): pd.Int64Dtype(),
+        pa.uint8(): pd.UInt8Dtype(),
+        pa.uint16(): pd.UInt16Dtype(),
+        pa.uint32(): pd.UInt32Dtype(),
+        pa.uint64(): pd.UInt64Dtype(),
+        pa.float32(): pd.Float32Dtype(),
+        pa.float64(): pd.Float64Dtype(),
+        pa.string(): pd.StringDtype(),
+    }
+    return by_type.get(type_) or pd.ArrowDtype(type_)
+
+
+# Pass rows to polars and DuckDB, which are imported only then.
+
+
+@dataclass(frozen=True)
+class RereadableStream:
+    """An Arrow stream that can be consumed more than once: each consumer has a reader of its own."""
+
+    open: Callable[[], pa.RecordBatchReader]
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export the rows as a new Arrow C stream."""
+        return self.open().__arrow_c_stream__(requested_schema)
+
+
+def to_polars_frame(table: pa.Table) -> polars.DataFrame:
+    """Return a table as a polars DataFrame. Raises MissingPackage if polars is not installed."""
+    try:
+        import polars
+    except ImportError as error:
+        raise MissingPackage("polars is not installed", advice="pip install polars") from error
+    return polars.DataFrame(table)
+
+
+def to_duckdb_relation(stream: RereadableStream, connection: DuckDBPyConnection | None) -> DuckDBPyRelation:
+    """Return a stream as a relation of a connection."""
+    import duckdb  # Lazy: start-up.
+
+    return (connection or duckdb).from_arrow(stream)
 
 
 class RowAccess(ABC):
