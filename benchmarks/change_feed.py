@@ -121,7 +121,7 @@ def checkpoint(database: Any, target: Path, number: int, base: Path | None = Non
 def compare(left: str, right: str, count_all: bool) -> dict[str, Any]:
     """Read the changes in this process; return what it took."""
     import stateproc
-    from stateproc.comparison.state_changes import StateComparison
+    from stateproc.diff.state_changes import StateComparison
     from stateproc.storage import sources
 
     read = 0

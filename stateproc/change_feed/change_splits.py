@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from stateproc.change_feed.feed_rows import FeedRows
 from stateproc.codec.arrow_arrays import repeated_text
-from stateproc.comparison.change_rows import CHANGE_TYPE
-from stateproc.comparison.common_schema import RowForm
-from stateproc.comparison.key_group_units import KeyGroupUnit
-from stateproc.comparison.state_changes import StateComparison
+from stateproc.diff.change_rows import CHANGE_TYPE
+from stateproc.diff.common_schema import RowForm
+from stateproc.diff.key_group_units import KeyGroupUnit
+from stateproc.diff.state_changes import StateComparison
 from stateproc.model.state import State
 from stateproc.readers.splits import MappedSplit
 

@@ -13,7 +13,7 @@ from stateproc.change_feed.feed_states import check_same_job, states_of
 from stateproc.change_feed.feed_step import FeedStep
 from stateproc.change_feed.opening_below import open_below
 from stateproc.change_feed.state_feed import StateFeed
-from stateproc.comparison.common_schema import RowForm
+from stateproc.diff.common_schema import RowForm
 from stateproc.errors import InvalidOption
 from stateproc.model.connector_state import opened_state
 from stateproc.model.operator_state import OperatorStateView

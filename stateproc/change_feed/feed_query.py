@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from stateproc.comparison.common_schema import RowForm
+from stateproc.diff.common_schema import RowForm
 
 
 @dataclass(frozen=True)

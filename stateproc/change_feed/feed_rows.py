@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from stateproc.change_feed.commits import FeedCommit
 from stateproc.codec.arrow_arrays import numbers_of, values_array
-from stateproc.comparison.change_rows import CHANGE_TYPE
+from stateproc.diff.change_rows import CHANGE_TYPE
 from stateproc.model.schema_merging import aligned_array
 
 COMMIT_VERSION, COMMIT_TIMESTAMP = "_commit_version", "_commit_timestamp"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from stateproc.comparison.structure import check_names
+from stateproc.diff.structure import check_names
 from stateproc.errors import InvalidOption, NotFound
 from stateproc.metadata import OperatorState
 from stateproc.model.operator import Operator

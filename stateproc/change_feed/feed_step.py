@@ -13,10 +13,10 @@ import pyarrow as pa
 from stateproc.change_feed.change_splits import ChangeSplit, WholeSplit
 from stateproc.change_feed.commits import FeedCommit
 from stateproc.change_feed.feed_rows import FeedRows
-from stateproc.comparison.change_rows import DELETE, INSERT
-from stateproc.comparison.common_schema import RowForm, exact_view, plain_schema
-from stateproc.comparison.key_group_units import UNITS_PER_THREAD, KeyGroupUnit
-from stateproc.comparison.state_changes import StateComparison
+from stateproc.diff.change_rows import DELETE, INSERT
+from stateproc.diff.common_schema import RowForm, exact_view, plain_schema
+from stateproc.diff.key_group_units import UNITS_PER_THREAD, KeyGroupUnit
+from stateproc.diff.state_changes import StateComparison
 from stateproc.model.connector_state import opened_state
 from stateproc.model.keyed_state import KeyedStateView
 from stateproc.model.state import State

@@ -13,9 +13,9 @@ import pyarrow as pa
 from stateproc.change_feed.commits import FeedCommit
 from stateproc.change_feed.feed_rows import COMMIT_VERSION, feed_schema
 from stateproc.change_feed.feed_step import FeedRequest, FeedStep
-from stateproc.comparison.change_rows import CHANGE_TYPE, DELETE, INSERT, UPDATE_AFTER
-from stateproc.comparison.common_schema import RowForm, common_schema
-from stateproc.comparison.key_group_units import UNIT_BYTES, UNITS_PER_THREAD
+from stateproc.diff.change_rows import CHANGE_TYPE, DELETE, INSERT, UPDATE_AFTER
+from stateproc.diff.common_schema import RowForm, common_schema
+from stateproc.diff.key_group_units import UNIT_BYTES, UNITS_PER_THREAD
 from stateproc.errors import InvalidOption
 from stateproc.model.filtered_scan import Advance, FilteredScan
 from stateproc.model.state import State

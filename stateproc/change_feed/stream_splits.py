@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from stateproc.change_feed.feed_rows import FeedRows
 from stateproc.codec.arrow_arrays import repeated_text
-from stateproc.comparison.change_rows import CHANGE_TYPE
+from stateproc.diff.change_rows import CHANGE_TYPE
 from stateproc.readers.splits import MappedSplit, Split
 
 TRUNCATE = "truncate"

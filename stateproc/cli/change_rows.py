@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from stateproc.cli.row_output import row_writer
 from stateproc.codec.arrow_arrays import repeated_text
-from stateproc.comparison.change_rows import CHANGE_TYPE, KEY_COLUMNS, UPDATE_AFTER, UPDATE_BEFORE
-from stateproc.comparison.structure import OperatorPair, StatePair
+from stateproc.diff.change_rows import CHANGE_TYPE, KEY_COLUMNS, UPDATE_AFTER, UPDATE_BEFORE
+from stateproc.diff.structure import OperatorPair, StatePair
 from stateproc.row_formats.json_values import json_lines, json_values
 from stateproc.row_formats.row_writers import RowWriter
 

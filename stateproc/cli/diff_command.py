@@ -18,10 +18,10 @@ from stateproc.cli.exit_status import NO, UNREADABLE, YES
 from stateproc.cli.output_format import choose_format
 from stateproc.cli.progress import progress
 from stateproc.cli.row_output import output_stream
-from stateproc.comparison.common_schema import RowForm
-from stateproc.comparison.snapshot_comparison import SnapshotComparison, compare_snapshots
-from stateproc.comparison.state_changes import StateComparison
-from stateproc.comparison.structure import OperatorPair, StatePair, operator_pairs
+from stateproc.diff.common_schema import RowForm
+from stateproc.diff.snapshot_diff import SnapshotComparison, compare_snapshots
+from stateproc.diff.state_changes import StateComparison
+from stateproc.diff.structure import OperatorPair, StatePair, operator_pairs
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.options import BY_NAME
 from stateproc.snapshot.snapshot import Snapshot

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
-    from stateproc.comparison.snapshot_comparison import SnapshotComparison
+    from stateproc.diff.snapshot_diff import SnapshotComparison
     from stateproc.export.export_run import ProgressStart
     from stateproc.export.manifest import ExportManifest
     from stateproc.query_plans import QueryNames
@@ -255,7 +255,7 @@ class Snapshot:
             NotFound: Neither snapshot has one of these operators or states.
         """
         # Lazy: start-up.
-        from stateproc.comparison.snapshot_comparison import compare_snapshots
+        from stateproc.diff.snapshot_diff import compare_snapshots
 
         return compare_snapshots(self, other, uids=uids, states=states, times=times, threads=threads)
 

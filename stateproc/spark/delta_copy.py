@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from stateproc.change_feed.feed_rows import COMMIT_VERSION
 from stateproc.change_feed.stream_splits import TRUNCATE
-from stateproc.comparison.change_rows import CHANGE_TYPE, DELETE, KEY_COLUMNS, UPDATE_BEFORE
+from stateproc.diff.change_rows import CHANGE_TYPE, DELETE, KEY_COLUMNS, UPDATE_BEFORE
 from stateproc.errors import InvalidOption
 from stateproc.row_formats.case_collisions import colliding_names, java_fold
 from stateproc.spark.types import arrow_schema

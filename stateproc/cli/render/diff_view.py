@@ -13,9 +13,9 @@ from rich.text import Text
 
 from stateproc.cli.render.bars import human_bytes
 from stateproc.cli.render.rows_table import cell
-from stateproc.comparison.change_rows import KEY_COLUMNS, ChangeCounts
-from stateproc.comparison.snapshot_comparison import OperatorDifference, SnapshotComparison, StateDifference
-from stateproc.comparison.structure import PropertyChange
+from stateproc.diff.change_rows import KEY_COLUMNS, ChangeCounts
+from stateproc.diff.snapshot_diff import OperatorDifference, SnapshotComparison, StateDifference
+from stateproc.diff.structure import PropertyChange
 
 _MARKS = {
     "added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow"), "equal": ("=", "dim"),

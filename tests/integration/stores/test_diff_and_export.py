@@ -15,7 +15,7 @@ import pytest
 
 import stateproc
 from stateproc.cli import main
-from stateproc.comparison.snapshot_comparison import SnapshotComparison
+from stateproc.diff.snapshot_diff import SnapshotComparison
 from stateproc.errors import InvalidOption, MissingFile
 from tests.helpers.paths import FIXTURES
 from tests.helpers.stores.hdfs import hdfs

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import stateproc
-from stateproc.comparison.common_schema import NotComparable
+from stateproc.diff.common_schema import NotComparable
 from stateproc.errors import InvalidOption, NotFound, UnsupportedSnapshot
 from stateproc.model.connector_state import opened_state
 from stateproc.snapshot.selection import state_option

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 
 import stateproc
-from stateproc.comparison.snapshot_comparison import compare_snapshots
-from stateproc.comparison.structure import OperatorPair, StatePair
+from stateproc.diff.snapshot_diff import compare_snapshots
+from stateproc.diff.structure import OperatorPair, StatePair
 from stateproc.snapshot.selection import state_option
 from stateproc.snapshot.snapshot import Snapshot
 from tests.helpers.change_logs import (

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from stateproc.comparison import keyed_entries
-from stateproc.comparison.snapshot_comparison import SnapshotComparison
+from stateproc.diff import keyed_entries
+from stateproc.diff.snapshot_diff import SnapshotComparison
 from stateproc.model.state import State
 from tests.helpers.fixtures import FIXTURES, Fixture, fixtures_in
 

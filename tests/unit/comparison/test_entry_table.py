@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from stateproc.codec.byte_arrays import RowBytes
-from stateproc.comparison.entry_collector import BUCKETS, EntryCollector, SpilledSide
-from stateproc.comparison.entry_table import EntryTable, Matches, ValueForm, match, table_of_rows
+from stateproc.diff.entry_table import EntryTable, Matches, ValueForm, match, table_of_rows
+from stateproc.diff.keyed_entries import BUCKETS, EntryCollector, SpilledSide
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers.java.scalars import LONG

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import stateproc
-from stateproc.comparison.common_schema import NotComparable, common_rows
-from stateproc.comparison.snapshot_comparison import SnapshotComparison
-from stateproc.comparison.state_changes import StateComparison
+from stateproc.diff.common_schema import NotComparable, common_rows
+from stateproc.diff.snapshot_diff import SnapshotComparison
+from stateproc.diff.state_changes import StateComparison
 from stateproc.errors import InvalidOption, NotFound
 from stateproc.snapshot.snapshot import Snapshot
 from tests.helpers.fixtures import CLASSES, FIXTURES, fixtures_in

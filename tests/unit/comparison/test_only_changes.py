@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from stateproc.comparison.state_changes import StateComparison
-from stateproc.comparison.structure import operator_pairs
+from stateproc.diff.state_changes import StateComparison
+from stateproc.diff.structure import operator_pairs
 from stateproc.errors import MissingFile
 from stateproc.model.keyed_state import KeyedStateView
 from stateproc.model.state import State

@@ -12,7 +12,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateproc.comparison.row_identity import encoded, identity
+from stateproc.diff.row_identity import encoded, identity
 
 TYPE = pa.struct(
     [

@@ -3,3 +3,5 @@
 Imports states and what is below them. `SnapshotComparison` is what `Snapshot.diff` returns; `state_changes` yields the
 changed rows of one pair of states, range of key groups by range, which a feed of changes is built from, too.
 """
+
+from __future__ import annotations

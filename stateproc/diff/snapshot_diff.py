@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from stateproc.comparison.change_rows import CHANGE_TYPE, ChangeCounts
-from stateproc.comparison.common_schema import NotComparable, RowForm
-from stateproc.comparison.key_group_units import KeyGroupUnit
-from stateproc.comparison.state_changes import StateComparison
-from stateproc.comparison.structure import (
+from stateproc.diff.change_rows import CHANGE_TYPE, ChangeCounts
+from stateproc.diff.common_schema import NotComparable, RowForm
+from stateproc.diff.key_group_units import KeyGroupUnit
+from stateproc.diff.state_changes import StateComparison
+from stateproc.diff.structure import (
     OperatorPair,
     PropertyChange,
     StatePair,

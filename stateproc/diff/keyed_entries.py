@@ -7,17 +7,22 @@ differ equal bytes may be different values: what decides is the decoded row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from itertools import product
+from typing import IO, Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.codec.array_types import Longs
 from stateproc.codec.arrow_arrays import null_rows
 from stateproc.codec.byte_arrays import RowBytes
-from stateproc.comparison.change_rows import (
+from stateproc.diff.change_rows import (
     KEY_COLUMNS,
     UNIDENTIFYING,
     ChangeCounts,
@@ -27,35 +32,265 @@ from stateproc.comparison.change_rows import (
     changed_rows,
     row_set,
 )
-from stateproc.comparison.codecs import has_kryo, have_equal_codecs
-from stateproc.comparison.common_schema import (
+from stateproc.diff.common_schema import (
     NotComparable,
     RowForm,
     common_rows,
     common_schema,
+    has_kryo,
+    have_equal_codecs,
     one_batch,
     plain_schema,
 )
-from stateproc.comparison.entry_collector import (
-    BUCKETS,
-    HELD_BYTES,
-    SPILLED_AT_ONCE,
-    EntryCollector,
-    SideEntries,
-    SpilledSide,
+from stateproc.diff.entry_table import (
+    PLAIN,
+    SEED,
+    EntryTable,
+    ValueForm,
+    entries_of_chunk,
+    hash_buckets,
+    joined_tables,
+    match,
 )
-from stateproc.comparison.entry_table import PLAIN, EntryTable, ValueForm, match
-from stateproc.comparison.file_pairs import FilePairs, whole_chunks
-from stateproc.comparison.key_group_units import KeyGroupUnit
-from stateproc.comparison.row_identity import cut_rows
+from stateproc.diff.key_group_units import KeyGroupUnit
+from stateproc.diff.row_identity import cut_rows
 from stateproc.errors import SnapshotError
 from stateproc.model.keyed_state import KeyedStateView
 from stateproc.readers.entry_decoder import Report, decode_entries
 from stateproc.readers.entry_programs import with_opaque_values
 from stateproc.readers.raw_entries import RawEntries
+from stateproc.readers.splits import PairScan
 from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
+
+# Pair the files of two snapshots by their key groups, and read of pairs only the entries that may differ.
+
+
+@dataclass(frozen=True)
+class FilePair:
+    """Two files that have key groups in common, and the scan of what may differ in these.
+
+    Attributes:
+        key_groups: The key groups that both have.
+        states: The state as each file describes it.
+        scan: Reads the entries that may differ.
+    """
+
+    key_groups: range
+    states: tuple[KeyedState, KeyedState]
+    scan: PairScan
+
+
+class FilePairs:
+    """The files of a state in two snapshots.
+
+    Args:
+        left: The state in the first snapshot.
+        right: The state in the second snapshot.
+
+    Raises:
+        SnapshotError: A file cannot be read.
+    """
+
+    def __init__(self, left: KeyedStateView, right: KeyedStateView) -> None:
+        self._views = left, right
+        same = left.operator.max_parallelism == right.operator.max_parallelism
+        self._pairs = tuple(_pairs(left, right)) if same else ()
+        self._paired = frozenset(group for pair in self._pairs for group in pair.key_groups)
+
+    def key_group_bytes(self) -> tuple[Longs, Longs]:
+        """Return about how many stored bytes are read of each key group, of both snapshots."""
+        sizes = [view.key_group_bytes() for view in self._views]
+        for pair in self._pairs:
+            groups = slice(pair.key_groups.start, pair.key_groups.stop)
+            sizes[0][groups], sizes[1][groups] = pair.scan.bytes // len(pair.key_groups), 0
+        return sizes[0], sizes[1]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all entries of both are read."""
+        return not self._pairs
+
+    def chunks(self, unit: KeyGroupUnit) -> Iterator[tuple[int, KeyedState, RawEntries]]:
+        """Read key groups of both snapshots, without entries that are the same in both.
+
+        Yields the side (0 or 1), the state as its file describes it, entries.
+
+        Raises:
+            SnapshotError: A file cannot be read.
+        """
+        wanted = frozenset(unit.left) & frozenset(unit.right) & self._paired
+        for pair in self._pairs:
+            own = wanted.intersection(pair.key_groups)
+            if own:
+                for side, chunk in pair.scan.entries(own):
+                    yield side, pair.states[side], chunk
+        for side, (view, groups) in enumerate(zip(self._views, (unit.left, unit.right), strict=True)):
+            yield from whole_chunks(side, view, [group for group in groups if group not in wanted])
+
+
+def whole_chunks(
+    side: int, view: KeyedStateView, key_groups: Sequence[int]
+) -> Iterator[tuple[int, KeyedState, RawEntries]]:
+    """Read all entries of some key groups of one snapshot, as `FilePairs.chunks` does."""
+    for split in view.group_splits(key_groups) if key_groups else ():
+        target = split.target()
+        if target is not None:
+            for chunk in split.raw_entries():
+                yield side, target, chunk
+
+
+def _pairs(left: KeyedStateView, right: KeyedStateView) -> Iterator[FilePair]:
+    """Pair files of the same key groups whose states have equal serializers and much in common."""
+    single = (left.key_group_owners == 1) & (right.key_group_owners == 1)
+    kryo = {view.operator.options.kryo for view in (left, right)}
+    for one, two in product(left.parts, right.parts):
+        mine, other = one.file.handle.key_groups, two.file.handle.key_groups
+        groups = range(max(mine.start, other.start), min(mine.stop, other.stop))
+        states = one.state, two.state
+        if len(groups) and single[groups.start : groups.stop].all() and have_equal_codecs(states, kryo):
+            for view, part in ((left, one), (right, two)):
+                part.file.check_readable(view.operator.display, view.name)
+            scan = one.file.pair_scan(two.file, left.scan())
+            if scan is not None:
+                yield FilePair(groups, states, scan)
+
+
+# Collect the entries of one unit of work in memory; where it is too much, divide them into buckets on disk.
+
+HELD_BYTES = 96 << 20
+"""Bytes of entries of both snapshots that a unit holds in memory; more are divided into buckets on disk."""
+SPILLED_AT_ONCE = 16 << 20
+"""Bytes of entries that are divided into buckets together: few large parts of a bucket are faster than many."""
+_BUCKETS = 64
+
+
+@dataclass(frozen=True)
+class FileEntries:
+    """The entries of one file, which are rows ``start`` to ``stop`` of a table."""
+
+    target: KeyedState
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class SideEntries:
+    """Entries of one snapshot."""
+
+    entries: EntryTable
+    files: tuple[FileEntries, ...]
+
+
+def _held_bytes(table: EntryTable) -> int:
+    return table.content_bytes + int(table.table.nbytes)
+
+
+class EntryCollector:
+    """Collects entries of one snapshot, file after file."""
+
+    def __init__(self) -> None:
+        self._tables: list[EntryTable] = []
+        self._files: list[tuple[KeyedState, int]] = []
+        self.bytes = 0
+
+    def add(self, target: KeyedState, chunk: RawEntries) -> None:
+        """Add entries of a file; those of one file come one after another."""
+        table = entries_of_chunk(chunk)
+        self.bytes += _held_bytes(table)
+        self._tables.append(table)
+        if not self._files or self._files[-1][0] is not target:
+            self._files.append((target, 0))
+        self._files[-1] = target, self._files[-1][1] + len(table)
+
+    def taken(self) -> Iterator[tuple[KeyedState, EntryTable]]:
+        """Return the entries file by file, in parts of about SPILLED_AT_ONCE bytes, and forget them."""
+        tables, files = deque(self._tables), self._files
+        self._tables, self._files, self.bytes = [], [], 0
+        for target, rows in files:
+            while rows > 0:
+                part: list[EntryTable] = []
+                size = 0
+                while rows > 0 and size < SPILLED_AT_ONCE:
+                    table = tables.popleft()
+                    part.append(table)
+                    rows -= len(table)
+                    size += _held_bytes(table)
+                yield target, joined_tables(part)
+
+    def side(self) -> SideEntries:
+        """Return all entries."""
+        files, at = [], 0
+        for target, size in self._files:
+            files.append(FileEntries(target, at, at + size))
+            at += size
+        return SideEntries(joined_tables(self._tables), tuple(files))
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """Entries of one bucket in the temporary file."""
+
+    target: KeyedState
+    at: int
+    rows: int
+    data_bytes: int
+
+
+class SpilledSide:
+    """Entries of one snapshot in a temporary file, divided by a hash of their keys. A context."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] = tempfile.TemporaryFile(prefix="stateproc-")  # noqa: SIM115 (closed by the context)
+        self._end = 0
+        self._buckets: list[list[_Stored]] = [[] for _ in range(_BUCKETS)]
+
+    def __enter__(self) -> SpilledSide:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def add_all(self, tables: Iterable[tuple[KeyedState, EntryTable]]) -> None:
+        """Divide the entries of files."""
+        for target, table in tables:
+            self.add(target, table)
+
+    def add(self, target: KeyedState, table: EntryTable) -> None:
+        """Divide entries of a file."""
+        buckets = np.empty(len(table), dtype=np.int64)
+        hash_buckets(table.table, SEED, _BUCKETS - 1, buckets)
+        order = np.argsort(buckets, kind="stable")
+        bounds = np.searchsorted(buckets[order], np.arange(_BUCKETS + 1))
+        packed = table.packed(order)
+        for bucket in np.flatnonzero(np.diff(bounds)).tolist():
+            first, stop = int(bounds[bucket]), int(bounds[bucket + 1])
+            ranges = packed.ranges[:, first:stop]
+            begin, end = int(ranges[0, 0]), int(ranges[3, -1])
+            at = self._end
+            for part in (packed.key_groups[first:stop], ranges - begin, packed.data[begin:end]):
+                self._end += self._file.write(np.ascontiguousarray(part).data)
+            self._buckets[bucket].append(_Stored(target, at, stop - first, end - begin))
+
+    def side(self, bucket: int) -> SideEntries:
+        """Read the entries of a bucket."""
+        found = EntryCollector()
+        for stored in self._buckets[bucket]:
+            self._file.seek(stored.at)
+            groups = self._array(np.int32, stored.rows)
+            ranges = self._array(np.int64, 4 * stored.rows).reshape(4, -1)
+            data = self._array(np.uint8, stored.data_bytes)
+            found.add(stored.target, RawEntries(data, groups, ranges, "", 0, exact=False))
+        return found.side()
+
+    def _array(self, kind: type[np.generic], size: int) -> npt.NDArray[Any]:
+        width = np.dtype(kind).itemsize
+        return np.frombuffer(self._file.read(size * width), dtype=kind)
+
+
+BUCKETS = range(_BUCKETS)
+
 
 _TTL_BYTES = 8
 KeyedViews: TypeAlias = "tuple[KeyedStateView | None, KeyedStateView | None]"

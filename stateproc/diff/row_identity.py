@@ -16,8 +16,7 @@ import pyarrow as pa
 from stateproc.codec.array_types import Longs
 from stateproc.codec.arrow_arrays import booleans_of, null_rows, offsets_of
 from stateproc.codec.byte_arrays import RowBytes, empty_row_bytes
-from stateproc.comparison.byte_kernels import place
-from stateproc.comparison.entry_table import joined, taken_rows
+from stateproc.diff.entry_table import joined, place, taken_rows
 
 
 def identity(columns: Sequence[pa.Array], rows: int) -> RowBytes:

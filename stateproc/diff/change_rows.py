@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.byte_arrays import RowBytes
-from stateproc.comparison.common_schema import batch_of
-from stateproc.comparison.entry_table import Matches, joined, match, table_of_rows
-from stateproc.comparison.row_identity import identity
+from stateproc.diff.common_schema import batch_of
+from stateproc.diff.entry_table import Matches, joined, match, table_of_rows
+from stateproc.diff.row_identity import identity
 
 CHANGE_TYPE = "_change_type"
 DELETE, INSERT, UPDATE_BEFORE, UPDATE_AFTER = CHANGE_TYPES = ("delete", "insert", "update_preimage", "update_postimage")
