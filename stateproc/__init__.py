@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from stateproc.catalog.flink_configuration import flink_configuration
     from stateproc.catalog.listing import list_snapshots as ls
     from stateproc.catalog.orphans import find_orphans
-    from stateproc.change_feed.changes import changes
     from stateproc.demo.bundled import bundled_snapshot
+    from stateproc.feed.changes import changes
     from stateproc.jobs.job_run import run_job
     from stateproc.snapshot.opening import open
     from stateproc.snapshot.snapshot import Snapshot
@@ -105,7 +105,7 @@ def __getattr__(name: str) -> Any:
 
         return find_orphans
     if name == "changes":
-        from stateproc.change_feed.changes import changes
+        from stateproc.feed.changes import changes
 
         return changes
     if name == "flink_configuration":

@@ -9,14 +9,14 @@ from contextlib import ExitStack
 from typing import Any
 
 from stateproc.catalog.entries import iso_time
-from stateproc.change_feed.changes import open_feed
-from stateproc.change_feed.feed_query import FeedQuery
-from stateproc.change_feed.state_feed import CommitChanges, StateFeed
 from stateproc.cli.arguments import configured_path, opening_values, option_values
 from stateproc.cli.exit_status import YES
 from stateproc.cli.progress import progress
 from stateproc.cli.scan_output import chosen_format, temporal_of, write_scan
 from stateproc.errors import InvalidOption
+from stateproc.feed.changes import open_feed
+from stateproc.feed.feed_rows import FeedQuery
+from stateproc.feed.state_feed import CommitChanges, StateFeed
 from stateproc.model.filtered_scan import FilteredScan
 from stateproc.options import BY_NAME, FEED_OPTIONS, SELECT_OPTIONS, Interface
 from stateproc.snapshot.selection import StateSelection

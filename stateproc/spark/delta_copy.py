@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from stateproc.change_feed.feed_rows import COMMIT_VERSION
-from stateproc.change_feed.stream_splits import TRUNCATE
 from stateproc.diff.change_rows import CHANGE_TYPE, DELETE, KEY_COLUMNS, UPDATE_BEFORE
 from stateproc.errors import InvalidOption
+from stateproc.feed.feed_rows import COMMIT_VERSION
+from stateproc.feed.streams import TRUNCATE
 from stateproc.row_formats.case_collisions import colliding_names, java_fold
 from stateproc.spark.types import arrow_schema
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 
-from stateproc.change_feed.stream_offset import StreamOffset
+from stateproc.feed.streams import StreamOffset
 from stateproc.spark.streaming import CheckpointStreamReader
 
 

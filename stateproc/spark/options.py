@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from stateproc.change_feed.feed_query import FeedQuery
 from stateproc.errors import InvalidOption
+from stateproc.feed.feed_rows import FeedQuery
 from stateproc.options import (
     BY_NAME,
     FEED_OPTIONS,

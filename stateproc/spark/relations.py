@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stateproc.change_feed.feed_query import FeedQuery
+from stateproc.feed.feed_rows import FeedQuery
 from stateproc.model.connector_state import opened_state
 from stateproc.model.operator import Operator
 from stateproc.model.rocksdb_tables import TableSplit
@@ -119,7 +119,7 @@ def relation(options: SourceOptions) -> Relation:
 
 def _feed(options: SourceOptions, query: FeedQuery) -> State:
     # Lazy: start-up. Reading a snapshot compares nothing.
-    from stateproc.change_feed.changes import feed_of_root, open_feed, state_feed
+    from stateproc.feed.changes import feed_of_root, open_feed, state_feed
 
     if options.roots:
         ids = (query.starting_checkpoint, query.ending_checkpoint)

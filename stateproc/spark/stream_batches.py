@@ -8,12 +8,11 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from stateproc.change_feed.changes import FeedSnapshots, state_feed
-from stateproc.change_feed.checkpoint_follower import BatchPlan, CheckpointFollower
-from stateproc.change_feed.feed_rows import CHANGE_FIELDS, COMMIT_TIMESTAMP, COMMIT_VERSION, FeedRows
-from stateproc.change_feed.stream_offset import StreamOffset
-from stateproc.change_feed.stream_splits import CommittedSplit, TruncateSplit, consecutive
 from stateproc.errors import NotFound
+from stateproc.feed.changes import FeedSnapshots, state_feed
+from stateproc.feed.checkpoint_follower import BatchPlan, CheckpointFollower
+from stateproc.feed.feed_rows import CHANGE_FIELDS, COMMIT_TIMESTAMP, COMMIT_VERSION, FeedRows
+from stateproc.feed.streams import CommittedSplit, StreamOffset, TruncateSplit, consecutive
 from stateproc.model.connector_state import opened_state
 from stateproc.readers.splits import Split
 from stateproc.snapshot.selection import select_operator, select_state

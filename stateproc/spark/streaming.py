@@ -14,9 +14,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from stateproc.change_feed.checkpoint_follower import ADVICE, CheckpointFollower
-from stateproc.change_feed.stream_offset import StreamOffset
 from stateproc.errors import InvalidOption, LostCheckpoint, MissingFile, SnapshotError, UntrustedPath
+from stateproc.feed.checkpoint_follower import ADVICE, CheckpointFollower
+from stateproc.feed.streams import StreamOffset
 from stateproc.model.schema_merging import aligned, portions
 from stateproc.spark.options import SourceOptions, source_options
 from stateproc.spark.reader import SplitPartition

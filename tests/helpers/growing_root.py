@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stateproc.change_feed.commits import FeedCommit, commits
+from stateproc.feed.commits import FeedCommit, commits
 from tests.helpers.paths import FIXTURES
 
 

@@ -11,8 +11,8 @@ import pytest
 
 import stateproc
 from stateproc import types
-from stateproc.change_feed.stream_offset import StreamOffset
 from stateproc.errors import InvalidOption, MissingPackage, NotFound, SnapshotError, Where
+from stateproc.feed.streams import StreamOffset
 from stateproc.serializers.java.class_descriptions import parse_classes
 from tests.helpers.paths import DEMO, python_environment
 

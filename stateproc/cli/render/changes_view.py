@@ -8,7 +8,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from stateproc.change_feed.state_feed import CommitChanges
+from stateproc.feed.state_feed import CommitChanges
 from stateproc.storage.filesystem import basename
 
 

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.types import StructType
 
 import stateproc
-from stateproc.change_feed.commits import commits
+from stateproc.feed.commits import commits
 from stateproc.snapshot.selection import state_option
 from stateproc.spark.options import source_options
 from stateproc.spark.pushdowns import limited, with_offered_pushdowns

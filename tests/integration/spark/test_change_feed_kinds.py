@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import stateproc
 from stateproc import OperatorBootstrap, SavepointWriter, types
-from stateproc.change_feed.state_feed import StateFeed
+from stateproc.feed.state_feed import StateFeed
 from tests.helpers.change_feeds import apply_feed, rows_of
 
 UID = "customers"

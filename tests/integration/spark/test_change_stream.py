@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 import stateproc
 from pyspark_savepoint import DefaultSource
-from stateproc.change_feed.feed_rows import CHANGE_FIELDS
+from stateproc.feed.feed_rows import CHANGE_FIELDS
 from tests.helpers.growing_root import GrowingRoot
 
 pytestmark = pytest.mark.spark

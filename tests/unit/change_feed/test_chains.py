@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 import pytest
 
 import stateproc
-from stateproc.change_feed.changes import FeedSnapshots, state_feed
-from stateproc.change_feed.commits import commits
-from stateproc.change_feed.state_feed import StateFeed
 from stateproc.diff.common_schema import RowForm
+from stateproc.feed.changes import FeedSnapshots, state_feed
+from stateproc.feed.commits import commits
+from stateproc.feed.state_feed import StateFeed
 from stateproc.model.state import State
 from stateproc.snapshot.selection import StateSelection, state_option
 from stateproc.snapshot.snapshot import Snapshot

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import stateproc
-from stateproc.change_feed.commits import commit_log, commit_of, commits, ranges_text
 from stateproc.errors import CorruptSnapshot, InvalidOption, MissingFile, NotFound
+from stateproc.feed.commits import commit_log, commit_of, commits, ranges_text
 from tests.helpers.fixtures import FIXTURES, fixtures_in
 
 CHAIN = FIXTURES / "1.20/chain-rocksdb"

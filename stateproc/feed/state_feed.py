@@ -10,17 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from stateproc.change_feed.commits import FeedCommit
-from stateproc.change_feed.feed_rows import COMMIT_VERSION, feed_schema
-from stateproc.change_feed.feed_step import FeedRequest, FeedStep
+from stateproc.catalog.entries import iso_time
 from stateproc.diff.change_rows import CHANGE_TYPE, DELETE, INSERT, UPDATE_AFTER
 from stateproc.diff.common_schema import RowForm, common_schema
 from stateproc.diff.key_group_units import UNIT_BYTES, UNITS_PER_THREAD
 from stateproc.errors import InvalidOption
+from stateproc.feed.commits import FeedCommit
+from stateproc.feed.feed_rows import COMMIT_VERSION, feed_schema
+from stateproc.feed.feed_step import FeedRequest, FeedStep
+from stateproc.html.cards import MOST_ROWS, Card, CardCell, Head, short
+from stateproc.html.type_tree import type_tree
+from stateproc.html.units import counted
 from stateproc.model.filtered_scan import Advance, FilteredScan
 from stateproc.model.state import State
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.splits import Split
+from stateproc.storage.filesystem import basename
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -178,7 +183,7 @@ class StateFeed(State):
     def _repr_html_(self) -> str:
         """Show the commits and the columns in a notebook."""
         # Lazy: start-up.
-        from stateproc.change_feed.feed_card import feed_card
+        from stateproc.feed.state_feed import feed_card
 
         return feed_card(self).html()
 
@@ -186,3 +191,29 @@ class StateFeed(State):
         versions = [str(commit.version) for commit in self.commits]
         shown = versions[0] if len(versions) == 1 else f"{versions[0]} to {versions[-1]}" if versions else "no commit"
         return f"<changes of state {self.name!r} of operator {self.operator.display!r}: {shown}>"
+
+
+# Show a change feed as a card in notebooks. No state is read.
+
+
+def feed_card(feed: StateFeed) -> Card:
+    """Return a feed with its commits and the tree of its columns."""
+    commits, problem = feed.commits, feed.problem
+    omitted = len(commits) - MOST_ROWS
+    return Card(
+        title=short(feed.name),
+        kind="changes of a state",
+        facts=[("operator", short(feed.operator.display)), ("checkpoints", str(len(commits)))],
+        problems=[] if problem is None else [str(problem)],
+        heads=[Head("checkpoint", number=True), Head("snapshot"), Head("completed")],
+        rows=[
+            [
+                CardCell(str(commit.version), strong=True),
+                CardCell(short(basename(commit.path))),
+                CardCell(short(iso_time(commit.timestamp))),
+            ]
+            for commit in commits[:MOST_ROWS]
+        ],
+        columns=() if problem is not None else type_tree(feed.schema()),
+        notes=[f"and {counted(omitted, 'checkpoint')} more"] if omitted > 0 else [],
+    )

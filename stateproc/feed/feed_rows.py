@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from stateproc.change_feed.commits import FeedCommit
 from stateproc.codec.arrow_arrays import numbers_of, values_array
 from stateproc.diff.change_rows import CHANGE_TYPE
+from stateproc.diff.common_schema import RowForm
+from stateproc.feed.commits import FeedCommit
 from stateproc.model.schema_merging import aligned_array
 
 COMMIT_VERSION, COMMIT_TIMESTAMP = "_commit_version", "_commit_timestamp"
@@ -77,3 +79,29 @@ def _timestamps(time: datetime | None, count: int) -> pa.Array:
         return pa.nulls(count, TIMESTAMP)
     microseconds = (time - _EPOCH) // timedelta(microseconds=1)
     return values_array(np.full(count, microseconds, dtype=np.int64)).view(TIMESTAMP)
+
+
+# What the options of a change feed ask for.
+
+
+@dataclass(frozen=True)
+class FeedQuery:
+    """The options of a feed, parsed; see `changes`."""
+
+    starting_checkpoint: int | None = None
+    ending_checkpoint: int | None = None
+    mode: str = "steps"
+    list_changes: str = "whole"
+    times: bool = False
+    raw: bool = False
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> FeedQuery:
+        """Return the query of option values by their Python names."""
+        names = ("starting_checkpoint", "ending_checkpoint", "change_feed_mode", "list_changes", "times", "raw")
+        return cls(*(values[name] for name in names))
+
+    @property
+    def form(self) -> RowForm:
+        """What the rows are."""
+        return RowForm(times=self.times, list_elements=self.list_changes == "appended", raw=self.raw)

@@ -10,11 +10,10 @@ from typing import Any
 
 from stateproc.catalog.discovery import SnapshotDirectory, discover
 from stateproc.catalog.entries import utc_time
-from stateproc.change_feed.changes import FeedSnapshots
-from stateproc.change_feed.commits import CommitLog, FeedCommit, check_history, ranges_text, version_of
-from stateproc.change_feed.opening_below import open_below
-from stateproc.change_feed.stream_offset import StreamOffset
 from stateproc.errors import CorruptSnapshot, LostCheckpoint, MissingFile
+from stateproc.feed.changes import FeedSnapshots, open_below
+from stateproc.feed.commits import CommitLog, FeedCommit, check_history, ranges_text, version_of
+from stateproc.feed.streams import StreamOffset
 from stateproc.options import BY_NAME
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage.filesystem import absolute, is_absent, join, kind_of
