@@ -2,31 +2,202 @@
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from stateproc.catalog.flink_conf_files import CONFIG_NAME, LEGACY_NAME, parse_lines, parse_yaml
-from stateproc.catalog.flink_keys import (
-    BACKEND,
-    BACKEND_NAMES,
-    CHANGELOG,
-    CHANGELOG_DIRECTORY,
-    CHECKPOINT_DIRECTORY,
-    DEFAULT_SCHEME,
-    EARLIER_NAMES,
-    ENTROPY_KEY,
-    FORST_PREFIX,
-    INCREMENTAL,
-    LATER_NAMES,
-    RETAINED,
-    ROCKSDB_PREFIX,
-    SAVEPOINT_DIRECTORY,
-    STORAGE,
-)
+import yaml
+
 from stateproc.errors import InvalidOption, MissingFile, Where
 from stateproc.storage.filesystem import StorageOptions, absolute, basename, join, kind_of, normalize, read_range
+
+# Parse Flink's configuration files as Flink does: ``config.yaml`` as YAML, ``flink-conf.yaml`` line by line.
+#
+# org.apache.flink.configuration.GlobalConfiguration: since Flink 1.19 ``config.yaml`` is YAML 1.2 with nested or flat
+# keys; up to 1.20 ``flink-conf.yaml`` has a key, a colon and a space, and a value in each line.
+
+CONFIG_NAME, LEGACY_NAME = "config.yaml", "flink-conf.yaml"
+_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+_MOST_KEYS = 10_000
+_DEEPEST = 50
+
+
+def parse_lines(text: str) -> dict[str, str]:
+    """Parse ``flink-conf.yaml``.
+
+    Everything after # is a comment, quotes belong to values, and of equal keys the last counts. Lines without a colon
+    and a space are ignored, as Flink ignores them.
+    """
+    values = {}
+    for line in io.StringIO(text, newline=None):
+        key, separator, value = line.partition("#")[0].strip().partition(": ")
+        if separator and key.strip() and value.strip():
+            values[key.strip()] = value.strip()
+    return values
+
+
+def parse_yaml(text: str, file: str) -> dict[str, str]:
+    """Parse ``config.yaml``; nested keys are joined by dots, lists become text such as ``[a, b]``, nulls are left out.
+
+    Raises:
+        InvalidOption: It is no YAML, not a mapping of one document, or has a key twice in one mapping.
+    """
+    import yaml  # Lazy: start-up.
+
+    try:
+        root = yaml.compose(text, Loader=yaml.BaseLoader)
+    except (yaml.YAMLError, RecursionError) as error:
+        reason = " ".join(str(error).split())
+        raise InvalidOption(f"this is no YAML: {reason}", where=Where(file=file), advice=_ADVICE) from error
+    if root is None:
+        return {}
+    if not isinstance(root, yaml.MappingNode):
+        raise InvalidOption("this YAML contains no keys", where=Where(file=file), advice=_ADVICE)
+    return dict(_Flattening(file).entries(root, "", 0))
+
+
+_ADVICE = f"give Flink's {CONFIG_NAME} (Flink 1.19 and newer) or {LEGACY_NAME}, or the directory that contains it"
+
+
+@dataclass
+class _Flattening:
+    """Joins nested keys by dots; counts them, because aliases can make a small file describe billions."""
+
+    file: str
+    visited: int = 0
+
+    def entries(self, mapping: yaml.MappingNode, prefix: str, depth: int) -> Iterator[tuple[str, str]]:
+        import yaml
+
+        seen: set[str] = set()
+        for key_node, node in mapping.value:
+            line = key_node.start_mark.line + 1
+            self.visited += 1
+            if self.visited > _MOST_KEYS or depth > _DEEPEST:
+                raise self._refused("too many keys, or nested too deeply", line)
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise self._refused("a key that is no text", line)
+            if key_node.value in seen:
+                raise self._refused(f"the key {key_node.value} is there twice", line)
+            seen.add(key_node.value)
+            key = prefix + key_node.value
+            if isinstance(node, yaml.MappingNode):
+                yield from self.entries(node, key + ".", depth + 1)
+            elif isinstance(node, yaml.SequenceNode):
+                yield key, _list_text(node)
+            elif node.style is not None or node.value not in _NULLS:
+                yield key, node.value
+
+    def _refused(self, what: str, line: int) -> InvalidOption:
+        advice = f"Flink does not start with such a file: correct line {line}"
+        return InvalidOption(f"{what}, line {line}", where=Where(file=self.file), advice=advice)
+
+
+def _list_text(node: Any) -> str:
+    """Return a list as text; lists within it are shown by dots only, no key of a state backend has any."""
+    return "[" + ", ".join(item.value if isinstance(item.value, str) else "…" for item in node.value) + "]"
+
+
+# Flink's configuration keys for checkpoints and state backends: today's names and those of earlier releases.
+#
+# The names are those that the option classes of Flink 1.8 to 2.3 report (CheckpointingOptions, StateBackendOptions,
+# StateChangelogOptions, StateRecoveryOptions, FsStateChangelogOptions, RocksDBOptions, RocksDBConfigurableOptions):
+# ``tests/vectors/flink-option-keys.json``.
+
+CHECKPOINT_DIRECTORY = "execution.checkpointing.dir"
+SAVEPOINT_DIRECTORY = "execution.checkpointing.savepoint-dir"
+CHANGELOG_DIRECTORY = "state.changelog.dstl.dfs.base-path"
+BACKEND = "state.backend.type"
+STORAGE = "execution.checkpointing.storage"
+INCREMENTAL = "execution.checkpointing.incremental"
+CHANGELOG = "state.changelog.enabled"
+RETAINED = "execution.checkpointing.num-retained"
+DEFAULT_SCHEME = "fs.default-scheme"
+ENTROPY_KEY = "s3.entropy.key"
+ROCKSDB_PREFIX = "state.backend.rocksdb."
+FORST_PREFIX = "state.backend.forst."
+
+_CHECKPOINTING = "execution.checkpointing."
+_RECOVERY = "execution.state-recovery."
+_CHANGELOG = "state.changelog."
+
+EARLIER_NAMES: dict[str, tuple[str, ...]] = {
+    BACKEND: ("state.backend",),
+    CHECKPOINT_DIRECTORY: ("state.checkpoints.dir", "state.backend.fs.checkpointdir"),
+    SAVEPOINT_DIRECTORY: ("state.savepoints.dir", "savepoints.state.backend.fs.dir"),
+    STORAGE: ("state.checkpoint-storage",),
+    INCREMENTAL: ("state.backend.incremental",),
+    RETAINED: ("state.checkpoints.num-retained",),
+    _CHECKPOINTING + "cleaner.parallel-mode": ("state.checkpoint.cleaner.parallel-mode",),
+    _CHECKPOINTING + "create-subdir": ("state.checkpoints.create-subdir",),
+    _CHECKPOINTING + "data-inline-threshold": (
+        "state.storage.fs.memory-threshold",
+        "state.backend.fs.memory-threshold",
+    ),
+    _CHECKPOINTING + "write-buffer-size": ("state.storage.fs.write-buffer-size", "state.backend.fs.write-buffer-size"),
+    _CHECKPOINTING + "local-backup.dirs": ("taskmanager.state.local.root-dirs",),
+    _CHECKPOINTING + "local-backup.enabled": (_RECOVERY + "from-local", "state.backend.local-recovery"),
+    _CHECKPOINTING + "unaligned.enabled": (_CHECKPOINTING + "unaligned",),
+    _CHECKPOINTING + "aligned-checkpoint-timeout": (_CHECKPOINTING + "alignment-timeout",),
+    _CHECKPOINTING + "checkpoints-after-tasks-finish": (_CHECKPOINTING + "checkpoints-after-tasks-finish.enabled",),
+    _RECOVERY + "path": ("execution.savepoint.path",),
+    _RECOVERY + "claim-mode": ("execution.savepoint-restore-mode",),
+    _RECOVERY + "ignore-unclaimed-state": ("execution.savepoint.ignore-unclaimed-state",),
+    _RECOVERY + "from-local": ("state.backend.local-recovery",),
+    _RECOVERY + "approximate-local-recovery": (_CHECKPOINTING + "approximate-local-recovery",),
+    _RECOVERY + "without-channel-state.checkpoint-id": (
+        _CHECKPOINTING + "recover-without-channel-state.checkpoint-id",
+    ),
+    CHANGELOG: ("state.backend.changelog.enabled",),
+    **{
+        _CHANGELOG + name: ("state.backend.changelog." + name,)
+        for name in (
+            "storage",
+            "max-failures-allowed",
+            "periodic-materialize.enabled",
+            "periodic-materialize.interval",
+        )
+    },
+    **{
+        f"{_CHANGELOG}dstl.dfs.{name}": (f"dstl.dfs.{name}",)
+        for name in (
+            "base-path",
+            "batch.persist-delay",
+            "batch.persist-size-threshold",
+            "compression.enabled",
+            "discard.num-threads",
+            "download.local-cache.idle-timeout-ms",
+            "preemptive-persist-threshold",
+            "upload.buffer-size",
+            "upload.max-attempts",
+            "upload.max-in-flight",
+            "upload.next-attempt-delay",
+            "upload.num-threads",
+            "upload.retry-policy",
+            "upload.timeout",
+        )
+    },
+    ROCKSDB_PREFIX + "localdir": (ROCKSDB_PREFIX + "checkpointdir",),
+}
+"""Key of Flink 2.3 → its earlier names, in the order in which Flink looks them up. Keys without any are not listed."""
+
+LATER_NAMES: dict[str, str] = {}
+"""Earlier name → key of Flink 2.3."""
+for _key, _names in EARLIER_NAMES.items():
+    for _name in _names:
+        LATER_NAMES.setdefault(_name, _key)
+
+BACKEND_NAMES = {
+    "jobmanager": "hashmap",
+    "filesystem": "hashmap",
+    "hashmap": "hashmap",
+    "rocksdb": "rocksdb",
+    "forst": "forst",
+}
+"""Short names of backends in any release (StateBackendLoader) → the backend's name since Flink 1.13."""
+
 
 _MOST_BYTES = 4 << 20
 _SHOWN = (

@@ -8,8 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from stateproc.catalog.discovery import discover
-from stateproc.catalog.flink_configuration import FlinkConfiguration, flink_configuration
-from stateproc.catalog.flink_keys import CHECKPOINT_DIRECTORY, SAVEPOINT_DIRECTORY
+from stateproc.catalog.flink_configuration import (
+    CHECKPOINT_DIRECTORY,
+    SAVEPOINT_DIRECTORY,
+    FlinkConfiguration,
+    flink_configuration,
+)
 from stateproc.catalog.listing import SnapshotCatalog, catalog_of
 from stateproc.catalog.orphans import DEFAULT_MIN_AGE, OrphanReport, orphans_of, parse_age
 from stateproc.cli.arguments import option_values

@@ -12,9 +12,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from stateproc.catalog.entries import CatalogEntry
+from stateproc.catalog.entries import CatalogEntry, JobGroup
 from stateproc.catalog.flink_configuration import FlinkConfiguration
-from stateproc.catalog.job_groups import JobGroup
 from stateproc.catalog.listing import SnapshotCatalog
 from stateproc.catalog.orphans import OrphanReport, UnneededFile
 from stateproc.cli.render.bars import human_bytes

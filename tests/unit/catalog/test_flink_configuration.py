@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import stateproc
-from stateproc.catalog.flink_keys import EARLIER_NAMES
+from stateproc.catalog.flink_configuration import EARLIER_NAMES
 from stateproc.errors import InvalidOption, MissingFile
 from tests.helpers.paths import ROOT
 
