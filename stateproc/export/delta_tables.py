@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from stateproc.errors import InvalidOption, MissingPackage, WriteFailed
 from stateproc.export.file_formats import delta_schema
+from stateproc.export.file_plan import PARTITION_COLUMN, partition_of
 from stateproc.export.manifest import ExportedFile, ExportedState
-from stateproc.export.plan import PARTITION_COLUMN, partition_of
 from stateproc.row_formats.case_collisions import colliding_names, java_fold
 from stateproc.storage.filesystem import StorageOptions, has_directories, join, kind_of
 

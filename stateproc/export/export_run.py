@@ -15,10 +15,9 @@ import pyarrow as pa
 
 from stateproc.errors import InvalidOption, SnapshotError, WriteFailed
 from stateproc.export.delta_tables import check_delta_available, check_delta_names, commit_table
-from stateproc.export.directory import begin
-from stateproc.export.export_file import FileTask, write_file
-from stateproc.export.file_formats import EXPORT_FORMATS, choose_compression
-from stateproc.export.folder_names import FolderNames
+from stateproc.export.directory import FolderNames, begin
+from stateproc.export.file_formats import EXPORT_FORMATS, FileTask, choose_compression, write_file
+from stateproc.export.file_plan import described_columns, file_tasks, split_bytes, table_task
 from stateproc.export.manifest import (
     COMPLETE,
     INCOMPLETE,
@@ -30,7 +29,6 @@ from stateproc.export.manifest import (
     ExportSettings,
     SnapshotIdentity,
 )
-from stateproc.export.plan import described_columns, file_tasks, split_bytes, table_task
 from stateproc.export.selected_states import ExportItem, SelectedState, SelectedTable, selected_states
 from stateproc.model.parallel_scan import read_in_order, thread_count
 from stateproc.storage.filesystem import StorageOptions, absolute, kind_of, read_range

@@ -219,7 +219,7 @@ def test_a_large_file_given_up_leaves_no_parts(bucket: Store, monkeypatch: pytes
             started.extend(bucket.unfinished_uploads())
             raise MissingFile("a file is gone")
 
-    from stateproc.export.export_file import FileTask, write_file
+    from stateproc.export.file_formats import FileTask, write_file
     from stateproc.export.manifest import ExportSettings
 
     task = FileTask("a/b", "part-0.arrow", pa.schema([("value", pa.binary())]), (Endless(),))  # type: ignore[arg-type]

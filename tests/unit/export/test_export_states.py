@@ -18,7 +18,7 @@ import pytest
 import stateproc
 from stateproc.errors import InvalidOption, NotFound, WriteFailed
 from stateproc.export import ExportManifest
-from stateproc.export.folder_names import FolderNames, folder_name
+from stateproc.export.directory import FolderNames, folder_name
 from stateproc.export.manifest import ExportedState
 from stateproc.model.connector_state import opened_state
 from stateproc.model.state import State

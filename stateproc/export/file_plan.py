@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from stateproc.export.export_file import FileTask
-from stateproc.export.file_formats import EXPORT_FORMATS
+from stateproc.export.file_formats import EXPORT_FORMATS, FileTask
 from stateproc.export.manifest import ExportSettings
 from stateproc.keygroups.ranges import key_group_range
 from stateproc.model.rocksdb_tables import TableSplit
