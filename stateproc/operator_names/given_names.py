@@ -12,7 +12,7 @@ from typing import Any
 
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.operator_ids import operator_id
-from stateproc.operator_names.planner_nodes import TRANSFORMATIONS, sink_uids, templates_of_node
+from stateproc.operator_names.uid_hashes import TRANSFORMATIONS, sink_uids, templates_of_node
 from stateproc.storage.filesystem import kind_of, read_range
 
 FILE_MARK = "@"

@@ -6,15 +6,141 @@ operators, names of transformations) and the operators in org.apache.flink.table
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stateproc.query_plans.accumulator_names import accumulator_names
-from stateproc.query_plans.plan_nodes import PlanNode
-from stateproc.query_plans.row_type_names import row_type_names, unique_names
-from stateproc.query_plans.window_times import window_names
+from stateproc.query_plans.plan_file import PlanNode, row_type_names, unique_names
 from stateproc.readers.state_names import Names, OperatorNames, Pair, StateNames, WindowNames
+
+# Names of the fields of an accumulator row.
+#
+# Flink's planner stores one row per group: the buffers of each aggregate call one after another, a count of rows if
+# inputs may be retracted and the query has no COUNT(*), then a view per set of columns that DISTINCT applies to
+# (AggregateUtil, AggFunctionFactory). Data views are stored in states of their own; their fields in the row are always
+# null.
+
+ROW_COUNT = "row_count"
+
+_BUFFERS: dict[str, tuple[str, ...]] = {
+    "AVG": ("sum", "count"),
+    "LISTAGG": ("delimiter", ""),
+    "SINGLE_VALUE": ("", "count"),
+    "RANK": ("", "order"),
+    "DENSE_RANK": ("", "order"),
+}
+"""Function → what its buffers hold, where it has several; the result itself is called as the aggregate call is."""
+_RETRACTING: dict[str, tuple[str, ...]] = {"SUM": ("", "count"), "LISTAGG": ("",)}
+"""Functions whose buffers differ where inputs may be retracted."""
+_GENERATED = re.compile(r"(EXPR)?\$\w*|\w+\$\w*")
+_FUNCTION = re.compile(r"\$+(.*?)\$\d+")
+
+
+def accumulator_names(
+    node: PlanNode,
+    calls: Sequence[Any],
+    arguments: Names,
+    *,
+    retracted: Sequence[Any] = (),
+    count_rows: bool = False,
+) -> Names:
+    """Return the names of an accumulator's fields.
+
+    Args:
+        node: The node, for errors.
+        calls: Its aggregate calls, JSON objects.
+        arguments: The columns that the calls refer to.
+        retracted: Of each call, whether its input may be retracted.
+        count_rows: Whether Flink counts the rows of a group.
+    """
+    names: list[str] = []
+    distinct: dict[tuple[str, ...], None] = {}
+    counted = False
+    for index, call in enumerate(calls):
+        if not isinstance(call, dict):
+            raise node.error("an aggregate call is no object")
+        columns = node.chosen(arguments, call.get("argList") or [])
+        function = _function(call)
+        is_distinct = call.get("distinct") is True and bool(columns)
+        counted |= function == "COUNT" and not columns and not is_distinct and call.get("filterArg", -1) == -1
+        name = _call_name(call, function, columns)
+        is_retracted = index < len(retracted) and retracted[index] is True
+        buffers = _RETRACTING.get(function) if is_retracted else None
+        names += [f"{name}_{part}" if part else name for part in buffers or _BUFFERS.get(function, ("",))]
+        if is_distinct:
+            distinct[columns] = None
+    if count_rows and not counted:
+        names.append(ROW_COUNT)
+    names += ["distinct_" + "_".join(columns) for columns in distinct]
+    return unique_names(names)
+
+
+def _function(call: Any) -> str:
+    """Return the SQL name of a call's function; the last part of a user-defined function's name."""
+    for key in ("internalName", "systemName", "catalogName", "name"):
+        written = call.get(key)
+        if isinstance(written, str):
+            match = _FUNCTION.fullmatch(written)
+            return (match[1] if match else written.rsplit(".", 1)[-1].strip("`")).upper()
+    return "AGGREGATE"
+
+
+def _call_name(call: Any, function: str, columns: Names) -> str:
+    """Return the name that the query gives to a call, or one of its function and columns where it gives none."""
+    name = call.get("name")
+    if isinstance(name, str) and name and not _GENERATED.fullmatch(name):
+        return name
+    return "_".join([function.removesuffix("0").lower(), *(item for item in columns if not _GENERATED.fullmatch(item))])
+
+
+# Windows of a plan's nodes: what the namespaces of their states are.
+
+_DURATION = re.compile(r"(-?)P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,9}))?S)?)?")
+_SLICE = ("slice_start", "slice_end")
+_ATTACHED = "WindowAttached"
+_MAX_MILLIS = 1 << 62
+
+
+def window_names(node: PlanNode, *path: str) -> WindowNames:
+    """Return how the windows of a node are stored; ``path`` leads to its windowing strategy.
+
+    Sessions have a start and an end. Of other windows the end is stored. Aggregates of HOP and CUMULATE windows are
+    kept per slice, of which several make a window.
+    """
+    window, strategy = node.at(*path, "window"), node.at(*path, "strategy")
+    window = window if isinstance(window, dict) else {}
+    kind = window.get("type")
+    if kind == "TumblingWindow":
+        return WindowNames(size=_millis(node, window, "size"))
+    if kind == "HoppingWindow":
+        size, slide = _millis(node, window, "size"), _millis(node, window, "slide")
+        if strategy == _ATTACHED or slide == size:
+            return WindowNames(size=size)
+        return WindowNames(*_SLICE, size=math.gcd(size, slide))
+    if kind == "CumulativeWindow":
+        if strategy == _ATTACHED:
+            size, offset = _millis(node, window, "maxSize"), window.get("offset")
+            return WindowNames(size=size, aligned=True, offset=_millis(node, window, "offset") if offset else 0)
+        return WindowNames(*_SLICE, size=_millis(node, window, "step"))
+    return WindowNames()
+
+
+def _millis(node: PlanNode, window: dict[str, Any], name: str) -> int:
+    """Parse a java.time.Duration as its toString writes it, or a number of milliseconds."""
+    written = window.get(name)
+    if type(written) is int and 0 < abs(written) < _MAX_MILLIS:
+        return written
+    match = _DURATION.fullmatch(written) if isinstance(written, str) and len(written) < 80 else None
+    if match is None:
+        raise node.error(f"the window's {name} is {str(written)[:80]!r}")
+    sign, days, hours, minutes, seconds, fraction = match.groups()
+    whole = ((int(days or 0) * 24 + int(hours or 0)) * 60 + int(minutes or 0)) * 60 + int(seconds or 0)
+    millis = whole * 1000 + int((fraction or "0").ljust(3, "0")[:3])
+    if not (0 < millis < _MAX_MILLIS or name == "offset"):
+        raise node.error(f"the window's {name} is {written!r}")
+    return -millis if sign else millis
 
 
 @dataclass(frozen=True)

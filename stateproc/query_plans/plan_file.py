@@ -5,13 +5,180 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from stateproc.query_plans.plan_errors import invalid_plan
-from stateproc.query_plans.plan_nodes import CompiledPlan, PlanNode
+from stateproc.errors import InvalidOption
+from stateproc.readers.state_names import Names
 from stateproc.storage.filesystem import kind_of, read_range
+
+# The error for a plan that cannot be used.
+
+_ADVICE = "give the file that CompiledPlan.writeToFile or COMPILE PLAN wrote for the job (Flink 1.15 or later)"
+
+
+def invalid_plan(problem: str, advice: str = _ADVICE) -> InvalidOption:
+    """Return the error for a plan that is not one, or not of this snapshot."""
+    return InvalidOption(f"the query plan cannot be used: {problem}", advice=advice)
+
+
+# Find the field names of a ROW type as a compiled plan writes it: in SQL, or as a JSON object.
+
+_MAX_FIELDS = 100_000
+_NAME = re.compile(r"`((?:[^`]|``)*)`\s+")
+_TOKEN = re.compile(r"`(?:[^`]|``)*`|'(?:[^']|'')*'|[<>(),]|[^`'<>(),]+")
+
+
+def row_type_names(written: Any) -> Names:
+    """Return the names of a row type's fields, each once: a name that comes again gets ``_1``.
+
+    Args:
+        written: ``ROW<`a` BIGINT, `b` STRING> NOT NULL`` or ``{"type": "ROW", "fields": [{"name": "a", …}, …]}``.
+
+    Raises:
+        InvalidOption: It is not a row type.
+    """
+    if isinstance(written, str):
+        return unique_names(_names_in_sql(written))
+    fields = written.get("fields") if isinstance(written, dict) and written.get("type") == "ROW" else None
+    if not isinstance(fields, list):
+        raise invalid_plan(f"a row type was expected where it has {_short(written)}")
+    names = [item.get("name") if isinstance(item, dict) else None for item in fields]
+    if not all(isinstance(name, str) for name in names):
+        raise invalid_plan(f"a field without a name in {_short(written)}")
+    return unique_names(str(name) for name in names)
+
+
+def _names_in_sql(text: str) -> list[str]:
+    """Return the names of the outermost fields; those of nested rows are at a deeper level of angle brackets."""
+    if not text.startswith("ROW<"):
+        raise invalid_plan(f"a row type was expected where it has {_short(text)}")
+    names: list[str] = []
+    at = len("ROW<")
+    while text[at : at + 1] != ">":
+        match = _NAME.match(text, at)
+        if match is None or len(names) >= _MAX_FIELDS:
+            raise invalid_plan(f"the row type {_short(text)} cannot be parsed at character {at}")
+        names.append(match[1].replace("``", "`"))
+        at = _end_of_field(text, match.end())
+        if text[at : at + 1] == ",":
+            at += len(", ")
+    return names
+
+
+def _end_of_field(text: str, at: int) -> int:
+    """Return the position of the comma or bracket that ends the field whose type begins at ``at``."""
+    depth = 0
+    while True:
+        token = _TOKEN.match(text, at)
+        if token is None:
+            raise invalid_plan(f"the row type {_short(text)} ends within a field")
+        found = token[0]
+        if depth == 0 and found in ",>":
+            return at
+        depth += (found in "<(") - (found in ">)")
+        at = token.end()
+
+
+def unique_names(names: Any) -> Names:
+    """Return the names with ``_1``, ``_2``, … after those that came before."""
+    found: dict[str, None] = {}
+    for name in names:
+        candidate, number = name, 0
+        while candidate in found:
+            number += 1
+            candidate = f"{name}_{number}"
+        found[candidate] = None
+    return tuple(found)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}…"
+
+
+# A compiled plan as its nodes: what each computes, with the columns that it reads and returns.
+
+
+@dataclass(frozen=True)
+class PlanNode:
+    """One exec node of a plan. Properties raise InvalidOption where the plan is not as Flink writes it.
+
+    Attributes:
+        id: Its number in the plan.
+        kind: Its type without the version: ``stream-exec-join``.
+        version: The version of its type.
+        attributes: The JSON object.
+        sources: The nodes whose rows it reads, in the order of its inputs.
+    """
+
+    id: int
+    kind: str
+    version: int
+    attributes: Mapping[str, Any] = field(repr=False)
+    sources: tuple[PlanNode, ...] = field(repr=False)
+
+    @property
+    def label(self) -> str:
+        """The node as Flink names its operator: ``GroupAggregate[6]``."""
+        words = self.kind.removeprefix("stream-exec-").split("-")
+        return "".join(word.capitalize() for word in words) + f"[{self.id}]"
+
+    @cached_property
+    def columns(self) -> Names:
+        """The names of the columns that it returns."""
+        return row_type_names(self.attributes.get("outputType"))
+
+    def input(self, index: int = 0) -> Names:
+        """Return the names of an input's columns."""
+        if index >= len(self.sources):
+            raise self.error(f"it has {len(self.sources)} inputs")
+        return self.sources[index].columns
+
+    def at(self, *path: str) -> Any:
+        """Return the value at a path of names, None where there is none."""
+        value: Any = self.attributes
+        for name in path:
+            value = value.get(name) if isinstance(value, dict) else None
+        return value
+
+    def items(self, *path: str) -> list[Any]:
+        """Return the list at a path of names, an empty one where there is none."""
+        value = self.at(*path)
+        if value is not None and not isinstance(value, list):
+            raise self.error(f"{'.'.join(path)} is no list")
+        return value or []
+
+    def picked(self, names: Names, *path: str) -> Names:
+        """Return those of ``names`` whose positions are listed at a path."""
+        return self.chosen(names, self.items(*path))
+
+    def chosen(self, names: Names, positions: Any) -> Names:
+        """Return the names at the positions of a list."""
+        if not isinstance(positions, list):
+            raise self.error(f"positions of columns are {str(positions)[:80]!r}")
+        found = []
+        for position in positions:
+            if type(position) is not int or not 0 <= position < len(names):
+                raise self.error(f"it refers to column {position!r} of {len(names)}")
+            found.append(names[position])
+        return tuple(found)
+
+    def error(self, problem: str) -> Exception:
+        """Return the error for something in this node."""
+        return invalid_plan(f"node {self.id} ({self.kind}): {problem}")
+
+
+@dataclass(frozen=True)
+class CompiledPlan:
+    """A plan: the Flink release that compiled it, and its nodes."""
+
+    flink_version: str
+    nodes: Sequence[PlanNode]
+
 
 MAX_BYTES = 256 << 20
 MAX_NODES = 100_000

@@ -6,10 +6,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from stateproc.keygroups.operator_ids import operator_id
-from stateproc.operator_names.planner_nodes import SINK_TRANSFORMATION, TRANSFORMATIONS, sink_uids
+from stateproc.operator_names.uid_hashes import SINK_TRANSFORMATION, TRANSFORMATIONS, sink_uids
 from stateproc.query_plans.node_rules import NODE_RULES
-from stateproc.query_plans.plan_errors import invalid_plan
-from stateproc.query_plans.plan_nodes import CompiledPlan, PlanNode
+from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, invalid_plan
 from stateproc.readers.state_names import OperatorNames
 
 _FORMATS = ("<id>_<transformation>", "<id>_<type>_<version>_<transformation>")

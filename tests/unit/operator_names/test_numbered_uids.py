@@ -6,8 +6,7 @@ import random
 import time
 
 from stateproc.keygroups.operator_ids import operator_id
-from stateproc.operator_names.numbered_uids import find_numbered_uids
-from stateproc.operator_names.planner_nodes import UidTemplate, uid_templates
+from stateproc.operator_names.uid_hashes import UidTemplate, find_numbered_uids, uid_templates
 
 EDGES = (1, 9, 10, 99, 100, 999, 1000, 9999, 10_000)
 

@@ -12,7 +12,7 @@ import pytest
 import stateproc
 from stateproc.errors import CorruptSnapshot, InvalidOption, MissingFile, NotFound, UnmatchedUidWarning
 from stateproc.keygroups.operator_ids import operator_id
-from stateproc.operator_names import numbered_uids
+from stateproc.operator_names import uid_hashes as numbered_uids
 from tests.helpers.paths import FIXTURES
 from tests.helpers.sql_job import AGGREGATE, DEDUPLICATE, JOIN, RANK, SQL, WINDOW, renamed
 

@@ -15,10 +15,10 @@ import pytest
 
 import stateproc
 from stateproc.keygroups.operator_ids import operator_id
-from stateproc.operator_names.planner_nodes import TRANSFORMATIONS
+from stateproc.operator_names.uid_hashes import TRANSFORMATIONS
 from stateproc.query_plans import PlanNode, query_names, read_plan
 from stateproc.query_plans.node_rules import NODE_RULES, NodeRule
-from stateproc.query_plans.row_type_names import row_type_names, unique_names
+from stateproc.query_plans.plan_file import row_type_names, unique_names
 from tests.helpers.paths import DEMO, FIXTURES
 from tests.helpers.planned_states import planned_job
 
