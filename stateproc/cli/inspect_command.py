@@ -12,8 +12,7 @@ from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.model.operator import Operator
 from stateproc.options import BY_NAME
 from stateproc.options.parsers import byte_size
-from stateproc.reports.inspect_report import snapshot_report
-from stateproc.reports.report_selection import without_small
+from stateproc.reports.inspect_report import snapshot_report, without_small
 from stateproc.reports.state_sizes import OperatorSizes, is_small_enough, operator_sizes
 from stateproc.snapshot.snapshot import Snapshot
 

@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from stateproc.html.type_tree import type_tree
 from stateproc.reports.page.page_report import PageReport
-from stateproc.reports.state_times import StateTimes
-from stateproc.reports.time_histogram import TimeCounter
+from stateproc.reports.state_times import StateTimes, TimeCounter
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 HOSTILE = '<script>window.hacked=1</script><img src=x onerror="window.hacked=1">\'"&\u202e${1}{{7*7}}'

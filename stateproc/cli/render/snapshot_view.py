@@ -14,7 +14,7 @@ from rich.text import Text
 from stateproc.cli.render.bars import bar, human_bytes, sparkline
 from stateproc.cli.render.operator_lines import counted, stateless_line, summary_table
 from stateproc.model.raw_keyed import raw_keyed_text
-from stateproc.reports.report_selection import by_size, is_stateless
+from stateproc.reports.inspect_report import by_size, is_stateless
 
 _KINDS = {
     "value": "green", "list": "cyan", "map": "blue", "reducing": "magenta", "aggregating": "magenta",

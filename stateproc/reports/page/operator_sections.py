@@ -11,9 +11,8 @@ from stateproc.html.pictures import TreeGroup, TreeItem, skyline, state_style, t
 from stateproc.html.units import counted, human_bytes
 from stateproc.keygroups.ranges import key_group_range
 from stateproc.model.raw_keyed import raw_keyed_text
-from stateproc.reports.inspect_report import Report
-from stateproc.reports.page.page_limits import PageLimits
-from stateproc.reports.report_selection import is_stateless
+from stateproc.reports.inspect_report import Report, is_stateless
+from stateproc.reports.page.page_report import PageLimits
 
 _SHORT_HASH = 8
 """Digits of a uid hash that select an operator as the whole hash does, as a rule."""

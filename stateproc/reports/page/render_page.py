@@ -4,23 +4,70 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from stateproc.html.cards import asset, render
 from stateproc.html.units import counted, human_bytes
-from stateproc.reports.page.operator_sections import (
-    key_group_cards,
-    operator_rows,
-    size_treemap,
-    stateless_operators,
-)
-from stateproc.reports.page.page_limits import PageLimits
-from stateproc.reports.page.page_report import PageReport
-from stateproc.reports.page.problem_section import problem_groups
+from stateproc.reports.inspect_report import Report
+from stateproc.reports.page.operator_sections import key_group_cards, operator_rows, size_treemap, stateless_operators
+from stateproc.reports.page.page_report import PageLimits, PageReport
 from stateproc.reports.page.state_sections import rocksdb_rows, state_rows
 from stateproc.reports.page.time_sections import time_cards
+
+# Group the problems of a snapshot by their reason.
+
+_PLACE = re.compile(r" \[[^\[\]]*\]$")
+_ADVICE = "\n  → "
+_SHOWN = 12
+
+
+@dataclass
+class ProblemGroup:
+    """States and operators that share a reason.
+
+    Attributes:
+        reason: What is wrong.
+        advice: What to do; "" if there is nothing to recommend.
+        count: The number of states and operators.
+        names: Some of them.
+    """
+
+    reason: str
+    advice: str
+    count: int = 0
+    names: list[str] = field(default_factory=list)
+
+    @property
+    def omitted(self) -> int:
+        """The number of those that are not in ``names``."""
+        return self.count - len(self.names)
+
+
+def problem_groups(operators: Iterable[Report], limits: PageLimits) -> list[ProblemGroup]:
+    """Return all problems, those with the most states first."""
+    groups: dict[tuple[str, str], ProblemGroup] = {}
+
+    def add(text: str, name: str) -> None:
+        message, _, advice = text.partition(_ADVICE)
+        reason = _PLACE.sub("", message)
+        group = groups.setdefault((reason, advice), ProblemGroup(reason[: 4 * limits.text], advice[: 4 * limits.text]))
+        group.count += 1
+        if len(group.names) < _SHOWN:
+            group.names.append(limits.short(name))
+
+    for operator in operators:
+        display = operator["uid"] or operator["uid_hash"]
+        for problem in operator["problems"]:
+            add(problem, display)
+        for state in operator["states"]:
+            if state["problem"]:
+                add(state["problem"], f"{display} · {state['name']}")
+    return sorted(groups.values(), key=lambda group: -group.count)[: limits.problems]
+
 
 _MOST_BYTES = 2_000_000
 _SMALLEST = 6

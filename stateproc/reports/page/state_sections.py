@@ -13,8 +13,7 @@ from stateproc.html.type_tree import TypeNode
 from stateproc.html.units import human_bytes
 from stateproc.reports.inspect_report import Report
 from stateproc.reports.page.operator_sections import title_of
-from stateproc.reports.page.page_limits import PageLimits
-from stateproc.reports.page.page_report import PageReport
+from stateproc.reports.page.page_report import PageLimits, PageReport
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,8 @@ from markupsafe import Markup
 from stateproc.html.pictures import histogram
 from stateproc.html.units import duration_text, time_text
 from stateproc.reports.page.operator_sections import title_of
-from stateproc.reports.page.page_limits import PageLimits
-from stateproc.reports.page.page_report import PageReport
-from stateproc.reports.state_times import StateTimes
-from stateproc.reports.time_histogram import TimeHistogram
+from stateproc.reports.page.page_report import PageLimits, PageReport
+from stateproc.reports.state_times import StateTimes, TimeHistogram
 
 
 @dataclass(frozen=True)

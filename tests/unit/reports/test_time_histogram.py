@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stateproc.reports.time_histogram import _MOST_CELLS, TimeCounter, TimeHistogram
+from stateproc.reports.state_times import _MOST_CELLS, TimeCounter, TimeHistogram
 
 NOON = 1_700_049_600_000
 

@@ -13,10 +13,10 @@ import stateproc
 from benchmarks.many_files import SHAPES, STATE, make, uid_of
 from stateproc.cli import main
 from stateproc.errors import CorruptSnapshot, MissingFile
-from stateproc.readers import small_files
 from stateproc.readers.keyed_file import KeyedFile, SizeRequest, StateSizes
 from stateproc.readers.read_options import ReadOptions
-from stateproc.readers.small_files import MeasuredFiles, batches_of_files, measure_files
+from stateproc.reports import state_sizes as small_files
+from stateproc.reports.state_sizes import MeasuredFiles, batches_of_files, measure_files
 from stateproc.storage import FileSource, InlineSource
 from tests.helpers.paths import FIXTURES
 from tests.helpers.stores.counting_filesystem import counted, counting
