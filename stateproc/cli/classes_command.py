@@ -8,8 +8,7 @@ from argparse import Namespace
 
 from stateproc.cli.arguments import open_snapshot
 from stateproc.cli.exit_status import YES
-from stateproc.verification.class_mentions import mentioned_classes
-from stateproc.verification.class_skeleton import class_skeleton
+from stateproc.verification.class_mentions import class_skeleton, mentioned_classes
 
 
 def classes_command(arguments: Namespace) -> int:

@@ -12,7 +12,7 @@ from stateproc.cli.exit_status import NO, YES
 from stateproc.cli.progress import progress
 from stateproc.errors import InvalidOption, Where, WriteFailed
 from stateproc.options import BY_NAME
-from stateproc.verification.class_skeleton import Skeleton
+from stateproc.verification.class_mentions import Skeleton
 from stateproc.verification.verify import plan_verification
 
 

@@ -14,8 +14,7 @@ from stateproc.readers.rocksdb.database import DatabaseFile, SstFile, database_f
 from stateproc.readers.rocksdb.key_ranges import key_group_span
 from stateproc.readers.rocksdb.native_database import NativeDatabase, NotOpened, has_library, native_database
 from stateproc.readers.rocksdb.table import table_properties
-from stateproc.verification.findings import Finding, VerificationUnit
-from stateproc.verification.problem import Problem, Severity, problem_of
+from stateproc.verification.problem import Finding, Problem, Severity, VerificationUnit, problem_of
 
 _ZLIB = "Zlib"
 _DIFFERENT = (

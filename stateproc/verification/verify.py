@@ -3,32 +3,74 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from stateproc.errors import not_found
+from stateproc.errors import SnapshotError, not_found
 from stateproc.metadata.handles import StreamHandle
 from stateproc.metadata.snapshot import SnapshotMetadata
-from stateproc.metadata.walk import walk_stream_handles
+from stateproc.metadata.walk import relative_shared_files, walk_stream_handles
 from stateproc.model.operator import Operator
 from stateproc.model.parallel_scan import read_in_order, thread_count
 from stateproc.serializers.core.registry import load_plugins
-from stateproc.storage.filesystem import store_kind
-from stateproc.verification.claimed_notes import claimed_file_notes
-from stateproc.verification.class_mentions import mentioned_classes
-from stateproc.verification.class_skeleton import class_skeleton
+from stateproc.storage.filesystem import parent, store_kind
+from stateproc.storage.sources import FileSource, open_handle
+from stateproc.verification.class_mentions import class_skeleton, mentioned_classes
 from stateproc.verification.database_check import check_library, database_units
-from stateproc.verification.findings import Finding, RowCount, StateLabel, UnreadState, VerificationUnit
-from stateproc.verification.key_group_coverage import key_group_problems
+from stateproc.verification.file_units import (
+    SeenStreams,
+    coordinator_findings,
+    operator_state_units,
+    raw_timer_units,
+    stream_units,
+)
+from stateproc.verification.key_group_check import key_group_problems
 from stateproc.verification.keyed_units import keyed_plan
-from stateproc.verification.operator_state_units import coordinator_findings, operator_state_units, raw_timer_units
-from stateproc.verification.problem import Problem, ProblemList
+from stateproc.verification.problem import (
+    Finding,
+    Problem,
+    ProblemList,
+    RowCount,
+    Severity,
+    StateLabel,
+    UnreadState,
+    VerificationUnit,
+)
 from stateproc.verification.report import Verification, VerifiedOperator, VerifiedState
-from stateproc.verification.stream_units import SeenStreams, stream_units
 
 if TYPE_CHECKING:
     from stateproc.snapshot.snapshot import Snapshot
+
+# Note files that Flink does not find: those of a claimed native savepoint; see storage/claimed_files.py.
+
+
+def claimed_file_notes(operator: Operator) -> Iterator[Problem]:
+    """Yield a note per directory in which files were found that the snapshot names beside its ``_metadata``."""
+    own = operator.location.directory_uri
+    places: Counter[str] = Counter()
+    for handle in dict.fromkeys(relative_shared_files([operator.metadata])):
+        source = open_handle(handle, operator.location)
+        if not isinstance(source, FileSource):
+            continue
+        try:
+            source.check_exists()
+        except SnapshotError:
+            continue  # reported where the state is read
+        places[parent(source.name)] += 1
+    del places[own]
+    for place, number in sorted(places.items()):
+        files = "1 file is" if number == 1 else f"{number} files are"
+        yield Problem(
+            Severity.NOTE,
+            f"{files} not beside _metadata, but in {place}: the job had claimed that native savepoint. Flink does not "
+            "find them there and cannot restore this checkpoint (FLINK-39964)",
+            f"stateproc copy {own} TARGET --allow-root {place} writes a snapshot that Flink restores",
+            operator.display,
+            file=place,
+        )
+
 
 Advance = Callable[[int], None]
 _REMOTE_THREADS = 8

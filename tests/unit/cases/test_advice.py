@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from stateproc.errors import SnapshotError, UnsupportedSnapshot
-from stateproc.verification.class_mentions import mentioned_classes
-from stateproc.verification.class_skeleton import class_skeleton
+from stateproc.verification.class_mentions import class_skeleton, mentioned_classes
 from tests.helpers.advice import Circle, follow
 from tests.helpers.cases import CaseSnapshot, ExpectedState, case_snapshots
 from tests.helpers.fixtures import CLASSES, Fixture, arrow_rows, fixtures, unknown_type_fixtures

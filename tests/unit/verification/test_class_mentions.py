@@ -6,8 +6,7 @@ import pytest
 
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.kryo.serializer import Kryo
-from stateproc.verification.class_mentions import MentionedClass, Readability, is_user_class, mentions
-from stateproc.verification.class_skeleton import class_skeleton
+from stateproc.verification.class_mentions import MentionedClass, Readability, class_skeleton, is_user_class, mentions
 from stateproc.verification.problem import Problem, Severity
 from tests.helpers.fixtures import CLASSES, fixtures
 
