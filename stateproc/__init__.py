@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from stateproc.snapshot.opening import open
     from stateproc.snapshot.snapshot import Snapshot
     from stateproc.spark.delta_copy import merge_changes
-    from stateproc.spark.loading import load
+    from stateproc.spark.relations import load
     from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
     from stateproc.writers.savepoint_writer import SavepointWriter
 
@@ -117,7 +117,7 @@ def __getattr__(name: str) -> Any:
 
         return merge_changes
     if name == "load":
-        from stateproc.spark.loading import load
+        from stateproc.spark.relations import load
 
         return load
     if name == "attach":

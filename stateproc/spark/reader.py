@@ -13,9 +13,8 @@ from stateproc.errors import SnapshotError
 from stateproc.model.schema_merging import aligned, portions
 from stateproc.model.state import State
 from stateproc.readers.splits import Split
-from stateproc.spark.filters import key_groups_of_filters, keys_of_filters
+from stateproc.spark.filters import PushFilters, key_groups_of_filters, keys_of_filters, limited, with_offered_pushdowns
 from stateproc.spark.options import SourceOptions
-from stateproc.spark.pushdowns import PushFilters, limited, with_offered_pushdowns
 from stateproc.spark.relations import relation
 from stateproc.spark.types import arrow_schema, check_wanted
 from stateproc.spark.workers import keep_loaded

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import shutil
 import subprocess
 import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from stateproc.errors import InvalidOption
+from stateproc.spark.job_description import grouped_jobs
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 _DAEMON = "pyspark.daemon"
@@ -78,3 +86,127 @@ def _probe(path: str) -> str | None:
         return f"cannot import stateproc ({last})"
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     return None if result.stdout.strip() == version else f"is Python {result.stdout.strip()}, the driver {version}"
+
+
+# Check that the executors of a cluster can run this package.
+
+_SHIPPING = (
+    "install stateproc for the Python of every node (PYSPARK_PYTHON), or ship a packed environment with --archives: "
+    "docs/howto/clusters.md"
+)
+_ZIPPED = (
+    "Spark's executors import stateproc from a ZIP file (--py-files), without its compiled kernels: each Python worker "
+    "compiles them anew. Ship it with --archives: docs/howto/clusters.md"
+)
+Answer: TypeAlias = "tuple[str, str | None, bool]"
+"""Of one executor: its host, why it cannot import the package, and whether it imports it from a ZIP file."""
+_checked: set[str] = set()
+"""Ids of applications whose executors were found to have the package."""
+_TASKS_PER_CORE = 2
+_CAUSE = re.compile(
+    r"\[PYTHON_VERSION_MISMATCH\] [^\n]*?(?=, PySpark cannot|\n|$)|Cannot run program[^\n]*|No module named [^\n]*"
+)
+_TASK_SECONDS = (0.0, 3.0, 10.0)
+"""How long the tasks of each round last. Attempts that fail take less, a start of Python each."""
+_COUNTED_SECONDS = 3.0
+"""How long Spark may take to count the attempts of a job that has ended."""
+
+
+def check_executors(spark: SparkSession) -> None:
+    """Check, once per application, that the executors of a cluster have this package and the driver's Python.
+
+    It runs short tasks, two for each core, which as a rule reach every executor. One that starts later is not checked.
+    Spark repeats a failed task, perhaps on another host, where it succeeds. So if tasks failed, the check is repeated
+    with tasks that occupy the other executors, and those that fail are repeated where they fail.
+
+    Raises:
+        InvalidOption: An executor has not; the message names its host.
+    """
+    try:
+        context = spark.sparkContext
+    except Exception:  # Spark Connect has none; which error it raises depends on the release
+        return
+    if str(context.master).startswith("local") or context.applicationId in _checked:
+        return
+    for seconds in _TASK_SECONDS:
+        if _executor_answers(context, seconds) == 0:
+            _checked.add(context.applicationId)
+            return
+    raise InvalidOption(
+        "Python tasks fail on some of the executors",
+        advice=f"the logs of the executors say why; {_SHIPPING}",
+    )
+
+
+def _check(seconds: float) -> Callable[[int], Answer]:
+    """Return what executors run: whether they can import what the tasks of a write import, Arrow among it.
+
+    Spark sends a function within a function by its code, and others by the name of their module, which the executors
+    may not have.
+    """
+
+    def answer(_: int) -> Answer:
+        import importlib
+        import os
+        import socket
+        import time
+
+        time.sleep(seconds)
+        host = socket.gethostname()
+        try:
+            importlib.import_module("stateproc.writers.write_task")
+        except Exception as error:  # whatever an import raises: the driver raises it
+            return host, str(error), False
+        return host, None, not os.path.exists(str(importlib.import_module("stateproc").__file__))
+
+    return answer
+
+
+def _executor_answers(context: SparkContext, seconds: float) -> int:
+    """Run the check in tasks that last so many seconds; return how many attempts failed. Raises InvalidOption."""
+    tasks = max(1, context.defaultParallelism) * (_TASKS_PER_CORE if seconds == 0 else 1)
+    before = _failures_by_host(context)
+    try:
+        with grouped_jobs(context, "stateproc: check that the executors have the package") as group:
+            found = context.parallelize(range(tasks), tasks).map(_check(seconds)).collect()
+            failed = _failed_attempts(context, group, tasks)
+    except Exception as error:  # of Spark, py4j or Java, by where Python failed
+        cause = _CAUSE.search(str(error))
+        if cause is None:
+            raise
+        hosts = ", ".join(sorted(_failures_by_host(context) - before))
+        raise InvalidOption(
+            f"Spark's executors{hosts and f' on {hosts}'} cannot run Python: {cause[0].strip()}", advice=_SHIPPING
+        ) from None
+    problems = {host: problem for host, problem, _ in found if problem}
+    if problems:
+        raise InvalidOption(
+            f"Spark's executors on {', '.join(sorted(problems))} cannot import stateproc ({min(problems.values())})",
+            advice=_SHIPPING,
+        )
+    if any(zipped for _, _, zipped in found):
+        warnings.warn(_ZIPPED, RuntimeWarning, stacklevel=2)
+    return failed
+
+
+def _failed_attempts(context: SparkContext, group: str, tasks: int) -> int:
+    """Return how many attempts of a job's tasks failed, once Spark has counted all that succeeded."""
+    tracker, until = context.statusTracker(), time.monotonic() + _COUNTED_SECONDS
+    while True:
+        jobs = [tracker.getJobInfo(number) for number in tracker.getJobIdsForGroup(group)]
+        stages = [tracker.getStageInfo(number) for job in jobs if job is not None for number in job.stageIds]
+        counted = [stage for stage in stages if stage is not None]
+        if sum(stage.numCompletedTasks for stage in counted) >= tasks or time.monotonic() > until:
+            return sum(stage.numFailedTasks for stage in counted)
+        time.sleep(0.01)
+
+
+def _failures_by_host(context: SparkContext) -> Counter[str]:
+    """Return how many tasks of the application failed on each host; empty where Spark does not say."""
+    failures: Counter[str] = Counter()
+    with suppress(Exception):  # no public API; it makes a message better
+        executors = context._jsc.sc().statusStore().executorList(True)
+        for number in range(executors.size()):
+            executor = executors.apply(number)
+            failures[executor.hostPort().rpartition(":")[0]] += executor.failedTasks()
+    return +failures

@@ -11,9 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from stateproc.errors import InvalidOption
 from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle
-from stateproc.spark.executors import check_executors
 from stateproc.spark.job_description import described_jobs
-from stateproc.spark.workers import check_worker_python
+from stateproc.spark.workers import check_executors, check_worker_python
 from stateproc.writers.assemble_metadata import CompletedWrite, finish
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import stateproc
 from stateproc.errors import InvalidOption, MissingFile
-from stateproc.spark.view_names import numbered_names
+from stateproc.spark.views import numbered_names
 from tests.helpers.cases import case_snapshots
 from tests.helpers.paths import FIXTURES
 
