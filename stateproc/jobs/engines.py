@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from stateproc.errors import InvalidOption, MissingPackage
 from stateproc.jobs.job_model import Job
+from stateproc.jobs.loading import Secrets
 from stateproc.jobs.local_tables import SPARK_ONLY, LocalTables
 from stateproc.jobs.prepared_run import PreparedRun
 from stateproc.jobs.source_tables import SourceTables
-from stateproc.jobs.variables import Secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import subprocess
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -13,16 +15,17 @@ from typing import TYPE_CHECKING, Any, Literal
 from stateproc.errors import InvalidOption, SnapshotError, Where, WriteFailed
 from stateproc.jobs.checks import check_sources, check_target, first_failure, not_evaluated, reads_target
 from stateproc.jobs.engines import JobSession, engine_of, opened_tables, with_engine
+from stateproc.jobs.job_model import Job
 from stateproc.jobs.job_writer import writer_of
-from stateproc.jobs.latest_pointer import switch
-from stateproc.jobs.loading import load_job
-from stateproc.jobs.metric_hooks import call_hooks, check_allowed
-from stateproc.jobs.pending_snapshot import pending_snapshot
-from stateproc.jobs.prepared_run import PreparedRun, prepare
-from stateproc.jobs.run_manifest import RunManifest, has_snapshot, manifest_of
-from stateproc.jobs.run_report import RunReport
-from stateproc.jobs.variables import Secrets
+from stateproc.jobs.loading import Secrets, load_job
+from stateproc.jobs.prepared_run import PreparedRun, prepare, switch
+from stateproc.jobs.run_report import SUCCESS, RunManifest, RunReport, has_snapshot, manifest_of
 from stateproc.metadata import SnapshotMetadata
+from stateproc.options import open_arguments, parse_options
+from stateproc.options.definition import option_texts
+from stateproc.readers.read_options import ReadOptions
+from stateproc.snapshot.opening import open
+from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage.filesystem import basename, parent
 from stateproc.storage.writing import make_directory, publish
 from stateproc.writers.commit.commit_hooks import CommitHooks
@@ -34,6 +37,74 @@ if TYPE_CHECKING:
 
     from stateproc.writers.plan.savepoint_plan import SavepointPlan
     from stateproc.writers.write_result import WriteReport
+
+# Pass the report of a run to commands and Python functions that a job names, if the user allows it.
+
+_SECONDS = 300
+_MOST_OUTPUT = 300
+
+
+def check_allowed(job: Job, allowed: bool) -> None:
+    """Raise InvalidOption for a job that runs code of its own, unless the user allows it."""
+    if allowed:
+        return
+    advice = "allow it with --allow-hooks (allow_hooks=True), if you trust the file"
+    if job.metrics:
+        raise job.document.error(("metrics",), "this job runs commands or functions of its own", advice)
+    sections = [("base", job.base.options if job.base else {})]
+    sections += [(f"sources.{name}", source.values.get("open", {})) for name, source in job.sources.items()]
+    for name, options in sections:
+        if options.get("plugins"):
+            raise job.document.error(tuple(name.split(".")), "this job imports modules of its own (plugins)", advice)
+
+
+def call_hooks(job: Job, report: RunReport) -> None:
+    """Call the hooks of a job; what fails becomes a warning of the report."""
+    outcome = "success" if report.status in SUCCESS else "failure"
+    values = report.to_dict()
+    for hook in job.metrics:
+        if hook.get("on", "always") in ("always", outcome):
+            try:
+                _call(hook, values)
+            except Exception as error:  # a hook's own error must not fail the run
+                report.warn(f"the hook {hook.get('command') or hook.get('python')} failed: {str(error)[:_MOST_TEXT]}")
+
+
+def _call(hook: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    if "python" in hook:
+        module, _, name = str(hook["python"]).partition(":")
+        getattr(importlib.import_module(module), name)(values)
+        return
+    done = subprocess.run(
+        hook["command"], input=json.dumps(values).encode(), capture_output=True, timeout=_SECONDS, check=False
+    )
+    if done.returncode != 0:
+        shown = done.stderr.decode("utf-8", "replace").strip()[-_MOST_OUTPUT:]
+        raise InvalidOption(f"exit status {done.returncode}: {shown}")
+
+
+# Open a savepoint whose files are complete, before it is committed.
+
+_FIRST_KRYO_5 = 5
+
+
+def pending_snapshot(run: PreparedRun, metadata: SnapshotMetadata, staging: Staging) -> Snapshot:
+    """Return the savepoint as a snapshot, with the base's options of reading and the uids that the job names.
+
+    Raises:
+        SnapshotError: The base cannot be opened.
+    """
+    uids = [operator.uid for operator in run.job.operators]
+    if run.base is None:
+        return Snapshot(
+            staging.location, metadata, ReadOptions(kryo=5 if metadata.version >= _FIRST_KRYO_5 else 2), uids
+        )
+    given = option_texts(run.read_options)
+    arguments = open_arguments(parse_options({**given, "path": run.base}))
+    base = open(run.base, **arguments)
+    known = {operator.uid for operator in metadata.operators if operator.uid}
+    return Snapshot(staging.location, metadata, base.options, [*uids, *known])
+
 
 _MOST_TEXT = 2000
 _LIBRARIES = {

@@ -10,25 +10,57 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from stateproc.catalog.entries import CatalogEntry
-from stateproc.errors import InvalidOption, MissingFile, Where
-from stateproc.jobs.database_versions import iceberg_version, jdbc_version
+from stateproc.errors import CorruptSnapshot, InvalidOption, MissingFile, Where
 from stateproc.jobs.input_versions import (
     InputVersion,
     delta_version,
     file_hash,
     files_version,
+    iceberg_version,
+    jdbc_version,
     snapshot_version,
 )
 from stateproc.jobs.job_model import SNAPSHOT, SQL, BaseSpec, Job, SourceSpec
-from stateproc.jobs.latest_pointer import pointed_path
-from stateproc.jobs.variables import Secrets, with_run_id
+from stateproc.jobs.loading import Secrets, with_run_id
 from stateproc.metadata.snapshot_kind import CHECKPOINT
 from stateproc.options import BY_NAME, STORAGE_PREFIX
 from stateproc.storage import locate
-from stateproc.storage.filesystem import absolute, store_kind
+from stateproc.storage.filesystem import StorageOptions, absolute, basename, kind_of, parent, read_range, store_kind
+from stateproc.storage.writing import make_directory, publish
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# The pointer to the newest savepoint: a file with its path, which is replaced atomically.
+
+_MOST_BYTES = 8 << 10
+
+
+def pointed_path(pointer: str, options: StorageOptions | None) -> str:
+    """Return the path that a pointer contains.
+
+    Raises:
+        MissingFile: There is no such file.
+        CorruptSnapshot: The file contains no path.
+    """
+    uri = absolute(pointer)
+    found = kind_of(uri, options, fresh=True)
+    if found is None or found[0] != "file":
+        raise MissingFile(
+            "there is no such pointer", where=Where(file=uri), advice="the first run of a job with `latest:` writes it"
+        ) from FileNotFoundError(uri)
+    text = read_range(uri, 0, min(found[1], _MOST_BYTES), options).decode("utf-8", "replace").strip()
+    if not text or "\n" in text or found[1] >= _MOST_BYTES:
+        raise CorruptSnapshot("the file does not contain the path of a snapshot", where=Where(file=uri))
+    return text
+
+
+def switch(pointer: str, directory: str, options: StorageOptions | None) -> None:
+    """Let a pointer contain the path of a savepoint: by one rename, on object stores by one put. Raises WriteFailed."""
+    uri = absolute(pointer)
+    make_directory(parent(uri), options)
+    publish(uri, f"{directory}\n".encode(), f".{basename(uri)}.part", options)
+
 
 _FINGERPRINT_VERSION = 1
 _RUN_ID_DIGITS = 12

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+
+from stateproc.jobs.input_versions import file_hash
+from stateproc.storage.filesystem import StorageOptions, join, kind_of, read_range
+from stateproc.storage.layout import METADATA
+from stateproc.storage.writing import publish
+from stateproc.writers.commit.commit_hooks import MANIFEST
 
 RunStatus = Literal["written", "unchanged", "planned", "failed"]
 SUCCESS: tuple[RunStatus, ...] = ("written", "unchanged", "planned")
@@ -98,3 +106,92 @@ class RunReport:
             "latest": self.latest,
             "error": self.error,
         }
+
+
+# Keep the manifest of a run beside ``_metadata``, by which a later run recognizes the savepoint and its inputs.
+#
+# The manifest contains the hash of ``_metadata``: one that a killed run has left, or whose snapshot was replaced by
+# something else, is ignored.
+
+_VERSION = 1
+_MOST_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class RunManifest:
+    """What a run wrote.
+
+    Attributes:
+        job: The job's name.
+        run_id: The run's id.
+        fingerprint: The hash of the job and of the versions of its inputs.
+        metadata_sha256: The hash of ``_metadata``.
+        inputs: The inputs and their versions, as plain values.
+        finished: Whether everything after the commit was done, too: the pointer and the report.
+        report: The report of the run; empty until it is finished.
+    """
+
+    job: str
+    run_id: str
+    fingerprint: str
+    metadata_sha256: str
+    inputs: list[dict[str, Any]] = field(default_factory=list)
+    finished: bool = False
+    report: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        """Return the contents of the file."""
+        values = {
+            "manifest_version": _VERSION,
+            "job": self.job,
+            "run_id": self.run_id,
+            "fingerprint": self.fingerprint,
+            "metadata_sha256": self.metadata_sha256,
+            "inputs": self.inputs,
+            "finished": self.finished,
+            "report": dict(self.report),
+        }
+        return json.dumps(values, indent=1, ensure_ascii=False).encode("utf-8", "replace")
+
+    def of_metadata(self, data: bytes) -> RunManifest:
+        """Return the manifest of a snapshot with these bytes as its ``_metadata``."""
+        return replace(self, metadata_sha256=hashlib.sha256(data).hexdigest())
+
+    def save(self, directory: str, options: StorageOptions | None) -> None:
+        """Replace the manifest in a directory, atomically. Raises WriteFailed."""
+        publish(join(directory, MANIFEST), self.to_bytes(), f".{MANIFEST}.part", options)
+
+
+def has_snapshot(directory: str, options: StorageOptions | None) -> bool:
+    """Return whether there is a ``_metadata``. Raises MissingFile if the store cannot be reached."""
+    return kind_of(join(directory, METADATA), options, fresh=True) is not None
+
+
+def manifest_of(directory: str, options: StorageOptions | None) -> RunManifest | None:
+    """Return the manifest of the snapshot in a directory; None if there is none that belongs to it."""
+    uri = join(directory, MANIFEST)
+    found = kind_of(uri, options, fresh=True)
+    if found is None or found[0] != "file" or found[1] > _MOST_BYTES or not has_snapshot(directory, options):
+        return None
+    manifest = _parsed(read_range(uri, 0, found[1], options))
+    if manifest is None or manifest.metadata_sha256 != file_hash(join(directory, METADATA), options):
+        return None
+    return manifest
+
+
+def _parsed(data: bytes) -> RunManifest | None:
+    try:
+        values = json.loads(data)
+        if values["manifest_version"] != _VERSION:
+            return None
+        return RunManifest(
+            str(values["job"]),
+            str(values["run_id"]),
+            str(values["fingerprint"]),
+            str(values["metadata_sha256"]),
+            inputs=list(values["inputs"]),
+            finished=bool(values["finished"]),
+            report=dict(values["report"]),
+        )
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return None

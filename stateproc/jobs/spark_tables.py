@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stateproc.errors import InvalidOption, SnapshotError
-from stateproc.jobs.database_versions import iceberg_reader, jdbc_reader, source_error, spark_text
-from stateproc.jobs.input_versions import has_glob
+from stateproc.jobs.input_versions import has_glob, iceberg_reader, jdbc_reader, source_error, spark_text
 from stateproc.jobs.job_model import SNAPSHOT, SQL, SourceSpec
 from stateproc.jobs.prepared_run import PreparedRun
 from stateproc.jobs.source_tables import SQL_ADVICE, checked_query, in_order

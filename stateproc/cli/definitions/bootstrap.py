@@ -8,7 +8,7 @@ from typing import Any
 
 from stateproc.cli.command_definition import CommandDefinition
 from stateproc.cli.definitions.verbs import add_writing_options
-from stateproc.jobs.state_kinds import STATE_KINDS
+from stateproc.jobs.job_model import STATE_KINDS
 
 FORMATS = ("parquet", "csv", "json", "arrow", "delta")
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from stateproc.errors import InvalidOption, NotFound
-from stateproc.jobs.loading import load_job
-from stateproc.jobs.variables import Secrets
+from stateproc.jobs.loading import Secrets, load_job
 
 JOB = """\
 job: copy
