@@ -38,7 +38,7 @@ from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.scalars import LONG
 from stateproc.storage import SnapshotLocation
 from stateproc.writers.bootstrap.state_registration import RegisteredState, keyed_part
-from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES
+from stateproc.writers.formats.entry_batches import RAW_ENTRIES
 from stateproc.writers.formats.keyed_file import KeyedFileSpec
 from stateproc.writers.formats.keyed_formats import KEYED_FORMATS, OutputFormat
 from stateproc.writers.formats.rocksdb.options import TableOptions

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 from stateproc.errors import not_found
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
-from stateproc.writers.rewrite.kafka_offsets import Partition
-from stateproc.writers.rewrite.kafka_transactions import committer_uid, transaction_states
-from stateproc.writers.rewrite.offset_arguments import offsets_edit
+from stateproc.writers.rewrite.kafka_offsets import Partition, committer_uid, offsets_edit, transaction_states
 from stateproc.writers.rewrite.operator_state_edits import kafka_state
 from stateproc.writers.savepoint_options import SavepointOptions
 

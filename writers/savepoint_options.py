@@ -10,7 +10,7 @@ from stateproc.flink_versions import release
 from stateproc.keygroups.operator_ids import matching_operator_id
 from stateproc.keygroups.ranges import check_max_parallelism
 from stateproc.writers.bootstrap.new_operator import NewOperator
-from stateproc.writers.commit.commit_hooks import CommitHooks
+from stateproc.writers.commit.commit import CommitHooks
 from stateproc.writers.formats.keyed_formats import OutputFormat
 from stateproc.writers.formats.rocksdb.options import OptionsFactory, rocksdb_options
 from stateproc.writers.rewrite.existing_operator import ExistingOperator

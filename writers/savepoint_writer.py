@@ -15,26 +15,62 @@ from stateproc.options.definition import option_texts
 from stateproc.snapshot.opening import open
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage.filesystem import absolute
-from stateproc.writers.arguments import path_argument, time_argument
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
-from stateproc.writers.bootstrap.validation import Type, check_name
+from stateproc.writers.bootstrap.state_registration import Type, check_name
 from stateproc.writers.commit.commit import check_target
-from stateproc.writers.engines import engine_of
 from stateproc.writers.kafka_edits import KafkaEdits
+from stateproc.writers.local.engine import LocalEngine
 from stateproc.writers.plan.planning import plan_without_states, savepoint_plan
 from stateproc.writers.plan.savepoint_plan import SavepointPlan
-from stateproc.writers.rewrite.edits import TtlEdit
-from stateproc.writers.rewrite.exact_rows import exact_read_options, exact_spark_options
+from stateproc.writers.rewrite.edits import TtlEdit, now_ms
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.rekey import HashCodes
-from stateproc.writers.rewrite.transform import state_reader, transformation, typed_value
+from stateproc.writers.rewrite.transform import (
+    exact_read_options,
+    exact_spark_options,
+    state_reader,
+    transformation,
+    typed_value,
+)
 from stateproc.writers.scaled_operators import AnyOperator, WriteSettings
 from stateproc.writers.write_result import WriteResult, write_report
 from stateproc.writers.write_snapshot import Engine, WrittenSnapshot, target_storage_options, write_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# Check and convert arguments of the public methods.
+
+
+def path_argument(path: object) -> str:
+    """Return a path as text. Raises InvalidOption."""
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidOption(f"the path {path!r}", advice="give the directory as text, or a pathlib.Path")
+    return os.fspath(path)
+
+
+def time_argument(time: object, what: str) -> int:
+    """Return a time in ms since the epoch, by default the current one. Raises InvalidOption."""
+    if time is None:
+        return now_ms()
+    if not isinstance(time, int) or not -(2**63) <= time < 2**63:
+        raise InvalidOption(
+            f"{what} {time!r}", advice="give whole milliseconds since the epoch: int(1000 * moment.timestamp())"
+        )
+    return time
+
+
+# Choose the engine of a write.
+
+
+def engine_of(spark: SparkSession | None) -> Engine:
+    """Return the engine of a session; the local engine without one."""
+    if spark is None:
+        return LocalEngine()
+    from stateproc.writers.spark.execution import SparkEngine  # Lazy: the local engine needs no Spark.
+
+    return SparkEngine(spark)
 
 
 class SavepointWriter(KafkaEdits):
@@ -367,7 +403,7 @@ class SavepointWriter(KafkaEdits):
 
     def _repr_html_(self) -> str:
         """Show the plan in a notebook."""
-        from stateproc.writers.plan.plan_card import refused_card  # Lazy: start-up.
+        from stateproc.writers.plan.savepoint_plan import refused_card  # Lazy: start-up.
 
         try:
             return self.plan()._repr_html_()

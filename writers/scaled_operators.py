@@ -11,7 +11,7 @@ from stateproc.metadata.snapshot import OperatorState
 from stateproc.model.operator import Operator
 from stateproc.model.raw_keyed import raw_keyed_parts
 from stateproc.writers.bootstrap.new_operator import NewOperator
-from stateproc.writers.commit.commit_hooks import CommitHooks
+from stateproc.writers.commit.commit import CommitHooks
 from stateproc.writers.formats.keyed_formats import OutputFormat
 from stateproc.writers.formats.rocksdb.options import TableOptions
 from stateproc.writers.rewrite.existing_operator import ExistingOperator

@@ -14,7 +14,7 @@ from stateproc.metadata.handles import ByteStreamHandle
 from stateproc.metadata.snapshot import MasterState, OperatorState, SubtaskState
 from stateproc.serializers import LayoutContext
 from stateproc.writers.commit.staging import Staging
-from stateproc.writers.formats.common.state_headers import KeyedStateHeader, OperatorStateHeader
+from stateproc.writers.formats.keyed_file import KeyedStateHeader, OperatorStateHeader
 from stateproc.writers.formats.keyed_formats import OutputFormat
 from stateproc.writers.formats.rocksdb.options import TableOptions
 

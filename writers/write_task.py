@@ -3,24 +3,64 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from stateproc.codec.arrow_arrays import numbers_of
+from stateproc.codec.arrow_arrays import numbers_of, values_array
+from stateproc.codec.byte_arrays import empty_row_bytes
 from stateproc.errors import DuplicateKey, InvalidEntries, SnapshotError
 from stateproc.metadata.handles import KeyedHandle, OperatorHandle, OperatorStreamHandle
-from stateproc.writers.formats.common.byte_gather import empty_row_bytes, entry_batch
-from stateproc.writers.formats.common.duplicate_key_row import with_row
-from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES, TARGET, cuts
-from stateproc.writers.formats.common.state_headers import OperatorStateHeader
-from stateproc.writers.formats.keyed_file import KeyedFileSpec
+from stateproc.readers.entry_decoder import decode_entries
+from stateproc.readers.raw_entries import RawEntries
+from stateproc.readers.row_schema import KEY_GROUP
+from stateproc.readers.state_descriptor import KeyedState, StateKind, keyed_state
+from stateproc.serializers import LayoutContext
+from stateproc.writers.formats.entry_batches import RAW_ENTRIES, TARGET, TARGETED, cuts, entry_batch
+from stateproc.writers.formats.keyed_file import KeyedFileSpec, KeyedStateHeader, OperatorStateHeader
 from stateproc.writers.formats.keyed_formats import KEYED_FORMATS
-from stateproc.writers.formats.operator_state.verify import verify_operator_state
-from stateproc.writers.formats.operator_state.writer import OperatorStateWriter
+from stateproc.writers.formats.operator_state import OperatorStateWriter, verify_operator_state
 from stateproc.writers.write_plan import OperatorJob, Target, WriteJob
+
+# Decode the entry of a duplicate key, to show it as a row in the error.
+
+_LONGEST_SHOWN = 200
+_MANY = 1 << 20
+
+
+def with_row(error: DuplicateKey, header: KeyedStateHeader, context: LayoutContext) -> DuplicateKey:
+    """Return the error with the row of its entry, or unchanged if the entry is unknown or cannot be decoded."""
+    if error.entry is None:
+        return error
+    group, state_id, key, value = error.entry
+    state = keyed_state(header.states[state_id], state_id, header.key)
+    if state is None or len(key) + len(value) > _MANY:
+        return error
+    try:
+        row = _row(state, group, key, value, context)
+    except SnapshotError:  # a type without a decoder: the message has the key's bytes
+        return error
+    shown = ", ".join(f"{name}={_short(repr(item))}" for name, item in row.items() if name != KEY_GROUP)
+    return DuplicateKey(f"{error.message}: {shown}", where=replace(error.where, state=state.name), advice=error.advice)
+
+
+def _row(state: KeyedState, group: int, key: bytes, value: bytes, context: LayoutContext) -> dict[str, object]:
+    data = np.frombuffer(key + value, dtype=np.uint8)
+    ranges = np.array([[0], [len(key)], [len(key)], [len(data)]], dtype=np.int64)
+    entries = RawEntries(data, np.array([group], dtype=np.int32), ranges, "", 0)
+    batches = list(decode_entries([entries], state, replace(context, tail=True), flatten=state.kind is StateKind.MAP))
+    found: dict[str, object] = pa.Table.from_batches(batches).slice(0, 1).to_pylist()[0]
+    return found
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
+
 
 _NO_ENTRIES = entry_batch(np.empty(0), 0, empty_row_bytes(0), empty_row_bytes(0))
 _OPERATOR_TYPE = 4
@@ -185,3 +225,111 @@ class _Runs:
             self._step()
             assert batch is not None
             yield batch.select(RAW_ENTRIES.names)
+
+
+# Assign entries to the state files that they belong to.
+
+_MOST_BYTES = 1 << 30
+
+Encoding = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""Batches of rows to batches of TARGETED entries; picklable."""
+
+
+class Encoder(Protocol):
+    """Encodes rows as entries; picklable."""
+
+    def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch: ...
+
+
+@dataclass(frozen=True)
+class Source:
+    """A DataFrame, the names of its columns by their roles, and the encoding of its rows to TARGETED entries.
+
+    ``keyed``: rows have keys, else they are elements in their order. ``parallelism``: of the operator. ``broadcast``:
+    every subtask gets all rows.
+    """
+
+    frame: Any = field(repr=False)
+    columns: Mapping[str, str]
+    encoding: Encoding
+    keyed: bool
+    parallelism: int
+    broadcast: bool = False
+
+
+class TargetOf:
+    """The number of the file that holds a key group of an operator's keyed state."""
+
+    def __init__(self, targets: Sequence[Target], operator: int, parallelism: int, max_parallelism: int) -> None:
+        files = [n for n, target in enumerate(targets) if target.operator == operator and target.key_groups is not None]
+        subtasks = np.arange(max_parallelism, dtype=np.int64) * parallelism // max_parallelism
+        self._files = np.array(files, dtype=np.int32)[subtasks]
+
+    def numbers(self, key_groups: Iterable[int]) -> list[int]:
+        """Return the numbers of the files that hold any of these key groups."""
+        found: list[int] = np.unique(self._files[np.fromiter(key_groups, dtype=np.int64)]).tolist()
+        return found
+
+    def of(self, entries: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the entries (RAW_ENTRIES) with their targets (TARGETED)."""
+        groups = numbers_of(entries.column("key_group"))
+        columns = [values_array(self._files[groups]), *(entries.column(name) for name in TARGETED.names[1:])]
+        return pa.RecordBatch.from_arrays(columns, TARGETED.names)
+
+
+def with_target(entries: pa.RecordBatch, number: int) -> pa.RecordBatch:
+    """Return entries (RAW_ENTRIES) that all belong to one file with its number (TARGETED)."""
+    target = values_array(np.full(entries.num_rows, number, dtype=np.int32))
+    return pa.RecordBatch.from_arrays([target, *entries.columns], TARGETED.names)
+
+
+def row_encoding(encoder: Encoder, targets: TargetOf) -> Encoding:
+    """Return the encoding of the rows of a keyed state."""
+
+    def encode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from in_parts(targets.of(encoder.encode(batch)))
+
+    return encode
+
+
+def element_encoding(encoder: Encoder) -> Encoding:
+    """Return the encoding of the rows of an operator state."""
+
+    def encode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from in_parts(encoder.encode(batch))
+
+    return encode
+
+
+def in_parts(entries: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Split entries (TARGETED) into batches of less than 1 GiB, as a row in Spark has 2 GiB at most."""
+    size = sum(entries.column(name).nbytes for name in ("key", "value"))
+    if size > _MOST_BYTES and entries.num_rows > 1:
+        half = entries.num_rows // 2
+        yield from in_parts(entries.slice(0, half))
+        yield from in_parts(entries.slice(half))
+    elif entries.num_rows:
+        columns = [column.cast(field.type) for column, field in zip(entries.columns, TARGETED, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, schema=TARGETED)
+
+
+# Run a function in a thread of its own while a context is open.
+
+
+@contextmanager
+def reporting_thread(report: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Run a function that reports progress until the context ends.
+
+    Args:
+        report: Called once in a thread; it must return soon after the event is set.
+    """
+    ended = threading.Event()
+    thread = threading.Thread(target=report, args=(ended,), name="stateproc-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from stateproc.writers.local.progress import WriteProgress, progress_shown_by
-from stateproc.writers.reporting_thread import reporting_thread
+from stateproc.writers.write_task import reporting_thread
 
 BAR_SECONDS = 0.5
 """The time between two updates of a bar."""

@@ -28,7 +28,7 @@ from stateproc.snapshot.opening import open
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage.filesystem import basename, parent
 from stateproc.storage.writing import make_directory, publish
-from stateproc.writers.commit.commit_hooks import CommitHooks
+from stateproc.writers.commit.commit import CommitHooks
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.savepoint_writer import SavepointWriter
 

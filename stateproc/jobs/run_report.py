@@ -14,7 +14,7 @@ from stateproc.jobs.input_versions import file_hash
 from stateproc.storage.filesystem import StorageOptions, join, kind_of, read_range
 from stateproc.storage.layout import METADATA
 from stateproc.storage.writing import publish
-from stateproc.writers.commit.commit_hooks import MANIFEST
+from stateproc.writers.commit.commit import MANIFEST
 
 RunStatus = Literal["written", "unchanged", "planned", "failed"]
 SUCCESS: tuple[RunStatus, ...] = ("written", "unchanged", "planned")

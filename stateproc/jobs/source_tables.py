@@ -15,7 +15,7 @@ from stateproc.jobs.job_model import SQL, Job, SourceSpec
 from stateproc.options import OPEN_OPTIONS
 from stateproc.row_formats.case_collisions import java_fold
 from stateproc.snapshot.opening import open
-from stateproc.writers.rewrite.exact_rows import exact_open_options
+from stateproc.writers.rewrite.transform import exact_open_options
 
 if TYPE_CHECKING:
     from stateproc.model.state import State

@@ -12,7 +12,7 @@ from stateproc.jobs.source_tables import SQL_ADVICE, checked_query, in_order
 from stateproc.options import OPEN_OPTIONS, STORAGE_PREFIX, Interface
 from stateproc.spark.job_description import described_jobs
 from stateproc.storage.filesystem import absolute
-from stateproc.writers.rewrite.exact_rows import exact_open_options
+from stateproc.writers.rewrite.transform import exact_open_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

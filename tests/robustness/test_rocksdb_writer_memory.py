@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stateproc.writers.formats.common.entry_batches import entry_columns
+from stateproc.writers.formats.entry_batches import entry_columns
 from stateproc.writers.formats.rocksdb import block_builder as filling
-from stateproc.writers.formats.rocksdb import bloom, table
+from stateproc.writers.formats.rocksdb import table
+from stateproc.writers.formats.rocksdb import table as bloom
 from stateproc.writers.formats.rocksdb.options import TableOptions
 from stateproc.writers.formats.rocksdb.table import SstWriter, WrittenTable
 from tests.helpers.damage.checked_kernels import MEMORY, Checked, plain_module, replace_module

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from stateproc.errors import InvalidEntries
-from stateproc.writers.formats.canonical import canonical_layout as layout
-from stateproc.writers.formats.canonical import writer as canonical
-from stateproc.writers.formats.canonical.writer import CanonicalWriter
-from stateproc.writers.formats.common import order_check as order
+from stateproc.writers.formats import canonical
+from stateproc.writers.formats import canonical as layout
+from stateproc.writers.formats import order_check as order
+from stateproc.writers.formats.canonical import CanonicalWriter
 from tests.helpers.damage.checked_kernels import MEMORY, Checked, plain_module, replace_module
 from tests.helpers.writers.keyed_entries import Entry, batches
 

@@ -20,7 +20,7 @@ from stateproc.storage.filesystem import explained
 from stateproc.storage.writing import writing
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.scaled_operators import WriteSettings
-from stateproc.writers.spark.write_options import sink_options
+from stateproc.writers.spark.data_source_writer import sink_options
 from tests.helpers.paths import DEMO
 from tests.helpers.sweeps import sampled
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from stateproc.errors import InvalidOption
-from stateproc.writers.bootstrap.column_type import ColumnKind, ColumnType, FrameColumns
+from stateproc.writers.bootstrap.column_types import ColumnKind, ColumnType, FrameColumns
 
 _BATCH_ROWS, _BATCH_BYTES = 1 << 16, 4 << 20
 """The most rows of a batch, and its bytes, about."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -103,3 +105,40 @@ def listed(value: pa.Array) -> pa.Array:
         return value
     pairs = pa.struct([pa.field("key", value.type.key_type), pa.field("value", value.type.item_type)])
     return value.cast(pa.list_(pairs))
+
+
+# The type of a column of rows that fill a state, whichever library holds the rows.
+
+ColumnKind = Literal["whole", "time", "list", "map", "struct", "other"]
+
+
+@dataclass(frozen=True)
+class ColumnType:
+    """The type of a column.
+
+    Attributes:
+        text: The type as the library of the rows writes it.
+        kind: What it is used as; ``whole``: a whole number, ``time``: a timestamp.
+        arrow: The Arrow type; None for a type that has none.
+        fields: The names and types of a struct's fields, of a list's elements, of a map's keys and values.
+        advice: What to do about a type without an Arrow type.
+    """
+
+    text: str
+    kind: ColumnKind
+    arrow: pa.DataType | None
+    fields: tuple[tuple[str, ColumnType], ...] = ()
+    advice: str = ""
+
+    @property
+    def children(self) -> tuple[ColumnType, ...]:
+        """The types of the fields."""
+        return tuple(type_ for _, type_ in self.fields)
+
+
+@dataclass(frozen=True)
+class FrameColumns:
+    """The columns of rows: their names and types, in order."""
+
+    names: Sequence[str]
+    types: Sequence[ColumnType]

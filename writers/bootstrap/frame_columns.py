@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from stateproc.writers.bootstrap.arrow_frames import arrow_columns, arrow_rows, arrow_table, is_arrow, schema_columns
-from stateproc.writers.bootstrap.column_type import ColumnType, FrameColumns
+from stateproc.writers.bootstrap.column_types import ColumnType, FrameColumns
 
 
 def columns_of(frame: Any) -> FrameColumns | None:

@@ -20,7 +20,7 @@ from stateproc.connectors.kafka import (
 )
 from stateproc.errors import InvalidOption, InvalidRows, Where
 from stateproc.writers.bootstrap.frame_columns import collected, rows_like
-from stateproc.writers.bootstrap.validation import column_type
+from stateproc.writers.bootstrap.state_registration import column_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -14,8 +14,9 @@ from stateproc.serializers import Serializer
 from stateproc.serializers.java.scalars import VOID_NAMESPACE
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
 from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACE, TIMESTAMP, VALUE
-from stateproc.writers.bootstrap.state_registration import USER_TIMERS, RegisteredState
-from stateproc.writers.bootstrap.validation import (
+from stateproc.writers.bootstrap.state_registration import (
+    USER_TIMERS,
+    RegisteredState,
     Type,
     check_name,
     check_time,

@@ -42,7 +42,7 @@ from stateproc.writers.bootstrap.column_types import (
     refuse_empty_windows,
     times_of,
 )  # fmt: skip
-from stateproc.writers.formats.common.byte_gather import empty_row_bytes, entry_batch, take_rows
+from stateproc.writers.formats.entry_batches import empty_row_bytes, entry_batch, take_rows
 
 KEY, NAMESPACE, VALUE, MAP_KEY, MAP_VALUE, TIMESTAMP = (
     "key", "namespace", "value", "map_key", "map_value", "timestamp",

@@ -20,9 +20,9 @@ from stateproc.writers.bootstrap.keyed_encoder import RowEncoder
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap, OperatorRows
 from stateproc.writers.bootstrap.operator_state_encoder import ElementEncoder
 from stateproc.writers.bootstrap.state_registration import broadcast_info, keyed_part, list_info
-from stateproc.writers.file_assignment import Source, TargetOf, element_encoding, row_encoding
-from stateproc.writers.formats.common.state_headers import OperatorStateHeader
+from stateproc.writers.formats.keyed_file import OperatorStateHeader
 from stateproc.writers.write_plan import OperatorJob, WriteJob
+from stateproc.writers.write_task import Source, TargetOf, element_encoding, row_encoding
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

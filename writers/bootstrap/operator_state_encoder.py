@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +16,7 @@ from stateproc.errors import Where
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.writers.bootstrap.column_types import conformed
 from stateproc.writers.bootstrap.keyed_encoder import KEY, VALUE, refused
-from stateproc.writers.formats.common.entry_batches import TARGETED
+from stateproc.writers.formats.entry_batches import TARGETED
 
 POSITION, SUBTASK = "position", "subtask"
 
@@ -77,3 +78,26 @@ class ElementEncoder:
             return self.key.layout(self.context.inner).encode(columns[KEY])
         places = numbers_of(columns[POSITION]).astype(">i8")
         return RowBytes(places.view(np.uint8), np.arange(0, 8 * len(places) + 1, 8, dtype=np.int64))
+
+
+# Assign the rows of an operator state to subtasks.
+
+
+def element_rows(columns: Mapping[str, pa.Array], parallelism: int, *, broadcast: bool) -> Iterator[pa.RecordBatch]:
+    """Yield rows of an operator state with their subtasks, once for each copy of them.
+
+    Args:
+        columns: The columns by their roles, with POSITION; with SUBTASK if rows name their subtask.
+        parallelism: The operator's number of subtasks, to which rows without SUBTASK are assigned in turn.
+        broadcast: Whether every subtask gets all rows.
+    """
+    if SUBTASK in columns:
+        yield pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+        return
+    positions = numbers_of(columns[POSITION])
+    if broadcast:
+        found = [np.full(len(positions), subtask, dtype=np.int32) for subtask in range(parallelism)]
+    else:
+        found = [(positions % parallelism).astype(np.int32)]
+    for subtasks in found:
+        yield pa.RecordBatch.from_arrays([*columns.values(), values_array(subtasks)], [*columns, SUBTASK])

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 )
 
 from stateproc.spark.types import arrow_type, spark_struct
-from stateproc.writers.bootstrap.column_type import ColumnKind, ColumnType, FrameColumns
+from stateproc.writers.bootstrap.column_types import ColumnKind, ColumnType, FrameColumns
 
 _VARIANT: Any = getattr(types, "VariantType", ())
 """Spark 3.5 has none."""

@@ -7,10 +7,17 @@ errors, because ``stateproc --help`` builds its arguments from it; `apply` calls
 from stateproc.writers.changes.change_definition import ChangeDefinition, ChangeField, SnapshotChange
 from stateproc.writers.changes.format_changes import Convert, Rescale, Upgrade
 from stateproc.writers.changes.kafka_changes import SetOffsets
-from stateproc.writers.changes.operator_changes import DropInFlightData, DropOperator, RenameOperator
-from stateproc.writers.changes.state_changes import DropState, RenameState
+from stateproc.writers.changes.state_changes import (
+    DisableTtl,
+    DropInFlightData,
+    DropOperator,
+    DropState,
+    EnableTtl,
+    PurgeExpired,
+    RenameOperator,
+    RenameState,
+)
 from stateproc.writers.changes.table import CHANGES, CHANGES_BY_NAME, change_from_dict, changes_schema
-from stateproc.writers.changes.ttl_changes import DisableTtl, EnableTtl, PurgeExpired
 
 __all__ = [
     "CHANGES",

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stateproc.errors import InvalidOption
-from stateproc.writers.changes.change_definition import change_field
-from stateproc.writers.changes.field_types import COUNTS, FLAG, SETTINGS, TEXT, WHOLE, one_of
+from stateproc.writers.changes.change_definition import COUNTS, FLAG, SETTINGS, TEXT, WHOLE, change_field, one_of
 
 if TYPE_CHECKING:
     from stateproc.writers.savepoint_writer import SavepointWriter

@@ -2,18 +2,64 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stateproc.errors import InvalidOption
-from stateproc.writers.changes.change_definition import change_field
-from stateproc.writers.changes.field_types import OFFSETS, TEXT, TEXTS, TOPIC_OFFSETS, one_of
-from stateproc.writers.changes.offset_words import OFFSET_WORDS
-from stateproc.writers.changes.offsets_file import read_offsets
+from stateproc.errors import InvalidOption, MissingFile, Where
+from stateproc.writers.changes.change_definition import (
+    OFFSET_WORDS,
+    OFFSETS,
+    TEXT,
+    TEXTS,
+    TOPIC_OFFSETS,
+    change_field,
+    one_of,
+)
 
 if TYPE_CHECKING:
     from stateproc.writers.savepoint_writer import SavepointWriter
+
+# Read offsets from a CSV file of topic, partition and offset.
+
+COLUMNS = ("topic", "partition", "offset")
+
+
+def read_offsets(path: str) -> dict[str, int | str]:
+    """Return the offsets of a file by ``topic:partition``.
+
+    Args:
+        path: A local CSV file with a line of names, in any order; other columns are ignored.
+
+    Raises:
+        MissingFile: The file cannot be read.
+        InvalidOption: A column is missing, or a line has no value or names a partition twice.
+    """
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            return _offsets(csv.DictReader(file), path)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise MissingFile(f"the offsets cannot be read: {error}", where=Where(file=path)) from error
+
+
+def _offsets(rows: csv.DictReader[str], path: str) -> dict[str, int | str]:
+    missing = [name for name in COLUMNS if name not in (rows.fieldnames or ())]
+    if missing:
+        raise InvalidOption(
+            f"the file has no column {', '.join(missing)}",
+            where=Where(file=path),
+            advice="begin it with the line topic,partition,offset",
+        )
+    found: dict[str, int | str] = {}
+    for row in rows:
+        values = [(row[name] or "").strip() for name in COLUMNS]
+        partition = ":".join(values[:2])
+        if not all(values) or partition in found:
+            problem = "has no value of one column" if not all(values) else f"names {partition} again"
+            raise InvalidOption(f"line {rows.line_num} {problem}", where=Where(file=path))
+        found[partition] = values[2]
+    return found
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,16 @@ from stateproc.errors import InvalidOption
 from stateproc.writers.changes.change_definition import ChangeDefinition, SnapshotChange
 from stateproc.writers.changes.format_changes import Convert, Rescale, Upgrade
 from stateproc.writers.changes.kafka_changes import SetOffsets
-from stateproc.writers.changes.operator_changes import DropInFlightData, DropOperator, RenameOperator
-from stateproc.writers.changes.state_changes import DropState, RenameState
-from stateproc.writers.changes.ttl_changes import DisableTtl, EnableTtl, PurgeExpired
+from stateproc.writers.changes.state_changes import (
+    DisableTtl,
+    DropInFlightData,
+    DropOperator,
+    DropState,
+    EnableTtl,
+    PurgeExpired,
+    RenameOperator,
+    RenameState,
+)
 
 CHANGES: tuple[ChangeDefinition, ...] = (
     ChangeDefinition(

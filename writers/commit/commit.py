@@ -7,8 +7,8 @@ were killed; a write without its marker cannot complete. So at most one of sever
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stateproc.errors import InvalidOption, SnapshotError, Where, WriteFailed
@@ -27,8 +27,27 @@ from stateproc.storage.filesystem import (
 )
 from stateproc.storage.layout import METADATA
 from stateproc.storage.writing import make_directory, publish, remove, remove_empty_directory, remove_quietly
-from stateproc.writers.commit.commit_hooks import MANIFEST, CommitHooks
 from stateproc.writers.commit.staging import Staging, new_run, run_of_file, run_of_marker
+
+# What a caller adds to a commit: a check of the complete files before ``_metadata`` is written, and a manifest.
+
+MANIFEST = "_stateproc_job.json"
+"""The manifest of a job's run beside ``_metadata``. Flink reads no file that ``_metadata`` does not name."""
+
+
+@dataclass(frozen=True)
+class CommitHooks:
+    """Functions that a commit calls when all state files are complete and the directory is no snapshot yet.
+
+    Attributes:
+        check: Receives the snapshot and where its files are; an error that it raises ends the write.
+        manifest: Receives the bytes of ``_metadata`` and returns the manifest, which is written before it: where a
+            snapshot has no manifest that fits, a job did not write it.
+    """
+
+    check: Callable[[SnapshotMetadata, Staging], None] | None = None
+    manifest: Callable[[bytes], bytes] | None = None
+
 
 _MARKER_TEXT = (
     b"A write by stateproc is under way here, or was killed: then the files of its name are leftovers,\n"

@@ -9,13 +9,43 @@ import pyarrow as pa
 
 from stateproc.codec.array_types import Longs
 from stateproc.flink_versions import Release
+from stateproc.metadata.backend import StateMetaInfo, write_keyed_header
 from stateproc.metadata.handles import KeyedHandle
 from stateproc.readers.state_descriptor import KeyedState, keyed_state
-from stateproc.serializers import LayoutContext
+from stateproc.serializers import LayoutContext, Serializer
 from stateproc.storage import SnapshotLocation
-from stateproc.writers.formats.common.byte_sink import StateFileSink
-from stateproc.writers.formats.common.state_headers import KeyedStateHeader
+from stateproc.writers.formats.byte_sink import StateFileSink
 from stateproc.writers.formats.rocksdb.options import TableOptions
+
+# Headers of the state that an operator is to have: its states with their serializer snapshots.
+
+
+@dataclass(frozen=True)
+class KeyedStateHeader:
+    """The keyed states of an operator. A state's position in ``states`` is its id in raw entries."""
+
+    key: Serializer
+    key_snapshot: bytes = field(repr=False)
+    states: tuple[StateMetaInfo, ...]
+
+    def encoded(self, compressed: bool) -> bytes:
+        """The header as state files begin with it."""
+        return write_keyed_header(self.key_snapshot, self.states, compressed=compressed)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(state.name for state in self.states)
+
+
+@dataclass(frozen=True)
+class OperatorStateHeader:
+    """The operator states of an operator. Ids in entries: list and union states first, then broadcast states."""
+
+    states: tuple[StateMetaInfo, ...]
+    broadcast: tuple[StateMetaInfo, ...]
+
+    def name(self, state_id: int) -> str:
+        return (*self.states, *self.broadcast)[state_id].name
 
 
 @dataclass(frozen=True)

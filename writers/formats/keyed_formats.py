@@ -10,10 +10,10 @@ from enum import Enum
 from stateproc.codec.array_types import Longs
 from stateproc.errors import InvalidOption
 from stateproc.metadata.handles import KeyedHandle
-from stateproc.writers.formats.canonical.keyed_file import is_canonical_handle, open_canonical, verify_canonical_file
-from stateproc.writers.formats.heap.keyed_file import is_heap_handle, open_heap, verify_heap_file
+from stateproc.writers.formats.canonical import is_canonical_handle, open_canonical, verify_canonical_file
+from stateproc.writers.formats.heap import is_heap_handle, open_heap, verify_heap_file
 from stateproc.writers.formats.keyed_file import KeyedFileSpec, KeyedFileWriter
-from stateproc.writers.formats.rocksdb.keyed_file import is_rocksdb_handle, open_rocksdb, verify_rocksdb_database
+from stateproc.writers.formats.rocksdb.writer import is_rocksdb_handle, open_rocksdb, verify_rocksdb_database
 
 
 class OutputFormat(Enum):

@@ -15,7 +15,7 @@ from typing import TextIO
 import pyarrow as pa
 
 from stateproc.html.units import human_bytes
-from stateproc.writers.reporting_thread import reporting_thread
+from stateproc.writers.write_task import reporting_thread
 
 LOGGER = logging.getLogger("stateproc.progress")
 """Receives a line every ten seconds, at the level INFO, while nothing is printed on a terminal."""

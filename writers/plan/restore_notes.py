@@ -2,15 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from stateproc.writers.changes.offset_words import OFFSET_WORDS
+from stateproc.errors import SnapshotError
+from stateproc.flink_versions import Release
+from stateproc.metadata.backend import StateMetaInfo
+from stateproc.serializers.core.registry import CONFIG_VERSION
+from stateproc.writers.changes.change_definition import OFFSET_WORDS
 from stateproc.writers.plan.savepoint_plan import OperatorPlan, PlanAction
-from stateproc.writers.plan.serializer_notes import serializer_notes
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
-from stateproc.writers.rewrite.kafka_transactions import COMMITTER_STATE
+from stateproc.writers.rewrite.kafka_offsets import COMMITTER_STATE
 from stateproc.writers.rewrite.operator_state_edits import KafkaState
 from stateproc.writers.scaled_operators import AnyOperator, WriteSettings
+
+# Say of which serializers Flink cannot restore the state, whatever is rewritten.
+
+_FLINKX = b"org.apache.flinkx.api.serializer."
+_CONFIG = CONFIG_VERSION.to_bytes(4, "big")
+_WITHOUT_CONFIG = Release(1, 17)
+
+
+def serializer_notes(operator: ExistingOperator, release: Release) -> Iterator[str]:
+    """Yield notes on the serializers of the states that the operator keeps."""
+    display = operator.uid or operator.operator_id
+    snapshots = list(_snapshots(operator))
+    if any(_FLINKX in data for data in snapshots):
+        yield (
+            f"{display}: its state is of flink-scala-api, whose releases (up to 1.1.4, 1.1.5 to 1.2.x, 2.x) do "
+            "not restore state of each other: the job needs a release with the layout of the source's"
+        )
+    if release >= _WITHOUT_CONFIG and any(_CONFIG in data for data in snapshots):
+        yield (
+            f"{display}: a serializer's snapshot is of TypeSerializerConfigSnapshot, which Flink {_WITHOUT_CONFIG} has "
+            f"no longer, so that Flink {release} cannot restore it: give the serializer a snapshot of its own and "
+            "take a savepoint in Flink 1.16, or leave such states out (drop-state)"
+        )
+
+
+def _snapshots(operator: ExistingOperator) -> Iterator[bytes]:
+    source = operator.operator
+    for file in source.keyed_files:
+        try:
+            header = file.header
+        except SnapshotError:
+            continue  # the write itself reports it
+        if header is not None:
+            yield header.key_snapshot
+            yield from _of_states(header.states, operator)
+    for lists in source.operator_files:
+        try:
+            own = lists.header
+        except SnapshotError:
+            continue
+        yield from _of_states((*own.states, *own.broadcast), operator)
+
+
+def _of_states(states: tuple[StateMetaInfo, ...], operator: ExistingOperator) -> Iterator[bytes]:
+    for state in states:
+        if state.name not in operator.edits.dropped:
+            yield from state.snapshots.values()
+
 
 _SHOWN = 5
 _BACKENDS = {"native-hashmap": "HashMapStateBackend", "native-rocksdb": "EmbeddedRocksDBStateBackend"}
@@ -96,3 +147,59 @@ def listed(names: Sequence[str]) -> str:
     """Join the first few names, quoted."""
     shown = ", ".join(f"'{name}'" for name in names[:_SHOWN])
     return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
+
+
+# Say which max parallelism a job needs to restore a planned savepoint.
+#
+# Flink compares the max parallelism of each operator's state with that of the operator's vertex
+# (org.apache.flink.runtime.checkpoint.StateAssignmentOperation): where the job sets another number, it refuses the
+# savepoint; where it sets none, the vertex gets the savepoint's. Operators of one chain are one vertex, and so need one
+# number. A savepoint does not contain which operators were chained.
+
+
+def max_parallelism_notes(plans: Sequence[OperatorPlan], kept: Mapping[str, str]) -> Iterator[str]:
+    """Yield the notes of a plan.
+
+    Args:
+        plans: The operators.
+        kept: Why operators keep their max parallelism where another is set for all, by operator id.
+    """
+    present = [plan for plan in plans if plan.max_parallelism is not None]
+    changed = [plan for plan in present if plan.source_max_parallelism not in (None, plan.max_parallelism)]
+    if not changed:
+        return
+    # Flink itself sets 1 for operators that are not parallel, whatever the job's number is.
+    parallel = [plan for plan in present if plan.max_parallelism != 1 or plan in changed]
+    numbers = {plan.max_parallelism for plan in parallel}
+    if len(numbers) == 1:
+        (number,) = numbers
+        yield f"the job's max parallelism has to be {number}, or not set: Flink restores no other than the savepoint's"
+    else:
+        yield from _of_operators(parallel, changed)
+    for plan in present:
+        if plan.operator_id in kept:
+            yield f"{plan.display} keeps its max parallelism {plan.max_parallelism}: {kept[plan.operator_id]}"
+        elif plan in changed and (plan.source_parallelism or 0) > (plan.max_parallelism or 0):
+            yield (
+                f"{plan.display} ran with parallelism {plan.source_parallelism}: in the job it has to be "
+                f"{plan.max_parallelism} or less, the new max parallelism"
+            )
+
+
+def _of_operators(parallel: Sequence[OperatorPlan], changed: Sequence[OperatorPlan]) -> Iterator[str]:
+    """Yield the notes of operators with different numbers."""
+    for number in sorted({plan.max_parallelism for plan in changed if plan.max_parallelism is not None}):
+        own = [plan for plan in changed if plan.max_parallelism == number]
+        subtasks = {plan.parallelism for plan in own}
+        others = [plan for plan in parallel if plan.max_parallelism != number and plan.parallelism in subtasks]
+        yield (
+            f"the job has to set max parallelism {number} for {listed([plan.display for plan in own])} alone "
+            f"(setMaxParallelism({number}) of the operator), or not set any: Flink restores no other than the "
+            "savepoint's, and other operators have other numbers"
+        )
+        if others:
+            yield (
+                f"every operator that is chained with {listed([plan.display for plan in own])} needs max parallelism "
+                f"{number} as well; a savepoint does not say which are. Those of the same parallelism and another "
+                f"max parallelism are {listed([plan.display for plan in others])}"
+            )

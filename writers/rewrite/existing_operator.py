@@ -24,20 +24,26 @@ from stateproc.serializers.table.serializers import RowData
 from stateproc.writers.bootstrap.keyed_bootstrap import KeyedRows
 from stateproc.writers.bootstrap.new_operator import row_encoder
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
-from stateproc.writers.file_assignment import Encoder, Source, TargetOf, in_parts, row_encoding
-from stateproc.writers.formats.common.state_headers import KeyedStateHeader
+from stateproc.writers.formats.keyed_file import KeyedStateHeader
 from stateproc.writers.formats.keyed_formats import KEYED_FORMATS, OutputFormat
 from stateproc.writers.rewrite.edits import Edits
-from stateproc.writers.rewrite.hash_choice import HashChoice, choose_hash, confirm_function, default_hash_name
 from stateproc.writers.rewrite.kryo_versions import check_kryo, check_kryo_rows
 from stateproc.writers.rewrite.merged_header import MergedHeader, merged_header
-from stateproc.writers.rewrite.multi_state_copy import CarriedTogether, together
-from stateproc.writers.rewrite.raw_copy import CarriedSplit, carried_splits
+from stateproc.writers.rewrite.raw_copy import CarriedSplit, CarriedTogether, carried_splits, together
 from stateproc.writers.rewrite.raw_keyed_copy import refuse_other_key_groups
-from stateproc.writers.rewrite.rekey import HashCodes, Rekey, RekeyedEncoder, rekey
-from stateproc.writers.rewrite.ttl import TtlChange
-from stateproc.writers.rewrite.ttl_header import with_ttl, without_ttl
+from stateproc.writers.rewrite.rekey import (
+    HashChoice,
+    HashCodes,
+    Rekey,
+    RekeyedEncoder,
+    choose_hash,
+    confirm_function,
+    default_hash_name,
+    rekey,
+)
+from stateproc.writers.rewrite.ttl import TtlChange, with_ttl, without_ttl
 from stateproc.writers.write_plan import OperatorJob, WriteJob
+from stateproc.writers.write_task import Encoder, Source, TargetOf, in_parts, row_encoding
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

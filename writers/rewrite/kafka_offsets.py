@@ -7,9 +7,12 @@ their bytes.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+
+import pyarrow.compute as pc
 
 from stateproc.connectors.connector_format import unwrap
 from stateproc.connectors.kafka import (
@@ -23,9 +26,12 @@ from stateproc.connectors.kafka import (
 )
 from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot, Where, not_found
 from stateproc.metadata.handles import ByteStreamHandle
+from stateproc.model.connector_state import opened_state
 from stateproc.model.operator import Operator
+from stateproc.model.operator_state import OperatorStateView
 from stateproc.reports.kafka_offsets import SOURCE_STATE
 from stateproc.wire import Cursor, Output
+from stateproc.writers.changes.change_definition import OFFSET_WORDS
 from stateproc.writers.rewrite.operator_state_copy import GivenElements, merged_operator_header, raw_elements
 
 Partition = tuple[str, int]
@@ -270,3 +276,109 @@ def _no_kafka(operator: Operator) -> InvalidOption:
         where=Where(operator=operator.display),
         advice="stateproc offsets PATH lists the Kafka sources of a snapshot with their partitions",
     )
+
+
+# Find the operator states with pending transactions of a Kafka sink: of its writer, and of its committer.
+
+WRITER_STATE, COMMITTER_STATE = "writer_raw_states", "streaming_committer_raw_states"
+
+
+def committer_uid(uid: str) -> str:
+    """Return the uid that Flink gives the committer of a sink with a uid."""
+    return f"Sink Committer: {uid}"
+
+
+def transaction_states(operator: Operator) -> Iterator[str]:
+    """Yield the names of the operator's states with transactions of Kafka, also those without any.
+
+    Raises:
+        InvalidOption: Such a state has the transactions or files of another sink.
+        SnapshotError: The state cannot be read.
+    """
+    for state in operator.operator_states:
+        if state.name in (WRITER_STATE, COMMITTER_STATE):
+            if not _is_kafka(state):
+                raise InvalidOption(
+                    "the state is not that of a Kafka sink",
+                    where=Where(operator=operator.display, state=state.name),
+                    advice="only Kafka's pending transactions can be dropped; others may name files that would be lost",
+                )
+            yield state.name
+
+
+def _is_kafka(state: OperatorStateView) -> bool:
+    rows = opened_state(state).to_arrow()
+    if rows.num_rows == 0:
+        return True
+    if state.name == WRITER_STATE:
+        return "transactional_id_prefix" in rows.column_names
+    if "committables" not in rows.column_names:
+        return False
+    column = rows.column("committables")
+    is_known = "transactional_id" in {field.name for field in column.type.value_type}
+    return is_known or not pc.any(pc.greater(pc.list_value_length(column), 0)).as_py()
+
+
+# Check and convert the arguments of new Kafka offsets.
+
+_TOPIC = re.compile(r"[\w.-]{1,249}")
+_MOST_PARTITIONS, _MOST_OFFSETS = 1 << 31, 1 << 63
+
+
+def offsets_edit(
+    offsets: Mapping[str, int | str] | Mapping[Partition, int | str] | None,
+    topics: Mapping[str, int | str] | None,
+    everywhere: int | str | None,
+    remove: Iterable[str | Partition],
+) -> OffsetsEdit:
+    """Return the edit of these arguments; see `SavepointWriter.set_kafka_offsets`.
+
+    Raises:
+        InvalidOption: Nothing is to change, or an argument is no partition, topic or offset.
+    """
+    edit = OffsetsEdit(
+        {partition_of(name): offset_of(offset, name) for name, offset in (offsets or {}).items()},
+        {_topic_of(topic): offset_of(offset, topic) for topic, offset in (topics or {}).items()},
+        None if everywhere is None else offset_of(everywhere, "all partitions"),
+        frozenset(map(partition_of, [remove] if isinstance(remove, str) else remove)),
+    )
+    twice = edit.removed.intersection(edit.offsets)
+    if twice:
+        topic, number = min(twice)
+        raise InvalidOption(f"partition {topic}:{number} is removed and has a new offset", advice="give one of both")
+    if not (edit.offsets or edit.topics or edit.removed or edit.everywhere is not None):
+        raise InvalidOption("no new offsets", advice="give offsets, topics, an offset for all, or partitions to remove")
+    return edit
+
+
+def partition_of(given: str | Partition) -> Partition:
+    """Return a partition that is given as ``topic:partition`` or as a pair. Raises InvalidOption."""
+    topic, number = given if isinstance(given, tuple) else given.rpartition(":")[::2]
+    digits = str(number)
+    if not re.fullmatch(r"\d{1,10}", digits) or int(digits) >= _MOST_PARTITIONS:
+        raise InvalidOption(f"{given!r} is no partition", advice="give topic:partition, such as shop.orders:0")
+    return _topic_of(topic), int(digits)
+
+
+def offset_of(given: int | str, name: object) -> int:
+    """Return an offset that is given as a number, or as a word for a marker. Raises InvalidOption."""
+    if isinstance(given, str) and given in OFFSET_WORDS:
+        return OFFSET_WORDS[given]
+    digits = str(given)
+    if isinstance(given, bool) or not re.fullmatch(r"-?\d{1,19}", digits):
+        raise _no_offset(given, name)
+    offset = int(digits)
+    if not (0 <= offset < _MOST_OFFSETS or offset in OFFSET_WORDS.values()):
+        raise _no_offset(given, name)
+    return offset
+
+
+def _topic_of(topic: object) -> str:
+    if not isinstance(topic, str) or not _TOPIC.fullmatch(topic):
+        raise InvalidOption(f"{topic!r} is no topic", advice="Kafka's topics have letters, digits, dots, _ and - only")
+    return topic
+
+
+def _no_offset(given: object, name: object) -> InvalidOption:
+    words = ", ".join(OFFSET_WORDS)
+    return InvalidOption(f"{given!r} is no offset of {name}", advice=f"give a number from 0, or one of {words}")

@@ -12,8 +12,7 @@ from stateproc.writers.commit.staging import Staging
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.kafka_consumer_offsets import KafkaConsumerState, kafka_consumer_state
 from stateproc.writers.rewrite.kafka_offsets import KafkaSourceState, kafka_source_state
-from stateproc.writers.rewrite.operator_state_copy import Elements
-from stateproc.writers.rewrite.repartition import repartitioned
+from stateproc.writers.rewrite.operator_state_copy import Elements, repartitioned
 
 KafkaState = KafkaSourceState | KafkaConsumerState
 """The state of a Kafka source, new or old."""

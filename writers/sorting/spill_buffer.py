@@ -23,7 +23,7 @@ from stateproc.codec.array_types import Longs
 from stateproc.codec.arrow_arrays import numbers_of, values_array
 from stateproc.errors import WriteFailed
 from stateproc.storage.writing import writing
-from stateproc.writers.formats.common.entry_batches import TARGET, TARGETED, byte_column, cuts, portions
+from stateproc.writers.formats.entry_batches import TARGET, TARGETED, byte_column, cuts, portions
 from stateproc.writers.sorting.entry_sort import ScatteredEntries
 
 TEMPORARY = "<temporary file>"

@@ -9,7 +9,11 @@ extended; ``overwrite`` replaces it. Spark refuses its other modes, including th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,20 +21,204 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType, YearMonthIntervalType
 
-from stateproc.errors import InvalidOption
+from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.flink_versions import DEFAULT, release
+from stateproc.keygroups.key_group_assignment import HASH_COLUMN
+from stateproc.options import STORAGE_PREFIX, storage_value
 from stateproc.serializers import LayoutContext
+from stateproc.serializers.runtime.ttl import LAST_ACCESS
 from stateproc.spark.workers import keep_loaded
-from stateproc.writers.assemble_metadata import finish
-from stateproc.writers.bootstrap.new_operator import NewOperator
+from stateproc.writers.bootstrap.keyed_encoder import MAP_KEY, MAP_VALUE, NAMESPACE, TIMESTAMP, VALUE
+from stateproc.writers.bootstrap.new_operator import OPERATOR_ID, NewOperator
+from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
 from stateproc.writers.bootstrap.operator_state_encoder import POSITION, SUBTASK
+from stateproc.writers.bootstrap.state_registration import USER_TIMERS
 from stateproc.writers.commit.commit import Commit
-from stateproc.writers.file_assignment import Source
 from stateproc.writers.formats.keyed_formats import OutputFormat
+from stateproc.writers.formats.rocksdb.options import PREFIX, TableOptions, rocksdb_options
 from stateproc.writers.sorting.external_sort import RUN_BYTES, StagedRun, staged_entries, written_runs
-from stateproc.writers.spark.write_options import bootstrap_of, sink_options
 from stateproc.writers.write_plan import WriteJob, check_parallelism
-from stateproc.writers.write_task import write_targets
+from stateproc.writers.write_snapshot import finish
+from stateproc.writers.write_task import Source, write_targets
+
+# The options of ``df.write.format("savepoint")``: one state of one operator, from one DataFrame.
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """What to write, and how; see docs/writing.md."""
+
+    path: str
+    uid: str
+    kind: str
+    state: str = ""
+    key_type: str | None = None
+    value_type: str | None = None
+    map_key_type: str | None = None
+    namespace_type: str | None = None
+    service: str = USER_TIMERS
+    ttl: bool | None = None
+    """None: if there is a column of last accesses."""
+    hash: str | None = None
+    max_parallelism: int = 128
+    parallelism: int = 1
+    version: str | None = None
+    format: str = "canonical"
+    compressed: bool = False
+    verify: bool = True
+    storage_options: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
+    rocksdb: TableOptions = field(default_factory=TableOptions)
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("true or false")
+    return text.lower() == "true"
+
+
+def _uid_hash(text: str) -> str:
+    if not OPERATOR_ID.fullmatch(text):
+        raise ValueError("the 32 hex digits of an operator's id, or its uid as the option uid")
+    return text
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or len(text) > 6:
+        raise ValueError("a number")
+    return int(text)
+
+
+_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "path": ("path", str), "uid": ("uid", str), "uidHash": ("uid", _uid_hash), "state": ("state", str),
+    "stateKind": ("kind", str), "keyType": ("key_type", str), "valueType": ("value_type", str),
+    "mapKeyType": ("map_key_type", str), "namespaceType": ("namespace_type", str), "service": ("service", str),
+    "ttl": ("ttl", _boolean), "hash": ("hash", str), "maxParallelism": ("max_parallelism", _number),
+    "parallelism": ("parallelism", _number), "flinkVersion": ("version", str), "snapshotFormat": ("format", str),
+    "compression": ("compressed", _boolean), "verify": ("verify", _boolean),
+}  # fmt: skip
+_BY_NAME = {name.lower(): (name, *rest) for name, rest in _OPTIONS.items()}
+
+
+def sink_options(raw: Mapping[str, str]) -> SinkOptions:
+    """The options as Spark gives them (keys in any case). Raises InvalidOption."""
+    values: dict[str, Any] = {}
+    storage: dict[str, Any] = {}
+    rocksdb: dict[str, str] = {}
+    for given, text in raw.items():
+        key = given.lower()
+        if key.startswith(STORAGE_PREFIX):
+            storage[given[len(STORAGE_PREFIX) :]] = storage_value(text)
+            continue
+        if key.startswith(PREFIX):
+            rocksdb[key] = text
+            continue
+        if key not in _BY_NAME:
+            near = difflib.get_close_matches(key, _BY_NAME, n=1)
+            hint = f"did you mean {_BY_NAME[near[0]][0]}?" if near else f"there are: {', '.join(_OPTIONS)}"
+            raise InvalidOption(f"no option '{given}' for writing", advice=hint)
+        name, attribute, read = _BY_NAME[key]
+        if attribute in values:
+            raise InvalidOption("uid and uidHash are both given", advice="one of them names the operator")
+        try:
+            values[attribute] = read(text)
+        except SnapshotError:
+            raise
+        except ValueError as error:
+            raise InvalidOption(f"option {name}={text!r}", advice=f"give {error}") from error
+    for name, attribute in (("path", "path"), ("uid", "uid")):
+        if not values.get(attribute):
+            raise InvalidOption(f"no {name} given", advice='df.write.format("savepoint").option("uid", …).save(path)')
+    values.setdefault("kind", "value")
+    return SinkOptions(**values, storage_options=storage, rocksdb=rocksdb_options(rocksdb))
+
+
+def bootstrap_of(options: SinkOptions, schema: StructType) -> OperatorBootstrap:
+    """The operator with the one state that rows of ``schema`` hold. Raises InvalidOption, NotFound."""
+    frame: Any = SimpleNamespace(schema=schema, columns=schema.names)
+    has = set(schema.names).__contains__
+    state = OperatorBootstrap(
+        key_type=options.key_type, hash_column=HASH_COLUMN if has(HASH_COLUMN) else None, hash=options.hash
+    )
+    build = _KINDS.get(options.kind.lower())
+    if build is None:
+        raise InvalidOption(f"no stateKind is called '{options.kind}'", advice=f"there are {', '.join(_KINDS)}")
+    if not options.state and not options.kind.lower().endswith("timers"):
+        raise InvalidOption("no state given", advice="name it: .option('state', '…')")
+    return build(state, frame, options, has)
+
+
+def _spaced(options: SinkOptions, has: Callable[[str], bool]) -> dict[str, Any]:
+    return {"namespace": NAMESPACE if has(NAMESPACE) else None, "namespace_type": options.namespace_type}
+
+
+def _kept(options: SinkOptions, has: Callable[[str], bool]) -> dict[str, Any]:
+    last_access = LAST_ACCESS if has(LAST_ACCESS) and options.ttl is not False else None
+    return {"ttl": bool(options.ttl), "last_access": last_access, **_spaced(options, has)}
+
+
+def _single(method: str) -> Callable[..., OperatorBootstrap]:
+    def build(state: OperatorBootstrap, frame: Any, options: SinkOptions, has: Any) -> OperatorBootstrap:
+        made: OperatorBootstrap = getattr(state, method)(
+            options.state, frame, VALUE, type=options.value_type, **_kept(options, has)
+        )
+        return made
+
+    return build
+
+
+def _list(state: OperatorBootstrap, frame: Any, options: SinkOptions, has: Any) -> OperatorBootstrap:
+    return state.list_state(options.state, frame, VALUE, element_type=options.value_type, **_kept(options, has))
+
+
+def _map(state: OperatorBootstrap, frame: Any, options: SinkOptions, has: Any) -> OperatorBootstrap:
+    flat: dict[str, Any] = {"map_key": MAP_KEY, "map_value": MAP_VALUE} if has(MAP_KEY) else {}
+    return state.map_state(
+        options.state, frame, VALUE, **flat, map_key_type=options.map_key_type, map_value_type=options.value_type,
+        **_kept(options, has),
+    )  # fmt: skip
+
+
+def _timers(method: str) -> Callable[..., OperatorBootstrap]:
+    def build(state: OperatorBootstrap, frame: Any, options: SinkOptions, has: Any) -> OperatorBootstrap:
+        made: OperatorBootstrap = getattr(state, method)(
+            frame, TIMESTAMP, service=options.service, **_spaced(options, has)
+        )
+        return made
+
+    return build
+
+
+def _elements(method: str) -> Callable[..., OperatorBootstrap]:
+    def build(state: OperatorBootstrap, frame: Any, options: SinkOptions, has: Any) -> OperatorBootstrap:
+        subtask = SUBTASK if has(SUBTASK) else None
+        made: OperatorBootstrap = getattr(state, method)(
+            options.state, frame, VALUE, type=options.value_type, subtask=subtask
+        )
+        return made
+
+    return build
+
+
+def _broadcast(state: OperatorBootstrap, frame: Any, options: SinkOptions, has: Any) -> OperatorBootstrap:
+    return state.broadcast_state(
+        options.state, frame, map_key_type=options.map_key_type, map_value_type=options.value_type
+    )
+
+
+_KINDS: dict[str, Callable[..., OperatorBootstrap]] = {
+    "value": _single("value_state"),
+    "reducing": _single("reducing_state"),
+    "aggregating": _single("aggregating_state"),
+    "list": _list,
+    "map": _map,
+    "event-timers": _timers("event_time_timers"),
+    "processing-timers": _timers("processing_time_timers"),
+    "operator-list": _elements("operator_list_state"),
+    "union": _elements("union_list_state"),
+    "broadcast": _broadcast,
+}
+"""The values of stateKind, and the method that adds a state of it."""
+
 
 _ROWS_PER_PARTITION = 33
 """Bits of a row's number within its partition, as in Spark's monotonically_increasing_id."""

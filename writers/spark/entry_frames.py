@@ -14,20 +14,28 @@ from pyspark.sql.types import LongType
 
 from stateproc.errors import InvalidOption
 from stateproc.spark.workers import keep_loaded
-from stateproc.writers.bootstrap.element_rows import element_rows
 from stateproc.writers.bootstrap.frame_columns import is_spark
 from stateproc.writers.bootstrap.new_operator import NewOperator
-from stateproc.writers.bootstrap.operator_state_encoder import POSITION
+from stateproc.writers.bootstrap.operator_state_encoder import POSITION, element_rows
 from stateproc.writers.bootstrap.spark_frames import column_named
-from stateproc.writers.file_assignment import Encoding, Source
-from stateproc.writers.formats.common.entry_batches import TARGET
+from stateproc.writers.formats.entry_batches import TARGET
 from stateproc.writers.rewrite.existing_operator import ExistingOperator, RawCopies
-from stateproc.writers.spark.arrow_batching import coalesced
-from stateproc.writers.spark.row_padding import can_be_padded, padded, unpadded
-from stateproc.writers.spark.row_slicing import is_bounded, reassembled, sliced
+from stateproc.writers.spark.row_batches import (
+    FlatColumn,
+    FlatField,
+    SelectedColumn,
+    can_be_padded,
+    coalesced,
+    flattened,
+    is_bounded,
+    padded,
+    reassembled,
+    sliced,
+    unpadded,
+)
 from stateproc.writers.spark.shuffle_blocks import BLOCKS_SCHEMA, block_numbers, packed
-from stateproc.writers.spark.struct_flattening import FlatColumn, FlatField, SelectedColumn, flattened
 from stateproc.writers.write_plan import WriteJob
+from stateproc.writers.write_task import Encoding, Source
 
 _TASK_BYTES = 64 << 20
 """Stored bytes that one task copies."""

@@ -2,28 +2,143 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import pickle
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TextIO
 
+import pyarrow as pa
 import pyspark
+from pyspark import Accumulator, StatusTracker
 from pyspark.sql import DataFrame, SparkSession
 
 from stateproc.errors import InvalidOption
 from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle
 from stateproc.spark.job_description import described_jobs
-from stateproc.spark.workers import check_executors, check_worker_python
-from stateproc.writers.assemble_metadata import CompletedWrite, finish
+from stateproc.spark.workers import check_executors, check_worker_python, keep_loaded
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.rewrite.file_copy import CopyPlan
 from stateproc.writers.scaled_operators import AnyOperator
-from stateproc.writers.spark.arrow_batching import batches_limited
+from stateproc.writers.sorting.external_sort import sorted_entries
 from stateproc.writers.spark.entry_frames import by_target, entry_blocks
-from stateproc.writers.spark.progress import reported_progress
-from stateproc.writers.spark.shared_frames import persisted
-from stateproc.writers.spark.snapshot_sink import save
+from stateproc.writers.spark.row_batches import batches_limited
+from stateproc.writers.spark.shuffle_blocks import unpacked
 from stateproc.writers.write_plan import WriteJob
+from stateproc.writers.write_snapshot import CompletedWrite, finish
+from stateproc.writers.write_task import WrittenTarget, reporting_thread, write_targets
+
+# Write shuffled entries as a snapshot: tasks write state files, the driver completes the snapshot.
+#
+# Tasks return what they wrote as rows of a DataFrame. For a data source's writer Spark would start Python workers to
+# create the source, the writer and the commit, one after another, which takes a third of a second.
+
+_WRITTEN = pa.schema([pa.field("written", pa.binary(), nullable=False)])
+_WRITTEN_SCHEMA = "written binary"
+
+
+@dataclass(frozen=True)
+class EntriesWriter:
+    """For mapInArrow: writes partitions of blocks of entries, each target in one partition."""
+
+    job: WriteJob
+
+    def __call__(self, blocks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # Spark's own results of Python workers are pickled, too: this crosses no other boundary of trust.
+        answer = pickle.dumps(self.write(blocks))
+        yield pa.RecordBatch.from_arrays([pa.array([answer], pa.binary())], schema=_WRITTEN)
+
+    def write(self, blocks: Iterable[pa.RecordBatch]) -> list[WrittenTarget]:
+        """Write the files that these blocks belong to. Raises WriteFailed, DuplicateKey, InvalidEntries."""
+        written = write_targets(self.job, sorted_entries(unpacked(blocks)))
+        keep_loaded()
+        return written
+
+
+def save(entries: DataFrame, job: WriteJob, commit: Commit) -> CompletedWrite:
+    """Write the entries (BLOCKS, one partition per target) and complete the snapshot.
+
+    Spark returns one answer of tasks that run more than once; the commit removes the files of the others.
+    """
+    answers = [answer.written for answer in entries.mapInArrow(EntriesWriter(job), _WRITTEN_SCHEMA).collect()]
+    return finish(job, commit, [item for answer in answers for item in pickle.loads(answer)])
+
+
+# Report the progress of a write on a terminal.
+
+_FIRST_SECONDS, _MOST_SECONDS = 5.0, 60.0
+"""When the first line is printed, and the longest time between two; the time doubles until then."""
+_GROUP = "spark.jobGroup.id"
+"""The property in which Spark keeps what setJobGroup sets."""
+
+
+@contextmanager
+def reported_progress(spark: SparkSession, out: TextIO | None = None) -> Iterator[Accumulator[int] | None]:
+    """Print the rows encoded, their rate and the tasks completed while the context lasts; a short write prints nothing.
+
+    Args:
+        spark: the session that runs the write, in this thread.
+        out: where to print, by default standard error. Nothing is printed unless it is a terminal.
+
+    Yields:
+        What tasks add their rows to; None if nothing is printed.
+    """
+    out = sys.stderr if out is None else out
+    if not out.isatty():
+        yield None
+        return
+    context = spark.sparkContext
+    rows, group, tracker = context.accumulator(0), context.getLocalProperty(_GROUP), context.statusTracker()
+    with reporting_thread(lambda ended: _report(tracker, group, rows, ended, out)):
+        yield rows
+
+
+def _report(
+    tracker: StatusTracker, group: str | None, rows: Accumulator[int], ended: threading.Event, out: TextIO
+) -> None:
+    begin, seconds = time.monotonic(), _FIRST_SECONDS
+    while not ended.wait(seconds):
+        completed, tasks = _tasks(tracker, group)
+        rate = rows.value / (time.monotonic() - begin)
+        print(
+            f"stateproc: {completed} of {tasks} tasks, {rows.value:,} rows encoded, {rate:,.0f} rows/s",
+            file=out,
+            flush=True,
+        )
+        seconds = min(2 * seconds, _MOST_SECONDS)
+
+
+def _tasks(tracker: StatusTracker, group: str | None) -> tuple[int, int]:
+    """(completed tasks, all tasks) of the stages of the group's running jobs."""
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    running = [job for job in jobs if job is not None and job.status == "RUNNING"]
+    stages = [tracker.getStageInfo(stage) for job in running for stage in job.stageIds]
+    known = [stage for stage in stages if stage is not None]
+    return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
+
+
+# Keep DataFrames from which several others are derived, so that a write evaluates each of them once.
+
+
+@contextmanager
+def persisted(frames: Iterable[DataFrame]) -> Iterator[None]:
+    """Persist ``frames`` in memory and on disk while the context lasts.
+
+    Spark then computes each partition once, for all DataFrames derived from them, also those that exist already. A
+    DataFrame that the user has persisted stays as it is.
+    """
+    with ExitStack() as stack:
+        for frame in frames:
+            level = frame.storageLevel
+            if not (level.useMemory or level.useDisk):
+                stack.callback(frame.persist().unpersist)
+        yield
+
 
 _DRIVER_COPY_BYTES = 1 << 30
 """Up to this size files are copied by the driver: starting Spark's tasks takes as long."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from stateproc.errors import InvalidEntries
-from stateproc.writers.formats.common.entry_batches import TARGET, TARGETED, byte_column, cuts, portions
+from stateproc.writers.formats.entry_batches import TARGET, TARGETED, byte_column, cuts, portions
 from stateproc.writers.sorting.entry_sort import ScatteredEntries
 
 BLOCKS = pa.schema([pa.field(TARGET, pa.int32(), nullable=False), pa.field("slice", pa.binary(), nullable=False)])

@@ -25,9 +25,9 @@ from pyspark.sql import functions as F
 from pyspark_savepoint import DefaultSource
 from stateproc import OperatorBootstrap, SavepointWriter
 from stateproc.writers.commit.staging import StateFile
-from stateproc.writers.spark import snapshot_sink as entries_sink
+from stateproc.writers.spark import execution as entries_sink
 from stateproc.writers.spark.data_source_writer import PlainWriter
-from stateproc.writers.spark.snapshot_sink import EntriesWriter
+from stateproc.writers.spark.execution import EntriesWriter
 from tests.helpers.quick_java import QUICK_SPARK, QUICK_SPARK_JAVA
 from tests.helpers.spark.attempt_races import ENOUGH, RACES, notes_of, wait
 from tests.helpers.spark.two_host_cluster import two_hosts

@@ -15,7 +15,7 @@ from stateproc.readers.canonical.reader import canonical_entries
 from stateproc.readers.key_group_blocks import KeyGroupRange, group_ranges
 from stateproc.readers.keyed_file import KeyedFile
 from stateproc.storage import ByteSource, InlineSource
-from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES
+from stateproc.writers.formats.entry_batches import RAW_ENTRIES
 from tests.helpers.paths import FIXTURES
 
 Entry = tuple[int, int, bytes, bytes]

@@ -9,17 +9,16 @@ import pyarrow as pa
 
 from stateproc.flink_versions import release as release_of
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.writers.assemble_metadata import finish
 from stateproc.writers.commit.commit import Commit
-from stateproc.writers.file_assignment import TargetOf
-from stateproc.writers.formats.common.entry_batches import TARGETED
-from stateproc.writers.formats.common.state_headers import KeyedStateHeader
+from stateproc.writers.formats.entry_batches import TARGETED
+from stateproc.writers.formats.keyed_file import KeyedStateHeader
 from stateproc.writers.formats.keyed_formats import OutputFormat
 from stateproc.writers.formats.rocksdb.options import TableOptions
 from stateproc.writers.rewrite.file_copy import copy_plan
 from stateproc.writers.rewrite.merged_header import merged_header
 from stateproc.writers.write_plan import OperatorJob, WriteJob
-from stateproc.writers.write_task import write_targets
+from stateproc.writers.write_snapshot import finish
+from stateproc.writers.write_task import TargetOf, write_targets
 from tests.helpers.writers.raw_copies import carried_batches
 
 

@@ -22,9 +22,9 @@ from stateproc.serializers import LayoutContext
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
-from stateproc.writers.formats.canonical.writer import CanonicalWriter
-from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES
-from stateproc.writers.formats.operator_state.writer import OperatorStateWriter
+from stateproc.writers.formats.canonical import CanonicalWriter
+from stateproc.writers.formats.entry_batches import RAW_ENTRIES
+from stateproc.writers.formats.operator_state import OperatorStateWriter
 from stateproc.writers.rewrite.file_copy import copy_plan
 from stateproc.writers.rewrite.merged_header import merged_header
 from stateproc.writers.rewrite.operator_state_copy import merged_operator_header, raw_elements

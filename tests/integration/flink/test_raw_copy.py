@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from stateproc.writers.rewrite.ttl import ttl_off, ttl_on
-from stateproc.writers.rewrite.ttl_header import with_ttl, without_ttl
+from stateproc.writers.rewrite.ttl import ttl_off, ttl_on, with_ttl, without_ttl
 from tests.helpers.fixtures import FIXTURES, Fixture, fixtures_in
 from tests.helpers.flink.fixture_operators import OPERATORS, TOTALS
 from tests.helpers.flink.restoration import HUNDRED_YEARS, Operator, Restored, Spec, State, Timers, restore

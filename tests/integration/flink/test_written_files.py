@@ -22,12 +22,9 @@ from stateproc.serializers import LayoutContext
 from stateproc.wire import Cursor
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
-from stateproc.writers.formats.canonical.verify import verify_canonical
-from stateproc.writers.formats.canonical.writer import CanonicalWriter
-from stateproc.writers.formats.heap.verify import verify_heap
-from stateproc.writers.formats.heap.writer import HeapWriter
-from stateproc.writers.formats.operator_state.verify import verify_operator_state
-from stateproc.writers.formats.operator_state.writer import OperatorStateWriter
+from stateproc.writers.formats.canonical import CanonicalWriter, verify_canonical
+from stateproc.writers.formats.heap import HeapWriter, verify_heap
+from stateproc.writers.formats.operator_state import OperatorStateWriter, verify_operator_state
 from tests.helpers.fixtures import FIXTURES, Fixture
 from tests.helpers.flink.fixture_operators import OPERATORS
 from tests.helpers.flink.restoration import Restored, Spec, restore

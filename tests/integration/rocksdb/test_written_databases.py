@@ -11,7 +11,7 @@ from stateproc.keygroups.ranges import prefix_width
 from stateproc.readers.rocksdb import database_files
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
-from stateproc.writers.formats.rocksdb.compression import COMPRESSIONS
+from stateproc.writers.formats.rocksdb.block_builder import COMPRESSIONS
 from stateproc.writers.formats.rocksdb.options import TableOptions
 from tests.helpers.rocksdb.oracle import NEW, OLD, OLDEST, expected, opened
 from tests.unit.writers.formats.test_rocksdb import SMALL, random_entries, written

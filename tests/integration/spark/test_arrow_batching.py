@@ -17,9 +17,18 @@ from pyspark.sql import functions as F
 import stateproc
 from stateproc import OperatorBootstrap, SavepointWriter
 from stateproc.errors import InvalidEntries
-from stateproc.writers.spark import arrow_batching, execution
-from stateproc.writers.spark.arrow_batching import ARROW_SETTINGS, batches_limited, coalesced
-from stateproc.writers.spark.row_slicing import ROW_BYTES, SLICE, is_bounded, reassembled, sliced
+from stateproc.writers.spark import execution
+from stateproc.writers.spark import row_batches as arrow_batching
+from stateproc.writers.spark.row_batches import (
+    ARROW_SETTINGS,
+    ROW_BYTES,
+    SLICE,
+    batches_limited,
+    coalesced,
+    is_bounded,
+    reassembled,
+    sliced,
+)
 
 N = 9_000
 

@@ -14,9 +14,7 @@ from pyspark.sql import functions as F
 import stateproc
 from stateproc import OperatorBootstrap, SavepointWriter
 from stateproc.writers.spark import execution
-from stateproc.writers.spark.arrow_batching import ARROW_SETTINGS
-from stateproc.writers.spark.row_padding import PADDING, can_be_padded, padded, unpadded
-from stateproc.writers.spark.row_slicing import ROW_BYTES
+from stateproc.writers.spark.row_batches import ARROW_SETTINGS, PADDING, ROW_BYTES, can_be_padded, padded, unpadded
 
 COLUMNS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "longs": ("array<bigint>", lambda n: [None, *range(n // 8)]),

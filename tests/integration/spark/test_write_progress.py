@@ -13,7 +13,8 @@ import stateproc
 from stateproc import InvalidOption, OperatorBootstrap, SavepointWriter
 from stateproc.flink_versions import DEFAULT
 from stateproc.writers.scaled_operators import WriteSettings
-from stateproc.writers.spark import execution, progress
+from stateproc.writers.spark import execution
+from stateproc.writers.spark import execution as progress
 from stateproc.writers.write_snapshot import write_snapshot
 
 

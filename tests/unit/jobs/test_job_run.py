@@ -17,7 +17,7 @@ import pytest
 import stateproc
 from stateproc.errors import CheckFailed, InvalidOption, MissingFile, NotFound, SnapshotError
 from stateproc.jobs.job_run import execute_job
-from stateproc.writers.commit.commit_hooks import MANIFEST
+from stateproc.writers.commit.commit import MANIFEST
 from tests.helpers.document_runs import environment
 
 SHOP = stateproc.bundled_snapshot("shop")

@@ -18,10 +18,10 @@ import stateproc
 from stateproc.errors import DuplicateKey, InvalidOption, InvalidRows, NotFound, WriteFailed
 from stateproc.flink_versions import release
 from stateproc.metadata import MasterState
-from stateproc.writers.assemble_metadata import finish
 from stateproc.writers.commit.staging import run_of_file
-from stateproc.writers.formats.common.entry_batches import TARGET, TARGETED
+from stateproc.writers.formats.entry_batches import TARGET, TARGETED
 from stateproc.writers.spark.data_source_writer import PlainWriter, writer_of
+from stateproc.writers.write_snapshot import finish
 from stateproc.writers.write_task import WrittenTarget, write_targets
 from tests.helpers.sweeps import exhaustive, sampled
 

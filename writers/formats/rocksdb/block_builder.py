@@ -6,11 +6,16 @@ its restarts (u32 each) and their number. At a restart, every 16 entries, a key 
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Callable
+
+import cramjam
 import numpy as np
 
 from stateproc.codec.array_types import Ints, Longs
 from stateproc.codec.encoding.kernels import put_varint
 from stateproc.codec.native.jit import copy_bytes, exported, load_u8, store_8, store_32, store_64
+from stateproc.readers.rocksdb import compression as kinds
 
 # Registers: the start of the open block, the end of the bytes, the open block's number of restarts, the entries since
 # the last of them, the last entry's key group (-1: none), the number of closed blocks.
@@ -101,3 +106,89 @@ def encode_blocks(
         reg[RUN] += 1
         reg[GROUP] = group
         before, before_size = key, size
+
+
+# Encode numbers as RocksDB does (util/coding.h); the decoders are in stateproc.readers.rocksdb.format.
+
+
+def varint(value: int) -> bytes:
+    """Encode a number in groups of seven bits, the lowest first."""
+    if value < 1 << 7:
+        return bytes((value,))
+    if value < 1 << 14:
+        return bytes((value & 127 | 128, value >> 7))
+    if value < 1 << 28 and value >= 1 << 21:
+        return bytes((value & 127 | 128, value >> 7 & 127 | 128, value >> 14 & 127 | 128, value >> 21))
+    out = bytearray()
+    while value >= 128:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def slice_of(data: bytes) -> bytes:
+    """Return the bytes after their length."""
+    return varint(len(data)) + data
+
+
+def fixed32(value: int) -> bytes:
+    return value.to_bytes(4, "little")
+
+
+def fixed64(value: int) -> bytes:
+    return value.to_bytes(8, "little")
+
+
+def internal_key(key: bytes) -> bytes:
+    """Return a user key with the trailer of a Put with the sequence number 0."""
+    return key + b"\x01" + bytes(7)
+
+
+# Compress blocks of tables of format version 2 and later; the reader is stateproc.readers.rocksdb.compression.
+
+_MOST = 0x7FFFFFFF
+"""RocksDB does not compress larger blocks."""
+
+
+def _deflated(data: memoryview) -> bytes:
+    stream = zlib.compressobj(level=6, wbits=-14)
+    return stream.compress(data) + stream.flush()
+
+
+def _sized(compress: Callable[[memoryview], bytes]) -> Callable[[memoryview], bytes]:
+    """All but snappy are preceded by the decompressed size."""
+    return lambda data: varint(len(data)) + compress(data)
+
+
+_COMPRESS: dict[str, tuple[int, str, Callable[[memoryview], bytes]]] = {
+    "SNAPPY_COMPRESSION": (kinds.SNAPPY, "Snappy", lambda data: bytes(cramjam.snappy.compress_raw(data))),
+    "ZLIB_COMPRESSION": (kinds.ZLIB, "Zlib", _sized(_deflated)),
+    "LZ4_COMPRESSION": (
+        kinds.LZ4, "LZ4", _sized(lambda data: bytes(cramjam.lz4.compress_block(data, store_size=False)))
+    ),
+    "LZ4HC_COMPRESSION": (
+        kinds.LZ4HC, "LZ4HC",
+        _sized(lambda data: bytes(cramjam.lz4.compress_block(data, mode="high_compression", store_size=False))),
+    ),
+    "ZSTD_COMPRESSION": (kinds.ZSTD, "ZSTD", _sized(lambda data: bytes(cramjam.zstd.compress(data)))),
+}  # fmt: skip
+"""By org.rocksdb.CompressionType: the byte after a block, the name in a table's properties, the function."""
+NO_COMPRESSION = "NO_COMPRESSION"
+COMPRESSIONS = (NO_COMPRESSION, *_COMPRESS)
+
+
+def property_name(compression: str) -> str:
+    """Return the name of a compression in a table's properties."""
+    return "NoCompression" if compression == NO_COMPRESSION else _COMPRESS[compression][1]
+
+
+def compressed(data: memoryview, compression: str) -> tuple[int, bytes | memoryview]:
+    """Return type byte and bytes of a block, compressed if it shrinks by an eighth (GoodCompressionRatio)."""
+    if compression == NO_COMPRESSION or len(data) > _MOST:
+        return kinds.NONE, data
+    kind, _, compress = _COMPRESS[compression]
+    small = compress(data)
+    if len(small) >= len(data) - len(data) // 8:
+        return kinds.NONE, data
+    return kind, small

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stateproc.errors import InvalidOption, SnapshotError, not_found
-from stateproc.writers.formats.rocksdb.compression import COMPRESSIONS
+from stateproc.writers.formats.rocksdb.block_builder import COMPRESSIONS
 
 PREFIX = "state.backend.rocksdb."
 _LEVELS = 7

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import itertools
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 
 import numpy as np
@@ -18,15 +19,18 @@ import pyarrow as pa
 from stateproc.codec.array_types import Longs
 from stateproc.errors import InvalidOption, Where
 from stateproc.keygroups.ranges import prefix_width
+from stateproc.metadata.handles import ChangelogHandle, KeyedHandle, KeyGroupsHandle
+from stateproc.metadata.keyed_handles import IncrementalHandle
 from stateproc.metadata.stream_handles import ByteStreamHandle, RelativeFileHandle
-from stateproc.writers.formats.common.byte_sink import StateFileSink
-from stateproc.writers.formats.common.entry_batches import EntryColumns, cuts, entry_columns, portions
-from stateproc.writers.formats.common.order_check import OrderCheck
+from stateproc.writers.formats.byte_sink import StateFileSink
+from stateproc.writers.formats.entry_batches import EntryColumns, cuts, entry_columns, portions
+from stateproc.writers.formats.keyed_file import KeyedFileSpec, KeyedFileWriter
+from stateproc.writers.formats.order_check import OrderCheck
 from stateproc.writers.formats.rocksdb.block_builder import OVERHEAD
-from stateproc.writers.formats.rocksdb.manifest import WrittenFamily, current, manifest
+from stateproc.writers.formats.rocksdb.manifest import WrittenFamily, current, manifest, options_file
 from stateproc.writers.formats.rocksdb.options import TableOptions
-from stateproc.writers.formats.rocksdb.options_file import options_file
 from stateproc.writers.formats.rocksdb.table import SstWriter, WrittenTable
+from stateproc.writers.formats.rocksdb.verify import verify_rocksdb
 
 MANIFEST, OPTIONS = 4, 7
 _FIRST_TABLE = 8
@@ -149,3 +153,53 @@ def _runs(columns: EntryColumns, at_once: int) -> Iterator[tuple[int, int]]:
     keys, values = columns.keys.offsets, columns.values.offsets
     ends = keys[1:] - keys[0] + values[1:] - values[0] + np.arange(1, len(columns) + 1, dtype=np.int64) * OVERHEAD
     return portions(ends, cuts(columns.state_ids), at_once)
+
+
+# Keyed state of a subtask as a RocksDB database, with its handle (IncrementalRemoteKeyedStateHandle).
+
+_TYPE, _TYPE_WITHOUT_ID = 11, 5
+"""INCREMENTAL_KEY_GROUPS_HANDLE_V2 and INCREMENTAL_KEY_GROUPS_HANDLE in MetadataV2V3SerializerBase."""
+
+
+@contextmanager
+def open_rocksdb(file: KeyedFileSpec) -> Iterator[KeyedFileWriter]:
+    """Open a database for writing; left with an error, its files are removed. Raises WriteFailed, InvalidOption.
+
+    RocksDB compresses blocks by options of its own: the header of such a snapshot always says uncompressed.
+    """
+    names, groups = file.header.names, file.key_groups
+    with (
+        file.new_file() as meta,
+        RocksDbWriter(file.new_file, names, groups, file.max_parallelism, file.rocksdb) as writer,
+    ):
+        meta.write(file.header.encoded(False))
+
+        def close() -> KeyedHandle:
+            private = writer.close()
+            streams = [meta.close(), *(stream for _, stream in private)]
+            with_id = file.release.has_handle_ids
+            return IncrementalHandle(
+                type_byte=_TYPE if with_id else _TYPE_WITHOUT_ID,
+                checkpoint_id=file.checkpoint_id,
+                backend_id=str(uuid.uuid4()),
+                first_key_group=groups.start,
+                key_group_count=len(groups),
+                checkpointed_size=sum(stream.size for stream in streams) if with_id else None,
+                meta=streams[0],
+                shared=(),
+                private=private,
+                handle_id=str(uuid.uuid4()) if with_id else None,
+            )
+
+        yield KeyedFileWriter(writer.write, close, writer.entries)
+
+
+def verify_rocksdb_database(file: KeyedFileSpec, handle: KeyedHandle, entries: Longs) -> None:
+    """Compare a written database with the entries that were written to it. Raises WriteFailed."""
+    assert isinstance(handle, IncrementalHandle)
+    verify_rocksdb(handle, file.location, entries, file.header.names, file.max_parallelism)
+
+
+def is_rocksdb_handle(handle: KeyedHandle) -> bool:
+    """Whether the handle is of a database, without a changelog over it."""
+    return not isinstance(handle, KeyGroupsHandle | ChangelogHandle)

@@ -13,8 +13,7 @@ from stateproc.errors import CheckFailed, InvalidOption, WriteFailed
 from stateproc.metadata import SnapshotMetadata
 from stateproc.storage import writing
 from stateproc.writers.commit import commit
-from stateproc.writers.commit.commit import Commit
-from stateproc.writers.commit.commit_hooks import MANIFEST, CommitHooks
+from stateproc.writers.commit.commit import MANIFEST, Commit, CommitHooks
 from stateproc.writers.commit.staging import Staging
 
 NOTHING = SnapshotMetadata(4, 1, (), ())

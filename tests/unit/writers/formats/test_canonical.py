@@ -14,10 +14,10 @@ from stateproc.errors import DuplicateKey, InvalidEntries
 from stateproc.readers.key_group_blocks import group_ranges, snappy_blocks
 from stateproc.readers.keyed_file import KeyedFile
 from stateproc.storage import InlineSource
-from stateproc.writers.formats.canonical import writer as canonical
-from stateproc.writers.formats.canonical.writer import CanonicalWriter
-from stateproc.writers.formats.common.entry_batches import RAW_ENTRIES, ByteColumn, EntryColumns, byte_column
-from stateproc.writers.formats.common.order_check import OrderCheck
+from stateproc.writers.formats import canonical
+from stateproc.writers.formats.canonical import CanonicalWriter
+from stateproc.writers.formats.entry_batches import RAW_ENTRIES, ByteColumn, EntryColumns, byte_column
+from stateproc.writers.formats.order_check import OrderCheck
 from tests.helpers.fixtures import Fixture, fixtures
 from tests.helpers.writers.keyed_entries import (
     Entry,

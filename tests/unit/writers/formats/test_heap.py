@@ -18,8 +18,8 @@ from stateproc.readers.row_schema import KEY_GROUP
 from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext, Undecodable, read_snapshot
 from stateproc.storage import ByteSource, InlineSource
-from stateproc.writers.formats.heap import writer as heap
-from stateproc.writers.formats.heap.writer import HeapWriter
+from stateproc.writers.formats import heap
+from stateproc.writers.formats.heap import HeapWriter
 from tests.helpers.byte_builders.metadata import i32
 from tests.helpers.fixtures import Fixture, fixtures
 from tests.helpers.writers.keyed_entries import (

@@ -17,7 +17,7 @@ from stateproc.metadata.handles import StatePartition
 from stateproc.model.operator_state import OperatorFile
 from stateproc.storage import InlineSource
 from stateproc.wire import Cursor
-from stateproc.writers.formats.operator_state.writer import OperatorStateWriter
+from stateproc.writers.formats.operator_state import OperatorStateWriter
 from tests.helpers.byte_builders.metadata import i32
 from tests.helpers.writers.keyed_entries import FIXTURES, snapshots
 from tests.helpers.writers.operator_elements import contents, keys_and_values

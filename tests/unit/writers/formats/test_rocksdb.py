@@ -21,7 +21,7 @@ from stateproc.readers.rocksdb.manifest import log_records
 from stateproc.storage import InlineSource, open_handle
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
-from stateproc.writers.formats.rocksdb.compression import COMPRESSIONS
+from stateproc.writers.formats.rocksdb.block_builder import COMPRESSIONS
 from stateproc.writers.formats.rocksdb.manifest import WrittenFamily, manifest
 from stateproc.writers.formats.rocksdb.options import PREDEFINED, TableOptions, rocksdb_options
 from stateproc.writers.formats.rocksdb.table import WrittenTable

@@ -14,12 +14,9 @@ from stateproc.errors import WriteFailed
 from stateproc.metadata.handles import ByteStreamHandle, KeyGroupsHandle, OperatorStreamHandle, RelativeFileHandle
 from stateproc.serializers import LayoutContext
 from stateproc.storage import SnapshotLocation
-from stateproc.writers.formats.canonical.verify import verify_canonical
-from stateproc.writers.formats.canonical.writer import CanonicalWriter
-from stateproc.writers.formats.heap.verify import verify_heap
-from stateproc.writers.formats.heap.writer import HeapWriter
-from stateproc.writers.formats.operator_state.verify import verify_operator_state
-from stateproc.writers.formats.operator_state.writer import OperatorStateWriter
+from stateproc.writers.formats.canonical import CanonicalWriter, verify_canonical
+from stateproc.writers.formats.heap import HeapWriter, verify_heap
+from stateproc.writers.formats.operator_state import OperatorStateWriter, verify_operator_state
 from tests.helpers.writers.keyed_entries import batches
 from tests.unit.writers.formats.test_heap import ENTRIES, STATES
 from tests.unit.writers.formats.test_operator_state import info

@@ -22,7 +22,8 @@ import stateproc
 from stateproc import SavepointWriter
 from stateproc.errors import CorruptSnapshot, MissingFile, WriteFailed
 from stateproc.storage.writing import OutputFile
-from stateproc.writers.local import engine, spilled_operator
+from stateproc.writers.local import engine
+from stateproc.writers.local import engine as spilled_operator
 from stateproc.writers.local.engine import LocalEngine
 from stateproc.writers.rewrite.raw_copy import CarriedSplit
 from tests.helpers.fixtures import FIXTURES, differences, fixtures_in

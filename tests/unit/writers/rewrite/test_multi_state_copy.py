@@ -12,8 +12,7 @@ import pytest
 from stateproc.model.operator import Operator
 from stateproc.readers.canonical.reader import CanonicalSplit
 from stateproc.writers.rewrite.merged_header import merged_header
-from stateproc.writers.rewrite.multi_state_copy import CarriedTogether, together
-from stateproc.writers.rewrite.raw_copy import CarriedSplit, carried_splits
+from stateproc.writers.rewrite.raw_copy import CarriedSplit, CarriedTogether, carried_splits, together
 from tests.helpers.fixtures import CLASSES, FIXTURES, Fixture, fixtures_in
 from tests.helpers.writers.raw_copies import entries_of
 

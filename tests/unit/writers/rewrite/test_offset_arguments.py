@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from stateproc.errors import InvalidOption
-from stateproc.writers.rewrite.kafka_offsets import OffsetsEdit
-from stateproc.writers.rewrite.offset_arguments import offsets_edit
+from stateproc.writers.rewrite.kafka_offsets import OffsetsEdit, offsets_edit
 
 
 def test_every_spelling_gives_the_same_edit() -> None:

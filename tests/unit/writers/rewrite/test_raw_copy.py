@@ -20,7 +20,7 @@ from stateproc.readers.state_descriptor import KeyedState, keyed_state
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.core import registry
 from stateproc.serializers.runtime.timers import Timer
-from stateproc.writers.formats.operator_state.writer import OperatorStateWriter
+from stateproc.writers.formats.operator_state import OperatorStateWriter
 from stateproc.writers.rewrite.merged_header import TTL, classic, merged_header
 from stateproc.writers.rewrite.operator_state_copy import merged_operator_header, raw_elements
 from stateproc.writers.rewrite.raw_copy import carried_splits

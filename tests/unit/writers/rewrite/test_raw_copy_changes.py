@@ -21,8 +21,7 @@ from stateproc.serializers.pojo.serializer import Pojo
 from stateproc.writers.bootstrap.keyed_encoder import RowEncoder
 from stateproc.writers.rewrite.merged_header import merged_header
 from stateproc.writers.rewrite.rekey import rekey, rekeyed
-from stateproc.writers.rewrite.ttl import ttl_off, ttl_on, ttl_purge
-from stateproc.writers.rewrite.ttl_header import with_ttl, without_ttl
+from stateproc.writers.rewrite.ttl import ttl_off, ttl_on, ttl_purge, with_ttl, without_ttl
 from tests.helpers.fixtures import CLASSES, FIXTURES, Fixture, fixtures, fixtures_in
 from tests.helpers.writers.raw_copies import Entries, as_batch, carried_batches, entries_of
 

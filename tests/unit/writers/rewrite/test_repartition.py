@@ -15,8 +15,12 @@ from stateproc.model.operator_state import OperatorFile
 from stateproc.storage import open_handle
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
-from stateproc.writers.rewrite.operator_state_copy import RawElements, merged_operator_header
-from stateproc.writers.rewrite.repartition import distributed, repartitioned
+from stateproc.writers.rewrite.operator_state_copy import (
+    RawElements,
+    distributed,
+    merged_operator_header,
+    repartitioned,
+)
 from tests.helpers.fixtures import Fixture, fixtures
 from tests.helpers.writers.operator_elements import contents
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from stateproc.errors import InvalidEntries
-from stateproc.writers.formats.common.entry_batches import TARGETED
+from stateproc.writers.formats.entry_batches import TARGETED
 from stateproc.writers.sorting import external_sort as runs
 from stateproc.writers.sorting import spill_buffer as waiting
 from stateproc.writers.sorting.entry_sort import in_order

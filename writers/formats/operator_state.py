@@ -1,8 +1,4 @@
-"""Write operator state files: list, union and broadcast states of one subtask.
-
-Format: org.apache.flink.runtime.state.DefaultOperatorStateBackendSnapshotStrategy, PartitionableListState,
-HeapBroadcastState; the reader is stateproc.readers.operator_state.
-"""
+"""Write operator state files."""
 
 from __future__ import annotations
 
@@ -14,13 +10,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stateproc.codec.byte_arrays import RowBytes, row_bytes_of
-from stateproc.errors import DuplicateKey, InvalidEntries, InvalidOption, Where
+from stateproc.errors import CorruptSnapshot, DuplicateKey, InvalidEntries, InvalidOption, Where
 from stateproc.metadata.backend import DISTRIBUTION_MODE, OPERATOR, StateMetaInfo, write_operator_header
-from stateproc.metadata.handles import StatePartition
+from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
 from stateproc.metadata.operator_handles import MODES, DistributionMode
-from stateproc.writers.formats.common.byte_gather import byte_scalar
-from stateproc.writers.formats.common.byte_sink import ByteSink
-from stateproc.writers.formats.common.snappy_stream import IDENTIFIER, FramedStream
+from stateproc.readers.key_group_blocks import whole_frames
+from stateproc.readers.operator_state import element_ranges
+from stateproc.storage import SnapshotLocation, open_handle
+from stateproc.writers.formats.byte_sink import IDENTIFIER, ByteSink, FramedStream
+from stateproc.writers.formats.entry_batches import byte_scalar
+from stateproc.writers.formats.order_check import reading_back
+
+# Write operator state files: list, union and broadcast states of one subtask.
+#
+# Format: org.apache.flink.runtime.state.DefaultOperatorStateBackendSnapshotStrategy, PartitionableListState,
+# HeapBroadcastState; the reader is stateproc.readers.operator_state.
 
 _MOST_ENTRIES = 0x7FFFFFFF
 _KEY_SHOWN = 100
@@ -157,3 +161,27 @@ def _pieces(data: RowBytes | pa.Array, state: str) -> RowBytes:
             advice="operator state holds no nulls: drop the rows, or use a nullable type",
         )
     return row_bytes_of(data)
+
+
+# Verification of an operator state file that was just written.
+
+_READ_BYTES = 16 << 20
+
+
+def verify_operator_state(handle: OperatorStreamHandle, location: SnapshotLocation, *, compressed: bool) -> None:
+    """Read a file of OperatorStateWriter back and check that every element is inside of it.
+
+    Raises:
+        WriteFailed: the file cannot be read, or an element is cut off.
+    """
+    source = open_handle(handle.stream, location)
+    with reading_back(source.name):
+        if not compressed:
+            for at in range(0, source.size, _READ_BYTES):
+                source.read(at, min(_READ_BYTES, source.size - at))
+        data = memoryview(source.read_all(source.size) if compressed else b"")
+        for state in handle.states:
+            ranges = element_ranges(handle, state, source)
+            for start, stop in ranges.tolist() if compressed else ():
+                if whole_frames(bytes(data[start:stop]), source.name, start) != stop - start:
+                    raise CorruptSnapshot("a compressed element is cut off", where=Where(source.name, start))

@@ -1,1 +1,0 @@
-"""Write canonical keyed state files."""

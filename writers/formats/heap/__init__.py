@@ -1,1 +1,0 @@
-"""Write native keyed state files of HashMapStateBackend."""

@@ -1,1 +1,0 @@
-"""Write operator state files."""
