@@ -300,12 +300,12 @@ def writer_of(raw: Mapping[str, str], schema: StructType, overwrite: bool) -> Pl
 
 def _check_handed_over(schema: StructType) -> None:
     """Raise InvalidOption for a column that Spark cannot pass to Python; it passes all columns, needed or not."""
-    for field in schema.fields:
-        if isinstance(field.dataType, YearMonthIntervalType):
+    for column in schema.fields:
+        if isinstance(column.dataType, YearMonthIntervalType):
             raise InvalidOption(
-                f"column '{field.name}' is {field.dataType.simpleString()}, which Spark cannot hand to Python",
-                advice=f"leave it out: df.drop('{field.name}'), or make a number of it: "
-                f"extract(YEAR FROM {field.name}) * 12 + extract(MONTH FROM {field.name})",
+                f"column '{column.name}' is {column.dataType.simpleString()}, which Spark cannot hand to Python",
+                advice=f"leave it out: df.drop('{column.name}'), or make a number of it: "
+                f"extract(YEAR FROM {column.name}) * 12 + extract(MONTH FROM {column.name})",
             )
 
 

@@ -1,1 +1,1 @@
-"""Kernels as machine code: declared in Python, compiled ahead of time into a library, or by numba at their first call."""
+"""Kernels as machine code: functions in Python that a library has compiled ahead of time, or numba compiles."""

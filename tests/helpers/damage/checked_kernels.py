@@ -1,7 +1,7 @@
 """The kernels as plain Python over checked memory: a load or store outside of its buffer is an AssertionError.
 
-The same source is loaded a second time with another ``stateproc.codec.native.jit``: ``kernel`` does not compile, loads and
-stores ask :class:`Memory` first, arrays refuse indexes that numba would not check.
+The same source is loaded a second time with another ``stateproc.codec.native.jit``: ``kernel`` does not compile, loads
+and stores ask :class:`Memory` first, arrays refuse indexes that numba would not check.
 """
 
 from __future__ import annotations

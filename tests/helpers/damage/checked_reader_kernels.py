@@ -15,25 +15,20 @@ from stateproc.keygroups import scalars as scalars_module
 from stateproc.readers.canonical import entry_scan as measuring_module
 from stateproc.readers.rocksdb import blocks as blocks_module
 from stateproc.readers.rocksdb import candidate_keys as candidates
-from stateproc.readers.rocksdb import candidate_keys as candidates_module
 from stateproc.readers.rocksdb import changed_entries as table_blocks_module
 from stateproc.readers.rocksdb import checksums as checksums_module
 from stateproc.readers.rocksdb import compression as compression_module
-from stateproc.readers.rocksdb import compression as snappy_module
 from stateproc.readers.rocksdb import db_iterator as entries_module
 from stateproc.readers.rocksdb import merge_cursors as cursors
-from stateproc.readers.rocksdb import merge_kernel as copying
 from stateproc.readers.rocksdb import merge_kernel as merging
 from stateproc.readers.rocksdb import table as index_module
 from tests.helpers.damage.checked_kernels import MEMORY, Checked, Memory, plain_module, replace_module
 
 _CURSORS = plain_module(cursors)
-_COPYING = plain_module(copying)
 _MERGING = plain_module(merging)
 _CANDIDATES = plain_module(candidates)
 _INDEX = plain_module(index_module)
 _BLOCKS = plain_module(blocks_module)
-_SNAPPY = plain_module(snappy_module)
 _COMPRESSION = plain_module(compression_module)
 CHECKSUMS = plain_module(checksums_module)
 _MEASURING = plain_module(measuring_module)
@@ -62,7 +57,7 @@ def _claims(source: int, starts: Any, ends: Any, ratios: Any, first: bool, *out:
 
 def _decompress_snappy(source: int, compressed: Any, begins: Any, ends: Any, plain: int, lows: Any, highs: Any) -> int:
     _allow((source, _extent(begins, ends)), (plain, _extent(lows, highs), _WRITABLE))
-    bad: int = _SNAPPY.decompress_snappy(
+    bad: int = _COMPRESSION.decompress_snappy(
         source, Checked(compressed), Checked(begins), Checked(ends), plain, Checked(lows), Checked(highs)
     )
     return bad
@@ -230,7 +225,7 @@ def checked_reader_kernels() -> Iterator[Memory]:
         patch.setattr(index_module, "scan_index", _scan_index)
         patch.setattr(measuring_module, "measure_block", _measure_block)
         replace_module(patch, entries_module, merging, merge=_merge)
-        replace_module(patch, candidates_module, candidates, changed_keys=_changed_keys)
+        replace_module(patch, candidates, candidates, changed_keys=_changed_keys)
         patch.setattr(table_blocks_module, "mark_blocks", _mark_blocks)
         for user in (scalars_module, hashes_module):
             replace_module(patch, user, hash_kernels, **HASHES)
