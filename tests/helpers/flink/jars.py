@@ -1,8 +1,9 @@
 """Fetch the jars of one Flink release from Maven Central into a cache outside the repository.
 
 `python -m tests.helpers.flink.jars 1.20` prints the class path. The cache is `$STATEPROC_CACHE` or
-`~/.cache/stateproc`. There are three sets of jars: `fixtures`, all that the committed fixtures need, the smaller `core`
-for tests and benchmarks that run Flink each time, and `kafka` with the newest Kafka connector.
+`~/.cache/stateproc`. There are four sets of jars: `fixtures`, all that the committed fixtures need, the smaller `core`
+for tests and benchmarks that run Flink each time, and `kafka` with the newest Kafka connector. `cases` are those that
+the jobs of `tests/cases` need beside Flink's: what a distribution has in `lib/`, and libraries of their values.
 """
 
 from __future__ import annotations
@@ -45,6 +46,20 @@ are fetched without dependencies and run with the line's newest Flink."""
 FORST = ("2.3",)
 NEWEST_KAFKA_CONNECTOR = "5.0.0-2.2"
 """The first whose enumerator keeps splits."""
+VALUE_LIBRARIES = {
+    "1.20": [
+        ("com.twitter", "chill-protobuf", "0.7.6"),
+        ("com.google.protobuf", "protobuf-java", "3.25.5"),
+        ("com.twitter", "chill-thrift", "0.7.6"),
+        ("org.apache.thrift", "libthrift", "0.9.3"),
+        ("de.javakaffee", "kryo-serializers", "0.45"),
+        ("com.alibaba", "fastjson", "1.2.83"),
+        ("com.google.code.gson", "gson", "2.11.0"),
+        ("org.jetbrains.kotlin", "kotlin-stdlib", "2.2.0"),
+    ]
+}
+"""Classes that jobs of `tests/cases` keep in state, and serializers for them; what they depend on would bring another
+Kryo along."""
 STATE_PROCESSOR_API = "1.20.0"
 """The newest of the 1.20 line that Maven Central has."""
 
@@ -66,6 +81,9 @@ def artifacts(release: str, set_name: str = "fixtures") -> list[Artifact]:
         names = ("core", "connector-base")
         kafka = ("org.apache.flink", "flink-connector-kafka", NEWEST_KAFKA_CONNECTOR)
         return [*(("org.apache.flink", f"flink-{name}", RELEASES[release]) for name in names), kafka]
+    if set_name == "cases":
+        more = ("scala_2.12", "connector-files", "csv") if release == "1.20" else ()
+        return [*artifacts(release), *(("org.apache.flink", f"flink-{name}", RELEASES[release]) for name in more)]
     version = RELEASES[release]
     number = line_number(release)
     old = "_2.12" if number < (1, 15) else ""
@@ -99,6 +117,8 @@ def artifacts(release: str, set_name: str = "fixtures") -> list[Artifact]:
 
 def alone(release: str, set_name: str = "fixtures") -> list[Artifact]:
     """Jars that are fetched without what they depend on."""
+    if set_name == "cases":
+        return [*alone(release), *VALUE_LIBRARIES.get(release, [])]
     if set_name != "fixtures" or release not in CHANGELOG_FILES:
         return []
     return [("org.apache.flink", "flink-dstl-dfs", CHANGELOG_FILES[release])]

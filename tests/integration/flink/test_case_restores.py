@@ -1,0 +1,181 @@
+"""Real Flink restores what is rewritten of the snapshots of tests/cases, with equal values.
+
+`restores` of `case.json` lists them, each with
+
+* `job`: its class, for jobs that compare with their variant; `arguments` of the runner; `backends`;
+* `snapshot`: the first part of the archive's path that `snapshots` give, by default the first snapshot;
+* `verb`: words of the command line that rewrites, or `python`: the name of a function below;
+* `release`: the release line of Flink, if it is another than the snapshot's, and `without`: jars that are left out;
+* `dropped`: states that the job does not find; `more`: a file of lines that it reports besides;
+* `unreadable`: true where there are values that Flink does not read in the untouched snapshot either; it has to find
+  in both the same;
+* `changed`: states that the job changes when it reads, by triggers that add elements.
+
+A case without them says in `restored_by` which test restores it, or in `not_restored` why none does.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stateproc import SavepointWriter
+from stateproc.cli import main
+from tests.helpers.cases import CASE_SOURCES, CaseSnapshot, case_snapshots, manifest_of
+from tests.helpers.flink.case_jobs import Line, compares, comparing, found_by_runs, job_path, reporting
+from tests.helpers.paths import ROOT
+
+pytestmark = pytest.mark.flink
+
+CASES = sorted(path.parent.name for path in CASE_SOURCES.glob("*/case.json"))
+RESTORED = [case for case in CASES if manifest_of(case).get("restores")]
+
+
+def identity(writer: SavepointWriter, snapshot: CaseSnapshot) -> None:
+    """Transform every state whose values the job recorded into the same rows."""
+    for state in snapshot.states():
+        if "timers" not in state.name and "select" not in state.rules:
+            writer.transform_state(state.uid, state.name, lambda rows: rows)
+
+
+REWRITES: dict[str, Callable[[SavepointWriter, CaseSnapshot], None]] = {"identity": identity}
+
+
+@dataclass(frozen=True)
+class Restore:
+    """One entry of `restores`."""
+
+    case: str
+    number: int
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        found: dict[str, Any] = manifest_of(self.case)["restores"][self.number]
+        return found
+
+    @property
+    def snapshot(self) -> CaseSnapshot:
+        of_case = [one for one in case_snapshots() if one.case == self.case]
+        wanted = self.entry.get("snapshot")
+        return next(one for one in of_case if wanted is None or one.entry["path"].startswith(wanted))
+
+    @property
+    def untouched(self) -> str:
+        """The first snapshot of the case, as it is."""
+        return next(one.path for one in case_snapshots() if one.case == self.case)
+
+    def rewritten(self, target: Path) -> str:
+        """Write the snapshot anew as the entry says."""
+        one = self.snapshot
+        if "python" in self.entry:
+            options = {name: value for name, value in one.options.items() if name != "temporal"}
+            options["uids"] = ",".join(one.uids)
+            writer = SavepointWriter.from_existing_savepoint(None, one.path, options)
+            REWRITES[self.entry["python"]](writer, one)
+            return str(writer.write(target))
+        verb, *words = self.entry["verb"]
+        words += ["--uids", ",".join(one.uids)] if one.uids else []
+        for name, value in one.options.items():
+            if name in OPTIONS:
+                words += [OPTIONS[name], value]
+        status = main([verb, one.path, str(target), "--json", *words])
+        assert status == 0, f"{verb} {' '.join(words)}: exit status {status}"
+        return str(target)
+
+    def expected(self) -> dict[tuple[str, ...], Any]:
+        """What the job reports by operator, state and key."""
+        dropped, empty = self.entry.get("dropped", ()), compares(self.case)
+        lines = [
+            line
+            for state in self.snapshot.states()
+            if f"{state.uid}/{state.name}" not in self.entry.get("changed", ())
+            and (empty or f"{state.uid}/{state.name}" not in dropped)
+            for line in state.lines
+        ]
+        if "more" in self.entry:
+            text = (CASE_SOURCES / self.case / self.entry["more"]).read_text(encoding="utf-8")
+            lines += [json.loads(line) for line in text.splitlines()]
+        if not compares(self.case):
+            return by_key(lines)
+        kinds = {line["kind"] for line in lines}
+        assert kinds <= {"value", "list", "map", "timer"}, kinds
+        return {
+            place: "empty" if f"{place[0]}/{place[1]}" in dropped else True
+            for place in by_key([line for line in lines if line["kind"] != "timer"])
+        }
+
+
+UNTOUCHED = "untouched"
+OPTIONS = {"classes": "--classes", "plugins": "--plugins", "allowed_roots": "--allow-root"}
+
+
+def by_key(lines: list[Line]) -> dict[tuple[str, ...], Any]:
+    found: dict[tuple[str, ...], Any] = {}
+    for line in lines:
+        key = {"k": line["key"], **line["namespace"]} if "namespace" in line else line["key"]
+        place = (line.get("uid") or line["op"], line["state"], json.dumps(key, sort_keys=True))
+        value = line["value"]
+        found[place] = "empty" if re.match(r"found (null|\[\]|\{\}), not ", str(value)) else value
+    return found
+
+
+def differences(found: list[Line] | str, restore: Restore, untouched: list[Line] | str | None = None) -> list[str]:
+    """Compare what a job found with what it has to find, or with what it found in the untouched snapshot."""
+    if isinstance(found, str):
+        return [found]
+    changed = restore.entry.get("changed", ())
+    kept = [line for line in found if f"{line.get('uid') or line['op']}/{line['state']}" not in changed]
+    ours, theirs = by_key([line for line in kept if line.get("kind") != "timer"]), restore.expected()
+    if isinstance(untouched, list):
+        before = by_key([line for line in untouched if line.get("kind") != "timer"])
+        theirs |= {place: value for place, value in before.items() if str(value).startswith("Flink does not read it")}
+    places = sorted(ours.keys() | theirs.keys())
+    return [
+        f"{place}: {ours.get(place, 'nothing')}, not {theirs.get(place, 'nothing')}"
+        for place in places
+        if place not in ours or place not in theirs or ours[place] != theirs[place]
+    ]
+
+
+@pytest.mark.parametrize("case", sorted(set(CASES) - set(RESTORED)))
+def test_a_case_that_is_not_restored_here_says_why(case: str) -> None:
+    manifest = manifest_of(case)
+    other = manifest.get("restored_by")
+    assert bool(other) != bool(manifest.get("not_restored"))
+    assert not other or case in (ROOT / str(other)).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("case", RESTORED)
+def test_flink_restores_what_was_rewritten(case: str, tmp_path: Path) -> None:
+    grouped: dict[tuple[str | None, tuple[str, ...]], list[tuple[str, Restore, list[str], Path]]] = {}
+    for number, entry in enumerate(manifest_of(case)["restores"]):
+        restore = Restore(case, number)
+        path = restore.rewritten(tmp_path / f"rewritten-{number}")
+        words = comparing if compares(case) else reporting
+        for backend in entry.get("backends", ["hashmap", "rocksdb"]):
+            target = tmp_path / f"{number}-{backend}"
+            name = f"{' '.join(entry.get('verb', [entry.get('python')]))} on {backend}"
+            run = words(entry["job"], path, target, backend, entry.get("arguments", ()))
+            group = entry.get("release"), tuple(entry.get("without", ()))
+            grouped.setdefault(group, []).append((name, restore, list(run), target))
+            if entry.get("unreadable"):
+                as_it_was = tmp_path / f"{number}-untouched"
+                run = words(entry["job"], restore.untouched, as_it_was, "rocksdb")
+                grouped[group].append((UNTOUCHED, restore, list(run), as_it_was))
+    failures = {}
+    for (release, without), runs in grouped.items():
+        classes = job_path(case, release, without)
+        found = found_by_runs(classes, [(run, target) for _, _, run, target in runs], tmp_path)
+        untouched = {
+            one.number: lines for (name, one, _, _), lines in zip(runs, found, strict=True) if name == UNTOUCHED
+        }
+        for (name, restore, _, _), lines in zip(runs, found, strict=True):
+            if name != UNTOUCHED:
+                failures[name] = differences(lines, restore, untouched.get(restore.number))[:8]
+    assert not {name: problems for name, problems in failures.items() if problems}, json.dumps(failures, indent=1)
