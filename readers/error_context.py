@@ -9,15 +9,16 @@ import pyarrow as pa
 
 from stateproc.codec.errors import BadValue, Unrepresentable
 from stateproc.codec.machine import DecodeFailure, HostFailure
-from stateproc.errors import CorruptSnapshot, InvalidOption, SnapshotError, UnsupportedSnapshot, Where
+from stateproc.errors import CHECK_FILE, CorruptSnapshot, InvalidOption, SnapshotError, UnsupportedSnapshot, Where
 
-_ADVICE = "the file is damaged, or the type was read wrongly; try a copy of the file, and report it if that fails too"
-
-
+_ADVICE = (
+    "the types do not fit the bytes: if a parser of yours or an option (case_class_arity, value_type) says what these "
+    f"values are, correct it; {CHECK_FILE}, and the error is worth a report"
+)
 _SHOWN = 4
 
 
-def misfit(what: str, described: Sequence[str], where: Where, damage: str = _ADVICE) -> SnapshotError:
+def misfit(what: str, described: Sequence[str], where: Where) -> SnapshotError:
     """Return the error for bytes that are not what the types say.
 
     Args:
@@ -25,10 +26,9 @@ def misfit(what: str, described: Sequence[str], where: Where, damage: str = _ADV
         described: The classes of which only the user's descriptions say what values they have; then one of them may be
             wrong, and the file intact.
         where: Where the bytes are.
-        damage: The advice where no description is involved.
     """
     if not described:
-        return CorruptSnapshot(what, where=where, advice=damage)
+        return CorruptSnapshot(what, where=where, advice=_ADVICE)
     names = [repr(name) for name in described[:_SHOWN]]
     if len(described) > _SHOWN:
         names.append(f"{len(described) - _SHOWN} more")
@@ -39,8 +39,7 @@ def misfit(what: str, described: Sequence[str], where: Where, damage: str = _ADV
         advice=f"correct the description of {classes}: all fields of the class, inherited ones too, each with the type "
         "that the class declares (a List is no ArrayList), and 'generic' before the name of a class that is no POJO "
         "for Flink, 'record' before that of a record; a class that is a Map or a Collection is described by what it "
-        f'holds ("map<String, Object>", "list<Object>"){_enclosing(described)}; '
-        "if it is right, the file is damaged: take the snapshot again or restore it from a copy",
+        f'holds ("map<String, Object>", "list<Object>"){_enclosing(described)}; {CHECK_FILE}',
     )
 
 

@@ -9,6 +9,12 @@ from typing import Any
 
 from stateproc.redaction import redacted
 
+CHECK_FILE = (
+    "if that does not help: `stateproc verify` checks the files' checksums and lengths, and all other states; where it "
+    "finds nothing else, the files are as Flink wrote them"
+)
+"""Ends the advice where the bytes do not show whether a description, an option, or the file is wrong."""
+
 
 @dataclass(frozen=True)
 class Where:

@@ -62,7 +62,6 @@ from stateproc.storage import ByteSource
 
 Out = TypeVar("Out")
 _ROWS_AT_ONCE = 1 << 16
-_DAMAGED = "the file is damaged; use a copy or take the snapshot again"
 
 
 def heap_batches(
@@ -330,7 +329,7 @@ class _SectionDecoder(Generic[Out]):
         yield self._finish(columns)
 
     def _damage(self, what: str, offset: int) -> SnapshotError:
-        return misfit(what, self._described, Where(self._file, offset, state=self._target.name), _DAMAGED)
+        return misfit(what, self._described, Where(self._file, offset, state=self._target.name))
 
 
 Groups = npt.NDArray[np.int32]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from stateproc.errors import InvalidOption
 from stateproc.keygroups.key_types import parse_key_types
 from stateproc.metadata import read_metadata
 from stateproc.options import OPEN_OPTIONS
@@ -117,7 +118,7 @@ def open(
         row_kind=values["row_kind"],
         classes=given_classes(values["classes"]),
         plugins=values["plugins"],
-        kryo=values["kryo"] or (5 if metadata.version >= _FIRST_KRYO_5 else 2),
+        kryo=_kryo(values["kryo"], metadata.version),
         verify=values["verify"],
         on_error=values["on_error"],
         opaque=values["opaque"],
@@ -127,3 +128,16 @@ def open(
     )
     query = given_query_names(values["plan"], values["storage_options"], metadata)
     return Snapshot(location, metadata, options, values["uids"], query)
+
+
+def _kryo(given: int | None, metadata_version: int) -> int:
+    """Return the version of Kryo that wrote the snapshot, or raise where the option says another."""
+    written = 5 if metadata_version >= _FIRST_KRYO_5 else 2
+    if given is not None and given != written:
+        flink = "2.x" if written == 5 else "1.x"
+        raise InvalidOption(
+            f"option kryo={given}: version {metadata_version} of _metadata is that of Flink {flink}, which has Kryo "
+            f"{written}",
+            advice="leave the option out",
+        )
+    return written

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stateproc.codec.kryo.primitives import KryoInput
-from stateproc.errors import UnsupportedSnapshot
+from stateproc.errors import CHECK_FILE, UnsupportedSnapshot
 
 BY_NAME = 1
 ID_BIAS = 2
@@ -77,6 +77,12 @@ def _plausible(name: str) -> bool:
     return short and component.isprintable() and component != ""
 
 
+OUTSIDE_REGISTRATIONS = (
+    "classes and serializers that the job registers with Kryo outside of its configuration are in no snapshot; values "
+    "with them cannot be read: read other states, or these as nulls (on_error='null')"
+)
+
+
 class UnknownId(UnsupportedSnapshot):
     """A class id that no registration explains."""
 
@@ -123,8 +129,7 @@ class ClassIds:
             raise UnknownId(
                 f"Kryo class id {number}, which no registration explains",
                 where=self.data.cursor.where(at),
-                advice="ids of registrations made outside of the job's configuration are not in the snapshot; if the "
-                "job makes none, its bytes are damaged: take the snapshot again",
+                advice=f"{OUTSIDE_REGISTRATIONS}; {CHECK_FILE}",
             )
         if CHILL_BASE <= number < REGISTRAR_BASE:
             self.by_id = name

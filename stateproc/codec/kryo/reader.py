@@ -20,7 +20,7 @@ from stateproc.codec.kryo.types import class_of_name
 from stateproc.codec.kryo.values import json_text
 from stateproc.codec.kryo.walk_errors import UndescribedClass
 from stateproc.codec.kryo.walker import Walker
-from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
+from stateproc.errors import CHECK_FILE, CorruptSnapshot, SnapshotError, UnsupportedSnapshot
 from stateproc.wire import Cursor
 
 
@@ -93,7 +93,9 @@ def read_guessing(cursor: Cursor, setting: KryoSetting, whole: bool, guesses: Gu
                 first_error = error
         except RecursionError as error:
             raise UnsupportedSnapshot(
-                "Kryo objects nested too deep", where=cursor.where(), advice="the file may be damaged"
+                "Kryo objects nested too deep",
+                where=cursor.where(),
+                advice=f"see that the descriptions of the classes are complete; {CHECK_FILE}",
             ) from error
         if not guesses.turn():
             break
@@ -155,13 +157,12 @@ def _two_readings(one: _Fit, other: _Fit) -> Ambiguous:
 
 
 def _without_flink_scala(error: SnapshotError, name: str) -> OtherWriter:
-    """Return the error of bytes that are damaged, or were written without flink-scala: none of its ids is in them."""
+    """Return the error of bytes that flink-scala may not have written: none of its ids is in them."""
     return OtherWriter(
         f"the bytes do not fit the class {name!r} as flink-scala writes it: {error.message}",
         where=error.where,
         advice=f"a job without flink-scala in lib/ writes the fields of the class: describe it with all its fields: "
-        f'classes={{"{name}": {{"a": "int", "b": "String", …}}}}; if flink-scala was there, the file is damaged: '
-        "take the snapshot again or restore it from a copy",
+        f'classes={{"{name}": {{"a": "int", "b": "String", …}}}}; {CHECK_FILE}',
     )
 
 

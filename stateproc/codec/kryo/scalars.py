@@ -9,6 +9,7 @@ from stateproc.codec.decimals import decimal_text, unscaled
 from stateproc.codec.kryo.types import BOXES, STRING, FieldType
 from stateproc.codec.kryo.values import KryoNumber, Text
 from stateproc.codec.kryo.walker import Body, Walker
+from stateproc.errors import CHECK_FILE
 from stateproc.wire.java_stream import JavaObject, read_java_object
 
 # Python prints integers of up to 4300 digits.
@@ -38,7 +39,7 @@ def _unscaled(w: Walker) -> int | None:
     if length > _MAX_NUMBER_BYTES:
         w.data.cursor.unsupported(
             f"a BigInteger of {length} bytes",
-            advice="numbers of over 4,000 digits are not shown; or the file is damaged",
+            advice=f"numbers of over 4,000 digits are not shown; {CHECK_FILE}",
         )
     return unscaled(w.data.bytes(length))
 

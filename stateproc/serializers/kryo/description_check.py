@@ -14,6 +14,7 @@ from typing import Any
 
 from stateproc.codec.errors import BadValue
 from stateproc.codec.kryo.bodies import BODIES
+from stateproc.codec.kryo.classes import OUTSIDE_REGISTRATIONS, UnknownId
 from stateproc.codec.kryo.primitives import KryoInput
 from stateproc.codec.kryo.reader import read_guessing, read_kryo
 from stateproc.codec.kryo.setting import FORM_GUESS, Guesses, KryoSetting
@@ -21,7 +22,7 @@ from stateproc.codec.kryo.types import CLASS, FieldType, UserClass, in_java_orde
 from stateproc.codec.kryo.values import KryoObject
 from stateproc.codec.kryo.walk_errors import CorruptField, UndescribedClass
 from stateproc.codec.kryo.walker import Walker
-from stateproc.errors import CorruptSnapshot, InvalidOption, SnapshotError, UnsupportedSnapshot
+from stateproc.errors import CHECK_FILE, CorruptSnapshot, InvalidOption, SnapshotError, UnsupportedSnapshot
 from stateproc.serializers.kryo.columns import KryoColumn, OtherClass
 from stateproc.wire import Cursor
 
@@ -107,7 +108,9 @@ _SHOWN_FORMS = (
 
 
 def explain_mismatch(error: SnapshotError, data: bytes, setting: KryoSetting, whole: bool) -> SnapshotError:
-    """Return an error that says which class description does not fit, or ``error`` where none is involved.
+    """Return an error that says which class description does not fit, or what else it may be where none is involved.
+
+    The bytes confirm neither a description nor what a job registers elsewhere: this calls no file damaged.
 
     Args:
         error: why the value could not be decoded.
@@ -115,11 +118,11 @@ def explain_mismatch(error: SnapshotError, data: bytes, setting: KryoSetting, wh
         setting: the Kryo version, registrations and class descriptions it was decoded with.
         whole: whether the value should end where ``data`` ends; only then descriptions can be tried.
     """
-    if whole and len(data) <= _MAX_BYTES:
+    if whole and len(data) <= _MAX_BYTES and (setting.classes or isinstance(error, UndescribedClass)):
         other = _other_forms(data, setting)
         if other is not None:
             return InvalidOption(other[0], advice=other[1])
-        if isinstance(error, CorruptSnapshot):
+        if isinstance(error, CorruptSnapshot | UnknownId):
             certain = replace(setting, classes={name: _certain(own) for name, own in setting.classes.items()})
             explained = (
                 missing_enclosing_object(data, certain)
@@ -136,16 +139,23 @@ def explain_mismatch(error: SnapshotError, data: bytes, setting: KryoSetting, wh
             advice=f"correct the description of {error.class_name!r}: all fields of the class, inherited ones too, "
             f"with their types{_or_collection(error.class_name)}",
         )
-    if isinstance(error, CorruptSnapshot):
-        met = _met(data, setting)
+    if isinstance(error, CorruptSnapshot | UnknownId):
+        met = _met(data, setting) if setting.classes else []
         if met:
-            return CorruptSnapshot(
+            return InvalidOption(
                 f"the bytes do not fit the descriptions of {', '.join(map(repr, met[:_MAX_SHOWN]))}: {error.message}",
                 where=error.where,
-                advice=f"correct the descriptions: all fields of the classes, inherited ones too, with their types"
-                f"{_or_collection(met[-1])}",
+                advice="correct the descriptions: all fields of the classes, inherited ones too, with their types"
+                f"{_or_outside(error)}{_or_collection(met[-1])}",
             )
+    if isinstance(error, CorruptSnapshot):
+        return CorruptSnapshot(error.message, where=error.where, advice=f"{OUTSIDE_REGISTRATIONS}; {CHECK_FILE}")
     return error
+
+
+def _or_outside(error: SnapshotError) -> str:
+    """Return what else an unknown class id may come from."""
+    return f"; {OUTSIDE_REGISTRATIONS}" if isinstance(error, UnknownId) else ""
 
 
 def explain_column(error: BadValue, setting: KryoSetting, column: KryoColumn) -> SnapshotError:
@@ -179,7 +189,7 @@ def _or_collection(class_name: str) -> str:
     return (
         f"; a class that is a Map or a Collection is described by what it holds: "
         f'"{class_name}": "map<String, Object>" or "list<Object>", a record as "record {class_name}"; '
-        "if all descriptions are right, the bytes are damaged: compare with another snapshot"
+        f"{CHECK_FILE}"
     )
 
 

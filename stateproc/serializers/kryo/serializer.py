@@ -11,6 +11,7 @@ from stateproc.codec import ops
 from stateproc.codec.errors import BadValue, Unrepresentable
 from stateproc.codec.kryo.avro import AVRO_SCHEMA, AVRO_TYPES
 from stateproc.codec.kryo.bodies import BODIES
+from stateproc.codec.kryo.classes import UnknownId
 from stateproc.codec.kryo.collections import COLLECTION_BODIES
 from stateproc.codec.kryo.forms import ABSTRACT, KNOWN_CLASSES
 from stateproc.codec.kryo.library_serializers import FIELD_SERIALIZERS
@@ -256,9 +257,7 @@ def _read(cursor: Cursor, *, setting: KryoSetting, column: KryoColumn, whole: bo
     at = cursor.pos
     try:
         value = read_kryo(cursor, setting, whole)
-    except (CorruptSnapshot, OtherWriter, UndescribedClass) as error:
-        if not setting.classes and not isinstance(error, UndescribedClass):
-            raise
+    except (CorruptSnapshot, OtherWriter, UndescribedClass, UnknownId) as error:
         explained = explain_mismatch(error, bytes(cursor.data[at : cursor.end]), setting, whole)
         place = cursor.where(at)
         raise explained.at(file=place.file, offset=place.offset) from error

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import stateproc
+from tests.helpers.cases import case_snapshots
 from tests.helpers.fixtures import FIXTURES, fixtures_in
 
 (FIXTURE,) = fixtures_in(FIXTURES / "1.20" / "tiny-hashmap-canonical-1024")
@@ -44,3 +45,12 @@ def test_a_plugin_registers_the_class_in_sparks_workers(spark: SparkSession, for
     wanted = FIXTURE.open().operator(UID).state(state).to_arrow().sort_by("key")
     assert found.num_rows > 0
     assert found.select(["key_group", "key", "value"]).to_pylist() == wanted.to_pylist()
+
+
+def test_a_plugin_registers_a_function_for_a_kryo_serializer_in_sparks_workers(spark: SparkSession) -> None:
+    snapshot = next(item for item in case_snapshots() if item.case == "kryo-serializers")
+    expected = next(state for state in snapshot.states() if state.name == "money")
+    options = expected.spark_options() | {"plugins": "acme_kryo"}
+    found = spark.read.format("savepoint").options(**options).load(snapshot.path).toArrow()
+    assert found.column("value").type.names == ["cents", "currency"]
+    assert expected.lines and expected.differences(found.to_pylist()) == []
