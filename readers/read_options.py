@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from stateproc.codec.kryo.protobuf.descriptor_sets import DescriptorSet
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.key_types import KeyTypes
 from stateproc.options import ON_ERROR, ON_LOSS, OPAQUE, TEMPORAL
@@ -29,6 +30,7 @@ class ReadOptions:
         opaque: 'fail' or 'bytes': whether values of unknown types are errors or, where their end is known, their bytes.
         case_class_arity: Whether case classes of flink-scala-api 1.x begin with their number of fields.
         value_types: Types of Python states by their names; of all under an empty name.
+        proto: Protobuf messages whose fields are known.
         key_types: Key serializers for changelogs that do not contain them, by operator id.
     """
 
@@ -43,6 +45,7 @@ class ReadOptions:
     opaque: str = "fail"
     case_class_arity: CaseClassArity = CaseClassArity.FOUND
     value_types: Mapping[str, str] = field(default_factory=dict, hash=False)
+    proto: DescriptorSet | None = None
     key_types: KeyTypes = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
@@ -63,4 +66,5 @@ class ReadOptions:
             tail=True,
             opaque=self.opaque == "bytes",
             case_class_arity=self.case_class_arity,
+            proto=self.proto,
         )

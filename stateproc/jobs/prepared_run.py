@@ -79,7 +79,7 @@ _CONTENT_SETTINGS = (
 """Settings of the target that do."""
 ASKED = {"jdbc": jdbc_version, "iceberg": iceberg_version}
 """Formats whose version only Spark can find."""
-_READ_FILES = ("classes", "plan")
+_READ_FILES = ("classes", "plan", "proto")
 """Options of reading that may be the path of a file."""
 
 

@@ -100,6 +100,13 @@ OPEN_OPTIONS: tuple[OptionDefinition, ...] = (
         metavar="FILE",
     ),
     OptionDefinition(
+        "proto",
+        object,
+        parsers.text,
+        "descriptor set of Protobuf messages in Kryo values, from protoc --include_imports --descriptor_set_out",
+        metavar="FILE",
+    ),
+    OptionDefinition(
         "storage_options",
         dict,
         parsers.storage_settings,

@@ -15,6 +15,7 @@ from stateproc.serializers.core.base import CaseClassArity
 from stateproc.serializers.core.registry import load_plugins
 from stateproc.snapshot.opening_arguments import (
     given_classes,
+    given_descriptor_set,
     given_query_names,
     metadata_bytes,
 )
@@ -42,6 +43,7 @@ def open(
     key_type: Any = None,
     value_type: Any = None,
     plan: Any = None,
+    proto: Any = None,
     storage_options: Mapping[str, Any] | None = None,
     path_mapping: Mapping[str, str] | None = None,
     allowed_roots: Iterable[str] = (),
@@ -74,6 +76,9 @@ def open(
             for list state, ``MAP<STRING, LONG>`` for map state; or a mapping from names of states to types.
         plan: The compiled plan of a SQL job, whose columns give their names to the fields of rows in its states: the
             path or URI of the JSON file, its text, or the parsed JSON.
+        proto: A descriptor set of the .proto files of Protobuf messages that Kryo wrote, which are columns then instead
+            of bytes: the path or URI of the file that ``protoc --include_imports --descriptor_set_out`` writes, or its
+            bytes.
         storage_options: Keyword arguments of the fsspec file system.
         path_mapping: Old prefixes of moved files → new ones.
         allowed_roots: Directories outside of the snapshot's checkpoint root from which files that ``_metadata`` names
@@ -87,6 +92,7 @@ def open(
         CorruptSnapshot: ``_metadata`` is damaged.
         UnsupportedSnapshot: ``_metadata`` has a version that cannot be read.
         InvalidOption: An argument does not fit, or several snapshots match ``path``.
+        MissingPackage: ``proto`` needs the package protobuf, which is not installed.
         NotFound: ``key_type`` names an operator that does not exist.
     """
     given = {
@@ -104,6 +110,7 @@ def open(
         "key_type": key_type,
         "value_type": value_type,
         "plan": plan,
+        "proto": proto,
         "storage_options": storage_options,
         "path_mapping": path_mapping,
         "allowed_roots": allowed_roots,
@@ -124,6 +131,7 @@ def open(
         opaque=values["opaque"],
         case_class_arity=CaseClassArity(values["case_class_arity"] or "found"),
         value_types=parse_value_types(values["value_type"]),
+        proto=given_descriptor_set(values["proto"], values["storage_options"]),
         key_types=parse_key_types(values["key_type"], (item.operator_id for item in metadata.operators)),
     )
     query = given_query_names(values["plan"], values["storage_options"], metadata)

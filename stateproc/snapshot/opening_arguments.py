@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from stateproc.codec.kryo.protobuf.descriptor_sets import HOW_TO_MAKE, DescriptorSet
 from stateproc.errors import InvalidOption
 from stateproc.metadata import SnapshotMetadata
 from stateproc.metadata.reader import MOST_BYTES
@@ -14,6 +16,8 @@ from stateproc.storage.filesystem import kind_of, read_range
 
 if TYPE_CHECKING:
     from stateproc.query_plans import QueryNames
+
+_MOST_DESCRIPTOR_BYTES = 256 << 20
 
 
 def given_query_names(
@@ -44,6 +48,36 @@ def given_classes(spec: Any) -> Mapping[str, Any]:
     from stateproc.serializers.java.class_descriptions import parse_classes
 
     return parse_classes(spec)
+
+
+def given_descriptor_set(given: Any, storage_options: Mapping[str, Any] | None) -> DescriptorSet | None:
+    """Return a descriptor set, checked; None without one. Raises InvalidOption, MissingPackage."""
+    if given is None:
+        return None
+    if isinstance(given, bytes):
+        found = DescriptorSet(given)
+    else:
+        path = os.fspath(given)
+        found = DescriptorSet(_descriptor_bytes(path, storage_options), f"the descriptor set {path}")
+    if not found.messages:
+        raise InvalidOption("the file of option proto cannot be used: it has no messages", advice=HOW_TO_MAKE)
+    return found
+
+
+def _descriptor_bytes(path: str, storage_options: Mapping[str, Any] | None) -> bytes:
+    options = storage_options if "://" in path else None
+    try:
+        kind, size = kind_of(path, options) or ("", 0)
+        if kind != "file":
+            raise InvalidOption(
+                f"the file of option proto cannot be used: {path} is {'a directory' if kind else 'not there'}",
+                advice=HOW_TO_MAKE,
+            )
+        if size > _MOST_DESCRIPTOR_BYTES:
+            raise InvalidOption(f"{path} has {size} bytes, which no descriptor set has", advice=HOW_TO_MAKE)
+        return read_range(path, 0, size, options)
+    except OSError as error:
+        raise InvalidOption(f"{path} cannot be read: {error}", advice=HOW_TO_MAKE) from error
 
 
 def metadata_bytes(location: SnapshotLocation) -> bytes:

@@ -2,42 +2,56 @@
 
 * chill's ProtobufSerializer and TBaseSerializer: varint length, the message. JavaKaffee's ProtobufSerializer: varint
   length + 1, the message; 0 is null.
-* Protobuf: fields of varint (number << 3 | wire type) and a value: 0 varint, 1 eight bytes, 2 varint length and
-  bytes, 5 four bytes.
+* Protobuf: fields, see protobuf/wire.py.
 * Thrift (TBinaryProtocol) struct: fields of u8 type, i16 id and a value; u8 0 ends it.
 """
 
 from __future__ import annotations
 
+from stateproc.codec.kryo.protobuf.message_types import BadMessage
+from stateproc.codec.kryo.protobuf.wire import read_tag, skip_field
 from stateproc.codec.kryo.types import FieldType
+from stateproc.codec.kryo.values import KryoMessage
+from stateproc.codec.kryo.walk_errors import OtherMessage, refuse_message, undeclared_message
 from stateproc.codec.kryo.walker import Body, Walker
 from stateproc.errors import CorruptSnapshot
 from stateproc.wire import Cursor
 
-_VARINT, _EIGHT_BYTES, _SIZED, _FOUR_BYTES = 0, 1, 2, 5
-_LAST_FIELD = (1 << 29) - 1
 _MAX_DEPTH = 64
 _STRUCT, _MAP, _SET, _LIST, _STRING = 12, 13, 14, 15, 11
 _THRIFT_SIZES = {2: 1, 3: 1, 4: 8, 6: 2, 8: 4, 10: 8}
 """Thrift's type → bytes of a value: bool, byte, double, i16, i32, i64."""
 
 
-def _protobuf(w: Walker, type_: FieldType) -> bytes:
-    """A message; where it is not certain that it is one, its form is checked."""
-    data = _message(w, w.data.varint())
-    if not w.certain:
-        check_protobuf(Cursor(data))
-    return data
+def _protobuf(w: Walker, type_: FieldType) -> bytes | KryoMessage:
+    return _of_class(w, type_.name, w.data.varint())
 
 
-def _nullable_protobuf(w: Walker, type_: FieldType) -> bytes | None:
+def _nullable_protobuf(w: Walker, type_: FieldType) -> bytes | KryoMessage | None:
     length = w.data.varint()
-    if length == 0:
-        return None
-    data = _message(w, length - 1)
-    if not w.certain:
-        check_protobuf(Cursor(data))
-    return data
+    return None if length == 0 else _of_class(w, type_.name, length - 1)
+
+
+def _of_class(w: Walker, class_name: str, length: int) -> bytes | KryoMessage:
+    """A message of a type of the descriptor set; without a set its bytes.
+
+    Their form is checked where it is not certain that they are a message.
+    """
+    at = w.data.cursor.pos
+    data = _message(w, length)
+    known = w.setting.messages.get(class_name)
+    if known is None:
+        if not w.certain:
+            check_protobuf(Cursor(data))
+        if w.setting.messages:
+            message, advice = undeclared_message(class_name, w.setting.message_set)
+            raise OtherMessage(message, where=w.data.cursor.where(at), advice=advice)
+        return data
+    try:
+        return KryoMessage(class_name, data, known.read(data))
+    except BadMessage as error:
+        where = w.data.cursor.where(at)
+        raise refuse_message(class_name, w.setting.message_set, str(error), is_protobuf(data), where) from error
 
 
 def _thrift(w: Walker, type_: FieldType) -> bytes:
@@ -56,28 +70,7 @@ def _message(w: Walker, length: int) -> bytes:
 def check_protobuf(cursor: Cursor) -> None:
     """Raise CorruptSnapshot unless the bytes are fields of a Protobuf message."""
     while cursor.remaining:
-        at = cursor.pos
-        number, wire_type = divmod(_varint64(cursor), 8)
-        if not 1 <= number <= _LAST_FIELD:
-            cursor.corrupt(f"a Protobuf field of number {number}", at=at)
-        if wire_type == _VARINT:
-            _varint64(cursor)
-        elif wire_type in (_EIGHT_BYTES, _FOUR_BYTES):
-            cursor.take(8 if wire_type == _EIGHT_BYTES else 4, "a number")
-        elif wire_type == _SIZED:
-            cursor.take(_varint64(cursor), "a Protobuf field")
-        else:
-            cursor.corrupt(f"a Protobuf field of wire type {wire_type}", at=at)
-
-
-def _varint64(cursor: Cursor) -> int:
-    value = 0
-    for index in range(10):
-        byte = cursor.u8()
-        value |= (byte & 0x7F) << (7 * index)
-        if byte < 0x80:
-            return value
-    cursor.corrupt("a varint of over 10 bytes")
+        skip_field(cursor, *read_tag(cursor))
 
 
 def _check_struct(cursor: Cursor, depth: int) -> None:

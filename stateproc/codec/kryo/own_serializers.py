@@ -9,7 +9,7 @@ many classes several serializers are possible.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 from stateproc.codec.kryo.classes import PRIMITIVE_IDS, REGISTRAR_IDS
@@ -60,6 +60,7 @@ def choose_serializer(
     registered: Mapping[str, str],
     defaults: tuple[tuple[str, str], ...],
     classes: Mapping[str, UserClass],
+    messages: Container[str] = (),
 ) -> SerializerChoice:
     """Return the serializers that Kryo may have used for the class ``name``.
 
@@ -69,6 +70,7 @@ def choose_serializer(
         registered: class → serializer that is registered for it.
         defaults: (class or interface, serializer) in the order in which the job added them.
         classes: the user's descriptions, which may say what a class extends and implements.
+        messages: classes of Protobuf messages.
     """
     exact = registered.get(name)
     if exact is not None:
@@ -83,7 +85,7 @@ def choose_serializer(
     possible: dict[str, OwnSerializer] = {}
     certain = False
     for of, serializer in defaults:
-        fits = is_subtype(name, of, classes)
+        fits = is_subtype(name, of, classes, messages)
         if fits is None and serializer == FIELD_SERIALIZER and name in classes:
             continue  # Kryo's own choice is the same
         if fits is not False:

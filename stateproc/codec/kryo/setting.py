@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stateproc.codec.kryo.own_serializers import SerializerChoice, choose_serializer
+from stateproc.codec.kryo.protobuf.message_types import MessageType
 from stateproc.codec.kryo.types import UserClass
 
 
@@ -16,6 +17,7 @@ class KryoSetting:
     version: 2 (Flink 1.x) or 5 (Flink 2.x). registrations: class names in the order of their ids.
     serializers: class → Kryo serializer class it is registered with, for those that have one of their own.
     classes: the user's descriptions.
+    messages: Protobuf messages whose fields are known, by the names of their Java classes; message_set names their set.
     search_forms: classes that are not described as maps or collections are tried as such, too, to find out why
     descriptions do not fit.
     defaults: (class or interface, Kryo serializer class) of the job's default serializers, in the order of addition.
@@ -27,13 +29,15 @@ class KryoSetting:
     classes: Mapping[str, UserClass] = field(default_factory=dict)
     defaults: tuple[tuple[str, str], ...] = ()
     search_forms: bool = False
+    messages: Mapping[str, MessageType] = field(default_factory=dict)
+    message_set: str = ""
     _choices: dict[str, SerializerChoice] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def serializer_of(self, name: str) -> SerializerChoice:
         """Return the serializers that Kryo may have used for the class ``name`` (as Class.getName() returns it)."""
         found = self._choices.get(name)
         if found is None:
-            found = choose_serializer(name, self.version, self.serializers, self.defaults, self.classes)
+            found = choose_serializer(name, self.version, self.serializers, self.defaults, self.classes, self.messages)
             self._choices[name] = found
         return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from stateproc.codec.kryo.types import FINAL_CLASSES, OBJECT, UserClass
 
@@ -286,15 +286,16 @@ MESSAGE_SUPERTYPES = frozenset(
 """What classes of Protobuf messages extend and implement."""
 
 
-def is_subtype(name: str, of: str, classes: Mapping[str, UserClass]) -> bool | None:
+def is_subtype(name: str, of: str, classes: Mapping[str, UserClass], messages: Container[str] = ()) -> bool | None:
     """Whether the class ``name`` is, extends or implements ``of``; None if nothing says so or otherwise.
 
     Args:
         name: a class as Class.getName() returns it.
         of: another one.
         classes: the user's descriptions; a heading with ``implements`` names all supertypes.
+        messages: classes of Protobuf messages.
     """
-    if name == of or of == OBJECT:
+    if name == of or of == OBJECT or (of in MESSAGE_SUPERTYPES and name in messages):
         return True
     if name.startswith("["):
         return of in _ARRAY_SUPERTYPES or (None if of.startswith("[") else False)

@@ -96,6 +96,15 @@ class KryoObject:
     fields: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(eq=False, slots=True)
+class KryoMessage:
+    """A Protobuf message of a known type: its Java class, its bytes, and its fields by name."""
+
+    class_name: str
+    data: bytes
+    fields: dict[str, Any]
+
+
 def time_of_day(hour: int, minute: int, second: int, nano: int) -> Moment | None:
     """The time of day; None if the parts make none."""
     if not (0 <= hour < 24 and 0 <= minute < 60 and 0 <= second < 60 and 0 <= nano < 10**9):
@@ -151,7 +160,7 @@ class _JsonValues:
             return base64.b64encode(value).decode("ascii")
         if isinstance(value, list | tuple):
             return [self.of(item) for item in value]
-        if isinstance(value, KryoObject):
+        if isinstance(value, KryoObject | KryoMessage):
             return {name: self.of(item) for name, item in value.fields.items()}
         if isinstance(value, KryoMap):
             if all(isinstance(key, str) for key, _ in value.pairs):

@@ -25,8 +25,8 @@ from stateproc.codec.kryo.types import (
     java_name,
     without_arguments,
 )
-from stateproc.codec.kryo.values import Cycle, KryoObject, Text, java_object
-from stateproc.codec.kryo.walk_errors import CorruptField, UndescribedClass
+from stateproc.codec.kryo.values import Cycle, KryoMessage, KryoObject, Text, java_object
+from stateproc.codec.kryo.walk_errors import CorruptField, CorruptMessage, UndescribedClass
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
 
 MAX_DEPTH = 64
@@ -185,7 +185,7 @@ class Walker:
             return self.final(type_.args[0])
         if type_.final is not None:
             return type_.final
-        if type_.name in FINAL_CLASSES:
+        if type_.name in FINAL_CLASSES or type_.name in self.setting.messages:
             return True
         described = description(self.setting, type_.name)
         if described is None:
@@ -356,7 +356,7 @@ class Walker:
                 values[name] = self.declared(part if pushes else without_arguments(part))
                 if is_outer(name) and not encloses(type_, values[name], self.setting):
                     self.data.cursor.corrupt("no enclosing object", at=at)
-            except CorruptField:
+            except (CorruptField, CorruptMessage):
                 raise
             except UndescribedClass as error:
                 error.certain |= is_outer(name) and error.class_name == type_.name and not self.final(type_)
@@ -389,6 +389,8 @@ class Walker:
 
 def _own_weight(value: Any) -> int:
     """An object without the objects in it."""
+    if isinstance(value, KryoMessage):
+        value = value.data
     if isinstance(value, str | bytes):
         return 1 + len(value) // _CHARACTERS
     return 1 + (len(value) if isinstance(value, list) else 0)

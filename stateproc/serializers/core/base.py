@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from stateproc.codec.kryo.protobuf.descriptor_sets import DescriptorSet
 from stateproc.codec.layouts import Layout
 from stateproc.codec.temporal import Fidelity
 from stateproc.errors import UnsupportedSnapshot
@@ -46,6 +47,7 @@ class LayoutContext:
     opaque: with ``tail``, values of unknown types are their bytes; otherwise they are undecodable.
     within: described subclasses that enclose the value; they are not expanded again inside themselves.
     case_class_arity: whether case classes of flink-scala-api begin with their number of fields.
+    proto: Protobuf messages whose fields are known.
     projected: for encoding: SQL rows are keys that generated projections make, see BinaryRow.reserve_nulls.
     """
 
@@ -59,6 +61,7 @@ class LayoutContext:
     within: tuple[str, ...] = ()
     case_class_arity: CaseClassArity = CaseClassArity.FOUND
     projected: bool = False
+    proto: DescriptorSet | None = None
 
     @property
     def fidelity(self) -> Fidelity:

@@ -14,25 +14,30 @@ import pyarrow as pa
 from stateproc.codec.errors import BadValue
 from stateproc.codec.kryo.avro import AVRO_TYPES
 from stateproc.codec.kryo.library_serializers import FIELD_SERIALIZERS
-from stateproc.codec.kryo.messages import MESSAGE_SERIALIZERS
+from stateproc.codec.kryo.messages import MESSAGE_SERIALIZERS, PROTOBUF_SERIALIZERS
+from stateproc.codec.kryo.protobuf.message_types import MessageField, MessageType
 from stateproc.codec.kryo.reader import readable_serializers
 from stateproc.codec.kryo.registered_serializers import REGISTERED_TYPES
 from stateproc.codec.kryo.scala import CHILL_BODIES, EITHER, FIELD_BODIES
 from stateproc.codec.kryo.setting import KryoSetting
+from stateproc.codec.kryo.supertypes import MESSAGE_SUPERTYPES
 from stateproc.codec.kryo.types import BOXES, FieldType, UserClass, bind, java_name
 from stateproc.codec.kryo.values import (
     MAX_NODES,
     Cycle,
     KryoMap,
+    KryoMessage,
     KryoObject,
     Moment,
     NumberRange,
     json_text,
     whole_text,
 )
+from stateproc.codec.kryo.walk_errors import undeclared_message
 from stateproc.codec.layouts.collections import NullKey
 from stateproc.codec.temporal import Fidelity, refuse_finer
 from stateproc.errors import UnsupportedSnapshot
+from stateproc.serializers.core.base import Undecodable
 from stateproc.serializers.java.temporal import python_date, python_time, python_timestamp
 
 # The columns of dates and times in Kryo values.
@@ -178,7 +183,7 @@ def _expect(column: KryoColumn, value: Any, *types: type) -> Any:
 def _named(value: Any) -> str:
     if isinstance(value, Cycle):
         return "reference to an enclosing object"
-    return value.class_name if isinstance(value, KryoObject) else type(value).__name__
+    return value.class_name if isinstance(value, KryoObject | KryoMessage) else type(value).__name__
 
 
 def _struct(column: KryoColumn, value: Any) -> dict[str, Any]:
@@ -189,6 +194,19 @@ def _struct(column: KryoColumn, value: Any) -> dict[str, Any]:
     if len(column.classes) > 1:
         made[CLASS_FIELD] = instance.class_name
     return made
+
+
+def _message(column: KryoColumn, value: Any) -> dict[str, Any]:
+    if isinstance(value, KryoMessage):
+        if value.class_name not in column.classes:
+            raise OtherClass(column.classes, value.class_name)
+        value = value.fields
+    fields = _expect(column, value, dict)
+    return {name: child.arrow(fields.get(name)) for name, child in column.children}
+
+
+def _bytes(column: KryoColumn, value: Any) -> Any:
+    return value.data if isinstance(value, KryoMessage) else _expect(column, value, bytes)
 
 
 def _map(column: KryoColumn, value: Any) -> list[tuple[Any, Any]]:
@@ -262,7 +280,7 @@ KINDS: dict[str, Kind] = {
     "strict text": Kind(partial(_text, strict=True)),
     "integer": Kind(_text, lambda c, v: int(v)),
     "decimal": Kind(_text, lambda c, v: Decimal(v)),
-    "binary": Kind(lambda c, v: _expect(c, v, bytes)),
+    "binary": Kind(_bytes),
     "date": Kind(_micros, lambda c, v: python_date(v)),
     "time": Kind(_micros, lambda c, v: python_time(v)),
     "stamp": Kind(_micros, lambda c, v: python_timestamp(v)),
@@ -275,9 +293,12 @@ KINDS: dict[str, Kind] = {
     "list": Kind(_list, lambda c, v: [c.children[0][1].python(item) for item in v]),
     "map": Kind(_map, _python_map),
     "struct": Kind(_struct, _python_struct),
+    "message": Kind(_message, _python_struct),
+    "json or null": Kind(lambda c, v: json_text(v), lambda c, v: json.loads(v)),
 }
 
 JSON = KryoColumn("json", pa.string())
+_JSON_OR_NULL = KryoColumn("json or null", pa.string())
 _BINARY = KryoColumn("binary", pa.binary())
 _TEXT = KryoColumn("text", pa.string())
 _STRICT_TEXT = KryoColumn("strict text", pa.string())
@@ -290,6 +311,19 @@ _NUMBERS = {
     "float": pa.float32(),
     "double": pa.float64(),
 }
+_MESSAGE_FIELDS = {
+    "double": KryoColumn("number", pa.float64()),
+    "float": KryoColumn("number", pa.float32()),
+    "int64": KryoColumn("number", pa.int64()),
+    "uint64": KryoColumn("number", pa.uint64()),
+    "int32": KryoColumn("number", pa.int32()),
+    "uint32": KryoColumn("number", pa.uint32()),
+    "bool": KryoColumn("number", pa.bool_()),
+    "string": _TEXT,
+    "bytes": _BINARY,
+    "enum": _TEXT,
+}
+"""Kind of a field of a Protobuf message → column."""
 _PLAIN: dict[str, KryoColumn] = {
     **{name: KryoColumn("number", type_) for name, type_ in _NUMBERS.items()},
     **{box: KryoColumn("number", _NUMBERS[name]) for box, name in BOXES.items() if name != "char"},
@@ -369,7 +403,7 @@ class _Columns:
         """Return the column of a type. ``inside``: enclosing classes; one that contains itself becomes JSON."""
         self.made += 1
         name = type_.name
-        if (own := self._own(java_name(type_))) is not None:
+        if (own := self._own(java_name(type_), inside)) is not None:
             return own
         if name in _PLAIN:
             return _STRICT_TEXT if self.modes.strict and _PLAIN[name] is _TEXT else _PLAIN[name]
@@ -409,16 +443,45 @@ class _Columns:
             return KryoColumn("map", pa.map_(parts[0][1].type, parts[1][1].type), parts)
         return KryoColumn("struct", pa.struct([(name, part.type) for name, part in parts]), parts, (shape.class_name,))
 
-    def _own(self, name: str) -> KryoColumn | None:
+    def _own(self, name: str, inside: tuple[str, ...]) -> KryoColumn | None:
         """Return the column of what a serializer of the job's writes; None if it is as Kryo's own choice."""
         if not self.setting.serializer_of(name).own:
             return None
         readers = readable_serializers(name, self.setting)
         if readers and all(reader in MESSAGE_SERIALIZERS for reader in readers):
+            if self.setting.messages and name in MESSAGE_SUPERTYPES:
+                # Every value names its class.
+                return JSON
+            known = self.setting.messages.get(name)
+            if known is not None:
+                return self._message(known, inside, name)
+            certain = self.setting.serializer_of(name).certain
+            if self.setting.messages and certain is not None and certain.name in PROTOBUF_SERIALIZERS:
+                message, advice = undeclared_message(name, self.setting.message_set)
+                raise Undecodable(message, advice=advice)
             return _BINARY
         if len(readers) == 1 and (registered := REGISTERED_TYPES.get(readers[0])) is not None:
             return KryoColumn("own", registered)
         return None if "" in readers or any(reader in FIELD_SERIALIZERS for reader in readers) else JSON
+
+    def _message(self, type_: MessageType, inside: tuple[str, ...], class_name: str = "") -> KryoColumn:
+        """Return the column of a Protobuf message; inside of itself it is JSON text."""
+        name = f"message {type_.full_name}"
+        if name in inside or self.made > MAX_COLUMNS or len(inside) > _DEEPEST:
+            return _JSON_OR_NULL
+        inside = (*inside, name)
+        children = tuple((field.name, self._message_field(field, inside)) for field in type_.fields)
+        arrow = pa.struct([(name, column.type) for name, column in children])
+        return KryoColumn("message", arrow, children, (class_name,))
+
+    def _message_field(self, field: MessageField, inside: tuple[str, ...]) -> KryoColumn:
+        self.made += 1
+        if field.kind == "map" and field.message is not None:
+            parts = {part.name: self._message_field(part, inside) for part in field.message.fields}
+            key, value = parts["key"], parts["value"]
+            return KryoColumn("map", pa.map_(key.type, value.type), (("key", key), ("value", value)))
+        one = self._message(field.message, inside) if field.message is not None else _MESSAGE_FIELDS[field.kind]
+        return KryoColumn("list", pa.list_(one.type), (("item", one),)) if field.repeated else one
 
     def _list(self, element: FieldType, inside: tuple[str, ...]) -> KryoColumn:
         item = self.of(element, inside)

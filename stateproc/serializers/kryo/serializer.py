@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from stateproc.codec.kryo.own_serializers import ANY_INSTANCE, refuse_own_serial
 from stateproc.codec.kryo.reader import OtherWriter, read_kryo, readable_serializers
 from stateproc.codec.kryo.setting import KryoSetting
 from stateproc.codec.kryo.types import FieldType, UserClass, class_of_name
-from stateproc.codec.kryo.walk_errors import UndescribedClass, how_to_describe
+from stateproc.codec.kryo.walk_errors import CorruptMessage, OtherMessage, UndescribedClass, how_to_describe
 from stateproc.codec.layouts import Blob, Hosted, Layout
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
 from stateproc.flink_versions import Release
@@ -138,7 +138,10 @@ class Kryo(Serializer):
     def setting(self, ctx: LayoutContext) -> KryoSetting:
         """Return what Kryo values are decoded with."""
         classes = with_connector_class(self.class_name, parse_classes(ctx.classes))
-        return KryoSetting(ctx.kryo, self.registrations, dict(self.serializers), classes, self.defaults)
+        setting = KryoSetting(ctx.kryo, self.registrations, dict(self.serializers), classes, self.defaults)
+        if ctx.proto is None:
+            return setting
+        return replace(setting, messages=ctx.proto.messages, message_set=ctx.proto.name)
 
     def _refuse_own_serializer(self, setting: KryoSetting) -> None:
         """Raise Undecodable if serializers without readers may have written the values."""
@@ -257,6 +260,8 @@ def _read(cursor: Cursor, *, setting: KryoSetting, column: KryoColumn, whole: bo
     at = cursor.pos
     try:
         value = read_kryo(cursor, setting, whole)
+    except CorruptMessage:
+        raise
     except (CorruptSnapshot, OtherWriter, UndescribedClass, UnknownId) as error:
         explained = explain_mismatch(error, bytes(cursor.data[at : cursor.end]), setting, whole)
         place = cursor.where(at)
@@ -274,6 +279,8 @@ def _read_or_bytes(cursor: Cursor, *, read: Callable[[Cursor], Any], opaque: boo
     at = cursor.pos
     try:
         return read(cursor)
+    except OtherMessage:
+        raise
     except UnsupportedSnapshot as error:
         if not opaque:
             advice = f"{error.advice}; or read it as bytes (opaque='bytes')"

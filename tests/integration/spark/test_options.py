@@ -19,7 +19,7 @@ def test_option_names_are_case_insensitive_and_values_are_converted() -> None:
             "splitbytes": "64m", "uids": '["a,b", "c"]', "plugins": "one,two", "temporal": "exact",
             "rowkind": "false", "kryo": "5", "verify": "false", "onerror": "NULL",
             "opaque": "bytes", "pathmapping": '{"hdfs://a/": "s3://b/"}',
-            "fs.anon": "true", "fs.key": "12", "fs.client_kwargs": '{"region": "eu"}',
+            "fs.anon": "true", "fs.key": "12", "PROTO": "/types.desc", "fs.client_kwargs": '{"region": "eu"}',
         }
     )  # fmt: skip
     assert options == SourceOptions(
@@ -41,6 +41,7 @@ def test_option_names_are_case_insensitive_and_values_are_converted() -> None:
             "case_class_arity": None,
             "value_type": None,
             "plan": None,
+            "proto": "/types.desc",
             "key_type": None,
             "path_mapping": {"hdfs://a/": "s3://b/"},
             "allowed_roots": (),

@@ -42,6 +42,8 @@ def test_open_has_the_options_of_the_option_table() -> None:
         ("kryo", None, None),
         ("verify", False, False),
         ("verify", None, True),
+        ("proto", "/types.desc", "/types.desc"),
+        ("proto", b"\x0a\x00", b"\x0a\x00"),
         ("storage_options", "anon=true", {"anon": True}),
         ("storage_options", '{"key": "1"}', {"key": "1"}),
         ("path_mapping", {"a": "b"}, {"a": "b"}),

@@ -1,0 +1,1 @@
+"""Protobuf messages by the descriptors of their .proto files."""
