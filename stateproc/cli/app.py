@@ -7,16 +7,43 @@ import os
 import signal
 import sys
 import warnings
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import stateproc
-from stateproc.cli.command_parser import CommandParser
 from stateproc.cli.definitions import COMMANDS
 from stateproc.cli.exit_status import status_of
 from stateproc.errors import QueryPlanWarning, SnapshotError, UnmatchedUidWarning, UnreadableStateWarning
+
+# Parse the arguments of one command.
+
+
+class CommandParser(ArgumentParser):
+    """A parser that accepts options anywhere, also between positional arguments of which the last may be left out.
+
+    argparse takes an optional positional argument for left out where an option precedes it. It has a way of parsing
+    that does not, but not for the parsers of commands.
+    """
+
+    _is_intermixed = False
+
+    def parse_known_args(  # type: ignore[override]  # the signature is overloaded
+        self, args: Sequence[str] | None = None, namespace: Namespace | None = None
+    ) -> tuple[Any, list[str]]:
+        """Parse as ``parse_known_intermixed_args``, which calls this method for its two passes.
+
+        argcomplete, which completes an unfinished line, needs one pass: a snapshot's names are completed from its path.
+        """
+        if self._is_intermixed or "_ARGCOMPLETE" in os.environ:
+            return super().parse_known_args(args, namespace)
+        self._is_intermixed = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_intermixed = False
+
 
 _EXAMPLES = """\
 examples:
@@ -45,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = _parser()
     if _COMPLETING in os.environ:
-        from stateproc.cli.completion import complete  # Lazy: start-up.
+        from stateproc.cli.commands.completion import complete  # Lazy: start-up.
 
         complete(parser)
     parsed = parser.parse_args(arguments)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 class CommandDefinition:
     """A command, as ``--help`` shows it.
 
-    The function that runs it is ``<module>_command`` in ``stateproc/cli/<module>_command.py``: from parsed arguments to
-    a status of ``stateproc.cli.exit_status``.
+    The function that runs it is ``<module>_command`` in ``stateproc/cli/commands/<module>.py``: from parsed arguments
+    to a status of ``stateproc.cli.exit_status``.
 
     Attributes:
         name: What is typed after ``stateproc``.
@@ -33,5 +33,5 @@ class CommandDefinition:
         # Lazy: start-up. --help and --version do not load Arrow.
         from importlib import import_module
 
-        name = f"{self.module or self.name}_command"
-        return int(getattr(import_module(f"stateproc.cli.{name}"), name)(arguments))
+        name = self.module or self.name
+        return int(getattr(import_module(f"stateproc.cli.commands.{name}"), f"{name}_command")(arguments))

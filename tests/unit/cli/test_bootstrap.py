@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 import stateproc
-from stateproc.cli.definitions.bootstrap import state_arguments
+from stateproc.cli.definitions.writing import state_arguments
 from stateproc.jobs.job_model import STATE_KINDS
 from tests.helpers.command_runs import CommandRun
 from tests.helpers.paths import DEMO, ROOT

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from stateproc.cli import main
-from stateproc.cli.demo_command import STEPS
+from stateproc.cli.commands.demo import STEPS
 from tests.helpers.paths import ROOT
 
 SCHEMAS = ROOT / "stateproc/cli/json_schemas"

@@ -12,10 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from stateproc.cli.output_format import choose_format
-from stateproc.cli.render.bars import bar, human_bytes, sparkline
-from stateproc.cli.render.rows_table import rows_table
-from stateproc.cli.render.terminal import plain
+from stateproc.cli.arguments import choose_format
+from stateproc.cli.rows_table import rows_table
+from stateproc.cli.terminal import bar, human_bytes, plain, sparkline
 from stateproc.errors import InvalidOption
 from stateproc.row_formats.json_values import json_lines, json_values
 from stateproc.row_formats.row_writers import WRITERS

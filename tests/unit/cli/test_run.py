@@ -15,7 +15,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import stateproc
-from stateproc.cli import main, run_progress, write_bar
+from stateproc.cli import main
+from stateproc.cli import write_output as write_bar
+from stateproc.cli.commands import run as run_progress
 from stateproc.errors import InvalidOption
 from stateproc.writers.local.progress import WriteProgress, reported_progress
 from tests.helpers.command_runs import CommandRun

@@ -15,7 +15,7 @@ import pytest
 
 import stateproc
 from stateproc.cli import main
-from stateproc.cli.sql_prompt import SqlPrompt
+from stateproc.cli.commands.sql import SqlPrompt
 from tests.helpers.fixtures import FIXTURES
 
 DEMO = str(FIXTURES / "1.20/demo/snapshot")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import stateproc
-from stateproc.cli.definitions.verbs import VERBS
+from stateproc.cli.definitions.writing import VERBS
 from stateproc.model.operator import Operator
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.writers.changes import CHANGES, ChangeDefinition

@@ -1,0 +1,116 @@
+"""``stateproc classes``: list the user classes that a snapshot mentions."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from stateproc.cli.arguments import open_snapshot
+from stateproc.cli.commands.verify import printable
+from stateproc.cli.exit_status import YES
+from stateproc.verification.class_mentions import (
+    ClassUse,
+    MentionedClass,
+    Readability,
+    class_skeleton,
+    mentioned_classes,
+)
+
+
+def classes_command(arguments: Namespace) -> int:
+    """Print the classes as a table or JSON, or the skeleton of their descriptions; return the exit status."""
+    snapshot = open_snapshot(arguments)
+    operators = [snapshot.operator(uid) for uid in arguments.uid] or list(snapshot.operators)
+    found = mentioned_classes(operators)
+    problems = [str(problem) for operator in operators for problem in operator.problems]
+    skeleton = class_skeleton(found)
+    if arguments.skeleton:
+        _print_json(skeleton)
+    elif arguments.json:
+        classes = [item.to_dict() for item in found]
+        _print_json({"path": snapshot.path, "classes": classes, "skeleton": skeleton, "problems": problems})
+    else:
+        from stateproc.cli.commands.classes import classes_view
+        from stateproc.cli.terminal import show
+
+        show(classes_view(found, problems))
+    return YES
+
+
+def _print_json(value: object) -> None:
+    json.dump(value, sys.stdout, ensure_ascii=False, indent=2)
+    print()
+
+
+# Show the user classes of a snapshot: a table, and what to do with those that cannot be read.
+
+_COLORS = {
+    Readability.READABLE: "green",
+    Readability.IN_VALUES: "dim",
+    Readability.IF_DESCRIBED: "yellow",
+    Readability.IF_PARSED: "yellow",
+    Readability.NOT: "red",
+}
+_MOST_USES, _OF_ID = 3, 8
+_ID = re.compile(r"[0-9a-f]{32}")
+
+
+def classes_view(classes: Sequence[MentionedClass], problems: Sequence[str]) -> Group:
+    """Return the classes as something that rich can print."""
+    parts: list[RenderableType] = []
+    if classes:
+        parts.append(_table(classes))
+        parts += _advice(classes)
+    else:
+        parts.append(Text("no user classes: all states are of types of Java, Scala and Flink"))
+    parts += [Text.assemble(("✗ ", "red"), printable(problem)) for problem in problems]
+    return Group(*parts)
+
+
+def _table(classes: Sequence[MentionedClass]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    table.add_column("class", overflow="fold")
+    table.add_column("written by", no_wrap=True)
+    table.add_column("where", overflow="fold")
+    table.add_column("", overflow="fold")
+    for item in classes:
+        table.add_row(
+            Text(printable(item.class_name), "bold"),
+            item.serializer,
+            Text(printable(_uses(item.uses), keep_lines=True), "dim"),
+            Text(item.readability.value, _COLORS[item.readability]),
+        )
+    return table
+
+
+def _uses(uses: Sequence[ClassUse]) -> str:
+    shown = [f"{_operator(use.operator)}.{use.state} ({use.role})" for use in uses[:_MOST_USES]]
+    more = len(uses) - len(shown)
+    return "\n".join([*shown, *([f"and {more} more"] if more else [])])
+
+
+def _operator(display: str) -> str:
+    """Return an operator's uid, or the beginning of its id."""
+    return display[:_OF_ID] + "…" if _ID.fullmatch(display) else display
+
+
+def _advice(classes: Sequence[MentionedClass]) -> list[RenderableType]:
+    """Return what to do, one line for all classes that need the same."""
+    by_advice: dict[str, list[str]] = {}
+    for item in classes:
+        if item.advice and item.readability is not Readability.READABLE:
+            by_advice.setdefault(item.advice, []).append(item.class_name)
+    lines: list[RenderableType] = []
+    for advice, names in by_advice.items():
+        lines.append(Text.assemble(("→ ", "yellow"), printable(f"{', '.join(names)}: {advice}")))
+    if any(item.readability is Readability.IF_DESCRIBED for item in classes):
+        lines.append(Text("→ --skeleton prints the JSON to complete", "dim"))
+    return lines
