@@ -94,13 +94,10 @@ def print_plan_or_report(writer: SavepointWriter, arguments: Namespace) -> None:
     # Also before a write: what is refused is refused before the target is touched.
     plan = writer.plan(arguments.target, mode)
     if arguments.only_plan:
-        from stateproc.cli.write_output import plan_view  # Lazy: only tables need rich.
-
         _print(arguments, plan.to_dict(), lambda: plan_view(plan))
         return
     with write_bar(f"writing {arguments.target}"), logged(LOGGER):
         report = writer.write(arguments.target, mode).report
-    from stateproc.cli.write_output import report_view  # Lazy: only tables need rich.
 
     _print(arguments, report.to_dict(), lambda: report_view(report))
 

@@ -183,7 +183,6 @@ class StateFeed(State):
     def _repr_html_(self) -> str:
         """Show the commits and the columns in a notebook."""
         # Lazy: start-up.
-        from stateproc.feed.state_feed import feed_card
 
         return feed_card(self).html()
 

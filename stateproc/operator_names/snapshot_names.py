@@ -49,7 +49,6 @@ class SnapshotNames:
     def label(self, operator: Operator) -> str | None:
         """Return the name of the operator's vertex in a given plan, else its kind by the names of its states."""
         # Lazy: start-up. Labels are shown by few commands.
-        from stateproc.operator_names.snapshot_names import label_of_states
 
         return self._given.vertices.get(operator.operator_id) or label_of_states(operator.states)
 

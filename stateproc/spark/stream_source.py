@@ -18,7 +18,6 @@ def stream_reader_of(raw: Mapping[str, str], schema: StructType) -> CheckpointSt
     if find_spec("pyspark.sql.streaming.datasource") is None:
         return UnlimitedStreamReader(raw, schema)
     # Lazy: Spark 4.1 does not have what it imports.
-    from stateproc.spark.stream_source import LimitedStreamReader
 
     return LimitedStreamReader(raw, schema)
 

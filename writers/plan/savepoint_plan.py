@@ -146,7 +146,6 @@ class SavepointPlan:
 
     def _repr_html_(self) -> str:
         """Show the plan in a notebook."""
-        from stateproc.writers.plan.savepoint_plan import plan_card  # Lazy: start-up.
 
         return plan_card(self).html()
 

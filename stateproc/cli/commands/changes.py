@@ -65,7 +65,6 @@ def _print_summary(feed: StateFeed, arguments: Namespace) -> None:
         json.dump(_report(feed, counted), sys.stdout, ensure_ascii=False, indent=2)
         print()
         return
-    from stateproc.cli.commands.changes import changes_view
     from stateproc.cli.terminal import show
 
     show(changes_view(counted))

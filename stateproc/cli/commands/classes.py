@@ -38,7 +38,6 @@ def classes_command(arguments: Namespace) -> int:
         classes = [item.to_dict() for item in found]
         _print_json({"path": snapshot.path, "classes": classes, "skeleton": skeleton, "problems": problems})
     else:
-        from stateproc.cli.commands.classes import classes_view
         from stateproc.cli.terminal import show
 
         show(classes_view(found, problems))

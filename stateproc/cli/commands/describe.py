@@ -43,7 +43,6 @@ def describe_command(arguments: Namespace) -> int:
         json.dump(report, sys.stdout, ensure_ascii=False, indent=2)
         print()
         return YES
-    from stateproc.cli.commands.describe import description_view
     from stateproc.cli.terminal import show
 
     show(description_view(operator, described))

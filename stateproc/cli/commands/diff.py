@@ -229,7 +229,6 @@ def _print(arguments: Namespace, found: SnapshotComparison, shown: Shown, left: 
         json.dump(report, sys.stdout, ensure_ascii=False, indent=2)
         print()
         return
-    from stateproc.cli.commands.diff import diff_view
     from stateproc.cli.terminal import show
 
     show(diff_view(found, shown, (left.kind, right.kind), summary=arguments.summary))

@@ -49,7 +49,6 @@ def export_command(arguments: Namespace) -> int:
         print(json.dumps(manifest.to_dict(), indent=2, ensure_ascii=False))
     else:
         # Lazy: start-up. Only tables need rich.
-        from stateproc.cli.commands.export import export_view
         from stateproc.cli.terminal import show
 
         show(export_view(manifest))

@@ -60,7 +60,6 @@ def inspect_command(arguments: Namespace) -> int:
         json.dump(report, sys.stdout, ensure_ascii=False, indent=2)
         print()
         return 0
-    from stateproc.cli.commands.inspect import snapshot_view
     from stateproc.cli.terminal import show
 
     show(snapshot_view(report, summary=arguments.summary, fold=not arguments.uid))
@@ -83,7 +82,6 @@ def _inspect_rocksdb(arguments: Namespace, snapshot: Snapshot, operators: list[O
         json.dump(report, sys.stdout, ensure_ascii=False, indent=2)
         print()
         return 0
-    from stateproc.cli.commands.inspect import rocksdb_view
     from stateproc.cli.terminal import show
 
     show(rocksdb_view(report))

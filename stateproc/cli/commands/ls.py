@@ -112,7 +112,6 @@ def _report(
 def _show(
     catalog: SnapshotCatalog, configuration: FlinkConfiguration | None, missing: list[str], orphans: OrphanReport | None
 ) -> None:
-    from stateproc.cli.commands.ls import catalog_view, configuration_view, orphans_view
     from stateproc.cli.terminal import show
 
     if configuration is not None:

@@ -40,7 +40,6 @@ def run_command(arguments: Namespace) -> int:
         return YES
     if arguments.job is None:
         raise InvalidOption("no job is given", advice="give the path of a job file, or --schema")
-    from stateproc.cli.commands.run import run_progress
 
     outcome = execute_job(
         arguments.job,
@@ -54,7 +53,6 @@ def run_command(arguments: Namespace) -> int:
     if arguments.json:
         print(json.dumps(outcome.report.to_dict(), indent=2, ensure_ascii=False))
     elif outcome.error is None:
-        from stateproc.cli.commands.run import run_view
         from stateproc.cli.terminal import show
 
         show(run_view(outcome.report, outcome.plan, outcome.written))

@@ -33,7 +33,6 @@ def sql_command(arguments: Namespace) -> int:
     with closing(snapshot.sql_database(threads=threads, **settings)) as database:
         if query is None:
             # Lazy: start-up. Only the prompt needs readline.
-            from stateproc.cli.commands.sql import SqlPrompt
 
             return SqlPrompt(database, format_name, arguments.limit, snapshot.path).run()
         _write(database, query, format_name, arguments)

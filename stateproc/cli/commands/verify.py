@@ -46,7 +46,6 @@ def verify_command(arguments: Namespace) -> int:
         json.dump(result.to_dict(), sys.stdout, ensure_ascii=False, indent=2)
         print()
     else:
-        from stateproc.cli.commands.verify import verification_view
         from stateproc.cli.terminal import show
 
         show(verification_view(result, skeleton_file=file))
