@@ -6,12 +6,13 @@ import io
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
-
-import yaml
+from typing import TYPE_CHECKING, Any
 
 from stateproc.errors import InvalidOption, MissingFile, Where
 from stateproc.storage.filesystem import StorageOptions, absolute, basename, join, kind_of, normalize, read_range
+
+if TYPE_CHECKING:
+    import yaml
 
 # Parse Flink's configuration files as Flink does: ``config.yaml`` as YAML, ``flink-conf.yaml`` line by line.
 #

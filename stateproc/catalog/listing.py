@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from stateproc.catalog.discovery import REQUESTS, Discovery, SnapshotDirectory, discover
 from stateproc.catalog.entries import CatalogEntry, JobGroup, grouped, utc_time
 from stateproc.catalog.file_references import FileReferences, file_id, file_references
@@ -22,6 +20,7 @@ from stateproc.storage.filesystem import basename, is_absent, list_directory, pa
 from stateproc.storage.layout import CHECKPOINT_NAME, JOB_NAME, SAVEPOINT_NAME
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 # Count the files of a claimed native savepoint where they are: checkpoints name them as if they were their own.

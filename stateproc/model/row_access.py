@@ -8,8 +8,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-import polars
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,6 +16,8 @@ from stateproc.model.schema_merging import narrowed
 from stateproc.row_formats.case_collisions import ascii_lower, distinct_reader
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 # Find the rows of one key among batches that contain others.

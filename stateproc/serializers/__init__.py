@@ -10,6 +10,7 @@ in `families`. May import: errors, wire, flink_versions, codec.
 from __future__ import annotations
 
 from stateproc.codec.kryo.registered_serializers import KryoObjectInput, register_kryo
+from stateproc.serializers import families  # noqa: F401  (registers all families)
 from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable
 from stateproc.serializers.core.registry import (
     PROXY_VERSION,
