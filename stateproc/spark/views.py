@@ -26,7 +26,7 @@ from stateproc.snapshot.opening_arguments import metadata_bytes
 from stateproc.snapshot.selection import state_option
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.spark.options import source_options
-from stateproc.spark.source import check_python_sources, register_source
+from stateproc.spark.python_source import check_python_sources, register_source
 from stateproc.spark.types import spark_schema
 from stateproc.spark.view_cache import ViewCache, check_cache
 from stateproc.spark.workers import check_executors, check_worker_python

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import stateproc
 from stateproc.errors import InvalidOption, MissingFile, NotFound, SnapshotError
-from stateproc.spark.source import register_source
+from stateproc.spark.python_source import register_source
 from stateproc.spark.types import arrow_schema, spark_schema
 
 pytestmark = pytest.mark.spark
