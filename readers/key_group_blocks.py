@@ -14,7 +14,7 @@ import cramjam
 import numpy as np
 
 from stateproc.codec.array_types import Bytes
-from stateproc.codec.byte_arrays import uninitialized_bytes
+from stateproc.codec.arrow_arrays import uninitialized_bytes
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.storage import ByteSource, FileSource
 from stateproc.storage.ranges import ReadAhead, reading_ahead

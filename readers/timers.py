@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec import ops
-from stateproc.codec.arrow_arrays import numbers_of, repeated_text
+from stateproc.codec.arrow_arrays import RowBytes, empty_row_bytes, numbers_of, repeated_text, row_bytes_of
 from stateproc.codec.builder import Assembler, Builder
-from stateproc.codec.byte_arrays import RowBytes, empty_row_bytes, row_bytes_of
 from stateproc.codec.encoding.keys import composite_keys
 from stateproc.codec.layouts import Number
 from stateproc.codec.machine import Machine

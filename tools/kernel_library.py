@@ -25,6 +25,7 @@ from typing import Any
 from stateproc.codec.native import jit
 from stateproc.codec.native.cache import CACHE_DIR_VARIABLE
 from stateproc.codec.native.exports import exported_kernels, kernel_modules
+from stateproc.codec.native.jit import ArrayType, Signature
 from stateproc.codec.native.library import (
     KERNELS_VARIABLE,
     PACKAGE,
@@ -35,7 +36,6 @@ from stateproc.codec.native.library import (
     open_library,
     sources_text,
 )
-from stateproc.codec.native.signatures import ArrayType, Signature
 
 CPUS = {"x86_64": "x86-64-v2", "aarch64": "generic"}
 """Machines that a library can be built for, and the oldest CPU of each that it runs on."""

@@ -19,12 +19,10 @@ from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
 from stateproc.writers.bootstrap.state_registration import Type, check_name
 from stateproc.writers.commit.commit import check_target
-from stateproc.writers.kafka_edits import KafkaEdits
 from stateproc.writers.local.engine import LocalEngine
 from stateproc.writers.plan.planning import plan_without_states, savepoint_plan
 from stateproc.writers.plan.savepoint_plan import SavepointPlan
-from stateproc.writers.rewrite.edits import TtlEdit, now_ms
-from stateproc.writers.rewrite.existing_operator import ExistingOperator
+from stateproc.writers.rewrite.existing_operator import ExistingOperator, TtlEdit, now_ms
 from stateproc.writers.rewrite.rekey import HashCodes
 from stateproc.writers.rewrite.transform import (
     exact_read_options,
@@ -33,6 +31,7 @@ from stateproc.writers.rewrite.transform import (
     transformation,
     typed_value,
 )
+from stateproc.writers.savepoint_options import KafkaEdits
 from stateproc.writers.scaled_operators import AnyOperator, WriteSettings
 from stateproc.writers.write_result import WriteResult, write_report
 from stateproc.writers.write_snapshot import Engine, WrittenSnapshot, target_storage_options, write_snapshot

@@ -26,7 +26,7 @@ from stateproc.writers.formats.keyed_formats import OutputFormat
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.file_copy import CopyPlan, copy_plan
 from stateproc.writers.rewrite.operator_state_edits import edited_operator_state
-from stateproc.writers.rewrite.raw_keyed_copy import redistributed_raw_keyed
+from stateproc.writers.rewrite.raw_copy import redistributed_raw_keyed
 from stateproc.writers.scaled_operators import (
     AnyOperator,
     ScaledOperator,

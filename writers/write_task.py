@@ -12,8 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from stateproc.codec.arrow_arrays import numbers_of, values_array
-from stateproc.codec.byte_arrays import empty_row_bytes
+from stateproc.codec.arrow_arrays import empty_row_bytes, numbers_of, values_array
 from stateproc.errors import DuplicateKey, InvalidEntries, SnapshotError
 from stateproc.metadata.handles import KeyedHandle, OperatorHandle, OperatorStreamHandle
 from stateproc.readers.entry_decoder import decode_entries

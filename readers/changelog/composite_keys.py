@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.array_types import Longs
+from stateproc.codec.arrow_arrays import Unencodable
 from stateproc.codec.builder import Builder
-from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.layouts.base import Layout, Unwritable
 from stateproc.codec.machine import Machine
 from stateproc.errors import CorruptSnapshot, InvalidOption, Where

@@ -14,9 +14,8 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.array_types import Bytes, Longs
-from stateproc.codec.arrow_arrays import numbers_of, offsets_of, values_array
+from stateproc.codec.arrow_arrays import RowBytes, empty_row_bytes, numbers_of, offsets_of, row_bytes_of, values_array
 from stateproc.codec.builder import Builder
-from stateproc.codec.byte_arrays import RowBytes, empty_row_bytes, row_bytes_of
 from stateproc.codec.encoding.keys import composite_keys
 from stateproc.codec.encoding.list_encoding import delimited
 from stateproc.codec.machine import HostFailure, Machine

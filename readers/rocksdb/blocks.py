@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stateproc.codec.array_types import Bytes, Longs
-from stateproc.codec.byte_arrays import uninitialized_bytes
+from stateproc.codec.arrow_arrays import uninitialized_bytes
 from stateproc.codec.native.jit import exported, load_le16, load_le32
 from stateproc.readers.rocksdb.checksums import NONE, checksums, context_modifier
 from stateproc.readers.rocksdb.compression import Oversized, decompressed

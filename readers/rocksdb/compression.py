@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stateproc.codec.array_types import Flags, Longs
-from stateproc.codec.byte_arrays import uninitialized_bytes
+from stateproc.codec.arrow_arrays import uninitialized_bytes
 from stateproc.codec.native.jit import copy_bytes, exported, inlined, load_i64, load_le64, load_u8, store_8, store_64
 from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.readers.rocksdb.format import damaged

@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from stateproc.codec.byte_arrays import uninitialized_bytes
+from stateproc.codec.arrow_arrays import uninitialized_bytes
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot, Where
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.rocksdb import merge_cursors, merge_kernel

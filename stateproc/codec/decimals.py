@@ -9,8 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.codec.array_types import Bytes, Longs
-from stateproc.codec.arrow_arrays import bytes_of, null_rows, numbers_of, values_array
-from stateproc.codec.byte_arrays import Unencodable
+from stateproc.codec.arrow_arrays import Unencodable, bytes_of, null_rows, numbers_of, values_array
 
 _DECIMAL_BYTES = 16
 """Bytes of a decimal128."""

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.array_types import Bytes, Longs
+from stateproc.codec.arrow_arrays import uninitialized_bytes
 from stateproc.codec.builder import Builder, DecodedColumns, Program
-from stateproc.codec.byte_arrays import uninitialized_bytes
 from stateproc.codec.errors import Unrepresentable
 from stateproc.codec.layouts import Layout
 from stateproc.codec.vm import dispatch

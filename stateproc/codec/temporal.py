@@ -17,8 +17,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.codec.array_types import Longs
-from stateproc.codec.arrow_arrays import as_type, null_rows, number_dtype, numbers_of, values_array, with_nulls
-from stateproc.codec.byte_arrays import Unencodable
+from stateproc.codec.arrow_arrays import (
+    Unencodable,
+    as_type,
+    null_rows,
+    number_dtype,
+    numbers_of,
+    values_array,
+    with_nulls,
+)
 from stateproc.codec.errors import BadValue, Unrepresentable
 
 DAY_SECONDS = 86_400

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from stateproc.connectors.coordinators import read_coordinator
-from stateproc.connectors.operator_states import connector_columns
+from stateproc.connectors.operator_states import connector_columns, read_coordinator
 
 __all__ = ["connector_columns", "read_coordinator"]

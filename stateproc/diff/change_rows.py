@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from stateproc.codec.arrow_arrays import values_array
-from stateproc.codec.byte_arrays import RowBytes
+from stateproc.codec.arrow_arrays import RowBytes, values_array
 from stateproc.diff.common_schema import batch_of
 from stateproc.diff.entry_table import Matches, joined, match, table_of_rows
 from stateproc.diff.row_identity import identity

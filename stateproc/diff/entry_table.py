@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stateproc.codec.array_types import Flags, Longs, LongTable
-from stateproc.codec.byte_arrays import RowBytes
+from stateproc.codec.arrow_arrays import RowBytes
 from stateproc.codec.native.jit import copy_bytes, exported, inlined, kernel, load_i64, load_u8
 from stateproc.readers.raw_entries import RawEntries
 

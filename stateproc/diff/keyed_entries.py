@@ -20,8 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.codec.array_types import Longs
-from stateproc.codec.arrow_arrays import null_rows
-from stateproc.codec.byte_arrays import RowBytes
+from stateproc.codec.arrow_arrays import RowBytes, null_rows
 from stateproc.diff.change_rows import (
     KEY_COLUMNS,
     UNIDENTIFYING,

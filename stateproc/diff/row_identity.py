@@ -14,8 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.codec.array_types import Longs
-from stateproc.codec.arrow_arrays import booleans_of, null_rows, offsets_of
-from stateproc.codec.byte_arrays import RowBytes, empty_row_bytes
+from stateproc.codec.arrow_arrays import RowBytes, booleans_of, empty_row_bytes, null_rows, offsets_of
 from stateproc.diff.entry_table import joined, place, taken_rows
 
 

@@ -36,9 +36,8 @@ from stateproc.diff.entry_table import Matches
 from stateproc.diff.key_group_units import KeyGroupUnit, aligned_units
 from stateproc.diff.keyed_entries import KeyedEntriesComparison, KeyedViews
 from stateproc.errors import SnapshotError
-from stateproc.model.connector_state import opened_state
 from stateproc.model.keyed_state import KeyedStateView
-from stateproc.model.operator_state import OperatorStateView
+from stateproc.model.operator_state import OperatorStateView, opened_state
 from stateproc.model.parallel_scan import read_in_order, thread_count, useful_threads
 from stateproc.model.schema_merging import aligned
 from stateproc.model.state import State

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from stateproc.errors import SnapshotError, not_found
 from stateproc.export.manifest import ExportedState, ExportSettings
-from stateproc.model.connector_state import opened_state
 from stateproc.model.operator import Operator
+from stateproc.model.operator_state import opened_state
 from stateproc.model.state import State
 
 

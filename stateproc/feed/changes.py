@@ -16,9 +16,8 @@ from stateproc.feed.feed_rows import FeedQuery
 from stateproc.feed.feed_step import FeedStep
 from stateproc.feed.state_feed import StateFeed
 from stateproc.metadata import OperatorState
-from stateproc.model.connector_state import opened_state
 from stateproc.model.operator import Operator
-from stateproc.model.operator_state import OperatorStateView
+from stateproc.model.operator_state import OperatorStateView, opened_state
 from stateproc.model.state import State
 from stateproc.options import BY_NAME
 from stateproc.snapshot.opening import open

@@ -17,8 +17,8 @@ from stateproc.diff.key_group_units import UNITS_PER_THREAD, KeyGroupUnit
 from stateproc.diff.state_changes import StateComparison
 from stateproc.feed.commits import FeedCommit
 from stateproc.feed.feed_rows import FeedRows
-from stateproc.model.connector_state import opened_state
 from stateproc.model.keyed_state import KeyedStateView
+from stateproc.model.operator_state import opened_state
 from stateproc.model.state import State
 from stateproc.readers.splits import MappedSplit, Split
 

@@ -18,8 +18,7 @@ from stateproc.errors import InvalidOption
 from stateproc.feed.commits import FeedCommit
 from stateproc.feed.feed_rows import COMMIT_VERSION, feed_schema
 from stateproc.feed.feed_step import FeedRequest, FeedStep
-from stateproc.html.cards import MOST_ROWS, Card, CardCell, Head, short
-from stateproc.html.type_tree import type_tree
+from stateproc.html.cards import MOST_ROWS, Card, CardCell, Head, short, type_tree
 from stateproc.html.units import counted
 from stateproc.model.filtered_scan import Advance, FilteredScan
 from stateproc.model.state import State

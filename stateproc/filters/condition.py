@@ -8,16 +8,49 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from stateproc.errors import InvalidOption
-from stateproc.filters.database import connection, duckdb_errors
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+# The DuckDB in memory that parses and evaluates conditions: one connection per thread, without access to anything.
+
+_LOCAL = threading.local()
+
+
+def connection() -> DuckDBPyConnection:
+    """Return this thread's connection: no files, no extensions, no settings that a condition could change."""
+    found: DuckDBPyConnection | None = getattr(_LOCAL, "connection", None)
+    if found is None:
+        import duckdb  # Lazy: start-up.
+
+        found = duckdb.connect(config={"threads": 1, "python_enable_replacements": False})
+        found.execute("SET TimeZone = 'UTC'")
+        found.execute("SET errors_as_json = true")
+        if int(duckdb.__version__.partition(".")[0]) < 2:
+            # It lets Arrow evaluate conditions, where NaN is not the greatest number.
+            found.execute("SET disabled_optimizers = 'filter_pushdown'")
+        found.execute("SET enable_external_access = false")
+        found.execute("SET lock_configuration = true")
+        _LOCAL.connection = found
+    return found
+
+
+def duckdb_errors() -> Any:
+    """Return the base class of DuckDB's errors."""
+    import duckdb
+
+    return duckdb.Error
+
 
 Node: TypeAlias = "dict[str, Any]"
 """A node of DuckDB's syntax tree; an expression has a ``class``."""

@@ -14,7 +14,9 @@ from stateproc.errors import InvalidOption
 from stateproc.filters.condition import (
     Node,
     WhereCondition,
+    connection,
     constant,
+    duckdb_errors,
     is_null,
     matching_name,
     resolved_path,
@@ -22,7 +24,6 @@ from stateproc.filters.condition import (
     type_of,
     walk,
 )
-from stateproc.filters.database import connection, duckdb_errors
 from stateproc.filters.row_filter import RowFilter
 from stateproc.keygroups.key_group_pruning import keys_of_fields
 from stateproc.row_formats.json_values import json_values

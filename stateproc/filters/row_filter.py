@@ -19,7 +19,9 @@ from stateproc.filters.condition import (
     Node,
     WhereCondition,
     children,
+    connection,
     constant,
+    duckdb_errors,
     is_null,
     matching_name,
     resolved_path,
@@ -27,7 +29,6 @@ from stateproc.filters.condition import (
     type_of,
     walk,
 )
-from stateproc.filters.database import connection, duckdb_errors
 
 # Convert columns for DuckDB: ISO text of dates and times to its types, names to ones that it distinguishes.
 #

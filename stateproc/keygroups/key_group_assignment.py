@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec.array_types import Ints
-from stateproc.codec.arrow_arrays import as_type, numbers_of
-from stateproc.codec.byte_arrays import RowBytes
+from stateproc.codec.arrow_arrays import RowBytes, as_type, numbers_of
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.class_hashes import ClassHash, class_hashes
 from stateproc.keygroups.hashed_types import hashed, hashed_values

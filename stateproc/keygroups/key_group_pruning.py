@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stateproc.codec.byte_arrays import Unencodable
+from stateproc.codec.arrow_arrays import Unencodable
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.codec.layouts.rows import ROW_KIND_FIELD
 from stateproc.errors import InvalidOption

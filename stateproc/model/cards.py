@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stateproc.errors import SnapshotError
-from stateproc.html.cards import MOST_ROWS, Card, CardCell, Head, short
+from stateproc.html.cards import MOST_ROWS, Card, CardCell, Head, short, type_tree
 from stateproc.html.pictures import state_style
-from stateproc.html.type_tree import type_tree
 from stateproc.html.units import counted, human_bytes
 from stateproc.metadata import SnapshotMetadata, walk_stream_handles
 

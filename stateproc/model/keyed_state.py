@@ -248,7 +248,7 @@ class KeyedStateView(State):
         return None
 
     def _types(self) -> tuple[DescribedType, ...]:
-        from stateproc.model.state_types import keyed_types  # Lazy: start-up.
+        from stateproc.model.description import keyed_types  # Lazy: start-up.
 
         header = self._parts[0].file.header
         operator = self.operator
@@ -256,8 +256,7 @@ class KeyedStateView(State):
 
     def _storage(self) -> Storage:
         # Lazy: start-up.
-        from stateproc.model.description import Storage
-        from stateproc.model.state_types import value_snapshot
+        from stateproc.model.description import Storage, value_snapshot
 
         header = self._parts[0].file.header
         name, version = (None, None) if header is None else value_snapshot(header.states[self.keyed.state_id])

@@ -13,11 +13,10 @@ from stateproc.metadata import OperatorState
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
 from stateproc.metadata.handles import KeyGroupsHandle, StatePartition
 from stateproc.model.case_class_arity import file_needs_arity, settled_options
-from stateproc.model.connector_state import opened_state
 from stateproc.model.joined_table import WideState, wide_state
 from stateproc.model.keyed_state import KeyedStateView, StateInFile
 from stateproc.model.operator_context import OperatorContext, OperatorNaming
-from stateproc.model.operator_state import OperatorFile, OperatorStateView
+from stateproc.model.operator_state import OperatorFile, OperatorStateView, opened_state
 from stateproc.model.state import State
 from stateproc.model.timers import TimerView
 from stateproc.readers.backends import BACKENDS

@@ -4,7 +4,7 @@ A plan is parsed to its nodes; a row per type of node says which columns the sta
 matched with a snapshot's operators by the uids that Flink gives them. May import: operator_names, states, below.
 """
 
+from stateproc.query_plans.node_rules import QueryNames, query_names
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, read_plan
-from stateproc.query_plans.plan_matching import QueryNames, query_names
 
 __all__ = ["CompiledPlan", "PlanNode", "QueryNames", "query_names", "read_plan"]

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from stateproc.connectors.kafka_consumer import CONSUMER_STATE, next_offset
 from stateproc.errors import UnsupportedSnapshot
-from stateproc.model.connector_state import opened_state
 from stateproc.model.operator import Operator
+from stateproc.model.operator_state import opened_state
 
 SOURCE_STATE = "SourceReaderState"
 OFFSETS_SCHEMA = pa.schema(

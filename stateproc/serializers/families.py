@@ -8,7 +8,6 @@ import stateproc.serializers.flinkx.collections
 import stateproc.serializers.flinkx.times
 import stateproc.serializers.java.big_numbers
 import stateproc.serializers.java.collections
-import stateproc.serializers.java.java_serialized
 import stateproc.serializers.java.scalars
 import stateproc.serializers.java.structs
 import stateproc.serializers.java.temporal

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.feed.feed_rows import FeedQuery
-from stateproc.model.connector_state import opened_state
 from stateproc.model.operator import Operator
+from stateproc.model.operator_state import opened_state
 from stateproc.model.rocksdb_tables import TableSplit
 from stateproc.model.schema_merging import aligned, narrowed, portions
 from stateproc.model.state import State

@@ -20,7 +20,7 @@ from stateproc.feed.changes import FeedSnapshots, state_feed
 from stateproc.feed.checkpoint_follower import ADVICE, BatchPlan, CheckpointFollower
 from stateproc.feed.feed_rows import CHANGE_FIELDS, COMMIT_TIMESTAMP, COMMIT_VERSION, FeedRows
 from stateproc.feed.streams import CommittedSplit, StreamOffset, TruncateSplit, consecutive
-from stateproc.model.connector_state import opened_state
+from stateproc.model.operator_state import opened_state
 from stateproc.model.schema_merging import aligned, portions
 from stateproc.readers.splits import Split
 from stateproc.snapshot.selection import select_operator, select_state

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import AtomicType, StructType
 
 from stateproc.errors import InvalidOption
-from stateproc.spark.job_description import described_jobs
+from stateproc.spark.workers import described_jobs
 from stateproc.storage.filesystem import absolute, filesystem, join, kind_of, list_directory, read_range, scheme_of
 from stateproc.storage.writing import make_directory, publish, writing
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from stateproc.errors import AmbiguousNamesWarning, InvalidOption, SnapshotError
-from stateproc.model.connector_state import opened_state
 from stateproc.model.null_values import warn_of_nulls
 from stateproc.model.operator import Operator
+from stateproc.model.operator_state import opened_state
 from stateproc.model.rocksdb_tables import has_databases
 from stateproc.model.state import State
 from stateproc.options import BY_NAME, FEED_OPTIONS, PATH, SELECT_OPTIONS

@@ -14,8 +14,8 @@ from functools import cached_property
 import pyarrow as pa
 
 from stateproc.errors import InvalidOption, SnapshotError, not_found
-from stateproc.model.connector_state import opened_state
 from stateproc.model.operator import Operator
+from stateproc.model.operator_state import opened_state
 from stateproc.model.state import State
 from stateproc.row_formats.case_collisions import ascii_lower, distinct_names, distinct_reader, distinct_schema
 from stateproc.sql.pushdown import ScanRequest

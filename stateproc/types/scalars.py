@@ -6,10 +6,10 @@ from stateproc.codec.layouts import Counted, FlinkString
 from stateproc.serializers.core.base import Serializer
 from stateproc.serializers.java.big_numbers import Big
 from stateproc.serializers.java.collections import PRIMITIVE_ARRAYS, PlainArray
-from stateproc.serializers.java.java_serialized import JavaObjectOf
 from stateproc.serializers.java.scalars import SCALARS, Scalar
 from stateproc.serializers.java.scalars import VOID_NAMESPACE as _VOID_NAMESPACE
 from stateproc.serializers.java.temporal import TEMPORAL, Temporal
+from stateproc.serializers.java.user_written import JavaObjectOf
 from stateproc.serializers.runtime.legacy import CHARS
 from stateproc.serializers.runtime.windows import GlobalWindow, TimeWindow
 from stateproc.serializers.scala import UNIT as SCALA_UNIT

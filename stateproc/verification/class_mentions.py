@@ -15,9 +15,8 @@ from stateproc.readers.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.avro.serializer import Avro
 from stateproc.serializers.core.opaque import Opaque
-from stateproc.serializers.java.java_serialized import JavaObjectOf
 from stateproc.serializers.java.structs import EnumOf
-from stateproc.serializers.java.user_written import Generic
+from stateproc.serializers.java.user_written import Generic, JavaObjectOf
 from stateproc.serializers.kryo.description_check import enclosing_class
 from stateproc.serializers.kryo.serializer import Kryo
 from stateproc.serializers.pojo.layouts import Subclass

@@ -8,9 +8,8 @@ from functools import partial
 from stateproc.errors import CorruptSnapshot, SnapshotError, Where
 from stateproc.metadata.handles import ChannelHandle, KeyGroupsHandle, StreamHandle
 from stateproc.metadata.snapshot import SubtaskState
-from stateproc.model.connector_state import opened_state
 from stateproc.model.operator import Operator
-from stateproc.model.operator_state import DISTRIBUTIONS, OperatorSplit, OperatorStateView
+from stateproc.model.operator_state import DISTRIBUTIONS, OperatorSplit, OperatorStateView, opened_state
 from stateproc.model.raw_keyed import raw_keyed_parts, raw_keyed_text
 from stateproc.readers.rocksdb.database import database_files
 from stateproc.readers.rocksdb.table import check_filters

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stateproc.demo.notebook_folder import copy_notebooks
+from stateproc.demo.bundled import copy_notebooks
 from tests.helpers.document_runs import check_commands, folder_of
 from tests.helpers.markdown_fences import GUIDES
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stateproc.demo.notebook_folder import copy_notebooks
+from stateproc.demo.bundled import copy_notebooks
 from tests.helpers.document_runs import SECONDS, check_printed, environment, folder_of, program_of, uses_spark
 from tests.helpers.markdown_fences import DOCUMENTS, GUIDES, ROOT
 from tests.helpers.stores.object_store import object_store

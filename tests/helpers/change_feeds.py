@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from stateproc.diff.change_rows import CHANGE_TYPE, UNIDENTIFYING
 from stateproc.feed.feed_rows import CHANGE_FIELDS, COMMIT_VERSION
-from stateproc.model.connector_state import opened_state
+from stateproc.model.operator_state import opened_state
 from stateproc.model.state import State
 from tests.helpers.paths import FIXTURES
 

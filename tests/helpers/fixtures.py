@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import stateproc
-from stateproc.model.connector_state import opened_state
+from stateproc.model.operator_state import opened_state
 from stateproc.model.state import State
 from stateproc.snapshot.metadata_tables import CATALOGS
 from stateproc.snapshot.snapshot import Snapshot

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stateproc.html.type_tree import type_tree
+from stateproc.html.cards import type_tree
 from stateproc.reports.page.page_report import PageReport
 from stateproc.reports.state_times import StateTimes, TimeCounter
 

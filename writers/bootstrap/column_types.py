@@ -10,8 +10,7 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stateproc.codec.arrow_arrays import as_type, values_array
-from stateproc.codec.byte_arrays import Unencodable
+from stateproc.codec.arrow_arrays import Unencodable, as_type, values_array
 from stateproc.codec.temporal import instants
 
 

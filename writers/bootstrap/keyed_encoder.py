@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 
 from stateproc.codec.array_types import Ints
 from stateproc.codec.arrow_arrays import (
+    RowBytes,
+    Unencodable,
     as_type,
     entries_of,
     items_of,
@@ -23,7 +25,6 @@ from stateproc.codec.arrow_arrays import (
     refuse_nulls,
     values_array,
 )
-from stateproc.codec.byte_arrays import RowBytes, Unencodable
 from stateproc.codec.encoding.keys import composite_keys
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.errors import InvalidRows, Where

@@ -9,8 +9,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from stateproc.codec.arrow_arrays import numbers_of, refuse_nulls, values_array
-from stateproc.codec.byte_arrays import RowBytes, Unencodable
+from stateproc.codec.arrow_arrays import RowBytes, Unencodable, numbers_of, refuse_nulls, values_array
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.errors import Where
 from stateproc.serializers import LayoutContext, Serializer

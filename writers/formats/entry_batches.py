@@ -11,8 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.codec.array_types import Bytes, Ints, Longs
-from stateproc.codec.arrow_arrays import numbers_of, values_array
-from stateproc.codec.byte_arrays import RowBytes, empty_row_bytes, row_bytes_of
+from stateproc.codec.arrow_arrays import RowBytes, empty_row_bytes, numbers_of, row_bytes_of, values_array
 from stateproc.codec.native.jit import copy_bytes, exported, load_i64
 from stateproc.errors import InvalidEntries
 

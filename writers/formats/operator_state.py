@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stateproc.codec.byte_arrays import RowBytes, row_bytes_of
+from stateproc.codec.arrow_arrays import RowBytes, row_bytes_of
 from stateproc.errors import CorruptSnapshot, DuplicateKey, InvalidEntries, InvalidOption, Where
 from stateproc.metadata.backend import DISTRIBUTION_MODE, OPERATOR, StateMetaInfo, write_operator_header
 from stateproc.metadata.handles import OperatorStreamHandle, StatePartition

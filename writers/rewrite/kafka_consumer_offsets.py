@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from stateproc.codec.byte_arrays import Unencodable
+from stateproc.codec.arrow_arrays import Unencodable
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.connectors.kafka_consumer import CONSUMER_STATE, cached_hash, next_offset, stored_offset
 from stateproc.errors import InvalidOption, UnsupportedSnapshot, Where

@@ -26,9 +26,8 @@ from stateproc.connectors.kafka import (
 )
 from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot, Where, not_found
 from stateproc.metadata.handles import ByteStreamHandle
-from stateproc.model.connector_state import opened_state
 from stateproc.model.operator import Operator
-from stateproc.model.operator_state import OperatorStateView
+from stateproc.model.operator_state import OperatorStateView, opened_state
 from stateproc.reports.kafka_offsets import SOURCE_STATE
 from stateproc.wire import Cursor, Output
 from stateproc.writers.changes.change_definition import OFFSET_WORDS

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from stateproc.codec.byte_arrays import RowBytes
+from stateproc.codec.arrow_arrays import RowBytes
 from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot, Where, not_found
 from stateproc.flink_versions import Release
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo

@@ -17,9 +17,8 @@ import pyarrow.compute as pc
 
 from stateproc.codec import ops
 from stateproc.codec.array_types import Ints
-from stateproc.codec.arrow_arrays import numbers_of, values_array
+from stateproc.codec.arrow_arrays import RowBytes, numbers_of, row_bytes_of, values_array
 from stateproc.codec.builder import Builder
-from stateproc.codec.byte_arrays import RowBytes, row_bytes_of
 from stateproc.codec.machine import Machine
 from stateproc.errors import InvalidOption, Where
 from stateproc.keygroups.class_hashes import HASH_FUNCTIONS, SCALA, ClassHash, class_hashes

@@ -16,9 +16,8 @@ import pyarrow as pa
 
 from stateproc.codec import ops
 from stateproc.codec.array_types import Longs
-from stateproc.codec.arrow_arrays import values_array
+from stateproc.codec.arrow_arrays import RowBytes, row_bytes_of, values_array
 from stateproc.codec.builder import Builder
-from stateproc.codec.byte_arrays import RowBytes, row_bytes_of
 from stateproc.codec.encoding.list_encoding import delimited
 from stateproc.codec.encoding.sized_writers import concatenate, write_rows
 from stateproc.codec.encoding.strings import row_bytes_writer as measured
@@ -37,8 +36,14 @@ from stateproc.serializers.java.scalars import LONG
 from stateproc.serializers.runtime.ttl import TtlSerializer
 from stateproc.wire import Output
 from stateproc.writers.formats.entry_batches import gather, take_rows
-from stateproc.writers.rewrite.merged_header import TTL, with_snapshots
-from stateproc.writers.rewrite.raw_snapshots import PROXY, composite_of, raw_composite, versioned_of
+from stateproc.writers.rewrite.merged_header import (
+    PROXY,
+    TTL,
+    composite_of,
+    raw_composite,
+    versioned_of,
+    with_snapshots,
+)
 
 _SIZE = 8
 _MARK = 1

@@ -19,8 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from stateproc.errors import InvalidOption
 from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle
-from stateproc.spark.job_description import described_jobs
-from stateproc.spark.workers import check_executors, check_worker_python, keep_loaded
+from stateproc.spark.workers import check_executors, check_worker_python, described_jobs, keep_loaded
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.rewrite.file_copy import CopyPlan

@@ -8,7 +8,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from stateproc.cli.exit_status import YES
-from stateproc.demo.notebook_folder import copy_notebooks
+from stateproc.demo.bundled import copy_notebooks
 
 
 def notebook_command(arguments: Namespace) -> int:

@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec.array_types import Longs
-from stateproc.codec.arrow_arrays import binary_array, bytes_of, refuse_nulls
-from stateproc.codec.byte_arrays import Unencodable
+from stateproc.codec.arrow_arrays import Unencodable, binary_array, bytes_of, refuse_nulls
 from stateproc.codec.encoding.kernels import put_varint
 from stateproc.codec.encoding.sized_writers import SizedWriter
 from stateproc.codec.encoding.strings import NOT_UTF8, put_wide_point, utf8_point

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stateproc.codec.array_types import Longs
-from stateproc.codec.byte_arrays import RowBytes, Unencodable
+from stateproc.codec.arrow_arrays import RowBytes, Unencodable
 from stateproc.codec.encoding.kernels import place_items
 from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, fixed, write_rows, zeros
 from stateproc.codec.encoding.strings import row_bytes_writer

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.codec.array_types import Longs
-from stateproc.codec.byte_arrays import RowBytes, Unencodable
+from stateproc.codec.arrow_arrays import RowBytes, Unencodable
 from stateproc.codec.encoding.kernels import put_numbers, put_same, put_varints, put_zeros, varint_sizes
 
 

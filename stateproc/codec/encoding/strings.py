@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec.array_types import Longs
-from stateproc.codec.arrow_arrays import binary_array, bytes_of, null_rows, refuse_nulls
-from stateproc.codec.byte_arrays import RowBytes, Unencodable
+from stateproc.codec.arrow_arrays import RowBytes, Unencodable, binary_array, bytes_of, null_rows, refuse_nulls
 from stateproc.codec.encoding.kernels import put_blobs, put_varint, varint_size
 from stateproc.codec.encoding.sized_writers import SizedWriter
 from stateproc.codec.native.jit import (

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.codec import ops
+from stateproc.codec.arrow_arrays import RowBytes
 from stateproc.codec.builder import Assembler, Builder, DecodedColumns
-from stateproc.codec.byte_arrays import RowBytes
 from stateproc.codec.encoding.binary_rows import Slots, plain
 from stateproc.codec.encoding.sized_writers import SizedWriter, write_nothing, write_rows
 from stateproc.errors import UnsupportedSnapshot, Where

@@ -14,8 +14,8 @@ import pyarrow as pa
 from stateproc.codec import arrow_arrays as arrays
 from stateproc.codec import ops
 from stateproc.codec.array_types import Longs
+from stateproc.codec.arrow_arrays import Unencodable
 from stateproc.codec.builder import Assembler, Builder
-from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.encoding import binary_rows, list_encoding
 from stateproc.codec.encoding.binary_rows import Field, Slots
 from stateproc.codec.encoding.sized_writers import SizedWriter, locate_errors

@@ -11,9 +11,8 @@ import pyarrow as pa
 
 from stateproc.codec import arrow_arrays as arrays
 from stateproc.codec import ops
-from stateproc.codec.arrow_arrays import values_array
+from stateproc.codec.arrow_arrays import Unencodable, values_array
 from stateproc.codec.builder import Assembler, Builder, DecodedColumns
-from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.encoding import sized_writers as numbers
 from stateproc.codec.encoding.kryo import long_varints
 from stateproc.codec.encoding.sized_writers import SizedWriter, constant_bytes

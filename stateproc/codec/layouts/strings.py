@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec import ops
+from stateproc.codec.arrow_arrays import Unencodable
 from stateproc.codec.builder import Assembler, Builder, DecodedColumns
-from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.encoding import strings
 from stateproc.codec.encoding.list_encoding import sized
 from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, fixed

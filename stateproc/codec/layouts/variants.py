@@ -14,9 +14,8 @@ import pyarrow.compute as pc
 from stateproc.codec import arrow_arrays as arrays
 from stateproc.codec import ops
 from stateproc.codec.array_types import Longs
-from stateproc.codec.arrow_arrays import booleans_of, values_array
+from stateproc.codec.arrow_arrays import Unencodable, booleans_of, values_array
 from stateproc.codec.builder import Assembler, Builder, DecodedColumns, Label
-from stateproc.codec.byte_arrays import Unencodable
 from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, constant_bytes, locate_errors, scatter
 from stateproc.codec.layouts.base import Layout, Unwritable
 from stateproc.codec.layouts.nesting import struct_array

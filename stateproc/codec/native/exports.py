@@ -12,8 +12,8 @@ import numpy as np
 
 from stateproc.codec.native import jit
 from stateproc.codec.native.cache import declares_kernels
+from stateproc.codec.native.jit import ArrayType
 from stateproc.codec.native.library import PACKAGE
-from stateproc.codec.native.signatures import ArrayType
 
 
 def kernel_modules() -> dict[str, str]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from stateproc.errors import SnapshotError
-from stateproc.html.type_tree import TypeNode, type_tree
+from stateproc.html.cards import TypeNode, type_tree
 from stateproc.model.operator import Operator
 from stateproc.model.rocksdb_tables import has_databases
 from stateproc.reports.inspect_report import Report

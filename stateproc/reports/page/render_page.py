@@ -15,8 +15,7 @@ from stateproc.html.units import counted, human_bytes
 from stateproc.reports.inspect_report import Report
 from stateproc.reports.page.operator_sections import key_group_cards, operator_rows, size_treemap, stateless_operators
 from stateproc.reports.page.page_report import PageLimits, PageReport
-from stateproc.reports.page.state_sections import rocksdb_rows, state_rows
-from stateproc.reports.page.time_sections import time_cards
+from stateproc.reports.page.state_sections import rocksdb_rows, state_rows, time_cards
 
 # Group the problems of a snapshot by their reason.
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stateproc.codec.byte_arrays import Unencodable
+from stateproc.codec.arrow_arrays import Unencodable
 from stateproc.codec.errors import BadValue, Unrepresentable
 from stateproc.codec.layouts import Layout
 from stateproc.codec.layouts.base import Unwritable

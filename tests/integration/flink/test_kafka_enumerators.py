@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from stateproc.connectors.coordinators import read_coordinator
 from stateproc.connectors.kafka import (
     EnumeratedPartition,
     KafkaSplit,
@@ -16,6 +15,7 @@ from stateproc.connectors.kafka import (
     written_coordinator,
     written_enumerator,
 )
+from stateproc.connectors.operator_states import read_coordinator
 from tests.helpers.flink.compilation import JAVA, JOBS, compiled
 from tests.helpers.quick_java import QUICK_JAVA
 

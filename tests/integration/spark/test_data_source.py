@@ -14,7 +14,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import stateproc
-from stateproc.model.connector_state import opened_state
+from stateproc.model.operator_state import opened_state
 from tests.helpers.paths import FIXTURES
 from tests.helpers.spark.reader_contract import selecting
 

@@ -10,7 +10,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 import stateproc
 from stateproc.errors import InvalidOption, NotFound, SnapshotError
-from stateproc.model.connector_state import opened_state
+from stateproc.model.operator_state import opened_state
 from stateproc.model.schema_merging import aligned_array
 from stateproc.model.state import State
 from stateproc.spark.types import carried

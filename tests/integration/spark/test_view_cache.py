@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import stateproc
 from stateproc.errors import InvalidOption
-from stateproc.spark.job_description import described_jobs
+from stateproc.spark.workers import described_jobs
 from tests.helpers.paths import FIXTURES
 
 DEMO = FIXTURES / "1.20" / "demo" / "snapshot"

@@ -11,7 +11,7 @@ import pytest
 import stateproc
 from stateproc.diff.common_schema import NotComparable
 from stateproc.errors import InvalidOption, NotFound, UnsupportedSnapshot
-from stateproc.model.connector_state import opened_state
+from stateproc.model.operator_state import opened_state
 from stateproc.snapshot.selection import state_option
 from stateproc.snapshot.snapshot import Snapshot
 from tests.helpers.change_feeds import apply_feed, change_types, rows_of

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from stateproc import types
-from stateproc.codec.byte_arrays import Unencodable
+from stateproc.codec.arrow_arrays import Unencodable
 from stateproc.errors import CorruptSnapshot
 from stateproc.serializers.core.base import LayoutContext
 from stateproc.types import parse

@@ -12,7 +12,7 @@ import pytest
 
 from stateproc.codec import array_types
 from stateproc.codec.array_types import Flags, Ints, LongTable
-from stateproc.codec.native.signatures import ARRAY_TYPES, ArrayType, Signature, check_array, native_call, signature_of
+from stateproc.codec.native.jit import ARRAY_TYPES, ArrayType, Signature, check_array, native_call, signature_of
 
 
 def _nothing(at: int, wide: bool) -> None: ...

@@ -9,7 +9,7 @@ from itertools import accumulate
 import numpy as np
 import pytest
 
-from stateproc.codec.byte_arrays import RowBytes
+from stateproc.codec.arrow_arrays import RowBytes
 from stateproc.diff.entry_table import EntryTable, Matches, ValueForm, match, table_of_rows
 from stateproc.diff.keyed_entries import BUCKETS, EntryCollector, SpilledSide
 from stateproc.readers.raw_entries import RawEntries

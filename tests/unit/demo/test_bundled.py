@@ -8,8 +8,7 @@ import pytest
 
 import stateproc
 from stateproc.cli import main
-from stateproc.demo.bundled import BUNDLED
-from stateproc.demo.notebook_folder import copy_notebooks
+from stateproc.demo.bundled import BUNDLED, copy_notebooks
 
 
 def test_the_shop_has_offsets_windows_and_maps() -> None:

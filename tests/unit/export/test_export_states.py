@@ -20,7 +20,7 @@ from stateproc.errors import InvalidOption, NotFound, WriteFailed
 from stateproc.export import ExportManifest
 from stateproc.export.directory import FolderNames, folder_name
 from stateproc.export.manifest import ExportedState
-from stateproc.model.connector_state import opened_state
+from stateproc.model.operator_state import opened_state
 from stateproc.model.state import State
 from stateproc.row_formats.json_values import json_lines
 from tests.helpers.fixtures import FIXTURES, Fixture, newest_fixtures, unknown_type_fixtures

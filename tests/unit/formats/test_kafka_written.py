@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import stateproc
-from stateproc.connectors.coordinators import read_coordinator
 from stateproc.connectors.kafka import KafkaSplit, written_coordinator, written_split
+from stateproc.connectors.operator_states import read_coordinator
 from tests.helpers.fixtures import FIXTURES
 
 RELEASES = ("1.20", "2.3")

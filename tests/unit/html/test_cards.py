@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import stateproc
-from stateproc.html.cards import Card, CardCell, Head
-from stateproc.html.type_tree import TypeNode
+from stateproc.html.cards import Card, CardCell, Head, TypeNode
 from stateproc.storage.sources import FileSource
 from tests.helpers.fixtures import Fixture, newest_fixtures
 from tests.helpers.page_reports import HOSTILE

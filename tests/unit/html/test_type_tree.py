@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from stateproc.html.type_tree import TypeNode, type_tree
+from stateproc.html.cards import TypeNode, type_tree
 
 
 def test_nested_types_are_trees() -> None:

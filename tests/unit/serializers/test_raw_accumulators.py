@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stateproc.codec.byte_arrays import Unencodable
+from stateproc.codec.arrow_arrays import Unencodable
 from stateproc.codec.machine import ValueDecoder
 from stateproc.errors import CorruptSnapshot
 from stateproc.serializers.core.base import LayoutContext, Serializer

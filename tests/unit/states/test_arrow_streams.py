@@ -14,7 +14,7 @@ import pytest
 import stateproc
 from stateproc.errors import InvalidOption, UnsupportedSnapshot
 from stateproc.model import parallel_scan
-from stateproc.model.connector_state import opened_state
+from stateproc.model.operator_state import opened_state
 from stateproc.model.state import State
 from tests.helpers.paths import FIXTURES
 

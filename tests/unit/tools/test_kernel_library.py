@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stateproc.codec.native.signatures import ArrayType, Signature
+from stateproc.codec.native.jit import ArrayType, Signature
 from tools import kernel_library
 from tools.kernel_library import CannotBuild, build, c_compiler, main, wrapper_source
 

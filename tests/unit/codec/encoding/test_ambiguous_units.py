@@ -11,7 +11,7 @@ import pytest
 
 import stateproc
 from stateproc import types
-from stateproc.codec.byte_arrays import Unencodable
+from stateproc.codec.arrow_arrays import Unencodable
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.serializers import LayoutContext
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from stateproc.codec import ops
-from stateproc.codec.byte_arrays import RowBytes, Unencodable
+from stateproc.codec.arrow_arrays import RowBytes, Unencodable
 from stateproc.codec.encoding.keys import composite_keys
 from stateproc.codec.encoding.list_encoding import delimited
 from stateproc.codec.layouts import (

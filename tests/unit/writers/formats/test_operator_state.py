@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import stateproc
-from stateproc.codec.byte_arrays import RowBytes
+from stateproc.codec.arrow_arrays import RowBytes
 from stateproc.errors import InvalidEntries, InvalidOption
 from stateproc.metadata.backend import BROADCAST, OPERATOR, StateMetaInfo, read_operator_header
 from stateproc.metadata.handles import StatePartition

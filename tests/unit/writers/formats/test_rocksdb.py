@@ -25,8 +25,7 @@ from stateproc.writers.formats.rocksdb.block_builder import COMPRESSIONS
 from stateproc.writers.formats.rocksdb.manifest import WrittenFamily, manifest
 from stateproc.writers.formats.rocksdb.options import PREDEFINED, TableOptions, rocksdb_options
 from stateproc.writers.formats.rocksdb.table import WrittenTable
-from stateproc.writers.formats.rocksdb.verify import verify_rocksdb
-from stateproc.writers.formats.rocksdb.writer import LocalFile, RocksDbWriter
+from stateproc.writers.formats.rocksdb.writer import LocalFile, RocksDbWriter, verify_rocksdb
 from tests.helpers.fixtures import Fixture, fixtures
 from tests.helpers.sweeps import exhaustive
 from tests.helpers.writers.keyed_entries import Entry, batches, entries_of, handle_of, header_of, keyed_files

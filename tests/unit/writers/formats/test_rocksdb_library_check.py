@@ -14,9 +14,9 @@ from stateproc.readers.rocksdb import DatabaseFile, database_files, native_datab
 from stateproc.storage import InlineSource, open_handle
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
-from stateproc.writers.formats.rocksdb import verify
-from stateproc.writers.formats.rocksdb import verify as library_check
-from stateproc.writers.formats.rocksdb.verify import check_with_library, has_library, verify_rocksdb
+from stateproc.writers.formats.rocksdb import writer as library_check
+from stateproc.writers.formats.rocksdb import writer as verify
+from stateproc.writers.formats.rocksdb.writer import check_with_library, has_library, verify_rocksdb
 from tests.unit.writers.formats.test_rocksdb import SMALL, random_entries, written
 
 STATES = ["values", "Zustände", "empty", 'e#m:p\\t"y]']

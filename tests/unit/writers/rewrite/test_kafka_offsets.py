@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import stateproc
-from stateproc.connectors.coordinators import read_coordinator
 from stateproc.connectors.kafka import EnumeratedPartition, KafkaSplit
+from stateproc.connectors.operator_states import read_coordinator
 from stateproc.errors import InvalidOption, NotFound
 from stateproc.writers.rewrite.kafka_offsets import KafkaSourceState, OffsetsEdit, ReaderSplit, kafka_source_state
 from tests.helpers.fixtures import FIXTURES

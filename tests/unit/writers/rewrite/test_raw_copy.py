@@ -21,11 +21,17 @@ from stateproc.serializers import LayoutContext
 from stateproc.serializers.core import registry
 from stateproc.serializers.runtime.timers import Timer
 from stateproc.writers.formats.operator_state import OperatorStateWriter
-from stateproc.writers.rewrite.merged_header import TTL, classic, merged_header
+from stateproc.writers.rewrite.merged_header import (
+    PROXY,
+    TTL,
+    classic,
+    composite_of,
+    merged_header,
+    raw_composite,
+    versioned_of,
+)
 from stateproc.writers.rewrite.operator_state_copy import merged_operator_header, raw_elements
-from stateproc.writers.rewrite.raw_copy import carried_splits
-from stateproc.writers.rewrite.raw_keyed_copy import refuse_other_key_groups
-from stateproc.writers.rewrite.raw_snapshots import PROXY, composite_of, raw_composite, versioned_of
+from stateproc.writers.rewrite.raw_copy import carried_splits, refuse_other_key_groups
 from stateproc.writers.rewrite.rekey import rekeyed
 from tests.helpers.fixtures import CLASSES, FIXTURES, Fixture, differences, fixtures, fixtures_in
 from tests.helpers.writers.raw_copies import (
