@@ -27,7 +27,7 @@ from stateproc.writers.bootstrap.state_registration import (
     column_type,
     state_type,
 )
-from stateproc.writers.bootstrap.windows import (
+from stateproc.writers.bootstrap.windowing import (
     CONTENTS,
     COUNT,
     COUNTED,

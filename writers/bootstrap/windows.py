@@ -4,70 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, LongType, StructType, TimestampNTZType, TimestampType
 
 from stateproc.errors import InvalidOption, Where, not_found
-from stateproc.serializers import Serializer
-from stateproc.types import GLOBAL_WINDOW, TIME_WINDOW, Tuple
 from stateproc.writers.bootstrap.spark_frames import column_named
-
-# The windowing of a job's window operator, and the names of its states (WindowOperator, MergingWindowSet).
-
-CONTENTS, MERGING, COUNT, WINDOW_TIMERS = "window-contents", "merging-window-set", "count", "window-timers"
-"""State names of WindowOperator and CountTrigger, and the window operator's timer service."""
-Assigner: TypeAlias = Literal["tumbling", "sliding", "session", "global"]
-Contents: TypeAlias = Literal["list", "evict", "reduce", "aggregate"]
-Time: TypeAlias = Literal["event", "processing"]
-WindowColumns: TypeAlias = "str | tuple[str, str] | None"
-"""The column of a struct of start and end, or the columns of both; None: ``window``, or window_start, window_end."""
-WINDOW_PAIR = Tuple(TIME_WINDOW, TIME_WINDOW)
-"""An element of the merging window set: the window, and the one under which its contents are stored."""
-
-# Names that no column of a user has.
-WINDOW, STORED, HELD, COUNTED, TIME, PAIRS = (
-    "$window", "$state_window", "$value", "$count", "$timestamp", "$pairs",
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Windowing:
-    """The windowing of the job, as given to `OperatorBootstrap.window_state`. Raises InvalidOption."""
-
-    assigner: Assigner
-    contents: Contents
-    time: Time
-    allowed_lateness: timedelta | int
-
-    def __post_init__(self) -> None:
-        for what, given, known in (
-            ("assigner", self.assigner, ("tumbling", "sliding", "session", "global")),
-            ("contents", self.contents, ("list", "evict", "reduce", "aggregate")),
-            ("time", self.time, ("event", "processing")),
-        ):
-            if given not in known:
-                raise InvalidOption(f"no window {what} is called {given!r}", advice=f"there are {', '.join(known)}")
-        if self.lateness < 0:
-            raise InvalidOption(f"an allowed lateness of {self.lateness} ms", advice="give 0 or more")
-
-    @property
-    def lateness(self) -> int:
-        """In milliseconds."""
-        given = self.allowed_lateness
-        return given // timedelta(milliseconds=1) if isinstance(given, timedelta) else given
-
-    @property
-    def is_global(self) -> bool:
-        return self.assigner == "global"
-
-    @property
-    def namespace(self) -> Serializer:
-        return GLOBAL_WINDOW if self.is_global else TIME_WINDOW
-
+from stateproc.writers.bootstrap.windowing import (
+    CONTENTS,
+    COUNTED,
+    HELD,
+    PAIRS,
+    STORED,
+    TIME,
+    WINDOW,
+    WindowColumns,
+    Windowing,
+)
 
 _TIMES, _GROUP_KEY, _GROUP_TEXT = "$timestamps", "$group_key", "$group_text"
 _LATEST = 2**63 - 1
