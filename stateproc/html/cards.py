@@ -9,14 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from stateproc.html import pictures
 from stateproc.html.units import counted, human_bytes, size_parts, visible
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 # Describe Arrow schemas as trees of names and types, bounded in depth and size.
 
@@ -73,6 +75,8 @@ def _shown(value: Any) -> Any:
 
 @cache
 def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # Lazy: start-up.
+
     environment = Environment(
         loader=PackageLoader("stateproc.html"),
         autoescape=True,

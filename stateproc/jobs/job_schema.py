@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from stateproc.errors import MissingPackage
 from stateproc.jobs.job_document import JobDocument, Path
-from stateproc.jobs.job_model import COLUMN, FLAG, STATE_KINDS, TEXT, TYPE, JobStateKind
+from stateproc.jobs.state_kinds import COLUMN, FLAG, STATE_KINDS, TEXT, TYPE, JobStateKind
 from stateproc.options import OPEN_OPTIONS, Interface, OptionDefinition
 from stateproc.writers.changes import CHANGES, ChangeDefinition
 

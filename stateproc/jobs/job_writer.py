@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from stateproc.jobs.job_model import STATE_KINDS, OperatorSpec, StateSpec
+from stateproc.jobs.job_model import OperatorSpec, StateSpec
 from stateproc.jobs.prepared_run import PreparedRun
 from stateproc.jobs.source_tables import SourceTables
+from stateproc.jobs.state_kinds import STATE_KINDS
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
 from stateproc.writers.savepoint_writer import SavepointWriter
 

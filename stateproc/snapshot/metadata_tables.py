@@ -17,8 +17,6 @@ from stateproc.model.operator import Operator
 from stateproc.model.operator_state import OperatorStateView
 from stateproc.model.rocksdb_tables import state_tables
 from stateproc.model.state import State
-from stateproc.reports.kafka_offsets import offsets_table
-from stateproc.sql import SqlCatalog
 
 if TYPE_CHECKING:
     from stateproc.snapshot.snapshot import Snapshot
@@ -251,14 +249,3 @@ CATALOGS: dict[str, Catalog] = {
     ),
 }
 """The metadata tables by name; ``operators`` has the columns of Flink's savepoint_metadata()."""
-
-
-# The tables of a snapshot for SQL: its states, and tables about it.
-
-
-def sql_catalog(snapshot: Snapshot) -> SqlCatalog:
-    """Return the tables: one per state, and states, operators, files, coordinators, rocksdb and offsets."""
-    tables = {name: (lambda catalog=catalog: catalog.table(snapshot)) for name, catalog in CATALOGS.items()}
-    return SqlCatalog(
-        snapshot.operators, snapshot.operator, {**tables, "offsets": lambda: offsets_table(snapshot.operators)}
-    )

@@ -295,7 +295,7 @@ class Snapshot:
             external_access: Whether statements may read and write files, attach databases and load extensions.
         """
         # Lazy: start-up.
-        from stateproc.snapshot.metadata_tables import sql_catalog
+        from stateproc.snapshot.sql_tables import sql_catalog
         from stateproc.sql import SqlDatabase
 
         return SqlDatabase(sql_catalog(self), threads, memory_limit, external_access=external_access)
@@ -313,7 +313,7 @@ class Snapshot:
             MissingPackage: duckdb is not installed.
         """
         # Lazy: start-up.
-        from stateproc.snapshot.metadata_tables import sql_catalog
+        from stateproc.snapshot.sql_tables import sql_catalog
         from stateproc.sql.database import views_in
 
         return views_in(connection, sql_catalog(self))

@@ -11,10 +11,10 @@ from stateproc.cli.exit_status import YES
 from stateproc.cli.write_output import chosen_engine, print_plan_or_report, storage_settings
 from stateproc.errors import InvalidOption
 from stateproc.jobs.engines import opened_tables
-from stateproc.jobs.job_model import STATE_KINDS
 from stateproc.jobs.job_writer import writer_of
 from stateproc.jobs.loading import Secrets, load_job
 from stateproc.jobs.prepared_run import prepare
+from stateproc.jobs.state_kinds import STATE_KINDS
 from stateproc.storage.filesystem import absolute, join, kind_of
 
 _BY_SUFFIX = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".arrow": "arrow"}

@@ -8,7 +8,7 @@ from typing import Any
 
 from stateproc.cli.arguments import add_open_options
 from stateproc.cli.command_definition import CommandDefinition
-from stateproc.jobs.job_model import STATE_KINDS
+from stateproc.jobs.state_kinds import STATE_KINDS
 from stateproc.writers.changes import CHANGES, ChangeDefinition, ChangeField
 
 ENGINES = ("local", "spark")

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 
 import stateproc
 from stateproc.errors import InvalidOption, SnapshotError
-from stateproc.jobs.job_model import STATE_KINDS
 from stateproc.jobs.run_report import RunReport
+from stateproc.jobs.state_kinds import STATE_KINDS
 from tests.helpers.document_runs import environment
 
 pytestmark = pytest.mark.spark

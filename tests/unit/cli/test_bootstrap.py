@@ -14,7 +14,7 @@ import pytest
 
 import stateproc
 from stateproc.cli.definitions.writing import state_arguments
-from stateproc.jobs.job_model import STATE_KINDS
+from stateproc.jobs.state_kinds import STATE_KINDS
 from tests.helpers.command_runs import CommandRun
 from tests.helpers.paths import DEMO, ROOT
 

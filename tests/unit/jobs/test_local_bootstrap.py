@@ -16,10 +16,10 @@ from deltalake import write_deltalake
 import stateproc
 from stateproc.errors import DuplicateKey, InvalidOption, NotFound, SnapshotError
 from stateproc.jobs.engines import SPARK_KINDS
-from stateproc.jobs.job_model import STATE_KINDS
 from stateproc.jobs.loading import Secrets, load_job
 from stateproc.jobs.local_tables import LocalTables
 from stateproc.jobs.prepared_run import prepare
+from stateproc.jobs.state_kinds import STATE_KINDS
 from tests.helpers.cases import case_snapshots
 from tests.helpers.paths import ROOT
 

@@ -9,8 +9,8 @@ from jsonschema import Draft202012Validator
 
 from stateproc.errors import InvalidOption
 from stateproc.jobs.job_document import parse_document
-from stateproc.jobs.job_model import STATE_KINDS
 from stateproc.jobs.job_schema import job_schema, validate
+from stateproc.jobs.state_kinds import STATE_KINDS
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
 from stateproc.writers.changes import CHANGES
 

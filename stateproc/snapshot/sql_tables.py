@@ -1,0 +1,20 @@
+"""The tables of a snapshot for SQL: its states, and tables about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stateproc.reports.kafka_offsets import offsets_table
+from stateproc.snapshot.metadata_tables import CATALOGS
+from stateproc.sql import SqlCatalog
+
+if TYPE_CHECKING:
+    from stateproc.snapshot.snapshot import Snapshot
+
+
+def sql_catalog(snapshot: Snapshot) -> SqlCatalog:
+    """Return the tables: one per state, and states, operators, files, coordinators, rocksdb and offsets."""
+    tables = {name: (lambda catalog=catalog: catalog.table(snapshot)) for name, catalog in CATALOGS.items()}
+    return SqlCatalog(
+        snapshot.operators, snapshot.operator, {**tables, "offsets": lambda: offsets_table(snapshot.operators)}
+    )
