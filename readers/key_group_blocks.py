@@ -27,7 +27,7 @@ from stateproc.storage.ranges import ReadAhead, reading_ahead
 #
 # Reuse saves the page faults of fresh memory: with it, 8 million entries of 26 bytes are read to batches in 0.148 s of
 # CPU time, without in 0.187 s (26 % more). Without a reference count (another Python), no buffer is reused: `_FREE` is
-# determined by experiment. tests/unit/readers/common/test_buffer_pool.py notices if buffers are no longer reused, or
+# determined by experiment. tests/unit/readers/test_buffer_pool.py notices if buffers are no longer reused, or
 # are reused too early.
 
 _KEPT = 3

@@ -1,7 +1,7 @@
 """Compile the exported kernels ahead of time into one shared library, which needs neither numba nor Python.
 
 ``python -m tools.kernel_library`` builds the library of this machine beside ``stateproc/codec/native/library.py``,
-which loads it. Each exported kernel gets a function ``int32 symbol(int64 *words)``, see ``codec/signatures.py``.
+which loads it. Each exported kernel gets a function ``int32 symbol(int64 *words)``, see ``codec/native/jit.py``.
 numba compiles all of them to LLVM modules; these are linked, reduced to what the exported functions need, and given to
 the C compiler's linker as one object file.
 """

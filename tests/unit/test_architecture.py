@@ -18,6 +18,14 @@ MOST_ROOT_MODULES = 6
 KNOWN_CYCLES: list[list[str]] = []
 """Import cycles that are still to be removed, by the last component of their modules' names."""
 
+NAMED_ELSEWHERE = {
+    "pyspark/sql/streaming/python_streaming_source_runner.py",
+    "stateproc/readers/__init__.py",
+    "stateproc/writers/__init__.py",
+    "tests/workers/acme_parsers.py",
+}
+"""Paths in texts that are not those of files of the project: in Spark, in wheels, in what a test writes."""
+
 FILES = source_files()
 
 
@@ -57,3 +65,18 @@ def test_sentences_use_standard_terms() -> None:
         for number, phrase, line in wording.phrases_in(name, (ROOT / name).read_text(encoding="utf-8"))
     ]
     assert found == []
+
+
+def test_files_that_texts_name_exist() -> None:
+    """Of paths in documentation, docstrings and comments, such as ``codec/vm/dispatch.py``, the end has to be a file's."""
+    mention = re.compile(r"(?<![\w/.\-])((?:[a-z_]+/)+[a-z_]+\.py)\b")
+    known = {f"/{name}" for name in wording.project_files()} | {f"/{path.relative_to(ROOT)}" for path in python_files()}
+    known |= {f"/{path.relative_to(ROOT)}" for path in (ROOT / "tools").glob("*.py")}
+    texts = {name for name in wording.project_files() if name.endswith((".py", ".md")) and name != "CHANGELOG.md"}
+    missing = [
+        f"{name}: {path}"
+        for name in sorted(texts)
+        for path in mention.findall((ROOT / name).read_text(encoding="utf-8"))
+        if path not in NAMED_ELSEWHERE and not any(file.endswith(f"/{path}") for file in known)
+    ]
+    assert missing == []

@@ -37,7 +37,7 @@ class LayoutContext:
     """Settings of decoding and encoding that a serializer snapshot does not contain.
 
     kryo: 2 (Flink 1.x) or 5 (Flink 2.x); the snapshot does not say which wrote it.
-    classes: descriptions of user classes, name → field → type (see serializers/classes.py).
+    classes: descriptions of user classes, name → field → type (see serializers/java/class_descriptions.py).
     temporal: 'micros' (timestamps, Spark's precision), 'exact' (ISO-8601 strings with all nanoseconds) or 'lossless'
         (strings where values can have digits below a microsecond).
     strict: what a column cannot hold is an error, instead of left out: digits below a microsecond, RowKinds other than

@@ -14,7 +14,7 @@ import stateproc
 from stateproc import OperatorBootstrap, SavepointWriter, types
 from stateproc.cli import main
 from tests.helpers.paths import DEMO
-from tests.unit.formats.test_formats import MAGIC, collector, committable, utf, versioned, versioned_list
+from tests.unit.connectors.test_formats import MAGIC, collector, committable, utf, versioned, versioned_list
 
 CUSTOMERS = "orders-per-customer"
 
