@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         A status of ``stateproc.cli.exit_status``; 130 after Ctrl-C. Arguments that cannot be parsed exit with 2.
     """
-    parser = _parser()
+    parser = command_parser()
     if _COMPLETING in os.environ:
         from stateproc.cli.commands.completion import complete  # Lazy: start-up.
 
@@ -137,7 +137,8 @@ def _print_line(kind: str, color: str, text: str) -> None:
         print(f"{kind}: {text}", file=sys.stderr)
 
 
-def _parser() -> ArgumentParser:
+def command_parser() -> ArgumentParser:
+    """Return the parser of the command line."""
     parser = ArgumentParser(
         prog="stateproc",
         description="Inspect and read Flink savepoints and checkpoints, without Flink.",

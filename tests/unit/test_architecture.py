@@ -68,7 +68,7 @@ def test_sentences_use_standard_terms() -> None:
 
 
 def test_files_that_texts_name_exist() -> None:
-    """Of paths in documentation, docstrings and comments, such as ``codec/vm/dispatch.py``, the end has to be a file's."""
+    """Paths in texts, such as ``codec/vm/dispatch.py``, end as a file of the project does."""
     mention = re.compile(r"(?<![\w/.\-])((?:[a-z_]+/)+[a-z_]+\.py)\b")
     known = {f"/{name}" for name in wording.project_files()} | {f"/{path.relative_to(ROOT)}" for path in python_files()}
     known |= {f"/{path.relative_to(ROOT)}" for path in (ROOT / "tools").glob("*.py")}

@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace, _SubParsersAction
 
 import pytest
 
-from stateproc.cli.app import _parser, main
+from stateproc.cli.app import command_parser, main
 from stateproc.cli.arguments import option_values
 from stateproc.options import FEED_OPTIONS, OPEN_OPTIONS, OPTIONS, PATH, Interface, OptionDefinition
 from tests.helpers.paths import FIXTURES
@@ -18,7 +18,7 @@ CLI_OPTIONS = [option for option in OPTIONS if Interface.CLI in option.interface
 
 
 def commands() -> dict[str, ArgumentParser]:
-    return next(action for action in _parser()._actions if isinstance(action, _SubParsersAction)).choices
+    return next(action for action in command_parser()._actions if isinstance(action, _SubParsersAction)).choices
 
 
 def command_with(option: OptionDefinition) -> ArgumentParser:
