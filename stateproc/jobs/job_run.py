@@ -9,7 +9,7 @@ import subprocess
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from stateproc.errors import InvalidOption, SnapshotError, Where, WriteFailed
@@ -28,7 +28,7 @@ from stateproc.snapshot.opening import open
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage.filesystem import basename, parent
 from stateproc.storage.writing import make_directory, publish
-from stateproc.writers.commit.commit import CommitHooks
+from stateproc.writers.commit.commit import CommitHooks, finish_killed
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.savepoint_writer import SavepointWriter
 
@@ -254,6 +254,8 @@ class _JobSteps:
         report.status, report.write = "unchanged", done.report.get("write")
         report.latest = done.report.get("latest")
         if not done.finished and not self.plan_only:
+            if done.write:
+                finish_killed(run.target, done.write, run.target_options)
             self._finish(run, done)
 
     def _write(self, run: PreparedRun, session: JobSession) -> None:
@@ -290,8 +292,8 @@ class _JobSteps:
                 self.report.checks += check_target(of_target, pending_snapshot(run, metadata, staging))
             self._stop_at_failures()
 
-        def made(data: bytes) -> bytes:
-            kept[0] = manifest.of_metadata(data)
+        def made(data: bytes, write: str) -> bytes:
+            kept[0] = manifest.of_metadata(data, write)
             return kept[0].to_bytes()
 
         writer.with_commit_hooks(CommitHooks(check if of_target else None, made))
@@ -308,15 +310,7 @@ class _JobSteps:
                 switch(run.latest, run.target, run.target_options)
                 self.report.latest = run.latest
             values = run.secrets.redact(self.report.to_dict())
-            done = RunManifest(
-                manifest.job,
-                manifest.run_id,
-                manifest.fingerprint,
-                manifest.metadata_sha256,
-                manifest.inputs,
-                True,
-                values,
-            )
+            done = replace(manifest, finished=True, report=values)
             done.save(run.target, run.target_options)
 
     def _stop_at_failures(self) -> None:

@@ -15,6 +15,7 @@ from stateproc.storage.filesystem import StorageOptions, join, kind_of, read_ran
 from stateproc.storage.layout import METADATA
 from stateproc.storage.writing import publish
 from stateproc.writers.commit.commit import MANIFEST
+from stateproc.writers.commit.staging import run_of_marker
 
 RunStatus = Literal["written", "unchanged", "planned", "failed"]
 SUCCESS: tuple[RunStatus, ...] = ("written", "unchanged", "planned")
@@ -128,6 +129,7 @@ class RunManifest:
         metadata_sha256: The hash of ``_metadata``.
         inputs: The inputs and their versions, as plain values.
         finished: Whether everything after the commit was done, too: the pointer and the report.
+        write: The write's run, which is in the names of its files.
         report: The report of the run; empty until it is finished.
     """
 
@@ -137,6 +139,7 @@ class RunManifest:
     metadata_sha256: str
     inputs: list[dict[str, Any]] = field(default_factory=list)
     finished: bool = False
+    write: str = ""
     report: Mapping[str, Any] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
@@ -149,13 +152,14 @@ class RunManifest:
             "metadata_sha256": self.metadata_sha256,
             "inputs": self.inputs,
             "finished": self.finished,
+            "write": self.write,
             "report": dict(self.report),
         }
         return json.dumps(values, indent=1, ensure_ascii=False).encode("utf-8", "replace")
 
-    def of_metadata(self, data: bytes) -> RunManifest:
-        """Return the manifest of a snapshot with these bytes as its ``_metadata``."""
-        return replace(self, metadata_sha256=hashlib.sha256(data).hexdigest())
+    def of_metadata(self, data: bytes, write: str) -> RunManifest:
+        """Return the manifest of a snapshot with these bytes as its ``_metadata``, by a write's run."""
+        return replace(self, metadata_sha256=hashlib.sha256(data).hexdigest(), write=write)
 
     def save(self, directory: str, options: StorageOptions | None) -> None:
         """Replace the manifest in a directory, atomically. Raises WriteFailed."""
@@ -179,6 +183,12 @@ def manifest_of(directory: str, options: StorageOptions | None) -> RunManifest |
     return manifest
 
 
+def _run_of(values: Mapping[str, Any]) -> str:
+    """Return the write's run in a manifest; empty where there is none, as before releases that put it there."""
+    marker = f".stateproc-{values.get('write')}"
+    return run_of_marker(marker) or ""
+
+
 def _parsed(data: bytes) -> RunManifest | None:
     try:
         values = json.loads(data)
@@ -191,6 +201,7 @@ def _parsed(data: bytes) -> RunManifest | None:
             str(values["metadata_sha256"]),
             inputs=list(values["inputs"]),
             finished=bool(values["finished"]),
+            write=_run_of(values),
             report=dict(values["report"]),
         )
     except (KeyError, TypeError, ValueError, RecursionError):

@@ -41,12 +41,12 @@ class CommitHooks:
 
     Attributes:
         check: Receives the snapshot and where its files are; an error that it raises ends the write.
-        manifest: Receives the bytes of ``_metadata`` and returns the manifest, which is written before it: where a
-            snapshot has no manifest that fits, a job did not write it.
+        manifest: Receives the bytes of ``_metadata`` and the write's run, returns the manifest, which is written
+            before it: where a snapshot has no manifest that fits, a job did not write it.
     """
 
     check: Callable[[SnapshotMetadata, Staging], None] | None = None
-    manifest: Callable[[bytes], bytes] | None = None
+    manifest: Callable[[bytes, str], bytes] | None = None
 
 
 _MARKER_TEXT = (
@@ -127,7 +127,7 @@ class Commit:
         manifest = self._hooks.manifest
         if manifest is not None:
             self._manifest_written = True
-            publish(self._uri(MANIFEST), manifest(data), staging.temporary, staging.storage_options)
+            publish(self._uri(MANIFEST), manifest(data, staging.run), staging.temporary, staging.storage_options)
         publish(staging.metadata_uri, data, staging.temporary, staging.storage_options)
         self._withdraw_if_over(data)
         # First, so that an attempt of a task that ends from now on finds the write over and removes its file itself.
@@ -197,6 +197,32 @@ class Commit:
         if read_range(uri, 0, len(data) + 1, options) == data:
             remove(uri, options)
         staging.check_under_way()
+
+
+def finish_killed(path: str, run: str, storage_options: Mapping[str, Any] | None = None) -> None:
+    """Remove what a write has left that was killed between ``_metadata`` and its end.
+
+    Files of other writes stay while their markers are there: these may be under way.
+
+    Args:
+        path: the directory of the complete snapshot.
+        run: the write's run, as `CommitHooks.manifest` received it.
+        storage_options: fsspec's options of the file system.
+
+    Raises:
+        WriteFailed: a file cannot be removed.
+    """
+    staging = Staging(absolute(path), run, dict(storage_options or {}))
+    options = staging.storage_options
+    for uri in (staging.marker_uri, join(staging.directory_uri, staging.temporary)):
+        remove(uri, options)
+    # A write begins with its marker and ends with _metadata. In this order, files whose write has ended meanwhile are
+    # those that _metadata names.
+    before = _entries(staging)
+    under_way = {run_of_marker(entry.name) for entry in _entries(staging)}
+    for name in _leftovers(staging, before):
+        if run_of_file(name) not in under_way:
+            remove(join(staging.directory_uri, name), options)
 
 
 def check_target(path: str, *, overwrite: bool, sources: Sequence[str], storage_options: Mapping[str, Any]) -> bool:

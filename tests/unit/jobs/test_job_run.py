@@ -266,6 +266,71 @@ def test_secrets_appear_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert not any(secret in text for secret in ("hunter2", "swordfish") for text in texts)
 
 
+_STEPWISE = """
+import os, signal, sys
+import stateproc
+
+CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir"}
+job, place = sys.argv[1:]
+
+def run(step):
+    seen = 0
+    def before(event, arguments):
+        nonlocal seen
+        writes = event in CHANGES or (event == "open" and "w" in str(arguments[1]))
+        if not writes or not str(arguments[0]).startswith(place):
+            return
+        if seen == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+        seen += 1
+    sys.addaudithook(before)
+    assert stateproc.run_job(job, variables={"step": str(step)}).status == "written"
+
+step = 0
+while True:
+    child = os.fork()
+    if not child:
+        run(step)
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    if os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
+        print(step, os.waitstatus_to_exitcode(status))
+        break
+    step += 1
+"""
+"""Kill a run before its first, second … change to files, until one ends by itself; print its number and status."""
+
+
+def test_a_run_killed_at_any_step_leaves_no_partial_savepoint_and_the_next_one_succeeds(tmp_path: Path) -> None:
+    file, place = tmp_path / "job.json", tmp_path / "out"
+    old = {"job": "old", "base": {"path": SHOP}, "target": {"path": f"{place}/${{step}}/target"}}
+    job = {
+        "variables": {"step": ""},
+        "changes": [{"rescale": {"max_parallelism": 64}}],
+        "latest": f"{place}/${{step}}/latest",
+    }
+    file.write_text(json.dumps(old | job))
+    command = [sys.executable, "-c", _STEPWISE, str(file), str(place)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
+    last, status = map(int, done.stdout.split())
+    assert status == 0, done.stderr
+    found = set()
+    for step in range(last):
+        target = place / str(step) / "target"
+        left = {path.name for path in target.iterdir()} if target.exists() else set()
+        if "_metadata" in left:
+            assert stateproc.open(str(target)).verify().problems == ()
+        next_run = stateproc.run_job(file, variables={"step": str(step)})
+        assert next_run.status == ("unchanged" if "_metadata" in left else "written"), (step, left)
+        found.add((next_run.status, any(name.startswith(".stateproc-") for name in left)))
+        assert [name for name in _files(target) if name.startswith(".")] == [], (step, left)
+        named = stateproc.open(str(target))
+        assert named.verify().problems == ()
+        assert (target.parent / "latest").read_text() == f"{target}\n"
+        assert stateproc.run_job(file, variables={"step": str(step)}).status == "unchanged"
+    assert found == {("written", False), ("written", True), ("unchanged", True), ("unchanged", False)}
+
+
 def _killed_runs(job: Path, target: Path, kills: int, check: Callable[[], None]) -> list[str]:
     """Kill runs at random moments of their writing; return what each had left: nothing, files or a savepoint."""
     command = [sys.executable, "-m", "stateproc", "run", str(job)]

@@ -19,7 +19,7 @@ from stateproc.writers.commit.staging import Staging
 NOTHING = SnapshotMetadata(4, 1, (), ())
 
 
-def _manifest(data: bytes) -> bytes:
+def _manifest(data: bytes, run: str = "") -> bytes:
     return hashlib.sha256(data).hexdigest().encode()
 
 
@@ -83,6 +83,27 @@ def test_a_commit_that_fails_after_its_manifest_removes_it(tmp_path: Path, monke
         begun.complete(NOTHING, 4)
     begun.abort()
     assert not (tmp_path / "target").exists()
+
+
+def test_what_a_killed_write_left_is_removed_but_nothing_of_others(tmp_path: Path) -> None:
+    """Leftovers of writes whose markers are gone; files that are named, of a write under way, or of others stay."""
+    target, own, other, over = tmp_path / "target", "0" * 16, "1" * 16, "2" * 16
+    SavepointWriter.from_existing_savepoint(None, stateproc.bundled_snapshot("shop")).write(target)
+    kept = {*_names(target), f".stateproc-{other}", f"stateproc-{other}-{'a' * 32}", "theirs", ".theirs"}
+    left = {
+        f".stateproc-{own}",
+        f".stateproc-{own}-metadata",
+        f"stateproc-{own}-{'b' * 32}",
+        f"stateproc-{over}-{'c' * 32}",
+    }
+    assert len(kept) > 6
+    for name in kept | left:
+        (target / name).touch()
+    commit.finish_killed(str(target), own)
+    assert set(_names(target)) == kept
+    commit.finish_killed(str(target), own)
+    assert set(_names(target)) == kept
+    assert stateproc.open(str(target)).verify().problems == ()
 
 
 def test_readers_verify_and_orphans_accept_the_manifest(tmp_path: Path) -> None:
