@@ -1,7 +1,8 @@
 """What a described class is for Kryo: an object with fields, a record, a Map or a Collection; doubts about it.
 
 Kryo writes no fields of a class that is a Map or a Collection. An empty one has a body of one byte (Kryo 2: 00, Kryo 5:
-01), followed by 00 for a TreeMap or a TreeSet. One described field can have these bytes, too.
+01), followed by 00 for the comparator that a TreeMap, a TreeSet or Kryo 5's PriorityQueue does not have. One or two
+described fields can have these bytes, too.
 """
 
 from __future__ import annotations
@@ -169,24 +170,29 @@ KNOWN_CLASSES: Mapping[str, UserClass] = {
 
 
 EMPTY_BODIES = {2: (b"\0", b"\0\0"), 5: (b"\1", b"\1\0")}
-"""What Kryo writes for an empty Map or Collection, and for an empty TreeMap or TreeSet."""
+"""What Kryo writes for an empty Map or Collection, and for an empty one that has a place for a comparator."""
 SEARCHED_FORMS = ("java.util.HashMap", "java.util.ArrayList", "java.util.TreeMap", "java.util.TreeSet")
 """The forms that are tried to find out why descriptions do not fit."""
+
+
+_PLAIN_FORMS = ("map<String, Object>", "list<Object>")
 
 
 class Ambiguous(UnsupportedSnapshot):
     """Bytes that several descriptions fit, with different values."""
 
     @classmethod
-    def of(cls, value: KryoObject) -> Ambiguous:
+    def of(cls, value: KryoObject, body: bytes) -> Ambiguous:
         """The error for an object whose bytes are those of an empty map, too."""
         name = value.class_name
         fields = ", ".join(f"{field} = {shown}" for field, shown in value.fields.items())
+        forms = ("java.util.TreeMap<Object, Object>", "java.util.TreeSet<Object>") if len(body) > 1 else _PLAIN_FORMS
         return cls(
             f"an object of class {name!r} has the bytes of an empty Map or Collection as well as those of its "
             f"described fields ({fields}); Kryo does not write the fields of Maps and Collections",
-            advice=f'say in the description what the class is: "class {name}": {{…}} if it is neither a Map nor a '
-            f'Collection; else "{name}": "map<String, Object>", or "list<Object>"',
+            advice=f'it may be a Map or a Collection: describe it as "{name}": "{forms[0]}" or '
+            f'"{forms[1]}", or say that it is a class with fields: "class {name}": {{…}} ("record {name}" for a '
+            "record)",
         )
 
 
@@ -210,7 +216,7 @@ class Doubts:
         cursor = data.cursor
         body = bytes(cursor.data[start : min(cursor.pos, start + 3)])
         if may_be_collection(described) and body in EMPTY_BODIES[data.version]:
-            self.ambiguous = Ambiguous.of(value).at(file=cursor.file, offset=cursor.base + start)
+            self.ambiguous = Ambiguous.of(value, body).at(file=cursor.file, offset=cursor.base + start)
         return value
 
 
@@ -221,7 +227,7 @@ def description(setting: KryoSetting, name: str) -> UserClass | None:
 
 def may_be_collection(described: UserClass) -> bool:
     """Return whether an empty Map or Collection can have the bytes of the class for all that its description says."""
-    return described.form is None and described.interfaces is None and len(described.fields) == 1
+    return described.form is None and described.interfaces is None and bool(described.fields)
 
 
 def pushes_arguments(described: UserClass, version: int, guesses: Guesses) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 from stateproc.codec.errors import BadValue
 from stateproc.codec.kryo.bodies import BODIES
 from stateproc.codec.kryo.classes import OUTSIDE_REGISTRATIONS, UnknownId
+from stateproc.codec.kryo.forms import may_be_collection
 from stateproc.codec.kryo.primitives import KryoInput
 from stateproc.codec.kryo.reader import read_guessing, read_kryo
 from stateproc.codec.kryo.setting import FORM_GUESS, Guesses, KryoSetting
@@ -297,8 +298,8 @@ def _fits(data: bytes, setting: KryoSetting, changed: UserClass) -> bool:
 
 
 def _certain(described: UserClass) -> UserClass:
-    """A class of one field as one that is no Map or Collection, whose bytes that may be, too."""
-    return replace(described, form=CLASS) if described.form is None and len(described.fields) == 1 else described
+    """A class that may be a Map or a Collection as one that is not: the bytes of fields are those of an empty one."""
+    return replace(described, form=CLASS) if may_be_collection(described) else described
 
 
 def _fields_missing(data: bytes, setting: KryoSetting) -> tuple[str, str] | None:

@@ -54,15 +54,16 @@ from stateproc.wire import Cursor
 # Refuse objects whose bytes are those of an empty Map or Collection, too.
 #
 # Kryo writes no fields of a class that is a Map or a Collection. An empty one has a body of one byte (Kryo 2: 00, Kryo
-# 5: 01), followed by 00 for a TreeMap or a TreeSet. One described field can have these bytes, and nothing in a snapshot
-# says which it is.
+# 5: 01), followed by 00 for a TreeMap, a TreeSet or Kryo 5's PriorityQueue. One or two described fields can have these
+# bytes, and nothing in a snapshot says which it is.
 
 
 @dataclass(frozen=True)
 class EmptyValue:
-    """An object with the bytes of an empty Map, and its fields as pyarrow has them."""
+    """An object with the bytes of an empty Map, these bytes, and its fields as pyarrow has them."""
 
     value: KryoObject
+    body: bytes
     row: dict[str, Any]
 
 
@@ -80,7 +81,7 @@ def empty_values(described: UserClass, setting: KryoSetting, column: KryoColumn)
         except (SnapshotError, BadValue):
             continue
         if not cursor.remaining:
-            found.append(EmptyValue(value, row))
+            found.append(EmptyValue(value, body, row))
     return tuple(found)
 
 
@@ -93,7 +94,7 @@ def refuse_empty(array: pa.StructArray, values: tuple[EmptyValue, ...]) -> pa.St
             equal = column.is_null() if part is None else pc.equal(column, pa.scalar(part, column.type))
             same = pc.and_(same, equal.fill_null(False))
         if pc.any(same).as_py():
-            raise Ambiguous.of(empty.value)
+            raise Ambiguous.of(empty.value, empty.body)
     return array
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from stateproc.codec.kryo.reader import read_kryo
 from stateproc.codec.kryo.setting import KryoSetting
 from stateproc.codec.kryo.values import json_text
+from stateproc.codec.machine import ValueDecoder
 from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot
-from stateproc.serializers.core.base import Undecodable
+from stateproc.serializers.core.base import LayoutContext, Undecodable
 from stateproc.serializers.java.class_descriptions import parse_classes
 from stateproc.serializers.kryo.serializer import Kryo
 from stateproc.wire import Cursor
@@ -96,21 +98,76 @@ def test_an_undescribed_comparator_needs_the_end_of_the_value(version: int) -> N
     assert f'classes={{"{OWN}ByLength": {{' in str(error.value.advice)
 
 
+# What Kryo writes for an empty subclass of each: without and with a place for a comparator.
+EMPTY_SUBCLASSES = {
+    "HashMap": {2: "00", 5: "01"},
+    "EnumMap": {2: "00", 5: "01"},
+    "ArrayList": {2: "00", 5: "01"},
+    "HashSet": {2: "00", 5: "01"},
+    "TreeMap": {2: "0000", 5: "0100"},
+    "TreeSet": {2: "0000", 5: "0100"},
+    "PriorityQueue": {2: "00", 5: "0100"},
+}
+# Fields that have these bytes: of one byte each, numbers and nulls.
+PLAIN_FIELDS: dict[int, list[dict[str, Any]]] = {
+    1: [{"version": "int"}, {"a": "byte"}, {"a": "boolean"}, {"a": "long"}],
+    2: [
+        {"a": "int", "b": "int"},
+        {"a": "int", "b": "String"},
+        {"a": "boolean", "b": "Object"},
+        {"a": "byte", "b": "java.util.List<String>"},
+        {"this$0": "com.acme.Outer", "a": "int", "b": "long"},
+    ],
+}
+
+
+def empty_value(superclass: str, version: int) -> bytes:
+    """Return an empty value of class com.acme.Shop$Props by its name."""
+    name = b"com.acme.Shop$Props"
+    body = bytes.fromhex(EMPTY_SUBCLASSES[superclass][version])
+    return b"\1\0" + name[:-1] + bytes([name[-1] | 0x80]) + b"\1" + body
+
+
 @pytest.mark.parametrize("version", [2, 5])
-def test_an_empty_map_is_never_an_object_with_a_field(version: int) -> None:
-    name = b"com.acme.Props"
-    body = b"\0" if version == 2 else b"\1"
-    value = b"\1\0" + name[:-1] + bytes([name[-1] | 0x80]) + b"\1" + body
-    serializer = Kryo("com.acme.Props")
+@pytest.mark.parametrize("superclass", EMPTY_SUBCLASSES)
+def test_an_empty_map_or_collection_is_never_an_object_with_fields(superclass: str, version: int) -> None:
+    name, value = "com.acme.Shop$Props", empty_value(superclass, version)
+    is_map = superclass.endswith("Map")
+    for fields in PLAIN_FIELDS[len(EMPTY_SUBCLASSES[superclass][version]) // 2]:
+        for serializer in (Kryo(name), Kryo("java.lang.Object")):
+            with pytest.raises(UnsupportedSnapshot, match="has the bytes of an empty Map or Collection") as error:
+                serializer.decode(value, kryo=version, classes={name: fields})
+            assert f'"class {name}": {{…}}' in str(error.value.advice)
+            sorted_ = len(EMPTY_SUBCLASSES[superclass][version]) > 2
+            shown = '"java.util.TreeMap<Object, Object>"' if sorted_ else '"map<String, Object>" or "list<Object>"'
+            assert f'"{name}": {shown}' in str(error.value.advice)
+            found = serializer.decode(value, kryo=version, classes={f"class {name}": fields})
+            assert isinstance(found, dict) and found.keys() >= fields.keys()
+    of = "<Object, Object>" if is_map else "<Object>"
+    assert Kryo(name).decode(value, kryo=version, classes={name: f"java.util.{superclass}{of}"}) == []
+    if is_map:
+        assert Kryo(name).decode(value, kryo=version, classes={name: f"map{of}"}) == []
+
+
+@pytest.mark.parametrize("version", [2, 5])
+def test_rows_with_an_empty_map_among_them_are_refused(version: int) -> None:
+    """The columns of a program are searched, also where other rows cannot be maps."""
+    value, classes = empty_value("TreeMap", version), {"com.acme.Shop$Props": {"a": "int", "b": "int"}}
+    other = value[:-2] + b"\4\6"
+    assert rows([other, other], version, classes) == [{"a": 2, "b": 3}] * 2
     with pytest.raises(UnsupportedSnapshot, match="has the bytes of an empty Map or Collection") as error:
-        serializer.decode(value, kryo=version, classes={"com.acme.Props": {"version": "int"}})
-    assert '"class com.acme.Props": {…}' in str(error.value.advice)
-    assert serializer.decode(value, kryo=version, classes={"com.acme.Props": "map<String, Object>"}) == []
-    assert serializer.decode(value, kryo=version, classes={"class com.acme.Props": {"version": "int"}}) == {
-        "version": 0 if version == 2 else -1
-    }
-    two = {"com.acme.Props": {"version": "int", "b": "int"}}
-    assert serializer.decode(value + b"\2", kryo=version, classes=two) is not None
+        rows([other, value, other], version, classes)
+    assert "java.util.TreeMap<Object, Object>" in str(error.value.advice)
+
+
+def rows(values: list[bytes], version: int, classes: dict[str, Any]) -> list[Any]:
+    """Decode values of one column at once."""
+    context = LayoutContext(kryo=version, classes=parse_classes(classes))
+    data = np.frombuffer(b"".join(values) + bytes(8), dtype=np.uint8)
+    ends = np.cumsum([len(value) for value in values], dtype=np.int64)
+    starts = np.concatenate(([0], ends[:-1])).astype(np.int64)
+    decoder = ValueDecoder(Kryo("com.acme.Shop$Props").layout(context))
+    return list(decoder.decode(data, starts, ends).to_pylist())
 
 
 @pytest.mark.parametrize("version", [2, 5])
