@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from stateproc.errors import SnapshotError
 from stateproc.metadata import walk_stream_handles
 from stateproc.metadata.handles import StreamHandle
+from stateproc.model.config_snapshots import ADVICE, config_snapshot_note, config_snapshot_states
 from stateproc.model.operator import Operator
 from stateproc.model.operator_state import OperatorStateView
 from stateproc.model.raw_keyed import raw_keyed_parts
@@ -69,7 +70,7 @@ def operator_report(operator: Operator, sizes: OperatorSizes) -> Report:
         "key_group_bytes": sizes.key_group_bytes,
         "states": states,
         "unreadable_states": sum(state["problem"] is not None for state in states),
-        "notes": [*_missing_sizes(states, sizes), *_data_views(states)],
+        "notes": [*_missing_sizes(states, sizes), *_data_views(states), *_config_snapshots(operator)],
         "problems": list(
             dict.fromkeys(str(problem) for problem in (*operator.problems, *sizes.problems, *raw_problems))
         ),
@@ -123,6 +124,13 @@ def _data_views(states: list[Report]) -> Iterator[str]:
                     f"{state['name']}: a field of type RAW(…{view}) is a view of a {kind} state of this operator; "
                     "the value contains no data of it, so its column is a boolean that is always null"
                 )
+
+
+def _config_snapshots(operator: Operator) -> Iterator[str]:
+    """Say which states Flink 1.17 and later cannot restore, and what to do."""
+    states = config_snapshot_states(operator)
+    if states:
+        yield f"{config_snapshot_note(states)}; {ADVICE}"
 
 
 def _stream_bytes(operator: Operator) -> tuple[int, int]:

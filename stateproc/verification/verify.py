@@ -12,6 +12,7 @@ from stateproc.errors import SnapshotError, not_found
 from stateproc.metadata.handles import StreamHandle
 from stateproc.metadata.snapshot import SnapshotMetadata
 from stateproc.metadata.walk import relative_shared_files, walk_stream_handles
+from stateproc.model.config_snapshots import ADVICE, config_snapshot_note, config_snapshot_states
 from stateproc.model.operator import Operator
 from stateproc.model.parallel_scan import read_in_order, thread_count
 from stateproc.serializers.core.registry import load_plugins
@@ -70,6 +71,13 @@ def claimed_file_notes(operator: Operator) -> Iterator[Problem]:
             operator.display,
             file=place,
         )
+
+
+def config_snapshot_notes(operator: Operator, wanted: Sequence[str]) -> Iterator[Problem]:
+    """Yield a note on states, of those that are wanted, that Flink 1.17 and later cannot restore."""
+    states = tuple(name for name in config_snapshot_states(operator) if not wanted or name in wanted)
+    if states:
+        yield Problem(Severity.NOTE, config_snapshot_note(states), ADVICE, operator.display, states)
 
 
 Advance = Callable[[int], None]
@@ -285,6 +293,7 @@ def _planned(
     yield from key_group_problems(operator)
     keyed = keyed_plan(operator, position, wanted, threads, hash_function)
     yield from keyed.findings
+    yield from config_snapshot_notes(operator, wanted)
     yield from keyed.units
     yield from raw_timer_units(operator, position, wanted, hash_function)
     yield from operator_state_units(operator, position, wanted)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from stateproc.errors import SnapshotError
 from stateproc.flink_versions import Release
 from stateproc.metadata.backend import StateMetaInfo
-from stateproc.serializers.core.registry import CONFIG_VERSION
+from stateproc.model.config_snapshots import ADVICE, FIRST_WITHOUT, has_config_snapshot
 from stateproc.writers.changes.change_definition import OFFSET_WORDS
 from stateproc.writers.plan.savepoint_plan import OperatorPlan, PlanAction
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
@@ -18,8 +18,6 @@ from stateproc.writers.scaled_operators import AnyOperator, WriteSettings
 # Say of which serializers Flink cannot restore the state, whatever is rewritten.
 
 _FLINKX = b"org.apache.flinkx.api.serializer."
-_CONFIG = CONFIG_VERSION.to_bytes(4, "big")
-_WITHOUT_CONFIG = Release(1, 17)
 
 
 def serializer_notes(operator: ExistingOperator, release: Release) -> Iterator[str]:
@@ -31,11 +29,10 @@ def serializer_notes(operator: ExistingOperator, release: Release) -> Iterator[s
             f"{display}: its state is of flink-scala-api, whose releases (up to 1.1.4, 1.1.5 to 1.2.x, 2.x) do "
             "not restore state of each other: the job needs a release with the layout of the source's"
         )
-    if release >= _WITHOUT_CONFIG and any(_CONFIG in data for data in snapshots):
+    if release >= FIRST_WITHOUT and any(has_config_snapshot(data) for data in snapshots):
         yield (
-            f"{display}: a serializer's snapshot is of TypeSerializerConfigSnapshot, which Flink {_WITHOUT_CONFIG} has "
-            f"no longer, so that Flink {release} cannot restore it: give the serializer a snapshot of its own and "
-            "take a savepoint in Flink 1.16, or leave such states out (drop-state)"
+            f"{display}: a serializer's snapshot is of TypeSerializerConfigSnapshot, which Flink {FIRST_WITHOUT} has "
+            f"no longer, so that Flink {release} cannot restore it: {ADVICE}"
         )
 
 
