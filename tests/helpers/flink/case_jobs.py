@@ -22,7 +22,7 @@ from tests.helpers.flink.jars import home_of, jars
 from tests.helpers.quick_java import QUICK_JAVA
 
 Line = dict[str, Any]
-_SECONDS = 300
+_SECONDS = 600
 _MORE_OPENED = ("java.io", "java.math", "java.util.function", "java.util.concurrent.locks")
 _REPORTS, _COMPARES = "Lab", "com.acme.lab.Lab"
 _RUNNERS = {_REPORTS: CASE_SOURCES / "Lab.java", _COMPARES: CASE_SOURCES / "acme" / "Lab.java"}
@@ -36,7 +36,7 @@ def release_of(case: str) -> str:
 def job_path(case: str, release: str | None = None, without: Sequence[str] = ()) -> str:
     """Compile a runner and its jobs against the jars of a release; return the class path.
 
-    With the release of the case's snapshots, all jobs of that release are compiled at once.
+    All jobs that run with a release are compiled at once.
 
     Args:
         case: The case.
@@ -60,6 +60,12 @@ def job_path(case: str, release: str | None = None, without: Sequence[str] = ())
     return os.pathsep.join([str(classes), *kept])
 
 
+def _lines_of(case: str) -> set[str]:
+    """Return the release lines with which the jobs of a case run: the snapshots' and those of `restores`."""
+    others = (entry.get("release") for entry in manifest_of(case).get("restores", ()))
+    return {release_of(case), *(line for line in others if line)}
+
+
 def _runner_of(case: str) -> str:
     return _COMPARES if any(_is_compared(file) for file in (CASE_SOURCES / case / "src").glob("*.java")) else _REPORTS
 
@@ -72,7 +78,7 @@ def _is_compared(file: Path) -> bool:
 def _sources(line: str, runner: str, case: str) -> list[Path]:
     """Return the sources of all jobs in Java that run on a release under a runner; those that cases share, once."""
     cases = [path.parent.name for path in sorted(CASE_SOURCES.glob("*/case.json"))]
-    together = [one for one in cases if release_of(one) == line and _runner_of(one) == runner and not _has_scala(one)]
+    together = [one for one in cases if line in _lines_of(one) and _runner_of(one) == runner and not _has_scala(one)]
     files = (file for one in (together if case in together else [case]) for file in _sources_of(one))
     found = {file.name: file for file in files if file.suffix == ".java"}
     return [found[name] for name in sorted(found)]

@@ -1,5 +1,7 @@
 """Real Flink restores what is rewritten of the snapshots of tests/cases, with equal values.
 
+All that one runner restores with one release runs in one JVM.
+
 `restores` of `case.json` lists them, each with
 
 * `job`: its class, for jobs that compare with their variant; `arguments` of the runner; `backends`;
@@ -18,8 +20,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +31,15 @@ import pytest
 from stateproc import SavepointWriter
 from stateproc.cli import main
 from tests.helpers.cases import CASE_SOURCES, CaseSnapshot, case_snapshots, manifest_of
-from tests.helpers.flink.case_jobs import Line, compares, comparing, found_by_runs, job_path, reporting
+from tests.helpers.flink.case_jobs import (
+    Line,
+    compares,
+    comparing,
+    found_by_runs,
+    job_path,
+    release_of,
+    reporting,
+)
 from tests.helpers.paths import ROOT
 
 pytestmark = pytest.mark.flink
@@ -79,13 +90,14 @@ class Restore:
             writer = SavepointWriter.from_existing_savepoint(None, one.path, options)
             REWRITES[self.entry["python"]](writer, one)
             return str(writer.write(target))
-        verb, *words = self.entry["verb"]
+        verb = list(takewhile(lambda word: not word.startswith("--"), self.entry["verb"]))
+        words = self.entry["verb"][len(verb) :]
         words += ["--uids", ",".join(one.uids)] if one.uids else []
         for name, value in one.options.items():
             if name in OPTIONS:
                 words += [OPTIONS[name], value]
-        status = main([verb, one.path, str(target), "--json", *words])
-        assert status == 0, f"{verb} {' '.join(words)}: exit status {status}"
+        status = main([*verb, one.path, str(target), "--json", *words])
+        assert status == 0, f"{' '.join([*verb, *words])}: exit status {status}"
         return str(target)
 
     def expected(self) -> dict[tuple[str, ...], Any]:
@@ -111,7 +123,6 @@ class Restore:
         }
 
 
-UNTOUCHED = "untouched"
 OPTIONS = {"classes": "--classes", "plugins": "--plugins", "allowed_roots": "--allow-root"}
 
 
@@ -151,31 +162,76 @@ def test_a_case_that_is_not_restored_here_says_why(case: str) -> None:
     assert not other or case in (ROOT / str(other)).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("case", RESTORED)
-def test_flink_restores_what_was_rewritten(case: str, tmp_path: Path) -> None:
-    grouped: dict[tuple[str | None, tuple[str, ...]], list[tuple[str, Restore, list[str], Path]]] = {}
-    for number, entry in enumerate(manifest_of(case)["restores"]):
-        restore = Restore(case, number)
-        path = restore.rewritten(tmp_path / f"rewritten-{number}")
-        words = comparing if compares(case) else reporting
+Group = tuple[str, bool, tuple[str, ...]]
+"""Release line, whether the runner is the one that compares, and jars that are left out."""
+
+
+def _groups() -> dict[Group, list[Restore]]:
+    found: dict[Group, list[Restore]] = {}
+    for case in RESTORED:
+        for number, entry in enumerate(manifest_of(case)["restores"]):
+            group = entry.get("release", release_of(case)), compares(case), tuple(entry.get("without", ()))
+            found.setdefault(group, []).append(Restore(case, number))
+    return found
+
+
+def _name(group: Group) -> str:
+    release, comparing_runner, without = group
+    return " without ".join([f"{release} {'compares' if comparing_runner else 'reports'}", *without[:1]])
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a job; ``untouched``: with the snapshot that was not rewritten."""
+
+    restore: Restore
+    backend: str
+    snapshot: str
+    target: Path
+    untouched: bool = False
+
+    @property
+    def arguments(self) -> list[str]:
+        entry = self.restore.entry
+        words = comparing if compares(self.restore.case) else reporting
+        arguments = () if self.untouched else entry.get("arguments", ())
+        return list(words(entry["job"], self.snapshot, self.target, self.backend, arguments))
+
+    def __str__(self) -> str:
+        entry = self.restore.entry
+        return f"{self.restore.case}: {' '.join(entry.get('verb', [entry.get('python')]))} on {self.backend}"
+
+
+def _runs(restores: list[Restore], folder: Path) -> Iterator[Run]:
+    """Rewrite snapshots; yield the runs that restore them, and one of each job whose untouched snapshot counts, too."""
+    untouched: set[tuple[str, str]] = set()
+    for restore in restores:
+        entry, place = restore.entry, folder / restore.case / str(restore.number)
+        place.mkdir(parents=True)
+        path = restore.rewritten(place / "rewritten")
         for backend in entry.get("backends", ["hashmap", "rocksdb"]):
-            target = tmp_path / f"{number}-{backend}"
-            name = f"{' '.join(entry.get('verb', [entry.get('python')]))} on {backend}"
-            run = words(entry["job"], path, target, backend, entry.get("arguments", ()))
-            group = entry.get("release"), tuple(entry.get("without", ()))
-            grouped.setdefault(group, []).append((name, restore, list(run), target))
-            if entry.get("unreadable"):
-                as_it_was = tmp_path / f"{number}-untouched"
-                run = words(entry["job"], restore.untouched, as_it_was, "rocksdb")
-                grouped[group].append((UNTOUCHED, restore, list(run), as_it_was))
+            yield Run(restore, backend, path, place / backend)
+        job = restore.case, entry["job"]
+        if entry.get("unreadable") and job not in untouched:
+            untouched.add(job)
+            yield Run(restore, "rocksdb", restore.untouched, place / "untouched", untouched=True)
+
+
+@pytest.mark.parametrize("group", _groups(), ids=_name)
+def test_flink_restores_what_was_rewritten(group: Group, tmp_path: Path) -> None:
+    release, _, without = group
+    by_path: dict[str, list[Run]] = {}
+    for run in _runs(_groups()[group], tmp_path):
+        by_path.setdefault(job_path(run.restore.case, release, without), []).append(run)
+    found: dict[Run, list[Line] | str] = {}
+    for classes, runs in by_path.items():
+        lines = found_by_runs(classes, [(run.arguments, run.target) for run in runs], tmp_path)
+        found |= dict(zip(runs, lines, strict=True))
+    as_it_was = {(run.restore.case, run.restore.entry["job"]): lines for run, lines in found.items() if run.untouched}
     failures = {}
-    for (release, without), runs in grouped.items():
-        classes = job_path(case, release, without)
-        found = found_by_runs(classes, [(run, target) for _, _, run, target in runs], tmp_path)
-        untouched = {
-            one.number: lines for (name, one, _, _), lines in zip(runs, found, strict=True) if name == UNTOUCHED
-        }
-        for (name, restore, _, _), lines in zip(runs, found, strict=True):
-            if name != UNTOUCHED:
-                failures[name] = differences(lines, restore, untouched.get(restore.number))[:8]
+    for run, lines in found.items():
+        if not run.untouched:
+            job = run.restore.case, run.restore.entry["job"]
+            untouched = as_it_was.get(job) if run.restore.entry.get("unreadable") else None
+            failures[str(run)] = differences(lines, run.restore, untouched)[:8]
     assert not {name: problems for name, problems in failures.items() if problems}, json.dumps(failures, indent=1)
