@@ -36,8 +36,11 @@ _PLATFORM = (
     "org.apache.avro.",
 )
 """Classes of Java, Scala and Flink, which are not the user's; so are arrays of them and of numbers."""
+_FIRST_WITHOUT_OUTER = 5
 _JAVA_OBJECT = "java.io.Serializable"
 _DEEPEST = 100
+_WITHOUT_SUBCLASSES = ("heap", "changelog")
+"""Layouts of keyed state that do not list all subclasses of POJOs."""
 
 
 class Readability(enum.Enum):
@@ -58,6 +61,10 @@ class ClassUse:
     state: str
     role: str
 
+    def to_dict(self) -> dict[str, str]:
+        """Return it as plain values for JSON."""
+        return {"operator": self.operator, "state": self.state, "role": self.role}
+
 
 @dataclass(frozen=True)
 class MentionedClass:
@@ -70,6 +77,7 @@ class MentionedClass:
         uses: Where it is mentioned.
         fields: Names and types of fields, as far as the snapshot contains them.
         advice: What to do to read it; empty if nothing is needed.
+        enclosing: The class around it, if an object of that may be written with it, as it is of inner classes.
     """
 
     class_name: str
@@ -78,6 +86,7 @@ class MentionedClass:
     uses: tuple[ClassUse, ...]
     fields: tuple[tuple[str, str], ...] = ()
     advice: str = ""
+    enclosing: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain values for JSON."""
@@ -87,7 +96,8 @@ class MentionedClass:
             "readability": self.readability.value,
             "fields": [{"name": name, "type": type_} for name, type_ in self.fields],
             "advice": self.advice,
-            "uses": [{"operator": use.operator, "state": use.state, "role": use.role} for use in self.uses],
+            "enclosing": self.enclosing,
+            "uses": [use.to_dict() for use in self.uses],
         }
 
 
@@ -100,6 +110,7 @@ class ClassMention:
     readability: Readability
     fields: tuple[tuple[str, str], ...] = ()
     advice: str = ""
+    enclosing: str = ""
 
 
 _Described = Callable[[Any, LayoutContext], Iterable[ClassMention]]
@@ -120,7 +131,13 @@ def mentioned_classes(operators: Iterable[Operator]) -> tuple[MentionedClass, ..
     order = list(Readability)
     result = [
         MentionedClass(
-            item.class_name, item.serializer, item.readability, tuple(sorted(uses)), item.fields, item.advice
+            item.class_name,
+            item.serializer,
+            item.readability,
+            tuple(sorted(uses)),
+            item.fields,
+            item.advice,
+            item.enclosing,
         )
         for item, uses in found.items()
     ]
@@ -136,6 +153,35 @@ _RANK = {
     Readability.IN_VALUES: 3,
     Readability.READABLE: 4,
 }
+
+
+def open_uses(operators: Iterable[Operator]) -> tuple[ClassUse, ...]:
+    """Return the keys, values … whose classes only the values name, so that `mentioned_classes` does not find them.
+
+    These are types of Kryo such as Object or List, and POJOs of which heap snapshots and changelogs do not list the subclasses.
+    """
+    found: dict[ClassUse, None] = {}
+    for operator in operators:
+        context = operator.options.context.inner
+        heap = any(file.layout in _WITHOUT_SUBCLASSES for file in operator.keyed_files)
+        for state, role, serializer in _serializers(operator):
+            if any(_is_open(item, context, heap) for item in _all_serializers(serializer)):
+                found[ClassUse(operator.display, state, role)] = None
+    return tuple(sorted(found))
+
+
+def _is_open(serializer: Serializer, context: LayoutContext, heap: bool) -> bool:
+    if isinstance(serializer, Kryo):
+        return serializer.has_open_values(context)
+    return heap and isinstance(serializer, Pojo)
+
+
+def _all_serializers(serializer: Serializer, depth: int = 0) -> Iterator[Serializer]:
+    """Yield a serializer and those inside of it."""
+    if depth <= _DEEPEST:
+        yield serializer
+        for inner in _inner_serializers(serializer):
+            yield from _all_serializers(inner, depth + 1)
 
 
 def _serializers(operator: Operator) -> Iterator[tuple[str, str, Serializer]]:
@@ -257,11 +303,10 @@ def _kryo_class(name: str, how: str, setting: KryoSetting, is_known: bool, other
             f'implements: "{name} implements …"'
         )
         return ClassMention(name, how, otherwise, (), advice)
-    outer = enclosing_class(name) if setting.version < 5 else None
-    inner = f'; an inner class that is not static may have the field "this$0": "{outer}", too' if outer else ""
-    return ClassMention(
-        name, how, otherwise, (), f"describe its fields, or the constants of an enum (--classes){inner}"
-    )
+    outer = (enclosing_class(name) if setting.version < 5 else None) or ""
+    inner = f'; {INNER_CLASS} "{outer}"' if outer else ""
+    advice = f"describe its fields, or the constants of an enum (--classes){inner}"
+    return ClassMention(name, how, otherwise, (), advice, outer)
 
 
 def _avro(serializer: Avro, context: LayoutContext) -> Iterator[ClassMention]:
@@ -323,6 +368,10 @@ _KINDS: dict[type[Serializer], _Described] = {
 Skeleton = Mapping[str, dict[str, str] | list[str] | str]
 """Class name → fields and their types, constants, or what a collection holds: the form of ``--classes``."""
 
+INNER_CLASS = (
+    'an inner class that is not static may have the object around it in a field, "this$0" in Java, "$outer" in '
+    "Scala, of class"
+)
 FIELDS: dict[str, str] = {"fieldName": "type"}
 """Stands for fields. It is refused as a description, so that nothing is read before it has been replaced."""
 CONSTANTS: list[str] = ["FIRST", "SECOND"]
@@ -332,21 +381,55 @@ _DESCRIBE = re.compile(
 """What the advice of errors says about classes without a description, whatever reads them."""
 
 
-def class_skeleton(mentioned: Iterable[MentionedClass], problems: Iterable[Problem] = ()) -> Skeleton:
+def class_skeleton(
+    mentioned: Iterable[MentionedClass], problems: Iterable[Problem] = (), outer_field: str | None = None
+) -> Skeleton:
     """Return the classes that need a description.
 
     Args:
         mentioned: The classes that serializers mention.
         problems: The problems of reading values, which name further classes.
+        outer_field: The field with the enclosing object of inner classes, if Kryo may have written it.
     """
     found: dict[str, dict[str, str] | list[str] | str] = {}
     for item in mentioned:
         if item.readability is Readability.IF_DESCRIBED:
-            found[_component(item.class_name)] = dict(FIELDS)
+            found[_component(item.class_name)] = _fields_of(item.enclosing, outer_field)
     for problem in problems:
         for match in _DESCRIBE.finditer(problem.advice):
-            found.setdefault(_component(match["name"]), _body(match["body"]))
+            name, body = _component(match["name"]), _body(match["body"])
+            if body == FIELDS and "Kryo value" in problem.what:
+                body = _fields_of(enclosing_class(name), outer_field)
+            found.setdefault(name, body)
     return dict(sorted(found.items()))
+
+
+def _fields_of(enclosing: str | None, outer_field: str | None) -> dict[str, str]:
+    """Return what stands for the fields of a class; inner classes may have the object around them."""
+    return {**FIELDS, outer_field: enclosing} if enclosing and outer_field else dict(FIELDS)
+
+
+def outer_field_of(operators: Iterable[Operator]) -> str | None:
+    """Return the field in which Kryo writes the object around an inner class: Scala's where serializers are Scala's.
+
+    None for Kryo 5, which writes none.
+    """
+    name = None
+    for operator in operators:
+        context = operator.options.context.inner
+        if context.kryo >= _FIRST_WITHOUT_OUTER:
+            return None
+        name = name or "this$0"
+        serializers = (item for _, _, own in _serializers(operator) for item in _all_serializers(own))
+        if any(_is_of_scala(item) for item in serializers):
+            return "$outer"
+    return name
+
+
+def _is_of_scala(serializer: Serializer) -> bool:
+    if isinstance(serializer, Kryo):
+        return any(name.startswith("scala.") for name in (serializer.class_name, *serializer.registrations))
+    return isinstance(serializer, CaseClass) or (isinstance(serializer, EnumOf) and serializer.scala)
 
 
 def _body(begins: str) -> dict[str, str] | list[str] | str:

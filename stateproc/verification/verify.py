@@ -18,7 +18,7 @@ from stateproc.model.parallel_scan import read_in_order, thread_count
 from stateproc.serializers.core.registry import load_plugins
 from stateproc.storage.filesystem import parent, store_kind
 from stateproc.storage.sources import FileSource, open_handle
-from stateproc.verification.class_mentions import class_skeleton, mentioned_classes
+from stateproc.verification.class_mentions import class_skeleton, mentioned_classes, outer_field_of
 from stateproc.verification.database_check import check_library, database_units
 from stateproc.verification.file_units import (
     SeenStreams,
@@ -190,7 +190,7 @@ class VerificationRun:
             sum(count.rows for count in self._rows.values()),
             time.perf_counter() - self._started,
             request.deep,
-            class_skeleton(mentioned_classes(self._operators), problems),
+            class_skeleton(mentioned_classes(self._operators), problems, outer_field_of(self._operators)),
         )
 
     def _operator(

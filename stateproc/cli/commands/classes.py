@@ -22,6 +22,8 @@ from stateproc.verification.class_mentions import (
     Readability,
     class_skeleton,
     mentioned_classes,
+    open_uses,
+    outer_field_of,
 )
 
 
@@ -31,16 +33,26 @@ def classes_command(arguments: Namespace) -> int:
     operators = [snapshot.operator(uid) for uid in arguments.uid] or list(snapshot.operators)
     found = mentioned_classes(operators)
     problems = [str(problem) for operator in operators for problem in operator.problems]
-    skeleton = class_skeleton(found)
+    skeleton = class_skeleton(found, outer_field=outer_field_of(operators))
+    unnamed = open_uses(operators)
     if arguments.skeleton:
         _print_json(skeleton)
     elif arguments.json:
         classes = [item.to_dict() for item in found]
-        _print_json({"path": snapshot.path, "classes": classes, "skeleton": skeleton, "problems": problems})
+        of_values = [use.to_dict() for use in unnamed]
+        _print_json(
+            {
+                "path": snapshot.path,
+                "classes": classes,
+                "skeleton": skeleton,
+                "classes_in_values": of_values,
+                "problems": problems,
+            }
+        )
     else:
         from stateproc.cli.terminal import show
 
-        show(classes_view(found, problems))
+        show(classes_view(found, problems, unnamed))
     return YES
 
 
@@ -60,16 +72,20 @@ _COLORS = {
 }
 _MOST_USES, _OF_ID = 3, 8
 _ID = re.compile(r"[0-9a-f]{32}")
+_ALL_KNOWN = ": all states are of types of Java, Scala and Flink"
 
 
-def classes_view(classes: Sequence[MentionedClass], problems: Sequence[str]) -> Group:
-    """Return the classes as something that rich can print."""
+def classes_view(classes: Sequence[MentionedClass], problems: Sequence[str], unnamed: Sequence[ClassUse] = ()) -> Group:
+    """Return the classes as something that rich can print; ``unnamed``: where values name classes that are not here."""
     parts: list[RenderableType] = []
     if classes:
         parts.append(_table(classes))
         parts += _advice(classes)
     else:
-        parts.append(Text("no user classes: all states are of types of Java, Scala and Flink"))
+        sure = not (unnamed or problems)
+        parts.append(Text(f"no user classes{_ALL_KNOWN if sure else ' in the headers of states'}"))
+    if unnamed:
+        parts.append(_of_values(unnamed))
     parts += [Text.assemble(("✗ ", "red"), printable(problem)) for problem in problems]
     return Group(*parts)
 
@@ -88,6 +104,13 @@ def _table(classes: Sequence[MentionedClass]) -> Table:
             Text(item.readability.value, _COLORS[item.readability]),
         )
     return table
+
+
+def _of_values(unnamed: Sequence[ClassUse]) -> Text:
+    """Say of which states the values name their classes, and what finds these."""
+    shown = _uses(unnamed).replace("\n", ", ")
+    text = f"values of {shown} may be of further classes: stateproc verify finds those that need a description"
+    return Text.assemble(("→ ", "yellow"), printable(text))
 
 
 def _uses(uses: Sequence[ClassUse]) -> str:

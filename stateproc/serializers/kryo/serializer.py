@@ -135,6 +135,22 @@ class Kryo(Serializer):
         """Whether values can be decoded; if not, they are bytes."""
         return self._known(self.setting(ctx))
 
+    def has_open_values(self, ctx: LayoutContext) -> bool:
+        """Whether values can be, or hold, objects of classes that only they name."""
+        if not self.is_known(ctx):
+            return False
+        try:
+            column = column_of(self.declared or class_of_name(self.class_name), self.setting(ctx), ctx.fidelity)
+        except SnapshotError:
+            return False  # a description that does not fit; reading says so
+        pending = [column]
+        while pending:
+            column = pending.pop()
+            if column.kind == "json":
+                return True
+            pending += (child for _, child in column.children)
+        return False
+
     def setting(self, ctx: LayoutContext) -> KryoSetting:
         """Return what Kryo values are decoded with."""
         classes = with_connector_class(self.class_name, parse_classes(ctx.classes))

@@ -225,8 +225,8 @@ def test_flink_restores_what_was_rewritten(group: Group, tmp_path: Path) -> None
         by_path.setdefault(job_path(run.restore.case, release, without), []).append(run)
     found: dict[Run, list[Line] | str] = {}
     for classes, runs in by_path.items():
-        lines = found_by_runs(classes, [(run.arguments, run.target) for run in runs], tmp_path)
-        found |= dict(zip(runs, lines, strict=True))
+        of_runs = found_by_runs(classes, [(run.arguments, run.target) for run in runs], tmp_path)
+        found |= dict(zip(runs, of_runs, strict=True))
     as_it_was = {(run.restore.case, run.restore.entry["job"]): lines for run, lines in found.items() if run.untouched}
     failures = {}
     for run, lines in found.items():

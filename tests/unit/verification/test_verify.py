@@ -288,7 +288,7 @@ def test_classes_that_need_a_description_are_in_the_skeleton() -> None:
     found = fixture.open().verify()
     assert found.skeleton == {
         "fixtures.Edges$Dog": {"fieldName": "type"},
-        "fixtures.Edges$Generic": {"fieldName": "type"},
+        "fixtures.Edges$Generic": {"fieldName": "type", "this$0": "fixtures.Edges"},
     }
     assert {problem.severity for problem in found.problems} == {Severity.UNREADABLE}
     assert all(problem.file and not problem.file.startswith("<") for problem in found.problems)
