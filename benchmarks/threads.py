@@ -47,7 +47,7 @@ print(seconds_of(partial(state.to_arrow, threads=int(sys.argv[2]))))
 _OPEN = """
 import sys
 from benchmarks.threads import opened
-from stateproc.model.filtered_scan import FilteredScan
+from stateproc.model.state import FilteredScan
 FilteredScan(opened(sys.argv[1]))
 """
 

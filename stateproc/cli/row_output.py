@@ -15,7 +15,7 @@ import pyarrow as pa
 from stateproc.cli.arguments import choose_format
 from stateproc.cli.progress import Advance, progress
 from stateproc.errors import InvalidOption
-from stateproc.model.filtered_scan import FilteredScan
+from stateproc.model.state import FilteredScan
 from stateproc.row_formats.row_writers import WRITERS, RowWriter
 
 BINARY_FORMATS = frozenset({"parquet", "arrow"})

@@ -24,7 +24,7 @@ from stateproc.diff.structure import (
 from stateproc.errors import SnapshotError, not_found
 
 if TYPE_CHECKING:
-    from stateproc.snapshot.snapshot import Snapshot
+    from stateproc.model.snapshot import SnapshotContents
 
 Status = Literal["equal", "added", "removed", "changed", "not comparable", "unreadable"]
 
@@ -218,8 +218,8 @@ RowSink = Callable[[OperatorPair, StatePair, pa.RecordBatch], None]
 
 
 def compare_snapshots(
-    left: Snapshot,
-    right: Snapshot,
+    left: SnapshotContents,
+    right: SnapshotContents,
     *,
     uids: Iterable[str] = (),
     states: Iterable[str] = (),

@@ -13,7 +13,7 @@ from stateproc.model.operator import Operator
 from stateproc.model.state import State
 
 if TYPE_CHECKING:
-    from stateproc.snapshot.snapshot import Snapshot
+    from stateproc.model.snapshot import SnapshotContents
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class OperatorPair:
 
 
 def operator_pairs(
-    left: Snapshot, right: Snapshot, uids: Iterable[str] = (), states: Iterable[str] = ()
+    left: SnapshotContents, right: SnapshotContents, uids: Iterable[str] = (), states: Iterable[str] = ()
 ) -> list[OperatorPair]:
     """Pair operators by their ids, and their states by name.
 
@@ -129,7 +129,7 @@ def check_names(left: Operator | None, right: Operator | None) -> None:
             )
 
 
-def _named(uid: str, left: Snapshot, right: Snapshot) -> list[Operator | None]:
+def _named(uid: str, left: SnapshotContents, right: SnapshotContents) -> list[Operator | None]:
     """Return the operator in both snapshots. Raises NotFound if it is in neither."""
     found: list[Operator | None] = []
     errors = []

@@ -34,7 +34,7 @@ from stateproc.model.parallel_scan import read_in_order, thread_count
 from stateproc.storage.filesystem import StorageOptions, absolute, kind_of, read_range
 
 if TYPE_CHECKING:
-    from stateproc.snapshot.snapshot import Snapshot
+    from stateproc.model.snapshot import SnapshotContents
 
 ProgressStart: TypeAlias = Callable[[int], Callable[[int], None]]
 """Called with the stored bytes that are to be read; returns what is called with further bytes that are read."""
@@ -56,7 +56,7 @@ _Step: TypeAlias = "tuple[_Planned, ExportedFile | SnapshotError] | None"
 
 
 def export_states(
-    snapshot: Snapshot,
+    snapshot: SnapshotContents,
     directory: str,
     *,
     format: str = "parquet",
@@ -116,7 +116,7 @@ def _settings(
     return ExportSettings(format, chosen, temporal or EXPORT_FORMATS[format].temporal, ranges, raw, flatten)
 
 
-def _identity(snapshot: Snapshot) -> SnapshotIdentity:
+def _identity(snapshot: SnapshotContents) -> SnapshotIdentity:
     location = snapshot.location
     found = kind_of(location.metadata_uri, location.storage_options)
     data = read_range(location.metadata_uri, 0, found[1] if found else 0, location.storage_options)

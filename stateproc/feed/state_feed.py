@@ -20,8 +20,7 @@ from stateproc.feed.feed_rows import COMMIT_VERSION, feed_schema
 from stateproc.feed.feed_step import FeedRequest, FeedStep
 from stateproc.html.cards import MOST_ROWS, Card, CardCell, Head, short, type_tree
 from stateproc.html.units import counted
-from stateproc.model.filtered_scan import Advance, FilteredScan
-from stateproc.model.state import State
+from stateproc.model.state import Advance, FilteredScan, State
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.splits import Split
 from stateproc.storage.filesystem import basename

@@ -6,13 +6,13 @@ should. All states of an operator are of one job, and so of one release: what va
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from stateproc.errors import SnapshotError
+from stateproc.model.operator_state import OperatorFile
 from stateproc.model.state import State
 from stateproc.readers.keyed_file import KeyedFile
 from stateproc.readers.read_options import ReadOptions
@@ -21,22 +21,33 @@ from stateproc.serializers import Serializer
 from stateproc.serializers.core.base import CaseClassArity
 from stateproc.serializers.flinkx.case_classes import FlinkxCaseClass
 
-if TYPE_CHECKING:
-    from stateproc.model.operator import Operator
-
 _DEEPEST = 64
 _SPLITS, _BATCHES = 2, 1
 """How much of each state is read at first; all of it only where that shows nothing."""
 
 
-def settled_options(operator: Operator, given: ReadOptions) -> ReadOptions:
-    """Return the options with the arity that the operator's values show, if its case classes need it.
+def settled_options(
+    given: ReadOptions,
+    keyed_files: Iterable[KeyedFile],
+    operator_files: Iterable[OperatorFile],
+    states_with: Callable[[ReadOptions], Iterable[State]],
+) -> ReadOptions:
+    """Return the options with the arity that the values of an operator show, if its case classes need it.
 
     Reads the headers of state files, and values of operators whose headers name such case classes.
+
+    Args:
+        given: The options, in which the arity is to be found out.
+        keyed_files: The operator's managed keyed state whose headers can be read.
+        operator_files: Its managed operator state.
+        states_with: Returns the operator's states as they are read with other options.
     """
-    if given.case_class_arity is not CaseClassArity.FOUND or not _needs_arity(operator):
+    checked: dict[int, Serializer] = {}
+    for serializer in _serializers(keyed_files, operator_files):
+        checked.setdefault(id(serializer), serializer)
+    if not any(_has_unmarked_class(serializer) for serializer in checked.values()):
         return given
-    return replace(given, case_class_arity=_arity(operator, given))
+    return replace(given, case_class_arity=_arity(given, states_with))
 
 
 def file_needs_arity(file: KeyedFile, given: ReadOptions) -> bool:
@@ -54,23 +65,15 @@ def _serializers_in(file: KeyedFile) -> Iterator[Serializer]:
                 yield state.user_key
 
 
-def _needs_arity(operator: Operator) -> bool:
-    checked: dict[int, Serializer] = {}
-    for serializer in _serializers(operator):
-        checked.setdefault(id(serializer), serializer)
-    return any(_has_unmarked_class(serializer) for serializer in checked.values())
-
-
-def _serializers(operator: Operator) -> Iterator[Serializer]:
-    broken = {id(file) for file, _ in operator.unreadable_keyed_files}
+def _serializers(keyed_files: Iterable[KeyedFile], operator_files: Iterable[OperatorFile]) -> Iterator[Serializer]:
     seen: set[int] = set()
-    for file in operator.keyed_files:
+    for file in keyed_files:
         # Most files of an operator share one header.
-        if id(file) in broken or id(file.states) in seen:
+        if id(file.states) in seen:
             continue
         seen.add(id(file.states))
         yield from _serializers_in(file)
-    for lists in operator.operator_files:
+    for lists in operator_files:
         with suppress(SnapshotError):  # the operator reports it
             for info in (*lists.header.states, *lists.header.broadcast):
                 yield from info.serializers.values()
@@ -83,10 +86,10 @@ def _has_unmarked_class(serializer: Serializer, depth: int = 0) -> bool:
     return depth < _DEEPEST and any(_has_unmarked_class(inner, depth + 1) for inner in serializer.nested)
 
 
-def _arity(operator: Operator, given: ReadOptions) -> CaseClassArity:
+def _arity(given: ReadOptions, states_with: Callable[[ReadOptions], Iterable[State]]) -> CaseClassArity:
     """Return the arity with which values can be read; UNCLEAR if they can with both, or states differ."""
     candidates = (CaseClassArity.PRESENT, CaseClassArity.ABSENT)
-    read = [operator.with_options(replace(given, case_class_arity=arity)).states for arity in candidates]
+    read = [states_with(replace(given, case_class_arity=arity)) for arity in candidates]
     for limits in ((_SPLITS, _BATCHES), (None, None)):
         shown: set[CaseClassArity] = set()
         both = False

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from stateproc.connectors import read_coordinator
 from stateproc.errors import NotFound, SnapshotError, not_found
 from stateproc.keygroups.key_types import key_type_of
-from stateproc.metadata import OperatorState
+from stateproc.metadata import OperatorState, SnapshotMetadata, file_bytes
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
 from stateproc.metadata.handles import KeyGroupsHandle, StatePartition
 from stateproc.model.case_class_arity import file_needs_arity, settled_options
 from stateproc.model.joined_table import WideState, wide_state
 from stateproc.model.keyed_state import KeyedStateView, StateInFile
-from stateproc.model.operator_context import OperatorContext, OperatorNaming
+from stateproc.model.operator_context import OperatorContext
+from stateproc.model.operator_labels import label_of_states
 from stateproc.model.operator_state import OperatorFile, OperatorStateView, opened_state
 from stateproc.model.state import State
 from stateproc.model.timers import TimerView
@@ -27,9 +29,15 @@ from stateproc.readers.read_options import ReadOptions
 from stateproc.readers.state_descriptor import PREFIX, KeyedState, StateKind
 from stateproc.readers.state_names import OperatorNames
 from stateproc.readers.timers import RawTimers, open_raw_timers
+from stateproc.serializers.core.base import CaseClassArity
 from stateproc.storage import SnapshotLocation, open_handle
 
+if TYPE_CHECKING:
+    from stateproc.html.cards import Card
+    from stateproc.operator_names.snapshot_names import SnapshotNames
+
 _HEADERS_AT_ONCE, _HEADERS_PER_TASK = 8, 64
+_SHOWN_PROBLEMS = 5
 
 
 class Operator:
@@ -49,7 +57,7 @@ class Operator:
         options: ReadOptions,
         metadata_version: int,
         uid: str | None = None,
-        naming: OperatorNaming | None = None,
+        naming: SnapshotNames | None = None,
         row_names: OperatorNames | None = None,
     ) -> None:
         self.metadata = metadata
@@ -86,7 +94,7 @@ class Operator:
         """
         if self.uid or self.name or self._naming is None:
             return None
-        return self._naming.label(self)
+        return self._naming.vertex(self.operator_id) or label_of_states(self.states)
 
     @property
     def parallelism(self) -> int:
@@ -99,6 +107,11 @@ class Operator:
         return self.metadata.max_parallelism
 
     @property
+    def file_bytes(self) -> int:
+        """The bytes of all files and of the state in ``_metadata``; shared files count once."""
+        return file_bytes(SnapshotMetadata(0, 0, (), (self.metadata,)))
+
+    @property
     def display(self) -> str:
         """The uid, or the id where the uid is not known."""
         return self.uid or self.operator_id
@@ -106,7 +119,12 @@ class Operator:
     @cached_property
     def options(self) -> ReadOptions:
         """How states are decoded; what only their values show is found out here."""
-        return settled_options(self, self.given_options)
+        given = self.given_options
+        if given.case_class_arity is not CaseClassArity.FOUND:
+            return given
+        unreadable = {id(file) for file, _ in self.unreadable_keyed_files}
+        files = [file for file in self.keyed_files if id(file) not in unreadable]
+        return settled_options(given, files, self.operator_files, lambda options: self.with_options(options).states)
 
     def options_of(self, file: KeyedFile) -> ReadOptions:
         """Return how the states in a file are decoded, without reading other files unless its values need that."""
@@ -379,12 +397,48 @@ class Operator:
         handle = self.metadata.coordinator
         return None if handle is None else read_coordinator(handle.data, self.location.metadata_uri)
 
-    def _repr_html_(self) -> str:
-        """Show the states in a notebook."""
+    def _card(self) -> Card:
         # Lazy: start-up.
-        from stateproc.model.cards import operator_card
+        from stateproc.html.cards import MOST_ROWS, Card, CardCell, Head, short
+        from stateproc.html.pictures import state_style
+        from stateproc.html.units import counted, human_bytes
 
-        return operator_card(self).html()
+        def row(state: State) -> list[CardCell]:
+            notes = (["ttl"] if state.ttl else []) + (["unreadable"] if state.problem is not None else [])
+            namespace = f"@ {short(state.namespace_type)}" if state.namespace_type else ""
+            style = state_style(state.kind, state.distribution)
+            return [
+                CardCell(short(state.name), strong=True),
+                CardCell(state.full_kind, note=" · ".join(notes), style=style),
+                CardCell(short(state.key_type), note=namespace, code=True),
+                CardCell(short(state.value_type), code=True),
+            ]
+
+        states = self.states
+        facts = [("parallelism", f"{self.parallelism} of {self.max_parallelism}")]
+        facts.append(("bytes", human_bytes(self.file_bytes)))
+        if self.display != self.operator_id:
+            facts.append(("id", self.operator_id))
+        if self.name and self.name != self.uid:
+            facts.insert(0, ("name", self.name))
+        if self.uid is None and self.label:
+            facts.insert(0, ("seems to be", self.label))
+        if self.coordinator is not None:
+            facts.append(("coordinator", str(self.coordinator["kind"])))
+        omitted = len(states) - MOST_ROWS
+        return Card(
+            title=short(self.display),
+            kind="operator",
+            facts=[(name, short(text)) for name, text in facts],
+            problems=[str(problem) for problem in self.problems[:_SHOWN_PROBLEMS]],
+            heads=[Head("state"), Head("kind"), Head("key"), Head("value")],
+            rows=[row(state) for state in states[:MOST_ROWS]],
+            notes=[f"and {counted(omitted, 'state')} more"] if omitted > 0 else [],
+        )
+
+    def _repr_html_(self) -> str:
+        """Show the states in a notebook. Headers are read, but no state."""
+        return self._card().html()
 
     def __repr__(self) -> str:
         n = len(self.states)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from stateproc.errors import SnapshotError
 from stateproc.readers.read_options import ReadOptions
@@ -11,19 +11,7 @@ from stateproc.readers.state_names import OperatorNames
 from stateproc.storage import SnapshotLocation
 
 if TYPE_CHECKING:
-    from stateproc.model.operator import Operator
-
-# Name operators whose uids are not in ``_metadata``: the interface, which a package above this one implements.
-
-
-class OperatorNaming(Protocol):
-    """Finds names of operators when one is shown or looked up; neither opening nor reading a state needs them."""
-
-    def planner_uid(self, operator_id: str) -> str | None:
-        """Return the uid with this hash among those that Flink's table planner generates."""
-
-    def label(self, operator: Operator) -> str | None:
-        """Return what the operator is called in a plan, or its kind by its states."""
+    from stateproc.operator_names.snapshot_names import SnapshotNames
 
 
 @dataclass(frozen=True)
@@ -47,7 +35,7 @@ class OperatorContext:
     options: ReadOptions
     max_parallelism: int
     metadata_version: int
-    naming: OperatorNaming | None = field(default=None, compare=False, repr=False)
+    naming: SnapshotNames | None = field(default=None, compare=False, repr=False)
     row_names: OperatorNames | None = None
 
     @property

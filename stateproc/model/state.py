@@ -1,18 +1,18 @@
-"""Define the interface of all states: their types, schema, splits and rows."""
+"""Define the interface of all states (their types, schema, splits and rows), and scan one with a condition."""
 
 from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from stateproc.errors import InvalidOption, SnapshotError
-from stateproc.model.filtered_scan import FilteredScan
 from stateproc.model.operator_context import OperatorContext
 from stateproc.model.parallel_scan import parallel_split_bytes, read_in_order, thread_count, useful_threads
 from stateproc.model.row_access import RowAccess
@@ -24,10 +24,20 @@ from stateproc.storage.filesystem import store_kind
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from stateproc.filters import RowFilter, WhereCondition
+    from stateproc.html.cards import Card
     from stateproc.model.description import DescribedType, StateDescription, Storage
 
 _REMOTE_SPLIT = 32 << 20
 """The smallest split of a remote snapshot that threads read: opening its files takes some requests."""
+_SCAN_SPLIT = 8 << 20
+
+_Step: TypeAlias = "pa.RecordBatch | int"
+"""Rows of a split; its bytes when it is done."""
+
+
+Advance: TypeAlias = Callable[[int], None]
+"""Called with the bytes of each split that is done."""
 
 
 class State(RowAccess):
@@ -54,6 +64,21 @@ class State(RowAccess):
     namespace_type: str | None = None
     value_type: str | None = None
     ttl: bool = False
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether rows belong to keys and key groups."""
+        return self.distribution == "keyed"
+
+    @property
+    def is_timers(self) -> bool:
+        """Whether rows are timers."""
+        return self.kind.endswith(" timers")
+
+    @property
+    def full_kind(self) -> str:
+        """The kind, with the distribution where the kind does not imply it: split list, union list."""
+        return f"{self.distribution} {self.kind}" if self.distribution in ("split", "union") else self.kind
 
     @property
     def bytes(self) -> int | None:
@@ -296,12 +321,142 @@ class State(RowAccess):
             return chosen
         return of_keys if chosen is None else chosen & of_keys
 
-    def _repr_html_(self) -> str:
-        """Show the types in a notebook."""
+    def _card(self) -> Card:
         # Lazy: start-up.
-        from stateproc.model.cards import state_card
+        from stateproc.html.cards import Card, short, type_tree
+        from stateproc.html.units import human_bytes
 
-        return state_card(self).html()
+        problem = self.problem
+        try:
+            size = None if self.bytes is None else human_bytes(self.bytes)
+        except SnapshotError:
+            size = None  # the file is missing or damaged; reading it reports that
+        facts = {
+            "operator": self.operator.display,
+            "key": self.key_type,
+            "namespace": self.namespace_type,
+            "value": self.value_type,
+            "time to live": "yes" if self.ttl else None,
+            "bytes": size,
+        }
+        return Card(
+            title=short(self.name),
+            kind="of one operator" if self.is_timers else f"{self.full_kind} state",
+            facts=[(name, short(text)) for name, text in facts.items() if text],
+            problems=[] if problem is None else [str(problem)],
+            columns=() if problem is not None else type_tree(self.schema()),
+        )
+
+    def _repr_html_(self) -> str:
+        """Show the types in a notebook. Headers are read, but no rows."""
+        return self._card().html()
 
     def __repr__(self) -> str:
         return f"<{self.kind} state {self.name!r} of operator {self.operator.display!r}>"
+
+
+class FilteredScan:
+    """The rows of a state that a condition keeps, with the columns asked for.
+
+    Args:
+        state: The state.
+        where: The text of a condition; see docs/cli.md.
+        columns: Names of columns in the order wanted; None for all.
+        flatten: One row per list element or map entry.
+        key_groups: Only these key groups; None for all that the condition allows.
+        keys: Only what is needed to find these keys; None for all that the condition allows.
+        threads: The number of threads that read, decode and filter; None for the cores that the process may use.
+
+    Attributes:
+        schema: The schema of the batches.
+        splits: The splits that are read.
+
+    Raises:
+        InvalidOption: The condition or a column does not fit the state.
+        SnapshotError: The state cannot be read.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        where: str | None = None,
+        columns: Sequence[str] | None = None,
+        flatten: bool = False,
+        *,
+        key_groups: Iterable[int] | None = None,
+        keys: Sequence[Any] | None = None,
+        threads: int | None = None,
+    ) -> None:
+        self._threads = thread_count(threads)
+        self._state = state
+        self._flatten = flatten
+        self._full_schema = self._state.schema(flatten=flatten)
+        self.schema = narrowed(self._full_schema, columns)
+        self._filter: RowFilter | None = None
+        groups = None if key_groups is None else set(key_groups)
+        if keys is not None:
+            groups = _both(groups, state.key_groups_of(keys))
+        needed = set(self.schema.names)
+        if where is not None:
+            # Lazy: start-up. DuckDB takes 0.08 s to load.
+            from stateproc.filters import RowFilter, parse
+
+            condition = parse(where, self._temporal_schema)
+            self._filter = RowFilter(condition, self._full_schema, self._temporal_schema)
+            found_keys, found_groups = self._pruning(condition)
+            groups = _both(groups, found_groups)
+            keys = found_keys if keys is None else keys
+            needed.update(condition.columns)
+        size = self._state.parallel_split_bytes(self._threads, _SCAN_SPLIT)
+        self.splits = self._state.splits(
+            flatten=flatten, key_groups=groups, split_bytes=size, keys=keys, columns=needed
+        )
+
+    def batches(self, advance: Advance, *, at_once: bool = False) -> Generator[pa.RecordBatch, None, None]:
+        """Yield the rows split by split.
+
+        Args:
+            advance: Called with the bytes of each split that is done.
+            at_once: Start all threads before the first batch, because all rows are needed.
+        """
+        threads = self._state.useful_threads(self._threads, self.splits)
+        steps = read_in_order(self.splits, self._steps, threads, at_once=at_once, size_of=_step_bytes)
+        with closing(steps):
+            for step in steps:
+                if isinstance(step, int):
+                    advance(step)
+                else:
+                    yield step
+
+    def _steps(self, split: Split) -> Iterator[_Step]:
+        """Yield the rows of a split, filtered and projected, then its bytes."""
+        for batch in split.read():
+            rows = aligned(batch, self._full_schema)
+            kept = rows if self._filter is None else self._filter.apply(rows)
+            yield kept.select(self.schema.names)
+        yield split.bytes
+
+    def _pruning(self, condition: WhereCondition) -> tuple[list[Any] | None, set[int] | None]:
+        """Return the keys and the key groups that rows can have; None where the condition allows all."""
+        from stateproc.filters import key_groups_in, keys_in
+
+        names = self._full_schema.names
+        groups = key_groups_in(condition, self._state.operator.max_parallelism) if "key_group" in names else None
+        keys = keys_in(condition, self._temporal_schema.field("key").type) if "key" in names else None
+        return keys, groups if keys is None else _both(groups, self._state.key_groups_of(keys))
+
+    @cached_property
+    def _temporal_schema(self) -> pa.Schema:
+        """The schema with dates and times as Arrow's types, where the rows have them as ISO text."""
+        return self._state.with_temporal("micros").schema(flatten=self._flatten)
+
+
+def _both(one: set[int] | None, two: set[int] | None) -> set[int] | None:
+    """Return the key groups in both sets, where None is all."""
+    if one is None or two is None:
+        return two if one is None else one
+    return one & two
+
+
+def _step_bytes(step: _Step) -> int:
+    return 0 if isinstance(step, int) else int(step.nbytes)

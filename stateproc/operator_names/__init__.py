@@ -1,4 +1,4 @@
-"""Names of operators whose uids a snapshot does not contain: given ones, those of Flink's table planner, and labels.
+"""Names of operators whose uids a snapshot does not contain: given ones, and those of Flink's table planner.
 
-May import ``stateproc.model`` and packages below it.
+May import ``stateproc.readers`` and packages below it.
 """

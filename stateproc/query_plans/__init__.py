@@ -1,7 +1,7 @@
 """The column names of a SQL query for the states of its job, from the query's CompiledPlan.
 
 A plan is parsed to its nodes; a row per type of node says which columns the states of its operator contain; nodes are
-matched with a snapshot's operators by the uids that Flink gives them. May import: operator_names, states, below.
+matched with a snapshot's operators by the uids that Flink gives them. May import: operator_names, readers and below.
 """
 
 from stateproc.query_plans.node_rules import QueryNames, query_names

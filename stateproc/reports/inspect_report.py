@@ -17,13 +17,13 @@ from stateproc.model.state import State
 from stateproc.reports.state_sizes import OperatorSizes
 
 if TYPE_CHECKING:
-    from stateproc.snapshot.snapshot import Snapshot
+    from stateproc.model.snapshot import SnapshotContents
 
 Report = dict[str, Any]
 
 
 def snapshot_report(
-    snapshot: Snapshot, operators: Iterable[Operator], sizes_of: Callable[[Operator], OperatorSizes]
+    snapshot: SnapshotContents, operators: Iterable[Operator], sizes_of: Callable[[Operator], OperatorSizes]
 ) -> Report:
     """Report on the snapshot and these operators. Raises SnapshotError."""
     metadata = snapshot.metadata

@@ -13,12 +13,12 @@ from stateproc.model.rocksdb_tables import StateTables, has_databases, state_tab
 from stateproc.readers.rocksdb import StateStatistics, TableStatistics
 
 if TYPE_CHECKING:
-    from stateproc.snapshot.snapshot import Snapshot
+    from stateproc.model.snapshot import SnapshotContents
 
 Report = dict[str, Any]
 
 
-def rocksdb_report(snapshot: Snapshot, operators: Iterable[Operator], since: Snapshot | None) -> Report:
+def rocksdb_report(snapshot: SnapshotContents, operators: Iterable[Operator], since: SnapshotContents | None) -> Report:
     """Report on the databases of these operators.
 
     Args:
@@ -47,7 +47,7 @@ def rocksdb_report(snapshot: Snapshot, operators: Iterable[Operator], since: Sna
     }
 
 
-def operator_tables(operator: Operator, since: Snapshot | None) -> Report:
+def operator_tables(operator: Operator, since: SnapshotContents | None) -> Report:
     """Report on the databases of one operator; an error is one of its problems."""
     states: dict[str, list[StateTables]] = {}
     problems = []

@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING
 
 from stateproc.html.cards import MOST_ROWS, Card, CardCell, Head, short
 from stateproc.html.units import counted, human_bytes
-from stateproc.model.cards import stored_bytes
 
 if TYPE_CHECKING:
     from stateproc.model.operator import Operator
-    from stateproc.snapshot.snapshot import Snapshot
+    from stateproc.model.snapshot import SnapshotContents
 
 _MOST_NAMES = 12
 
 
-def snapshot_card(snapshot: Snapshot) -> Card:
+def snapshot_card(snapshot: SnapshotContents) -> Card:
     """Return a snapshot with its operators, the largest first; those without state share a line."""
-    sizes = [(stored_bytes(operator), operator) for operator in snapshot.operators]
+    sizes = [(operator.file_bytes, operator) for operator in snapshot.operators]
     stateful = sorted((pair for pair in sizes if pair[0]), key=lambda pair: -pair[0])
     stateless = [operator.display for size, operator in sizes if not size]
     largest = stateful[0][0] if stateful else 1

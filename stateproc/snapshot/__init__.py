@@ -1,4 +1,4 @@
-"""The snapshot that users open: its operators by uid, tables about it, and the selection of a state.
+"""The snapshot that users open: methods that call what works on it, tables about it, and the selection of a state.
 
-It may import all packages except the data source, the command line and the writers, which import it.
+It may import all packages except feeds, the data source, the command line and the writers, which import it.
 """

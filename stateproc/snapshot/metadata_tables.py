@@ -19,7 +19,7 @@ from stateproc.model.rocksdb_tables import state_tables
 from stateproc.model.state import State
 
 if TYPE_CHECKING:
-    from stateproc.snapshot.snapshot import Snapshot
+    from stateproc.model.snapshot import SnapshotContents
 
 Row = dict[str, Any]
 
@@ -29,15 +29,15 @@ class Catalog:
     """A table about a snapshot: its columns, and a function that returns the rows of some operators."""
 
     schema: pa.Schema
-    rows: Callable[[Snapshot, Iterable[Operator]], Iterator[Row]]
+    rows: Callable[[SnapshotContents, Iterable[Operator]], Iterator[Row]]
 
-    def table(self, snapshot: Snapshot, operators: Iterable[Operator] | None = None) -> pa.Table:
+    def table(self, snapshot: SnapshotContents, operators: Iterable[Operator] | None = None) -> pa.Table:
         """Return the rows of these operators; None for all. Raises SnapshotError."""
         chosen = snapshot.operators if operators is None else operators
         return pa.Table.from_pylist(list(self.rows(snapshot, chosen)), schema=self.schema)
 
 
-def _states(snapshot: Snapshot, operators: Iterable[Operator]) -> Iterator[Row]:
+def _states(snapshot: SnapshotContents, operators: Iterable[Operator]) -> Iterator[Row]:
     for operator in operators:
         common = {
             "operator": operator.name,
@@ -87,7 +87,7 @@ def _bytes(state: State) -> int | None:
         return None  # the file is missing or damaged; reading it reports that
 
 
-def _operators(snapshot: Snapshot, operators: Iterable[Operator]) -> Iterator[Row]:
+def _operators(snapshot: SnapshotContents, operators: Iterable[Operator]) -> Iterator[Row]:
     sizes: dict[str, int] = {}
     for use in walk_stream_handles(snapshot.metadata):
         sizes[use.operator.operator_id] = sizes.get(use.operator.operator_id, 0) + use.bytes
@@ -106,7 +106,7 @@ def _operators(snapshot: Snapshot, operators: Iterable[Operator]) -> Iterator[Ro
         }
 
 
-def _files(snapshot: Snapshot, operators: Iterable[Operator]) -> Iterator[Row]:
+def _files(snapshot: SnapshotContents, operators: Iterable[Operator]) -> Iterator[Row]:
     chosen = {operator.operator_id: operator for operator in operators}
     for use in walk_stream_handles(snapshot.metadata):
         operator = chosen.get(use.operator.operator_id)
@@ -125,7 +125,7 @@ def _files(snapshot: Snapshot, operators: Iterable[Operator]) -> Iterator[Row]:
         }
 
 
-def _coordinators(snapshot: Snapshot, operators: Iterable[Operator]) -> Iterator[Row]:
+def _coordinators(snapshot: SnapshotContents, operators: Iterable[Operator]) -> Iterator[Row]:
     for operator in operators:
         found: Mapping[str, Any] | None = operator.coordinator
         if found is None:
@@ -143,7 +143,7 @@ def _coordinators(snapshot: Snapshot, operators: Iterable[Operator]) -> Iterator
         }
 
 
-def _rocksdb(snapshot: Snapshot, operators: Iterable[Operator]) -> Iterator[Row]:
+def _rocksdb(snapshot: SnapshotContents, operators: Iterable[Operator]) -> Iterator[Row]:
     for operator in operators:
         for tables in state_tables(operator):
             found = tables.statistics

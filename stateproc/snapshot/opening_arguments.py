@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from stateproc.codec.kryo.protobuf.descriptor_sets import HOW_TO_MAKE, DescriptorSet
 from stateproc.errors import InvalidOption
 from stateproc.metadata import SnapshotMetadata
 from stateproc.metadata.reader import MOST_BYTES
-from stateproc.operator_names.given_names import FILE_MARK, GivenNames, given_names
 from stateproc.storage import SnapshotLocation
 from stateproc.storage.filesystem import kind_of, read_range
 
@@ -30,15 +29,6 @@ def given_query_names(
     from stateproc.query_plans import query_names, read_plan
 
     return query_names(read_plan(plan, storage_options), [item.operator_id for item in metadata.operators])
-
-
-def all_given_names(uids: Iterable[str], location: SnapshotLocation, query: QueryNames | None) -> GivenNames:
-    """Return the uids that the user gives, and those of a compiled plan."""
-    planned = () if query is None else query.uids.values()
-    given = (*uids, *(uid for uid in planned if not uid.startswith(FILE_MARK)))
-    if not given:
-        return GivenNames()
-    return given_names(given, location.storage_options)
 
 
 def given_classes(spec: Any) -> Mapping[str, Any]:

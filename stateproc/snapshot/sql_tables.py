@@ -9,10 +9,10 @@ from stateproc.snapshot.metadata_tables import CATALOGS
 from stateproc.sql import SqlCatalog
 
 if TYPE_CHECKING:
-    from stateproc.snapshot.snapshot import Snapshot
+    from stateproc.model.snapshot import SnapshotContents
 
 
-def sql_catalog(snapshot: Snapshot) -> SqlCatalog:
+def sql_catalog(snapshot: SnapshotContents) -> SqlCatalog:
     """Return the tables: one per state, and states, operators, files, coordinators, rocksdb and offsets."""
     tables = {name: (lambda catalog=catalog: catalog.table(snapshot)) for name, catalog in CATALOGS.items()}
     return SqlCatalog(

@@ -42,7 +42,7 @@ from stateproc.verification.problem import (
 from stateproc.verification.report import Verification, VerifiedOperator, VerifiedState
 
 if TYPE_CHECKING:
-    from stateproc.snapshot.snapshot import Snapshot
+    from stateproc.model.snapshot import SnapshotContents
 
 # Note files that Flink does not find: those of a claimed native savepoint; see storage/claimed_files.py.
 
@@ -229,7 +229,7 @@ class VerificationRun:
 
 
 def plan_verification(
-    snapshot: Snapshot,
+    snapshot: SnapshotContents,
     uids: Iterable[str] = (),
     states: Iterable[str] = (),
     *,

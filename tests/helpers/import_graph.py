@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.helpers.paths import ROOT
 
 Graph = Mapping[str, set[str]]
-"""Module → the modules that it imports, also inside of functions; imports for type checking only are left out."""
+"""Module → the modules that it imports, also inside of functions and for type checking only."""
 
 
 def source_files() -> dict[str, Path]:
@@ -62,7 +62,7 @@ def cycles(graph: Graph) -> list[list[str]]:
 
 
 def _imported(path: Path, files: Mapping[str, Path]) -> Iterator[str]:
-    for node in _run_time_nodes(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in files)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -71,11 +71,3 @@ def _imported(path: Path, files: Mapping[str, Path]) -> Iterator[str]:
                     yield f"{node.module}.{alias.name}"
                 elif node.module in files:
                     yield node.module
-
-
-def _run_time_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
-            continue
-        yield child
-        yield from _run_time_nodes(child)

@@ -41,6 +41,12 @@ def test_modules_do_not_import_each_other_in_cycles() -> None:
     assert [cycle for cycle in found if cycle not in KNOWN_CYCLES] == []
 
 
+def test_imports_for_type_checking_and_in_functions_count() -> None:
+    graph = import_graph()
+    assert "stateproc.diff.snapshot_diff" in graph["stateproc.snapshot.snapshot"]
+    assert "stateproc.model.snapshot" in graph["stateproc.diff.snapshot_diff"]
+
+
 def test_a_cycle_is_found() -> None:
     graph = {"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}
     assert cycles(graph) == [["b", "c"]]

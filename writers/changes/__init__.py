@@ -1,7 +1,8 @@
 """Changes of an existing snapshot as values: one frozen dataclass each, and the table ``CHANGES`` of all.
 
-The verbs of the command line and the section ``changes`` of job files are built from the table. Imports nothing but
-errors, because ``stateproc --help`` builds its arguments from it; `apply` calls methods of the given SavepointWriter.
+The verbs of the command line and the section ``changes`` of job files are built from the table. It imports nothing
+but errors and types, because ``stateproc --help`` builds its arguments from it; `apply` calls methods of the given
+SavepointWriter.
 """
 
 from stateproc.writers.changes.change_definition import ChangeDefinition, ChangeField, SnapshotChange

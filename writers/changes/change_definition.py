@@ -11,15 +11,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.writers.kafka_offset_words import OFFSET_WORDS
 
 if TYPE_CHECKING:
     from stateproc.writers.savepoint_writer import SavepointWriter
-
-# The words for offsets that Kafka's connector resolves when the job starts.
-
-OFFSET_WORDS: Mapping[str, int] = {"latest": -1, "earliest": -2, "committed": -3}
-"""Word → the marker in splits of the connector; ``committed`` is the offset of the consumer group."""
-
 
 # Types of the fields of changes: plain values of JSON and YAML, or text of the command line, to Python values.
 #

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from stateproc.errors import InvalidOption, MissingFile, Where
 from stateproc.writers.changes.change_definition import (
-    OFFSET_WORDS,
     OFFSETS,
     TEXT,
     TEXTS,
@@ -17,6 +16,7 @@ from stateproc.writers.changes.change_definition import (
     change_field,
     one_of,
 )
+from stateproc.writers.kafka_offset_words import OFFSET_WORDS
 
 if TYPE_CHECKING:
     from stateproc.writers.savepoint_writer import SavepointWriter

@@ -8,7 +8,7 @@ from stateproc.errors import SnapshotError
 from stateproc.flink_versions import Release
 from stateproc.metadata.backend import StateMetaInfo
 from stateproc.model.config_snapshots import ADVICE, FIRST_WITHOUT, has_config_snapshot
-from stateproc.writers.changes.change_definition import OFFSET_WORDS
+from stateproc.writers.kafka_offset_words import OFFSET_WORDS
 from stateproc.writers.plan.savepoint_plan import OperatorPlan, PlanAction
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.kafka_offsets import COMMITTER_STATE

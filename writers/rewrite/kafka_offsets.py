@@ -30,7 +30,7 @@ from stateproc.model.operator import Operator
 from stateproc.model.operator_state import OperatorStateView, opened_state
 from stateproc.reports.kafka_offsets import SOURCE_STATE
 from stateproc.wire import Cursor, Output
-from stateproc.writers.changes.change_definition import OFFSET_WORDS
+from stateproc.writers.kafka_offset_words import OFFSET_WORDS
 from stateproc.writers.rewrite.operator_state_copy import GivenElements, merged_operator_header, raw_elements
 
 Partition = tuple[str, int]

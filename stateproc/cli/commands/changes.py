@@ -22,7 +22,7 @@ from stateproc.errors import InvalidOption
 from stateproc.feed.changes import open_feed
 from stateproc.feed.feed_rows import FeedQuery
 from stateproc.feed.state_feed import CommitChanges, StateFeed
-from stateproc.model.filtered_scan import FilteredScan
+from stateproc.model.state import FilteredScan
 from stateproc.options import BY_NAME, FEED_OPTIONS, SELECT_OPTIONS, Interface
 from stateproc.snapshot.selection import StateSelection
 from stateproc.storage.filesystem import basename

@@ -8,8 +8,8 @@ from stateproc.cli.arguments import open_snapshot, option_values
 from stateproc.cli.exit_status import YES
 from stateproc.cli.row_output import chosen_format, temporal_of, write_scan
 from stateproc.errors import SnapshotError
-from stateproc.model.filtered_scan import FilteredScan
 from stateproc.model.operator_state import opened_state
+from stateproc.model.state import FilteredScan
 from stateproc.options import ROW_OPTIONS, SELECT_OPTIONS, Interface
 from stateproc.snapshot.selection import StateSelection, select_operator, select_state
 

@@ -18,7 +18,7 @@ from stateproc.reports.state_times import StateTimes
 from stateproc.storage.filesystem import modified_at
 
 if TYPE_CHECKING:
-    from stateproc.snapshot.snapshot import Snapshot
+    from stateproc.model.snapshot import SnapshotContents
 
 StateKey = tuple[str, str, str]
 """Operator id, name and distribution, which identify a state."""
@@ -50,7 +50,12 @@ class PageReport:
 
 
 def page_report(
-    snapshot: Snapshot, operators: Sequence[Operator], inspect: Report, times: Sequence[StateTimes], *, scan: bool
+    snapshot: SnapshotContents,
+    operators: Sequence[Operator],
+    inspect: Report,
+    times: Sequence[StateTimes],
+    *,
+    scan: bool,
 ) -> PageReport:
     """Complete the report of ``inspect``.
 

@@ -51,7 +51,7 @@ def test_maps_are_flattened(run: Any) -> None:
 
 def test_a_condition_on_the_key_reads_only_its_key_group() -> None:
     import stateproc
-    from stateproc.model.filtered_scan import FilteredScan
+    from stateproc.model.state import FilteredScan
 
     state = stateproc.open(DEMO).state("orders-per-customer", "profile")
     rows = FilteredScan(state, "key = 42")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stateproc.operator_names.snapshot_names import label_of_states
+from stateproc.model.operator_labels import label_of_states
 
 
 def states(*names: str, key: str | None = "ROW<f0 BIGINT>", kind: str = "value") -> list[Any]:

@@ -16,7 +16,7 @@ from stateproc.keygroups.key_hash import KeyHash
 from stateproc.metadata import read_metadata
 from stateproc.metadata.handles import FileHandle, IncrementalHandle
 from stateproc.metadata.writer import write_metadata
-from stateproc.model.filtered_scan import FilteredScan
+from stateproc.model.state import FilteredScan
 from stateproc.readers.rocksdb import database_files, rocksdb_entries
 from stateproc.spark.options import source_options
 from stateproc.spark.relations import relation
