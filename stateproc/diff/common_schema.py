@@ -11,7 +11,6 @@ import pyarrow as pa
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.model.schema_merging import aligned, merged_schema, merged_type
 from stateproc.model.state import State
-from stateproc.model.timers import TimerView
 from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import Serializer
 from stateproc.serializers.kryo.serializer import Kryo
@@ -43,7 +42,7 @@ class RowForm:
 
     def is_flat(self, view: State) -> bool:
         """Return whether the entries of this state's values are rows of their own."""
-        return view.kind == "map" or (self.list_elements and view.kind == "list" and view.distribution == "keyed")
+        return view.kind == "map" or (self.list_elements and view.kind == "list" and view.is_keyed)
 
 
 PLAIN_ROWS = RowForm()
@@ -58,14 +57,16 @@ def exact_view(view: _View, *, opaque: bool = False, row_kind: bool = True, temp
         row_kind: Whether rows have their kind; without it they have it if the snapshot was opened so.
         temporal: ``micros`` for rows that are shown with Arrow's dates and times.
     """
-    twin = view.with_temporal(temporal)
-    options = replace(twin.operator.options, on_error="fail", opaque="bytes" if opaque else "fail")
-    if row_kind:
-        options = replace(options, row_kind=True)
-    twin.operator = replace(twin.operator, options=options)
-    if isinstance(twin, TimerView):
-        twin = twin.with_queues(lambda queue: exact_view(queue, opaque=opaque, row_kind=row_kind, temporal=temporal))
-    return twin
+    options = view.operator.options
+    return view.with_options(
+        replace(
+            options,
+            temporal=temporal,
+            on_error="fail",
+            opaque="bytes" if opaque else "fail",
+            row_kind=row_kind or options.row_kind,
+        )
+    )
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:

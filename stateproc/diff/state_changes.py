@@ -37,7 +37,7 @@ from stateproc.diff.key_group_units import KeyGroupUnit, aligned_units
 from stateproc.diff.keyed_entries import KeyedEntriesComparison, KeyedViews
 from stateproc.errors import SnapshotError
 from stateproc.model.keyed_state import KeyedStateView
-from stateproc.model.operator_state import OperatorStateView, opened_state
+from stateproc.model.operator_state import opened_state
 from stateproc.model.parallel_scan import read_in_order, thread_count, useful_threads
 from stateproc.model.schema_merging import aligned
 from stateproc.model.state import State
@@ -292,7 +292,7 @@ class StateComparison:
         with self._placed():
             sizes = self._comparison.key_group_bytes()
             if sizes is not None:
-                return aligned_units(*sizes, thread_count(threads), few=_read_whole_files((self._left, self._right)))
+                return aligned_units(*sizes, thread_count(threads), few=_read_whole_files(self._left, self._right))
             return _units(self._left, self._right, thread_count(threads))
 
     def changes(self, units: list[KeyGroupUnit], threads: int | None = None) -> Generator[UnitChanges, None, None]:
@@ -340,7 +340,7 @@ def _comparison(
     left, right = views
     if left is not None and right is not None:
         check_kinds(left, right)
-        if isinstance(left, OperatorStateView) != isinstance(right, OperatorStateView):
+        if left.is_keyed != right.is_keyed:
             raise NotComparable(
                 f"the state is {left.distribution} in one snapshot and {right.distribution} in the other"
             )
@@ -352,7 +352,7 @@ def _comparison(
         return compared, None if shown is None else _exact_views(views, opaque, False, shown)
 
     exact, others = forms(False)
-    if isinstance(present[0], OperatorStateView):
+    if not present[0].is_keyed:
         return OperatorRowsComparison(exact, form, others)
     if all(isinstance(view, TimerView) and not view.has_raw_timers for view in present):
         return TimersComparison(exact, form, others, count_all=count_all)
@@ -376,22 +376,13 @@ def _exact_views(views: Views, opaque: bool, row_kind: bool, temporal: str) -> A
 
 def _units(left: State | None, right: State | None, threads: int) -> list[KeyGroupUnit]:
     views = [view for view in (left, right) if view is not None]
-    if isinstance(views[0], OperatorStateView):
+    if not views[0].is_keyed:
         return [KeyGroupUnit((), (), sum(view.bytes or 0 for view in views))]
-    sizes = [None if view is None else _key_group_bytes(view) for view in (left, right)]
+    sizes = [None if view is None else view.key_group_bytes() for view in (left, right)]
     present = next(size for size in sizes if size is not None)
     one, two = (np.zeros_like(present) if size is None else size for size in sizes)
-    return aligned_units(one, two, threads, few=_read_whole_files((left, right)))
+    return aligned_units(one, two, threads, few=_read_whole_files(left, right))
 
 
-def _read_whole_files(views: Views) -> bool:
-    """Return whether reading any key group reads whole files (changelogs)."""
-    return any(isinstance(view, KeyedStateView) and view.reads_whole_files for view in views)
-
-
-def _key_group_bytes(view: State) -> Longs:
-    """Return about how many stored bytes each key group has."""
-    if isinstance(view, KeyedStateView):
-        return view.key_group_bytes()
-    groups = view.operator.max_parallelism
-    return np.full(groups, sum(split.bytes for split in view.splits()) // groups, dtype=np.int64)
+def _read_whole_files(*views: State | None) -> bool:
+    return any(view is not None and view.reads_whole_files for view in views)

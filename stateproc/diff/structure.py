@@ -161,7 +161,7 @@ def _state_pairs(left: Operator | None, right: Operator | None, names: frozenset
 
 
 def _states_by_name(operator: Operator) -> dict[tuple[str, bool], State]:
-    return {(state.name, state.distribution == "keyed"): state for state in operator.states}
+    return {(state.name, state.is_keyed): state for state in operator.states}
 
 
 def operator_changes(pair: OperatorPair) -> tuple[PropertyChange, ...]:

@@ -69,7 +69,7 @@ def partition_of(task_folder: str, folder: str) -> str | None:
 
 
 def _partitions(state: State, folder: str, settings: ExportSettings) -> Iterator[tuple[str, Iterable[int] | None]]:
-    if settings.key_group_ranges is None or state.distribution != "keyed":
+    if settings.key_group_ranges is None or not state.is_keyed:
         yield folder, None
         return
     total = state.operator.max_parallelism

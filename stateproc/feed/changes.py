@@ -17,7 +17,7 @@ from stateproc.feed.feed_step import FeedStep
 from stateproc.feed.state_feed import StateFeed
 from stateproc.metadata import OperatorState
 from stateproc.model.operator import Operator
-from stateproc.model.operator_state import OperatorStateView, opened_state
+from stateproc.model.operator_state import opened_state
 from stateproc.model.state import State
 from stateproc.options import BY_NAME
 from stateproc.snapshot.opening import open
@@ -317,7 +317,7 @@ def state_feed(found: FeedSnapshots, selection: StateSelection, form: RowForm) -
 
 
 def _is_empty(state: State | None) -> bool:
-    return isinstance(state, OperatorStateView) and state.elements == 0
+    return state is not None and state.elements == 0
 
 
 def _all_open(states: Iterable[State | None]) -> bool:
@@ -325,6 +325,6 @@ def _all_open(states: Iterable[State | None]) -> bool:
     known = {
         opened_state(state) is not state
         for state in states
-        if isinstance(state, OperatorStateView) and not _is_empty(state)
+        if state is not None and not state.is_keyed and not _is_empty(state)
     }
     return len(known) < 2

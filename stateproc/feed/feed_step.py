@@ -17,7 +17,6 @@ from stateproc.diff.key_group_units import UNITS_PER_THREAD, KeyGroupUnit
 from stateproc.diff.state_changes import StateComparison
 from stateproc.feed.commits import FeedCommit
 from stateproc.feed.feed_rows import FeedRows
-from stateproc.model.keyed_state import KeyedStateView
 from stateproc.model.operator_state import opened_state
 from stateproc.model.state import State
 from stateproc.readers.splits import MappedSplit, Split
@@ -159,7 +158,7 @@ class FeedStep:
         shown = _shown(view, self.form)
         return shown.splits(
             flatten=self.form.is_flat(shown),
-            key_groups=request.key_groups if view.distribution == "keyed" else None,
+            key_groups=request.key_groups if view.is_keyed else None,
             split_bytes=request.split_bytes,
             keys=request.keys,
             columns=request.columns,
@@ -173,7 +172,7 @@ class FeedStep:
     @property
     def reads_whole_files(self) -> bool:
         """Whether reading any key group reads whole files (changelogs)."""
-        return any(isinstance(view, KeyedStateView) and view.reads_whole_files for view in self.views)
+        return any(view.reads_whole_files for view in self.views)
 
     def _units(self, comparison: StateComparison, split_bytes: int) -> list[KeyGroupUnit]:
         """Divide the comparison into units of at most about ``split_bytes``."""
@@ -200,7 +199,7 @@ def _pruned(units: Sequence[KeyGroupUnit], left: State, right: State, request: F
     With different max parallelisms the keys of a key group are in several of the other snapshot, and all of these are
     read: else keys would seem to be inserted or deleted.
     """
-    if request.key_groups is None or left.distribution != "keyed":
+    if request.key_groups is None or not left.is_keyed:
         return list(units)
     classes = math.gcd(left.operator.max_parallelism, right.operator.max_parallelism)
     wanted = {group % classes for group in request.key_groups}

@@ -155,7 +155,7 @@ class StateFeed(State):
     def with_temporal(self, temporal: str) -> Self:
         twin = copy.copy(self)
         twin.__dict__.pop("_columns", None)
-        twin.operator = self.operator.with_temporal(temporal)
+        twin.operator = replace(self.operator, options=replace(self.operator.options, temporal=temporal))
         twin.form = replace(self.form, temporal=temporal)
         twin.steps = tuple(FeedStep(step.left, step.right, step.commit, twin.form) for step in self.steps)
         return twin

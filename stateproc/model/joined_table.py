@@ -23,6 +23,7 @@ from stateproc.model.operator_context import OperatorContext
 from stateproc.model.schema_merging import aligned, aligned_array
 from stateproc.model.state import State
 from stateproc.options import SPLIT_BYTES
+from stateproc.readers.read_options import ReadOptions
 from stateproc.readers.row_schema import KEY_GROUP, RAW_KEY
 from stateproc.readers.splits import KeyedSplit, Split, read_keys
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
@@ -151,9 +152,9 @@ class WideState(State):
     def _stored_bytes(self) -> int | None:
         return self._states[0]._stored_bytes
 
-    def with_temporal(self, temporal: str) -> Self:
-        twin = super().with_temporal(temporal)
-        twin._states = tuple(state.with_temporal(temporal) for state in self._states)
+    def with_options(self, options: ReadOptions) -> Self:
+        twin = super().with_options(options)
+        twin._states = tuple(state.with_options(options) for state in self._states)
         return twin
 
     def schema(self, *, flatten: bool = False) -> pa.Schema:

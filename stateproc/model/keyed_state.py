@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stateproc.codec.array_types import Longs
 from stateproc.codec.arrow_arrays import offsets_of, values_array
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
 from stateproc.keygroups.key_group_pruning import key_groups, key_prefixes
@@ -461,8 +462,7 @@ class KeyedStateView(State):
             self.name, operator.uid_or_id, operator.max_parallelism, operator.options, names=operator.row_names
         )
 
-    def key_group_bytes(self) -> npt.NDArray[np.int64]:
-        """Return the stored bytes of each key group of the state's files, approximately, in all states together."""
+    def key_group_bytes(self) -> Longs:
         sizes = np.zeros(self.operator.max_parallelism, dtype=np.int64)
         for part in self._parts:
             if part.file.ranges:
@@ -474,7 +474,6 @@ class KeyedStateView(State):
 
     @property
     def reads_whole_files(self) -> bool:
-        """Whether reading any key group reads whole files (changelogs)."""
         return any(part.file.state_layout.reads_whole_files for part in self._parts)
 
     def key_groups_of(self, keys: Sequence[Any]) -> set[int] | None:

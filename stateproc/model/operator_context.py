@@ -52,10 +52,6 @@ class OperatorContext:
     def _planner_uid(self) -> str | None:
         return self.naming.planner_uid(self.operator_id) if self.naming else None
 
-    def with_temporal(self, temporal: str) -> OperatorContext:
-        """Return the context with another representation of dates and times: 'micros' or 'exact'."""
-        return replace(self, options=replace(self.options, temporal=temporal))
-
     def named(self, error: SnapshotError) -> SnapshotError:
         """Return an error with the operator's uid in place of its id, if one can be found that was not known yet."""
         if self.known_uid or error.where.operator != self.operator_id:

@@ -311,9 +311,9 @@ class OpenedState(State):
         self._view = view
         self._opened = opened
 
-    def with_temporal(self, temporal: str) -> Self:
-        twin = super().with_temporal(temporal)
-        twin._view = self._view.with_temporal(temporal)
+    def with_options(self, options: ReadOptions) -> Self:
+        twin = super().with_options(options)
+        twin._view = self._view.with_options(options)
         return twin
 
     @property

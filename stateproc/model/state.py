@@ -10,14 +10,17 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
+from stateproc.codec.array_types import Longs
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.model.operator_context import OperatorContext
 from stateproc.model.parallel_scan import parallel_split_bytes, read_in_order, thread_count, useful_threads
 from stateproc.model.row_access import RowAccess
 from stateproc.model.schema_merging import aligned, narrowed
 from stateproc.options import SPLIT_BYTES
+from stateproc.readers.read_options import ReadOptions
 from stateproc.readers.splits import Split
 from stateproc.storage.filesystem import store_kind
 
@@ -273,6 +276,21 @@ class State(RowAccess):
         return useful_threads(threads, sum(split.bytes for split in splits)) if self._is_local else threads
 
     @property
+    def elements(self) -> int | None:
+        """The number of elements of a list or union state of an operator; None for others."""
+        return None
+
+    @property
+    def reads_whole_files(self) -> bool:
+        """Whether reading any key group reads whole files (changelogs)."""
+        return False
+
+    def key_group_bytes(self) -> Longs:
+        """Return about how many stored bytes each key group has, perhaps in all states of its files together."""
+        groups = self.operator.max_parallelism
+        return np.full(groups, sum(split.bytes for split in self.splits()) // groups, dtype=np.int64)
+
+    @property
     def stored_bytes(self) -> int | None:
         """Bytes of the files that contain the state, perhaps besides others; None if not known."""
         return self._stored_bytes
@@ -288,8 +306,12 @@ class State(RowAccess):
 
     def with_temporal(self, temporal: str) -> Self:
         """Return the same state with another representation of dates and times: 'micros' or 'exact'."""
+        return self.with_options(replace(self.operator.options, temporal=temporal))
+
+    def with_options(self, options: ReadOptions) -> Self:
+        """Return the same state as it is decoded with other options."""
         twin = copy.copy(self)
-        twin.operator = self.operator.with_temporal(temporal)
+        twin.operator = replace(self.operator, options=options)
         return twin
 
     def within(self, key_groups: Collection[int]) -> Self:

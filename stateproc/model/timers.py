@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from stateproc.model.operator_context import OperatorContext
 from stateproc.model.schema_merging import merged_type
 from stateproc.model.state import State
 from stateproc.options import SPLIT_BYTES
+from stateproc.readers.read_options import ReadOptions
 from stateproc.readers.splits import MappedSplit, Split
 from stateproc.readers.state_descriptor import TIMER_PREFIX
 from stateproc.readers.timers import SERVICE, RawTimers, TimerService, named_service, with_service
@@ -59,9 +59,9 @@ class TimerView(State):
         self.namespace_type = next((name for name in namespaces if name is not None), None)
         self.value_type = "timestamp"
 
-    def with_temporal(self, temporal: str) -> Self:
-        twin = super().with_temporal(temporal)
-        twin._queues = tuple(queue.with_temporal(temporal) for queue in self._queues)
+    def with_options(self, options: ReadOptions) -> Self:
+        twin = super().with_options(options)
+        twin._queues = tuple(queue.with_options(options) for queue in self._queues)
         return twin
 
     def within(self, key_groups: Collection[int]) -> Self:
@@ -83,12 +83,6 @@ class TimerView(State):
     def has_raw_timers(self) -> bool:
         """Whether timers are stored in raw keyed state, or files that may contain such cannot be read."""
         return bool(self._raw or self._unreadable)
-
-    def with_queues(self, changed: Callable[[KeyedStateView], KeyedStateView]) -> Self:
-        """Return the timers with other views of their queues."""
-        twin = copy.copy(self)
-        twin._queues = tuple(map(changed, self._queues))
-        return twin
 
     @property
     def services(self) -> tuple[str, ...]:

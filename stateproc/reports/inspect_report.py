@@ -11,7 +11,6 @@ from stateproc.metadata import walk_stream_handles
 from stateproc.metadata.handles import StreamHandle
 from stateproc.model.config_snapshots import ADVICE, config_snapshot_note, config_snapshot_states
 from stateproc.model.operator import Operator
-from stateproc.model.operator_state import OperatorStateView
 from stateproc.model.raw_keyed import raw_keyed_parts
 from stateproc.model.state import State
 from stateproc.reports.state_sizes import OperatorSizes
@@ -80,7 +79,7 @@ def operator_report(operator: Operator, sizes: OperatorSizes) -> Report:
 def state_report(state: State, sizes: OperatorSizes) -> Report:
     """Report on one state."""
     size, entries = sizes.of_state(state)
-    elements = state.elements if isinstance(state, OperatorStateView) else None
+    elements = state.elements
     problem = sizes.unreadable(state) or state.problem
     return {
         "name": state.name,

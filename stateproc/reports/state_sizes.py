@@ -148,7 +148,7 @@ class OperatorSizes:
 
     def of_state(self, state: State) -> tuple[int | None, int | None]:
         """Return bytes and entries of a state; None where they are not known."""
-        if state.distribution == "keyed" and state.name in self.by_state:
+        if state.is_keyed and state.name in self.by_state:
             return self.by_state[state.name]
         try:
             return state.bytes, None

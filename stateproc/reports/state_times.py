@@ -12,7 +12,6 @@ import pyarrow as pa
 from stateproc.codec.array_types import Longs
 from stateproc.codec.arrow_arrays import numbers_of, offsets_of, split_nulls
 from stateproc.errors import SnapshotError
-from stateproc.model.keyed_state import KeyedStateView
 from stateproc.model.operator import Operator
 from stateproc.model.state import State
 from stateproc.reports.state_sizes import SMALL
@@ -257,7 +256,7 @@ def _is_allowed(budget: _Budget, operator: Operator, states: int) -> bool:
 
 
 def _times(operator: Operator, state: State, allowed: bool, threads: int | None) -> StateTimes:
-    column = _LAST_ACCESS if isinstance(state, KeyedStateView) else _TIMESTAMP
+    column = _TIMESTAMP if state.is_timers else _LAST_ACCESS
     kind = "last access" if column == _LAST_ACCESS else state.kind
     if not allowed:
         return StateTimes(operator.operator_id, state.name, kind, None, _TOO_MUCH)

@@ -14,7 +14,6 @@ from stateproc.errors import SnapshotError
 from stateproc.metadata import walk_stream_handles
 from stateproc.metadata.handles import KeyGroupsHandle
 from stateproc.model.operator import Operator
-from stateproc.model.operator_state import OperatorStateView
 from stateproc.model.rocksdb_tables import state_tables
 from stateproc.model.state import State
 
@@ -62,7 +61,7 @@ def _state(operator: Operator, state: State) -> Row:
         "namespace_type": state.namespace_type,
         "value_type": state.value_type,
         "ttl": state.ttl,
-        "entries": state.elements if isinstance(state, OperatorStateView) else None,
+        "entries": state.elements,
         "bytes": _bytes(state),
         "problem": None if problem is None else str(problem),
     }

@@ -129,9 +129,9 @@ def select_state(operator: Operator, selection: StateSelection, *, single: bool 
 
 def state_option(state: State) -> tuple[str, str]:
     """Return the option (Python spelling) that selects ``state`` within its operator, and its value."""
-    if state.kind.endswith(" timers"):
+    if state.is_timers:
         return "timers", state.kind.split()[0]
-    return ("state" if state.distribution == "keyed" else "operator_state"), state.name
+    return ("state" if state.is_keyed else "operator_state"), state.name
 
 
 def state_choice(state: State, interface: Interface) -> str:

@@ -44,7 +44,7 @@ def new_states(operator: NewOperator) -> Iterator[StatePlan]:
 def dropped_states(operator: Operator) -> Iterator[StatePlan]:
     """Yield the states of an operator that is left out, as far as their headers can be read."""
     for state in operator.states:
-        kind = "timers" if state.kind.endswith("timers") else state.kind
+        kind = "timers" if state.is_timers else state.kind
         yield StatePlan(state.name, kind, PlanAction.DROPPED, source_name=state.name)
 
 

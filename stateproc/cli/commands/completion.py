@@ -79,7 +79,7 @@ def _hashes(parsed_args: Namespace, **_: Any) -> list[str]:
 
 def _keyed_states(parsed_args: Namespace, **_: Any) -> list[str]:
     # Names of timer queues are longer than --timers.
-    return _states(parsed_args, lambda operator: [state.name for state in operator.states if " " not in state.kind])
+    return _states(parsed_args, lambda operator: [state.name for state in operator.states if not state.is_timers])
 
 
 def _operator_states(parsed_args: Namespace, **_: Any) -> list[str]:
