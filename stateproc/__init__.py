@@ -7,6 +7,7 @@ views of all its states; ``stateproc.SavepointWriter`` writes savepoints, whose 
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from stateproc.errors import (
@@ -35,7 +36,7 @@ from stateproc.errors import (
 
 if TYPE_CHECKING:
     from stateproc.catalog.flink_configuration import flink_configuration
-    from stateproc.catalog.listing import list_snapshots as ls
+    from stateproc.catalog.listing import ls
     from stateproc.catalog.orphans import find_orphans
     from stateproc.demo.bundled import bundled_snapshot
     from stateproc.feed.changes import changes
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from stateproc.snapshot.snapshot import Snapshot
     from stateproc.spark.delta_copy import merge_changes
     from stateproc.spark.relations import load
+    from stateproc.spark.views import attach
     from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
     from stateproc.writers.savepoint_writer import SavepointWriter
 
@@ -86,58 +88,26 @@ __all__ = [
 ]
 
 
+_LAZY = {
+    "OperatorBootstrap": "stateproc.writers.bootstrap.operator_bootstrap",
+    "SavepointWriter": "stateproc.writers.savepoint_writer",
+    "Snapshot": "stateproc.snapshot.snapshot",
+    "attach": "stateproc.spark.views",
+    "bundled_snapshot": "stateproc.demo.bundled",
+    "changes": "stateproc.feed.changes",
+    "find_orphans": "stateproc.catalog.orphans",
+    "flink_configuration": "stateproc.catalog.flink_configuration",
+    "load": "stateproc.spark.relations",
+    "ls": "stateproc.catalog.listing",
+    "merge_changes": "stateproc.spark.delta_copy",
+    "open": "stateproc.snapshot.opening",
+    "run_job": "stateproc.jobs.job_run",
+}
+"""Name → the module that defines it, imported when the name is used first."""
+
+
 def __getattr__(name: str) -> Any:
     # Lazy: start-up. Spark imports this package in every planning process, the command line for ``--help``.
-    if name == "open":
-        from stateproc.snapshot.opening import open
-
-        return open
-    if name == "Snapshot":
-        from stateproc.snapshot.snapshot import Snapshot
-
-        return Snapshot
-    if name == "ls":
-        from stateproc.catalog.listing import list_snapshots
-
-        return list_snapshots
-    if name == "find_orphans":
-        from stateproc.catalog.orphans import find_orphans
-
-        return find_orphans
-    if name == "changes":
-        from stateproc.feed.changes import changes
-
-        return changes
-    if name == "flink_configuration":
-        from stateproc.catalog.flink_configuration import flink_configuration
-
-        return flink_configuration
-    if name == "merge_changes":
-        from stateproc.spark.delta_copy import merge_changes
-
-        return merge_changes
-    if name == "load":
-        from stateproc.spark.relations import load
-
-        return load
-    if name == "attach":
-        from stateproc.spark.views import attach
-
-        return attach
-    if name == "bundled_snapshot":
-        from stateproc.demo.bundled import bundled_snapshot
-
-        return bundled_snapshot
-    if name == "run_job":
-        from stateproc.jobs.job_run import run_job
-
-        return run_job
-    if name == "SavepointWriter":
-        from stateproc.writers.savepoint_writer import SavepointWriter
-
-        return SavepointWriter
-    if name == "OperatorBootstrap":
-        from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
-
-        return OperatorBootstrap
-    raise AttributeError(f"module 'stateproc' has no attribute {name!r}")
+    if name not in _LAZY:
+        raise AttributeError(f"module 'stateproc' has no attribute {name!r}")
+    return getattr(import_module(_LAZY[name]), name)

@@ -114,9 +114,7 @@ class SnapshotCatalog:
         return [entry for group in self.groups for entry in group.entries]
 
 
-def list_snapshots(
-    root: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
-) -> list[CatalogEntry]:
+def ls(root: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> list[CatalogEntry]:
     """List all savepoints and checkpoints below a directory.
 
     Args:

@@ -192,12 +192,12 @@ def _base(base: BaseSpec, secrets: Secrets) -> tuple[str, InputVersion]:
 
 def _newest(root: str, storage: Mapping[str, Any], *, only_checkpoints: bool) -> str:
     """Return the newest complete snapshot below a directory."""
-    from stateproc.catalog.listing import list_snapshots  # Lazy: only for such bases.
+    from stateproc.catalog.listing import ls  # Lazy: only for such bases.
 
     def is_wanted(entry: CatalogEntry) -> bool:
         return entry.status == "complete" and (not only_checkpoints or entry.kind == CHECKPOINT)
 
-    found = [entry for entry in list_snapshots(root, storage_options=storage) if is_wanted(entry)]
+    found = [entry for entry in ls(root, storage_options=storage) if is_wanted(entry)]
     if not found:
         what = "checkpoint" if only_checkpoints else "snapshot"
         raise MissingFile(f"there is no completed {what} below this directory", where=Where(file=absolute(root)))

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
 import pytest
 
+import stateproc
 from tests.helpers import wording
 from tests.helpers.import_graph import cycles, import_graph, source_files
 from tests.helpers.paths import ROOT
@@ -50,6 +52,16 @@ def test_imports_for_type_checking_and_in_functions_count() -> None:
 def test_a_cycle_is_found() -> None:
     graph = {"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}
     assert cycles(graph) == [["b", "c"]]
+
+
+def test_type_checkers_see_the_whole_public_api() -> None:
+    imported: dict[str, str] = {}
+    for node in ast.walk(ast.parse(FILES["stateproc"].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("stateproc."):
+            imported.update({alias.name: node.module for alias in node.names})
+    assert {name: home for name, home in imported.items() if home != "stateproc.errors"} == stateproc._LAZY
+    assert sorted(imported) == stateproc.__all__
+    assert all(getattr(stateproc, name).__name__ == name for name in stateproc.__all__)
 
 
 def test_few_modules_are_outside_packages() -> None:
